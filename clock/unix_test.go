@@ -1,0 +1,18 @@
+package clock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheWallClockIsThatOfTheMachineInMicroseconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := Wall()
+		require.Equal(t, time.Now().UnixMicro(), before)
+		time.Sleep(1500 * time.Microsecond)
+		require.Equal(t, int64(1500), Wall()-before)
+	})
+}

@@ -1,0 +1,91 @@
+package alarm
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Ringer is what an alarm wakes.
+type Ringer interface {
+	// Ring tells that a's deadline has passed. It is called once for each time
+	// that a was set, after a is no longer set, on a goroutine that rings one
+	// alarm after the other. So it must not block; it may set and clear
+	// alarms, a too.
+	Ring(a *Alarm)
+}
+
+// Alarm is one deadline, to be embedded in what it wakes. Its zero value is not
+// set. It must not be copied while set, nor be set in two queues at a time;
+// its queue's mutex guards it.
+type Alarm struct {
+	at     clock.Instant
+	ringer Ringer
+	place  int // in the heap, from 1; 0 is not set
+	class  int // of its lag
+}
+
+// A lag is kept as its class c: the longest second/2^c that is no longer than
+// the lag. That makes the smallest lag of all alarms a matter of eleven
+// counters, at the price of waking up to twice as often as needed.
+const (
+	classes = 11
+	minLag  = time.Millisecond
+	maxLag  = time.Second
+)
+
+// classOf returns the class of a lag, which it takes as 1 ms or 1 s when it is
+// outside of these: the least c with 2^c >= maxLag/lag.
+func classOf(lag time.Duration) int {
+	lag = min(max(lag, minLag), maxLag)
+	return bits.Len64(uint64((maxLag - 1) / lag))
+}
+
+// lags counts the alarms of each class.
+type lags struct {
+	count [classes]int
+	used  uint16 // bit c is set while count[c] > 0
+}
+
+func (l *lags) add(class int) {
+	l.count[class]++
+	l.used |= 1 << class
+}
+
+func (l *lags) remove(class int) {
+	if l.count[class]--; l.count[class] == 0 {
+		l.used &^= 1 << class
+	}
+}
+
+// least returns the smallest lag counted, maxLag when there is none.
+func (l *lags) least() time.Duration {
+	return maxLag >> max(bits.Len16(l.used)-1, 0)
+}
+
+// deadlines is a heap of alarms, the earliest on top (container/heap).
+type deadlines []*Alarm
+
+func (h deadlines) Len() int           { return len(h) }
+func (h deadlines) Less(i, j int) bool { return h[i].at < h[j].at }
+
+func (h deadlines) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
+
+func (h *deadlines) Push(x any) {
+	a := x.(*Alarm)
+	*h = append(*h, a)
+	a.place = len(*h)
+}
+
+func (h *deadlines) Pop() any {
+	last := len(*h) - 1
+	a := (*h)[last]
+	(*h)[last] = nil // or the array keeps what it wakes alive
+	*h = (*h)[:last]
+	a.place = 0
+	return a
+}

@@ -1,0 +1,188 @@
+package embedded
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/pipenet"
+)
+
+// output is what a client is yet to receive. It is unbounded, as Redis's reply
+// buffers are, so that a client that does not read stops nobody but itself.
+type output struct {
+	// mu guards everything below; nothing under it blocks but moved.Wait.
+	mu      sync.Mutex
+	moved   sync.Cond
+	queue   []reply
+	taking  bool // what is written is a reply that execute collects
+	taken   []byte
+	delay   time.Duration
+	held    bool
+	cut     int // where the next reply is cut, less one; 0: nowhere
+	closed  bool
+	writing bool
+}
+
+// reply is one command's reply, or a message for a subscriber.
+type reply struct {
+	data []byte
+	due  time.Time // zero: at once
+}
+
+func newOutput() *output {
+	o := &output{}
+	o.moved.L = &o.mu
+	return o
+}
+
+// Write takes what miniredis answers.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	taking := o.taking
+	if taking {
+		o.taken = append(o.taken, p...)
+	}
+	o.mu.Unlock()
+	if !taking {
+		o.send(append([]byte(nil), p...))
+	}
+	return len(p), nil
+}
+
+func (o *output) capture() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.taking, o.taken = true, nil
+}
+
+func (o *output) captured() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.taking = false
+	return o.taken
+}
+
+func (o *output) send(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	r := reply{data: data}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if o.delay > 0 {
+		r.due = now().Add(o.delay)
+	}
+	o.queue = append(o.queue, r)
+	o.moved.Broadcast()
+}
+
+// deliver writes the replies, each when it is due and all that are due in one
+// write, until the output is closed.
+func (o *output) deliver(conn net.Conn) {
+	for {
+		data, cut, ok := o.next()
+		if !ok {
+			return
+		}
+		if _, err := conn.Write(data); err != nil {
+			o.close() // the client has gone: its commands still execute
+		}
+		if cut {
+			sever(conn)
+			o.close()
+		}
+	}
+}
+
+// next waits for replies that may go out.
+func (o *output) next() (data []byte, cut, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.writing = false
+	o.moved.Broadcast()
+	for {
+		if o.closed {
+			return nil, false, false
+		}
+		if !o.held {
+			data, cut, wait := o.due()
+			if len(data) > 0 || cut {
+				o.writing = true
+				return data, cut, true
+			}
+			if wait > 0 {
+				timer := time.AfterFunc(wait, o.wake)
+				o.moved.Wait()
+				timer.Stop()
+				continue
+			}
+		}
+		o.moved.Wait()
+	}
+}
+
+// due takes what may go out now, and says when the next one is.
+func (o *output) due() (data []byte, cut bool, wait time.Duration) {
+	for len(o.queue) > 0 {
+		r := o.queue[0]
+		if !r.due.IsZero() {
+			if wait = r.due.Sub(now()); wait > 0 {
+				return data, false, wait
+			}
+		}
+		o.queue = o.queue[1:]
+		if o.cut > 0 {
+			return append(data, r.data[:min(o.cut-1, len(r.data))]...), true, 0
+		}
+		data = append(data, r.data...)
+	}
+	return data, false, 0
+}
+
+func (o *output) wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.moved.Broadcast()
+}
+
+// drain waits until everything has been written, or the output is closed.
+func (o *output) drain() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && (o.writing || len(o.queue) > 0) {
+		o.moved.Wait()
+	}
+}
+
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed, o.queue = true, nil
+	o.moved.Broadcast()
+}
+
+// change alters the output's faults.
+func (o *output) change(f func(o *output)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f(o)
+	o.moved.Broadcast()
+}
+
+// sever ends the connection for the client, while what it has sent is still read.
+// Of a TCP connection only the sending half can be ended: the client sees EOF.
+func sever(conn net.Conn) {
+	switch c := conn.(type) {
+	case *pipenet.Conn:
+		c.Sever()
+	case interface{ CloseWrite() error }:
+		_ = c.CloseWrite()
+	}
+}
+
+// now follows a bubble's time.
+func now() time.Time { return time.Now() } //nolint:forbidigo // replies are due by the time that TTLs run by

@@ -1,0 +1,112 @@
+package fifo_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fifo"
+)
+
+var names = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+
+// holders counts who is in each name's critical section.
+type holders [8]atomic.Int32
+
+func (h *holders) enter(set []int) (alone bool) {
+	alone = true
+	for _, i := range set {
+		alone = h[i].Add(1) == 1 && alone
+	}
+	return alone
+}
+
+func (h *holders) leave(set []int) {
+	for _, i := range set {
+		h[i].Add(-1)
+	}
+}
+
+// contend takes random sets of one to four names, one after the other. Some
+// attempts are given up before their turn.
+func contend(t *testing.T, q *fifo.Queue, h *holders, seed uint64) (held int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	var ticket fifo.Ticket
+	for range 200 {
+		set := r.Perm(len(names))[:1+r.IntN(4)]
+		var wanted []string
+		for _, i := range set {
+			wanted = append(wanted, names[i])
+		}
+		q.Enter(&ticket, wanted)
+		if r.IntN(5) > 0 {
+			<-ticket.Turn()
+			if !ticket.First() || !h.enter(set) {
+				t.Errorf("not alone in %v", wanted)
+			}
+			runtime.Gosched()
+			h.leave(set)
+			held++
+		}
+		q.Leave(&ticket)
+	}
+	return held
+}
+
+func TestOverlappingSetsMakeProgressAndExcludeEachOther(t *testing.T) {
+	// In a bubble a deadlock is found at once.
+	synctest.Test(t, func(t *testing.T) {
+		q := fifo.New()
+		var h holders
+		var held atomic.Int64
+		var all sync.WaitGroup
+		for seed := range uint64(32) {
+			all.Go(func() { held.Add(int64(contend(t, q, &h, seed))) })
+		}
+		all.Wait()
+		require.Greater(t, held.Load(), int64(32*100))
+		for _, name := range names {
+			require.Zero(t, q.Waiting(name))
+		}
+	})
+}
+
+func TestALeaveThatRacesWithTheTurnLosesNoTurn(t *testing.T) {
+	for range 1000 {
+		q := fifo.New()
+		head, quitter, last := enter(q, "a"), enter(q, "a"), enter(q, "a")
+		turn := last.Turn()
+		var both sync.WaitGroup
+		both.Go(func() { q.Leave(head) })
+		both.Go(func() { quitter.Turn(); q.Leave(quitter) })
+		<-turn
+		both.Wait()
+		require.True(t, last.First())
+	}
+}
+
+func TestTurnGoesOnWhileOthersEnterAndLeave(t *testing.T) {
+	q := fifo.New()
+	held := enter(q, "a")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				k := enter(q, "a", "b")
+				k.First()
+				k.Turn()
+				q.Waiting("a")
+				q.Leave(k)
+			}
+		})
+	}
+	all.Wait()
+	require.True(t, held.First())
+	require.Equal(t, 1, q.Waiting("a"))
+}

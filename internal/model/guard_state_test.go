@@ -1,0 +1,116 @@
+package model
+
+// guard is a state of locks under the restart guard: DESIGN.md §4, rules 2, 5,
+// 8, 9 and 15 to 17. All clocks are honest and run alike, so that every
+// instant can be written as the ticks that are left until it. Time is thereby
+// unbounded, and so are the faults: there is no count of them.
+//
+// Of two runs of which one can do all that the other can, and sooner, only the
+// former is looked at, because a promise that the latter breaks it breaks too:
+//
+//   - An attempt and a round of questions start just before their first answer.
+//     Sooner would make what they win valid for shorter.
+//   - What a majority has answered is concluded at once.
+//   - A node that forgot is contacted at once, and when its quarantine is over.
+//   - A message that finds nothing to change is never sent.
+//   - A repair of a lock that has ended never arrives: it could only refuse
+//     others. (That holds for its SETs too, but those are kept.)
+type guard struct {
+	node    [nodes]guardNode
+	attempt [attempts]guardAttempt
+}
+
+type guardNode struct {
+	marker marker
+	wait   int8 // ticks that a quarantine still lasts
+	owner  int8 // whose token the key holds
+	copy   [attempts]guardCopy
+}
+
+// marker is what a script that creates a key finds in redlock:node.
+type marker int8
+
+const (
+	missing     marker = iota // or of another incarnation
+	quarantined               // until an instant
+	ok
+	begun // ok, but the quarantine is yet to be written: guardRules.twoCommands
+)
+
+// guardCopy is an attempt at a node.
+type guardCopy struct {
+	life      int8 // ticks until the key that it wrote last expires; a deleted one's when a log may bring it back
+	vote      int8 // ticks that this node's answer supports in a Resume; 1 in a round of extensions
+	asked     bool // its SET has executed, or never will
+	repaired  bool // in the round under way, in which it does not count
+	straggler bool // had not granted when the attempt was won: guardRules.undoStragglers
+}
+
+type guardAttempt struct {
+	phase guardPhase
+	valid int8 // ticks until `until`
+	round int8 // ticks that the answers to the round under way can be worth; 0 if there is none
+	gone  bool // its undos are queued: rule 5
+	claim bool // somebody kept its claim: guardRules.resumeReleased, resumeUndone
+}
+
+type guardPhase int8
+
+const (
+	idle     guardPhase = iota
+	asking              // some node has granted
+	held                // by a handle
+	detached            // held by a claim
+	ended
+)
+
+// holds reports whether the lock is somebody's: a handle's, or a claim's.
+func (a guardAttempt) holds() bool {
+	return a.valid > 0 && (a.phase == held || a.phase == detached)
+}
+
+// guardViolated is promise 1.
+func guardViolated(s guard) string {
+	if s.attempt[0].holds() && s.attempt[1].holds() {
+		return "A and B both hold the lock"
+	}
+	return ""
+}
+
+// newRound begins a round of questions, or none, and forgets the answers to
+// the one before.
+func (s *guard) newRound(a int, worth int8) {
+	s.attempt[a].round = worth
+	for n := range s.node {
+		c := &s.node[n].copy[a]
+		c.vote, c.repaired = 0, false
+	}
+}
+
+// guardCanonical sorts nodes and attempts.
+func guardCanonical(s guard) guard {
+	k := sortNodes(&s.node, guardKey)
+	t := s
+	t.attempt[0], t.attempt[1] = s.attempt[1], s.attempt[0]
+	for i := range t.node {
+		n := &t.node[i]
+		n.copy[0], n.copy[1] = n.copy[1], n.copy[0]
+		n.owner = swapped(n.owner)
+	}
+	if l := sortNodes(&t.node, guardKey); less(l, k, t.attempt[0].key(), s.attempt[0].key()) {
+		return t
+	}
+	return s
+}
+
+func (a guardAttempt) key() uint64 {
+	return packed(int8(a.phase), a.valid, a.round, bit(a.gone), bit(a.claim))
+}
+
+func guardKey(n *guardNode) uint64 {
+	return packed(int8(n.marker), n.wait, n.owner)<<32 | n.copy[0].key()<<16 | n.copy[1].key()
+}
+
+func (c *guardCopy) key() uint64 {
+	return packed(c.life, c.vote, bit(c.asked)+2*bit(c.straggler)+4*bit(c.repaired))
+}

@@ -1,0 +1,57 @@
+package quorum_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
+
+// every calls f with all lists of n numbers below base.
+func every(n int, base uint64, f func(list []uint64)) {
+	list := make([]uint64, n)
+	for {
+		f(list)
+		i := 0
+		for ; i < n; i++ {
+			if list[i]++; list[i] < base {
+				break
+			}
+			list[i] = 0
+		}
+		if i == n {
+			return
+		}
+	}
+}
+
+func TestAFenceIsWhatAMajorityCountedOrTheLargest(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		need := quorum.Majority(n)
+		every(n, 4, func(counted []uint64) {
+			fence, agreed := quorum.Fence(counted, need)
+			granted, largest := 0, uint64(0)
+			times := map[uint64]int{}
+			for _, c := range counted {
+				if c > 0 {
+					granted++
+					times[c]++
+					largest = max(largest, c)
+				}
+			}
+			switch {
+			case granted < need:
+				require.Zero(t, fence, "%v", counted)
+				require.False(t, agreed, "%v", counted)
+			case agreed:
+				require.GreaterOrEqual(t, times[fence], need, "%v", counted)
+			default:
+				require.Equal(t, largest, fence, "%v", counted)
+				for c, k := range times {
+					require.Less(t, k, need, "%v: %d needs no confirmation", counted, c)
+				}
+			}
+		})
+	}
+}
