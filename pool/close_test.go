@@ -1,0 +1,200 @@
+package pool
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// tlsPipe is the line that TLS is spoken over.
+func tlsPipe() (client, server *pipenet.Conn) { return pipenet.Pipe("client", "n1:6379") }
+
+func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		sent, sentUndo := acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n)
+		synctest.Wait()
+		stuck := stuff(n)
+		queued, queuedUndo := acquiring("B", longTTL, "k").on(n), releasing("B", "k").on(n)
+		require.NoError(t, n.Close())
+
+		for _, c := range []*call{sent, sentUndo, stuck} {
+			r := c.reply(t)
+			require.Equal(t, wire.Unknown, r.Outcome)
+			require.ErrorIs(t, r.Err, ErrClosed)
+		}
+		after, afterUndo := pinging().on(n), releasing("C", "k").on(n)
+		for _, c := range []*call{queued, queuedUndo, after, afterUndo} {
+			r := c.reply(t)
+			requireUnsent(t, r)
+			require.ErrorIs(t, r.Err, ErrClosed)
+		}
+		require.NoError(t, n.Close(), "more than once")
+		require.Zero(t, n.Stats().Connected)
+		require.Zero(t, n.Stats().Queued)
+	})
+}
+
+// HAZARDS.md H104. Virtual time does not move while Close works, and the bubble fails
+// for a goroutine that it left.
+func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
+	for state, burden := range map[string]func(n *Node){
+		"idle":                 func(*Node) {},
+		"an answer is owed":    func(n *Node) { acquiring("A", longTTL, "k").on(n) },
+		"the buffers are full": func(n *Node) { stuffAll(n) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := embedded.New("n1")
+			defer m.Close()
+			for kind, open := range frozenKinds(t, m) {
+				n := open()
+				require.Equal(t, wire.Granted, pinging().outcome(t, n), kind)
+				m.Freeze()
+				burden(n)
+				synctest.Wait()
+				began := time.Now()
+				require.NoError(t, n.Close())
+				require.Zero(t, time.Since(began), "%s, %s", kind, state)
+				if own, ok := n.source.(*ownPool); ok {
+					require.Zero(t, own.pool.ActiveCount(), kind)
+					require.Zero(t, own.pool.IdleCount(), kind)
+				}
+				m.Thaw()
+				synctest.Wait()
+				require.Zero(t, m.Connections(), "%s, %s", kind, state)
+			}
+		})
+	}
+}
+
+// stuffAll fills the line, and what stands before the master, until the writer is
+// stuck, and leaves more in the queue.
+func stuffAll(n *Node) {
+	for range 4 {
+		for _, l := range n.lanes {
+			l.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command, nil)
+		}
+	}
+	synctest.Wait()
+}
+
+// A dial that is under way, in whatever phase, does not hold Close up either.
+func TestCloseDoesNotWaitForADial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		for kind, open := range frozenKinds(t, m) {
+			m.Freeze()
+			n := open()
+			synctest.Wait()
+			c := acquiring("A", longTTL, "k").on(n)
+			began := time.Now()
+			require.NoError(t, n.Close())
+			require.Zero(t, time.Since(began), kind)
+			requireUnsent(t, c.reply(t))
+			m.Thaw()
+			synctest.Wait()
+			require.Zero(t, m.Connections(), kind)
+		}
+	})
+}
+
+// The same over real sockets, in real time. Without the raw connection's Close it
+// takes 5 s or for ever.
+func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
+	const bound = 100 * time.Millisecond
+	large := strings.Repeat("x", 1<<20)
+	for kind, encrypted := range map[string]bool{"TCP": false, "TLS": true} {
+		took := time.Duration(1<<63 - 1)
+		for range 5 { // on a busy machine one of them may be late
+			m, err := embedded.Start("n1")
+			require.NoError(t, err)
+			a := newAuthority(t)
+			c := Config{Address: m.Addr()}
+			if encrypted {
+				c.Address, c.TLS = a.listen(t, m).String(), a.trusted
+			}
+			n, err := Open(c)
+			require.NoError(t, err)
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			m.Freeze()
+			for range 20 { // 20 MB: the kernel's buffers are full
+				n.Submit(&inspecting(large).Command)
+			}
+			time.Sleep(20 * time.Millisecond)
+			began := time.Now()
+			require.NoError(t, n.Close())
+			took = min(took, time.Since(began))
+			m.Close()
+			if took < bound {
+				break
+			}
+		}
+		require.Less(t, took, bound, kind)
+	}
+}
+
+func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
+	before := runtime.NumGoroutine()
+	m, err := embedded.Start("n1")
+	require.NoError(t, err)
+	for range 20 {
+		n := opened(t, m, func(c *Config) { c.Dial, c.Clock, c.Connections = nil, nil, 3 })
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.NoError(t, n.Close())
+	}
+	m.Close()
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		require.True(t, time.Now().Before(deadline), "%d goroutines, %d before", runtime.NumGoroutine(), before)
+	}
+}
+
+// Commands are answered once each, whatever of Close, submissions and the end of the
+// connection comes first.
+func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
+	for range 10 {
+		overTCP(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+			var g sync.WaitGroup
+			calls := make([][]*call, 8)
+			begin := make(chan struct{})
+			for i := range calls {
+				g.Go(func() {
+					<-begin
+					for j := range 20 {
+						token := string(rune('a'+i)) + string(rune('0'+j))
+						c := acquiring(token, longTTL, token).on(n)
+						calls[i] = append(calls[i], c, releasing(token, token).on(n))
+					}
+				})
+			}
+			g.Go(func() {
+				<-begin
+				for _, c := range m.Clients() {
+					c.Drop()
+				}
+			})
+			g.Go(func() {
+				<-begin
+				runtime.Gosched()
+				_ = n.Close()
+			})
+			close(begin)
+			g.Wait()
+			for _, some := range calls {
+				for _, c := range some {
+					c.reply(t)
+				}
+			}
+		})
+	}
+}

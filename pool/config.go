@@ -1,0 +1,210 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Config says how to reach one master. Of every setting zero means the default.
+// A Config is a value: changing it after [Open] changes nothing.
+type Config struct {
+	// Name is the node's name in errors and votes, of 1 to 255 printable bytes.
+	// Defaults to host:port/database, over a unix socket path/database.
+	Name string
+
+	// Network is "tcp" or "unix". Defaults to "tcp".
+	Network string
+
+	// Address is host:port, or the socket's path. It has no default.
+	Address string
+
+	// Username and Password are given by AUTH at every dial; both empty: no AUTH.
+	// A Password alone is the default user's.
+	Username, Password string
+
+	// Credentials is asked at every dial in place of Username and Password, so that
+	// passwords rotate without a restart. It must return when ctx is done. Defaults
+	// to nil.
+	Credentials func(ctx context.Context) (user, password string, err error)
+
+	// TLS is asked at every dial, so that certificates rotate without a restart; it
+	// must return when ctx is done. A configuration without a ServerName verifies
+	// the host of Address. Defaults to nil: no TLS.
+	TLS func(ctx context.Context) (*tls.Config, error)
+
+	// Database is selected on every connection, 0 to 2,147,483,647. All clients of a
+	// lock must use the same one (HAZARDS.md H39). Defaults to 0.
+	Database int
+
+	// ClientName is what CLIENT SETNAME says, of 1 to 128 printable ASCII characters
+	// without a space. Defaults to "go-redlock".
+	ClientName string
+
+	// Dial brings the connection from elsewhere: a tunnel, a test. It is given
+	// Network and Address, and must return when ctx is done. TLS, if set, goes on
+	// top. Defaults to nil: a net.Dialer with keep-alive.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// DialTimeout bounds a whole dial with TLS and handshake, 1 ms to 5 min. It is
+	// the node's own: no caller waits longer than its node timeout. Defaults to 5 s.
+	DialTimeout time.Duration
+
+	// HardTimeout is how long a connection may be silent while answers are due before
+	// it is closed, 1 ms to 5 min. Defaults to 5 s.
+	HardTimeout time.Duration
+
+	// RedialMin is the pause before the second dial in a row, which doubles up to
+	// RedialMax, both with jitter; 1 ms to 5 min. Default to 10 ms and 500 ms.
+	RedialMin, RedialMax time.Duration
+
+	// Connections is how many pipelined connections the node keeps, 1 to 64.
+	// Defaults to 1, which serves many thousand locks.
+	Connections int
+
+	// Queue is how many commands may wait to be written on each connection, 1 to
+	// 1,048,576; one more fails at once. Defaults to 16,384.
+	Queue int
+
+	// Proxied says that a proxy stands before the master that reconnects on its own:
+	// then no client is killed, and undos are repeated until the TTL has passed
+	// (DESIGN.md rule 6). Defaults to false.
+	Proxied bool
+
+	// Clock is what timeouts are measured with. Defaults to clock.System().
+	Clock clock.Clock
+
+	// Logger is told what happens to connections, never a password. Defaults to nil:
+	// silence.
+	Logger *slog.Logger
+}
+
+// The bounds that Config's fields name.
+const (
+	minWait, maxWait = time.Millisecond, 5 * time.Minute
+	maxConnections   = 64
+	maxQueue         = 1 << 20
+	maxName          = 255
+	maxClientName    = 128
+)
+
+// withDefaults fills in the defaults and checks the result. All that is wrong is
+// in the one error.
+func (c Config) withDefaults() (Config, error) {
+	c = c.filled()
+	if err := c.check(); err != nil {
+		return c, fmt.Errorf("pool: node %q: %w", c.Name, err)
+	}
+	return c, nil
+}
+
+func (c Config) filled() Config {
+	c.Network = cmp.Or(c.Network, "tcp")
+	c.ClientName = cmp.Or(c.ClientName, "go-redlock")
+	c.DialTimeout = cmp.Or(c.DialTimeout, 5*time.Second)
+	c.HardTimeout = cmp.Or(c.HardTimeout, 5*time.Second)
+	// One of the pair alone pulls the other one's default along.
+	c.RedialMin = cmp.Or(c.RedialMin, min(10*time.Millisecond, cmp.Or(c.RedialMax, maxWait)))
+	c.RedialMax = cmp.Or(c.RedialMax, max(500*time.Millisecond, c.RedialMin))
+	c.Connections = cmp.Or(c.Connections, 1)
+	c.Queue = cmp.Or(c.Queue, 16384)
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	c.Name = cmp.Or(c.Name, c.Address+"/"+strconv.Itoa(c.Database))
+	return c
+}
+
+func (c Config) check() error {
+	err := errors.Join(
+		c.checkAddress(),
+		printable("Name", c.Name, maxName, false),
+		printable("ClientName", c.ClientName, maxClientName, true),
+		between("Database", c.Database, 0, math.MaxInt32),
+		between("DialTimeout", c.DialTimeout, minWait, maxWait),
+		between("HardTimeout", c.HardTimeout, minWait, maxWait),
+		between("RedialMin", c.RedialMin, minWait, maxWait),
+		between("RedialMax", c.RedialMax, max(minWait, c.RedialMin), maxWait),
+		between("Connections", c.Connections, 1, maxConnections),
+		between("Queue", c.Queue, 1, maxQueue),
+	)
+	if err != nil {
+		return oneLine{err}
+	}
+	return nil
+}
+
+func (c Config) checkAddress() error {
+	switch {
+	case c.Network != "tcp" && c.Network != "unix":
+		return unfit("Network", c.Network, "tcp or unix")
+	case c.Address == "":
+		return unfit("Address", "", "host:port or the path of a socket")
+	case c.Network == "unix" || c.Dial != nil:
+		return nil
+	}
+	if host, port, err := net.SplitHostPort(c.Address); err != nil || host == "" || port == "" {
+		return unfit("Address", c.Address, "host:port")
+	}
+	return nil
+}
+
+func unfit(setting, value, want string) error {
+	return fmt.Errorf("%s is %q, must be %s", setting, value, want)
+}
+
+func between[T int | time.Duration](setting string, v, low, high T) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, must be %v to %v", setting, v, low, high)
+}
+
+// printable refuses what would garble a log line; Redis refuses spaces and
+// everything beyond ASCII in a client's name.
+func printable(setting, s string, most int, graphic bool) error {
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || graphic && (r == ' ' || r > '~') {
+			return fmt.Errorf("%s has a character that can't stand there", setting)
+		}
+	}
+	return between(setting+"'s length", len(s), 1, most)
+}
+
+// oneLine shows joined errors on one line.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+
+func (e oneLine) Unwrap() error { return e.error }
+
+// String shows how the master is reached, as a URL without the password.
+func (c Config) String() string {
+	user := ""
+	if c.Username != "" {
+		user = c.Username + "@"
+	}
+	switch {
+	case c.Network == "unix":
+		return fmt.Sprintf("unix://%s%s?db=%d", user, c.Address, c.Database)
+	case c.TLS != nil:
+		return fmt.Sprintf("rediss://%s%s/%d", user, c.Address, c.Database)
+	}
+	return fmt.Sprintf("redis://%s%s/%d", user, c.Address, c.Database)
+}
+
+// GoString is String: %#v must not show the password either.
+func (c Config) GoString() string { return "pool.Config(" + c.String() + ")" }
+
+// LogValue is String: a handler that encodes fields must not see the password.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }

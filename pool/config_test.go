@@ -1,0 +1,108 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+func TestZeroSettingsMeanTheDefaults(t *testing.T) {
+	c, err := Config{Address: "h:6379"}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, Config{
+		Name: "h:6379/0", Network: "tcp", Address: "h:6379", ClientName: "go-redlock",
+		DialTimeout: 5 * time.Second, HardTimeout: 5 * time.Second,
+		RedialMin: 10 * time.Millisecond, RedialMax: 500 * time.Millisecond,
+		Connections: 1, Queue: 16384, Clock: clock.System(),
+	}, c)
+}
+
+func TestOneBoundOfTheRedialPauseMovesTheOtherOnesDefault(t *testing.T) {
+	c, err := Config{Address: "h:1", RedialMin: time.Second}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, time.Second, c.RedialMax)
+
+	c, err = Config{Address: "h:1", RedialMax: 5 * time.Millisecond}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, 5*time.Millisecond, c.RedialMin)
+}
+
+func TestANodeIsNamedAfterItsAddressAndDatabase(t *testing.T) {
+	for want, c := range map[string]Config{
+		"h:6379/3":       {Address: "h:6379", Database: 3},
+		"/run/redis.s/0": {Network: "unix", Address: "/run/redis.s"},
+		"mine":           {Name: "mine", Address: "h:6379"},
+	} {
+		c, err := c.withDefaults()
+		require.NoError(t, err)
+		require.Equal(t, want, c.Name)
+	}
+}
+
+func TestASettingOutOfItsBoundsIsNamedWithThem(t *testing.T) {
+	for want, c := range map[string]Config{
+		`Network is "udp", must be tcp or unix`:                    {Network: "udp", Address: "h:1"},
+		`Address is "", must be host:port or the path of a socket`: {},
+		`Address is "h", must be host:port`:                        {Address: "h"},
+		`Address is ":6379", must be host:port`:                    {Address: ":6379"},
+		`Name has a character that can't stand there`:              {Address: "h:1", Name: "a\nb"},
+		`Name's length is 256, must be 1 to 255`:                   {Address: "h:1", Name: string(bytes.Repeat([]byte("x"), 256))},
+		`ClientName has a character that can't stand there`:        {Address: "h:1", ClientName: "a b"},
+		`ClientName's length is 129, must be 1 to 128`:             {Address: "h:1", ClientName: string(bytes.Repeat([]byte("x"), 129))},
+		`Database is -1, must be 0 to 2147483647`:                  {Address: "h:1", Database: -1},
+		`DialTimeout is -1s, must be 1ms to 5m0s`:                  {Address: "h:1", DialTimeout: -time.Second},
+		`HardTimeout is 1µs, must be 1ms to 5m0s`:                  {Address: "h:1", HardTimeout: time.Microsecond},
+		`RedialMin is 6m0s, must be 1ms to 5m0s`:                   {Address: "h:1", RedialMin: 6 * time.Minute},
+		`RedialMax is 1s, must be 2s to 5m0s`:                      {Address: "h:1", RedialMin: 2 * time.Second, RedialMax: time.Second},
+		`Connections is 65, must be 1 to 64`:                       {Address: "h:1", Connections: 65},
+		`Queue is -1, must be 1 to 1048576`:                        {Address: "h:1", Queue: -1},
+	} {
+		_, err := c.withDefaults()
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "pool: node ")
+	}
+}
+
+func TestAllThatIsWrongIsSaidAtOnceOnOneLine(t *testing.T) {
+	_, err := Config{Name: "n", Address: "h:1", Connections: -1, Queue: -1}.withDefaults()
+	require.EqualError(t, err, `pool: node "n": Connections is -1, must be 1 to 64; Queue is -1, must be 1 to 1048576`)
+}
+
+func TestADialFunctionMayTakeAnyAddress(t *testing.T) {
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, nil }
+	_, err := Config{Address: "tunnel", Dial: dial}.withDefaults()
+	require.NoError(t, err)
+}
+
+func TestNoRenderingOfAConfigShowsThePassword(t *testing.T) {
+	c := Config{Address: "h:6379", Username: "u", Password: "hunter2", Database: 2}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("dialling", "config", c)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("dialling", "config", c)
+	for _, shown := range []string{
+		c.String(), fmt.Sprint(c), fmt.Sprintf("%+v %#v %s %q", c, c, c, c), fmt.Sprintf("%+v", &c),
+		fmt.Sprintf("%+v", []Config{c}), log.String(),
+	} {
+		require.NotContains(t, shown, "hunter2")
+		require.Contains(t, shown, "redis://u@h:6379/2")
+	}
+	c.Queue = -1
+	_, err := c.withDefaults()
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestAConfigIsShownAsAURL(t *testing.T) {
+	noTLS := func(context.Context) (*tls.Config, error) { return nil, nil }
+	require.Equal(t, "rediss://h:1/0", Config{Address: "h:1", TLS: noTLS}.String())
+	require.Equal(t, "unix://u@/run/r.sock?db=4", Config{Network: "unix", Address: "/run/r.sock", Username: "u", Database: 4}.String())
+}

@@ -1,0 +1,184 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/pipenet"
+)
+
+// watched counts how often it was closed.
+type watched struct {
+	net.Conn
+	closed atomic.Int32
+}
+
+func (w *watched) Close() error {
+	w.closed.Add(1)
+	return w.Conn.Close()
+}
+
+// dialTo makes a dial function that always brings this connection.
+func dialTo(conn net.Conn) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+}
+
+// HAZARDS.md H74.
+func TestATLSHandshakeWithAMuteServerEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := pipenet.Pipe("client", "server")
+		defer server.Close()
+		raw := &watched{Conn: client}
+		c := Config{Address: "h:1", TLS: verifyingTLS, Dial: dialTo(raw)}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+
+		_, _, err := c.dialRaw(ctx)
+
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.EqualError(t, err, "pool: dialling rediss://h:1/0: the TLS handshake: context deadline exceeded")
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.Positive(t, raw.closed.Load())
+	}) // the bubble fails for a goroutine that is left
+}
+
+func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {
+	for _, cause := range []error{
+		context.DeadlineExceeded, context.Canceled,
+		&net.OpError{Op: "dial", Err: context.DeadlineExceeded},
+	} {
+		dial := func(context.Context, string, string) (net.Conn, error) { return nil, cause }
+		_, _, err := Config{Address: "h:1", Dial: dial}.dialRaw(t.Context())
+		require.EqualError(t, err, "pool: dialling redis://h:1/0: "+cause.Error())
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, context.Canceled)
+		var op *net.OpError
+		require.False(t, errors.As(err, &op))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := Config{Network: "tcp", Address: "127.0.0.1:1"}.dialRaw(ctx)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.Canceled)
+}
+
+func TestARefusedConnectionIsToldAsSuch(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	_, _, err = Config{Network: "tcp", Address: l.Addr().String(), Password: "hunter2"}.dialRaw(t.Context())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestAUnixSocketIsDialled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	c, err := ParseURL("unix://" + path)
+	require.NoError(t, err)
+	conn, raw, err := c.dialRaw(t.Context())
+	require.NoError(t, err)
+	defer raw.Close()
+	require.Same(t, raw, conn)
+	require.Equal(t, "unix", conn.RemoteAddr().Network())
+}
+
+func TestTLSIsSpokenOverARawConnection(t *testing.T) {
+	server := tlsServer()
+	defer server.Close()
+	c := Config{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
+	conn, raw, err := c.dialRaw(t.Context())
+	require.NoError(t, err)
+	defer raw.Close()
+	require.IsType(t, &net.TCPConn{}, raw)
+	require.True(t, conn.(*tls.Conn).ConnectionState().HandshakeComplete)
+}
+
+func TestAWrongCertificateIsRefusedAndTheConnectionClosed(t *testing.T) {
+	server := tlsServer()
+	defer server.Close()
+	addr := server.Listener.Addr().(*net.TCPAddr)
+	for want, c := range map[string]Config{
+		"signed by unknown authority": {Address: addr.String(), TLS: verifyingTLS},
+		"not h":                       {Address: "h:1", TLS: trusting(server)},
+		"Config.TLS returned neither a configuration nor an error": {
+			Address: "h:1", TLS: func(context.Context) (*tls.Config, error) { return nil, nil },
+		},
+		"no secrets today": {
+			Address: "h:1", TLS: func(context.Context) (*tls.Config, error) { return nil, errors.New("no secrets today") },
+		},
+	} {
+		conn, err := net.Dial("tcp", addr.String())
+		require.NoError(t, err)
+		raw := &watched{Conn: conn}
+		c.Dial = dialTo(raw)
+		_, _, err = c.dialRaw(t.Context())
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "pool: dialling rediss://")
+		require.Positive(t, raw.closed.Load())
+	}
+	_, _, err := Config{Network: "tcp", Address: addr.String(), TLS: verifyingTLS}.dialRaw(t.Context())
+	var wrong *tls.CertificateVerificationError
+	require.ErrorAs(t, err, &wrong)
+}
+
+func TestADialFunctionThatBringsNothingIsAnError(t *testing.T) {
+	_, _, err := Config{Address: "h:1", Dial: dialTo(nil)}.dialRaw(t.Context())
+	require.ErrorContains(t, err, "Config.Dial returned neither a connection nor an error")
+}
+
+func TestCredentialsAreAskedAtEveryDial(t *testing.T) {
+	passwords := []string{"old", "new"}
+	c := Config{Address: "h:1", Username: "unused", Password: "unused"}
+	c.Credentials = func(context.Context) (string, string, error) {
+		if len(passwords) == 0 {
+			return "", "", context.DeadlineExceeded
+		}
+		p := passwords[0]
+		passwords = passwords[1:]
+		return "u", p, nil
+	}
+	for _, want := range []string{"old", "new"} {
+		user, password, err := c.credentials(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"u", want}, []string{user, password})
+	}
+	_, _, err := c.credentials(t.Context())
+	require.ErrorContains(t, err, "the credentials: context deadline exceeded")
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func trusting(server *httptest.Server) func(context.Context) (*tls.Config, error) {
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	return func(context.Context) (*tls.Config, error) {
+		return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+	}
+}
+
+// tlsServer has a certificate for 127.0.0.1 and example.com, signed by itself.
+func tlsServer() *httptest.Server {
+	s := httptest.NewUnstartedServer(nil)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	return s
+}

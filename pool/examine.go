@@ -1,0 +1,230 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// maxExaminations bounds those under way on a node: each has a connection.
+const maxExaminations = 8
+
+// examinations are the goroutines that answer Examine.
+type examinations struct {
+	mu       sync.Mutex // guards what follows; nobody is called under it
+	closed   bool
+	underWay int
+	done     sync.WaitGroup
+}
+
+// begin reports why there can't be another one. After nil there has to be an end.
+func (e *examinations) begin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return ErrClosed
+	case e.underWay == maxExaminations:
+		return ErrQueueFull
+	}
+	e.underWay++
+	e.done.Add(1)
+	return nil
+}
+
+func (e *examinations) end() {
+	e.mu.Lock()
+	e.underWay--
+	e.mu.Unlock()
+	e.done.Done()
+}
+
+// close lets no other one begin.
+func (e *examinations) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+}
+
+// examine answers an Examine over a connection of its own, so that it can tell of a
+// server whatever has become of the pipelined one, and why it can't be dialled. It is
+// bounded by the dial timeout and the command's not-after instant; a survey that it asks
+// for goes on behind that as long as the server answers.
+func (n *Node) examine(c *wire.Command) {
+	err := n.exams.begin()
+	if err != nil {
+		c.Drop(err)
+		return
+	}
+	go func() {
+		defer n.exams.end()
+		bound := n.cfg.DialTimeout
+		if c.Clock != nil {
+			bound = min(bound, c.NotAfter.Sub(c.Clock.Now()))
+		}
+		ctx, cancel := context.WithTimeout(n.life, bound)
+		defer cancel()
+		if !c.Send() {
+			c.Drop(wire.ErrGivenUp)
+			return
+		}
+		found, err := n.look(ctx, c.Request)
+		if err != nil {
+			c.Answer(wire.Reply{Outcome: wire.Failed, Err: severed(err)})
+			return
+		}
+		c.Answer(wire.Reply{Outcome: wire.Granted, Examined: found})
+	}()
+}
+
+// look dials, reads everything, and hangs up.
+func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Examination, error) {
+	s, err := n.source.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	defer s.abort()
+	found, err := n.consult(ctx, s, r)
+	if err == nil && r.Survey != nil {
+		err = n.survey(r.Survey, s, found) //nolint:contextcheck // it lasts longer than ctx
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// consult asks all that takes a few round trips.
+func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.Examination, error) {
+	f, err := n.handshake(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	found := &wire.Examination{Facts: f.Facts}
+	if err := n.timing(s, found); err != nil {
+		return nil, n.whyAborted(ctx, err)
+	}
+	steps := append(configured(found), rights(found, r.Keys[0])...)
+	if r.Survey == nil { // a subscriber can't be asked for its keys
+		steps = append(steps, listening(found, r.Keys[0])...)
+	}
+	if err := s.run(steps); err != nil {
+		return nil, n.whyAborted(ctx, err)
+	}
+	found.Findings = append(findings(n.cfg.Name, n.cfg.Database, found.Facts), examinedToo(n.cfg.Name, found, r.Fleet != nil && r.Fleet.Guard != nil)...)
+	return found, nil
+}
+
+// timing asks for the time alone, so that the round trip is that of one question: the
+// node's clock is compared with this machine's at its middle.
+func (n *Node) timing(s *session, found *wire.Examination) error {
+	var theirs int64
+	began, ours := n.cfg.Clock.Now(), clock.Wall()
+	err := s.run([]step{{"TIME", nil, func(reply any, err error) error {
+		theirs = serverTime(reply, err)
+		return nil
+	}}})
+	if err != nil {
+		return err
+	}
+	found.RoundTrip = n.cfg.Clock.Now().Sub(began)
+	ours += found.RoundTrip.Microseconds() / 2
+	if found.Timed = theirs != 0; found.Timed {
+		found.Time, found.Offset = theirs, time.Duration(theirs-ours)*time.Microsecond
+	}
+	return nil
+}
+
+// configured reads what INFO does not say, where the user may.
+func configured(found *wire.Examination) []step {
+	read := func(setting string, take func(value string)) step {
+		return step{"CONFIG", []any{"GET", setting}, func(reply any, err error) error {
+			pair, err := redis.Strings(reply, err)
+			if err == nil && len(pair) == 2 {
+				found.Configured = true
+				take(pair[1])
+			}
+			return nil
+		}}
+	}
+	return []step{
+		read("appendfsync", func(v string) { found.Fsync = v }),
+		read("save", func(v string) { found.Snapshots = v != "" }),
+		read("repl-backlog-ttl", func(v string) { found.BacklogTTL = v }),
+	}
+}
+
+// rights tries every command of ours in a way that changes nothing: on a key that does
+// not exist, or with an argument that is refused. Servers look at the right to a
+// command before anything else; about the right to the key nothing is concluded.
+func rights(found *wire.Examination, key string) []step {
+	try := trying(found)
+	const nothing = "return 0"
+	channel := wire.FreePrefix + key
+	return []step{
+		try("set", "SET", key, "", "XX", "PX", 1), // XX: only where it exists
+		try("get", "GET", key),
+		try("del", "DEL", key),
+		try("exists", "EXISTS", key),
+		try("type", "TYPE", key),
+		try("pttl", "PTTL", key),
+		try("pexpire", "PEXPIRE", key, 1),
+		try("ping", "PING"),
+		try("eval", "EVAL", nothing, 0),
+		try("evalsha", "EVALSHA", strings.Repeat("0", 40), 0),
+		try("script|load", "SCRIPT", "LOAD", nothing),
+		try("time", "TIME"),
+		try("info", "INFO", "server"),
+		try("client|id", "CLIENT", "ID"),
+		try("client|setname", "CLIENT", "SETNAME", "go-redlock"),
+		try("client|info", "CLIENT", "INFO"),
+		try("client|kill", "CLIENT", "KILL", "ID", 0), // there is no client 0
+		try("publish", "PUBLISH", channel, ""),
+		try("pubsub|numsub", "PUBSUB", "NUMSUB", channel),
+	}
+}
+
+// listening tries the rights of a waiter. After it the connection may be good for
+// nothing else.
+func listening(found *wire.Examination, key string) []step {
+	try, channel := trying(found), wire.FreePrefix+key
+	return []step{try("subscribe", "SUBSCRIBE", channel), try("unsubscribe", "UNSUBSCRIBE", channel)}
+}
+
+// trying makes steps that tell which rights are missing.
+func trying(found *wire.Examination) func(right, name string, args ...any) step {
+	return func(right, name string, args ...any) step {
+		return step{name, args, func(_ any, err error) error {
+			switch {
+			case err == nil:
+			case forbids(serverError(err)):
+				found.Missing = append(found.Missing, right)
+			case forbidsChannel(serverError(err)) && !slices.Contains(found.Missing, channels):
+				found.Missing = append(found.Missing, channels)
+			}
+			return nil
+		}}
+	}
+}
+
+// channels is the right to our channels, as ACL SETUSER takes it.
+const channels = "&" + wire.FreePrefix + "*"
+
+func forbidsChannel(err error) bool {
+	return answeredBy(err, "NOPERM") && strings.Contains(err.Error(), "channel")
+}
+
+// forbids tells a command that is denied from a key that is.
+func forbids(err error) bool {
+	return answeredBy(err, "NOPERM") && strings.Contains(err.Error(), "command")
+}

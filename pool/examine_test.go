@@ -1,0 +1,179 @@
+package pool
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+const freeKey = "redlock:doctor:test"
+
+func examining() *call { return newCall(func(r *wire.Request) { wire.NewExamine(r, freeKey) }) }
+
+func examined(t *testing.T, n *Node) *wire.Examination {
+	t.Helper()
+	r := examining().on(n).reply(t)
+	require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
+	return r.Examined
+}
+
+// codes are those of the findings, with their grades.
+func codes(all []wire.Finding) (list []string) {
+	for _, f := range all {
+		list = append(list, f.Grade.String()+" "+f.Code)
+	}
+	return list
+}
+
+func TestAnExaminationTellsWhatAMasterIs(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.SetDelay(20 * time.Millisecond)
+		time.Sleep(time.Minute)
+		e := examined(t, n)
+		require.Equal(t, m.RunID(), e.RunID)
+		require.Equal(t, "7.2.4", e.Version)
+		require.Equal(t, "master", e.Role)
+		require.Equal(t, 2, e.Database)
+		require.Equal(t, 20*time.Millisecond, e.RoundTrip)
+		require.InDelta(t, time.Minute, e.Uptime, float64(time.Second))
+		require.True(t, e.Timed)
+		require.Equal(t, -10*time.Millisecond, e.Offset, "the master looked when the question came, which took no time")
+		require.Empty(t, e.Missing)
+		require.Equal(t, []string{"warning persistence"}, codes(e.Findings))
+		require.Empty(t, m.Keys())
+		synctest.Wait()
+		require.Equal(t, 1, m.Connections(), "that of the examination is gone")
+	})
+}
+
+func TestAnExaminationReachesAnUnfitNode(t *testing.T) {
+	for what, c := range makeUnfit {
+		onMaster(t, c.breaks, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+			all := examined(t, n).Findings
+			require.Equal(t, wire.Error, all[0].Grade, what)
+			require.Contains(t, all[0].Text, c.words)
+		})
+	}
+}
+
+func TestAnExaminationChangesNothing(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.Set("k", "A", longTTL)
+		examined(t, n)
+		require.Equal(t, []string{"k"}, m.Keys())
+		require.Equal(t, longTTL, m.TTL("k"))
+	})
+}
+
+// HAZARDS.md H46: a right that is missing is named before somebody needs it.
+func TestEachMissingRightIsNamed(t *testing.T) {
+	for right, grade := range map[string]string{
+		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "pttl": "error", "pexpire": "error",
+		"evalsha": "error", "eval": "warning", "ping": "warning", "client|id": "warning", "client|kill": "warning",
+		"publish": "warning", "subscribe": "warning", "pubsub|numsub": "note", "unsubscribe": "note", "client|info": "note", "client|setname": "note", "time": "note", "script|load": "note",
+	} {
+		onMaster(t, func(m *embedded.Master) { m.Deny(right) }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+			e := examined(t, n)
+			require.Equal(t, []string{right}, e.Missing)
+			require.Equal(t, grade+" rights", codes(e.Findings)[0], right)
+			require.Contains(t, e.Findings[0].Text, "n1 does not allow its user "+right)
+			require.Contains(t, e.Findings[0].Text, "+"+right)
+		})
+	}
+	onMaster(t, func(m *embedded.Master) { m.Deny("eval", "script|load") }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		require.Equal(t, "error rights", codes(examined(t, n).Findings)[0], "then no script can get there")
+	})
+	keys := func(m *embedded.Master) { m.FailWith("GET", "NOPERM No permissions to access a key") }
+	onMaster(t, keys, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		require.Empty(t, examined(t, n).Missing, "who may not use this key may use others")
+	})
+	for _, words := range []string{ // of Redis 7 and 6
+		"NOPERM No permissions to access a channel",
+		"NOPERM this user has no permissions to access one of the channels used as arguments",
+	} {
+		deaf := func(m *embedded.Master) { m.FailWith("PUBLISH", words); m.FailWith("SUBSCRIBE", words) }
+		onMaster(t, deaf, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+			e := examined(t, n)
+			require.Equal(t, []string{"&redlock:free:*"}, e.Missing)
+			require.Contains(t, e.Findings[0].Text, "ACL SETUSER … &redlock:free:*")
+		})
+	}
+}
+
+func TestTheClockOfANodeIsComparedWithOurs(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd != "TIME" {
+				return "", false
+			}
+			ahead := time.Now().Add(5 * time.Second).UnixMicro()
+			return "*2\r\n:" + strconv.FormatInt(ahead/1e6, 10) + "\r\n:" + strconv.FormatInt(ahead%1e6, 10), true
+		})
+		require.Equal(t, 5*time.Second, examined(t, n).Offset)
+		m.Hook(nil)
+		m.Deny("TIME")
+		require.False(t, examined(t, n).Timed)
+	})
+}
+
+func TestWhatCONFIGSaysOfPersistenceIsTakenIn(t *testing.T) {
+	for fsync, want := range map[string][]string{"always": nil, "everysec": {"warning persistence"}, "no": {"warning persistence"}} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			m.SetInfo("aof_enabled", "1")
+			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+				if cmd == "CONFIG" && args[1] == "appendfsync" {
+					return "*2\r\n$11\r\nappendfsync\r\n" + bulk(fsync), true
+				}
+				return "", false
+			})
+			e := examined(t, n)
+			require.Equal(t, "AOF, fsync "+fsync, e.Persistence())
+			require.Equal(t, want, codes(e.Findings))
+		})
+	}
+}
+
+func TestWithoutTheRightToCONFIGTheFsyncPolicyIsUnknown(t *testing.T) {
+	onMaster(t, func(m *embedded.Master) { m.Deny("CONFIG") }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, []string{"warning persistence"}, codes(examined(t, n).Findings))
+		m.SetInfo("aof_enabled", "1")
+		e := examined(t, n)
+		require.Equal(t, "AOF", e.Persistence())
+		require.Equal(t, []string{"note persistence"}, codes(e.Findings))
+		require.Empty(t, e.Missing, "it is no right that a lock needs")
+	})
+}
+
+// It answers in the time given, says why, and leaves nothing behind.
+func TestAnExaminationThatCantBeMadeSaysWhy(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		began := time.Now()
+		r := examining().within(n, 300*time.Millisecond).on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.Equal(t, 300*time.Millisecond, time.Since(began))
+		m.Stop()
+		r = examining().on(n).reply(t)
+		require.ErrorContains(t, r.Err, "connection refused")
+	})
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.Freeze()
+		var calls []*call
+		for range maxExaminations + 1 {
+			calls = append(calls, examining().on(n))
+		}
+		requireUnsent(t, calls[maxExaminations].reply(t))
+		require.NoError(t, n.Close(), "which joins them")
+		for _, c := range calls[:maxExaminations] {
+			require.False(t, c.pending())
+		}
+		requireUnsent(t, examining().on(n).reply(t))
+	})
+}

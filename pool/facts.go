@@ -1,0 +1,109 @@
+package pool
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// facts are what a connection knows of its server and of itself before anything
+// else is sent on it.
+type facts struct {
+	wire.Facts
+	clientID int64 // 0 where CLIENT ID is denied
+}
+
+// take reads what INFO answered; err is of a server that would not.
+func (f *facts) take(reply any, err error) {
+	info, err := redis.String(reply, err)
+	if err != nil {
+		f.Unread = err.Error()
+		return
+	}
+	f.Unread = ""
+	f.server(info)
+	f.keeping(info)
+}
+
+func (f *facts) server(info string) {
+	f.RunID, f.Version = infoField(info, "run_id"), infoField(info, "redis_version")
+	f.Mode, f.Role = infoField(info, "redis_mode"), infoField(info, "role")
+	f.ReplID2 = infoField(info, "master_replid2")
+	f.Writable = f.Role == "slave" && infoField(info, "slave_read_only") == "0"
+	f.Backlog = infoField(info, "repl_backlog_active") == "1"
+	f.Replicas = int(infoNumber(info, "connected_slaves"))
+	f.Uptime = time.Duration(infoNumber(info, "uptime_in_seconds")) * time.Second
+}
+
+func (f *facts) keeping(info string) {
+	f.MaxMemory, f.Eviction = infoNumber(info, "maxmemory"), infoField(info, "maxmemory_policy")
+	f.AOF = infoField(info, "aof_enabled") == "1"
+	f.AOFFails = infoField(info, "aof_last_write_status") == "err"
+	f.SnapshotFails = infoField(info, "rdb_last_bgsave_status") == "err"
+}
+
+// mark reads what GET answered of the marker.
+func (f *facts) mark(reply any, err error) {
+	marker, err := redis.String(reply, err)
+	f.Marker, f.MarkerUnread = marker, ""
+	switch {
+	case errors.Is(err, redis.ErrNil):
+	case err != nil:
+		f.MarkerUnread = serverError(err).Error()
+	case marker == "":
+		f.MarkerUnread = "it is empty"
+	}
+}
+
+// infoField finds a field in what INFO answers.
+func infoField(info, field string) string {
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// infoNumber is a field that is a number; 0 where it is none.
+func infoNumber(info, field string) int64 {
+	n, _ := strconv.ParseInt(infoField(info, field), 10, 64)
+	return n
+}
+
+// isLoading tells what INFO does not say by an error: that the server still reads its
+// data from disk. Most other commands are answered LOADING then.
+func isLoading(info any) bool {
+	text, err := redis.String(info, nil)
+	return err == nil && infoField(text, "loading") == "1"
+}
+
+// database is the one that CLIENT INFO names, or else the one given.
+func database(reply any, err error, selected int) int {
+	line, err := redis.String(reply, err)
+	if err != nil {
+		return selected // not known before Redis 6.2, or denied
+	}
+	for word := range strings.FieldsSeq(line) {
+		if v, ok := strings.CutPrefix(word, "db="); ok {
+			if n, err := strconv.Atoi(v); err == nil {
+				return n
+			}
+		}
+	}
+	return selected
+}
+
+// serverTime is what TIME answers, in Unix microseconds; 0 where it is denied.
+func serverTime(reply any, err error) int64 {
+	parts, err := redis.Int64s(reply, err)
+	if err != nil || len(parts) != 2 {
+		return 0
+	}
+	return parts[0]*1e6 + parts[1]
+}

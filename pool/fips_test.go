@@ -1,0 +1,54 @@
+package pool
+
+import (
+	"crypto/sha1"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// underFIPS is set for the process in which only FIPS 140 algorithms are allowed.
+const underFIPS = "REDLOCK_TEST_UNDER_FIPS"
+
+// DESIGN.md rule 27: where SHA-1 panics the packages start, and scripts are called.
+func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
+	if os.Getenv(underFIPS) == "" {
+		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=1m")
+		again.Env = append(os.Environ(), underFIPS+"=1", "GODEBUG=fips140=only")
+		out, err := again.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS: "+t.Name())
+		return
+	}
+	require.Panics(t, func() { sha1.Sum(nil) }, "the control")
+	forgetful := 0
+	l := fake(func(name string, args []string) (string, error) {
+		if name == "EVALSHA" && forgetful < 5 {
+			forgetful++
+			return "-NOSCRIPT No matching script.\r\n", nil
+		}
+		if name == "EVAL" {
+			return ":1\r\n", nil
+		}
+		return wellBehaved(name, args)
+	}).listen(t, "tcp", "127.0.0.1:0")
+	n, err := OpenURL("redis://:hunter2@" + l.Addr().String())
+	require.NoError(t, err)
+	defer n.Close()
+	token := wire.NewToken("owner")
+	for range 4 {
+		for _, c := range []*call{
+			acquiring(token, longTTL, "k"), acquiring(token, longTTL, "k", "l"), extending(token, longTTL, "k"),
+			releasing(token, "k"), shortening(token, longTTL, "k"),
+		} {
+			r := c.on(n).reply(t)
+			require.Equal(t, wire.Granted, r.Outcome, "%v: %v", c.req.Op, r.Err)
+		}
+	}
+	require.Equal(t, wire.Granted, inspecting("k", "l").outcome(t, n))
+	require.Equal(t, 5, forgetful)
+}

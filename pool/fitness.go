@@ -1,0 +1,184 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// oldest is the first major version of Redis whose scripts and replication are what
+// the rules count on.
+const oldest = 5
+
+// findings are what there is to say of a server, by its facts and the database that
+// was asked for (DESIGN.md rule 18). It knows no clock and no network.
+func findings(node string, database int, f wire.Facts) []wire.Finding {
+	if f.Unread != "" || f.RunID == "" || f.Role == "" && f.Mode != "sentinel" {
+		return []wire.Finding{unreadable(node, f)}
+	}
+	var all []wire.Finding
+	add := func(g wire.Grade, code, format string, args ...any) {
+		all = append(all, wire.Finding{Grade: g, Code: code, Text: node + " " + fmt.Sprintf(format, args...)})
+	}
+	kind(add, f)
+	if v := major(f.Version); v > 0 && v < oldest {
+		add(wire.Error, wire.CodeVersion, "is Redis %s: Redis %d or newer is needed", f.Version, oldest)
+	}
+	if f.Database != database {
+		add(wire.Error, wire.CodeDatabase, "is used on database %d, and %d was asked for: locks of two databases do not exclude "+
+			"each other; ask for the one that is meant (in the URL, or by WithDatabase for a wrapped pool)", f.Database, database)
+	}
+	memory(add, f)
+	persistence(add, f)
+	return all
+}
+
+// unreadable: HAZARDS.md H46.
+func unreadable(node string, f wire.Facts) wire.Finding {
+	text := fmt.Sprintf("%s does not say by INFO what it is: it may be a replica, or another node's server; "+
+		"give the address of the master itself", node)
+	if f.Unread != "" {
+		text = fmt.Sprintf("%s does not answer INFO (%s): it may be a replica, or another node's server; "+
+			"give the user the right: ACL SETUSER … +info", node, f.Unread)
+	}
+	return wire.Finding{Grade: wire.Error, Code: wire.CodeUnreadable, Text: text}
+}
+
+type adder func(g wire.Grade, code, format string, args ...any)
+
+// kind: HAZARDS.md H35, H36.
+func kind(add adder, f wire.Facts) {
+	switch {
+	case f.Mode == "sentinel":
+		add(wire.Error, wire.CodeSentinel, "is a Sentinel, which keeps no locks: give the address of a master itself")
+	case f.Mode == "cluster":
+		add(wire.Error, wire.CodeCluster, "is a member of a Redis Cluster, whose slots move and fail over without their last "+
+			"writes: take a master of its own (cluster-enabled no)")
+	case f.Role != "master" && f.Writable:
+		add(wire.Error, wire.CodeReplica, "is a writable replica, whose locks are gone with its next synchronisation: "+
+			"give the address of a master, or make it one by REPLICAOF NO ONE")
+	case f.Role != "master":
+		add(wire.Error, wire.CodeReplica, "is a replica: give the address of a master, or make it one by REPLICAOF NO ONE")
+	case strings.Trim(f.ReplID2, "0") != "":
+		add(wire.Note, wire.CodeHistory, "has been a replica since it was started: what its master had acknowledged last may be missing")
+	}
+}
+
+// memory: HAZARDS.md H43. Locks have a TTL, so that volatile policies evict them first.
+func memory(add adder, f wire.Facts) {
+	switch {
+	case f.Eviction == "" || f.Eviction == "noeviction":
+	case f.MaxMemory > 0:
+		add(wire.Error, wire.CodeEviction, "deletes keys when its memory is full (%s, maxmemory %d bytes), locks that are held "+
+			"among them: CONFIG SET maxmemory-policy noeviction", f.Eviction, f.MaxMemory)
+	default:
+		add(wire.Note, wire.CodeEviction, "would delete keys if maxmemory were set (%s): CONFIG SET maxmemory-policy noeviction", f.Eviction)
+	}
+}
+
+func persistence(add adder, f wire.Facts) {
+	if f.AOFFails {
+		add(wire.Warning, wire.CodePersistence, "can't write its append-only file, and refuses all writes: look at its disk")
+	}
+	if f.SnapshotFails {
+		add(wire.Warning, wire.CodePersistence, "could not write its last snapshot, and may refuse all writes: look at its disk, "+
+			"or CONFIG SET stop-writes-on-bgsave-error no")
+	}
+}
+
+// Without the necessary rights a node can't vote. What the silent ones are for nobody
+// misses. Without any other one something is not done, or takes longer.
+var (
+	necessary = []string{"set", "get", "del", "exists", "type", "pttl", "pexpire", "evalsha"}
+	silent    = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
+)
+
+// examinedToo are findings that take more than facts.
+func examinedToo(node string, e *wire.Examination, guarded bool) []wire.Finding {
+	var all []wire.Finding
+	grades := []wire.Grade{wire.Error, wire.Warning, wire.Note}
+	for i, rights := range sorted(e.Missing) {
+		if len(rights) > 0 {
+			all = append(all, wire.Finding{Grade: grades[i], Code: wire.CodeRights, Text: fmt.Sprintf(
+				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), granting(rights))})
+		}
+	}
+	if e.Role == "master" {
+		all = append(all, forgetful(node, e, guarded)...)
+	}
+	return all
+}
+
+// granting are the words of ACL SETUSER that give rights to commands and channels.
+func granting(rights []string) string {
+	words := make([]string, len(rights))
+	for i, r := range rights {
+		words[i] = "+" + r
+		if r == channels {
+			words[i] = r
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// sorted parts rights into those that are necessary, those that are missed, and others.
+func sorted(missing []string) (parts [3][]string) {
+	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
+	for _, right := range missing {
+		switch {
+		case slices.Contains(necessary, right), unscripted && right == "eval":
+			parts[0] = append(parts[0], right)
+		case slices.Contains(silent, right):
+			parts[2] = append(parts[2], right)
+		default:
+			parts[1] = append(parts[1], right)
+		}
+	}
+	return parts
+}
+
+// forgetful: what a restart forgets may be granted twice (docs/safety.md), but not under
+// the restart guard.
+func forgetful(node string, e *wire.Examination, guarded bool) []wire.Finding {
+	grade, cure := wire.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL before it comes back"
+	if guarded {
+		grade, cure = wire.Note, "the guard keeps it from voting for its maxTTL then"
+	}
+	text := ""
+	switch {
+	case !e.AOF:
+		text = "forgets locks when it is restarted: " + cure
+	case !e.Configured:
+		grade, text = wire.Note, "keeps an append-only file; whether it is written before a lock is granted (appendfsync always), "+
+			"only a user with the right to CONFIG GET can see"
+	case e.Fsync != "always":
+		text = "may forget the last locks when it crashes (appendfsync " + e.Fsync + "): " + cure
+	default:
+		return nil
+	}
+	return []wire.Finding{{Grade: grade, Code: wire.CodePersistence, Text: node + " " + text}}
+}
+
+// major is a version's first number; 0 where it has none.
+func major(version string) int {
+	first, _, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(first)
+	return n
+}
+
+// verdict is why a server with these findings does not vote; nil when it does.
+func verdict(all []wire.Finding) error {
+	var texts []string
+	for _, f := range all {
+		if f.Grade == wire.Error {
+			texts = append(texts, f.Text)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("pool: %w: %s", wire.ErrUnfit, strings.Join(texts, "; "))
+}

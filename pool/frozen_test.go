@@ -1,0 +1,319 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// stuff fills the connection to a frozen master until the writer is stuck in a write.
+func stuff(n *Node) *call {
+	c := inspecting(strings.Repeat("x", 2*pipenet.Buffer)).on(n)
+	synctest.Wait()
+	return c
+}
+
+// HAZARDS.md H103.
+func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
+	const callers, each, queue = 512, 40, 1000
+	inBubble(t, func(c *Config) { c.Queue = queue }, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		began := time.Now()
+		var full, open atomic.Int64
+		var calls sync.Map
+		var g sync.WaitGroup
+		name := strings.Repeat("n", 4096)
+		for i := range callers {
+			g.Go(func() {
+				for j := range each {
+					c := acquiring(fmt.Sprint(i, j), longTTL, name).on(n)
+					if c.pending() {
+						open.Add(1)
+						calls.Store(c, nil)
+						continue
+					}
+					full.Add(1)
+					r := <-c.answered
+					if !errors.Is(r.Err, ErrQueueFull) || !r.Unsent || r.Outcome != wire.Failed {
+						t.Error(r)
+					}
+				}
+			})
+		}
+		g.Wait()
+		require.Zero(t, time.Since(began), "nobody waited")
+		synctest.Wait()
+		require.LessOrEqual(t, n.Stats().Queued, queue)
+		// What is neither queued nor refused is in the one write that is stuck.
+		require.LessOrEqual(t, open.Load(), int64(queue+batchMost+2*pipenet.Buffer/len(name)))
+		require.Equal(t, int64(callers*each), full.Load()+open.Load())
+
+		undo := releasing("0 0", name).on(n)
+		require.True(t, undo.pending(), "an undo is taken also when the queue is full")
+
+		m.Thaw()
+		calls.Range(func(c, _ any) bool {
+			r := c.(*call).reply(t)
+			return r.Outcome == wire.Granted || r.Outcome == wire.Refused
+		})
+		undo.reply(t)
+		require.Zero(t, n.Stats().Queued)
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// A batch is bounded in bytes, too: it is held in memory twice.
+func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		first := stuff(n)
+		name := strings.Repeat("n", 100_000)
+		var calls []*call
+		for range 60 {
+			calls = append(calls, inspecting(name).on(n))
+		}
+		m.Thaw()
+		first.reply(t)
+		for _, c := range calls {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		require.GreaterOrEqual(t, n.Stats().Writes, int64(6))
+	})
+}
+
+// Over real sockets callers write themselves, and must not get stuck there.
+func TestNoCallerIsStuckInAWriteToAFrozenPeer(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		for name, size := range map[string]int{"small": 10, "medium": 4000, "large": 100_000, "beyond every buffer": 16 << 20} {
+			address, mute := "127.0.0.1:0", make(chan struct{})
+			if network == "unix" {
+				address = t.TempDir() + "/s"
+			}
+			frozen := fake(func(name string, args []string) (string, error) {
+				if name == "EVALSHA" || name == "EVAL" {
+					<-mute
+				}
+				return wellBehaved(name, args)
+			}).listen(t, network, address)
+			n, err := Open(Config{Network: network, Address: frozen.Addr().String(), Queue: 200_000, HardTimeout: maxWait})
+			require.NoError(t, err)
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			key := strings.Repeat("x", size)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for range min(5000, 200_000_000/size) {
+					n.Submit(&wire.Command{Request: &inspecting(key).req})
+				}
+			}()
+			select {
+			case <-done:
+			case <-time.After(time.Minute):
+				require.FailNow(t, "stuck", "%s, %s commands", network, name)
+			}
+			close(mute)
+			require.NoError(t, n.Close())
+		}
+	}
+}
+
+func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		began := time.Now()
+		calls := oneOfEach()
+		delete(calls, "release") // undos are kept
+		delete(calls, "shorten")
+		for _, c := range calls {
+			c.on(n)
+		}
+		for name, c := range calls {
+			r := c.reply(t)
+			require.Equal(t, wire.Unknown, r.Outcome, name)
+			require.ErrorIs(t, r.Err, ErrSilent)
+			require.False(t, r.Unsent)
+		}
+		require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
+		require.LessOrEqual(t, time.Since(began), 6250*time.Millisecond)
+
+		// From now on nobody waits for a node that does not speak.
+		for range 100 {
+			began = time.Now()
+			r := acquiring("B", longTTL, "l").on(n).reply(t)
+			requireUnsent(t, r)
+			require.Zero(t, time.Since(began))
+			if !errors.Is(r.Err, ErrSilent) {
+				require.ErrorContains(t, r.Err, "pool: no connection: pool: the handshake took longer than the dial timeout of 5s")
+			}
+			time.Sleep(time.Second)
+		}
+		require.ErrorContains(t, acquiring("B", longTTL, "l").on(n).reply(t).Err, "the handshake took longer")
+		require.Zero(t, n.Stats().Connected)
+
+		m.Thaw()
+		time.Sleep(6 * time.Second)
+		require.Equal(t, wire.Granted, acquiring("C", longTTL, "l").outcome(t, n))
+	})
+}
+
+// Unanswered is not silent: as long as something arrives the connection lives.
+func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.SetDelay(4900 * time.Millisecond)
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		for range 3 {
+			var calls []*call
+			for range 20 {
+				calls = append(calls, pinging().on(n))
+				time.Sleep(time.Second)
+			}
+			for _, c := range calls {
+				require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			}
+			time.Sleep(time.Minute)
+		}
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// The watchdog's timer runs only while an answer is owed.
+func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		for range 10 {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			time.Sleep(time.Hour)
+		}
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		stuck := stuff(n)
+		stale := acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
+		fresh := acquiring("fresh", longTTL, "k").within(n, 3*time.Second).on(n)
+		for range 2 * batchMost { // more than a batch of nothing
+			acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
+		}
+		last := acquiring("last", longTTL, "l").on(n)
+		time.Sleep(time.Second)
+		m.Thaw()
+		stuck.reply(t)
+		r := stale.reply(t)
+		requireUnsent(t, r)
+		require.ErrorIs(t, r.Err, wire.ErrExpired)
+		require.Equal(t, wire.Granted, fresh.reply(t).Outcome)
+		require.Equal(t, wire.Granted, last.reply(t).Outcome)
+		require.Equal(t, 2, count(m, "SET"))
+	})
+}
+
+func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		stuck := stuff(n)
+		given, other := acquiring("A", longTTL, "k").on(n), acquiring("B", longTTL, "k").on(n)
+		require.True(t, given.Cancel(), "unsent")
+		m.Thaw()
+		stuck.reply(t)
+		r := given.reply(t)
+		requireUnsent(t, r)
+		require.ErrorIs(t, r.Err, wire.ErrGivenUp)
+		require.Equal(t, wire.Granted, other.reply(t).Outcome)
+		require.Equal(t, 1, count(m, "SET"))
+
+		done := acquiring("C", longTTL, "l")
+		require.Equal(t, wire.Granted, done.outcome(t, n))
+		require.False(t, done.Cancel())
+	})
+}
+
+// HAZARDS.md H1, H56: what a frozen node had taken in executes at once when it thaws.
+func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
+	const pairs = 200
+	for _, connections := range []int{1, 3} {
+		for _, freeze := range []time.Duration{time.Second, 20 * time.Second} {
+			for _, after := range []int64{1, 57} {
+				inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {
+					require.Equal(t, wire.Granted, pinging().outcome(t, n))
+					var seen atomic.Int64
+					m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+						if cmd == "SET" && seen.Add(1) == after {
+							m.Freeze()
+						}
+						return "", false
+					})
+					var acquires, undos []*call
+					for i := range pairs {
+						key, token := fmt.Sprint("k", i), fmt.Sprint("t", i)
+						acquires = append(acquires, acquiring(token, longTTL, key).on(n))
+						if i%3 == 0 {
+							synctest.Wait()
+						}
+					}
+					time.Sleep(500 * time.Millisecond) // the node timeout: whoever got no answer undoes
+					for i, c := range acquires {
+						if !c.Cancel() {
+							undos = append(undos, releasing(c.Token, c.Keys[0]).within(n, longTTL).on(n))
+						}
+						if i%5 == 0 {
+							synctest.Wait()
+						}
+					}
+					time.Sleep(freeze)
+					m.Thaw()
+					for _, c := range undos {
+						c.reply(t)
+					}
+					for _, c := range acquires {
+						c.reply(t)
+					}
+					synctest.Wait()
+					require.Empty(t, m.Keys(), "%d connections, frozen for %v after %d", connections, freeze, after)
+				})
+			}
+		}
+	}
+}
+
+// A caller must not wait while the books of a dead connection are made up. Time is
+// measured by what the commands took to be made.
+func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
+	const many = 30_000
+	l := newLane(&Node{cfg: Config{Clock: clock.Runtime()}})
+	k := newLink(l, &session{}, facts{clientID: 1, Facts: wire.Facts{RunID: "r", Role: "master"}})
+	best := math.Inf(1)
+	for range 3 { // one connection after the other, while nothing expires
+		began := time.Now()
+		for i := range many {
+			k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
+		}
+		made := time.Since(began)
+		began = time.Now()
+		require.Len(t, l.retire(k), many)
+		best = min(best, float64(time.Since(began))/float64(made))
+	}
+	require.Len(t, l.orphans.tokens, many)
+	require.Less(t, best, 4.0, "one look at all orphans for each would be 100 times as much")
+}

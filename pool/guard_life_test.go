@@ -1,0 +1,185 @@
+package pool
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Nodes outlive coordinators that were made over them. One that has ended is not asked
+// for any more: it would write a marker that was deleted on purpose.
+func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			f := guardedFleet()
+			admitted(t, m, n, f)
+			f.End()
+			m.Del(wire.MarkerKey)
+			if again {
+				only(t, m).Drop()
+			}
+			time.Sleep(time.Minute)
+			require.Zero(t, asksOf(m))
+			require.NotContains(t, m.Keys(), wire.MarkerKey)
+			require.Empty(t, n.pasts.fleets())
+			require.Equal(t, wire.Granted, acquiring("B", time.Second, "k").outcome(t, n))
+		})
+	}
+}
+
+// Two nodes that refuse decide an attempt, and the third one's acquire is given up. Its
+// quarantine must not wait for an attempt that needs it.
+func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		c := acquiringUnder(f, "A", "k")
+		n.lanes[0].mu.Lock() // as if it waited in the queue
+		go n.Submit(&c.Command)
+		require.True(t, c.Cancel())
+		n.lanes[0].mu.Unlock()
+		requireUnsent(t, c.reply(t))
+		synctest.Wait()
+		require.Equal(t, 1, asksOf(m))
+		require.Contains(t, m.Keys(), wire.MarkerKey)
+	})
+}
+
+// … unless nobody is left who asks for anything.
+func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		c := acquiringUnder(f, "A", "k")
+		n.lanes[0].mu.Lock() // as if it waited in the queue
+		go n.Submit(&c.Command)
+		require.True(t, c.Cancel())
+		f.End()
+		n.lanes[0].mu.Unlock()
+		requireUnsent(t, c.reply(t))
+		synctest.Wait()
+		require.Zero(t, asksOf(m))
+		require.Empty(t, m.Keys())
+	})
+}
+
+func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		time.Sleep(9 * time.Second) // the timer is due between two looks
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		time.Sleep(guardTTL - lookFit/2)
+		f.End()
+		m.ForgetLog()
+		time.Sleep(time.Minute)
+		require.Zero(t, asksOf(m))
+	})
+}
+
+// DESIGN.md rule 16: a marker that fits another server than the connection was dialled to
+// means that the connection's facts are old. It takes a dial, not the next look.
+func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.SetInfo("run_id", otherID)
+		m.Set(wire.MarkerKey, f.Guard.Marker(otherID, strings.Repeat("0", 40), "n1"), 0)
+		require.Equal(t, wire.Failed, acquiringUnder(f, "A", "k").outcome(t, n))
+		time.Sleep(time.Second)
+		require.Equal(t, int64(2), n.Stats().Dials)
+		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+	})
+}
+
+// DESIGN.md rule 16: not a master, so nothing is written. The replica is known as one,
+// and lives with WithUnsafeNodes: it must not be dialled for each question.
+func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
+	prepare := func(m *embedded.Master) { m.SetInfo("role", "slave") }
+	onMaster(t, prepare, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := wire.NewFleet(true)
+		f.Guard = guardedFleet().Guard
+		for range 20 {
+			r := acquiringUnder(f, "A", "k").on(n).reply(t)
+			require.Equal(t, wire.Failed, r.Outcome)
+			require.ErrorIs(t, r.Err, ErrUnfit)
+			require.ErrorContains(t, r.Err, "is a replica")
+			time.Sleep(time.Second)
+		}
+		require.Empty(t, m.Keys())
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+	// One that became a replica under an open connection is dialled anew, once.
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.SetInfo("role", "slave")
+		m.Del(wire.MarkerKey)
+		acquiringUnder(f, "A", "k").on(n).reply(t)
+		time.Sleep(time.Second)
+		r := acquiringUnder(f, "A", "k").on(n).reply(t)
+		requireUnfit(t, r, "is a replica")
+		require.Equal(t, int64(2), n.Stats().Dials)
+		require.Empty(t, m.Keys())
+	})
+}
+
+func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
+	log := &lines{}
+	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		f.Guard.MaxTTL = time.Hour
+		for range 30 {
+			acquiringUnder(f, "A", "k").on(n).reply(t)
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, log.count("does not vote"))
+		require.Equal(t, 1, log.count("votes again"))
+		mark(m, "nonsense?")
+		acquiringUnder(f, "A", "k").on(n).reply(t)
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, log.count("does not vote"))
+	})
+}
+
+// lines are what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lines) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lines) count(what string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), what)
+}
+
+// What a coordinator that has ended still has under way is answered behind the look by
+// which its guard is forgotten.
+func TestACommandOfAFleetThatHasEndedIsAnsweredBehindTheLook(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.Del(wire.MarkerKey)
+		m.SetDelay(3 * time.Second)
+		m.ForgetLog()
+		for count(m, "INFO") == 0 { // a look is under way
+			time.Sleep(time.Second)
+		}
+		c := acquiringUnder(f, "B", "k").on(n)
+		f.End()
+		require.Equal(t, wire.Failed, c.reply(t).Outcome)
+	})
+}

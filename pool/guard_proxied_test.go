@@ -1,0 +1,133 @@
+package pool
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+const otherID = "9999999999999999999999999999999999999999"
+
+func proxied(c *Config) { c.Proxied = true }
+
+// DESIGN.md rule 15: behind a proxy that reconnects on its own a connection does not end
+// when the server does, so that what it read at the dial says nothing. Without Proxied
+// the connection's server is trusted to be the one that it was (the negative control).
+func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
+	for what, turn := range map[string]func(m *embedded.Master){
+		"another run":     func(m *embedded.Master) { m.SetInfo("run_id", otherID) },
+		"another history": func(m *embedded.Master) { m.SetInfo("master_replid2", otherID) },
+	} {
+		inBubble(t, proxied, func(t *testing.T, m *embedded.Master, n *Node) {
+			f := guardedFleet()
+			admitted(t, m, n, f)
+			require.Equal(t, wire.Granted, acquiringUnder(f, "A", "a").outcome(t, n))
+			turn(m)
+			m.Set("ours", "A", time.Second)
+			require.Equal(t, wire.Unknown, extendingUnder(f, "A", "ours").outcome(t, n), what)
+			require.Equal(t, wire.Failed, inspectingUnder(f, "ours").outcome(t, n), what)
+			requireQuarantined(t, acquiringUnder(f, "B", "b").on(n).reply(t), guardTTL)
+			require.Equal(t, int64(1), n.Stats().Dials)
+			require.Contains(t, m.Keys(), wire.MarkerKey)
+			v, _ := m.Get(wire.MarkerKey)
+			require.Contains(t, v, otherID, "by what the script read itself")
+			time.Sleep(lookFit + guardTTL + time.Second) // the look began a run in our sight
+			require.Equal(t, wire.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
+		})
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			f := guardedFleet()
+			admitted(t, m, n, f)
+			turn(m)
+			r := acquiringUnder(f, "B", "b").on(n).reply(t)
+			require.Equal(t, wire.Granted, r.Outcome, "%s: %v", what, r.Err)
+		})
+	}
+	inBubble(t, proxied, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.SetInfo("role", "slave")
+		require.Equal(t, wire.Failed, acquiringUnder(f, "B", "b").outcome(t, n), "a replica")
+		time.Sleep(time.Second)
+		requireUnfit(t, acquiringUnder(f, "B", "b").on(n).reply(t), "is a replica")
+	})
+}
+
+// Another master behind the same address, which has a marker of its own that is ok.
+func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := embedded.New("n1"), embedded.New("n1")
+		defer one.Close()
+		defer two.Close()
+		var at atomic.Pointer[embedded.Master]
+		at.Store(one)
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			return at.Load().Dial(ctx, network, address)
+		}
+		f := guardedFleet()
+		n := opened(t, one, func(c *Config) { c.Dial = dial })
+		defer n.Close()
+		admitted(t, one, n, f)
+		other := opened(t, two, nil)
+		admitted(t, two, other, guardedFleet())
+		require.NoError(t, other.Close())
+
+		v, _ := one.Get(wire.MarkerKey)
+		two.Set(wire.MarkerKey, v, 0) // a copy of its data, as a replica has it
+		at.Store(two)
+		only(t, one).Drop()
+		time.Sleep(100 * time.Millisecond)
+		var q *wire.QuarantineError
+		require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q)
+		v, _ = two.Get(wire.MarkerKey)
+		require.Contains(t, v, two.RunID())
+	})
+}
+
+// The reader, the writer, callers, timers and looks share what is known of the guard.
+func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+		fleets := []*wire.Fleet{guardedFleet(), guardedFleet()}
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				f := fleets[i%2]
+				for j := range 60 {
+					token := string(rune('a' + i))
+					acquiringUnder(f, token, token).on(n).reply(t)
+					extendingUnder(f, token, token).on(n).reply(t)
+					pingingUnder(f).on(n).reply(t)
+					releasing(token, token).on(n).reply(t)
+					time.Sleep(time.Duration(100+7*i+j) * time.Millisecond)
+				}
+			})
+		}
+		all.Go(func() {
+			for i := range 12 {
+				time.Sleep(900 * time.Millisecond)
+				switch i % 4 {
+				case 0:
+					m.FlushAll()
+				case 1:
+					_ = m.Restart(true)
+				case 2:
+					mark(m, "q1")
+				case 3:
+					m.FlushScripts()
+				}
+			}
+			fleets[0].End()
+		})
+		all.Wait()
+		time.Sleep(guardTTL + lookFit)
+		require.Equal(t, wire.Granted, pingingUnder(fleets[1]).outcome(t, n))
+	})
+}

@@ -1,0 +1,124 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H100: the node's clock is stepped forward, and its own quarantine with it.
+func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
+	for what, begin := range map[string]func(m *embedded.Master){
+		"an empty restart": func(m *embedded.Master) { _ = m.Restart(false) },
+		"one with data":    func(m *embedded.Master) { _ = m.Restart(true) },
+		"emptied":          func(m *embedded.Master) { m.FlushAll() },
+	} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			f := guardedFleet()
+			admitted(t, m, n, f)
+			begin(m)
+			time.Sleep(100 * time.Millisecond) // it has dialled
+			acquiringUnder(f, "A", "k").on(n).reply(t)
+			synctest.Wait()
+			require.Equal(t, 1, asksOf(m), what)
+			time.Sleep(time.Second)
+			m.SetClock(time.Hour)
+			for range 4 {
+				var q *wire.QuarantineError
+				require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q, what)
+				time.Sleep((guardTTL - 1100*time.Millisecond) / 4)
+			}
+			time.Sleep(200 * time.Millisecond)
+			require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
+		})
+	}
+	// The run that begins is another one than on the connection before, though the
+	// quarantine is another client's.
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.Stop()
+		time.Sleep(time.Second)
+		require.NoError(t, m.Restart(true))
+		stranger := opened(t, m, nil)
+		requireQuarantined(t, acquiringUnder(guardedFleet(), "B", "k").on(stranger).reply(t), guardTTL)
+		require.NoError(t, stranger.Close())
+		m.SetClock(time.Hour)
+		time.Sleep(time.Second) // it has dialled
+		for range 3 {
+			var q *wire.QuarantineError
+			require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q)
+			time.Sleep(6 * time.Second)
+		}
+		time.Sleep(2 * time.Second)
+		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+	})
+	// The negative control: who never saw the earlier run goes by the node's clock.
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		require.NoError(t, n.Close())
+		require.NoError(t, m.Restart(true))
+		first := opened(t, m, nil)
+		acquiringUnder(f, "A", "k").on(first).reply(t)
+		require.NoError(t, first.Close())
+		m.SetClock(time.Hour)
+		second := opened(t, m, nil)
+		defer second.Close()
+		require.Equal(t, wire.Granted, acquiringUnder(guardedFleet(), "A", "k").outcome(t, second))
+	})
+}
+
+// A quarantine that is longer than it can be was written before the clock was set back.
+func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		m.SetClock(time.Hour)
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		time.Sleep(guardTTL - 8*time.Second)
+		m.SetClock(0)
+		time.Sleep(8*time.Second + 2*time.Millisecond)
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL-2*time.Millisecond) // since the look
+		time.Sleep(guardTTL)
+		synctest.Wait()
+		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+	})
+}
+
+// timed is a node under the guard whose timers are counted, in its first quarantine.
+func timed(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, c *tallying)) {
+	t.Helper()
+	c := &tallying{}
+	inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		requireQuarantined(t, acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t), guardTTL)
+		f(t, m, n, c)
+	})
+}
+
+func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
+	timed(t, func(t *testing.T, _ *embedded.Master, n *Node, c *tallying) {
+		require.Positive(t, c.waiting.Load())
+		require.NoError(t, n.Close())
+		require.Zero(t, c.waiting.Load())
+	})
+	timed(t, func(t *testing.T, m *embedded.Master, n *Node, c *tallying) {
+		m.Stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.LessOrEqual(t, c.waiting.Load(), int64(1), "the pause before the next dial")
+		require.NoError(t, n.Close())
+		require.Zero(t, c.waiting.Load())
+	})
+	timed(t, func(t *testing.T, m *embedded.Master, n *Node, c *tallying) {
+		m.Freeze() // with the question under way
+		time.Sleep(guardTTL + 3*time.Millisecond)
+		require.NoError(t, n.Close())
+		require.Zero(t, c.waiting.Load())
+	})
+}

@@ -1,0 +1,231 @@
+package pool
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// guardTTL is how long a quarantine lasts in tests.
+const guardTTL = 20 * time.Second
+
+// guardedFleet is what a guarded coordinator of three nodes gives its commands.
+func guardedFleet() *wire.Fleet {
+	f := wire.NewFleet(false)
+	f.Guard = wire.NewGuard(guardTTL, []string{"n1", "n2", "n3"})
+	return f
+}
+
+// under makes a command one of a guarded fleet.
+func under(f *wire.Fleet, token string, fill func(r *wire.Request, t *wire.Terms), keys ...string) *call {
+	t := terms(token, keys)
+	t.Guarded = true
+	c := newCall(func(r *wire.Request) { fill(r, t) })
+	c.req.Fleet = f
+	return c
+}
+
+func acquiringUnder(f *wire.Fleet, token, key string) *call {
+	return under(f, token, func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, time.Second, guardTTL) }, key)
+}
+
+func extendingUnder(f *wire.Fleet, token, key string) *call {
+	return under(f, token, func(r *wire.Request, t *wire.Terms) { wire.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
+}
+
+func inspectingUnder(f *wire.Fleet, key string) *call {
+	return under(f, "", func(r *wire.Request, t *wire.Terms) { wire.NewInspect(r, t) }, key)
+}
+
+func pingingUnder(f *wire.Fleet) *call {
+	c := newCall(wire.NewGuardedPing)
+	c.req.Fleet = f
+	return c
+}
+
+// attests is how often a master was asked where it stands, since ForgetLog.
+func asksOf(m *embedded.Master) int { return count(m, "EVALSHA attest") + count(m, "EVAL attest") }
+
+// marker gives a master's marker another state.
+func mark(m *embedded.Master, state string) {
+	v, _ := m.Get(wire.MarkerKey)
+	m.Set(wire.MarkerKey, v[:strings.LastIndexByte(v, '|')+1]+state, 0)
+}
+
+// admitted brings a node's first quarantine to its end.
+func admitted(t *testing.T, m *embedded.Master, n *Node, f *wire.Fleet) {
+	t.Helper()
+	requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+	time.Sleep(guardTTL + 2*time.Millisecond)
+	synctest.Wait()
+	require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+	m.ForgetLog()
+}
+
+// requireQuarantined asserts that a node does not vote, for how long at the most.
+func requireQuarantined(t *testing.T, r wire.Reply, left time.Duration) {
+	t.Helper()
+	var q *wire.QuarantineError
+	require.ErrorAs(t, r.Err, &q)
+	require.Equal(t, wire.Failed, r.Outcome)
+	require.Equal(t, left, q.Left)
+}
+
+func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.ForgetLog()
+		f := guardedFleet()
+		writes := n.Stats().Writes
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		require.Equal(t, []string{"EVALSHA attest", "EVALSHA acquire+guard"}, quiet(m))
+		require.Equal(t, writes+1, n.Stats().Writes, "in one flush")
+		for range 5 {
+			acquiringUnder(f, "A", "k").on(n).reply(t)
+		}
+		require.Equal(t, 1, asksOf(m))
+	})
+	for what, first := range map[string]func(f *wire.Fleet) *call{
+		"a claim that is resumed": func(f *wire.Fleet) *call { return inspectingUnder(f, "k") },
+		"a repair": func(f *wire.Fleet) *call {
+			return under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
+		},
+	} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			synctest.Wait()
+			m.ForgetLog()
+			requireQuarantined(t, first(guardedFleet()).on(n).reply(t), guardTTL)
+			require.Equal(t, 1, asksOf(m), what)
+		})
+	}
+}
+
+// A fleet that is only looked at can still be admitted (DESIGN.md rules 16 and 17).
+func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.ForgetLog()
+		f := guardedFleet()
+		for _, c := range []*call{
+			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
+			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *wire.Request) { wire.NewExamine(r, "x") }),
+			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(); wire.NewConfirm(r, t, 7) }, "k"),
+		} {
+			r := c.on(n).reply(t)
+			if c.req.Op == wire.Ping && c.req.Guarded {
+				require.Equal(t, wire.Failed, r.Outcome)
+				require.ErrorContains(t, r.Err, "has not the marker")
+			}
+		}
+		time.Sleep(time.Minute)
+		require.Zero(t, asksOf(m))
+		require.NotContains(t, m.Keys(), wire.MarkerKey)
+	})
+}
+
+func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.FlushAll()
+		calls := make([]*call, 64)
+		for i := range calls {
+			calls[i] = acquiringUnder(f, "A", "k").on(n)
+		}
+		for _, c := range calls {
+			require.Equal(t, wire.Failed, c.reply(t).Outcome)
+		}
+		synctest.Wait()
+		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, int64(1), n.Stats().Dials)
+		for range 10 {
+			requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		}
+		require.Equal(t, 1, asksOf(m))
+		time.Sleep(guardTTL - time.Millisecond)
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Millisecond)
+		time.Sleep(3 * time.Millisecond)
+		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n), "by itself, and without a dial")
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// An extension finds an emptied node as an acquisition does. It is done where the key
+// stands, and does not count.
+func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.Del(wire.MarkerKey)
+		m.Set("k", "A", 100*time.Millisecond)
+		r := extendingUnder(f, "A", "k").on(n).reply(t)
+		require.Equal(t, wire.Unknown, r.Outcome)
+		require.Equal(t, time.Second, m.TTL("k"))
+		synctest.Wait()
+		require.Equal(t, 1, asksOf(m))
+		r = extendingUnder(f, "A", "k").on(n).reply(t)
+		require.Equal(t, wire.Unknown, r.Outcome)
+		var q *wire.QuarantineError
+		require.ErrorAs(t, r.Err, &q)
+		require.Equal(t, wire.Refused, extendingUnder(f, "A", "gone").outcome(t, n), "what is not ours is not ours")
+	})
+}
+
+// What a node could not answer it is asked again, also where nobody acquires: a lock that
+// is extended lives on such answers.
+func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		time.Sleep(guardTTL - time.Second)
+		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
+		time.Sleep(2 * time.Second)
+		m.FailWith("EVALSHA", "")
+		require.Equal(t, wire.Failed, pingingUnder(f).outcome(t, n))
+		time.Sleep(lookFit)
+		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// What waits for a connection may be granted by what the question settles.
+func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		time.Sleep(guardTTL - time.Millisecond)
+		m.SetDelay(10 * time.Millisecond)
+		m.ForgetLog()
+		only(t, m).Drop()
+		synctest.Wait()
+		r := acquiringUnder(f, "A", "k").on(n).reply(t) // its own timer is over when the dial is through
+		require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
+		require.Equal(t, []string{"EVALSHA attest", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
+		require.Equal(t, 1, asksOf(m))
+	})
+}
+
+// A question that outlives its connection in the queue would be answered as if our own
+// timer had not been started anew since.
+func TestAQuestionEndsWithItsConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		l := n.lanes[0]
+		l.mu.Lock()
+		old := l.link.guards[f]
+		l.mu.Unlock()
+		require.NoError(t, m.Restart(true))
+		time.Sleep(time.Second)
+		asked := asksOf(m)
+		l.again(old.question())
+		synctest.Wait()
+		require.Equal(t, asked, asksOf(m))
+	})
+}

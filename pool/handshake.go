@@ -1,0 +1,235 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// step is one command of the handshake and what its reply is for.
+type step struct {
+	name string
+	args []any
+	take func(reply any, err error) error
+}
+
+// handshake says who we are, reads the facts and loads the scripts, in one round
+// trip. It is bounded by ctx: when that is done the connection is aborted.
+func (n *Node) handshake(ctx context.Context, s *session) (facts, error) {
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	var f facts
+	steps, err := n.greeting(ctx, &f)
+	if err != nil {
+		return f, err
+	}
+	if err := s.run(steps); err != nil {
+		return f, n.whyAborted(ctx, err)
+	}
+	return f, nil
+}
+
+// whyAborted tells our own deadline from the network's errors.
+func (n *Node) whyAborted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("pool: the handshake took longer than the dial timeout of %v", n.cfg.DialTimeout)
+	}
+	return err
+}
+
+func (n *Node) greeting(ctx context.Context, f *facts) ([]step, error) {
+	var steps []step
+	if _, wrapped := n.source.(*wrappedPool); !wrapped {
+		auth, err := n.auth(ctx)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, auth...)
+	}
+	steps = append(steps,
+		step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore},
+		step{"CLIENT", []any{"ID"}, func(reply any, err error) error {
+			f.clientID, _ = redis.Int64(reply, denied(err))
+			return fatal(err)
+		}},
+		step{"CLIENT", []any{"INFO"}, func(reply any, err error) error {
+			f.Database = database(reply, err, n.cfg.Database)
+			return fatal(err)
+		}},
+		// All of its usual parts: several by name are one command since Redis 7 only.
+		step{"INFO", nil, func(reply any, err error) error {
+			f.take(reply, err)
+			if isLoading(reply) {
+				return errLoading
+			}
+			return fatal(err)
+		}},
+		step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
+			f.mark(reply, err)
+			return nil // what else it answers INFO says better
+		}},
+		step{"TIME", nil, func(reply any, err error) error {
+			f.Time = serverTime(reply, err)
+			return fatal(err)
+		}})
+	for _, script := range wire.Scripts() {
+		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
+			return fatal(err) // where SCRIPT is denied, NOSCRIPT brings the text along
+		}})
+	}
+	return steps, nil
+}
+
+// auth are the steps that a wrapped pool's dial does itself.
+func (n *Node) auth(ctx context.Context) ([]step, error) {
+	user, password, err := n.cfg.credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var steps []step
+	switch {
+	case user != "":
+		steps = append(steps, step{"AUTH", []any{user, password}, must("AUTH")})
+	case password != "":
+		steps = append(steps, step{"AUTH", []any{password}, must("AUTH")})
+	}
+	if n.cfg.Database != 0 {
+		steps = append(steps, step{"SELECT", []any{n.cfg.Database}, must("SELECT")})
+	}
+	return steps, nil
+}
+
+// run sends all steps in one flush and takes the replies in order. It writes beside
+// the reading: a connection without a buffer (net.Pipe) takes the last step only
+// when the first one's reply was read.
+func (s *session) run(steps []step) error {
+	said := make(chan struct{})
+	var unsaid error // readable once said is closed
+	go func() {
+		unsaid = s.say(steps)
+		close(said)
+		if unsaid != nil {
+			s.abort()
+		}
+	}()
+	err := s.hear(steps)
+	if err == nil {
+		<-said
+		return unsaid
+	}
+	select {
+	case <-said:
+		// The server's own words are a better reason than that it no longer listened.
+		if unsaid != nil && !isServerError(err) {
+			return unsaid
+		}
+	default:
+		s.abort() // ends a write that is stuck
+		<-said
+	}
+	return err
+}
+
+func isServerError(err error) bool {
+	var se *wire.ServerError
+	return errors.As(err, &se)
+}
+
+func (s *session) say(steps []step) error {
+	for _, st := range steps {
+		if err := s.redis.Send(st.name, st.args...); err != nil {
+			return err
+		}
+	}
+	return s.flush()
+}
+
+func (s *session) hear(steps []step) error {
+	var first, last error
+	for _, st := range steps {
+		reply, err := redis.ReceiveWithTimeout(s.redis, 0)
+		if s.redis.Err() != nil {
+			// What the server said before it hung up ("max number of clients reached",
+			// "protected mode") is worth more than that it did.
+			if first == nil && last != nil {
+				return fmt.Errorf("%w (%w)", last, err)
+			}
+			return cmp.Or(first, err)
+		}
+		if err != nil {
+			last = serverError(err)
+		}
+		if err := st.take(reply, err); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// kill ends an older connection on the server, so that nothing that it still
+// holds unread is executed behind the undos that follow (DESIGN.md rule 6).
+func (s *session) kill(ctx context.Context, id int64) (killed bool, err error) {
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	err = s.run([]step{{"CLIENT", []any{"KILL", "ID", id}, func(reply any, err error) error {
+		// 0 means that no such client is left, which is as good; anything else
+		// than a number, that we may not kill.
+		_, notNumber := redis.Int64(reply, err)
+		killed = notNumber == nil
+		return nil
+	}}})
+	return killed, err
+}
+
+func ignore(any, error) error { return nil }
+
+func must(name string) func(any, error) error {
+	return func(_ any, err error) error {
+		if err != nil {
+			return fmt.Errorf("pool: %s: %w", name, withoutArguments(serverError(err)))
+		}
+		return nil
+	}
+}
+
+// withoutArguments takes a command's arguments out of the error about it: a server
+// that knows no AUTH repeats the password.
+func withoutArguments(err error) error {
+	var se *wire.ServerError
+	if errors.As(err, &se) {
+		se.Text, _, _ = strings.Cut(se.Text, ", with args beginning with")
+	}
+	return err
+}
+
+// fatal passes on the states in which a server can't vote at all. A right that
+// is missing is not one of them.
+func fatal(err error) error {
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return err
+	}
+	switch code(string(re)) {
+	case "LOADING", "NOAUTH", "MASTERDOWN":
+		return serverError(err)
+	}
+	return nil
+}
+
+// denied turns a refusal into an empty reply's error.
+func denied(err error) error {
+	if err != nil {
+		return redis.ErrNil
+	}
+	return nil
+}
+
+// errLoading is a server that says it by INFO alone: whoever may not load scripts
+// hears it from no other answer.
+var errLoading error = &wire.ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}

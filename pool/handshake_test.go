@@ -1,0 +1,297 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
+	onMaster(t, func(m *embedded.Master) { m.RequireAuth("u", "hunter2") }, func(c *Config) {
+		c.Username, c.Password, c.Database, c.ClientName = "u", "hunter2", 3, "billing"
+	}, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "GET", "TIME"}
+		require.Equal(t, append(said, slices.Repeat([]string{"SCRIPT LOAD"}, len(wire.Scripts()))...), names(m))
+		require.Equal(t, []string{"u", "hunter2"}, m.Log()[0].Args)
+
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Empty(t, m.Keys(), "not in database 0")
+		c := raw(t, m)
+		defer c.Close()
+		_, err := c.Do("AUTH", "u", "hunter2")
+		require.NoError(t, err)
+		_, err = c.Do("SELECT", 3)
+		require.NoError(t, err)
+		v, err := redis.String(c.Do("GET", "k"))
+		require.NoError(t, err)
+		require.Equal(t, "A", v)
+		list, err := redis.String(c.Do("CLIENT", "LIST"))
+		require.NoError(t, err)
+		require.Contains(t, list, "name=billing ")
+		require.Zero(t, count(m, "EVAL"), "the scripts are loaded already")
+	})
+}
+
+func TestAPasswordAloneIsTheDefaultUsersAndNoneMeansNoAUTH(t *testing.T) {
+	password := func(m *embedded.Master) { m.RequireAuth("default", "hunter2") }
+	onMaster(t, password, func(c *Config) { c.Password = "hunter2" }, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, []string{"hunter2"}, m.Log()[0].Args)
+	})
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Zero(t, count(m, "AUTH"))
+		require.Zero(t, count(m, "SELECT"))
+	})
+}
+
+// Rule 6: what is refused is not needed, but for INFO where nodes are checked
+// (fitness_test.go). What the rights to CLIENT ID and INFO are for, orphan_test.go shows.
+func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
+	for _, denied := range [][]string{
+		{"CLIENT SETNAME"},
+		{"CLIENT ID"},
+		{"INFO"},
+		{"CLIENT"},
+		{"SCRIPT"},
+		{"SCRIPT LOAD", "CLIENT", "INFO"},
+	} {
+		onMaster(t, func(m *embedded.Master) { m.Deny(denied...) }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", "l").anyway().outcome(t, n), denied)
+			require.Equal(t, wire.Granted, releasing("A", "k", "l").outcome(t, n), denied)
+			if denied[0] == "SCRIPT" {
+				require.Equal(t, 1, count(m, "EVAL acquire"), "the text comes along")
+			}
+			require.Zero(t, n.Stats().DialFailures, denied)
+			require.Equal(t, 1, n.Stats().Connected)
+		})
+	}
+}
+
+func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
+	for state, command := range map[string]string{
+		"LOADING Redis is loading the dataset in memory":    "*",
+		"NOAUTH Authentication required.":                   "*",
+		"MASTERDOWN Link with MASTER is down and replica-…": "*",
+		"LOADING only for the scripts":                      "SCRIPT",
+		"LOADING only for INFO":                             "INFO",
+		"LOADING only for CLIENT ID":                        "CLIENT ID",
+	} {
+		inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+			m.FailWith(command, state)
+			waiting := acquiring("A", longTTL, "k").on(n)
+			gate <- nil
+			r := waiting.reply(t)
+			requireUnsent(t, r)
+			require.ErrorContains(t, r.Err, state)
+			var se *wire.ServerError
+			require.ErrorAs(t, r.Err, &se)
+			require.Equal(t, int64(1), n.Stats().DialFailures)
+			require.Zero(t, n.Stats().Connected)
+			requireUnsent(t, acquiring("A", longTTL, "k").on(n).reply(t))
+			synctest.Wait()
+			require.Zero(t, m.Connections(), "the connection is closed")
+
+			m.FailWith(command, "")
+			gate <- nil
+			synctest.Wait()
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		})
+	}
+}
+
+func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
+	for _, state := range []string{
+		"BUSY Redis is busy running a script.", "READONLY You can't write against a read only replica.",
+		"MISCONF Errors writing to the AOF file", "ERR unknown subcommand 'ID'.",
+	} {
+		inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+			m.FailWith("*", state)
+			gate <- nil
+			synctest.Wait()
+			require.Equal(t, 1, n.Stats().Connected, state)
+			requireUnfit(t, pinging().on(n).reply(t), state)
+			m.FailWith("*", "")
+			time.Sleep(lookUnfit) // it is looked at again, and then dialled anew
+			gate <- nil
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", "l").outcome(t, n))
+			require.Zero(t, n.Stats().DialFailures)
+		})
+	}
+}
+
+func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
+	password := "one"
+	asked := 0
+	onMaster(t, func(m *embedded.Master) { m.RequireAuth("u", "one") }, func(c *Config) {
+		c.Username, c.Password = "unused", "unused"
+		c.Credentials = func(context.Context) (string, string, error) {
+			asked++
+			if password == "" {
+				return "", "", errors.New("the vault is closed")
+			}
+			return "u", password, nil
+		}
+	}, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, 1, asked)
+
+		m.RequireAuth("u", "two")
+		password = "two"
+		only(t, m).Drop()
+		synctest.Wait()
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, 2, asked)
+
+		password = ""
+		only(t, m).Drop()
+		synctest.Wait()
+		r := pinging().on(n).reply(t)
+		requireUnsent(t, r)
+		require.ErrorContains(t, r.Err, "the credentials: the vault is closed")
+		synctest.Wait()
+		require.Zero(t, m.Connections(), "the connection is closed")
+	})
+}
+
+// Nor does a server get to show it: one that knows no AUTH repeats what it was given.
+func TestNoErrorShowsAPassword(t *testing.T) {
+	const password = "hunter2"
+	for reply, want := range map[string]string{
+		"WRONGPASS invalid username-password pair or user is disabled.":                 "WRONGPASS",
+		"ERR unknown command 'AUTH', with args beginning with: 'u' 'hunter2' ":          "ERR unknown command 'AUTH'",
+		"ERR unknown command `AUTH`, with args beginning with: `u`, `hunter2`, ":        "ERR unknown command `AUTH`",
+		"ERR AUTH <password> called without any password configured":                    "without any password configured",
+		"NOPERM User u has no permissions to run the 'auth' command, said the password": "NOPERM",
+	} {
+		var log bytes.Buffer
+		onMaster(t, func(m *embedded.Master) { m.FailWith("AUTH", reply) }, func(c *Config) {
+			c.Username, c.Password = "u", password
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		}, func(t *testing.T, _ *embedded.Master, n *Node) {
+			r := pinging().on(n).reply(t)
+			requireUnsent(t, r)
+			require.ErrorContains(t, r.Err, want)
+			require.ErrorContains(t, r.Err, "pool: AUTH: ")
+			require.NotContains(t, r.Err.Error(), password)
+			require.NotContains(t, n.String(), password)
+			synctest.Wait() // it is logged, unless the node is closed before
+		})
+		require.Contains(t, log.String(), "dial failed")
+		require.NotContains(t, log.String(), password)
+	}
+}
+
+func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
+	outOfRange := func(m *embedded.Master) { m.FailWith("SELECT", "ERR DB index is out of range") }
+	onMaster(t, outOfRange, func(c *Config) { c.Database = 99 }, func(t *testing.T, _ *embedded.Master, n *Node) {
+		require.ErrorContains(t, pinging().on(n).reply(t).Err, "pool: SELECT: ERR DB index is out of range")
+	})
+}
+
+// HAZARDS.md H47: what a server says before it hangs up is the reason, not the EOF.
+func TestWhatAServerSaysBeforeItHangsUpIsTold(t *testing.T) {
+	for _, words := range []string{"ERR max number of clients reached", "DENIED Redis is running in protected mode"} {
+		synctest.Test(t, func(t *testing.T) {
+			n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go func() {
+					go io.Copy(io.Discard, server) //nolint:errcheck // until it is closed
+					_, _ = io.WriteString(server, "-"+words+"\r\n")
+					_ = server.Close()
+				}()
+				return client, nil
+			}})
+			require.NoError(t, err)
+			defer n.Close()
+			r := pinging().on(n).reply(t)
+			requireUnsent(t, r)
+			require.ErrorContains(t, r.Err, words)
+			var se *wire.ServerError
+			require.ErrorAs(t, r.Err, &se)
+		})
+	}
+}
+
+// Config.Dial may bring a connection without any buffer: a server that answers the
+// first command waits for us to read before it reads on.
+func TestAConnectionWithoutABufferShakesHandsAndServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		byByte := func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go fake(wellBehaved).serve(&narrow{server})
+			return client, nil
+		}
+		n, err := Open(Config{Name: "n", Address: "n", Dial: byByte, Clock: clock.Runtime()})
+		require.NoError(t, err)
+		defer n.Close()
+		began := time.Now()
+		var calls []*call
+		for range 100 {
+			calls = append(calls, acquiring("A", longTTL, strings.Repeat("k", 200)).on(n), releasing("A", "k").on(n))
+		}
+		require.Zero(t, time.Since(began), "no caller writes on such a connection")
+		for _, c := range calls {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// narrow reads no more than 10 bytes at a time.
+type narrow struct{ net.Conn }
+
+func (n *narrow) Read(p []byte) (int, error) { return n.Conn.Read(p[:min(10, len(p))]) }
+
+func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nport:1\r\n": "abc",
+		"run_id:abc": "abc", "xrun_id:no\nrun_id: abc \n": "abc", "": "", "run_id": "", "run_id:": "",
+	} {
+		require.Equal(t, want, infoField(info, "run_id"), "%q", info)
+	}
+}
+
+// Lines of a log say what happens to connections, once for each change.
+func TestTheLogTellsOfConnections(t *testing.T) {
+	var log bytes.Buffer
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	}, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Stop()
+		time.Sleep(time.Minute)
+		require.NoError(t, m.Restart(false))
+		time.Sleep(time.Second)
+	})
+	require.Equal(t, 2, strings.Count(log.String(), `msg="redlock node: connected" node=n1`))
+	require.Equal(t, 1, strings.Count(log.String(), `msg="redlock node: dial failed" node=n1`), "120 dials failed")
+	require.Contains(t, log.String(), `level=WARN msg="redlock node: connection ended" node=n1 error=`)
+	require.True(t, strings.HasSuffix(log.String(), `level=INFO msg="redlock node: connection ended" node=n1`+"\n"), "a Close is nothing to warn of")
+
+	log.Reset()
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		c.Dial = (&gated{gate: make(chan error)}).Dial
+	}, func(t *testing.T, _ *embedded.Master, n *Node) {
+		synctest.Wait()
+		require.NoError(t, n.Close())
+	})
+	require.Empty(t, log.String(), "nor is a dial that Close ended")
+}

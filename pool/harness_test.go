@@ -1,0 +1,373 @@
+package pool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// The TTL of locks that a test does not want to expire, and the bound in requests.
+const (
+	longTTL = 30 * time.Second
+	mostTTL = time.Hour
+)
+
+// inBubble runs a test on a node and its master in virtual time. The bubble fails
+// for every goroutine that is left.
+func inBubble(t *testing.T, change func(c *Config), f func(t *testing.T, m *embedded.Master, n *Node)) {
+	t.Helper()
+	onMaster(t, func(*embedded.Master) {}, change, f)
+}
+
+// onMaster is inBubble with a master that is prepared before the node is opened.
+func onMaster(
+	t *testing.T, prepare func(m *embedded.Master), change func(c *Config),
+	f func(t *testing.T, m *embedded.Master, n *Node),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		prepare(m)
+		n := opened(t, m, change)
+		defer n.Close()
+		f(t, m, n)
+	})
+}
+
+func configFor(m *embedded.Master) Config {
+	return Config{Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()}
+}
+
+func opened(t *testing.T, m *embedded.Master, change func(c *Config)) *Node {
+	t.Helper()
+	c := configFor(m)
+	if change != nil {
+		change(&c)
+	}
+	n, err := Open(c)
+	require.NoError(t, err)
+	return n
+}
+
+// overTCP runs a test on a node and its master on real sockets, in real time.
+func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *embedded.Master, n *Node)) {
+	t.Helper()
+	m, err := embedded.Start("n1")
+	require.NoError(t, err)
+	defer m.Close()
+	n := opened(t, m, func(c *Config) {
+		c.Dial, c.Clock = nil, nil
+		if change != nil {
+			change(c)
+		}
+	})
+	defer n.Close()
+	settle(t, n)
+	f(t, m, n)
+}
+
+// settle waits until a node over real sockets is connected, and its writer idle.
+func settle(t *testing.T, n *Node) {
+	t.Helper()
+	require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	for _, l := range n.lanes {
+		busy := func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.link == nil || l.link.writing
+		}
+		for busy() {
+			runtime.Gosched()
+		}
+	}
+}
+
+// call is a command and its answer.
+type call struct {
+	wire.Command
+	req      wire.Request
+	answered chan wire.Reply
+}
+
+func (c *call) Answer(_ *wire.Command, r wire.Reply) { c.answered <- r }
+
+func newCall(fill func(r *wire.Request)) *call {
+	c := &call{answered: make(chan wire.Reply, 1024)} // an undo may be answered as pending many times
+	fill(&c.req)
+	c.Request, c.To = &c.req, c
+	return c
+}
+
+func terms(token string, keys []string) *wire.Terms {
+	var t wire.Terms
+	t.Set(keys, token)
+	return &t
+}
+
+func acquiring(token string, ttl time.Duration, keys ...string) *call {
+	return newCall(func(r *wire.Request) { wire.NewAcquire(r, terms(token, keys), ttl, mostTTL) })
+}
+
+func extending(token string, ttl time.Duration, keys ...string) *call {
+	return newCall(func(r *wire.Request) { wire.NewExtend(r, terms(token, keys), ttl, mostTTL, 0) })
+}
+
+func releasing(token string, keys ...string) *call {
+	return newCall(func(r *wire.Request) { wire.NewRelease(r, terms(token, keys)) })
+}
+
+func shortening(token string, left time.Duration, keys ...string) *call {
+	return newCall(func(r *wire.Request) { wire.NewShorten(r, terms(token, keys), left, mostTTL) })
+}
+
+func inspecting(keys ...string) *call {
+	return newCall(func(r *wire.Request) { wire.NewInspect(r, terms("", keys)) })
+}
+
+func pinging() *call { return newCall(wire.NewPing) }
+
+// everyNode is a fleet whose nodes vote whatever is found of them.
+var everyNode = wire.NewFleet(true)
+
+// anyway sends the command to a node that is unfit, too.
+func (c *call) anyway() *call {
+	c.req.Fleet = everyNode
+	return c
+}
+
+// within gives the command a not-after instant.
+func (c *call) within(n *Node, d time.Duration) *call {
+	c.req.Clock = n.cfg.Clock
+	c.req.NotAfter = n.cfg.Clock.Now().Add(d)
+	return c
+}
+
+func (c *call) on(n *Node) *call {
+	n.Submit(&c.Command)
+	return c
+}
+
+// reply waits for the answer. None that a node gives may look like the caller's own
+// deadline (HAZARDS.md H111).
+func (c *call) reply(t *testing.T) wire.Reply {
+	t.Helper()
+	select {
+	case r := <-c.answered:
+		require.NotErrorIs(t, r.Err, context.DeadlineExceeded)
+		require.NotErrorIs(t, r.Err, context.Canceled)
+		require.False(t, r.Unsent && r.Outcome != wire.Failed, "unsent goes with failed")
+		return r
+	case <-time.After(2 * time.Minute):
+		require.FailNow(t, "no answer", "to %v of %q", c.req.Op, c.req.Token)
+		return wire.Reply{}
+	}
+}
+
+// outcome submits the command and waits for its vote.
+func (c *call) outcome(t *testing.T, n *Node) wire.Outcome {
+	t.Helper()
+	return c.on(n).reply(t).Outcome
+}
+
+func (c *call) pending() bool { return len(c.answered) == 0 }
+
+func requireUnsent(t *testing.T, r wire.Reply) {
+	t.Helper()
+	require.Equal(t, wire.Failed, r.Outcome, "%v", r.Err)
+	require.True(t, r.Unsent)
+	require.Error(t, r.Err)
+}
+
+// requireUnfit asserts that the node refused by itself, and in what words.
+func requireUnfit(t *testing.T, r wire.Reply, words ...string) {
+	t.Helper()
+	requireUnsent(t, r)
+	require.ErrorIs(t, r.Err, ErrUnfit)
+	for _, w := range words {
+		require.ErrorContains(t, r.Err, w)
+	}
+}
+
+// only is the master's one client.
+func only(t *testing.T, m *embedded.Master) *embedded.Client {
+	t.Helper()
+	all := m.Clients()
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// names lists the commands that the master took up since ForgetLog.
+func names(m *embedded.Master) []string {
+	all := []string{}
+	for _, e := range m.Log() {
+		all = append(all, strings.TrimSpace(e.Name+" "+sub(e)))
+	}
+	return all
+}
+
+// quiet lists what names does, but for the looks that go on as long as a node lives.
+func quiet(m *embedded.Master) []string {
+	return slices.DeleteFunc(names(m), func(name string) bool { return name == "INFO" })
+}
+
+// sub is the subcommand, or the name of the script.
+func sub(e embedded.Entry) string {
+	switch {
+	case len(e.Args) == 0:
+		return ""
+	case e.Name == "CLIENT" || e.Name == "SCRIPT":
+		return e.Args[0]
+	case e.Name == "EVALSHA" || e.Name == "EVAL":
+		for _, s := range wire.Scripts() {
+			if e.Args[0] == s.Hash || e.Args[0] == s.Source {
+				return s.Name
+			}
+		}
+	}
+	return ""
+}
+
+// count is how often a command stands in the log.
+func count(m *embedded.Master, name string) int {
+	n := 0
+	for _, have := range names(m) {
+		if have == name {
+			n++
+		}
+	}
+	return n
+}
+
+// raw is a connection of a test's own to the master.
+func raw(t *testing.T, m *embedded.Master) redis.Conn {
+	t.Helper()
+	conn, err := m.Dial(t.Context(), "", "")
+	require.NoError(t, err)
+	return redis.NewConn(conn, 0, 0)
+}
+
+// fake is a server that does what a test says: it reads commands and answers them
+// by the function's reply, in RESP. An empty reply answers nothing; an error ends
+// the connection.
+type fake func(name string, args []string) (string, error)
+
+var errHangUp = errors.New("hang up")
+
+// wellBehaved answers the handshake and every request as a master would that
+// grants everything.
+func wellBehaved(name string, args []string) (string, error) {
+	switch name {
+	case "PING":
+		return "+PONG\r\n", nil
+	case "INFO":
+		return bulk("redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:" + strings.Repeat("a", 40) + "\r\nrole:master\r\n"), nil
+	case "CLIENT":
+		return ":1\r\n", nil
+	case "SCRIPT":
+		return bulk(strings.Repeat("0", 40)), nil
+	case "EVALSHA":
+		for _, s := range wire.Scripts() {
+			if s.Hash == args[0] && s.Name == "inspect" {
+				keys, _ := strconv.Atoi(args[1])
+				return fmt.Sprintf("*%d\r\n", 3*keys) + strings.Repeat("+none\r\n$0\r\n\r\n:-2\r\n", keys), nil
+			}
+			if s.Hash == args[0] && s.Name == "release" {
+				return ":" + args[1] + "\r\n", nil
+			}
+		}
+		return ":1\r\n", nil
+	}
+	return "+OK\r\n", nil
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// serve answers each command at once, and before it reads on.
+func (f fake) serve(conn net.Conn) { f.serveAs(conn, false) }
+
+// serveAs, with gathering true, writes as Redis does: when it has nothing left to read.
+func (f fake) serveAs(conn net.Conn, gathering bool) {
+	defer conn.Close()
+	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriterSize(conn, 16<<10)
+	for {
+		words, err := readWords(in)
+		if err != nil {
+			return
+		}
+		reply, err := f(words[0], words[1:])
+		_, _ = out.WriteString(reply)
+		if in.Buffered() == 0 || !gathering || err != nil {
+			if e := out.Flush(); err != nil || e != nil {
+				return
+			}
+		}
+	}
+}
+
+// listen serves on a real socket until the test ends.
+func (f fake) listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go f.serveAs(conn, true)
+		}
+	}()
+	return l
+}
+
+func readWords(r *bufio.Reader) ([]string, error) {
+	n, err := readNumber(r, "*")
+	if err != nil {
+		return nil, err
+	}
+	words := make([]string, n)
+	for i := range words {
+		length, err := readNumber(r, "$")
+		if err != nil {
+			return nil, err
+		}
+		p := make([]byte, length+2)
+		if _, err := io.ReadFull(r, p); err != nil {
+			return nil, err
+		}
+		words[i] = string(p[:length])
+	}
+	return words, nil
+}
+
+func readNumber(r *bufio.Reader, kind string) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	digits, ok := strings.CutPrefix(strings.TrimSpace(line), kind)
+	if !ok {
+		return 0, errHangUp
+	}
+	return strconv.Atoi(digits)
+}

@@ -1,0 +1,276 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// lane is a queue of commands and the connection that serves it. It outlives its
+// connections: undos wait in it for the next one.
+type lane struct {
+	node *Node
+
+	// mu guards all below, and what link says it guards. Under it nothing blocks
+	// and nobody is called: commands are answered after it is given up.
+	mu      sync.Mutex
+	queue   ring  // not written yet
+	link    *link // nil while there is no connection
+	down    error // why commands fail at once; nil while up, or while a dial may still succeed
+	closed  bool
+	orphans orphans
+	repeats map[*wire.Command]clock.Timer // undos that will be sent once more
+}
+
+func newLane(n *Node) *lane { return &lane{node: n} }
+
+func (l *lane) state() (up bool, queued int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.link != nil, l.queue.len()
+}
+
+// submit queues the command, with another one behind it unless that is nil, and writes
+// them where that can't block; otherwise the writer is woken.
+func (l *lane) submit(c, behind *wire.Command) {
+	l.mu.Lock()
+	wrong, wrongBehind := l.enqueue(c), l.enqueue(behind)
+	k := l.link
+	if k == nil || k.writing || l.queue.len() == 0 {
+		l.mu.Unlock()
+		refuse(c, wrong)
+		refuse(behind, wrongBehind)
+		return
+	}
+	k.writing = true
+	here := k.idle()
+	if here {
+		k.callers.Add(1)
+	}
+	l.mu.Unlock()
+	refuse(c, wrong)
+	refuse(behind, wrongBehind)
+	if !here {
+		k.wakeWriter()
+		return
+	}
+	defer k.callers.Done()
+	if k.writeBatch(byCaller) {
+		k.wakeWriter()
+	}
+}
+
+// enqueue puts a command into the queue, or says why it can't be there. Called under mu.
+func (l *lane) enqueue(c *wire.Command) error {
+	if c == nil {
+		return nil
+	}
+	err := l.refuses(c)
+	if err == nil {
+		l.queue.push(c)
+	}
+	return err
+}
+
+func refuse(c *wire.Command, why error) {
+	if why != nil {
+		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: why})
+	}
+}
+
+// refuses says why the command can't be queued. Undos always can, but on a closed
+// node: each belongs to an acquire that was written, and those are bounded.
+func (l *lane) refuses(c *wire.Command) error {
+	switch {
+	case l.closed:
+		return ErrClosed
+	case c.Op.Undoes():
+		return nil
+	case l.link == nil && l.down != nil:
+		return l.down
+	case l.queue.len() >= l.node.cfg.Queue:
+		return ErrQueueFull
+	case l.link != nil:
+		return l.link.refuses(c)
+	}
+	return nil
+}
+
+// keepUp dials, serves, and dials anew until ctx is done.
+func (l *lane) keepUp(ctx context.Context) {
+	wait := l.node.cfg.RedialMin
+	for ctx.Err() == nil {
+		k, err := l.connect(ctx)
+		if err == nil {
+			var lived bool
+			if lived, err = l.serve(k); lived {
+				wait = l.node.cfg.RedialMin
+			}
+			l.node.log("connection ended", err)
+			if k.silent() {
+				l.failQueued(err) // nothing says that a dial would fare better
+			} else if lived {
+				continue // a restart, most likely: commands wait for one dial
+			}
+		} else if l.failQueued(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
+			l.node.log("dial failed", err)
+		}
+		pause(ctx, l.node.cfg.Clock, wait/2+rand.N(wait/2+1))
+		wait = min(2*wait, l.node.cfg.RedialMax)
+	}
+	l.failQueued(ErrClosed)
+}
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, c clock.Clock, d time.Duration) {
+	over, stop := clock.After(c, d)
+	defer stop()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+// connect dials, shakes hands and sees to the acquires that the connections
+// before it left behind, all under the dial timeout.
+func (l *lane) connect(ctx context.Context) (*link, error) {
+	n := l.node
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
+	defer cancel()
+	n.count.dials.Add(1)
+	s, f, err := l.open(ctx)
+	if err != nil {
+		n.count.dialFailures.Add(1)
+		return nil, err
+	}
+	return newLink(l, s, f), nil
+}
+
+func (l *lane) open(ctx context.Context) (*session, facts, error) {
+	s, err := l.node.source.dial(ctx)
+	if err != nil {
+		return nil, facts{}, severed(err)
+	}
+	f, err := l.node.handshake(ctx, s)
+	if err == nil {
+		err = l.killOld(ctx, s, f)
+	}
+	if err != nil {
+		s.abort()
+		s.close()
+		return nil, f, severed(err)
+	}
+	return s, f, nil
+}
+
+// serve runs the link until it ends, and sorts out what it leaves. It reports whether
+// the link lived so long that the next dial needs no pause: a server that accepts
+// connections and ends them again is not to be dialled without end.
+func (l *lane) serve(k *link) (lived bool, err error) {
+	began := l.node.cfg.Clock.Now()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		k.session.abort()
+		k.session.close()
+		return false, ErrClosed
+	}
+	l.link, l.down = k, nil
+	k.renew()
+	k.writing = l.queue.len() > 0
+	wake := k.writing
+	k.lookLater()
+	l.mu.Unlock()
+	l.node.log("connected", nil)
+	if k.unfit != nil { // written by this goroutine alone
+		k.tellFitness()
+	}
+	if wake {
+		k.wakeWriter()
+	}
+	err = k.run()
+	left := l.retire(k)
+	k.session.close()
+	for _, c := range left {
+		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: ended(err)})
+	}
+	return l.node.cfg.Clock.Now().Sub(began) > l.node.cfg.RedialMax, err
+}
+
+// retire takes the ended link away. What it had written and not heard of is kept
+// when it is an undo, and returned to be answered as Unknown when it isn't.
+func (l *lane) retire(k *link) (left []*wire.Command) {
+	l.mu.Lock()
+	l.link = nil
+	k.leave()
+	l.mu.Unlock()
+	k.callers.Wait() // nobody writes on it any more
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.node.cfg.Clock.Now()
+	l.orphans.sweep(now)
+	for _, c := range k.unheard() {
+		switch {
+		case c.Op.Undoes() && !l.closed:
+			c.Again()
+			l.queue.push(c)
+		case c.Op.Creates():
+			l.orphans.add(c, k.facts)
+			left = append(left, c)
+		default:
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// failQueued makes commands fail at once until a connection stands again, and
+// ends those that wait; undos are kept while they are of use. It reports whether
+// that is news.
+func (l *lane) failQueued(err error) (news bool) {
+	l.mu.Lock()
+	news = l.down == nil
+	if l.closed {
+		err = ErrClosed
+	}
+	l.down = err
+	var drop []*wire.Command
+	for _, c := range l.queue.popAll(nil) {
+		expired := c.Expired()
+		switch {
+		case !c.Op.Undoes() || l.closed || expired && !l.orphaned(c.Token):
+			drop = append(drop, c)
+		case expired:
+			drop = append(drop, c)
+			l.queue.push(legacy(c))
+		default:
+			l.queue.push(c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range drop {
+		c.Drop(err)
+	}
+	return news
+}
+
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	k := l.link
+	l.orphans.clear()
+	left := l.endRepeats()
+	l.mu.Unlock()
+	for _, c := range left {
+		c.Drop(ErrClosed)
+	}
+	if k != nil {
+		k.fail(ErrClosed)
+	}
+}

@@ -1,0 +1,119 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// handler is a log handler that does what a test says with each line.
+type handler func(msg string)
+
+func (handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	h(r.Message)
+	return errors.New("a handler's error is nobody's concern")
+}
+
+func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h handler) WithGroup(string) slog.Handler      { return h }
+
+// churn makes the node log: its connection ends, and dials fail.
+func churn(t *testing.T, m *embedded.Master, n *Node) {
+	t.Helper()
+	for range 3 {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Stop()
+		time.Sleep(time.Second)
+		require.NoError(t, m.Restart(true))
+		time.Sleep(time.Second)
+	}
+	require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+	require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+}
+
+// HAZARDS.md H105, for the node's own log. Locks do not wait for a handler that blocks,
+// and it is not given a goroutine for each line.
+func TestALogHandlerThatBlocksHoldsNobodyUp(t *testing.T) {
+	var mu sync.Mutex
+	open, inside, lines := make(chan struct{}), 0, 0
+	synctest.Test(t, func(t *testing.T) {
+		open = make(chan struct{})
+		m := embedded.New("n1")
+		defer m.Close()
+		n := opened(t, m, func(c *Config) {
+			c.Logger = slog.New(handler(func(string) {
+				mu.Lock()
+				inside++
+				mu.Unlock()
+				<-open
+				mu.Lock()
+				lines++
+				mu.Unlock()
+			}))
+		})
+		for range 10 {
+			churn(t, m, n)
+		}
+		require.NoError(t, n.Close(), "not even Close waits")
+		synctest.Wait()
+		require.Equal(t, maxLines, inside)
+		close(open)
+		synctest.Wait()
+		require.Equal(t, maxLines, lines)
+		require.Zero(t, n.count.lines.Load())
+	})
+}
+
+func TestALogHandlerThatPanicsHarmsNothing(t *testing.T) {
+	lines := make(chan string, 100)
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(handler(func(msg string) {
+			lines <- msg
+			panic("the handler's own")
+		}))
+	}, func(t *testing.T, m *embedded.Master, n *Node) {
+		churn(t, m, n)
+		require.NoError(t, n.Close())
+		synctest.Wait()
+		require.Greater(t, len(lines), 6, "it is called again")
+		require.Zero(t, n.count.lines.Load())
+	})
+}
+
+// Close joins the keepers of the connections: a handler called on one of them would wait
+// for itself.
+func TestALogHandlerMayCloseTheNode(t *testing.T) {
+	for _, at := range []string{"redlock node: connected", "redlock node: connection ended", "redlock node: dial failed"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := embedded.New("n1")
+			defer m.Close()
+			var n *Node
+			ready, closed := make(chan struct{}), make(chan error, 100)
+			n = opened(t, m, func(c *Config) {
+				c.Logger = slog.New(handler(func(msg string) {
+					if <-ready; msg == at {
+						closed <- n.Close()
+					}
+				}))
+			})
+			close(ready)
+			synctest.Wait()
+			m.Stop()
+			time.Sleep(time.Second)
+			require.NoError(t, <-closed, at)
+			require.ErrorIs(t, pinging().on(n).reply(t).Err, ErrClosed)
+			require.NoError(t, n.Close())
+		})
+	}
+}

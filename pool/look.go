@@ -1,0 +1,155 @@
+package pool
+
+import (
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// How often a connection's server is looked at again: a REPLICAOF by hand keeps
+// connections open, and one that was cured shall soon vote again (DESIGN.md rule 18).
+const (
+	lookFit   = 10 * time.Second
+	lookUnfit = 500 * time.Millisecond
+)
+
+// refuses is why a command is not sent on this connection: its server is unfit to
+// vote, or votes under another name. What undoes is always sent. For a fleet that is
+// known it costs one comparison. Called under lane.mu.
+func (k *link) refuses(c *wire.Command) error {
+	if c.Fleet != nil && c.Fleet == k.cleared || c.Op.Undoes() || c.Op == wire.Examine {
+		return nil
+	}
+	node := k.lane.node.cfg.Name
+	switch {
+	case c.Guarded && (c.Fleet == nil || c.Fleet.Guard == nil):
+		return errNoGuard
+	case c.Fleet.Excepts(node):
+		return nil
+	case k.unfit != nil:
+		return k.unfit
+	case c.Fleet == nil:
+		return nil
+	case c.Fleet.Guard == nil && k.facts.Marker != "" && c.Shown:
+		return nil // and nothing is cleared
+	case c.Fleet.Guard == nil && k.facts.Marker != "":
+		return guarded(node, k.facts.Marker)
+	}
+	if !k.joined[c.Fleet] {
+		if err := c.Fleet.Join(k.facts.RunID, node); err != nil {
+			return err
+		}
+		if k.joined == nil {
+			k.joined = make(map[*wire.Fleet]bool)
+		}
+		k.joined[c.Fleet] = true
+	}
+	k.cleared = c.Fleet
+	return nil
+}
+
+// leave says that the connection is no more. Called under lane.mu.
+func (k *link) leave() {
+	if k.looks != nil {
+		k.looks.Stop()
+	}
+	k.endGuards()
+	for f := range k.joined {
+		f.Leave(k.facts.RunID, k.lane.node.cfg.Name)
+	}
+	k.joined, k.cleared = nil, nil
+}
+
+// lookLater sets the timer for the next look. Called under lane.mu, on the connection
+// that the lane has now.
+func (k *link) lookLater() {
+	every := lookFit
+	if k.unfit != nil {
+		every = lookUnfit
+	}
+	if k.looks == nil {
+		k.looks = k.lane.node.cfg.Clock.AfterFunc(every, k.look)
+		return
+	}
+	k.looks.Reset(every)
+}
+
+// look asks the server once more what it is, by a command like any other.
+func (k *link) look() {
+	k.lane.mu.Lock()
+	gone := k.lane.link != k
+	k.lane.mu.Unlock()
+	if gone {
+		return
+	}
+	r := &wire.Request{}
+	wire.NewExamine(r, "")
+	k.lane.submit(&wire.Command{Request: r, To: looker{k}}, nil)
+}
+
+// looker is told that a look is over, however it ended, and has the next one made.
+// There is never more than one under way on a connection.
+type looker struct{ *link }
+
+func (k looker) Answer(*wire.Command, wire.Reply) {
+	k.lane.mu.Lock()
+	stands := k.lane.link == k.link
+	if stands {
+		k.lookLater()
+	}
+	k.lane.mu.Unlock()
+	if stands {
+		k.remind()
+	}
+}
+
+var errTurned = errors.New("pool: the server has become another, or changed its role; it is asked anew what it is")
+
+// looked takes what INFO answered. It is called by the reader, which alone changes
+// facts while the connection stands.
+func (k *link) looked(reply any, err error) {
+	if err != nil && !answeredBy(serverError(err), "NOPERM") {
+		return // BUSY, or nonsense: nothing is known that was not known before
+	}
+	next := k.facts
+	next.take(reply, err)
+	if next.Unread == "" && !next.SameServer(k.facts.Facts) {
+		k.fail(errTurned)
+		return
+	}
+	unfit := verdict(findings(k.lane.node.cfg.Name, k.lane.node.cfg.Database, next.Facts))
+	k.lane.mu.Lock()
+	news := (unfit == nil) != (k.unfit == nil)
+	k.facts, k.unfit, k.cleared = next, unfit, nil
+	k.lane.mu.Unlock()
+	if news {
+		k.tellFitness()
+	}
+}
+
+// tellFitness logs whether the node votes.
+func (k *link) tellFitness() {
+	if k.unfit != nil {
+		k.lane.node.log("does not vote", k.unfit)
+		return
+	}
+	k.lane.node.log("votes again", nil)
+}
+
+// turns reports whether an answer says that the server is not the master any more
+// that it was, so that all has to be read anew (DESIGN.md rule 15). From a replica that
+// is known as one it is no news: each undo would cost a connection. Called by the
+// reader.
+func (k *link) turns(err error) bool {
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return false
+	}
+	c := code(string(re))
+	return turned(c) && (c == "LOADING" || k.facts.Role != "slave")
+}
+
+func turned(code string) bool { return code == "READONLY" || code == "MASTERDOWN" || code == "LOADING" }

@@ -1,0 +1,242 @@
+package pool
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+func TestANodeIsLookedAtEveryTenSecondsAndTwiceASecondWhileItIsUnfit(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.ForgetLog()
+		time.Sleep(time.Minute + time.Second)
+		require.Equal(t, []string{"INFO", "INFO", "INFO", "INFO", "INFO", "INFO"}, names(m))
+		m.SetInfo("maxmemory", "1000")
+		m.SetInfo("maxmemory_policy", "allkeys-lru")
+		time.Sleep(lookFit)
+		m.ForgetLog()
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 20, count(m, "INFO"), 1)
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// Another process at the address, another role, another history: everything is read
+// anew, on another connection.
+func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
+	for field, value := range map[string]string{
+		"run_id": "1111111111111111111111111111111111111111", "role": "slave",
+		"master_replid2": "2222222222222222222222222222222222222222",
+	} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			synctest.Wait()
+			m.SetInfo(field, value)
+			time.Sleep(lookFit + time.Second)
+			require.Equal(t, int64(2), n.Stats().Dials, field)
+			require.Equal(t, 1, m.Connections())
+			time.Sleep(time.Minute)
+			require.Equal(t, int64(2), n.Stats().Dials, field)
+		})
+	}
+}
+
+// DESIGN.md rule 15. The state lasts no longer than the answer: what is left is that
+// all was read anew.
+func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
+	for _, state := range []string{"READONLY You can't write", "MASTERDOWN Link with MASTER is down", "LOADING Redis is loading"} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			synctest.Wait()
+			m.FailWith("SET", state)
+			r := acquiring("A", longTTL, "k").on(n).reply(t)
+			require.Equal(t, wire.Failed, r.Outcome)
+			require.ErrorContains(t, r.Err, state)
+			m.FailWith("SET", "")
+			require.Equal(t, wire.Granted, acquiring("B", longTTL, "k").outcome(t, n), "it waits for the dial")
+			require.Equal(t, int64(2), n.Stats().Dials)
+		})
+	}
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.FailWith("SET", "OOM command not allowed")
+		require.Equal(t, wire.Failed, acquiring("A", longTTL, "k").outcome(t, n))
+		time.Sleep(time.Second)
+		require.Equal(t, int64(1), n.Stats().Dials, "of this it was known that it is a master")
+	})
+}
+
+// Of a replica that is known as one the answer is no news: what it is asked to undo, again
+// and again, costs no connections.
+func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
+	replica := func(m *embedded.Master) {
+		m.SetInfo("role", "slave")
+		m.FailWith("EVALSHA", "READONLY You can't write against a read only replica.")
+	}
+	onMaster(t, replica, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.Set("k", "A", time.Hour)
+		for range 10 {
+			require.Equal(t, wire.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, int64(1), n.Stats().Dials)
+		m.SetInfo("role", "")
+		m.FailWith("EVALSHA", "")
+		time.Sleep(2 * time.Second)
+		require.Empty(t, m.Keys(), "and once it is a master what was owed is undone")
+	})
+}
+
+// What is known stays known while the server can't say it: BUSY passes by.
+func TestALookThatIsNotAnsweredByFactsChangesNothing(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.FailWith("INFO", "BUSY Redis is busy running a script.")
+		time.Sleep(time.Minute)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// Looks are matched with their replies like all else, and a frozen server is found out
+// by them as by any command.
+func TestLooksAreCommandsLikeOthers(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.SetInfo("maxmemory", "1000")
+		m.SetInfo("maxmemory_policy", "allkeys-lru") // two looks each second
+		m.SetDelay(300 * time.Millisecond)
+		for i := range 50 {
+			call := acquiring("A", time.Second, "k").anyway().on(n)
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+			undo := releasing("A", "k").on(n)
+			require.Equal(t, wire.Granted, call.reply(t).Outcome)
+			require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+			holds := inspecting("k").anyway().on(n).reply(t).Holds
+			require.Equal(t, []wire.Hold{{}}, holds)
+		}
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.Freeze()
+		time.Sleep(lookFit + n.cfg.HardTimeout*5/4 + n.cfg.DialTimeout + time.Second)
+		r := pinging().on(n).reply(t)
+		requireUnsent(t, r)
+		m.Thaw()
+		time.Sleep(time.Second)
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	})
+}
+
+// tallying is a clock that knows how many of its timers are waiting.
+type tallying struct {
+	clock.Clock
+	waiting atomic.Int64
+}
+
+type tallyingTimer struct {
+	clock.Timer
+	of      *tallying
+	waiting *atomic.Bool
+}
+
+func (c *tallying) AfterFunc(d time.Duration, f func()) clock.Timer {
+	t := tallyingTimer{of: c, waiting: &atomic.Bool{}}
+	t.waiting.Store(true)
+	c.waiting.Add(1)
+	fired := t // without the timer, which may fire before it is known
+	t.Timer = c.Clock.AfterFunc(d, func() {
+		fired.settle(false)
+		f()
+	})
+	return t
+}
+
+func (t tallyingTimer) settle(waiting bool) {
+	if t.waiting.Swap(waiting) != waiting {
+		if waiting {
+			t.of.waiting.Add(1)
+		} else {
+			t.of.waiting.Add(-1)
+		}
+	}
+}
+
+func (t tallyingTimer) Stop() bool {
+	t.settle(false)
+	return t.Timer.Stop()
+}
+
+func (t tallyingTimer) Reset(d time.Duration) bool {
+	t.settle(true)
+	return t.Timer.Reset(d)
+}
+
+func TestNoTimerOutlivesClose(t *testing.T) {
+	for what, before := range map[string]func(t *testing.T, m *embedded.Master, n *Node){
+		"a fit node": func(*testing.T, *embedded.Master, *Node) {},
+		"an unfit one": func(_ *testing.T, m *embedded.Master, _ *Node) {
+			m.SetInfo("role", "slave")
+			time.Sleep(time.Minute + lookUnfit/2)
+		},
+		"a look under way": func(_ *testing.T, m *embedded.Master, _ *Node) {
+			m.Freeze()
+			time.Sleep(lookFit + time.Second)
+		},
+		"undos that are repeated": func(t *testing.T, m *embedded.Master, n *Node) {
+			m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
+			for range 10 {
+				require.Equal(t, wire.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
+			}
+			time.Sleep(5 * time.Second)
+		},
+	} {
+		c := &tallying{}
+		inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *embedded.Master, n *Node) {
+			synctest.Wait()
+			before(t, m, n)
+			require.Positive(t, c.waiting.Load(), what)
+			require.NoError(t, n.Close())
+			require.Zero(t, c.waiting.Load(), what)
+		})
+	}
+}
+
+// A server that shakes hands, answers once and hangs up was dialled a thousand times a
+// second: the pause is spared only after a connection that has lived.
+func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go fake(func(name string, args []string) (string, error) {
+				reply, _ := wellBehaved(name, args)
+				if name == "PING" {
+					return reply, errHangUp
+				}
+				return reply, nil
+			}).serve(server)
+			return client, nil
+		}})
+		require.NoError(t, err)
+		defer n.Close()
+		before := n.Stats().Dials
+		for began := time.Now(); time.Since(began) < time.Minute; {
+			pinging().on(n).reply(t)
+		}
+		require.Less(t, n.Stats().Dials-before, int64(300))
+
+		time.Sleep(time.Minute) // now it has lived
+		dials := n.Stats().Dials
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		synctest.Wait()
+		require.Equal(t, dials+1, n.Stats().Dials, "and the next dial comes at once")
+	})
+}

@@ -1,0 +1,176 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// ErrClosed is why commands fail on a node that was closed.
+var ErrClosed = errors.New("pool: the node is closed")
+
+// Node is one Redis master. It dials in the background from Open on, dials anew
+// whenever its connection ends, and is safe for concurrent use.
+type Node struct {
+	cfg    Config
+	source source
+	lanes  []*lane
+	seed   maphash.Seed
+	life   context.Context // ends with Close
+	end    context.CancelFunc
+	keep   sync.WaitGroup // one keeper goroutine for each lane
+	exams  examinations
+	pasts  pasts
+	count  counters
+}
+
+// Open makes a node of its own connections. It fails for a wrong Config only,
+// never because the master can't be reached now.
+func Open(cfg Config) (*Node, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg}
+	n.source = newOwnPool(cfg)
+	n.start()
+	return n, nil
+}
+
+// OpenURL is ParseURL and Open in one.
+func OpenURL(rawURL string) (*Node, error) {
+	cfg, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return Open(cfg)
+}
+
+// Wrap makes a node of a redigo pool that a service already has: it dials by the
+// pool's own DialContext, or Dial, and so with its address, TLS and password.
+// The connections it dials are its own, never borrowed: locks must not wait for
+// the service's other work (HAZARDS.md H76), and the pool's limits, TestOnBorrow
+// and timeouts do not apply to them. With Dial alone a dial that hangs can't be
+// cancelled; Stats.HangingDials counts such goroutines. The pool is not closed
+// by Close. The name must tell the node from the others.
+func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
+	cfg, err := wrapConfig(name, p, opts)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg}
+	n.source = newWrappedPool(p, &n.count.hanging)
+	n.start()
+	return n, nil
+}
+
+func (n *Node) start() {
+	ctx, end := context.WithCancel(context.Background())
+	n.life, n.end, n.seed = ctx, end, maphash.MakeSeed()
+	for range n.cfg.Connections {
+		l := newLane(n)
+		n.lanes = append(n.lanes, l)
+		n.keep.Go(func() { l.keepUp(ctx) })
+	}
+}
+
+// Name is the node's name: in votes, errors and logs.
+func (n *Node) Name() string { return n.cfg.Name }
+
+// String is the node's address without its password, and the name of a node that
+// Wrap made: where its pool dials to nobody knows.
+func (n *Node) String() string {
+	if _, wrapped := n.source.(*wrappedPool); wrapped {
+		return n.cfg.Name
+	}
+	return n.cfg.String()
+}
+
+// Submit hands the node a command. It never blocks on the network. The command
+// is answered exactly once, on a goroutine of the node's or before Submit
+// returns; commands of one token are written in the order they were submitted.
+//
+// While the first dial, or one after a connection that was well, is under way,
+// commands wait for it; after a failed one they fail at once. Undos are kept
+// until they are answered or their not-after instant has passed.
+//
+// On a node that is not fit to vote all but undos are answered at once as Failed, by
+// ErrUnfit; the request's Fleet makes exceptions. An Examine is answered by a
+// connection of its own, also of an unfit node.
+func (n *Node) Submit(c *wire.Command) {
+	n.count.commands.Add(1)
+	if c.Op == wire.Examine {
+		n.examine(c)
+		return
+	}
+	n.lane(c).submit(c, nil)
+}
+
+// SubmitBoth is Submit for two commands that go out in one flush, the second behind the
+// first: a release, and the acquire of whoever is next. With more than one connection
+// they may take different ones, and then in any order.
+func (n *Node) SubmitBoth(first, second *wire.Command) {
+	n.count.commands.Add(2)
+	one, two := n.lane(first), n.lane(second)
+	if one == two {
+		one.submit(first, second)
+		return
+	}
+	one.submit(first, nil)
+	two.submit(second, nil)
+}
+
+// lane is the connection of a token: all commands of a lock take one, as their order is
+// what undoes a late acquire (DESIGN.md rule 6).
+func (n *Node) lane(c *wire.Command) *lane {
+	if len(n.lanes) == 1 {
+		return n.lanes[0]
+	}
+	return n.lanes[maphash.String(n.seed, c.Token)%uint64(len(n.lanes))]
+}
+
+// Close ends the connections and answers what is under way: unsent commands as
+// Failed, sent ones as Unknown. It does not wait for the server, so that a
+// frozen one can't hold it up, and returns when all goroutines but hanging dials
+// of a wrapped pool have ended. It may be called more than once.
+func (n *Node) Close() error {
+	for _, l := range n.lanes {
+		l.close() // before the keepers end: from now on nothing is kept for a next connection
+	}
+	n.exams.close()
+	n.end()
+	n.keep.Wait()
+	n.exams.done.Wait()
+	return n.source.close()
+}
+
+// maxLines bounds the log lines under way: a handler that blocks costs no more.
+const maxLines = 16
+
+// log says what happened to the node's connections, on a goroutine of its own: the
+// handler is the user's, and may block, panic, or close this very node.
+func (n *Node) log(msg string, err error) {
+	if n.cfg.Logger == nil {
+		return
+	}
+	if n.count.lines.Add(1) > maxLines {
+		n.count.lines.Add(-1)
+		return
+	}
+	go func() {
+		defer func() {
+			_ = recover() // of the user's handler: there is nobody to tell
+			n.count.lines.Add(-1)
+		}()
+		if err != nil && !errors.Is(err, ErrClosed) {
+			n.cfg.Logger.Warn("redlock node: "+msg, "node", n.cfg.Name, "error", err)
+			return
+		}
+		n.cfg.Logger.Info("redlock node: "+msg, "node", n.cfg.Name)
+	}()
+}

@@ -1,0 +1,166 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H28, DESIGN.md rule 7.
+
+func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		for name, c := range map[string]func() *call{
+			"acquire": func() *call { return acquiring("A", longTTL, "a", "b") },
+			"extend":  func() *call { return extending("H", 2*longTTL, "held") },
+			"release": func() *call { return releasing("H", "held") },
+			"shorten": func() *call { return shortening("H", longTTL, "held") },
+			"inspect": func() *call { return inspecting("held") },
+		} {
+			m.FlushAll()
+			m.Set("held", "H", longTTL)
+			m.FlushScripts()
+			m.ForgetLog()
+			require.Equal(t, wire.Granted, c().outcome(t, n), name)
+			require.Equal(t, []string{"EVALSHA " + name, "EVAL " + name}, names(m))
+			m.FlushAll()
+			m.Set("held", "H", longTTL)
+			require.Equal(t, wire.Granted, c().outcome(t, n), name)
+			require.Equal(t, 1, count(m, "EVAL "+name), "from then on it knows the hash")
+		}
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
+	const many = 100
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.FlushScripts()
+		only(t, m).HoldReplies()
+		var calls []*call
+		for range many {
+			calls = append(calls, releasing("A", "k").on(n))
+		}
+		synctest.Wait()
+		only(t, m).Release()
+		for _, c := range calls {
+			require.Equal(t, wire.Refused, c.reply(t).Outcome)
+		}
+		require.Equal(t, many, count(m, "EVAL release"))
+		require.Equal(t, many, count(m, "EVALSHA release"))
+	})
+}
+
+func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.FlushScripts()
+		m.ForgetLog()
+		only(t, m).HoldReplies()
+		acquire := acquiring("A", longTTL, "k", "l").on(n)
+		kept := acquiring("B", longTTL, "m", "n").on(n)
+		synctest.Wait()
+		require.False(t, acquire.Cancel(), "sent: an undo is due")
+		undo := releasing("A", "k", "l").on(n)
+		synctest.Wait()
+		only(t, m).Release()
+
+		r := acquire.reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.False(t, r.Unsent)
+		require.ErrorContains(t, r.Err, "NOSCRIPT")
+		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		require.Equal(t, wire.Granted, kept.reply(t).Outcome)
+		require.Equal(t, 1, count(m, "EVAL acquire"), "the one that was kept")
+		require.Equal(t, 1, count(m, "EVAL release"))
+		require.Equal(t, []string{"m", "n"}, m.Keys())
+	})
+}
+
+func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.FlushScripts()
+		only(t, m).HoldReplies()
+		acquire := acquiring("A", longTTL, "k", "l").on(n)
+		synctest.Wait()
+		m.Freeze()
+		// Written now, it blocks the writer: the acquire waits behind it for its second turn.
+		stuck := stuff(n)
+		only(t, m).Release()
+		synctest.Wait()
+		require.True(t, acquire.pending())
+		require.True(t, acquire.Cancel(), "nothing was executed, and nothing is under way")
+		m.Thaw()
+		r := acquire.reply(t)
+		requireUnsent(t, r)
+		require.ErrorIs(t, r.Err, wire.ErrGivenUp)
+		stuck.reply(t)
+		require.Empty(t, m.Keys())
+	})
+}
+
+// The connection ends between NOSCRIPT and the text: what was not executed is sent on
+// the next one.
+func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.FlushScripts()
+		client := only(t, m)
+		client.HoldReplies()
+		acquire := acquiring("A", longTTL, "k", "l").on(n)
+		synctest.Wait()
+		m.Freeze()
+		stuff(n)
+		client.Release()
+		synctest.Wait()
+		client.Drop()
+		m.Thaw()
+		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+		require.Equal(t, []string{"k", "l"}, m.Keys())
+		require.Equal(t, int64(2), n.Stats().Dials)
+	})
+}
+
+func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.FlushScripts()
+		client := only(t, m)
+		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "EVAL" {
+				client.Drop()
+			}
+			return "", false
+		})
+		r := acquiring("A", longTTL, "k", "l").on(n).reply(t)
+		require.Equal(t, wire.Unknown, r.Outcome)
+		require.ErrorIs(t, r.Err, ErrDisconnected)
+		m.Hook(nil)
+		require.Equal(t, wire.Granted, releasing("A", "k", "l").outcome(t, n), "it was executed")
+	})
+}
+
+// A second NOSCRIPT would be a server that can't keep what it was just sent.
+func TestAServerThatForgetsAtOnceIsNotAskedForEver(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		asked := 0
+		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd != "EVALSHA" && cmd != "EVAL" || asked > 100 {
+				return "", false
+			}
+			asked++
+			return "NOSCRIPT No matching script. Please use EVAL.", true
+		})
+		r := releasing("A", "k").on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, "NOSCRIPT")
+		require.Equal(t, 2, asked, "by its hash, and by its text")
+	})
+}

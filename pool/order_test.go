@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// echoing answers every inspect by the name of its key in the place of its value,
+// without running a script, and so tells which command a reply was made for.
+func echoing(m *embedded.Master) {
+	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+		if cmd != "EVALSHA" {
+			return "", false
+		}
+		return "*3\r\n+string\r\n" + bulk(args[2]) + ":1000\r\n", true
+	})
+}
+
+// HAZARDS.md H72: callers that wait no longer leave replies on their way.
+func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
+	const callers, each = 50, 200
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		echoing(m)
+		var answered, late atomic.Int64
+		stop := make(chan struct{})
+		var faults, g sync.WaitGroup
+		faults.Go(func() {
+			rnd := rand.New(rand.NewPCG(1, 1))
+			for {
+				select {
+				case <-stop:
+					m.Thaw()
+					return
+				case <-time.After(time.Duration(rnd.IntN(20)) * time.Millisecond):
+				}
+				switch rnd.IntN(3) {
+				case 0:
+					m.Freeze()
+				case 1:
+					m.SetDelay(time.Duration(rnd.IntN(10)) * time.Millisecond)
+					m.Thaw()
+				default:
+					m.Thaw()
+				}
+			}
+		})
+		for i := range callers {
+			g.Go(func() {
+				rnd := rand.New(rand.NewPCG(2, uint64(i)))
+				var open sync.WaitGroup
+				for j := range each {
+					size := []int{0, 10, 1000, 5000}[rnd.IntN(4)]
+					key := fmt.Sprintf("%d/%d/%s", i, j, strings.Repeat("x", rnd.IntN(size+1)))
+					c := inspecting(key).on(n)
+					patience := time.After(time.Duration(rnd.IntN(30)) * time.Millisecond) // the node timeout
+					check := func(r wire.Reply) {
+						answered.Add(1)
+						if r.Outcome != wire.Granted || r.Holds[0].Value != key {
+							t.Errorf("%.40q was answered %v %v %.40q", key, r.Outcome, r.Err, r.Holds)
+						}
+					}
+					select {
+					case r := <-c.answered:
+						check(r)
+					case <-patience:
+						late.Add(1)
+						open.Go(func() { check(<-c.answered) })
+					}
+				}
+				open.Wait()
+			})
+		}
+		g.Wait()
+		close(stop)
+		faults.Wait()
+		require.Equal(t, int64(callers*each), answered.Load())
+		require.Positive(t, late.Load())
+		require.Equal(t, int64(1), n.Stats().Dials, "no timeout of a caller's ended the connection")
+	})
+}
+
+func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		c := acquiring("A", longTTL, "k").on(n)
+		time.Sleep(4900 * time.Millisecond)
+		require.True(t, c.pending())
+		m.Thaw()
+		began := time.Now()
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+		require.Zero(t, time.Since(began))
+		time.Sleep(time.Hour)
+		require.Equal(t, int64(1), n.Stats().Dials)
+	})
+}
+
+// DESIGN.md rule 6.
+func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
+	const connections, tokens = 4, 100
+	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		require.Equal(t, connections, n.Stats().Connected)
+		require.Equal(t, connections, m.Connections())
+		m.ForgetLog()
+		var calls []*call
+		for range 3 {
+			for i := range tokens {
+				token, key := fmt.Sprint("token ", i), fmt.Sprint("key ", i)
+				calls = append(calls, acquiring(token, longTTL, key), extending(token, 2*longTTL, key), releasing(token, key))
+			}
+		}
+		for _, c := range calls {
+			c.on(n)
+		}
+		for _, c := range calls {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		by := map[string]map[int64]int{} // token → connection → commands
+		all := map[int64]bool{}
+		for _, e := range m.Log() {
+			token := e.Args[1] // SET key token …
+			if e.Name == "EVALSHA" {
+				token = e.Args[3] // hash, number, key, token
+			}
+			if by[token] == nil {
+				by[token] = map[int64]int{}
+			}
+			by[token][e.Client]++
+			all[e.Client] = true
+		}
+		require.Len(t, by, tokens)
+		require.Len(t, all, connections, "the tokens are spread over all connections")
+		for token, connections := range by {
+			require.Len(t, connections, 1, token)
+			for _, commands := range connections {
+				require.Equal(t, 9, commands, token)
+			}
+		}
+		require.Empty(t, m.Keys())
+	})
+}
+
+func TestOneConnectionThatEndsLeavesTheOthersAlone(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.Clients()[1].Drop()
+		time.Sleep(time.Second)
+		require.Equal(t, 3, n.Stats().Connected)
+		require.Equal(t, int64(4), n.Stats().Dials)
+	})
+}
+
+// Commands of one token execute in the order in which they were submitted.
+func TestCommandsOfAConnectionExecuteInTheOrderOfTheirSubmission(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		echoing(m)
+		m.Freeze()
+		var calls []*call
+		for i := range 3000 {
+			calls = append(calls, inspecting(strconv.Itoa(i)).on(n))
+		}
+		m.Thaw()
+		for _, c := range calls {
+			c.reply(t)
+		}
+		i := 0
+		for _, e := range m.Log() {
+			if e.Name == "EVALSHA" {
+				require.Equal(t, strconv.Itoa(i), e.Args[2])
+				i++
+			}
+		}
+		require.Equal(t, 3000, i)
+	})
+}

@@ -1,0 +1,256 @@
+package pool
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H95, DESIGN.md rule 6. In all of these a connection ends with an acquire
+// that the master has not read yet, and an undo takes the next connection.
+
+// The control, by hand: neither killed nor repeated, the undo is overtaken.
+func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, _ *Node) {
+		first, second := raw(t, m), raw(t, m)
+		defer second.Close()
+		id, err := redis.Int64(first.Do("CLIENT", "ID"))
+		require.NoError(t, err)
+		m.Client(id).HoldRequests()
+		require.NoError(t, first.Send("SET", "k", "A", "NX", "PX", 30000))
+		require.NoError(t, first.Flush())
+		require.NoError(t, first.Close())
+		_, args := releasing("A", "k").Call(true)
+		deleted, err := redis.Int(second.Do("EVAL", args...))
+		require.NoError(t, err)
+		require.Zero(t, deleted)
+		m.Client(id).Release()
+		synctest.Wait()
+		require.Equal(t, []string{"k"}, m.Keys(), "the ghost")
+		require.Equal(t, 30*time.Second, m.TTL("k"))
+	})
+}
+
+// orphaned makes an acquire that was written on a connection that has ended since,
+// and is still on its way to the master: release lets it arrive.
+func orphaned(t *testing.T, m *embedded.Master, n *Node, acquire *call) (release func()) {
+	t.Helper()
+	require.Equal(t, wire.Granted, pinging().anyway().outcome(t, n))
+	old := only(t, m)
+	old.HoldRequests()
+	acquire.anyway().on(n)
+	r := acquire.reply(t) // after the hard timeout
+	require.Equal(t, wire.Unknown, r.Outcome)
+	require.ErrorIs(t, r.Err, ErrSilent)
+	require.False(t, acquire.Cancel(), "an undo is due")
+	return old.Release
+}
+
+func TestAConnectionThatDiedWithAnAcquireIsKilledBeforeTheUndo(t *testing.T) {
+	for _, keys := range [][]string{{"k"}, {"k", "l"}} {
+		for round := range 20 {
+			inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+				early := round%2 == 0 // the undo is there before the next connection is
+				m.ForgetLog()
+				acquire := acquiring("A", longTTL, keys...)
+				undo := releasing("A", keys...).within(n, longTTL)
+				release := orphaned(t, m, n, acquire)
+				m.ForgetLog()
+				if early {
+					undo.on(n)
+				}
+				time.Sleep(time.Duration(round) * time.Second / 10)
+				if !early {
+					undo.on(n)
+				}
+				require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+				release()
+				synctest.Wait()
+				require.Empty(t, m.Keys(), "round %d", round)
+
+				all := names(m)
+				require.Equal(t, 1, count(m, "CLIENT KILL"))
+				kill, undone := index(all, "CLIENT KILL"), index(all, "EVALSHA release")
+				require.Less(t, kill, undone, "%v", all)
+				require.Equal(t, int64(1), n.Stats().Killed)
+				time.Sleep(time.Minute)
+				require.Equal(t, 1, count(m, "EVALSHA release"), "no repetition is needed")
+				require.Zero(t, count(m, "SET")+count(m, "EVALSHA acquire"))
+			})
+		}
+	}
+}
+
+func index(all []string, name string) int {
+	for i, have := range all {
+		if have == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// The server as a whole is frozen, and thaws at any time of the re-dials. What it reads
+// first is open.
+func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
+	for round := range 40 {
+		inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			m.Freeze()
+			var acquires, undos []*call
+			for i := range 10 {
+				acquires = append(acquires, acquiring(fmt.Sprint("t", i), longTTL, fmt.Sprint("k", i)).on(n))
+			}
+			time.Sleep(500 * time.Millisecond)
+			for i, c := range acquires {
+				require.False(t, c.Cancel())
+				if i%2 == 0 {
+					undos = append(undos, releasing(c.Token, c.Keys...).within(n, longTTL).on(n))
+				}
+			}
+			for _, c := range acquires {
+				c.reply(t)
+			}
+			time.Sleep(time.Duration(round) * 100 * time.Millisecond)
+			for i, c := range acquires {
+				if i%2 == 1 {
+					undos = append(undos, releasing(c.Token, c.Keys...).within(n, longTTL).on(n))
+				}
+			}
+			m.Thaw()
+			for _, c := range undos {
+				c.reply(t)
+			}
+			synctest.Wait()
+			require.Empty(t, m.Keys(), "round %d", round)
+		})
+	}
+}
+
+// Where nothing can be killed, undos are repeated until the keys have died.
+func TestWithoutAKillUndosAreRepeatedUntilTheTTLHasPassed(t *testing.T) {
+	const ttl = 20 * time.Second
+	for name, change := range map[string]struct {
+		config func(c *Config)
+		master func(m *embedded.Master)
+	}{
+		"no right to CLIENT":      {nil, func(m *embedded.Master) { m.Deny("CLIENT") }},
+		"no right to CLIENT ID":   {nil, func(m *embedded.Master) { m.Deny("CLIENT ID") }},
+		"no right to CLIENT KILL": {nil, func(m *embedded.Master) { m.Deny("CLIENT KILL") }},
+		"no right to INFO":        {nil, func(m *embedded.Master) { m.Deny("INFO") }},
+		"a proxy":                 {func(c *Config) { c.Proxied = true }, func(*embedded.Master) {}},
+	} {
+		for _, late := range []time.Duration{0, 10 * time.Millisecond, 3 * time.Second, 11 * time.Second} {
+			onMaster(t, change.master, change.config, func(t *testing.T, m *embedded.Master, n *Node) {
+				began := time.Now()
+				acquire := acquiring("A", ttl, "k")
+				release := orphaned(t, m, n, acquire)
+				undo := releasing("A", "k").within(n, ttl).on(n)
+				require.Equal(t, wire.Refused, undo.reply(t).Outcome, name)
+				time.Sleep(late)
+				release()
+				synctest.Wait()
+				require.Equal(t, []string{"k"}, m.Keys(), "%s: the ghost is there", name)
+				time.Sleep(1100 * time.Millisecond) // the longest pause
+				require.Empty(t, m.Keys(), name)
+				require.Zero(t, n.Stats().Killed, name)
+				require.Less(t, time.Since(began), ttl+6*time.Second)
+
+				time.Sleep(2 * ttl)
+				m.ForgetLog()
+				time.Sleep(10 * ttl)
+				require.Empty(t, quiet(m), "%s: not for ever", name)
+			})
+		}
+	}
+}
+
+// The pause doubles: a thousand undos that are repeated every 20 ms would be a load.
+func TestRepetitionsBecomeRarer(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *embedded.Master, n *Node) {
+		orphaned(t, m, n, acquiring("A", time.Minute, "k"))
+		m.ForgetLog()
+		undo := releasing("A", "k").on(n) // without a not-after instant
+		undo.reply(t)
+		time.Sleep(2 * time.Second)
+		early := count(m, "EVALSHA release")
+		require.GreaterOrEqual(t, early, 5)
+		time.Sleep(8 * time.Second)
+		require.InDelta(t, early+8, count(m, "EVALSHA release"), 1)
+		time.Sleep(2 * time.Minute)
+		m.ForgetLog()
+		time.Sleep(time.Hour)
+		require.Empty(t, quiet(m), "not for ever")
+	})
+}
+
+// A right that was missing is not asked for once for each connection that died.
+func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
+	onMaster(t, func(m *embedded.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		for i := range 5 {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			clients := m.Clients()
+			current := clients[len(clients)-1]
+			current.HoldRequests()
+			c := acquiring(strconv.Itoa(i), time.Hour, strconv.Itoa(i)).on(n)
+			synctest.Wait()
+			current.Drop()
+			require.Equal(t, wire.Unknown, c.reply(t).Outcome)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 5, count(m, "CLIENT KILL"), "one for each dial")
+		m.Deny()
+		clients := m.Clients()
+		clients[len(clients)-1].Drop()
+		time.Sleep(time.Second)
+		require.Equal(t, 10, count(m, "CLIENT KILL"), "and all of them once it is granted")
+		require.Equal(t, int64(5), n.Stats().Killed)
+		require.Equal(t, 1, m.Connections())
+	})
+}
+
+// An acquire that was answered, or never sent, leaves nothing to be killed.
+func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
+		m.Freeze()
+		extend, inspect := extending("A", time.Hour, "k").on(n), inspecting("k").on(n)
+		undo := releasing("A", "k").within(n, time.Hour).on(n)
+		require.Equal(t, wire.Unknown, extend.reply(t).Outcome)
+		require.Equal(t, wire.Unknown, inspect.reply(t).Outcome)
+		m.Thaw()
+		undo.reply(t)
+		require.Empty(t, m.Keys())
+		require.Zero(t, count(m, "CLIENT KILL"))
+	})
+}
+
+// A connection that ends while the kill is under way is one more that failed.
+func TestADialThatEndsInTheKillHasFailed(t *testing.T) {
+	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
+		kills := 0
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			if cmd == "CLIENT" && args[0] == "KILL" {
+				if kills++; kills < 3 {
+					return "", true // never answered
+				}
+			}
+			return "", false
+		})
+		release := orphaned(t, m, n, acquiring("A", time.Hour, "k"))
+		undo := releasing("A", "k").within(n, time.Hour).on(n)
+		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		require.Equal(t, int64(2), n.Stats().DialFailures)
+		release()
+		synctest.Wait()
+		require.Empty(t, m.Keys())
+	})
+}

@@ -1,0 +1,173 @@
+package pool
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// What becomes of an undo whose connection died with it, where nothing can be killed
+// (HAZARDS.md H95, DESIGN.md rule 6).
+
+// swallower is a network that loses what is written while swallow is set: the bytes of
+// an undo that stood in the socket's buffer when the connection was reset.
+type swallower struct {
+	net.Conn
+	swallow *atomic.Bool
+}
+
+func (s swallower) Write(p []byte) (int, error) {
+	if s.swallow.Load() {
+		return len(p), nil
+	}
+	return s.Conn.Write(p)
+}
+
+// lossy is onMaster where nothing can be killed, on a network that can lose bytes.
+func lossy(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool)) {
+	t.Helper()
+	var swallow atomic.Bool
+	change := func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return swallower{conn, &swallow}, err
+		}
+	}
+	onMaster(t, func(m *embedded.Master) { m.Deny("CLIENT KILL") }, change, func(t *testing.T, m *embedded.Master, n *Node) {
+		f(t, m, n, &swallow)
+	})
+}
+
+// The acquire is on its way, its undo was lost with the connection, and the one that is
+// sent anew comes before the acquire. That it found nothing must not end it.
+func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *testing.T) {
+	lossy(t, func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		old := only(t, m)
+		old.HoldRequests()
+		acquire := acquiring("A", longTTL, "k").on(n)
+		synctest.Wait()
+		swallow.Store(true)
+		undo := releasing("A", "k").within(n, longTTL).on(n)
+		synctest.Wait()
+		swallow.Store(false)
+		old.Drop()
+		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+		r := undo.reply(t)
+		require.Equal(t, wire.Unknown, r.Outcome, "it may have undone it the first time")
+		old.Release()
+		synctest.Wait()
+		require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there")
+		time.Sleep(1100 * time.Millisecond) // the longest pause
+		require.Empty(t, m.Keys())
+		time.Sleep(3 * longTTL)
+		m.ForgetLog()
+		time.Sleep(10 * longTTL)
+		require.Zero(t, count(m, "EVALSHA release"), "not for ever")
+	})
+}
+
+// A TTL far below the hard timeout: the undo is out of date before the silent connection
+// is given up, and was lost with it. Whoever waits for it hears no more than that nobody
+// knows, and it is sent all the same for as long as the acquire may still make a key.
+func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
+	const ttl = 2 * time.Second // the hard timeout is 5 s
+	for _, late := range []time.Duration{0, 30 * time.Millisecond, time.Second, 3 * time.Second} {
+		lossy(t, func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool) {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			old := only(t, m)
+			old.HoldRequests()
+			acquire := acquiring("A", ttl, "k").on(n)
+			time.Sleep(ttl / 4)
+			swallow.Store(true)
+			undo := releasing("A", "k").within(n, ttl).on(n)
+			synctest.Wait()
+			swallow.Store(false)
+			require.ErrorIs(t, acquire.reply(t).Err, ErrSilent)
+			require.Equal(t, wire.Unknown, undo.reply(t).Outcome)
+			require.True(t, undo.Expired())
+			time.Sleep(100*time.Millisecond + late) // another connection stands
+			old.Release()
+			synctest.Wait()
+			require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there, late %v", late)
+			time.Sleep(1100 * time.Millisecond) // the longest pause; the key would live for ttl
+			require.Empty(t, m.Keys(), "late %v", late)
+			time.Sleep(3 * ttl)
+			m.ForgetLog()
+			time.Sleep(time.Minute)
+			require.Zero(t, count(m, "EVALSHA release"), "not for ever")
+		})
+	}
+}
+
+// The same when the undo was never written: it waits in the queue of a link whose writer is
+// stuck in a frozen master's full buffer, behind its acquire.
+func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
+	const ttl = 2 * time.Second
+	lossy(t, func(t *testing.T, m *embedded.Master, n *Node, _ *atomic.Bool) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		old := only(t, m)
+		old.HoldRequests()
+		acquire := acquiring("A", ttl, "k").on(n)
+		synctest.Wait()
+		for range 4 * pipenet.Buffer / 512 {
+			acquiring("B", ttl, strings.Repeat("x", 512)).within(n, ttl).on(n)
+		}
+		synctest.Wait()
+		undo := releasing("A", "k").within(n, ttl).on(n)
+		time.Sleep(2 * ttl)
+		require.True(t, undo.pending())
+		old.Release() // the undo is written now, late, behind its acquire
+		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+		require.False(t, acquire.pending())
+		synctest.Wait()
+		require.NotContains(t, m.Keys(), "k")
+	})
+}
+
+// The master is away for longer than the undo's TTL and every dial fails meanwhile: what
+// failQueued does with an undo that is out of date, and with the one that takes its place.
+func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
+	const ttl = 2 * time.Second
+	prepare := func(m *embedded.Master) { m.Deny("CLIENT KILL") }
+	change := func(c *Config) { c.DialTimeout = 500 * time.Millisecond }
+	onMaster(t, prepare, change, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		acquire := acquiring("A", ttl, "k").on(n)
+		synctest.Wait()
+		old := only(t, m)
+		old.HoldRequests()
+		undo := releasing("A", "k").within(n, ttl)
+		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome) // 5 s later
+		undo.on(n)
+		time.Sleep(ttl + 5*time.Second) // dials fail
+		r := undo.reply(t)
+		require.Equal(t, wire.Failed, r.Outcome, "who waits for it hears of its not-after instant")
+		require.True(t, r.Unsent)
+		require.Equal(t, 1, n.Stats().Queued, "and it is kept")
+		time.Sleep(time.Minute)
+		m.Thaw()
+		time.Sleep(time.Second)
+		old.Release()
+		synctest.Wait()
+		require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there")
+		time.Sleep(1100 * time.Millisecond)
+		require.Empty(t, m.Keys())
+		time.Sleep(3 * ttl)
+		m.ForgetLog()
+		time.Sleep(time.Minute)
+		require.Zero(t, count(m, "EVALSHA release"), "not for ever")
+	})
+}

@@ -1,0 +1,426 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// gated dials only when it is let.
+type gated struct {
+	dial func(context.Context, string, string) (net.Conn, error)
+	gate chan error // what a dial ends by; nil: it goes through
+}
+
+func (g *gated) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	select {
+	case err := <-g.gate:
+		if err != nil {
+			return nil, err
+		}
+		return g.dial(ctx, network, address)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// inGatedBubble is inBubble with a node whose dials wait for the test.
+func inGatedBubble(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error)) {
+	t.Helper()
+	g := &gated{}
+	inBubble(t, func(c *Config) {
+		g.dial, g.gate = c.Dial, make(chan error)
+		c.Dial = g.Dial
+	}, func(t *testing.T, m *embedded.Master, n *Node) { f(t, m, n, g.gate) })
+}
+
+func TestCommandsWaitForTheFirstDial(t *testing.T) {
+	inGatedBubble(t, func(t *testing.T, _ *embedded.Master, n *Node, gate chan<- error) {
+		var calls []*call
+		for _, c := range oneOfEach() {
+			calls = append(calls, c.on(n))
+		}
+		stale := acquiring("stale", longTTL, "s").within(n, time.Second).on(n)
+		time.Sleep(4 * time.Second)
+		require.Equal(t, len(calls)+1, n.Stats().Queued)
+		require.Zero(t, n.Stats().Connected)
+		gate <- nil
+		for _, c := range calls {
+			require.NotEqual(t, wire.Failed, c.reply(t).Outcome)
+		}
+		require.ErrorIs(t, stale.reply(t).Err, wire.ErrExpired, "up to their not-after instant")
+	})
+}
+
+func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
+	inGatedBubble(t, func(t *testing.T, _ *embedded.Master, n *Node, gate chan<- error) {
+		waiting := acquiring("A", longTTL, "k").on(n)
+		time.Sleep(time.Second)
+		gate <- errors.New("no route to the moon")
+		for range 10 {
+			r := waiting.reply(t)
+			requireUnsent(t, r)
+			require.EqualError(t, r.Err, "pool: no connection: pool: dialling redis://n1:6379/0: no route to the moon")
+			waiting = acquiring("A", longTTL, "k")
+			began := time.Now()
+			waiting.on(n)
+			require.False(t, waiting.pending(), "also while the next dial is under way")
+			require.Zero(t, time.Since(began))
+			time.Sleep(100 * time.Millisecond)
+		}
+		gate <- nil
+		synctest.Wait()
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, int64(1), n.Stats().DialFailures)
+	})
+}
+
+func TestCommandsWaitForOneDialAfterAConnectionThatWasWell(t *testing.T) {
+	inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+		gate <- nil
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		only(t, m).Drop()
+		synctest.Wait()
+		c := acquiring("A", longTTL, "k").on(n)
+		time.Sleep(time.Second)
+		require.True(t, c.pending())
+		gate <- nil
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+	})
+}
+
+func TestTheQueueIsBoundedWhileADialIsUnderWay(t *testing.T) {
+	inBubble(t, func(c *Config) {
+		c.Queue = 10
+		c.Dial = (&gated{gate: make(chan error)}).Dial
+	}, func(t *testing.T, _ *embedded.Master, n *Node) {
+		for range 10 {
+			require.True(t, acquiring("A", longTTL, "k").on(n).pending())
+		}
+		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		requireUnsent(t, r)
+		require.ErrorIs(t, r.Err, ErrQueueFull)
+		undo := releasing("A", "k").on(n)
+		require.True(t, undo.pending())
+		require.Equal(t, 11, n.Stats().Queued)
+	})
+}
+
+func TestRedialsBackOffAndStartAnew(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		for range 3 {
+			m.Stop()
+			before := n.Stats().Dials
+			time.Sleep(time.Minute)
+			dials := n.Stats().Dials - before
+			require.Greater(t, dials, int64(60_000/500), "never slower than every 500 ms")
+			require.Less(t, dials, int64(60_000/250+10), "never faster than every 250 ms, but for the first")
+			require.NoError(t, m.Restart(true))
+			time.Sleep(500 * time.Millisecond)
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		}
+	})
+}
+
+// A server that takes connections and drops them must not be dialled in a tight loop.
+func TestAServerThatHangsUpAtOnceIsDialledWithBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		n := opened(t, m, func(c *Config) {
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := m.Dial(ctx, network, address)
+				if err == nil {
+					time.AfterFunc(time.Millisecond, func() { _ = conn.Close() })
+				}
+				return conn, err
+			}
+		})
+		defer n.Close()
+		time.Sleep(time.Minute)
+		require.Less(t, n.Stats().Dials, int64(60_000/250+20))
+	})
+}
+
+// HAZARDS.md H55: dialling a stopped server succeeds, and proves nothing.
+func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
+	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
+		// The first dial went through. The next one meets a frozen master.
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		client := only(t, m)
+		m.Freeze()
+		client.Drop()
+		synctest.Wait()
+		began := time.Now()
+		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		require.InDelta(t, time.Second, time.Since(began), float64(20*time.Millisecond))
+		requireUnsent(t, r)
+		require.EqualError(t, r.Err, "pool: no connection: pool: the handshake took longer than the dial timeout of 1s")
+		time.Sleep(time.Minute)
+		require.Less(t, n.Stats().Dials, int64(60), "one at a time")
+		m.Thaw()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		synctest.Wait()
+		require.Equal(t, 1, m.Connections(), "none of the dials is left")
+	})
+}
+
+func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
+	for name, undo := range map[string]func() *call{
+		"release": func() *call { return releasing("A", "k") },
+		"shorten": func() *call { return shortening("A", time.Second, "k") },
+	} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
+			m.Stop()
+			time.Sleep(time.Second) // dials have failed
+			first := undo().within(n, time.Minute).on(n)
+			other := acquiring("B", longTTL, "l").on(n)
+			requireUnsent(t, other.reply(t))
+			time.Sleep(10 * time.Second)
+			require.True(t, first.pending(), name)
+			require.NoError(t, m.Restart(true))
+			require.Equal(t, wire.Granted, first.reply(t).Outcome, name)
+			require.LessOrEqual(t, m.TTL("k"), time.Second)
+			require.Equal(t, 1, count(m, "EVALSHA "+name))
+		})
+	}
+}
+
+func TestUndosThatOutliveTheirKeysAreAnsweredAsNotSent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Stop()
+		time.Sleep(time.Second)
+		began := time.Now()
+		undo := releasing("A", "k").within(n, 10*time.Second).on(n)
+		r := undo.reply(t)
+		requireUnsent(t, r)
+		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
+		require.LessOrEqual(t, time.Since(began), 11*time.Second)
+		require.Zero(t, n.Stats().Queued)
+	})
+}
+
+// It was sent on the connection that died, and may have been executed there: nobody
+// may say that it was not.
+func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
+	for name, end := range map[string]func(m *embedded.Master, n *Node){
+		"expired": func(*embedded.Master, *Node) { time.Sleep(time.Minute) },
+		"closed":  func(_ *embedded.Master, n *Node) { _ = n.Close() },
+		"expired before it could go again": func(m *embedded.Master, _ *Node) {
+			time.Sleep(7 * time.Second)
+			m.Thaw()
+		},
+	} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			only(t, m).HoldReplies()
+			undo := releasing("A", "k").within(n, 6*time.Second).on(n)
+			synctest.Wait()
+			require.Empty(t, m.Keys(), "executed")
+			m.Freeze()
+			only(t, m).Drop()
+			time.Sleep(100 * time.Millisecond)
+			require.True(t, undo.pending())
+			end(m, n)
+			r := undo.reply(t)
+			require.Equal(t, wire.Unknown, r.Outcome, name)
+			require.Error(t, r.Err)
+		})
+	}
+}
+
+// What a killed process had not executed it never will: nothing is to be killed, and
+// nothing repeated.
+func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			m.Set("held", "H", time.Hour)
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			m.Freeze()
+			acquire := acquiring("A", longTTL, "k").on(n)
+			undo := releasing("A", "k").within(n, longTTL).on(n)
+			held := releasing("H", "held").within(n, longTTL).on(n)
+			synctest.Wait()
+			require.NoError(t, m.Restart(keep))
+			r := acquire.reply(t)
+			require.Equal(t, wire.Unknown, r.Outcome)
+			require.ErrorIs(t, r.Err, ErrDisconnected)
+			require.Equal(t, wire.Unknown, undo.reply(t).Outcome)
+			require.Equal(t, keep, held.reply(t).Outcome == wire.Granted, "a log may have brought it back")
+			time.Sleep(time.Minute)
+			require.Empty(t, m.Keys())
+			require.Zero(t, count(m, "SET"), "an acquire is sent once")
+			require.Equal(t, 2, count(m, "EVALSHA release"))
+			require.Zero(t, count(m, "CLIENT KILL"))
+			require.Zero(t, n.Stats().Killed)
+		})
+	}
+}
+
+// stale is a connection whose peer is gone without a word: reads find that out only
+// when something was written (HAZARDS.md H77).
+type stale struct {
+	net.Conn
+	touched chan struct{}
+	gone    *atomic.Bool
+}
+
+func (s *stale) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if err != nil && s.gone.Load() {
+		<-s.touched
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func (s *stale) Write(p []byte) (int, error) {
+	if s.gone.Load() {
+		s.touch()
+		return 0, syscall.ECONNRESET
+	}
+	return s.Conn.Write(p)
+}
+
+func (s *stale) Close() error {
+	s.touch()
+	return s.Conn.Close()
+}
+
+func (s *stale) touch() {
+	select {
+	case <-s.touched:
+	default:
+		close(s.touched)
+	}
+}
+
+func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		var gone atomic.Bool
+		n := opened(t, m, func(c *Config) {
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := m.Dial(ctx, network, address)
+				if err != nil || gone.Load() {
+					return conn, err
+				}
+				return &stale{Conn: conn, touched: make(chan struct{}), gone: &gone}, nil
+			}
+		})
+		defer n.Close()
+		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "held").outcome(t, n))
+		gone.Store(true)
+		require.NoError(t, m.Restart(true))
+		time.Sleep(lookFit / 2)
+		require.Equal(t, int64(1), n.Stats().Dials, "nobody knows, until it is looked at")
+
+		r := acquiring("B", longTTL, "k").on(n).reply(t)
+		require.Equal(t, wire.Unknown, r.Outcome)
+		require.ErrorIs(t, r.Err, ErrDisconnected)
+		require.Equal(t, wire.Granted, acquiring("C", longTTL, "k").outcome(t, n))
+		require.Equal(t, wire.Granted, releasing("A", "held").outcome(t, n))
+	})
+}
+
+// Between the end of a connection and its being noticed nothing more is written on it:
+// it would be unknown without need, and an acquire an orphan.
+func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
+	overTCP(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		l := n.lanes[0]
+		k := l.link
+		sent := k.sent
+		k.once.Do(func() { // as fail does, but that the reader does not hear of it
+			k.err = ErrDisconnected
+			close(k.dead)
+		})
+		c := acquiring("A", longTTL, "k").on(n)
+		l.mu.Lock()
+		require.Equal(t, sent, k.sent)
+		require.Equal(t, 1, l.queue.len())
+		l.mu.Unlock()
+		k.session.abort()
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, 1, count(m, "SET"))
+		require.Equal(t, int64(2), n.Stats().Dials)
+	})
+}
+
+// HAZARDS.md H71: a connection that ends in the middle of a reply.
+func TestAPartialReplyIsUnknown(t *testing.T) {
+	for cut := range 5 {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			only(t, m).CutReply(cut) // of +OK\r\n
+			r := acquiring("A", longTTL, "k").on(n).reply(t)
+			require.Equal(t, wire.Unknown, r.Outcome)
+			require.ErrorIs(t, r.Err, ErrDisconnected)
+			v, _ := m.Get("k")
+			require.Equal(t, "A", v, "and executed")
+			require.Equal(t, wire.Granted, releasing("A", "k").within(n, longTTL).outcome(t, n))
+		})
+	}
+}
+
+func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unasked := make(chan net.Conn, 10)
+		n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			unasked <- server
+			go fake(wellBehaved).serve(server)
+			return client, nil
+		}})
+		require.NoError(t, err)
+		defer n.Close()
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		server := <-unasked
+		_, err = io.WriteString(server, "+OK\r\n") // as if to the next command
+		require.NoError(t, err)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, int64(2), n.Stats().Dials)
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	})
+}
+
+// Garbage on the line breaks the protocol, and what was under way is unknown.
+func TestGarbageEndsTheConnection(t *testing.T) {
+	for _, garbage := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefgh\r\n", "\r\n", ":x\r\n", "\x00\x00\x00\r\n"} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+				if cmd == "SET" {
+					return "+OK\r\n" + garbage, true
+				}
+				return "", false
+			})
+			c, d := acquiring("A", longTTL, "k"), acquiring("B", longTTL, "l")
+			only(t, m).HoldRequests()
+			c.on(n)
+			d.on(n)
+			synctest.Wait()
+			only(t, m).Release()
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, wire.Unknown, d.reply(t).Outcome, "%q", garbage)
+			m.Hook(nil)
+			require.Equal(t, wire.Granted, acquiring("C", longTTL, "m").outcome(t, n))
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// A server that is busy, loading or short of replicas still holds what was to be undone.
+func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, c := embedded.New("n1"), clock.Runtime()
+		defer m.Close()
+		n, err := Open(Config{Name: "n1", Address: m.Addr(), Dial: m.Dial, Clock: c})
+		require.NoError(t, err)
+		defer n.Close()
+		synctest.Wait()
+		undo := func(token string) {
+			terms := &wire.Terms{}
+			terms.Set([]string{"a"}, token)
+			r := &wire.Request{Clock: c, NotAfter: c.Now().Add(10 * time.Second)}
+			wire.NewRelease(r, terms)
+			n.Submit(&wire.Command{Request: r})
+		}
+		m.Set("a", "token", time.Minute)
+		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
+		undo("token")
+		time.Sleep(3 * time.Second)
+		_, there := m.Get("a")
+		require.True(t, there)
+		m.FailWith("EVALSHA", "")
+		time.Sleep(2 * repeatLatest)
+		_, there = m.Get("a")
+		require.False(t, there)
+
+		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
+		undo("other")
+		time.Sleep(11 * time.Second)
+		m.ForgetLog()
+		time.Sleep(time.Minute)
+		require.Zero(t, m.Commands()["EVALSHA"], "nothing is repeated once the keys have died")
+	})
+}
+
+// Whoever waits for the undo would wait for the keys' death.
+func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
+	for _, says := range []string{"NOPERM User app has no permissions to run the 'evalsha' command", "ERR The user executing the script can't run this command"} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			m.FailWith("EVALSHA", says)
+			c := newCall(func(r *wire.Request) {
+				terms := &wire.Terms{}
+				terms.Set([]string{"a"}, "token")
+				wire.NewRelease(r, terms)
+			}).within(n, time.Minute).on(n)
+			require.Equal(t, wire.Failed, c.reply(t).Outcome)
+			m.ForgetLog()
+			time.Sleep(time.Minute)
+			require.Zero(t, m.Commands()["EVALSHA"])
+		})
+	}
+}

@@ -1,0 +1,248 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// decode turns what redigo received into a vote.
+func decode(c *wire.Command, v any, err error) wire.Reply {
+	if err != nil {
+		return refusal(err)
+	}
+	switch c.Op {
+	case wire.Acquire:
+		switch {
+		case c.Hint != 0:
+			return decodeFence(v, c.Hint)
+		case c.Scripted():
+			return decodeCount(v, 1)
+		}
+		return decodeSet(v)
+	case wire.Attest, wire.Admit:
+		return decodeAttestation(v)
+	case wire.Extend, wire.Confirm, wire.Repair:
+		if c.Guarded && v == int64(-1) {
+			return wire.Reply{Outcome: wire.Unknown, Err: errUnmarked}
+		}
+		return decodeCount(v, 1)
+	case wire.Release, wire.Shorten:
+		if c.Counts {
+			return decodeRelease(v, int64(len(c.Keys)))
+		}
+		return decodeCount(v, int64(len(c.Keys)))
+	case wire.Inspect:
+		return decodeInspect(v, len(c.Keys))
+	case wire.Ping:
+		if v == "PONG" {
+			return wire.Reply{Outcome: wire.Granted}
+		}
+	}
+	return unknown(v)
+}
+
+// decodeSet: SET NX answers OK or nil. Nothing else is taken for a vote: it would
+// be the reply to another command (HAZARDS.md H72).
+func decodeSet(v any) wire.Reply {
+	switch v {
+	case "OK":
+		return wire.Reply{Outcome: wire.Granted}
+	case nil:
+		return wire.Reply{Outcome: wire.Refused}
+	}
+	return unknown(v)
+}
+
+// decodeCount reads what scripts answer: the number of keys that were ours (1 for
+// all of them, where the script does all or nothing).
+func decodeCount(v any, all int64) wire.Reply {
+	n, ok := v.(int64)
+	switch {
+	case !ok || n < 0 || n > all:
+		return unknown(v)
+	case n == all:
+		return wire.Reply{Outcome: wire.Granted}
+	}
+	return wire.Reply{Outcome: wire.Refused}
+}
+
+// decodeRelease reads how many keys were ours, and from all+1 on that many less all+1
+// with others waiting for one of them. Small numbers cost redigo no allocation.
+func decodeRelease(v any, all int64) wire.Reply {
+	n, ok := v.(int64)
+	if !ok || n <= all {
+		return decodeCount(v, all)
+	}
+	r := decodeCount(n-(all+1), all)
+	r.Others = r.Outcome != wire.Unknown
+	return r
+}
+
+// decodeFence reads what a node that grants has counted up to, as seen from the hint: p
+// above 0 is hint + p - 1, and below 0 hint + p; 0 is a refusal. Mostly it is 1, and
+// small numbers cost redigo no allocation.
+func decodeFence(v any, hint int64) wire.Reply {
+	const limit = 1 << 53
+	n, ok := v.(int64)
+	switch {
+	case n == 0 && ok:
+		return wire.Reply{Outcome: wire.Refused}
+	case !ok || n <= -hint || n > limit-hint:
+		return unknown(v)
+	case n > 0:
+		n--
+	}
+	return wire.Reply{Outcome: wire.Granted, Fence: uint64(hint + n)} //nolint:gosec // above 0
+}
+
+// decodeAttestation reads where a node stands with the guard: a word, and what goes with it.
+func decodeAttestation(v any) wire.Reply {
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return unknown(v)
+	}
+	word, _ := redis.String(list[0], nil)
+	a := &wire.Attestation{}
+	r := wire.Reply{Outcome: wire.Granted, Attestation: a}
+	var err error
+	switch {
+	case word == "ok" && len(list) == 2:
+		a.Standing = wire.Marked
+		a.Marker, err = redis.String(list[1], nil)
+	case word == "foreign" && len(list) == 2:
+		a.Standing = wire.Foreign
+		a.Marker, err = redis.String(list[1], nil)
+	case word == "marked" && len(list) == 2: // to Admit
+		r.Outcome = wire.Refused
+		a.Marker, err = redis.String(list[1], nil)
+	case word == "quarantined" && len(list) == 3:
+		left, err1 := redis.Int64(list[1], nil)
+		began, err2 := redis.Int64(list[2], nil)
+		a.Standing, a.Left, a.Began = wire.Quarantined, time.Duration(left)*time.Millisecond, began == 1
+		err = errors.Join(err1, err2)
+	case word == "replica" && len(list) == 1:
+		a.Standing = wire.NoMaster
+	default:
+		return unknown(v)
+	}
+	if err != nil {
+		return unknown(v)
+	}
+	return r
+}
+
+// decodeInspect reads three values for each key: type, value, PTTL.
+func decodeInspect(v any, keys int) wire.Reply {
+	const perKey = 3
+	list, ok := v.([]any)
+	if !ok || len(list) != perKey*keys {
+		return unknown(v)
+	}
+	r := wire.Reply{Outcome: wire.Granted, Holds: make([]wire.Hold, keys)}
+	for i := range r.Holds {
+		kind, err1 := redis.String(list[perKey*i], nil)
+		value, err2 := redis.String(list[perKey*i+1], nil)
+		ms, err3 := redis.Int64(list[perKey*i+2], nil)
+		if kind == "" || ms < -2 || errors.Join(err1, err2, err3) != nil {
+			return unknown(v)
+		}
+		r.Holds[i] = hold(kind, value, ms)
+	}
+	return r
+}
+
+func hold(kind, value string, ms int64) wire.Hold {
+	// Redis takes a PX of 9e18, which no Duration holds (HAZARDS.md H23).
+	ttl := time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+	switch {
+	case kind == "none":
+		return wire.Hold{}
+	case kind == "string" && value != "":
+		return wire.Hold{Value: value, TTL: ttl}
+	}
+	return wire.Hold{Foreign: kind, TTL: ttl} // an empty string is no token, but stands in the way of one
+}
+
+// unknown is a reply that makes no sense. It shows no bulk string, which may be a
+// token: who knows it can release the lock.
+func unknown(v any) wire.Reply {
+	shown := fmt.Sprintf("of type %T", v)
+	switch v := v.(type) {
+	case nil, int64:
+		shown = fmt.Sprint(v)
+	case string: // a status
+		shown = fmt.Sprintf("%.40q", v)
+	}
+	return wire.Reply{Outcome: wire.Unknown, Err: fmt.Errorf("pool: unexpected reply %s", shown)}
+}
+
+// executedNothing are the codes by which a server says that it did not execute
+// the command. Any other error may have come after a write (DESIGN.md rule 4).
+var executedNothing = map[string]bool{
+	"ASK": true, "BUSY": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "DENIED": true, "LOADING": true,
+	"MASTERDOWN": true, "MISCONF": true, "MOVED": true, "NOAUTH": true, "NOPERM": true, "NOREPLICAS": true,
+	"NOSCRIPT": true, "OOM": true, "READONLY": true, "TRYAGAIN": true, "UNMARKED": true, "WRONGPASS": true,
+}
+
+// refusal classifies an error reply.
+func refusal(err error) wire.Reply {
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return wire.Reply{Outcome: wire.Unknown, Err: err}
+	}
+	e := serverError(re)
+	var se *wire.ServerError
+	errors.As(e, &se)
+	switch {
+	case se.Code == "WRONGTYPE":
+		return wire.Reply{Outcome: wire.Refused, Err: wire.ErrForeignKey}
+	case executedNothing[se.Code], plainFailure(se.Text):
+		return wire.Reply{Outcome: wire.Failed, Err: e}
+	}
+	return wire.Reply{Outcome: wire.Unknown, Err: e}
+}
+
+// plainFailure knows the errors without a code of their own that come before
+// anything is executed.
+func plainFailure(text string) bool {
+	for _, p := range []string{
+		"ERR unknown command", "ERR redlock: ", "ERR invalid expire time", "ERR max number of clients",
+		"ERR The user executing the script can't", "ERR wrong number of arguments",
+	} {
+		if strings.HasPrefix(text, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// serverError is redigo's error with its code taken out.
+func serverError(err error) error {
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return err
+	}
+	return &wire.ServerError{Code: code(string(re)), Text: string(re)}
+}
+
+// code is a reply's first word. Redis before 7 wraps the errors of scripts in
+// text of its own, with the code behind a dash.
+func code(text string) string {
+	first, _, _ := strings.Cut(text, " ")
+	if first != "ERR" {
+		return first
+	}
+	for word := range strings.FieldsSeq(text) {
+		if c, ok := strings.CutPrefix(word, "-"); ok && executedNothing[c] || ok && c == "WRONGTYPE" {
+			return c
+		}
+	}
+	return first
+}

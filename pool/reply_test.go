@@ -1,0 +1,310 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// inScript is what Redis 7 hangs onto the errors of scripts.
+const inScript = " script: 94e6bb77c78b737ff1fa5a138a1399afa019ed96, on @user_script:3."
+
+// serverStates are the replies of HAZARDS.md H30 and H58, seen on Redis 7.0.15 unless
+// they say otherwise.
+var serverStates = map[string]struct {
+	text    string
+	outcome wire.Outcome
+	code    string
+}{
+	"out of memory":         {"OOM command not allowed when used memory > 'maxmemory'.", wire.Failed, "OOM"},
+	"out of memory, script": {"OOM command not allowed when used memory > 'maxmemory'." + inScript, wire.Failed, "OOM"},
+	"no replicas":           {"NOREPLICAS Not enough good replicas to write.", wire.Failed, "NOREPLICAS"},
+	"replica":               {"READONLY You can't write against a read only replica.", wire.Failed, "READONLY"},
+	"replica, script":       {"READONLY You can't write against a read only replica." + inScript, wire.Failed, "READONLY"},
+	"stale replica":         {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", wire.Failed, "MASTERDOWN"},
+	"no disk": {
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled",
+		wire.Failed, "MISCONF",
+	},
+	"busy":         {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", wire.Failed, "BUSY"},
+	"loading":      {"LOADING Redis is loading the dataset in memory", wire.Failed, "LOADING"},
+	"no password":  {"NOAUTH Authentication required.", wire.Failed, "NOAUTH"},
+	"no right":     {"NOPERM User default has no permissions to run the 'evalsha' command", wire.Failed, "NOPERM"},
+	"no right key": {"NOPERM No permissions to access a key", wire.Failed, "NOPERM"},
+	"no right, script": {
+		"ERR The user executing the script can't run this command or subcommand script: d3c21d0c2b9ca22f82737626a27bcaf5d288f99f, on @user_script:1.",
+		wire.Failed, "ERR",
+	},
+	"no right to a key, script": {
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + inScript, wire.Failed, "ERR",
+	},
+	"wrong password":     {"WRONGPASS invalid username-password pair or user is disabled.", wire.Failed, "WRONGPASS"},
+	"protected mode":     {"DENIED Redis is running in protected mode because protected mode is enabled", wire.Failed, "DENIED"},
+	"cluster down":       {"CLUSTERDOWN Hash slot not served", wire.Failed, "CLUSTERDOWN"},
+	"moved":              {"MOVED 3999 127.0.0.1:6381", wire.Failed, "MOVED"},
+	"ask":                {"ASK 3999 127.0.0.1:6381", wire.Failed, "ASK"},
+	"try again":          {"TRYAGAIN Multiple keys request during rehashing of slot", wire.Failed, "TRYAGAIN"},
+	"several slots":      {"CROSSSLOT Keys in request don't hash to the same slot", wire.Failed, "CROSSSLOT"},
+	"script not loaded":  {"NOSCRIPT No matching script. Please use EVAL.", wire.Failed, "NOSCRIPT"},
+	"sentinel":           {"ERR unknown command 'SET', with args beginning with: 'k' 'tok' 'NX' 'PX' '1000' ", wire.Failed, "ERR"},
+	"too many clients":   {"ERR max number of clients reached", wire.Failed, "ERR"},
+	"TTL of zero":        {"ERR invalid expire time in 'set' command", wire.Failed, "ERR"},
+	"our own bounds":     {"ERR redlock: TTL out of bounds", wire.Failed, "ERR"},
+	"wrong arguments":    {"ERR wrong number of arguments for 'evalsha' command", wire.Failed, "ERR"},
+	"replica of Redis 6": {redis6("READONLY You can't write against a read only replica."), wire.Failed, "READONLY"},
+	"memory of Redis 6":  {redis6("OOM command not allowed when used memory > 'maxmemory'."), wire.Failed, "OOM"},
+	"disk of Redis 6":    {redis6("MISCONF Redis is configured to save RDB snapshots"), wire.Failed, "MISCONF"},
+
+	"a list":            {"WRONGTYPE Operation against a key holding the wrong kind of value", wire.Refused, "WRONGTYPE"},
+	"a list, Redis 6":   {redis6("WRONGTYPE Operation against a key holding the wrong kind of value"), wire.Refused, "WRONGTYPE"},
+	"a script's defect": {"ERR user_script:3: attempt to compare number with nil" + inScript, wire.Unknown, "ERR"},
+	"a code not known":  {"NEWCODE something of a later version", wire.Unknown, "NEWCODE"},
+	"no code":           {"ERR something went wrong", wire.Unknown, "ERR"},
+	"lower case":        {"readonly you can't", wire.Unknown, "readonly"},
+	"a code inside":     {"ERR tried -NEWCODE and READONLY", wire.Unknown, "ERR"},
+	"a longer code":     {"BUSYGROUP Consumer Group name already exists", wire.Unknown, "BUSYGROUP"},
+	"nothing at all":    {"", wire.Unknown, ""},
+	"only spaces":       {"  ", wire.Unknown, ""},
+}
+
+// redis6 is how Redis before 7 wraps an error inside of a script.
+func redis6(text string) string {
+	return "ERR Error running script (call to f_94e6bb77c78b737ff1fa5a138a1399afa019ed96): @user_script:3: @user_script: 3: -" + text
+}
+
+// one is a call of each operation, of one key and of two where that is another command.
+func oneOfEach() map[string]*call {
+	return map[string]*call{
+		"SET":     acquiring("A", time.Second, "k"),
+		"acquire": acquiring("A", time.Second, "k", "l"),
+		"extend":  extending("A", time.Second, "k"),
+		"release": releasing("A", "k", "l"),
+		"shorten": shortening("A", time.Second, "k", "l"),
+		"inspect": inspecting("k"),
+		"ping":    pinging(),
+		"fence":   fencing("A", time.Second, "k"),
+		"confirm": confirming("A", "k", "l"),
+	}
+}
+
+func TestAServersStateIsNoVoteAndAnUnknownOneMayHaveExecuted(t *testing.T) {
+	for state, want := range serverStates {
+		for name, c := range oneOfEach() {
+			r := decode(&c.Command, nil, redis.Error(want.text))
+			require.Equal(t, want.outcome, r.Outcome, "%s: %s", state, name)
+			require.False(t, r.Unsent, state)
+			if want.code == "WRONGTYPE" {
+				require.ErrorIs(t, r.Err, wire.ErrForeignKey, state)
+				continue
+			}
+			var se *wire.ServerError
+			require.ErrorAs(t, r.Err, &se, state)
+			require.Equal(t, want.code, se.Code, state)
+			require.EqualError(t, r.Err, want.text, state)
+			require.NotErrorIs(t, r.Err, context.DeadlineExceeded, state)
+		}
+	}
+}
+
+func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
+	replies := map[string]any{
+		"nil": nil, "OK": "OK", "PONG": "PONG", "QUEUED": "QUEUED", "ok": "ok", "bulk OK": []byte("OK"),
+		"-1": int64(-1), "0": int64(0), "1": int64(1), "2": int64(2), "3": int64(3), "max": int64(math.MaxInt64),
+		"bulk 1": []byte("1"), "empty": []byte{}, "no list": []any{}, "error in list": []any{redis.Error("OOM x"), []byte(""), int64(1)},
+		"short list": []any{"string", []byte("A")}, "list": []any{"string", []byte("A"), int64(5)},
+		"list of none":       []any{"none", []byte(""), int64(-2)},
+		"list of two":        []any{"none", []byte(""), int64(-2), "none", []byte(""), int64(-2)},
+		"list without types": []any{"", []byte("A"), int64(5)}, "list with nil": []any{"string", nil, int64(5)},
+		"list without a number": []any{"string", []byte("A"), []byte("x")}, "list with minus 3": []any{"string", []byte("A"), int64(-3)},
+	}
+	votes := map[string]map[string]wire.Outcome{
+		"SET":     {"OK": wire.Granted, "nil": wire.Refused},
+		"acquire": {"1": wire.Granted, "0": wire.Refused},
+		"extend":  {"1": wire.Granted, "0": wire.Refused},
+		"release": {"2": wire.Granted, "1": wire.Refused, "0": wire.Refused},
+		"shorten": {"2": wire.Granted, "1": wire.Refused, "0": wire.Refused},
+		"inspect": {"list": wire.Granted, "list of none": wire.Granted},
+		"ping":    {"PONG": wire.Granted},
+		"fence":   {"-1": wire.Granted, "0": wire.Refused, "1": wire.Granted, "2": wire.Granted, "3": wire.Granted},
+		"confirm": {"1": wire.Granted, "0": wire.Refused},
+	}
+	for name, c := range oneOfEach() {
+		for reply, v := range replies {
+			r := decode(&c.Command, v, nil)
+			require.Equal(t, votes[name][reply], r.Outcome, "%s answered by %s", name, reply) // none: Unknown
+			if r.Outcome == wire.Unknown {
+				require.ErrorContains(t, r.Err, "pool: unexpected reply")
+			} else {
+				require.NoError(t, r.Err)
+			}
+		}
+	}
+	require.Equal(t, wire.Unknown, decode(&wire.Command{Request: &wire.Request{Op: 77}}, "OK", nil).Outcome)
+}
+
+func TestAnErrorThatNoServerSentIsUnknown(t *testing.T) {
+	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("redigo: x"), redis.ErrNil} {
+		r := decode(&acquiring("A", time.Second, "k").Command, nil, err)
+		require.Equal(t, wire.Unknown, r.Outcome)
+		require.ErrorIs(t, r.Err, err)
+	}
+}
+
+// Who knows a token can release the lock.
+func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
+	for _, v := range []any{[]byte("TOKEN"), []any{"string", []byte("TOKEN")}, []any{[]byte("TOKEN")}} {
+		for _, c := range oneOfEach() {
+			require.NotContains(t, decode(&c.Command, v, nil).Err.Error(), "TOKEN")
+		}
+	}
+	require.EqualError(t, decode(&pinging().Command, strings.Repeat("Q", 1000), nil).Err,
+		`pool: unexpected reply "`+strings.Repeat("Q", 40)+`"`)
+}
+
+// Redis takes a PX of 9e18 (HAZARDS.md H23), which is beyond what a Duration holds.
+func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
+	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1} {
+		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil)
+		require.Equal(t, wire.Granted, r.Outcome)
+		require.Equal(t, time.Duration(math.MaxInt64).Truncate(time.Millisecond), r.Holds[0].TTL)
+	}
+}
+
+// Over the wire: a state that the server is in passes by, and poisons nothing.
+func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
+	for state, want := range serverStates {
+		if want.text == "" || strings.HasPrefix(want.text, " ") || want.code == "NOSCRIPT" {
+			continue // not to be said over the wire, or has a test of its own
+		}
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			m.FailWith("*", want.text)
+			calls := oneOfEach()
+			if turned(want.code) {
+				calls = map[string]*call{"SET": calls["SET"]} // what follows waits for a dial, or finds that it fails
+			}
+			for _, c := range calls {
+				r := c.on(n).reply(t)
+				require.Equal(t, want.outcome, r.Outcome, state)
+				require.Empty(t, m.Keys())
+			}
+			m.FailWith("*", "")
+			dials := int64(1)
+			if turned(want.code) {
+				time.Sleep(time.Second)
+				dials = n.Stats().Dials // rule 15: see look_test.go
+			}
+			require.Equal(t, wire.Granted, acquiring("A", time.Second, "k").outcome(t, n), state)
+			require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n), state)
+			require.Equal(t, dials, n.Stats().Dials, state)
+		})
+	}
+}
+
+// A state that a command inside of a script runs into, before the script has written.
+func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
+	set := func() *call { return acquiring("A", time.Second, "k") }
+	acquire := func() *call { return acquiring("A", time.Second, "k", "l") }
+	extend := func() *call { return extending("H", time.Hour, "held") }
+	release := func() *call { return releasing("H", "held") }
+	shorten := func() *call { return shortening("H", time.Second, "held") }
+	inspect := func() *call { return inspecting("held") }
+	fence := func() *call { return fencing("A", time.Second, "k", "l") }
+	confirm := func() *call { return confirming("H", "held") }
+	for command, calls := range map[string][]func() *call{
+		"SET": {set, acquire, fence, confirm}, "EXISTS": {acquire, fence}, "GET": {extend, release, shorten, inspect, fence, confirm},
+		"DEL": {release}, "PTTL": {extend, shorten, inspect}, "PEXPIRE": {extend, shorten}, "TYPE": {inspect}, "TIME": {fence, confirm},
+	} {
+		for _, text := range []string{
+			"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file",
+			"READONLY You can't write against a read only replica.", "NOREPLICAS Not enough good replicas to write.",
+			"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		} {
+			inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+				m.Set("held", "H", time.Minute)
+				m.FailWith(command, text)
+				for _, call := range calls {
+					synctest.Wait() // a connection that the answer before has ended is gone
+					r := call().on(n).reply(t)
+					require.Equal(t, wire.Failed, r.Outcome, "%s: %v", command, r.Err)
+					require.ErrorContains(t, r.Err, text)
+				}
+				require.Equal(t, []string{"held"}, m.Keys())
+				require.InDelta(t, time.Minute, m.TTL("held"), float64(time.Second), "but for what dials take")
+			})
+		}
+	}
+}
+
+// reading is a connection that only can be read from.
+type reading struct {
+	net.Conn
+	io.Reader
+}
+
+func (r *reading) Read(p []byte) (int, error)      { return r.Reader.Read(p) }
+func (r *reading) SetReadDeadline(time.Time) error { return nil }
+func (r *reading) Close() error                    { return nil }
+
+func FuzzDecode(f *testing.F) {
+	for i, want := range []string{
+		"+OK\r\n", "$-1\r\n", ":1\r\n", ":-1\r\n", "*3\r\n$6\r\nstring\r\n$1\r\nA\r\n:5\r\n", "*-1\r\n", "*1\r\n*1\r\n-OOM x\r\n",
+		"-OOM x\r\n", "-\r\n", "-ERR \r\n", "- \r\n", "-ERR -READONLY\r\n", "$0\r\n\r\n", ":9223372036854775807\r\n",
+		"*3\r\n$0\r\n\r\n$0\r\n\r\n:-9223372036854775808\r\n", "+\r\n", "*0\r\n", "$3\r\nab", "x\r\n", "*6\r\n+none\r\n$-1\r\n$1\r\nx\r\n",
+	} {
+		f.Add(byte(i), []byte(want))
+	}
+	f.Fuzz(func(t *testing.T, which byte, data []byte) {
+		if strings.Count(string(data), "*") > 4 {
+			return // redigo makes a list of whatever length it is told
+		}
+		for line := range strings.SplitSeq(string(data), "\r\n") {
+			if len(line) > 5 && (line[0] == '*' || line[0] == '$') {
+				return
+			}
+		}
+		c := redis.NewConn(&reading{Reader: strings.NewReader(string(data))}, 0, 0)
+		calls := []*call{
+			acquiring("A", time.Second, "k"), acquiring("A", time.Second, "k", "l"), extending("A", time.Second, "k"),
+			releasing("A", "k", "l"), shortening("A", time.Second, "k"), inspecting("k"), inspecting("k", "l"), pinging(),
+			fencing("A", time.Second, "k"), confirming("A", "k"),
+		}
+		command := &calls[int(which)%len(calls)].Command
+		v, err := c.Receive()
+		if err != nil && c.Err() != nil {
+			return // the connection is broken: nothing is decoded
+		}
+		r := decode(command, v, err)
+		switch r.Outcome {
+		case wire.Granted:
+			require.NoError(t, err)
+			require.NoError(t, r.Err)
+		case wire.Unknown, wire.Failed:
+			require.Error(t, r.Err)
+			_ = r.Err.Error()
+		case wire.Refused:
+		default:
+			t.Fatalf("outcome %d", r.Outcome)
+		}
+		if command.Op == wire.Inspect && r.Outcome == wire.Granted {
+			require.Len(t, r.Holds, len(command.Keys))
+		} else {
+			require.Empty(t, r.Holds)
+		}
+		require.False(t, r.Unsent)
+		require.Equal(t, command.Hint != 0 && r.Outcome == wire.Granted, r.Fence != 0)
+		require.Less(t, r.Fence, uint64(1<<53))
+	})
+}

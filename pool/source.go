@@ -1,0 +1,140 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// session is a dialled connection before it becomes a link.
+type session struct {
+	redis redis.Conn
+	raw   net.Conn // what the watchdog closes; nil where a wrapped pool dialled
+	out   *gather  // nil where a wrapped pool dialled
+	put   func()   // gives the connection back to the pool it counts in; may be nil
+}
+
+// abort ends the connection at once, whatever the server does. It is safe while
+// others read and write.
+func (s *session) abort() {
+	if s.raw != nil {
+		// Under TLS the TCP connection below: tls.Conn.Close may take 5 s.
+		_ = s.raw.Close()
+		return
+	}
+	_ = s.redis.Close()
+}
+
+// close gives an aborted connection back, when nobody reads or writes any more:
+// redigo's pooled Close drains outstanding replies (HAZARDS.md H104).
+func (s *session) close() {
+	if s.put != nil {
+		// A connection that redigo takes for a good one would go back among the idle.
+		_ = s.redis.Close()
+		s.put()
+	}
+}
+
+// source is where a node's connections come from.
+type source interface {
+	// dial returns a connection on which nothing was said yet, or, from a wrapped
+	// pool, what the pool's owner says on each.
+	dial(ctx context.Context) (*session, error)
+	// writable reports whether a connection takes a few kilobytes without blocking,
+	// so that a caller may write itself (DESIGN.md rule 23).
+	writable(s *session) bool
+	close() error
+}
+
+// ownPool is a redigo pool for our own connections. Each is borrowed for its
+// whole life. Pool.Wait stays false: with it, Close may panic (REDIGO.md).
+type ownPool struct {
+	cfg  Config
+	pool *redis.Pool
+}
+
+type sessionKey struct{}
+
+func newOwnPool(cfg Config) *ownPool {
+	o := &ownPool{cfg: cfg}
+	o.pool = &redis.Pool{MaxIdle: cfg.Connections, DialContext: o.connect}
+	return o
+}
+
+func (o *ownPool) dial(ctx context.Context) (*session, error) {
+	s := &session{}
+	c, err := o.pool.GetContext(context.WithValue(ctx, sessionKey{}, s))
+	if err != nil {
+		return nil, err
+	}
+	if s.redis == nil {
+		return nil, errors.Join(errors.New("pool: redigo's pool gave a connection that it had not dialled"), c.Close())
+	}
+	s.put = func() { _ = c.Close() }
+	return s, nil
+}
+
+// connect dials for the redigo pool, and leaves the connection below in the
+// session that the context carries: commands go to it directly, because the
+// pool's wrapper looks each command's name up in a table.
+func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
+	conn, raw, err := o.cfg.dialRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &gather{Conn: conn}
+	c := redis.NewConn(out, 0, 0)
+	if s, ok := ctx.Value(sessionKey{}).(*session); ok {
+		s.redis, s.raw, s.out = c, raw, out
+	}
+	return c, nil
+}
+
+func (o *ownPool) writable(s *session) bool {
+	switch s.raw.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false // a connection from elsewhere may have no buffer at all (net.Pipe)
+}
+
+func (o *ownPool) close() error { return o.pool.Close() }
+
+// gather holds back what redigo's buffer of 4 KiB hands on, so that a batch of
+// commands is one system call, and ignores the read deadline that redigo sets
+// before every reply: the watchdog is a timer of its own.
+type gather struct {
+	net.Conn
+	held []byte
+}
+
+func (g *gather) Write(p []byte) (int, error) {
+	g.held = append(g.held, p...)
+	return len(p), nil
+}
+
+func (g *gather) SetReadDeadline(time.Time) error { return nil }
+
+// flush writes what was held back.
+func (g *gather) flush() error {
+	_, err := g.Conn.Write(g.held)
+	const keep = 64 << 10 // bytes of buffer that are worth keeping
+	if g.held = g.held[:0]; cap(g.held) > keep {
+		g.held = nil
+	}
+	return err
+}
+
+// flush sends what was written with Send.
+func (s *session) flush() error {
+	if err := s.redis.Flush(); err != nil {
+		return err
+	}
+	if s.out == nil {
+		return nil
+	}
+	return s.out.flush()
+}

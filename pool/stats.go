@@ -1,0 +1,44 @@
+package pool
+
+import "sync/atomic"
+
+// Stats are a node's counters since it was opened, and its state now.
+type Stats struct {
+	Connected    int   // connections that are up
+	Queued       int   // commands that wait to be written
+	Commands     int64 // commands submitted
+	Written      int64 // commands written, also those written again
+	Writes       int64 // system calls that wrote them (a wrapped pool: flushes)
+	Replies      int64 // replies matched to commands
+	Dials        int64 // dials tried, and
+	DialFailures int64 // … failed
+	HangingDials int64 // dials that were given up and have not returned
+	Killed       int64 // old connections ended by CLIENT KILL before undos
+}
+
+type counters struct {
+	commands, written, writes, replies, dials, dialFailures, hanging, killed, lines atomic.Int64
+}
+
+// Stats reads the counters. It is safe for concurrent use; the figures are not
+// of one instant.
+func (n *Node) Stats() Stats {
+	s := Stats{
+		Commands:     n.count.commands.Load(),
+		Written:      n.count.written.Load(),
+		Writes:       n.count.writes.Load(),
+		Replies:      n.count.replies.Load(),
+		Dials:        n.count.dials.Load(),
+		DialFailures: n.count.dialFailures.Load(),
+		HangingDials: n.count.hanging.Load(),
+		Killed:       n.count.killed.Load(),
+	}
+	for _, l := range n.lanes {
+		up, queued := l.state()
+		s.Queued += queued
+		if up {
+			s.Connected++
+		}
+	}
+	return s
+}

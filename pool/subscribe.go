@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+)
+
+// Listener is told what happens on a Subscription, by one goroutine. It must not
+// block.
+type Listener interface {
+	// Subscribed: from now on messages of the channel arrive. It is called again
+	// after each re-dial: what was published in between is lost.
+	Subscribed(channel string)
+	// Message: somebody published on the channel. It is a hint, never a promise.
+	Message(channel, payload string)
+	// Down: the connection ended; nothing arrives until Subscribed is called again.
+	Down(err error)
+}
+
+// Subscription is a connection of its own for pub/sub: a pipelined one can't carry
+// it. It is dialled when the first channel is wanted and dialled anew, with backoff,
+// when it ends; some seconds after none is wanted any more it is closed, and nothing
+// is left of it. It is safe for concurrent use, and none of its methods but Close
+// waits for anything.
+type Subscription struct {
+	node     *Node
+	listener Listener
+	life     context.Context
+	end      context.CancelFunc
+	done     sync.WaitGroup
+	wake     chan struct{} // something is wanted, or not any more; holds one
+
+	mu      sync.Mutex      // guards what follows; nobody is called under it
+	wanted  map[string]bool // true once SUBSCRIBE was sent on the present connection
+	dropped []string        // to be unsubscribed
+	keeping bool            // keepUp runs
+	closed  bool
+}
+
+// Subscribe makes a subscription without channels. It ends with the node at the latest;
+// Close waits for its end.
+func (n *Node) Subscribe(listener Listener) *Subscription {
+	life, end := context.WithCancel(n.life)
+	return &Subscription{node: n, listener: listener, life: life, end: end, wake: make(chan struct{}, 1), wanted: make(map[string]bool)}
+}
+
+// Add wants messages of a channel from now on.
+func (s *Subscription) Add(channel string) {
+	s.mu.Lock()
+	if _, ok := s.wanted[channel]; !ok {
+		s.wanted[channel] = false
+	}
+	if !s.keeping && !s.closed {
+		s.keeping = true
+		s.done.Go(func() { s.keepUp(s.life) })
+	}
+	s.mu.Unlock()
+	s.poke()
+}
+
+// Remove wants none of them any more; some may still arrive.
+func (s *Subscription) Remove(channel string) {
+	s.mu.Lock()
+	if sent, ok := s.wanted[channel]; ok {
+		delete(s.wanted, channel)
+		if sent {
+			s.dropped = append(s.dropped, channel)
+		}
+	}
+	s.mu.Unlock()
+	s.poke()
+}
+
+// Close ends the connection and waits until the listener is called no more.
+func (s *Subscription) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end()
+	s.done.Wait()
+}
+
+func (s *Subscription) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepUp dials while something is wanted, until ctx is done.
+func (s *Subscription) keepUp(ctx context.Context) {
+	wait := s.node.cfg.RedialMin
+	for s.goesOn(ctx) {
+		heard, err := s.serve(ctx)
+		if ctx.Err() != nil {
+			continue
+		}
+		if errors.Is(err, errUnwanted) {
+			wait = s.node.cfg.RedialMin
+			continue
+		}
+		s.listener.Down(severed(err))
+		if heard {
+			wait = s.node.cfg.RedialMin
+		}
+		pause(ctx, s.node.cfg.Clock, wait/2+rand.N(wait/2+1))
+		wait = min(2*wait, s.node.cfg.RedialMax)
+	}
+}
+
+// goesOn reports whether another connection is wanted. After false the next Add begins
+// anew.
+func (s *Subscription) goesOn(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeping = ctx.Err() == nil && len(s.wanted) > 0
+	return s.keeping
+}
+
+func (s *Subscription) wants() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.wanted) > 0
+}
+
+// serve runs one connection until it ends.
+func (s *Subscription) serve(ctx context.Context) (heard bool, err error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	p := &subscriber{s: s, session: c, dead: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { p.fail(ErrClosed) })
+	defer stop()
+	s.forgetSent()
+	s.poke()
+	var writer sync.WaitGroup
+	writer.Go(p.write)
+	p.fail(p.read())
+	writer.Wait()
+	c.close()
+	return p.words.Load() > 0, p.err
+}
+
+func (s *Subscription) connect(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.node.cfg.DialTimeout)
+	defer cancel()
+	c, err := s.node.source.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.node.handshake(ctx, c); err != nil {
+		c.abort()
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// forgetSent: nothing was said on the new connection yet.
+func (s *Subscription) forgetSent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped = nil
+	for ch := range s.wanted {
+		s.wanted[ch] = false
+	}
+}
+
+// news takes what is to be said: the channels to subscribe and to leave.
+func (s *Subscription) news() (join, leave []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ch, sent := range s.wanted {
+		if !sent {
+			s.wanted[ch] = true
+			join = append(join, ch)
+		}
+	}
+	for _, ch := range s.dropped {
+		if _, again := s.wanted[ch]; !again {
+			leave = append(leave, ch)
+		}
+	}
+	s.dropped = nil
+	return join, leave
+}

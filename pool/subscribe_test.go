@@ -1,0 +1,165 @@
+package pool
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// diary writes down what a listener hears.
+type diary chan string
+
+func (d diary) Subscribed(channel string)       { d <- "subscribed " + channel }
+func (d diary) Message(channel, payload string) { d <- channel + ": " + payload }
+func (d diary) Down(error)                      { d <- "down" }
+
+func subscribing(t *testing.T, f func(m *embedded.Master, s *Subscription, heard diary)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		n, err := Open(Config{Name: "n1", Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()})
+		require.NoError(t, err)
+		defer n.Close()
+		synctest.Wait() // the pipelined connection is the first
+		heard := make(diary, 100)
+		s := n.Subscribe(heard)
+		defer s.Close()
+		f(m, s, heard)
+	})
+}
+
+// publish speaks to a master on a connection of its own.
+func publish(t *testing.T, m *embedded.Master, channel, payload string) {
+	t.Helper()
+	raw, err := m.Dial(context.Background(), "", "")
+	require.NoError(t, err)
+	c := redis.NewConn(raw, 0, 0)
+	_, err = c.Do("PUBLISH", channel, payload)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		require.Equal(t, "subscribed a", <-heard)
+		s.Add("b")
+		require.Equal(t, "subscribed b", <-heard)
+		publish(t, m, "a", "1")
+		require.Equal(t, "a: 1", <-heard)
+		s.Remove("a")
+		synctest.Wait()
+		publish(t, m, "a", "2")
+		publish(t, m, "b", "3")
+		require.Equal(t, "b: 3", <-heard)
+	})
+}
+
+func TestASubscriptionIsDialledOnlyWhenSomethingIsWanted(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		synctest.Wait()
+		require.Equal(t, 1, m.Connections(), "the node's pipelined connection alone")
+		s.Add("a")
+		<-heard
+		require.Equal(t, 2, m.Connections())
+	})
+}
+
+func TestASubscriptionThatIsKilledComesBackWithItsChannels(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		require.Equal(t, "subscribed a", <-heard)
+		clients := m.Clients()
+		clients[len(clients)-1].Drop()
+		require.Equal(t, "down", <-heard)
+		require.Equal(t, "subscribed a", <-heard)
+		publish(t, m, "a", "1")
+		require.Equal(t, "a: 1", <-heard)
+	})
+}
+
+func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		<-heard
+		m.Stop()
+		require.Equal(t, "down", <-heard)
+		synctest.Wait()
+		require.NoError(t, m.Restart(false))
+		for word := <-heard; word != "subscribed a"; word = <-heard {
+			require.Equal(t, "down", word)
+		}
+	})
+}
+
+func TestASubscriptionOnASilentConnectionIsDialledAnewAfterTwoPings(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		<-heard
+		began := time.Now()
+		m.Freeze()
+		require.Equal(t, "down", <-heard)
+		require.LessOrEqual(t, time.Since(began), 3*pingEvery)
+		m.Thaw()
+		require.Equal(t, "subscribed a", <-heard)
+	})
+}
+
+func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		<-heard
+		time.Sleep(time.Minute) // virtual
+		synctest.Wait()
+		require.Empty(t, heard)
+		require.GreaterOrEqual(t, m.Commands()["PING"], 10)
+	})
+}
+
+// Nothing is left of a subscription that nobody wants any more: no connection, and no
+// goroutine. It comes back when it is wanted.
+func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		for range 3 {
+			s.Add("a")
+			require.Equal(t, "subscribed a", <-heard)
+			require.Equal(t, 2, m.Connections())
+			s.Remove("a")
+			time.Sleep(3 * time.Second)
+			s.Add("b") // soon after: the connection serves it
+			require.Equal(t, "subscribed b", <-heard)
+			s.Remove("b")
+			time.Sleep(2 * pingEvery)
+			synctest.Wait()
+			require.Equal(t, 1, m.Connections())
+			require.False(t, s.keeping)
+			require.Empty(t, heard)
+		}
+	})
+}
+
+// Whoever wants other channels all the time does not keep a dead connection from being
+// noticed.
+func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		<-heard
+		m.Freeze()
+		began := time.Now()
+		for len(heard) == 0 {
+			time.Sleep(time.Second)
+			s.Add(time.Since(began).String())
+			require.LessOrEqual(t, time.Since(began), 3*pingEvery)
+		}
+		require.Equal(t, "down", <-heard)
+		m.Thaw()
+	})
+}

@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// surveyPage is how many keys the server is asked for at a time: few enough not to keep
+// others waiting.
+const surveyPage = 500
+
+// survey looks through the keys of the database until it finds one that is alive, and may
+// be a lock: one with a TTL, outside of our own namespace. It ends with ctx, and when a
+// page takes longer than the dial timeout.
+func (n *Node) survey(ctx context.Context, s *session, found *wire.Examination) error {
+	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
+	defer stop()
+	for cursor := "0"; ; {
+		next, err := n.page(ctx, s, cursor, found)
+		switch {
+		case err != nil:
+			return fmt.Errorf("pool: looking through the keys: %w", err)
+		case found.Unsurveyed != "" || found.Alive != "":
+			found.Surveyed = found.Alive != ""
+			return nil
+		case next == "0":
+			found.Surveyed = true
+			return nil
+		}
+		cursor = next
+	}
+}
+
+// page looks at the next keys, and returns where those behind them begin.
+func (n *Node) page(ctx context.Context, s *session, cursor string, found *wire.Examination) (next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	var keys []string
+	err = s.run([]step{{"SCAN", []any{cursor, "COUNT", surveyPage}, func(reply any, err error) error {
+		parts, err := redis.Values(reply, err)
+		if err == nil {
+			_, err = redis.Scan(parts, &next, &keys)
+		}
+		unsurveyed(found, err)
+		return nil
+	}}})
+	if err == nil && len(keys) > 0 {
+		err = s.run(ages(keys, found))
+	}
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("ended before the server had answered")
+	}
+	return next, err
+}
+
+// ages asks for how long the keys live.
+func ages(keys []string, found *wire.Examination) []step {
+	var steps []step
+	for _, key := range keys {
+		if strings.HasPrefix(key, wire.Reserved) {
+			continue
+		}
+		steps = append(steps, step{"PTTL", []any{key}, func(reply any, err error) error {
+			ms, err := redis.Int64(reply, err)
+			switch {
+			case err != nil:
+				unsurveyed(found, err)
+			case ms >= 0 && found.Alive == "":
+				found.Alive, found.AliveFor = key, hold("string", key, ms).TTL
+			}
+			return nil
+		}})
+	}
+	return steps
+}
+
+func unsurveyed(found *wire.Examination, err error) {
+	if err != nil && found.Unsurveyed == "" {
+		found.Unsurveyed = serverError(err).Error()
+	}
+}

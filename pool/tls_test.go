@@ -1,0 +1,253 @@
+package pool
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// authority is a CA of a test's own, and a server's certificate that it signed.
+type authority struct {
+	roots  *x509.CertPool
+	server tls.Certificate
+}
+
+// newAuthority signs for n1 and 127.0.0.1. Its certificates are valid by the clock of
+// whoever calls it: a bubble's starts in the year 2000.
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	sign := func(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(1000*time.Hour)
+		template.BasicConstraintsValid = true
+		if parent == nil {
+			parent, parentKey = template, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+		require.NoError(t, err)
+		cert, err := x509.ParseCertificate(der)
+		require.NoError(t, err)
+		return cert, key
+	}
+	ca, caKey := sign(&x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test's own CA"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
+	}, nil, nil)
+	cert, key := sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: []string{"n1"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, ca, caKey)
+	a := &authority{roots: x509.NewCertPool()}
+	a.roots.AddCert(ca)
+	a.server = tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+	return a
+}
+
+func (a *authority) trusted(context.Context) (*tls.Config, error) {
+	return &tls.Config{RootCAs: a.roots, MinVersion: tls.VersionTLS12}, nil
+}
+
+// front ends TLS before a master: what it decrypts goes there.
+func (a *authority) front(raw, master net.Conn) {
+	conn := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{a.server}, MinVersion: tls.VersionTLS12})
+	go func() {
+		_, _ = io.Copy(conn, master)
+		_ = raw.Close()
+		_ = master.Close()
+	}()
+	_, _ = io.Copy(master, conn)
+	_ = raw.Close()
+	_ = master.Close()
+}
+
+// withTLS puts TLS before a master without a listener.
+func withTLS(t *testing.T, m *embedded.Master, c *Config) *authority {
+	t.Helper()
+	a := newAuthority(t)
+	c.TLS = a.trusted
+	c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		master, err := m.Dial(ctx, "", "")
+		if err != nil {
+			return nil, err
+		}
+		client, server := tlsPipe()
+		go a.front(server, master)
+		return client, nil
+	}
+	return a
+}
+
+// tlsListener is a front on a real socket before a master with a listener.
+func (a *authority) listen(t *testing.T, m *embedded.Master) net.Addr {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			master, err := net.Dial("tcp", m.Addr())
+			if err != nil {
+				_ = conn.Close()
+				continue
+			}
+			go a.front(conn, master)
+		}
+	}()
+	return l.Addr()
+}
+
+func TestANodeSpeaksTLSFromEndToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		n := opened(t, m, func(c *Config) { withTLS(t, m, c) })
+		defer n.Close()
+		require.Equal(t, "rediss://n1:6379/0", n.String())
+		large := strings.Repeat("k", 40_000) // several records
+		for range 3 {
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", large).outcome(t, n))
+			require.Equal(t, []string{"k", large}, m.Keys())
+			require.Equal(t, wire.Granted, releasing("A", "k", large).outcome(t, n))
+			only(t, m).Drop()
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, int64(4), n.Stats().Dials)
+	})
+}
+
+func TestAnAuthorityThatIsNotTrustedIsAFailedDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		n := opened(t, m, func(c *Config) {
+			withTLS(t, m, c)
+			c.TLS = newAuthority(t).trusted
+		})
+		defer n.Close()
+		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		requireUnsent(t, r)
+		require.ErrorContains(t, r.Err, "certificate signed by unknown authority")
+		var wrong *tls.CertificateVerificationError
+		require.ErrorAs(t, r.Err, &wrong)
+	})
+}
+
+// Certificates rotate: the function is asked at every dial.
+func TestTheTLSConfigurationIsAskedAtEveryDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		asked := 0
+		n := opened(t, m, func(c *Config) {
+			a := withTLS(t, m, c)
+			c.TLS = func(ctx context.Context) (*tls.Config, error) {
+				asked++
+				return a.trusted(ctx)
+			}
+		})
+		defer n.Close()
+		for i := range 3 {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, i+1, asked)
+			only(t, m).Drop()
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
+	m, err := embedded.Start("n1")
+	require.NoError(t, err)
+	defer m.Close()
+	a := newAuthority(t)
+	n, err := Open(Config{Address: a.listen(t, m).String(), TLS: a.trusted})
+	require.NoError(t, err)
+	defer n.Close()
+	var calls []*call
+	for range 500 {
+		calls = append(calls, pinging().on(n))
+	}
+	for _, c := range calls {
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+	}
+	require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+	require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+}
+
+// frozenKinds are the ways to reach a master that Close must not wait for.
+func frozenKinds(t *testing.T, m *embedded.Master) map[string]func() *Node {
+	t.Helper()
+	dialled := func(ctx context.Context) (redis.Conn, error) {
+		conn, err := m.Dial(ctx, "", "")
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}
+	wrap := func(p *redis.Pool) *Node {
+		n, err := Wrap("n1", p, WithClock(configFor(m).Clock))
+		require.NoError(t, err)
+		return n
+	}
+	return map[string]func() *Node{
+		"own":     func() *Node { return opened(t, m, nil) },
+		"several": func() *Node { return opened(t, m, func(c *Config) { c.Connections = 5 }) },
+		"TLS":     func() *Node { return opened(t, m, func(c *Config) { withTLS(t, m, c) }) },
+		"wrapped": func() *Node { return wrap(&redis.Pool{DialContext: dialled}) },
+		"wrapped, Dial": func() *Node {
+			return wrap(&redis.Pool{Dial: func() (redis.Conn, error) { return dialled(context.Background()) }})
+		},
+		"wrapped, TLS": func() *Node { return wrap(&redis.Pool{DialContext: wrappedTLS(t, m)}) },
+		"wrapped, reads": func() *Node {
+			return wrap(&redis.Pool{DialContext: dialled, TestOnBorrow: borrowed(t), MaxActive: 1, Wait: true})
+		},
+	}
+}
+
+func borrowed(t *testing.T) func(redis.Conn, time.Time) error {
+	t.Helper()
+	return func(redis.Conn, time.Time) error {
+		t.Error("a connection was borrowed")
+		return nil
+	}
+}
+
+// wrappedTLS is how a service's own pool dials.
+func wrappedTLS(t *testing.T, m *embedded.Master) func(context.Context) (redis.Conn, error) {
+	t.Helper()
+	var c Config
+	a := withTLS(t, m, &c)
+	return func(ctx context.Context) (redis.Conn, error) {
+		raw, err := c.Dial(ctx, "", "")
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(raw, &tls.Config{RootCAs: a.roots, ServerName: "n1", MinVersion: tls.VersionTLS12})
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}
+}

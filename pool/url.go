@@ -1,0 +1,207 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseURL reads a master's address in the form of the Redis URI convention:
+//
+//	redis://[[user]:password@]host[:port][/database][?settings]
+//	rediss://…                                 over TLS, verifying the host
+//	unix://[[user]:password@]/path/to/socket[?settings]
+//
+// The port defaults to 6379; an IPv6 address stands in brackets. User and
+// password are percent-decoded. A user without a password (redis://name@host) is
+// refused, because some clients take that name for the password; an empty
+// password is written redis://name:@host.
+//
+// The settings are db (or the path: both must agree), client_name, name,
+// dial_timeout and hard_timeout (as in "1.5s"), connections. Any other is an
+// error, as is one given twice. Bounds are those of [Config].
+//
+// No error shows a part of the URL but the name of a setting, so that none shows
+// a password, however the URL is garbled.
+func ParseURL(rawURL string) (Config, error) {
+	c, err := parseURL(rawURL)
+	if err != nil {
+		return Config{}, fmt.Errorf("pool: the URL of a master: %w", err)
+	}
+	return c, nil
+}
+
+func parseURL(rawURL string) (c Config, err error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return c, malformed(err)
+	}
+	if misplaced(u) {
+		return c, errors.New("@ stands behind the host: in user, password and settings / ? # @ must be percent-encoded")
+	}
+	if err := c.setAddress(u); err != nil {
+		return c, err
+	}
+	if err := c.setUser(u.User); err != nil {
+		return c, err
+	}
+	if err := c.setSettings(u); err != nil {
+		return c, err
+	}
+	return c, c.filled().check()
+}
+
+// malformed says what is wrong with a URL without showing it: url.Error carries
+// the whole, and the error inside of it may carry the password's part.
+func malformed(err error) error {
+	var escape url.EscapeError
+	var host url.InvalidHostError
+	switch {
+	case errors.As(err, &escape):
+		return errors.New("% is not followed by two hexadecimal digits")
+	case errors.As(err, &host):
+		return errors.New("the host has a character that can't stand there")
+	}
+	return errors.New("must be redis://[[user]:password@]host[:port][/database]; " +
+		"in user and password / ? # @ must be percent-encoded")
+}
+
+// misplaced finds the end of a password that was not percent-encoded: its / ? or #
+// ended the host early, and the rest up to the @ would pass for a path or a
+// setting, and be shown.
+func misplaced(u *url.URL) bool {
+	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
+}
+
+func (c *Config) setAddress(u *url.URL) error {
+	switch {
+	case u.Opaque != "" || u.Fragment != "":
+		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
+	case u.Scheme == "unix":
+		return c.setSocket(u)
+	case u.Scheme == "rediss":
+		c.TLS = verifyingTLS
+	case u.Scheme != "redis":
+		return errors.New("the scheme must be redis, rediss or unix")
+	}
+	host, port := u.Hostname(), u.Port()
+	if host == "" {
+		return errors.New("no host")
+	}
+	if port == "" {
+		port = "6379"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
+		return errors.New("the port must be 1 to 65535")
+	}
+	c.Address = net.JoinHostPort(host, port)
+	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
+}
+
+func (c *Config) setSocket(u *url.URL) error {
+	if u.Host != "" || len(u.Path) < 2 {
+		return errors.New("a unix URL needs an absolute path and no host: unix:///path/to/socket")
+	}
+	c.Network, c.Address = "unix", u.Path
+	return nil
+}
+
+// verifyingTLS leaves the server's name to the dial, which knows the address.
+func verifyingTLS(context.Context) (*tls.Config, error) {
+	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+}
+
+func (c *Config) setUser(u *url.Userinfo) error {
+	password, given := u.Password()
+	if u.Username() != "" && !given {
+		return errors.New("a user without a password: write redis://:password@host for a password alone, " +
+			"redis://user:@host for an empty one")
+	}
+	c.Username, c.Password = u.Username(), password
+	return nil
+}
+
+// setDatabase takes the path's database; empty: none is given.
+func (c *Config) setDatabase(number string) error {
+	if number == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil {
+		return fmt.Errorf("the database must be 0 to %d", math.MaxInt32)
+	}
+	c.Database = int(n)
+	return nil
+}
+
+func (c *Config) setSettings(u *url.URL) error {
+	settings, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return errors.New("the settings are not percent-encoded, or separated by something else than &")
+	}
+	inPath := u.Scheme != "unix" && strings.Trim(u.Path, "/") != ""
+	for name, values := range settings {
+		if len(values) > 1 {
+			return fmt.Errorf("the setting %s is given twice", shown(name))
+		}
+		before := c.Database
+		if err := c.set(name, values[0]); err != nil {
+			return err
+		}
+		if name == "db" && inPath && c.Database != before {
+			return errors.New("the path and the setting db name two databases")
+		}
+	}
+	return nil
+}
+
+func (c *Config) set(name, value string) (err error) {
+	switch name {
+	case "db":
+		if value == "" {
+			return errors.New("the setting db is empty")
+		}
+		return c.setDatabase(value)
+	case "name":
+		c.Name = value
+	case "client_name":
+		c.ClientName = value
+	case "dial_timeout":
+		return duration(name, value, &c.DialTimeout)
+	case "hard_timeout":
+		return duration(name, value, &c.HardTimeout)
+	case "connections":
+		if c.Connections, err = strconv.Atoi(value); err != nil || c.Connections == 0 {
+			return fmt.Errorf("the setting connections must be 1 to %d", maxConnections)
+		}
+	default:
+		return fmt.Errorf("unknown setting %s", shown(name))
+	}
+	return nil
+}
+
+func duration(name, value string, to *time.Duration) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d == 0 {
+		return fmt.Errorf("the setting %s must be a duration of %v to %v, as in 1.5s", name, minWait, maxWait)
+	}
+	*to = d
+	return nil
+}
+
+// shown quotes a setting's name unless it is none that anybody would think up.
+func shown(name string) string {
+	odd := func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-' }
+	if len(name) > 32 || slices.ContainsFunc([]rune(name), odd) {
+		return "(of an odd name)"
+	}
+	return strconv.Quote(name)
+}

@@ -1,0 +1,137 @@
+package pool
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAURLIsReadByTheRedisConvention(t *testing.T) {
+	for raw, want := range map[string]Config{
+		"redis://h":                       {Address: "h:6379"},
+		"redis://h/":                      {Address: "h:6379"},
+		"redis://h:7000/3":                {Address: "h:7000", Database: 3},
+		"REDIS://h":                       {Address: "h:6379"},
+		"redis://[::1]":                   {Address: "[::1]:6379"},
+		"redis://[::1]:7000/1":            {Address: "[::1]:7000", Database: 1},
+		"redis://[fe80::1%25eth0]":        {Address: "[fe80::1%eth0]:6379"},
+		"redis://:secret@h":               {Address: "h:6379", Password: "secret"},
+		"redis://user:secret@h":           {Address: "h:6379", Username: "user", Password: "secret"},
+		"redis://user:@h":                 {Address: "h:6379", Username: "user"},
+		"redis://@h":                      {Address: "h:6379"},
+		"redis://u%40x:%2F%3A%40%23%20@h": {Address: "h:6379", Username: "u@x", Password: "/:@# "},
+		"redis://:a@b@h":                  {Address: "h:6379", Password: "a@b"},
+		"redis://h?db=5":                  {Address: "h:6379", Database: 5},
+		"redis://h/5?db=5":                {Address: "h:6379", Database: 5},
+		"redis://h?name=n%201&client_name=me&dial_timeout=1.5s&hard_timeout=20ms&connections=4": {
+			Address: "h:6379", Name: "n 1", ClientName: "me",
+			DialTimeout: 1500 * time.Millisecond, HardTimeout: 20 * time.Millisecond, Connections: 4,
+		},
+		"unix:///run/redis.sock":                 {Network: "unix", Address: "/run/redis.sock"},
+		"unix://u:p@/run/a%20b.sock?db=2":        {Network: "unix", Address: "/run/a b.sock", Username: "u", Password: "p", Database: 2},
+		"unix:///run/redis.sock?dial_timeout=1s": {Network: "unix", Address: "/run/redis.sock", DialTimeout: time.Second},
+	} {
+		c, err := ParseURL(raw)
+		require.NoError(t, err, raw)
+		require.Nil(t, c.TLS, raw)
+		require.Equal(t, want, c, raw)
+	}
+}
+
+func TestRedissVerifiesTheHost(t *testing.T) {
+	c, err := ParseURL("rediss://h:7000/3")
+	require.NoError(t, err)
+	cfg, err := c.TLS(t.Context())
+	require.NoError(t, err)
+	require.False(t, cfg.InsecureSkipVerify)
+	require.Empty(t, cfg.ServerName) // the dial fills it in
+}
+
+func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                                     "the scheme must be redis, rediss or unix",
+		"h:6379":                               "must be redis://",
+		"http://h":                             "the scheme must be redis, rediss or unix",
+		"redis:h":                              "must be redis://",
+		"redis://":                             "no host",
+		"redis://:6379":                        "no host",
+		"redis://h:0":                          "the port must be 1 to 65535",
+		"redis://h:65536":                      "the port must be 1 to 65535",
+		"redis://h:port":                       "must be redis://",
+		"redis://h h":                          "the host has a character that can't stand there",
+		"redis://h#f":                          "must be redis://",
+		"redis://user@h":                       "a user without a password",
+		"redis://:%zz@h":                       "% is not followed by two hexadecimal digits",
+		"redis://h/x":                          "the database must be 0 to 2147483647",
+		"redis://h/-1":                         "the database must be 0 to 2147483647",
+		"redis://h/1/2":                        "the database must be 0 to 2147483647",
+		"redis://h/2147483648":                 "the database must be 0 to 2147483647",
+		"redis://h?db=":                        "the setting db is empty",
+		"redis://h/1?db=2":                     "the path and the setting db name two databases",
+		"redis://h?db=1&db=1":                  `the setting "db" is given twice`,
+		"redis://h?databse=1":                  `unknown setting "databse"`,
+		"redis://h?" + strings.Repeat("a", 40): "unknown setting (of an odd name)",
+		"redis://h?db=%zz":                     "the settings are not percent-encoded",
+		"redis://h?dial_timeout=5":             "the setting dial_timeout must be a duration of 1ms to 5m0s, as in 1.5s",
+		"redis://h?dial_timeout=0s":            "the setting dial_timeout must be a duration of 1ms to 5m0s, as in 1.5s",
+		"redis://h?hard_timeout=1h":            "HardTimeout is 1h0m0s, must be 1ms to 5m0s",
+		"redis://h?connections=0":              "the setting connections must be 1 to 64",
+		"redis://h?connections=65":             "Connections is 65, must be 1 to 64",
+		"redis://h?client_name=a%20b":          "ClientName has a character that can't stand there",
+		"unix://run/redis.sock":                "a unix URL needs an absolute path and no host",
+		"unix://":                              "a unix URL needs an absolute path and no host",
+		"redis://u:12/hunter2@h":               "@ stands behind the host",
+		"redis://u:12?hunter2@h":               "@ stands behind the host",
+		"redis://u:12#hunter2@h":               "@ stands behind the host",
+		"redis:u:hunter2@h":                    "@ stands behind the host",
+	} {
+		_, err := ParseURL(raw)
+		require.ErrorContains(t, err, "pool: the URL of a master: ", raw)
+		require.ErrorContains(t, err, want, raw)
+		require.NotContains(t, err.Error(), "hunter2", raw)
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	f.Add("redis", "user", "", "", "h:6379/3?db=3")
+	f.Add("rediss", "", "1/", "%zz", "[::1]?client_name=x")
+	f.Add("unix", "u", "?", "#", "/run/redis.sock?x=%40")
+	f.Add("redis:opaque", "@", "@", "@", "h?connections=9&connections=9")
+	f.Fuzz(func(t *testing.T, scheme, user, before, after, rest string) {
+		const secret = "hunter2"
+		raw := scheme + "://" + user + ":" + before + secret + after + "@" + rest
+		if strings.Contains(scheme+user+rest, secret) {
+			t.Skip("shown for another reason")
+		}
+		c, err := ParseURL(raw)
+		if err != nil {
+			require.NotContains(t, err.Error(), secret)
+			return
+		}
+		require.Contains(t, c.Password, secret)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", c, c, c), secret)
+		if c.Network != "unix" {
+			roundTrips(t, raw, c)
+		}
+	})
+}
+
+// roundTrips checks that the host came through as package url reads it, and that
+// what the config is shown as leads to the same place.
+func roundTrips(t *testing.T, raw string, c Config) {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	host, port, err := net.SplitHostPort(c.Address)
+	require.NoError(t, err)
+	require.Equal(t, u.Hostname(), host)
+	again, err := ParseURL("redis://" + net.JoinHostPort(url.PathEscape(host), port))
+	if err == nil { // a host of odd bytes has no other spelling
+		require.Equal(t, c.Address, again.Address)
+	}
+}

@@ -1,0 +1,103 @@
+package wire
+
+import "sync/atomic"
+
+// Answerer is told how a command ended.
+type Answerer interface {
+	// Answer is called exactly once for each command that was submitted: on a
+	// goroutine of the node's, or before Submit returns. It must not block.
+	Answer(c *Command, r Reply)
+}
+
+// Command is one request on its way to one node. It must not be copied, and is
+// submitted once.
+type Command struct {
+	*Request
+	// Node is the node's place in the coordinator's list.
+	Node int
+	// Repeats counts how often a node has sent its undo anew; for the node's own use.
+	Repeats int
+	// To is told the answer; nil when nobody wants to know.
+	To Answerer
+
+	state atomic.Uint32
+}
+
+// The bits of a command's state. They settle who comes first, without a lock:
+// the writer that sends it, or the coordinator that gives it up.
+const (
+	sent     = 1 << iota // bytes may have left the process
+	given                // given up: it may not be sent, or not again
+	source               // a script goes by its text: the node didn't know the hash
+	answered             // Answer was called
+	twice                // sent once before, and perhaps executed then
+)
+
+// Cancel gives the command up before its undo is queued. It returns true when
+// no byte of it has left the process, nor ever will: then there is nothing to
+// undo on that node. Otherwise the command is not sent a second time either,
+// so that an undo queued now stays behind it (HAZARDS.md H28).
+func (c *Command) Cancel() (unsent bool) {
+	return c.state.Or(given)&sent == 0
+}
+
+// Send claims the right to write the command; the node calls it right before
+// writing. False means that it was given up and must be dropped unsent.
+func (c *Command) Send() bool {
+	for {
+		old := c.state.Load()
+		if old&given != 0 {
+			return false
+		}
+		if c.state.CompareAndSwap(old, old|sent) {
+			return true
+		}
+	}
+}
+
+// Unsend takes back Send for a command of which the node knows that it executed
+// nothing: a script answered by NOSCRIPT, to be sent again by its text. False
+// when it was given up meanwhile: then it must not be sent again.
+func (c *Command) Unsend() bool {
+	for {
+		old := c.state.Load()
+		if old&given != 0 {
+			return false
+		}
+		if c.state.CompareAndSwap(old, old&^sent|source) {
+			return true
+		}
+	}
+}
+
+// Again readies an undo that was sent, and may not have been executed, to be
+// written on another connection.
+func (c *Command) Again() {
+	c.state.Or(twice) // first: nobody may take it for one that never left
+	c.state.And(^uint32(sent))
+}
+
+// Resent reports whether an earlier connection may have carried the command as well.
+func (c *Command) Resent() bool { return c.state.Load()&twice != 0 }
+
+// Source reports whether a script goes by its text.
+func (c *Command) Source() bool { return c.state.Load()&source != 0 }
+
+// Drop ends a command that is not written any more, for the reason err: as
+// Failed and Unsent, but as Unknown where an earlier connection may have carried
+// it to the server.
+func (c *Command) Drop(err error) {
+	if c.Cancel() && c.state.Load()&twice == 0 {
+		c.Answer(Reply{Outcome: Failed, Unsent: true, Err: err})
+		return
+	}
+	c.Answer(Reply{Outcome: Unknown, Err: err})
+}
+
+// Answer ends the command. A second answer is a defect of the node, and is
+// dropped: a vote counts once (HAZARDS.md H9).
+func (c *Command) Answer(r Reply) {
+	if c.state.Or(answered)&answered == 0 && c.To != nil {
+		c.To.Answer(c, r)
+	}
+}

@@ -1,0 +1,32 @@
+package wire
+
+import "errors"
+
+// Reasons in a reply that callers may want to tell apart.
+var (
+	// ErrForeignKey: the key holds something that is no lock (a list, a hash).
+	// It refuses every acquire until somebody removes it (HAZARDS.md H44).
+	ErrForeignKey = errors.New("the key holds a value that is no lock")
+	// ErrTimeout: the node did not answer within the node timeout. It does not
+	// match context.DeadlineExceeded: that is the caller's own deadline alone
+	// (HAZARDS.md H111).
+	ErrTimeout = errors.New("no answer within the node timeout")
+	// ErrExpired: the command waited unsent until it was of no use any more.
+	ErrExpired = errors.New("not sent in time")
+	// ErrUnfit: something is wrong with the node, so that it does not vote. The error
+	// names the node, what is wrong, and the cure (DESIGN.md rule 18).
+	ErrUnfit = errors.New("the node is not fit to vote")
+	// ErrGivenUp: the attempt was decided before the command was sent.
+	ErrGivenUp = errors.New("given up before it was sent")
+)
+
+// ServerError is an error that a server answered.
+type ServerError struct {
+	// Code is the reply's first word: "LOADING", "READONLY", "ERR", …
+	Code string
+	// Text is the whole reply.
+	Text string
+}
+
+// Error is the server's own text.
+func (e *ServerError) Error() string { return e.Text }

@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Fleet is what the nodes of one coordinator have in common: whose errors it is
+// willing to live with, and which server votes under which name. Connections hold it
+// against every command that they carry, by its pointer, which costs nothing once a
+// fleet is known. A nil Fleet excepts nobody and knows no names. It is safe for
+// concurrent use.
+type Fleet struct {
+	// Guard is the restart guard; nil without. It is set before the fleet is used.
+	Guard *Guard
+
+	ended     atomic.Bool
+	unchecked bool
+	unsafe    map[string]bool
+
+	mu      sync.Mutex // guards what follows; nobody is called under it
+	servers map[string]*voter
+}
+
+// voter is the name under which a server votes, and how many connections say so.
+type voter struct {
+	node  string
+	links int
+}
+
+// NewFleet makes a fleet. Nodes whose names are in unsafe vote whatever is found of
+// them; with unchecked true all do.
+func NewFleet(unchecked bool, unsafe ...string) *Fleet {
+	f := &Fleet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*voter{}}
+	for _, name := range unsafe {
+		f.unsafe[name] = true
+	}
+	return f
+}
+
+// End says that the coordinator asks no more: its nodes, which may live on, stop looking
+// after the restart guard for it.
+func (f *Fleet) End() { f.ended.Store(true) }
+
+// Ended reports whether End was called.
+func (f *Fleet) Ended() bool { return f.ended.Load() }
+
+// Excepts reports whether a node votes whatever is found of it.
+func (f *Fleet) Excepts(node string) bool {
+	return f != nil && (f.unchecked || f.unsafe[node])
+}
+
+// Join says that a connection leads to the server of that run ID under the node's
+// name. An error, which matches ErrUnfit, means that the server votes under another
+// name already: a second one would make it vote twice (HAZARDS.md H34). After nil
+// the connection has to Leave when it ends.
+func (f *Fleet) Join(runID, node string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.servers[runID]
+	switch {
+	case v == nil:
+		f.servers[runID] = &voter{node: node, links: 1}
+	case v.node == node:
+		v.links++
+	default:
+		return fmt.Errorf("%w: %s", ErrUnfit, Duplicate(v.node, node, runID).Text)
+	}
+	return nil
+}
+
+// Leave takes back one Join.
+func (f *Fleet) Leave(runID, node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.servers[runID]
+	if v == nil || v.node != node {
+		return
+	}
+	if v.links--; v.links == 0 {
+		delete(f.servers, runID)
+	}
+}
+
+// Duplicate is the finding that two nodes are one server.
+func Duplicate(first, second, runID string) Finding {
+	return Finding{Error, CodeDuplicate, fmt.Sprintf(
+		"%s and %s are the same server (run_id %.8s…): it would vote twice, and one crash would take two votes; "+
+			"take one of the two out of the list and put another master in its place", first, second, runID)}
+}

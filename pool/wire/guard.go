@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MarkerKey is where every guarded node keeps its marker (DESIGN.md rule 15):
+//
+//	version|run_id|master_replid2|maxTTL|S|fingerprint|name|state
+//
+// with maxTTL and S in milliseconds, the name escaped, and the state "ok" or "q" and the
+// instant of the node's own TIME, in milliseconds, until which it is quarantined. It
+// has no TTL.
+const MarkerKey = Reserved + "node"
+
+// markerVersion changes with the marker's form.
+const markerVersion = "1"
+
+// Guard is what all guarded clients of a fleet must agree on: what they don't, their
+// markers show, and the node refuses (HAZARDS.md H40).
+type Guard struct {
+	// MaxTTL is the longest TTL of a key, in whole milliseconds: how long a node that
+	// may have forgotten its locks is quarantined.
+	MaxTTL time.Duration
+	// Settle is what every quarantine lasts longer: 0, but for nodes behind Sentinels.
+	Settle time.Duration
+	// Fingerprint tells one list of nodes from another.
+	Fingerprint string
+}
+
+// NewGuard makes the guard of a fleet of these nodes.
+func NewGuard(maxTTL time.Duration, nodes []string) *Guard {
+	names := slices.Sorted(slices.Values(nodes))
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return &Guard{MaxTTL: maxTTL, Fingerprint: hex.EncodeToString(sum[:8])}
+}
+
+// Quarantine is how long a node does not vote once it may have forgotten its locks.
+func (g *Guard) Quarantine() time.Duration { return g.MaxTTL + g.Settle }
+
+// Proxied stands in the place of a run ID and of a history where a proxy makes it unknown
+// which server a script will run on: it fills in its own.
+const Proxied = "?"
+
+// Marker is the one that a node of this name must have to vote, when its server is of
+// this run and history.
+func (g *Guard) Marker(runID, replID2, node string) string {
+	return strings.Join([]string{markerVersion, runID, replID2, g.agreed(node), "ok"}, "|")
+}
+
+// agreed is the part of a marker that all clients must agree on.
+func (g *Guard) agreed(node string) string {
+	return strings.Join([]string{ms(g.MaxTTL), ms(g.Settle), g.Fingerprint, url.QueryEscape(node)}, "|")
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// NewAttest fills r with an Attest of the node of this name: it looks at the marker, and
+// decides by what the server is itself. Over says that a quarantine which has passed by
+// the node's clock may end: a client that saw it begin waits for its own timer too
+// (HAZARDS.md H100).
+func NewAttest(r *Request, g *Guard, node string, over bool) {
+	r.of(Attest, &Terms{}, 0, 0)
+	end := "stay"
+	if over {
+		end = "end"
+	}
+	r.script = attestScript
+	r.args = append(r.head(attestScript, 1), markerKey, markerVersion, g.agreed(node), ms(g.Quarantine()), end)
+}
+
+// NewAdmit fills r with an Admit of the node of this name: of the very server, in the
+// very run, that was found without a marker, and until an instant of its own TIME, in
+// Unix microseconds. So one that is executed late admits nothing that became of the node
+// meanwhile.
+func NewAdmit(r *Request, g *Guard, node string, found Facts, until int64) {
+	r.of(Admit, &Terms{}, 0, 0)
+	r.script = admitScript
+	r.args = append(r.head(admitScript, 1), markerKey, markerVersion, g.agreed(node),
+		g.Marker(found.RunID, found.ReplID2, node), until)
+}
+
+var markerKey any = MarkerKey
+
+// Standing is where a node stands with the guard.
+type Standing uint8
+
+// The standings. Only a Marked node votes.
+const (
+	Unmarked    Standing = iota // nothing is known, or there is no marker
+	Marked                      // its marker is "ok"
+	Quarantined                 // it may have forgotten its locks
+	Foreign                     // its marker is of other nodes, of another maxTTL, or none that can be read
+	NoMaster                    // it is a replica
+)
+
+// Attestation is the answer to Attest and Admit.
+type Attestation struct {
+	Standing Standing
+	Marker   string        // the whole, when Marked or Foreign
+	Left     time.Duration // of the quarantine, by the node's clock
+	Began    bool          // the quarantine began with this very question
+}
+
+// QuarantineError is why a node does not vote under the guard though it is well.
+type QuarantineError struct {
+	Node string
+	// Left is how long it lasts still, from when the error was made.
+	Left time.Duration
+}
+
+// Error says how long, and why.
+func (e *QuarantineError) Error() string {
+	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Left.Round(time.Millisecond))
+}
+
+// What scripts do about the marker. It is the last of KEYS, and the one expected the
+// last of ARGV, which the node adds. Behind a proxy a script reads itself what server
+// it runs on.
+const (
+	wanted = `
+local want = ARGV[#ARGV]
+if string.sub(want, 1, 5) == '1|?|?' then
+  local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
+  local run, replid2 = string.match(info, 'run_id:(%x+)'), string.match(info, 'master_replid2:(%x+)')
+  if string.match(info, 'role:(%a+)') ~= 'master' or not run or not replid2 then
+    return redis.error_reply('READONLY redlock: not a master')
+  end
+  want = '1|' .. run .. '|' .. replid2 .. string.sub(want, 6)
+end
+`
+	// marked refuses where the marker is another one.
+	marked = wanted + `
+if redis.pcall('GET', KEYS[#KEYS]) ~= want then return redis.error_reply('UNMARKED redlock: not the marker expected') end
+`
+	// compared finds out whether what is done counts, and doneMarked answers that.
+	compared = wanted + `
+local counts = redis.pcall('GET', KEYS[#KEYS]) == want
+`
+	doneMarked = `
+if not counts then return -1 end
+return 1
+`
+)
+
+// server reads what the script runs on, never taking it from an argument.
+const server = `
+local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
+local run, replid2 = string.match(info, 'run_id:(%x+)'), string.match(info, 'master_replid2:(%x+)')
+if string.match(info, 'role:(%a+)') ~= 'master' then return {'replica'} end
+if not run or not replid2 then return redis.error_reply('ERR redlock: INFO shows no run_id or master_replid2') end
+local head = table.concat({ARGV[1], run, replid2, ARGV[2], ''}, '|')
+`
+
+// attest is the second script of DESIGN.md rule 16: on any mismatch it decides.
+const attest = server + `
+local clock = redis.call('TIME')
+local now, full = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[3])
+local old = redis.pcall('GET', KEYS[1])
+if type(old) == 'table' then
+  if string.find(old.err, 'WRONGTYPE', 1, true) then return {'foreign', ''} end
+  return old
+end
+if old then
+  local version, r, p, agreed, state = string.match(old, '^(%d+)|(%x+)|(%x+)|(.*)|(%w+)$')
+  local till = tonumber(string.match(state or '', '^q(%d+)$') or '')
+  if version ~= ARGV[1] or agreed ~= ARGV[2] or not till and state ~= 'ok' then return {'foreign', old} end
+  if r == run and p == replid2 then
+    if state == 'ok' then return {'ok', old} end
+    if till <= now + full then
+      if now < till or ARGV[4] ~= 'end' then return {'quarantined', math.max(0, till - now), 0} end
+      redis.call('SET', KEYS[1], head .. 'ok')
+      return {'ok', head .. 'ok'}
+    end
+  end
+end
+redis.call('SET', KEYS[1], head .. 'q' .. string.format('%.0f', now + full))
+return {'quarantined', full, 1}
+`
+
+// admit takes a node in on the operator's word (DESIGN.md rule 17). It ends no quarantine.
+const admit = server + `
+local clock = redis.call('TIME')
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'marked', redis.call('GET', KEYS[1])} end
+if head .. 'ok' ~= ARGV[3] then return redis.error_reply('ERR redlock: not the server that was looked at, or not its run') end
+if clock[1] * 1000000 + clock[2] > tonumber(ARGV[4]) then return redis.error_reply('ERR redlock: the question came too late') end
+redis.call('SET', KEYS[1], head .. 'ok')
+return {'ok', head .. 'ok'}
+`

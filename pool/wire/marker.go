@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Marker is what a marker says (see [MarkerKey]).
+type Marker struct {
+	RunID, ReplID2 string
+	MaxTTL, Settle time.Duration
+	Fingerprint    string // of the list of nodes
+	Node           string
+	// Until is the instant of the node's own TIME, in Unix milliseconds, until which it is
+	// quarantined; 0 when it is not.
+	Until int64
+}
+
+// ParseMarker reads a marker. Its error says what is wrong, without the marker: then no
+// client of this version votes by it either.
+func ParseMarker(text string) (Marker, error) {
+	part := strings.Split(text, "|")
+	if part[0] != markerVersion {
+		return Marker{}, fmt.Errorf("it is not of version %s", markerVersion)
+	}
+	const parts = 8
+	if len(part) != parts {
+		return Marker{}, fmt.Errorf("it has %d parts, not %d", len(part), parts)
+	}
+	m := Marker{RunID: part[1], ReplID2: part[2], Fingerprint: part[5]}
+	var err1, err2, err3, err4 error
+	m.MaxTTL, err1 = parseMS(part[3])
+	m.Settle, err2 = parseMS(part[4])
+	m.Node, err3 = url.QueryUnescape(part[6])
+	m.Until, err4 = parseState(part[7])
+	for _, err := range []error{err1, err2, err3, err4} {
+		if err != nil {
+			return Marker{}, err
+		}
+	}
+	if m.RunID == "" || m.ReplID2 == "" || m.Fingerprint == "" {
+		return Marker{}, errors.New("a part of it is empty")
+	}
+	return m, nil
+}
+
+func parseMS(text string) (time.Duration, error) {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("%.20q is no time in milliseconds", text)
+	}
+	return time.Duration(n) * time.Millisecond, nil
+}
+
+func parseState(text string) (until int64, err error) {
+	if text == "ok" {
+		return 0, nil
+	}
+	digits, quarantined := strings.CutPrefix(text, "q")
+	until, err = strconv.ParseInt(digits, 10, 64)
+	if !quarantined || err != nil || until <= 0 {
+		return 0, fmt.Errorf("%.20q is no state", text)
+	}
+	return until, nil
+}
+
+// Disagrees lists what the clients that wrote m do not agree with g about, for a node
+// of this name; nothing when they are of one fleet (HAZARDS.md H40).
+func (g *Guard) Disagrees(m Marker, node string) []string {
+	var all []string
+	if m.MaxTTL != g.MaxTTL {
+		all = append(all, fmt.Sprintf("maxTTL is %v there and %v here", m.MaxTTL, g.MaxTTL))
+	}
+	if m.Settle != g.Settle {
+		all = append(all, fmt.Sprintf("quarantines last %v longer there and %v here", m.Settle, g.Settle))
+	}
+	if m.Node != node {
+		all = append(all, fmt.Sprintf("the node is called %q there and %q here", m.Node, node))
+	}
+	if m.Fingerprint != g.Fingerprint {
+		all = append(all, "the list of the nodes' names is another one")
+	}
+	return all
+}

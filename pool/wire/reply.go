@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"time"
+)
+
+// Outcome is a node's vote.
+type Outcome uint8
+
+// The outcomes. Only Granted counts towards a quorum.
+const (
+	// Unknown: no answer in time, or none that says whether the command was
+	// executed. It may have been, or still be: never a vote (HAZARDS.md H2, H75).
+	Unknown Outcome = iota
+	// Granted: done as asked.
+	Granted
+	// Refused: the node is well and says no: the name is held by somebody else,
+	// or the token does not hold it (any more). Nothing was written.
+	Refused
+	// Failed: not executed, because the node could not or was not reached.
+	Failed
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	switch o {
+	case Granted:
+		return "granted"
+	case Refused:
+		return "refused"
+	case Failed:
+		return "failed"
+	}
+	return "unknown"
+}
+
+// Reply is how a command ended.
+type Reply struct {
+	Outcome Outcome
+	// Unsent: no byte of the command left this process. It goes with Failed.
+	Unsent bool
+	// Pending: the server answered an undo by an error, and it is sent anew. The same
+	// Answerer is told by another command, for the same node, how that ends.
+	Pending bool
+	// Err says why, for Failed and Unknown, and sometimes for Refused.
+	Err error
+	// Fence is the counters' number after a grant with fencing; 0 without.
+	Fence uint64
+	// Others: somebody else waits for one of the keys that a Release freed.
+	Others bool
+	// Attestation is what Attest and Admit found.
+	Attestation *Attestation
+	// Holds is what Inspect found, one for each key in the request's order.
+	Holds []Hold
+	// Examined is what Examine found.
+	Examined *Examination
+}
+
+// Hold is what one key holds on one node.
+type Hold struct {
+	// Value is the token that stands there; empty when there is none.
+	Value string
+	// TTL is what remains; negative when the key never expires. Truncated to
+	// milliseconds by the server.
+	TTL time.Duration
+	// Foreign is the Redis type of a key that is no lock ("list", …); empty
+	// otherwise. Such a key refuses every acquire (HAZARDS.md H44).
+	Foreign string
+}
+
+// Free reports whether no key stands there.
+func (h Hold) Free() bool { return h.Value == "" && h.Foreign == "" }

@@ -1,0 +1,371 @@
+package wire
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Op is what a request asks a master to do.
+type Op uint8
+
+// The operations. Acquire alone creates keys; see [Op.Creates].
+const (
+	_       Op = iota
+	Acquire    // take all keys for the token for TTL, or none of them; with a Hint, bump their fence counters
+	Confirm    // raise the fence counters of keys that all hold the token to Fence
+	Repair     // take for the token again those keys that are gone, where no other token holds one
+	Extend     // lengthen all keys to TTL where all hold the token; never shortens, never creates
+	Release    // delete those keys that hold the token
+	Shorten    // lower those keys that hold the token to TTL; a release that honours a minimum hold
+	Inspect    // read what the keys hold and for how long
+	Ping       // answer
+	Attest     // say where the node stands with the restart guard, and see to its marker
+	Admit      // mark a node that has no marker as fit to vote
+	Examine    // say what you are
+)
+
+// String names the operation as errors do.
+func (op Op) String() string {
+	switch op {
+	case Acquire:
+		return "acquire"
+	case Confirm:
+		return "confirm"
+	case Repair:
+		return "repair"
+	case Extend:
+		return "extend"
+	case Release:
+		return "release"
+	case Shorten:
+		return "shorten"
+	case Inspect:
+		return "inspect"
+	case Ping:
+		return "ping"
+	case Attest:
+		return "attest"
+	case Admit:
+		return "admit"
+	case Examine:
+		return "examine"
+	}
+	return "op(" + strconv.Itoa(int(op)) + ")"
+}
+
+// Creates reports whether the operation may create a key. Such a command is
+// sent at most once on a node, and when its connection dies with it unanswered
+// the server may still execute it later (HAZARDS.md H1, H95).
+func (op Op) Creates() bool { return op == Acquire || op == Repair }
+
+// Undoes reports whether the operation takes back what a token holds. Such a
+// command is kept across connections until it is answered or its not-after
+// instant has passed: it may be sent twice without harm.
+func (op Op) Undoes() bool { return op == Release || op == Shorten }
+
+// Request is what one round asks of every node. It is read-only once a command
+// made of it was submitted, and shared by the round's commands.
+type Request struct {
+	Op    Op
+	Keys  []string
+	Token string
+	// TTL is in whole milliseconds: the key's lifetime for Acquire and Extend,
+	// what is left of it at most for Shorten.
+	TTL time.Duration
+	// MaxTTL bounds TTL once more inside the scripts, so that no client can
+	// write a longer one by mistake (HAZARDS.md H22, H23).
+	MaxTTL time.Duration
+	// Hint is the caller's Unix time in microseconds, for an Acquire with fencing; 0
+	// is one without. A node believes it as far as Clamp from its own time.
+	Hint  int64
+	Clamp time.Duration
+	// Fence is what Confirm and an Extend raise the counters to; 0 for none. Below 2^53.
+	Fence uint64
+	// Counts: the Release's answer tells whether others wait for the keys.
+	Counts bool
+	// Guarded: the request counts only on a node whose marker is the one expected. The
+	// node puts that behind the arguments of Call.
+	Guarded bool
+	// Shown: the answer is for people, and counts for no lock; a client without the guard
+	// may look at guarded nodes.
+	Shown bool
+	// Clock and NotAfter: a command still unsent when Clock shows NotAfter is
+	// dropped, and answered as Failed and Unsent. A nil Clock never drops.
+	Clock    clock.Clock
+	NotAfter clock.Instant
+	// Survey has an Examine look through all keys for some that are alive, for as long as
+	// it lasts; nil for none.
+	Survey context.Context
+	// Fleet is what the coordinator's nodes have in common; nil where nobody asks
+	// them together.
+	Fleet *Fleet
+
+	script *Script // nil for a plain command
+	name   string
+	args   []any
+	few    [10]any // what args is made of when one key is concerned
+}
+
+// Terms of a request that several of them share: a lock's keys and token are
+// the arguments of all its requests, and boxing a string into an interface
+// costs an allocation each time.
+type Terms struct {
+	Keys  []string
+	Token string
+	boxed []any // the keys, then the token
+	one   [2]any
+
+	counters []any // the keys' fence counters; nil without fencing
+	counter  [1]any
+
+	// Guarded: under the restart guard.
+	Guarded bool
+}
+
+// Reserved begins every key that is no lock, and every channel of ours.
+const Reserved = "redlock:"
+
+// FreePrefix stands before a lock's key in the name of the channel on which its release
+// is published.
+const FreePrefix = Reserved + "free:"
+
+// FencePrefix stands before a lock's key in the key of its fence counter.
+const FencePrefix = Reserved + "fence:"
+
+// Set fills the terms in place.
+func (t *Terms) Set(keys []string, token string) {
+	t.Keys, t.Token = keys, token
+	t.boxed = t.one[:0]
+	for _, k := range keys {
+		t.boxed = append(t.boxed, k)
+	}
+	t.boxed = append(t.boxed, token)
+}
+
+// SetCounters adds the keys' fence counters.
+func (t *Terms) SetCounters() {
+	t.counters = t.counter[:0]
+	for _, k := range t.Keys {
+		t.counters = append(t.counters, FencePrefix+k)
+	}
+}
+
+func (t *Terms) keys() []any { return t.boxed[:len(t.Keys)] }
+func (t *Terms) token() any  { return t.boxed[len(t.Keys)] }
+
+// The fixed words of the wire, boxed once.
+var (
+	wordNX any = "NX"
+	wordPX any = "PX"
+)
+
+// NewAcquire fills r with an Acquire. One key takes a plain SET NX PX, as the
+// Redis documentation says it; several take one script, so that a node grants
+// all or none, and so does one under the guard.
+func NewAcquire(r *Request, t *Terms, ttl, maxTTL time.Duration) {
+	r.of(Acquire, t, ttl, maxTTL)
+	if len(t.Keys) == 1 && !t.Guarded {
+		r.name = "SET"
+		r.args = append(r.few[:0], t.boxed[0], t.token(), wordNX, wordPX, milliseconds(ttl))
+		return
+	}
+	r.call(acquireKind, t, milliseconds(ttl), milliseconds(maxTTL))
+}
+
+// NewFencedAcquire fills r with an Acquire that bumps the fence counters: hint is the
+// Unix time in microseconds, clamp how far from its own time a node believes it. The
+// terms must have counters.
+func NewFencedAcquire(r *Request, t *Terms, ttl, maxTTL time.Duration, hint int64, clamp time.Duration) {
+	r.of(Acquire, t, ttl, maxTTL)
+	r.Hint, r.Clamp = hint, clamp
+	r.call(acquireFencedKind, t, milliseconds(ttl), milliseconds(maxTTL), hint, microseconds(clamp))
+}
+
+// NewConfirm fills r with a Confirm of the fence. The terms must have counters.
+func NewConfirm(r *Request, t *Terms, fence uint64) {
+	r.of(Confirm, t, 0, 0)
+	r.Fence = fence
+	r.call(confirmKind, t, int64(fence)) //nolint:gosec // below 2^53
+}
+
+// NewExtend fills r with an Extend, which carries the fence along unless it is 0; with
+// a fence the terms must have counters.
+func NewExtend(r *Request, t *Terms, ttl, maxTTL time.Duration, fence uint64) {
+	r.of(Extend, t, ttl, maxTTL)
+	r.callCarrying(extendKind, extendFencedKind, t, fence)
+}
+
+// NewRepair fills r with a Repair, which needs terms under the guard, and carries the
+// fence along as NewExtend does.
+func NewRepair(r *Request, t *Terms, ttl, maxTTL time.Duration, fence uint64) {
+	r.of(Repair, t, ttl, maxTTL)
+	r.callCarrying(repairKind, repairFencedKind, t, fence)
+}
+
+// NewRelease fills r with a Release.
+func NewRelease(r *Request, t *Terms) {
+	r.of(Release, t, 0, 0)
+	r.call(releaseKind, t)
+}
+
+// NewAnnouncedRelease fills r with a Release that publishes on the keys' channels that
+// they are free. Own is how many subscriptions of the caller's hear it.
+func NewAnnouncedRelease(r *Request, t *Terms, own int) {
+	r.of(Release, t, 0, 0)
+	r.Counts = true
+	r.call(announceKind, t, count(own))
+}
+
+// NewPass fills r with a Release that publishes nothing, because somebody is behind it
+// already, and counts who would have heard it.
+func NewPass(r *Request, t *Terms, own int) {
+	r.of(Release, t, 0, 0)
+	r.Counts = true
+	r.call(passKind, t, count(own))
+}
+
+// NewShorten fills r with a Shorten to what is left.
+func NewShorten(r *Request, t *Terms, left, maxTTL time.Duration) {
+	r.of(Shorten, t, left, maxTTL)
+	r.call(shortenKind, t, milliseconds(left), milliseconds(maxTTL))
+}
+
+// NewInspect fills r with an Inspect of the keys; the token is not used.
+func NewInspect(r *Request, t *Terms) {
+	r.of(Inspect, t, 0, 0)
+	r.callOn(inspectKind, t)
+}
+
+// NewPing fills r with a Ping.
+func NewPing(r *Request) {
+	r.of(Ping, &Terms{}, 0, 0)
+	r.name, r.args = "PING", nil
+}
+
+// NewGuardedPing fills r with a Ping that only a node answers whose marker lets it vote.
+func NewGuardedPing(r *Request) {
+	r.of(Ping, &Terms{}, 0, 0)
+	r.script, r.Guarded = pingScript, true
+	r.args = append(r.head(pingScript, 1), markerKey)
+}
+
+// NewExamine fills r with an Examine. Rights are tried on the key, which must not
+// exist.
+func NewExamine(r *Request, key string) {
+	r.of(Examine, &Terms{Keys: []string{key}}, 0, 0)
+	r.name, r.args = "INFO", nil
+}
+
+func (r *Request) of(op Op, t *Terms, ttl, maxTTL time.Duration) {
+	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token, ttl, maxTTL
+	r.Hint, r.Clamp, r.Fence, r.Guarded, r.Shown, r.Counts = 0, 0, 0, false, false, false
+	r.script = nil // it may have been of another kind
+}
+
+// call makes a script's call: its keys, the token, and more arguments.
+func (r *Request) call(k kind, t *Terms, more ...any) {
+	r.callOn(k, t)
+	r.args = append(append(r.args, t.token()), more...)
+}
+
+// callCarrying chooses between a script without a fence and one with it.
+func (r *Request) callCarrying(without, with kind, t *Terms, fence uint64) {
+	if fence == 0 {
+		r.call(without, t, milliseconds(r.TTL), milliseconds(r.MaxTTL))
+		return
+	}
+	r.Fence = fence
+	r.call(with, t, milliseconds(r.TTL), milliseconds(r.MaxTTL), int64(fence)) //nolint:gosec // below 2^53
+}
+
+// callOn begins a script's call with its keys.
+func (r *Request) callOn(k kind, t *Terms) {
+	r.script, r.Guarded = k.plain, t.Guarded && k.guarded != nil
+	n := len(t.Keys)
+	if k.fenced {
+		n *= 2
+	}
+	if r.Guarded {
+		r.script = k.guarded
+		n++
+	}
+	r.args = append(r.head(r.script, n), t.keys()...)
+	if k.fenced {
+		r.args = append(r.args, t.counters...)
+	}
+	if r.Guarded {
+		r.args = append(r.args, markerKey)
+	}
+}
+
+// head starts a script's arguments with its hash and the number of its keys.
+func (r *Request) head(s *Script, keys int) []any {
+	return append(r.few[:0], s.hash, count(keys))
+}
+
+// Call says what to send: a command's name and its arguments. With source
+// true a script goes by its text instead of its hash, as after NOSCRIPT.
+// The slice is shared: it must not be changed.
+func (r *Request) Call(source bool) (name string, args []any) {
+	if r.script == nil {
+		return r.name, r.args
+	}
+	if !source {
+		return "EVALSHA", r.args
+	}
+	args = append([]any{r.script.Source}, r.args[1:]...)
+	return "EVAL", args
+}
+
+// Scripted reports whether the request is a script's call, which a node may
+// answer by NOSCRIPT.
+func (r *Request) Scripted() bool { return r.script != nil }
+
+// Expired reports whether the not-after instant has passed.
+func (r *Request) Expired() bool {
+	return r.Clock != nil && !r.Clock.Now().Before(r.NotAfter)
+}
+
+// Size is about how many bytes the request takes on the wire; never too few.
+func (r *Request) Size() int {
+	const frame = 192 // the command's name, a script's hash, numbers, lengths
+	n := frame + len(r.Token)
+	if r.script != nil {
+		n += len(r.script.Source) // it may have to go by its text
+	}
+	for _, k := range r.Keys {
+		n += 2*len(k) + 64 // its counter as well
+	}
+	return n
+}
+
+// boxes are numbers that programs use over and over: TTLs and their bounds.
+var boxes [32]atomic.Pointer[boxedNumber]
+
+type boxedNumber struct {
+	n     int64
+	boxed any
+}
+
+// box is any(n), for most numbers without an allocation.
+func box(n int64) any {
+	slot := &boxes[(uint64(n)*0x9e3779b97f4a7c15)>>59] //nolint:gosec // a hash
+	if b := slot.Load(); b != nil && b.n == n {
+		return b.boxed
+	}
+	b := &boxedNumber{n, n}
+	slot.Store(b)
+	return b.boxed
+}
+
+// milliseconds boxes d as Redis takes it.
+func milliseconds(d time.Duration) any { return box(int64(d / time.Millisecond)) }
+
+func microseconds(d time.Duration) any { return box(int64(d / time.Microsecond)) }
+
+// count boxes a small number, which needs no allocation.
+func count(n int) any { return int64(n) }

@@ -1,0 +1,131 @@
+package wire
+
+import "strings"
+
+// Script is a Lua script that nodes keep loaded.
+//
+// Rules that all of them follow: whatever can fail is done before the first
+// write; keys are named in KEYS; bounds on a TTL are checked again on the
+// server, because PEXPIRE by zero deletes (HAZARDS.md H22); numbers are passed
+// on as the strings they came as, or printed in full (H29).
+type Script struct {
+	Name   string
+	Source string
+	// Hash is the SHA-1 that Redis knows the script by, in hexadecimal. It is a
+	// constant, checked by a test: computing it at run time panics where only
+	// FIPS 140 algorithms are allowed (DESIGN.md rule 27).
+	Hash string
+
+	hash any // Hash, boxed once
+}
+
+func script(name, hash string, parts ...string) *Script {
+	return &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash}
+}
+
+// kind is a script in its two forms.
+type kind struct {
+	plain   *Script
+	guarded *Script // with the restart guard; nil where it makes no difference
+	fenced  bool    // concerns the fence counters as well
+}
+
+// Scripts lists all scripts, for loading them when a connection is made.
+func Scripts() []*Script {
+	all := []*Script{attestScript, admitScript, pingScript}
+	for _, k := range []kind{
+		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
+		releaseKind, announceKind, passKind, shortenKind, inspectKind,
+	} {
+		for _, s := range []*Script{k.plain, k.guarded} {
+			if s != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// The scripts. Their parts stand in lua.go, and those of the guard in guard.go.
+var (
+	// acquireKind takes all keys for the token or none: 1 or 0.
+	acquireKind = kind{
+		plain:   script("acquire", "04c017ba14d57ed5eb3e41b19a036816c7593588", plain, bounds, free, take, done),
+		guarded: script("acquire+guard", "f4e6c6c7e78abb1cd9513cccb083a7a15ab69dfa", plainGuarded, marked, bounds, free, take, done),
+	}
+
+	// acquireFencedKind does so too, bumps every key's counter to one number, and
+	// answers that number as seen from the hint: see decodeFence in package pool.
+	acquireFencedKind = kind{
+		plain:   script("acquire+fence", "26036524028550794ee4e25ace337faa40f9a33e", fenced, bounds, free, bump, take, raiseAll),
+		guarded: script("acquire+fence+guard", "95cd5d6654281256ad0eacba7c9646ea2af0feb5", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
+		fenced:  true,
+	}
+
+	// extendKind lengthens all keys or none: 1 or 0; and with the guard -1 where it has
+	// done so and the marker is not the one expected.
+	extendKind = kind{
+		plain:   script("extend", "65e18df4b54df40558526f2f2c2e86773182e379", plain, bounds, mine, all, lengthen, done),
+		guarded: script("extend+guard", "1769f65f546ca32b74527aabdc8a553624660a36", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
+	}
+
+	// extendFencedKind carries the fence along (DESIGN.md rule 14).
+	extendFencedKind = kind{
+		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
+		guarded: script("extend+fence+guard", "7f5fdc7c9842f019899e3783d0675a894938271d", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
+		fenced:  true,
+	}
+
+	// confirmKind raises every counter to the fence, only while all keys are the
+	// token's: 1 or 0, or -1 as in extendKind. Nothing weaker is sound (DESIGN.md rule 12).
+	confirmKind = kind{
+		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
+		guarded: script("confirm+guard", "0d4502060ed546f9a355ddc5b7fa41eef89a5c5d", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
+		fenced:  true,
+	}
+
+	// repairKind makes the keys again that are gone, where all others are the token's or
+	// gone as well: 1 or 0. There is none without the guard (DESIGN.md rule 9).
+	repairKind       = kind{guarded: script("repair+guard", "7b37c906657fa1081c5a072c3cabe7fe3f60a261", plainGuarded, marked, bounds, gone, restore, done)}
+	repairFencedKind = kind{
+		guarded: script("repair+fence+guard", "7caa9635018cef580278f74e49d0dd61b93efc77", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),
+		fenced:  true,
+	}
+
+	// releaseKind deletes what holds the token and says how many keys that were.
+	releaseKind = kind{plain: script("release", "93594d5e1115f7df076cd4e302ad5c3709319c89", plain, mine, remove, `return #mine
+`)}
+
+	// announceKind is a release that tells those who wait, and passKind one that only
+	// looks whether there are any: see decodeRelease.
+	announceKind = kind{plain: script("release+announce", "a98acebd80e3f520dbadf99629c6d5091b390f21", plain, mine, remove, announce, answerOthers)}
+	passKind     = kind{plain: script("release+pass", "b1cd01fcf8ce04bacbb6981243fb1c5d1c92b6b8", plain, mine, remove, pass, answerOthers)}
+
+	// shortenKind is a release that leaves the keys standing for what remains of
+	// a minimum hold, also of keys that somebody made to stand for ever. It counts the
+	// keys that hold the token.
+	shortenKind = kind{plain: script("shorten", "7873634a8c4f3590c87988c8b7ce75993a88bbaa", plain, bounds, mine, `
+for _, key in ipairs(mine) do
+  local left = redis.call('PTTL', key)
+  if left < 0 or left > ttl then redis.call('PEXPIRE', key, ARGV[2]) end
+end
+return #mine
+`)}
+
+	// inspectKind answers three values for each key: its type, its value where it
+	// is a string, its remaining time in milliseconds (-1: for ever, -2: no key).
+	inspectKind = kind{
+		plain:   script("inspect", "c9fad20da7b3b92aa121eebb735894a0d06c28f1", plain, look),
+		guarded: script("inspect+guard", "42c54be64a8bf93a726c2f2258446abc87090384", plainGuarded, marked, look),
+	}
+
+	// pingScript answers PONG where the marker is the one expected.
+	pingScript = script("ping+guard", "be2ff97003ee0ddfc54055a50fa6b3e1467d6d46", marked, `return redis.status_reply('PONG')
+`)
+
+	// attestScript is the one that alone decides about a node's marker; see guard.go.
+	attestScript = script("attest", "4b8cd515529ed38114ce4737d1bc7876b3e69f68", attest)
+
+	// admitScript marks a node that has no marker as fit to vote at once.
+	admitScript = script("admit", "003ba764c1caec47010a7aea1f5baadccf79ed43", admit)
+)

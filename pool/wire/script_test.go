@@ -1,0 +1,54 @@
+package wire_test
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// DESIGN.md rule 27.
+func TestAScriptsHashIsTheSHA1OfItsSource(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range wire.Scripts() {
+		sum := sha1.Sum([]byte(s.Source))
+		require.Equal(t, hex.EncodeToString(sum[:]), s.Hash, s.Name)
+		require.False(t, seen[s.Name], "%s twice", s.Name)
+		seen[s.Name] = true
+	}
+	require.Len(t, seen, 21)
+}
+
+// Whatever can fail is done before the first write: no command that reads or checks
+// stands behind one that writes, but in the loop that writes.
+func TestScriptsReadBeforeTheyWrite(t *testing.T) {
+	for _, s := range wire.Scripts() {
+		_, writing, _ := cut(s.Source, regexp.MustCompile(`redis\.call\('(SET|DEL|PEXPIRE)'`))
+		require.NotContains(t, writing, "'GET'", s.Name)
+		require.NotContains(t, writing, "'EXISTS'", s.Name)
+		require.NotContains(t, writing, "error_reply", s.Name)
+	}
+}
+
+// HAZARDS.md H29: a number that Lua prints loses digits.
+func TestScriptsPassNumbersOnAsTheyCame(t *testing.T) {
+	for _, s := range wire.Scripts() {
+		for _, written := range regexp.MustCompile(`'(?:PX|PEXPIRE)',.*\)`).FindAllString(s.Source, -1) {
+			require.Regexp(t, `ARGV\[2\]|life\)`, written, s.Name)
+		}
+		require.NotContains(t, s.Source, "tostring", s.Name)
+	}
+}
+
+func cut(text string, at *regexp.Regexp) (before, after string, found bool) {
+	where := at.FindStringIndex(text)
+	if where == nil {
+		return text, "", false
+	}
+	return text[:where[0]], strings.TrimSpace(text[where[0]:]), true
+}

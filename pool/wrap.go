@@ -1,0 +1,124 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// WrapOption changes how Wrap uses a pool.
+type WrapOption func(*Config)
+
+// WithHardTimeout is Config.HardTimeout for a wrapped pool.
+func WithHardTimeout(d time.Duration) WrapOption { return func(c *Config) { c.HardTimeout = d } }
+
+// WithDialTimeout is Config.DialTimeout for a wrapped pool.
+func WithDialTimeout(d time.Duration) WrapOption { return func(c *Config) { c.DialTimeout = d } }
+
+// WithProxied is Config.Proxied for a wrapped pool.
+func WithProxied() WrapOption { return func(c *Config) { c.Proxied = true } }
+
+// WithClock is Config.Clock for a wrapped pool.
+func WithClock(k clock.Clock) WrapOption { return func(c *Config) { c.Clock = k } }
+
+// WithDatabase is the database that the wrapped pool's dial selects. A connection that
+// is found on another one does not vote: locks of two databases do not exclude each
+// other (HAZARDS.md H39). Defaults to 0.
+func WithDatabase(n int) WrapOption { return func(c *Config) { c.Database = n } }
+
+// WithLogger is Config.Logger for a wrapped pool.
+func WithLogger(l *slog.Logger) WrapOption { return func(c *Config) { c.Logger = l } }
+
+func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
+	switch {
+	case name == "":
+		return Config{}, errors.New("pool: Wrap needs a name for the node")
+	case p == nil:
+		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool is nil", name)
+	case p.DialContext == nil && p.Dial == nil:
+		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool has neither DialContext nor Dial", name)
+	}
+	cfg := Config{Name: name, Address: "wrapped:0"}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	return cfg.withDefaults()
+}
+
+// wrappedPool dials as a service's own pool does, but never takes a connection
+// from it: Get may block, and what it gives may be in a state that somebody
+// else left (HAZARDS.md H76, H78).
+type wrappedPool struct {
+	pool    *redis.Pool
+	hanging *atomic.Int64
+	under   chan struct{} // holds a value for each dial that has not returned
+}
+
+// maxDials is how many dials of a wrapped pool may be under way. Those that hang
+// would otherwise add a goroutine and a connection every dial timeout.
+const maxDials = 8
+
+func newWrappedPool(p *redis.Pool, hanging *atomic.Int64) *wrappedPool {
+	return &wrappedPool{pool: p, hanging: hanging, under: make(chan struct{}, maxDials)}
+}
+
+// dial runs the pool's dial function on a goroutine of its own, because it may
+// not heed ctx. A connection that comes back too late is closed.
+func (w *wrappedPool) dial(ctx context.Context) (*session, error) {
+	type result struct {
+		conn redis.Conn
+		err  error
+	}
+	select {
+	case w.under <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("pool: %d dials of the wrapped pool hang", maxDials)
+	}
+	back, gone := make(chan result), make(chan struct{})
+	go func() {
+		c, err := w.connect(ctx)
+		<-w.under
+		select {
+		case back <- result{c, err}:
+		case <-gone:
+			w.hanging.Add(-1)
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-back:
+		if r.err != nil {
+			return nil, r.err
+		}
+		return &session{redis: r.conn}, nil
+	case <-ctx.Done():
+		w.hanging.Add(1)
+		close(gone)
+		return nil, errors.New("pool: the wrapped pool's dial did not return in time")
+	}
+}
+
+func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
+	dial := w.pool.DialContext
+	if dial == nil {
+		dial = func(context.Context) (redis.Conn, error) { return w.pool.Dial() }
+	}
+	c, err := dial(ctx)
+	if c == nil && err == nil {
+		err = errors.New("pool: the wrapped pool dialled neither a connection nor an error")
+	}
+	return c, err
+}
+
+func (w *wrappedPool) writable(*session) bool { return false }
+
+func (w *wrappedPool) close() error { return nil }

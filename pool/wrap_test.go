@@ -1,0 +1,292 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// servicePool is a pool as services have them: with a read timeout, and a name.
+func servicePool(m *embedded.Master) *redis.Pool {
+	return &redis.Pool{
+		MaxIdle: 1, MaxActive: 1, IdleTimeout: time.Minute,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			conn, err := m.Dial(ctx, "", "")
+			if err != nil {
+				return nil, err
+			}
+			c := redis.NewConn(conn, time.Second, time.Second)
+			if _, err := c.Do("CLIENT", "SETNAME", "the-service"); err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+			return c, nil
+		},
+	}
+}
+
+func wrapping(t *testing.T, p func(m *embedded.Master) *redis.Pool, f func(t *testing.T, m *embedded.Master, p *redis.Pool, n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		service := p(m)
+		defer service.Close()
+		n, err := Wrap("wrapped", service, WithClock(clock.Runtime()), WithDialTimeout(time.Second))
+		require.NoError(t, err)
+		defer n.Close()
+		f(t, m, service, n)
+	})
+}
+
+func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
+	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, _ *redis.Pool, n *Node) {
+		require.Equal(t, "wrapped", n.Name())
+		require.Equal(t, "wrapped", n.String())
+		var calls []*call
+		for range 200 {
+			calls = append(calls, acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n))
+		}
+		for _, c := range calls {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		require.Positive(t, n.Stats().Writes)
+
+		// The pool's read timeout of 1 s is for its own commands.
+		time.Sleep(time.Hour)
+		m.Freeze()
+		c := acquiring("A", longTTL, "k").on(n)
+		time.Sleep(4 * time.Second)
+		m.Thaw()
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, int64(1), n.Stats().Dials)
+
+		// It is dialled anew, and its orphans are killed, as with any other.
+		only(t, m).HoldRequests()
+		orphan := acquiring("B", longTTL, "l").on(n)
+		undo := releasing("B", "l").within(n, longTTL).on(n)
+		require.Equal(t, wire.Unknown, orphan.reply(t).Outcome)
+		require.Equal(t, wire.Unknown, undo.reply(t).Outcome, "it was written twice")
+		require.Equal(t, int64(1), n.Stats().Killed)
+	})
+}
+
+// HAZARDS.md H76, H78: locks neither wait for the service's connections nor get one in a
+// state that somebody left.
+func TestAWrappedPoolIsNotTouched(t *testing.T) {
+	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, p *redis.Pool, n *Node) {
+		service := p.Get() // the one that the pool may have
+		defer service.Close()
+		for _, state := range []string{"SELECT 5", "MULTI"} {
+			name, args := state, []any(nil)
+			if state == "SELECT 5" {
+				name, args = "SELECT", []any{5}
+			}
+			_, err := service.Do(name, args...)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, p.ActiveCount())
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, []string{"k"}, m.Keys(), "in database 0")
+		require.Equal(t, 1, p.ActiveCount())
+		require.Equal(t, 2, m.Connections())
+
+		require.NoError(t, n.Close())
+		_, err := service.Do("SET", "mine", "1")
+		require.NoError(t, err, "its connection is left alone")
+		_, err = service.Do("EXEC")
+		require.NoError(t, err)
+		require.NoError(t, service.Close())
+		c := p.Get()
+		defer c.Close()
+		_, err = c.Do("PING")
+		require.NoError(t, err, "and the pool is open")
+	})
+}
+
+// HAZARDS.md H39: nobody but the pool's dial knows its database, and a slip there is a
+// lock that excludes nobody.
+func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
+	onDatabase2 := func(m *embedded.Master) *redis.Pool {
+		return &redis.Pool{Dial: func() (redis.Conn, error) {
+			conn, err := m.Dial(context.Background(), "", "")
+			if err != nil {
+				return nil, err
+			}
+			c := redis.NewConn(conn, 0, 0)
+			_, err = c.Do("SELECT", 2)
+			return c, err
+		}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		silent, err := Wrap("n1", onDatabase2(m), WithClock(clock.Runtime()))
+		require.NoError(t, err)
+		defer silent.Close()
+		requireUnfit(t, pinging().on(silent).reply(t), "n1 is used on database 2", "WithDatabase")
+		n, err := Wrap("n1", onDatabase2(m), WithClock(clock.Runtime()), WithDatabase(2))
+		require.NoError(t, err)
+		defer n.Close()
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	})
+}
+
+func TestAPoolThatCantBeDialledIsRefused(t *testing.T) {
+	_, err := Wrap("n", &redis.Pool{})
+	require.EqualError(t, err, `pool: Wrap("n"): the pool has neither DialContext nor Dial`)
+	_, err = Wrap("n", nil)
+	require.EqualError(t, err, `pool: Wrap("n"): the pool is nil`)
+	_, err = Wrap("", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }})
+	require.EqualError(t, err, "pool: Wrap needs a name for the node")
+	_, err = Wrap("n", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}, WithDialTimeout(-1))
+	require.ErrorContains(t, err, "DialTimeout is -1ns")
+}
+
+func TestAWrappedPoolsDialErrorIsTold(t *testing.T) {
+	for name, p := range map[string]*redis.Pool{
+		"an error":        {DialContext: func(context.Context) (redis.Conn, error) { return nil, errors.New("no route to the moon") }},
+		"its own timeout": {Dial: func() (redis.Conn, error) { return nil, context.DeadlineExceeded }},
+		"nothing":         {Dial: func() (redis.Conn, error) { return nil, nil }}, //nolint:nilnil // what must not be
+	} {
+		wrapping(t, func(*embedded.Master) *redis.Pool { return p }, func(t *testing.T, _ *embedded.Master, _ *redis.Pool, n *Node) {
+			r := acquiring("A", longTTL, "k").on(n).reply(t)
+			requireUnsent(t, r)
+			require.ErrorContains(t, r.Err, map[string]string{
+				"an error": "no route to the moon", "its own timeout": "deadline exceeded", "nothing": "neither a connection nor an error",
+			}[name])
+		})
+	}
+}
+
+// HAZARDS.md H73. A Dial without a context can't be cancelled. It is counted, bounded, and holds nobody
+// up; a connection that comes back too late is closed.
+func TestHangingDialsAreCountedAndBounded(t *testing.T) {
+	let := make(chan struct{})
+	closed := 0
+	var mu sync.Mutex
+	synctest.Test(t, func(t *testing.T) {
+		let = make(chan struct{})
+		m := embedded.New("n1")
+		defer m.Close()
+		service := servicePool(m)
+		dial := service.DialContext
+		service.DialContext, service.Dial = nil, func() (redis.Conn, error) {
+			<-let
+			c, err := dial(context.Background())
+			return &counted{Conn: c, closed: func() {
+				mu.Lock()
+				defer mu.Unlock()
+				closed++
+			}}, err
+		}
+		n, err := Wrap("n", service, WithClock(clock.Runtime()), WithDialTimeout(time.Second))
+		require.NoError(t, err)
+		began := time.Now()
+		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		requireUnsent(t, r)
+		require.Equal(t, time.Second, time.Since(began))
+		require.ErrorContains(t, r.Err, "the wrapped pool's dial did not return in time")
+		require.Equal(t, int64(1), n.Stats().HangingDials)
+
+		time.Sleep(time.Hour)
+		require.Equal(t, int64(maxDials), n.Stats().HangingDials)
+		require.ErrorContains(t, acquiring("A", longTTL, "k").on(n).reply(t).Err, "8 dials of the wrapped pool hang")
+
+		began = time.Now()
+		require.NoError(t, n.Close())
+		require.Zero(t, time.Since(began))
+		close(let)
+		synctest.Wait()
+		require.Zero(t, n.Stats().HangingDials)
+		require.Equal(t, maxDials, closed)
+		require.Zero(t, m.Connections())
+	})
+}
+
+// When they come back the node lives again.
+func TestANodeRecoversFromHangingDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		m.Freeze()
+		service := servicePool(m)
+		dial := service.DialContext
+		service.DialContext = func(ctx context.Context) (redis.Conn, error) { return dial(context.WithoutCancel(ctx)) }
+		n, err := Wrap("n", service, WithClock(clock.Runtime()), WithDialTimeout(10*time.Millisecond))
+		require.NoError(t, err)
+		defer n.Close()
+		time.Sleep(100 * time.Millisecond)
+		require.Positive(t, n.Stats().HangingDials)
+		m.Thaw()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Zero(t, n.Stats().HangingDials)
+		require.Equal(t, 1, m.Connections())
+	})
+}
+
+type counted struct {
+	redis.Conn
+	closed func()
+}
+
+func (c *counted) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+func (c *counted) ReceiveWithTimeout(d time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(c.Conn, d)
+}
+
+func (c *counted) DoWithTimeout(d time.Duration, name string, args ...any) (any, error) {
+	return redis.DoWithTimeout(c.Conn, d, name, args...)
+}
+
+// A connection that can't be read without its own timeout is of no use.
+func TestAConnectionWithoutTimeoutsIsAFailedDial(t *testing.T) {
+	wrapping(t, func(m *embedded.Master) *redis.Pool {
+		p := servicePool(m)
+		dial := p.DialContext
+		p.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			c, err := dial(ctx)
+			return struct{ redis.Conn }{c}, err
+		}
+		return p
+	}, func(t *testing.T, m *embedded.Master, _ *redis.Pool, n *Node) {
+		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		requireUnsent(t, r)
+		require.ErrorContains(t, r.Err, "does not support ConnWithTimeout")
+		synctest.Wait()
+		require.Zero(t, m.Connections())
+	})
+}
+
+func TestOptionsOfAWrappedPoolAreThoseOfAConfig(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	k := clock.Runtime()
+	p := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}
+	cfg, err := wrapConfig("n", p, []WrapOption{
+		WithClock(k), WithDialTimeout(3 * time.Second), WithHardTimeout(7 * time.Second), WithProxied(), WithLogger(logger),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "n", cfg.Name)
+	require.Equal(t, k, cfg.Clock)
+	require.Equal(t, 3*time.Second, cfg.DialTimeout)
+	require.Equal(t, 7*time.Second, cfg.HardTimeout)
+	require.True(t, cfg.Proxied)
+	require.Same(t, logger, cfg.Logger)
+}
