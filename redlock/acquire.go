@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/fifo"
+)
+
+// maxNames bounds how many names one lock takes: each adds to a script that keeps
+// its server from all other work.
+const maxNames = 1024
+
+// Acquire takes the lock on a name for ttl, and waits until ctx is done for whoever
+// holds it, and for nodes that can't be reached. Of the contenders of one process
+// only the first in line asks the nodes.
+//
+// An error matches context.Cause(ctx) when the context ended, together with the
+// reason until then (ErrHeld or ErrNoQuorum); ErrInvalid for arguments out of
+// bounds; ErrAlreadyHeld when ctx comes from a lock that holds the name;
+// ErrForeignKey when the key holds something that is no lock; ErrClosed. With an
+// error nothing is held, and what an attempt may have written is being undone.
+func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
+	w := wish{ttl: ttl}
+	w.one[0] = name
+	w.names = w.one[:]
+	return l.acquire(ctx, &w, opts)
+}
+
+// TryAcquire is Acquire with exactly one attempt: it asks the nodes once, does not
+// wait in line, and matches ErrHeld, ErrNoQuorum or ErrTooLate when it fails.
+func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
+	w := wish{ttl: ttl, once: true}
+	w.one[0] = name
+	w.names = w.one[:]
+	return l.acquire(ctx, &w, opts)
+}
+
+// AcquireAll takes several names as one lock: on every node all of them or none. The
+// order in which they are given does not matter; none may be given twice. Sets that
+// overlap can't wait for each other in a circle. At most 1024 names.
+func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
+	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
+}
+
+// TryAcquireAll is AcquireAll with exactly one attempt.
+func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
+	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl, once: true}, opts)
+}
+
+// wish is what a caller of the Acquire methods asks for.
+type wish struct {
+	names []string // sorted
+	one   [1]string
+	ttl   time.Duration
+	opts  lockSettings
+	once  bool  // one attempt
+	tries int   // attempts that failed
+	bound bool  // the lock's context ends with the acquiring one
+	outer *Lock // whose context the caller gave
+	place fifo.Ticket
+
+	waiter waiter // once it is at the head of its line
+}
+
+func (l *Locker) acquire(ctx context.Context, w *wish, opts []LockOption) (*Lock, error) {
+	if err := l.check(ctx, w, opts); err != nil {
+		return nil, err
+	}
+	if share, err := l.ownedAlready(ctx, w); share != nil || err != nil {
+		return share, err
+	}
+	if w.once {
+		k, err := l.attempt(ctx, w)
+		if err != nil {
+			_, err = l.explain(ctx, w, err)
+		}
+		return k, err
+	}
+	return l.contend(ctx, w)
+}
+
+// check refuses what is out of bounds before anything is sent.
+func (l *Locker) check(ctx context.Context, w *wish, opts []LockOption) (err error) {
+	if w.opts, err = l.lockSettings(w.ttl, opts); err != nil {
+		return err
+	}
+	if err := l.checkNames(w.names); err != nil {
+		return err
+	}
+	if l.isClosed() {
+		return ErrClosed
+	}
+	if ctx.Err() != nil {
+		return &waitError{op: "acquire", names: w.names, cause: context.Cause(ctx), last: errNotTried}
+	}
+	return nil
+}
+
+// errNotTried is why an Acquire had no success when its context was done from the
+// start, or while others of the process went first.
+var errNotTried = errors.New("not tried")
+
+func (l *Locker) checkNames(names []string) error {
+	switch {
+	case len(names) == 0:
+		return invalid("no names")
+	case len(names) > maxNames:
+		return invalid("%d names, at most %d", len(names), maxNames)
+	}
+	for i, n := range names {
+		if err := l.set.checkName(n); err != nil {
+			return err
+		}
+		if i > 0 && n == names[i-1] {
+			return invalid("the name %q is given twice", n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// errStop is why a caller gives up.
+var errStop = errors.New("the caller's own reason")
+
+// H84: an Acquire that ends by its context says so, by the context's cause, and why
+// it had not succeeded until then.
+func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
+	held := func(fl *fleet) {
+		fl.each(func(m *embedded.Master) { m.Set("a", wire.NewToken("she"), time.Hour) })
+	}
+	for name, c := range map[string]struct {
+		before func(fl *fleet)
+		cause  error
+		at     time.Duration // when the context ends; the masters take 20 ms to answer
+		reason error
+		not    error
+	}{
+		"held, by deadline":             {held, context.DeadlineExceeded, time.Second, ErrHeld, ErrNoQuorum},
+		"held, cancelled with a cause":  {held, errStop, time.Second, ErrHeld, ErrNoQuorum},
+		"held, in the second attempt":   {held, errStop, 70 * time.Millisecond, ErrHeld, ErrNoQuorum},
+		"two of three stopped":          {stopTwo, errStop, time.Second, ErrNoQuorum, ErrHeld},
+		"nobody has answered yet":       {func(*fleet) {}, errStop, 10 * time.Millisecond, ErrNoQuorum, ErrHeld},
+		"frozen, within the first vote": {freezeTwo, context.DeadlineExceeded, 10 * time.Millisecond, ErrNoQuorum, ErrHeld},
+		"frozen, in a later vote":       {freezeTwo, context.DeadlineExceeded, 3 * time.Second, ErrNoQuorum, ErrHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				l := fl.locker(WithBackoff(25*time.Millisecond, 25*time.Millisecond))
+				fl.each(func(m *embedded.Master) { m.SetDelay(20 * time.Millisecond) })
+				c.before(fl)
+				ctx, cancel := context.WithCancelCause(bg)
+				time.AfterFunc(c.at, func() { cancel(c.cause) })
+				var err error
+				took := elapsed(func() { _, err = l.Acquire(ctx, "a", time.Minute) })
+				require.Equal(t, c.at, took)
+				require.ErrorIs(t, err, c.cause)
+				require.ErrorIs(t, err, c.reason)
+				require.NotErrorIs(t, err, c.not)
+				require.ErrorContains(t, err, c.cause.Error())
+				require.ErrorContains(t, err, `acquire "a"`)
+				oneLine(t, err)
+				fl.thaw()
+				time.Sleep(time.Second)
+				require.Equal(t, errors.Is(err, ErrHeld), len(fl.left()) == 1) // of ours nothing is left
+			})
+		})
+	}
+}
+
+func stopTwo(fl *fleet)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
+func freezeTwo(fl *fleet) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
+func (fl *fleet) thaw()   { fl.each(func(m *embedded.Master) { m.Thaw() }) }
+
+// H84: the holder can be found in the error, behind the deadline.
+func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		_, err := fl.locker(WithOwner("she")).Acquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		_, err = fl.process().locker().Acquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var he *HeldError
+		require.ErrorAs(t, err, &he)
+		require.Equal(t, "she", he.Owner)
+		require.ErrorContains(t, err, `context deadline exceeded; until then: redlock: held by another: acquire "a": 0 of 3 votes, 2 needed [`)
+		require.ErrorContains(t, err, `: refused: held by "she" for 59`)
+	})
+}
+
+// H84: in line at home the reason is that others hold it or go first.
+func TestAContextThatEndsInLineSaysHeld(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		first, stop := context.WithCancel(bg)
+		go func() { _, _ = l.Acquire(first, "a", time.Minute) }()
+		synctest.Wait()
+		fl.forget()
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		_, err := l.Acquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorContains(t, err, "in line behind others")
+		stop()
+	})
+}
+
+// H84, H75: nothing is sent under a context that is done already.
+func TestNothingIsSentUnderAContextThatIsDone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.forget()
+		ctx, cancel := context.WithCancelCause(bg)
+		cancel(errStop)
+		_, err1 := l.Acquire(ctx, "a", time.Minute)
+		_, err2 := l.TryAcquire(ctx, "a", time.Minute)
+		_, err3 := l.AcquireAll(ctx, []string{"b", "a"}, time.Minute)
+		_, err4 := l.Inspect(ctx, "a")
+		err5 := l.Healthy(ctx)
+		err6 := l.Do(ctx, "a", time.Minute, nil)
+		for _, err := range []error{err1, err2, err3, err4, err5, err6} {
+			require.ErrorIs(t, err, errStop)
+			require.ErrorContains(t, err, "not tried")
+		}
+		synctest.Wait()
+		require.Zero(t, fl.count())
+	})
+}
+
+// PEERS.md 5 (redsync): a success is never returned once the context has ended, at
+// whatever instant of the vote, and what was granted is undone.
+func TestNoSuccessAfterTheContextEnded(t *testing.T) {
+	for _, at := range []int{0, 1, 2} { // the node at whose vote the context ends; the second decides
+		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+			ctx, cancel := context.WithCancelCause(bg)
+			nodes[at].script = func(_ *fakeNode, c *wire.Command) bool {
+				if c.Op == wire.Acquire {
+					cancel(errStop)
+				}
+				return false
+			}
+			for _, acquire := range []func(context.Context, string, time.Duration, ...LockOption) (*Lock, error){l.TryAcquire, l.Acquire} {
+				k, err := acquire(ctx, "a", time.Minute)
+				require.Nil(t, k)
+				require.ErrorIs(t, err, errStop)
+				for _, n := range nodes {
+					require.Empty(t, n.held)
+				}
+			}
+		})
+	}
+}
+
+// H84, H19: partial grants of an attempt that the context cut short are undone, on
+// the nodes that granted and on those that had not answered.
+func TestAnAttemptCutShortIsUndone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[1].SetDelay(50 * time.Millisecond)
+		fl.masters[2].Freeze()
+		ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
+		defer cancel()
+		_, err := l.TryAcquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.Equal(t, []Outcome{Granted, Unknown, Unknown}, votes(t, err))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a")) // also on n2, whose grant is still on its way back
+		fl.thaw()
+		synctest.Wait()
+		require.Len(t, tokens(fl.masters[2]), 1)
+		require.Zero(t, fl.keys("a"))
+	})
+}

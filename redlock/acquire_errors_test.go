@@ -1,0 +1,155 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// H30, H58: what a server says when it can't vote is a failure with its code, never a
+// refusal; of a code that nobody knows it is unknown whether it wrote. One such node
+// hinders nobody, two of three are a fault, and the third's key is undone.
+func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
+	for reply, want := range map[string]Outcome{
+		"LOADING Redis is loading the dataset in memory":                                   Failed,
+		"READONLY You can't write against a read only replica.":                            Failed,
+		"OOM command not allowed when used memory > 'maxmemory'.":                          Failed,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to":  Failed,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or":            Failed,
+		"NOAUTH Authentication required.":                                                  Failed,
+		"NOPERM User default has no permissions to run the 'set' command":                  Failed,
+		"NOREPLICAS Not enough good replicas to write.":                                    Failed,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": Failed,
+		"CLUSTERDOWN Hash slot not served":                                                 Failed,
+		"MOVED 15495 127.0.0.1:7002":                                                       Failed,
+		"ERR unknown command 'SET', with args beginning with: ":                            Failed,
+		"ERR max number of clients reached":                                                Failed,
+		"ERR something went wrong half-way":                                                Unknown,
+		"NEWCODE of a server to come":                                                      Unknown,
+		"+QUEUED":                                                                          Unknown,
+		":7":                                                                               Unknown,
+		"$-1":                                                                              Refused,
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			fl.masters[0].FailWith("SET", reply)
+			k, err := l.TryAcquire(bg, "a", time.Hour)
+			require.NoError(t, err, reply)
+			require.NoError(t, k.Release(bg))
+			time.Sleep(time.Second) // some of these end the connection: it stands again
+			fl.masters[1].FailWith("SET", reply)
+			err = tried(l)
+			require.Equal(t, []Outcome{want, want}, votes(t, err)[:2], reply)
+			if want == Refused {
+				matches(t, err, ErrHeld)
+				return
+			}
+			matches(t, err, ErrNoQuorum)
+			if reply[0] != '+' && reply[0] != ':' {
+				var se *wire.ServerError
+				require.ErrorAs(t, err, &se, reply)
+				require.Equal(t, reply, se.Text)
+				require.ErrorContains(t, err, "n1: "+want.String()+": "+reply)
+			}
+			fl.each(func(m *embedded.Master) { m.FailWith("SET", "") })
+			time.Sleep(time.Second)
+			require.Empty(t, fl.left(), reply)
+			require.Zero(t, booked(l), reply)
+		})
+	}
+}
+
+// What is printed names the operation, the lock, each node and what it said; what the
+// nodes said is found by errors.Is and errors.As.
+func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
+	loading := &wire.ServerError{Code: "LOADING", Text: "LOADING the dataset"}
+	e := &QuorumError{
+		Op: "acquire", Names: []string{"invoice/42"}, Need: 3, Reason: ErrHeld,
+		Votes: []Vote{
+			{Node: "a:6379/0", Outcome: Granted, Took: time.Millisecond},
+			{Node: "b:6379/0", Outcome: Refused, Err: &HeldError{Owner: "worker-7", Left: 2500 * time.Millisecond}},
+			{Node: "c:6379/0", Outcome: Refused, Err: &HeldError{Left: -time.Millisecond}},
+			{Node: "d:6379/0", Outcome: Failed, Err: loading},
+			{Node: "e:6379/0", Outcome: Unknown, Err: ErrNodeTimeout},
+		},
+	}
+	require.Equal(t, `redlock: held by another: acquire "invoice/42": 1 of 5 votes, 3 needed [a:6379/0: granted; `+
+		`b:6379/0: refused: held by "worker-7" for 2.5s more; c:6379/0: refused: held without an expiry; `+
+		`d:6379/0: failed: LOADING the dataset; e:6379/0: unknown: no answer within the node timeout]`, e.Error())
+	matches(t, e, ErrHeld, ErrNodeTimeout)
+	var he *HeldError
+	require.ErrorAs(t, e, &he)
+	require.Equal(t, "worker-7", he.Owner)
+	var se *wire.ServerError
+	require.ErrorAs(t, e, &se)
+	require.Equal(t, "LOADING", se.Code)
+	var v Vote
+	require.ErrorAs(t, e, &v)
+	require.Equal(t, "b:6379/0", v.Node)
+	require.Len(t, e.Unwrap(), 4) // all but the grant
+
+	e.Names, e.Op, e.Reason, e.Expires = []string{"a", `b"c`}, "release", ErrNoQuorum, time.Minute
+	require.Contains(t, e.Error(), `redlock: no quorum of nodes could be reached: release ["a" "b\"c"]: 1 of 5 votes, 3 needed; what is left expires within 1m0s [a:6379/0: granted; `)
+	require.False(t, errors.Is(e, ErrHeld))
+	require.Equal(t, "held by \"x\" for 0s more", (&HeldError{Owner: "x", Left: time.Microsecond}).Error())
+}
+
+// An error on its way keeps all of this, and shows no token but its label.
+func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k, err := fl.locker(WithOwner("worker-7")).Acquire(bg, "invoice/42", time.Minute)
+		require.NoError(t, err)
+		err = fmt.Errorf("settling: %w", func() error {
+			_, err := fl.locker().TryAcquire(bg, "invoice/42", time.Minute)
+			return err
+		}())
+		require.ErrorIs(t, err, ErrHeld)
+		var qe *QuorumError
+		require.ErrorAs(t, err, &qe)
+		require.Equal(t, "acquire", qe.Op)
+		require.Equal(t, []string{"invoice/42"}, qe.Names)
+		require.Equal(t, 2, qe.Need)
+		require.Len(t, qe.Votes, 3)
+		var he *HeldError
+		require.ErrorAs(t, err, &he)
+		require.Equal(t, HeldError{Owner: "worker-7", Left: time.Minute}, *he)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, he), k.Token()[len("worker-7:"):])
+		oneLine(t, err)
+	})
+	// A token of another client has no label, whatever it looks like.
+	for _, value := range []string{"x", "a:b", "worker:abcdefghijklmnopqrstuvwxyz", "8d2f8e4a-3b1c-4a4e-9c55-0242ac120002"} {
+		inBubble(t, 3, func(fl *fleet) {
+			fl.each(func(m *embedded.Master) { m.Set("a", value, time.Minute) })
+			err := tried(fl.locker())
+			require.ErrorContains(t, err, "refused: held for 1m0s more")
+			require.NotContains(t, err.Error(), value+":")
+		})
+	}
+}
+
+// Each vote says how long it took; an error is made from what was known at its time.
+func TestVotesSayHowLongTheyTook(t *testing.T) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		for i, d := range []time.Duration{20 * time.Millisecond, 30 * time.Millisecond, time.Hour} {
+			nodes[i].script = func(_ *fakeNode, c *wire.Command) bool {
+				if c.Op == wire.Acquire {
+					c.Send()
+					time.AfterFunc(d, func() { c.Answer(wire.Reply{Outcome: Failed, Err: errSome}) })
+				}
+				return c.Op == wire.Acquire
+			}
+		}
+		var qe *QuorumError
+		require.ErrorAs(t, tried(l), &qe)
+		require.Equal(t, 20*time.Millisecond, qe.Votes[0].Took)
+		require.Equal(t, 30*time.Millisecond, qe.Votes[1].Took)
+		require.Equal(t, "n3: unknown: not waited for", qe.Votes[2].Error())
+	})
+}

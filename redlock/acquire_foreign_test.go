@@ -1,0 +1,90 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// H44: where a quorum holds something under the lock's key that is no lock, waiting
+// would never end: Acquire fails at once, like TryAcquire, and says so.
+func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, m := range fl.masters[1:] {
+			m.PushList("a")
+		}
+		for name, acquire := range map[string]func() (*Lock, error){
+			"Acquire":       func() (*Lock, error) { return l.Acquire(bg, "a", time.Minute) },
+			"TryAcquire":    func() (*Lock, error) { return l.TryAcquire(bg, "a", time.Minute) },
+			"AcquireAll":    func() (*Lock, error) { return l.AcquireAll(bg, []string{"b", "a"}, time.Minute) },
+			"TryAcquireAll": func() (*Lock, error) { return l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute) },
+		} {
+			var err error
+			require.Zero(t, elapsed(func() { _, err = acquire() }), name)
+			matches(t, err, ErrHeld, ErrForeignKey)
+			require.ErrorContains(t, err, "n2: refused: the key holds a value that is no lock")
+			require.ErrorContains(t, err, "n3: refused: the key holds a value that is no lock")
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"a"}, fl.left()) // still the lists
+		require.Empty(t, fl.masters[0].Keys())
+	})
+}
+
+// H44: a minority's foreign key does not keep a quorum from granting.
+func TestAForeignKeyOnAMinorityIsNoHindrance(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[0].PushList("a")
+		k, err := l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Extend(bg, time.Minute))
+		require.NoError(t, k.Check(bg))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// H44: one foreign key and one holder are no reason to give up: the holder will go.
+func TestAForeignKeyBesideAHolderIsWaitedOut(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[0].PushList("a")
+		fl.masters[1].Set("a", "x", time.Second)
+		k, err := l.Acquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// H44: a string without an expiry is a lock that somebody forgot: it is shown as such,
+// and waited for.
+func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", 0) })
+		err := tried(l)
+		matches(t, err, ErrHeld)
+		require.ErrorContains(t, err, "refused: held without an expiry")
+		time.AfterFunc(3*time.Second, func() { fl.each(func(m *embedded.Master) { m.Del("a") }) })
+		took := elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute) })
+		require.NoError(t, err)
+		require.InDelta(t, 3.5, took.Seconds(), 0.55, "it may be deleted without a word: polls find it within a second")
+	})
+}
+
+// H44: that a quorum of keys has become foreign is found also by who waits already.
+func TestAKeyThatBecomesForeignEndsTheWaiting(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Second) })
+		time.AfterFunc(1500*time.Microsecond, func() { fl.each(func(m *embedded.Master) { m.PushList("a") }) })
+		var err error
+		took := elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute) })
+		matches(t, err, ErrHeld, ErrForeignKey)
+		require.Less(t, took, time.Second)
+	})
+}

@@ -1,0 +1,213 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// What the tests of acquisitions share.
+
+// bg is the context of those who wait for as long as it takes.
+var bg = context.Background()
+
+// errSome is what a node that fails says.
+var errSome = errors.New("some trouble")
+
+// process is another process on the same masters, with a clock of its own.
+func (fl *fleet) process() *fleet {
+	return &fleet{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime())}
+}
+
+func (fl *fleet) each(f func(m *embedded.Master)) {
+	for _, m := range fl.masters {
+		f(m)
+	}
+}
+
+// count is how many of these commands the masters were sent; of all without a name.
+func (fl *fleet) count(names ...string) int {
+	n := 0
+	fl.each(func(m *embedded.Master) {
+		for name, sent := range m.Commands() {
+			if len(names) == 0 || slices.Contains(names, name) {
+				n += sent
+			}
+		}
+	})
+	return n
+}
+
+// forget starts the masters' logs anew.
+func (fl *fleet) forget() {
+	synctest.Wait()
+	fl.each(func(m *embedded.Master) { m.ForgetLog() })
+}
+
+// tokens lists the values of all SETs that a master was sent.
+func tokens(m *embedded.Master) []string {
+	var list []string
+	for _, e := range m.Log() {
+		if e.Name == "SET" {
+			list = append(list, e.Args[1])
+		}
+	}
+	return list
+}
+
+// kindOf is a script's name without the forms that it has.
+func kindOf(s *wire.Script) string {
+	name, _, _ := strings.Cut(s.Name, "+")
+	return name
+}
+
+// scripts counts the calls of a script that a master was sent: of a form, or of all its
+// forms.
+func scripts(m *embedded.Master, name string) int {
+	n := 0
+	for _, e := range m.Log() {
+		for _, s := range wire.Scripts() {
+			if (kindOf(s) == name || s.Name == name) && e.Name == "EVALSHA" && e.Args[0] == s.Hash {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// left lists all keys on all masters.
+func (fl *fleet) left() []string {
+	all := map[string]bool{}
+	fl.each(func(m *embedded.Master) {
+		for _, k := range m.Keys() {
+			all[k] = true
+		}
+	})
+	return slices.Sorted(maps.Keys(all))
+}
+
+// stats adds up what the nodes of a Locker count.
+func stats(l *Locker) (sum pool.Stats) {
+	for _, n := range l.nodes {
+		if p, ok := n.(*pool.Node); ok {
+			s := p.Stats()
+			sum.Queued += s.Queued
+			sum.Connected += s.Connected
+			sum.Killed += s.Killed
+		}
+	}
+	return sum
+}
+
+// goroutines counts those of the bubble that it is called in, when all that can run
+// has run.
+func goroutines() int {
+	synctest.Wait()
+	dump := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(dump, true)
+		if n < len(dump) {
+			dump = dump[:n]
+			break
+		}
+		dump = make([]byte, 2*len(dump))
+	}
+	all := bubble.FindAll(dump, -1) // the first is that of who calls
+	n := 0
+	for _, b := range all {
+		if bytes.Equal(b, all[0]) {
+			n++
+		}
+	}
+	return n
+}
+
+var bubble = regexp.MustCompile(`synctest bubble \d+`)
+
+// onFakes runs f in a bubble on n fake nodes with a clock that can be skewed.
+func onFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Locker, c *clock.Skewed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.NewSkewed(clock.Runtime())
+		nodes, l := fakes(t, n, WithClock(c))
+		f(t, nodes, l, c)
+	})
+}
+
+// answering makes a script that answers acquires by r and acts on all else.
+func answering(r wire.Reply) func(*fakeNode, *wire.Command) bool {
+	return func(_ *fakeNode, c *wire.Command) bool {
+		if c.Op != wire.Acquire {
+			return false
+		}
+		if !r.Unsent {
+			c.Send()
+		}
+		c.Answer(r)
+		return true
+	}
+}
+
+// silently executes acquires and never says so.
+func silently(n *fakeNode, c *wire.Command) bool {
+	if c.Op != wire.Acquire {
+		return false
+	}
+	if c.Send() {
+		n.execute(c)
+	}
+	return true
+}
+
+// together runs f n times at once, and gives what each returned once all have.
+func together(n int, f func(i int) error) iter.Seq[error] {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	all.Wait()
+	return slices.Values(errs)
+}
+
+// elapsed is the virtual time that f takes.
+func elapsed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+// votes are the outcomes in an error, in the nodes' order.
+func votes(t *testing.T, err error) []Outcome {
+	t.Helper()
+	var qe *QuorumError
+	require.ErrorAs(t, err, &qe)
+	var list []Outcome
+	for _, v := range qe.Votes {
+		list = append(list, v.Outcome)
+	}
+	return list
+}
+
+// oneLine fails when an error's text would break a log.
+func oneLine(t *testing.T, err error) {
+	t.Helper()
+	require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err.Error())
+}

@@ -1,0 +1,70 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A master at hand holds a key that nobody frees, the others are farther away than the
+// patience with a single refusal: they are a quorum, and are waited for. One node must
+// not be able to refuse a name for all (DESIGN.md rule 3).
+func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
+	for _, far := range []time.Duration{time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond, 200 * time.Millisecond} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			fl.masters[0].Set("a", "somebody gone", time.Hour)
+			fl.masters[1].SetDelay(far)
+			fl.masters[2].SetDelay(far + 5*time.Millisecond)
+			k, err := l.TryAcquire(bg, "a", 10*time.Second)
+			require.NoError(t, err, "far %v", far)
+			require.NoError(t, k.Release(bg))
+			ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+			defer cancel()
+			k, err = l.Acquire(ctx, "a", 10*time.Second)
+			require.NoError(t, err, "far %v", far)
+			require.NoError(t, k.Release(bg))
+			synctest.Wait()
+			require.Equal(t, 1, fl.keys("a"))
+		})
+	}
+}
+
+// The same with one master at hand that grants: a waiting Acquire reaches the far one.
+func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[0].Set("a", "somebody gone", time.Hour)
+		fl.masters[2].SetDelay(200 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(bg, 2*time.Minute)
+		defer cancel()
+		k, err := l.Acquire(ctx, "a", 10*time.Second)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// Of two contenders that have a vote each neither waits for the frozen master that could
+// break the tie (DESIGN.md rule 22): whichever answer comes last makes the tie known.
+func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
+	for _, slow := range []int{0, 1} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			fl.masters[0].Set("a", "the other one's", time.Hour)
+			fl.masters[slow].SetDelay(5 * time.Millisecond)
+			fl.masters[2].Freeze()
+			took := elapsed(func() {
+				_, err := l.TryAcquire(bg, "a", 10*time.Second)
+				require.ErrorIs(t, err, ErrHeld)
+				require.NotErrorIs(t, err, ErrNodeTimeout, "it was not that long")
+			})
+			require.Less(t, took, 100*time.Millisecond, "slow %d", slow)
+			synctest.Wait()
+			_, stands := fl.masters[1].Get("a")
+			require.False(t, stands, "its own vote is given back")
+		})
+	}
+}

@@ -1,0 +1,200 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// DESIGN.md rule 19: contenders of one process get the lock in the order in which they
+// asked for it; one that gives up leaves the line, and those behind it move up.
+func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k, err := l.Acquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		impatient, giveUp := context.WithCancelCause(bg)
+		var order []int // guarded by mu
+		var mu sync.Mutex
+		note := func(i int) { mu.Lock(); defer mu.Unlock(); order = append(order, i) }
+		var done sync.WaitGroup
+		for i := range 10 {
+			ctx := bg
+			if i == 0 || i == 4 || i == 9 { // the head, the middle, the end
+				ctx = impatient
+			}
+			done.Go(func() {
+				k, err := l.Acquire(ctx, "a", time.Minute)
+				if err != nil {
+					note(-i)
+					return
+				}
+				note(i)
+				time.Sleep(10 * time.Millisecond)
+				_ = k.Release(ctx)
+			})
+			synctest.Wait() // one after the other
+		}
+		require.Equal(t, 10, l.queue.Waiting("a"))
+		giveUp(errStop)
+		synctest.Wait()
+		require.Equal(t, 7, l.queue.Waiting("a"))
+		require.ElementsMatch(t, []int{0, -4, -9}, order)
+		order = nil
+		require.NoError(t, k.Release(bg))
+		done.Wait()
+		require.Equal(t, []int{1, 2, 3, 5, 6, 7, 8}, order)
+		require.Zero(t, l.queue.Waiting("a"))
+	})
+}
+
+// DESIGN.md rule 19: of a process only one contender talks to the nodes, however many
+// wait: a hundred cost what one costs.
+func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
+	cost := func(waiters int) (sets int) { // the most that any node was sent
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			fl.each(func(m *embedded.Master) { m.Set("a", "x", 10*time.Second) })
+			fl.forget()
+			ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+			defer cancel()
+			for err := range together(waiters, func(int) error { _, err := l.Acquire(ctx, "a", time.Minute); return err }) {
+				require.ErrorIs(t, err, ErrHeld)
+			}
+			for _, m := range fl.masters {
+				sets = max(sets, m.Commands()["SET"])
+			}
+		})
+		return sets
+	}
+	one, hundred := cost(1), cost(100)
+	require.LessOrEqual(t, one, 12, "no more than a poll in half a second, and two attempts when it begins to listen")
+	require.InDelta(t, one, hundred, 4)
+}
+
+// DESIGN.md rule 19: TryAcquire asks the nodes once, at once, whoever waits.
+func TestTryAcquireDoesNotQueue(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithBackoff(time.Minute, time.Minute))
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", 0) })
+		ctx, cancel := context.WithCancel(bg)
+		defer cancel()
+		for range 5 {
+			go func() { _, _ = l.Acquire(ctx, "a", time.Minute) }()
+		}
+		fl.forget()
+		require.Zero(t, elapsed(func() { require.ErrorIs(t, tried(l), ErrHeld) }))
+		synctest.Wait()
+		for _, m := range fl.masters {
+			require.LessOrEqual(t, m.Commands()["SET"], 1)
+		}
+		require.GreaterOrEqual(t, fl.count("SET"), 2)
+		require.Equal(t, 5, l.queue.Waiting("a"))
+		fl.each(func(m *embedded.Master) { m.Del("a") }) // it is free, and nobody told the waiters
+		k, err := l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// Different names don't wait for each other.
+func TestNamesHaveLinesOfTheirOwn(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		_, err := l.Acquire(bg, "a", time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(bg)
+		defer cancel()
+		go func() { _, _ = l.AcquireAll(ctx, []string{"a", "b"}, time.Hour) }()
+		synctest.Wait()
+		require.Zero(t, elapsed(func() { _, err = l.Acquire(bg, "c", time.Hour) }))
+		require.NoError(t, err)
+	})
+}
+
+// WithFailFast gives up at once where no quorum can be reached, and only there.
+func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Second) })
+		took := elapsed(func() {
+			k, err := l.Acquire(bg, "a", time.Minute, WithFailFast())
+			require.NoError(t, err)
+			require.NoError(t, k.Release(bg))
+		})
+		require.InDelta(t, 1.05, took.Seconds(), 0.06) // it waited for the holder
+		stopTwo(fl)
+		time.Sleep(time.Second)
+		var err error
+		require.Zero(t, elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute, WithFailFast()) }))
+		matches(t, err, ErrNoQuorum)
+	})
+}
+
+// Without it a quorum that comes back is found by who waits for it.
+func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]struct{ leave, back func(m *embedded.Master) }{
+		"restarted": {(*embedded.Master).Stop, func(m *embedded.Master) { _ = m.Restart(true) }},
+		"thawed":    {(*embedded.Master).Freeze, (*embedded.Master).Thaw},
+	} {
+		for _, absence := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
+			t.Run(name+absence.String(), func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					l := fl.locker()
+					for _, m := range fl.masters[1:] {
+						away.leave(m)
+						time.AfterFunc(absence, func() { away.back(m) })
+					}
+					took := elapsed(func() {
+						k, err := l.Acquire(bg, "a", time.Minute)
+						require.NoError(fl.t, err)
+						require.NoError(fl.t, k.Release(bg))
+					})
+					require.GreaterOrEqual(fl.t, took, absence)
+					require.Less(fl.t, took, absence+1200*time.Millisecond) // a dial's pause, a vote, a backoff
+				})
+			})
+		}
+	}
+}
+
+// A waiting Acquire ends with the Locker, at the head of the line and behind it.
+func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		time.AfterFunc(time.Second, func() { _ = l.Close(bg) })
+		took := elapsed(func() {
+			for err := range together(3, func(int) error { _, err := l.Acquire(bg, "a", time.Minute); return err }) {
+				matches(t, err, ErrClosed)
+			}
+		})
+		require.Equal(t, time.Second, took)
+	})
+}
+
+// Those behind it do not wait for the head's attempt to end, which nobody answers.
+func TestWhoIsInLineEndsAtOnceWhenTheLockerIsClosed(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.each((*embedded.Master).Freeze)
+		time.AfterFunc(100*time.Millisecond, func() { _ = l.Close(bg) })
+		var ended [3]time.Duration
+		for err := range together(3, func(i int) (err error) {
+			time.Sleep(time.Duration(i) * time.Millisecond) // one after the other
+			ended[i] = elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute) })
+			return err
+		}) {
+			matches(t, err, ErrClosed)
+		}
+		require.Equal(t, []time.Duration{nodeTimeoutMax, 99 * time.Millisecond, 98 * time.Millisecond}, ended[:])
+		fl.thaw() // for Close
+	})
+}

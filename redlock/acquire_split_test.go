@@ -1,0 +1,152 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// H10, H80: three contenders who have taken one master each: all get the lock in turn,
+// soon, because each gives back its part at once and comes again at a time of its own.
+// Their TTL is an hour: what is not given back would stop them.
+func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
+	t.Parallel()
+	for round := range 6 {
+		inBubble(t, 3, func(fl *fleet) {
+			var lockers []*Locker
+			for range 3 {
+				lockers = append(lockers, fl.process().locker())
+			}
+			// Contender i reaches master i only …
+			for i, m := range fl.masters {
+				m.SetDelay(time.Millisecond)
+				for j, c := range m.Clients() {
+					if j != i {
+						c.HoldRequests()
+					}
+				}
+			}
+			var done [3]time.Duration
+			var all sync.WaitGroup
+			began := time.Now()
+			for i, l := range lockers {
+				all.Go(func() {
+					if k, err := l.Acquire(bg, "a", time.Hour); err == nil {
+						done[i] = time.Since(began)
+						time.Sleep(5 * time.Millisecond)
+						_ = k.Release(bg)
+					}
+				})
+			}
+			synctest.Wait()
+			var holders []string
+			for _, m := range fl.masters {
+				token, _ := m.Get("a")
+				require.NotContains(t, holders, token, "the votes are not split")
+				holders = append(holders, token)
+			}
+			// … until all three masters are taken.
+			fl.each(func(m *embedded.Master) {
+				for _, c := range m.Clients() {
+					c.Release()
+				}
+			})
+			all.Wait()
+			slices.Sort(done[:])
+			require.Positive(t, done[0])
+			require.Less(t, done[0], 200*time.Millisecond, "round %d", round)
+			require.Less(t, done[2], time.Second, "round %d", round)
+			synctest.Wait()
+			require.Empty(t, fl.left())
+		})
+	}
+}
+
+// H110: overlapping sets of names. All contenders make progress, in one process and over
+// several, and no name is ever in two hands.
+func TestOverlappingSetsOfNamesMakeProgress(t *testing.T) {
+	t.Parallel()
+	for _, processes := range []int{1, 4} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprint(processes, " processes, seed ", seed), func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					var lockers []*Locker
+					for range processes {
+						lockers = append(lockers, fl.process().locker())
+					}
+					var h history
+					ctx, cancel := context.WithTimeout(bg, time.Minute)
+					defer cancel()
+					for err := range together(32, func(i int) error {
+						random := rand.New(rand.NewPCG(seed, uint64(i)))
+						return h.takeSets(ctx, lockers[i%processes], random)
+					}) {
+						require.NoError(fl.t, err, "seed %d", seed)
+					}
+					require.NoError(fl.t, h.overlap(), "seed %d", seed)
+					synctest.Wait()
+					require.Empty(fl.t, fl.left())
+				})
+			})
+		}
+	}
+}
+
+// takeSets takes random sets of 1 to 4 of 8 names, in random order, a few times.
+func (h *history) takeSets(ctx context.Context, l *Locker, random *rand.Rand) error {
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for range 2 {
+		random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		set := names[:1+random.IntN(4)]
+		k, err := l.AcquireAll(ctx, set, 10*time.Second)
+		if err != nil {
+			return err
+		}
+		var spans []*span
+		for _, name := range set {
+			spans = append(spans, h.begin(name, k))
+		}
+		time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+		for _, s := range spans {
+			h.end(s)
+		}
+		if err := k.Release(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Several names are taken on each master all together or not at all, and where one is
+// held none is touched.
+func TestASetIsTakenOnEachMasterAsAWhole(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithKeyPrefix("p:"))
+		fl.masters[0].Set("p:b", "x", time.Minute)
+		given := []string{"c", "a", "b"}
+		k, err := l.AcquireAll(bg, given, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b", "c"}, k.Names())
+		require.Equal(t, []string{"c", "a", "b"}, given, "the caller's slice was sorted")
+		require.Equal(t, []string{"p:b"}, fl.masters[0].Keys())
+		require.Equal(t, []string{"p:a", "p:b", "p:c"}, fl.masters[1].Keys())
+		_, err = fl.process().locker(WithKeyPrefix("p:")).TryAcquireAll(bg, []string{"c", "d"}, time.Minute)
+		matches(t, err, ErrHeld)
+		require.ErrorContains(t, err, `acquire ["c" "d"]`)
+		synctest.Wait()
+		require.NotContains(t, fl.left(), "p:d")
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Equal(t, []string{"p:b"}, fl.left())
+	})
+}

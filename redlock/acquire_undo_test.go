@@ -1,0 +1,141 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// H2: a reply that is lost after the SET was applied is no vote, and what it wrote is
+// undone. All three masters hold the key, and yet there is no lock.
+func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
+	for _, bytes := range []int{0, 3} { // of "+OK\r\n"
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			fl.masters[0].Clients()[0].CutReply(bytes)
+			fl.masters[1].Clients()[0].CutReply(bytes)
+			_, err := l.TryAcquire(bg, "a", time.Minute)
+			require.ErrorIs(t, err, ErrNoQuorum)
+			require.Equal(t, []Outcome{Unknown, Unknown}, votes(t, err)[:2])
+			for _, m := range fl.masters[:2] {
+				_, ok := m.Get("a")
+				require.True(t, ok, "the SET was not applied")
+			}
+			time.Sleep(50 * time.Millisecond) // one dial
+			require.Zero(t, fl.keys("a"))
+			require.Equal(t, 0, stats(l).Queued)
+		})
+	}
+}
+
+// H2: a minority's lost reply costs nothing, its key belongs to the lock (H113), and
+// goes with it.
+func TestALostReplyOfAMinorityLeavesTheLockAsItIs(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[1].Clients()[0].CutReply(0)
+		k, err := l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.Equal(t, 3, fl.keys("a"))
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// H4: a failed attempt is undone on every node that may hold something of it: those
+// that granted, that said they failed, that did not answer. Those that refused, and
+// those that no byte was sent to, hold nothing and are spared: our refinement of
+// DESIGN.md rule 5 (docs/adr/0003).
+func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
+	for name, c := range map[string]struct {
+		script func(*fakeNode, *wire.Command) bool
+		undone bool
+	}{
+		"granted": {nil, true},
+		"applied, and answered by an error": {func(n *fakeNode, c *wire.Command) bool {
+			if c.Op == wire.Acquire && c.Send() {
+				n.execute(c)
+				c.Answer(wire.Reply{Outcome: Failed, Err: errSome})
+			}
+			return c.Op == wire.Acquire
+		}, true},
+		"applied, the reply unreadable": {func(n *fakeNode, c *wire.Command) bool {
+			if c.Op == wire.Acquire && c.Send() {
+				n.execute(c)
+				c.Answer(wire.Reply{Outcome: Unknown, Err: errSome})
+			}
+			return c.Op == wire.Acquire
+		}, true},
+		"applied, and silent": {silently, true},
+		"refused":             {answering(wire.Reply{Outcome: Refused}), false},
+		"not sent, failed":    {answering(wire.Reply{Outcome: Failed, Unsent: true, Err: errSome}), false},
+		"not sent yet":        {func(_ *fakeNode, c *wire.Command) bool { return c.Op == wire.Acquire }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+				nodes[0].script = c.script
+				for _, n := range nodes[1:] {
+					n.held["a"] = "x"
+				}
+				_, err := l.TryAcquire(bg, "a", time.Second)
+				require.ErrorIs(t, err, ErrHeld)
+				require.Empty(t, nodes[0].held)
+				undos := nodes[0].commands(wire.Release)
+				require.Equal(t, c.undone, len(undos) == 1)
+				require.Empty(t, nodes[1].commands(wire.Release))
+				require.Empty(t, nodes[2].commands(wire.Release))
+				acquire := nodes[0].commands(wire.Acquire)[0]
+				require.False(t, acquire.Send(), "it could still be sent behind its undo")
+				if c.undone {
+					require.Equal(t, acquire.Token, undos[0].Token)
+				}
+			})
+		})
+	}
+}
+
+// DESIGN.md rule 5: a grant that comes in after the attempt was lost is undone, in
+// order behind it.
+func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[0].Clients()[0].HoldRequests()
+		for _, m := range fl.masters[1:] {
+			m.Set("a", "x", time.Minute)
+			m.SetDelay(trip) // by then the acquire is on its way to n1
+		}
+		_, err := l.TryAcquire(bg, "a", time.Minute)
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, []Outcome{Unknown, Refused, Refused}, votes(t, err))
+		fl.masters[0].Clients()[0].Release()
+		synctest.Wait()
+		require.Len(t, tokens(fl.masters[0]), 1, "the acquire was not executed at all")
+		_, left := fl.masters[0].Get("a")
+		require.False(t, left)
+		require.Zero(t, booked(l))
+	})
+}
+
+// DESIGN.md promise 4: a dead node is owed nothing, however many attempts passed it by.
+func TestADeadNodeIsOwedNoUndo(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[2].Stop()
+		time.Sleep(time.Second) // a dial has failed
+		for range 100 {
+			k, err := l.TryAcquire(bg, "a", time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, k.Release(bg))
+		}
+		synctest.Wait()
+		require.Zero(t, stats(l).Queued)
+		require.Zero(t, booked(l))
+	})
+}

@@ -1,0 +1,195 @@
+package redlock
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// mute is a node that says nothing by itself: the test answers for it.
+type mute string
+
+func (m mute) Name() string       { return string(m) }
+func (mute) Submit(*wire.Command) {}
+
+// counting counts what a round tells its owner.
+type counting struct{ decisions, ends int }
+
+func (*counting) judge(_ *round, rep wire.Reply) wire.Reply { return rep }
+func (o *counting) decided(*round)                          { o.decisions++ }
+func (o *counting) finished(*round)                         { o.ends++ }
+
+// vectors calls f with every assignment of the four outcomes to n nodes.
+func vectors(n int, f func(v []Outcome)) {
+	v := make([]Outcome, n)
+	for code := range 1 << (2 * n) {
+		for i := range v {
+			v[i] = []Outcome{Granted, Refused, Failed, Unknown}[code>>(2*i)&3]
+		}
+		f(v)
+	}
+}
+
+// orders lists all orders of n nodes.
+func orders(n int) (all [][]int) {
+	if n == 0 {
+		return [][]int{{}}
+	}
+	for _, rest := range orders(n - 1) {
+		for at := range n {
+			all = append(all, slices.Insert(slices.Clone(rest), at, n-1))
+		}
+	}
+	return all
+}
+
+// expected says by counting alone how a vote stands: decided or not, and with which
+// error. It knows nothing of package quorum.
+func expected(votes []Outcome, nodes int) (decided bool, err error) {
+	granted, failed := 0, 0
+	for i, v := range votes {
+		switch v {
+		case Granted:
+			granted++
+		case Failed, Unknown:
+			failed++
+		}
+		switch against := i + 1 - granted; {
+		case 2*granted > nodes:
+			return true, nil
+		case 2*(nodes-against) > nodes:
+			continue
+		case 2*(nodes-failed) > nodes:
+			return true, ErrHeld
+		default:
+			return true, ErrNoQuorum
+		}
+	}
+	return false, nil
+}
+
+// H9: a decision falls once, with the first vote that settles it, and is the right
+// one, for every vector of votes; in every order of arrival up to four nodes.
+func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for n := 1; n <= 5; n++ {
+			nodes := make([]Node, n)
+			for i := range nodes {
+				nodes[i] = mute(rune('a' + i))
+			}
+			l, err := New(nodes, WithClock(clock.Runtime()))
+			require.NoError(t, err)
+			all := orders(n)
+			if n == 5 {
+				all = [][]int{{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}, {3, 4, 1, 0, 2}}
+			}
+			vectors(n, func(v []Outcome) {
+				for _, order := range all {
+					poll(t, l, v, order)
+				}
+			})
+		}
+	})
+}
+
+// poll answers one attempt by the votes in this order, and looks after each.
+func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
+	t.Helper()
+	r, owner := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).acquire, &counting{}
+	r.owner, r.start = owner, l.now()
+	r.ask(time.Second, nil)
+	var came []Outcome
+	for _, node := range order {
+		r.ballots[node].cmd.Answer(wire.Reply{Outcome: v[node], Err: errSome})
+		r.ballots[node].cmd.Answer(wire.Reply{Outcome: Granted}) // a second answer is none
+		came = append(came, v[node])
+		decided, want := expected(came, len(v))
+		if r.isDecided() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.reason(), want) {
+			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.isDecided(), r.won(), r.reason(), decided, want)
+		}
+	}
+	if owner.decisions != 1 || owner.ends != 1 || len(r.wake) != 1 {
+		t.Fatalf("votes %v: %d decisions, %d ends, %d wake-ups", came, owner.decisions, owner.ends, len(r.wake))
+	}
+}
+
+// H9, H42: the same through TryAcquire, where Unknown is a node that never answers:
+// even numbers of nodes with a tie end too, and no attempt outlasts the node timeout.
+func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
+	replies := map[Outcome]wire.Reply{
+		Refused: {Outcome: Refused},
+		Failed:  {Outcome: Failed, Err: errSome},
+	}
+	for n := 1; n <= 5; n++ {
+		onFakes(t, n, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+			vectors(n, func(v []Outcome) {
+				var came, silent []Outcome
+				for i, o := range v {
+					switch o {
+					case Granted:
+						nodes[i].script = nil
+					case Unknown:
+						nodes[i].script = silently
+					default:
+						nodes[i].script = answering(replies[o])
+					}
+					if o == Unknown {
+						silent = append(silent, o)
+					} else {
+						came = append(came, o)
+					}
+				}
+				var k *Lock
+				var err error
+				took := elapsed(func() { k, err = l.TryAcquire(bg, "a", time.Second) })
+				decided, _ := expected(came, n)
+				_, want := expected(append(came, silent...), n)
+				require.ErrorIs(t, err, want, "%v", v)
+				require.Equal(t, want == nil, k != nil)
+				switch {
+				case decided:
+					require.Zero(t, took, "%v", v)
+				case slices.Contains(v, Refused) && slices.Contains(v, Granted):
+					require.Equal(t, patienceLeast, took, "a tied attempt lets go soon: %v", v)
+				default:
+					require.Equal(t, 250*time.Millisecond, took, "%v", v)
+				}
+				if k != nil {
+					require.NoError(t, k.Release(bg))
+				}
+				for _, node := range nodes { // nothing is left anywhere, whatever was said (H2, H4)
+					require.Empty(t, node.held, "%v", v)
+				}
+			})
+		})
+	}
+}
+
+// DESIGN.md rule 24: the vote of a node that had timed out stays Unknown.
+func TestALateGrantIsNotShownAsAVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := New([]Node{mute("a"), mute("b"), mute("c")}, WithClock(clock.Runtime()))
+		require.NoError(t, err)
+		r := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).acquire
+		r.start = l.now()
+		r.ask(time.Second, nil)
+		r.ballots[0].cmd.Answer(wire.Reply{Outcome: Granted})
+		r.Ring(nil)
+		r.ballots[1].cmd.Answer(wire.Reply{Outcome: Granted})
+		r.ballots[2].cmd.Answer(wire.Reply{Outcome: Refused})
+		require.False(t, r.won())
+		e := r.fail(r.reason())
+		require.ErrorIs(t, e, ErrNoQuorum)
+		require.Equal(t, []Outcome{Granted, Unknown, Refused}, votes(t, e))
+		require.Equal(t, `redlock: no quorum of nodes could be reached: acquire "a": 1 of 3 votes, 2 needed `+
+			`[a: granted; b: unknown: no answer within the node timeout; c: refused]`, e.Error())
+	})
+}

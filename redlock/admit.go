@@ -1,0 +1,153 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Admit takes the nodes of a new deployment in at once, where the restart guard would
+// have them wait for maxTTL first. It is the operator's word that no client of these
+// nodes is running, nor was within the last maxTTL: it is called, or redlock doctor --admit
+// run, before the first client is started, whose first acquisition starts that
+// wait. (HAZARDS.md H101.)
+//
+// It asks all nodes, and refuses unless every one of them answers, is fit, and has no
+// marker: beside a marked node one without is a node that forgot. It refuses also while
+// any key with a TTL lives outside of the namespace redlock:, which may be a lock; for that
+// it looks through all keys of each node's database (SCAN and PTTL), until ctx is done. It
+// never ends a quarantine: a node that a client contacts meanwhile stays out.
+//
+// It needs WithRestartGuard, otherwise it matches ErrInvalid. A refusal matches
+// ErrNotAdmitted, says of each node why and what to do, and comes with a report, in which
+// it stands as findings too. Nodes that were admitted before another one failed stay so:
+// they vote, and the others will after their quarantine. Without a report it was closed
+// (ErrClosed), or the error matches the cause of ctx, and no node was admitted.
+func (l *Locker) Admit(ctx context.Context) (*Report, error) {
+	switch {
+	case !l.set.guarded:
+		return nil, invalid("Admit needs WithRestartGuard: without it no node waits for anything")
+	case l.isClosed():
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("redlock: admit: %w", context.Cause(ctx))
+	}
+	began := l.now()
+	q := l.examine(ctx, true)
+	select {
+	case <-q.all: // each is bounded by its node
+	case <-ctx.Done():
+		return nil, fmt.Errorf("redlock: admit: %w", context.Cause(ctx))
+	}
+	replies := q.found()
+	r := l.report(replies)
+	if l.vet(r, replies); r.refused() == nil {
+		l.admit(ctx, r, replies, l.now().Sub(began)+lateMost)
+	}
+	return r, r.refused()
+}
+
+// vet adds the reasons for which nothing may be admitted.
+func (l *Locker) vet(r *Report, replies []*wire.Reply) {
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		if !n.Answered {
+			n.find(GradeError, codeAdmit, "can't be asked whether it is new, so that no node is admitted: let it answer, or take it off the "+
+				"list, and try again")
+			continue
+		}
+		n.vet(l.fleet.Excepts(n.Node), replies[i].Examined)
+	}
+	for _, f := range r.Findings {
+		if f.Grade == GradeError && !slices.ContainsFunc(r.Nodes, func(n NodeReport) bool { return l.fleet.Excepts(n.Node) }) {
+			r.find(GradeError, codeAdmit, "no node is admitted as long as %s", f.Text)
+		}
+	}
+}
+
+func (n *NodeReport) vet(excepted bool, e *wire.Examination) {
+	if i := slices.IndexFunc(n.Findings, func(f Finding) bool { return f.Grade == GradeError && f.Code != codeGuard }); i >= 0 && !excepted {
+		n.find(GradeError, codeAdmit, "is not fit to vote, so that no node is admitted: see to the %s first", n.Findings[i].Code)
+	}
+	switch n.Guard {
+	case GuardNone:
+	case GuardForeign, GuardUnreadable:
+		n.find(GradeError, codeAdmit, "has a marker that is not of these clients, so that no node is admitted: see to that first")
+	case GuardQuarantined:
+		n.find(GradeError, codeAdmit, "is quarantined already, which is never cut short: a client has contacted it; wait for the %v that are "+
+			"left, after which it votes", n.Quarantine.Round(time.Millisecond))
+	default:
+		n.find(GradeError, codeAdmit, "has a marker already (%s): clients use these nodes, and one beside it that has none may have forgotten "+
+			"their locks; let the clients run: each node without a marker waits its quarantine by itself", n.Guard)
+	}
+	switch {
+	case e.Alive != "":
+		n.find(GradeError, codeAdmit, "has a key that may be a lock (%q, for %v more): stop all clients and wait until it has expired, or start "+
+			"them and let the nodes wait their quarantine", e.Alive, e.AliveFor)
+	case !e.Surveyed:
+		n.find(GradeError, codeAdmit, "does not let us look for locks (%s): give the user the rights: ACL SETUSER … +scan +pttl ~*",
+			e.Unsurveyed)
+	}
+}
+
+// admit has every node marked, and adds why one was not. What is executed later than
+// within after its node was looked at, by the node's own clock, admits nothing.
+func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, within time.Duration) {
+	timeout := l.readTimeout()
+	end := l.now().Add(timeout)
+	q := l.inquire(func(i int, req *wire.Request) {
+		e := replies[i].Examined
+		wire.NewAdmit(req, l.fleet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
+		req.Clock, req.NotAfter = l.set.clock, end
+	})
+	over, stop := clock.After(l.set.clock, timeout)
+	defer stop()
+	select {
+	case <-q.all:
+	case <-over:
+	case <-ctx.Done(): // what was sent may be done
+	}
+	for i, rep := range q.found() {
+		r.Nodes[i].admitted(rep)
+	}
+}
+
+// lateMost is how long an Admit may be under way.
+const lateMost = 10 * time.Second
+
+// admitted takes what a node answered.
+func (n *NodeReport) admitted(rep *wire.Reply) {
+	const rest = "those that were admitted vote, and it will after its quarantine, which begins with the first client"
+	switch {
+	case rep == nil:
+		n.find(GradeError, codeAdmit, "did not say in time whether it was admitted: %s unless it was", rest)
+	case rep.Outcome == wire.Granted && rep.Attestation.Standing == wire.Marked:
+		n.Guard = GuardOK
+		n.Findings = slices.DeleteFunc(n.Findings, func(f Finding) bool { return f.Code == codeGuard })
+	case rep.Outcome == wire.Granted:
+		n.find(GradeError, codeAdmit, "was made a replica meanwhile: give the address of a master")
+	case rep.Outcome == wire.Refused:
+		n.find(GradeError, codeAdmit, "was contacted by a client meanwhile, and its quarantine stands: %s", rest)
+	default:
+		n.find(GradeError, codeAdmit, "was not admitted (%v): %s", rep.Err, rest)
+	}
+}
+
+// refused is why not all nodes were admitted.
+func (r *Report) refused() error {
+	var why []string
+	for _, f := range r.All() {
+		if f.Code == codeAdmit {
+			why = append(why, f.Text)
+		}
+	}
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrNotAdmitted, strings.Join(why, "; "))
+}

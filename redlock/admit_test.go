@@ -1,0 +1,283 @@
+package redlock
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// admitTTL is longer than the locks of the tests' helpers.
+const admitTTL = 2 * time.Minute
+
+// markers are what stands on the masters, by state: "ok", "q" or "".
+func (fl *fleet) markers() (states []string) {
+	fl.each(func(m *embedded.Master) {
+		marker, _ := m.Get(wire.MarkerKey)
+		state := marker[strings.LastIndex(marker, "|")+1:]
+		if strings.HasPrefix(state, "q") {
+			state = "q"
+		}
+		states = append(states, state)
+	})
+	return states
+}
+
+func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
+		fl.masters[0].Set("redlock:fence:x", "7", time.Hour)
+		fl.masters[0].Set("data", "for ever", 0)
+		r, err := l.Admit(bg)
+		require.NoError(t, err)
+		for _, n := range r.Nodes {
+			require.Equal(t, GuardOK, n.Guard)
+		}
+		require.False(t, r.Failed())
+		require.NotContains(t, grades(r), "note guard")
+		require.Equal(t, []string{"ok", "ok", "ok"}, fl.markers())
+		require.Zero(t, elapsed(func() { require.NoError(t, releasedAtOnce(other)) }))
+		require.Zero(t, elapsed(func() { require.NoError(t, releasedAtOnce(l)) }))
+
+		require.NoError(t, fl.masters[0].Restart(true))
+		require.NoError(t, fl.masters[1].Restart(false))
+		time.Sleep(time.Second)
+		require.ErrorIs(t, tried(l), ErrQuarantined, "it spared one wait, and no other")
+	})
+}
+
+// HAZARDS.md H101: what an admission may rest on, each taken away.
+func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
+	guarded := func(*fleet) []Option { return []Option{WithRestartGuard(admitTTL)} }
+	for what, c := range map[string]struct {
+		breaks func(fl *fleet)
+		words  []string
+	}{
+		"a node that does not answer": {
+			func(fl *fleet) { fl.masters[1].Stop() },
+			[]string{"n2 can't be asked whether it is new", "try again"},
+		},
+		"a replica": {
+			func(fl *fleet) { fl.masters[1].SetInfo("role", "slave") },
+			[]string{"n2 is not fit to vote", "the replica first"},
+		},
+		"rights that are missing": {
+			func(fl *fleet) { fl.masters[1].Deny("PEXPIRE") },
+			[]string{"n2 is not fit to vote", "the rights first"},
+		},
+		"a quarantine": {
+			func(fl *fleet) { require.ErrorIs(fl.t, tried(fl.locker(guarded(fl)...)), ErrQuarantined) },
+			[]string{"is quarantined already", "never cut short", "wait for the 2m0s"},
+		},
+		"a node that restarted empty beside others that are marked": {
+			func(fl *fleet) {
+				_, err := fl.locker(guarded(fl)...).Admit(bg)
+				require.NoError(fl.t, err)
+				require.NoError(fl.t, fl.masters[1].Restart(false))
+			},
+			[]string{"n1 has a marker already (ok)", "n3 has", "may have forgotten their locks"},
+		},
+		"nodes that all restarted with what they had": {
+			func(fl *fleet) {
+				_, err := fl.locker(guarded(fl)...).Admit(bg)
+				require.NoError(fl.t, err)
+				fl.each(func(m *embedded.Master) { require.NoError(fl.t, m.Restart(true)) })
+			},
+			[]string{"n1 has a marker already (outdated)"},
+		},
+		"another fleet": {
+			func(fl *fleet) {
+				_, err := fl.locker(WithRestartGuard(2 * admitTTL)).Admit(bg)
+				require.NoError(fl.t, err)
+			},
+			[]string{"n1 has a marker that is not of these clients"},
+		},
+		"a marker that is none": {
+			func(fl *fleet) { fl.masters[2].PushList(wire.MarkerKey) },
+			[]string{"n3 has a marker that is not of these clients"},
+		},
+		"a lock": {
+			func(fl *fleet) { fl.masters[2].Set("job/1", "A", 3*time.Second) },
+			[]string{"n3 has a key that may be a lock (\"job/1\", for 3s more)", "stop all clients"},
+		},
+		"keys that can't be listed": {
+			func(fl *fleet) { fl.masters[2].Deny("SCAN") },
+			[]string{"n3 does not let us look for locks (NOPERM", "+scan +pttl"},
+		},
+		"keys whose age can't be read": {
+			func(fl *fleet) {
+				fl.masters[2].Set("x", "A", 3*time.Second)
+				fl.masters[2].FailWith("PTTL", "NOPERM No permissions to access a key")
+			},
+			[]string{"n3 does not let us look for locks (NOPERM", "~*"},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				c.breaks(fl)
+				synctest.Wait()
+				before := fl.markers()
+				r, err := fl.locker(guarded(fl)...).Admit(bg)
+				matches(t, err, ErrNotAdmitted)
+				for _, w := range c.words {
+					require.ErrorContains(t, err, w)
+				}
+				require.True(t, r.Failed())
+				require.Contains(t, grades(r), "error admission")
+				require.Equal(t, before, fl.markers(), "no node was admitted, and no quarantine ended")
+			})
+		})
+	}
+}
+
+func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
+	inBubble(t, 2, func(fl *fleet) {
+		_, err := fl.twice(WithRestartGuard(admitTTL)).Admit(bg)
+		matches(t, err, ErrNotAdmitted)
+		require.ErrorContains(t, err, "b and c are the same server")
+		require.Equal(t, []string{"", ""}, fl.markers())
+	})
+}
+
+func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		_, err := fl.locker().Admit(bg)
+		matches(t, err, ErrInvalid)
+		l := fl.locker(WithRestartGuard(admitTTL))
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		_, err = l.Admit(ctx)
+		matches(t, err, context.Canceled)
+		fl.close(l)
+		_, err = l.Admit(bg)
+		matches(t, err, ErrClosed)
+		require.Equal(t, []string{"", "", ""}, fl.markers())
+	})
+}
+
+// HAZARDS.md H101: another client's first contact while the keys are looked through.
+func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
+		met := false
+		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "SCAN" && !met {
+				met = true
+				time.Sleep(time.Second) // until the others were looked at
+				go func() {
+					for range 3 { // an attempt ends when two have said no
+						_ = tried(other)
+					}
+				}()
+				time.Sleep(time.Second)
+			}
+			return "", false
+		})
+		r, err := l.Admit(bg)
+		matches(t, err, ErrNotAdmitted)
+		require.True(t, met)
+		for _, n := range []string{"n1", "n2", "n3"} {
+			require.ErrorContains(t, err, n+" was contacted by a client meanwhile, and its quarantine stands")
+		}
+		require.Equal(t, []string{"q", "q", "q"}, fl.markers())
+		require.True(t, r.Failed())
+		require.ErrorIs(t, tried(l), ErrQuarantined)
+		time.Sleep(admitTTL)
+		require.NoError(t, releasedAtOnce(l))
+	})
+}
+
+// What is executed late finds another world: it admits neither another run nor, in the
+// same one, a node that was emptied since.
+func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.masters[2].Deny("CLIENT KILL")
+		l := fl.locker(WithRestartGuard(admitTTL))
+		late := fl.masters[2].Clients()[0]
+		late.HoldRequests()
+		_, err := l.Admit(bg)
+		matches(t, err, ErrNotAdmitted)
+		require.ErrorContains(t, err, "n3 did not say in time whether it was admitted")
+		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
+		other := fl.process().locker(WithRestartGuard(admitTTL))
+		require.NoError(t, releasedAtOnce(other), "two are enough")
+		fl.close(other)
+		fl.masters[2].FlushAll()
+		time.Sleep(lateMost + time.Second)
+		late.Release()
+		synctest.Wait()
+		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
+	})
+}
+
+func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithRestartGuard(admitTTL))
+		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "SCAN" {
+				time.Sleep(time.Second) // until the others were looked at
+				require.NoError(t, fl.masters[2].Restart(false))
+				time.Sleep(time.Second)
+			}
+			return "", false
+		})
+		_, err := l.Admit(bg)
+		matches(t, err, ErrNotAdmitted)
+		require.ErrorContains(t, err, "n3 was not admitted")
+		require.ErrorContains(t, err, "not the server that was looked at, or not its run")
+		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
+	})
+}
+
+func TestAnAdmissionEndsWithItsContext(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithRestartGuard(admitTTL))
+		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			return "*2\r\n$1\r\n7\r\n*0", cmd == "SCAN" // there is always more
+		})
+		fl.masters[1].SetDelay(time.Millisecond)
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		require.Equal(t, time.Minute, elapsed(func() {
+			_, err := l.Admit(ctx)
+			matches(t, err, context.DeadlineExceeded)
+		}))
+		require.Equal(t, []string{"", "", ""}, fl.markers())
+		synctest.Wait()
+		require.Equal(t, 1, fl.masters[1].Connections(), "nobody looks any more")
+
+		fl.masters[1].Hook(nil)
+		fl.masters[2].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "SCAN" {
+				fl.masters[2].Freeze()
+			}
+			return "", false
+		})
+		_, err := l.Admit(bg)
+		matches(t, err, ErrNotAdmitted)
+		require.ErrorContains(t, err, "n3 can't be asked")
+		fl.masters[2].Thaw()
+	})
+}
+
+// A page is not the whole: all of them are looked through.
+func TestAnAdmissionLooksThroughAllKeys(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		for i := range 1200 {
+			fl.masters[0].Set(strings.Repeat("k", i+1), "v", 0)
+		}
+		fl.masters[0].Set("z", "lock", time.Second)
+		l := fl.locker(WithRestartGuard(admitTTL))
+		_, err := l.Admit(bg)
+		require.ErrorContains(t, err, `n1 has a key that may be a lock ("z", for 1s more)`)
+		time.Sleep(time.Second)
+		_, err = l.Admit(bg)
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,117 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// attempt asks all nodes once, with a token of its own (HAZARDS.md H3), and undoes
+// whatever it may have written when it does not succeed.
+func (l *Locker) attempt(ctx context.Context, w *wish) (*Lock, error) {
+	k, err := l.prepare(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	k.acquire.submit(nil, nil)
+	return l.conclude(ctx, k)
+}
+
+// prepare makes an attempt that has only to be submitted. The clock is read here: before
+// the first send.
+func (l *Locker) prepare(ctx context.Context, w *wish) (*Lock, error) {
+	k := l.newLock(ctx, w)
+	if err := l.register(k); err != nil {
+		return nil, err
+	}
+	r := &k.acquire
+	r.tries = w.tries
+	r.start = l.now()
+	k.began = r.start
+	r.req.Clock, r.req.NotAfter = l.set.clock, quorum.Until(r.start, k.ttl, l.set.drift)
+	r.open(l.set.timeout(w.ttl))
+	return k, nil
+}
+
+// conclude waits for the outcome of an attempt that was submitted.
+func (l *Locker) conclude(ctx context.Context, k *Lock) (*Lock, error) {
+	r, until := &k.acquire, k.acquire.req.NotAfter
+	in := r.wait(ctx.Done())
+	now := l.now()
+	err := k.verdict(ctx, in, until, now)
+	if err == nil && l.set.fencing {
+		err = k.settleFence(ctx, until)
+		now = l.now()
+	}
+	if err != nil {
+		k.takeBack(undoAttempt)
+		l.traceAttempt(k, err, now)
+		return nil, err
+	}
+	l.waiters.took(k)
+	k.hold(until, now)
+	l.traceAttempt(k, nil, now)
+	if l.isClosed() { // won while Close listed the held ones
+		k.finish(ErrClosed, undoKeys)
+		return nil, ErrClosed
+	}
+	return k, nil
+}
+
+// tooShort reports whether a validity is of no use: none before the context ends, or
+// less than was asked for.
+func (k *Lock) tooShort(left time.Duration) bool {
+	return left <= k.opts.stopMargin || left < k.opts.minValidity
+}
+
+// newLock draws the token and makes everything that one acquisition needs in few
+// allocations: it is the hot path.
+func (l *Locker) newLock(ctx context.Context, w *wish) *Lock {
+	ttl := max(w.ttl, w.opts.minHold)
+	k := &Lock{l: l, opts: w.opts, outer: w.outer, given: ctx, bound: w.bound, ttl: ttl, longest: ttl}
+	k.names = w.names
+	if len(w.names) == 1 {
+		k.one[0] = w.names[0]
+		k.names = k.one[:]
+	}
+	k.terms.Set(l.keys(k.names), wire.NewToken(l.set.owner))
+	k.terms.Guarded = l.set.guarded
+	k.wake = make(chan struct{}, 1)
+	ballots := make([]ballot, 2*len(l.nodes))
+	if l.set.fencing {
+		k.fenced(&k.acquire.req)
+	} else {
+		wire.NewAcquire(&k.acquire.req, &k.terms, ttl, l.set.maxTTL)
+	}
+	k.acquire.names, k.acquire.wake = k.names, k.wake
+	k.acquire.prepare(l, nil, ballots[:len(l.nodes)])
+	k.undo.names, k.undo.wake = k.names, k.wake
+	k.undo.pace = faultPatient // a fault must not hide that the others released it
+	k.undo.prepare(l, k, ballots[len(l.nodes):])
+	return k
+}
+
+// verdict is nil when the attempt is a lock now. The clock was read after the
+// decision: a quorum alone is not enough (HAZARDS.md H6).
+func (k *Lock) verdict(ctx context.Context, decided bool, until, now clock.Instant) error {
+	r := &k.acquire
+	won := decided && r.won()
+	switch {
+	case ctx.Err() != nil:
+		reason := ErrTooLate
+		if !won {
+			reason = r.reason()
+		}
+		return &waitError{op: "acquire", names: k.names, cause: context.Cause(ctx), last: r.fail(reason)}
+	case k.l.isClosed():
+		return ErrClosed
+	case !won:
+		return r.fail(r.reason())
+	case k.tooShort(until.Sub(now)):
+		return r.fail(ErrTooLate)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Check asks a quorum whether the lock is still ours: one round trip, for before a
+// step that can't be taken back. It finds what no local clock can: a key that was
+// deleted, or that expired early because a node's clock was set (HAZARDS.md H52, H63).
+//
+// nil: it is held, and Remaining says for how long; the end may have been moved
+// forward in time to what the nodes support, never back. A key's end is known only to
+// within the round trip of the question. ErrLost: the handle has
+// ended. ErrNoQuorum: too few nodes answered to know; the handle is as it was.
+func (k *Lock) Check(ctx context.Context) error {
+	if !k.live() {
+		return k.endError()
+	}
+	if k.root != nil {
+		return k.root.Check(ctx)
+	}
+	r := k.l.proof(k, k.names)
+	r.req.Token = k.terms.Token
+	r.pace, r.start = lossPatient, k.l.now()
+	if err := r.sync(ctx, k.l.set.timeout(k.ttl)); err != nil {
+		return calledAs("check", err)
+	}
+	if !r.won() {
+		if err := k.weaken(r); err != nil {
+			return err
+		}
+	}
+	if !k.live() {
+		return k.endError()
+	}
+	return nil
+}
+
+// judgeHold makes a vote of what a node's keys hold: granted unless it shows that
+// they end before the validity does. A quorum of such answers decides at once, and
+// anything less waits for the other nodes.
+func (k *Lock) judgeHold(_ *round, rep wire.Reply) wire.Reply {
+	// A PTTL was true at some time before now, so that the keys may live until this:
+	latest, ours := k.l.supported(k.l.now(), k.terms.Token, rep.Holds)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !ours || latest.Add(time.Millisecond).Before(k.until) {
+		rep.Outcome = wire.Refused
+	}
+	return rep
+}
+
+// weaken lowers the end of the validity to what the nodes do support, or ends the
+// hold when a quorum says that it is not ours.
+func (k *Lock) weaken(r *round) error {
+	ours, others := k.supports(r)
+	need := quorum.Majority(len(k.l.nodes))
+	until, ok := quorum.Supported(ours, need)
+	switch {
+	case others > len(k.l.nodes)-need:
+		k.finish(ErrLost, undoKeys)
+	case !ok:
+		return calledAs("check", r.fail(r.trouble()))
+	default:
+		k.lower(until, r.start)
+	}
+	return nil
+}
+
+// supports sorts out what the nodes said: until when each that holds the token
+// surely keeps it, counted like any validity from before the question was sent
+// and less 1 ms because PTTL is cut to whole ones; and how many said that it is
+// not ours.
+func (k *Lock) supports(r *round) (ours []clock.Instant, others int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ballots {
+		b := &r.ballots[i]
+		if b.holds == nil {
+			continue // failed, or unknown
+		}
+		if bound, ok := k.l.supported(r.start, k.terms.Token, b.holds); ok {
+			ours = append(ours, bound.Add(-time.Millisecond))
+		} else {
+			others++
+		}
+	}
+	return ours, others
+}
+
+// supported is until when all keys are the token's, counted from start and less
+// drift. A key that never expires is nobody's lease.
+func (l *Locker) supported(start clock.Instant, token string, holds []wire.Hold) (until clock.Instant, ours bool) {
+	until = never
+	for _, h := range holds {
+		if h.Value != token || h.TTL < 0 {
+			return 0, false
+		}
+		ttl := min(h.TTL, l.set.maxTTL)
+		until = min(until, quorum.Until(start, ttl, l.set.drift))
+	}
+	return until, len(holds) > 0
+}
+
+// lower moves the end of the validity to until if that is earlier.
+func (k *Lock) lower(until, asked clock.Instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.extended.After(asked) {
+		return // the nodes may have been looked at before that extension reached them
+	}
+	if k.phase == held && until.Before(k.until) {
+		k.until = until
+		k.nextTry = min(k.nextTry, k.regularTry(k.l.now()))
+		k.arm()
+	}
+}

@@ -1,0 +1,248 @@
+package redlock
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Claim is a lock between two handles: what Detach gives and Resume takes. It is a
+// baton: who resumes copies of it in two processes holds one lock in two hands. It
+// marshals to text and to JSON; whoever has it can release the lock, so that it
+// is to be kept like a password. String hides the token.
+type Claim struct {
+	Names []string `json:"names"`
+	Token string   `json:"token"`
+	// Fence is the fencing token, below 2^53, or 0 without fencing. It can't be read back
+	// from the nodes: what their counters say may be the next holder's.
+	Fence uint64 `json:"fence,omitempty"`
+	// TTL is what the lock was acquired with; auto-extension after Resume asks for it.
+	TTL time.Duration `json:"ttl"`
+}
+
+// String names the claim without its token.
+func (c Claim) String() string {
+	return fmt.Sprintf("claim on %s by %s", quoteAll(c.Names), wire.Mask(c.Token))
+}
+
+// GoString is String, so that %#v shows no token either.
+func (c Claim) GoString() string { return c.String() }
+
+// LogValue is String, so that package log/slog, which would marshal it, shows no token.
+func (c Claim) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// claimPrefix tells the text form's version.
+const claimPrefix = "redlock1."
+
+// claimText is what the text form holds, in JSON: names are any bytes, which a JSON
+// string can't carry.
+type claimText struct {
+	Names [][]byte      `json:"n"`
+	Token []byte        `json:"t"`
+	Fence uint64        `json:"f,omitempty"`
+	TTL   time.Duration `json:"d"`
+}
+
+// MarshalText gives a form without spaces, for command lines and environment variables.
+func (c Claim) MarshalText() ([]byte, error) {
+	t := claimText{Token: []byte(c.Token), Fence: c.Fence, TTL: c.TTL}
+	for _, n := range c.Names {
+		t.Names = append(t.Names, []byte(n))
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(claimPrefix), base64.RawURLEncoding.EncodeToString(b)...), nil
+}
+
+// UnmarshalText reads what MarshalText gave. It matches ErrInvalid when it can't.
+func (c *Claim) UnmarshalText(text []byte) error {
+	b, ok := cutPrefix(text, claimPrefix)
+	if !ok {
+		return invalid("a claim begins with %q", claimPrefix)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(string(b))
+	if err != nil {
+		return invalid("the claim is damaged")
+	}
+	var t claimText
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return invalid("the claim is damaged")
+	}
+	*c = Claim{Token: string(t.Token), Fence: t.Fence, TTL: t.TTL}
+	for _, n := range t.Names {
+		c.Names = append(c.Names, string(n))
+	}
+	return nil
+}
+
+func cutPrefix(b []byte, prefix string) ([]byte, bool) {
+	if len(b) < len(prefix) || string(b[:len(prefix)]) != prefix {
+		return nil, false
+	}
+	return b[len(prefix):], true
+}
+
+// MarshalJSON gives an object, not the text form. It matches ErrInvalid for a name that
+// is no UTF-8, which JSON would change: MarshalText takes any.
+func (c Claim) MarshalJSON() ([]byte, error) {
+	for _, s := range append([]string{c.Token}, c.Names...) {
+		if !utf8.ValidString(s) {
+			return nil, invalid("JSON can't carry a claim on a name that is not UTF-8; its text form can")
+		}
+	}
+	type plain Claim
+	return json.Marshal(plain(c))
+}
+
+// UnmarshalJSON reads what MarshalJSON gave.
+func (c *Claim) UnmarshalJSON(b []byte) error {
+	type plain Claim
+	var p plain
+	if err := json.Unmarshal(b, &p); err != nil {
+		return invalid("the claim is damaged")
+	}
+	*c = Claim(p)
+	return nil
+}
+
+// Detach ends the handle without a release and returns the claim to its lock, which
+// lives on until its TTL or a Resume. It waits for extensions under way, at most
+// for the node timeout, so that none acts on the lock in its next holder's hands. Of a
+// handle that has ended it returns why; a share and a lock with WithMinHold can't be
+// detached.
+func (k *Lock) Detach() (Claim, error) {
+	switch {
+	case k.root != nil:
+		return Claim{}, invalid("a share can't be detached, only the lock that it is a share of")
+	case k.opts.minHold > 0:
+		return Claim{}, invalid("a lock with WithMinHold can't be detached")
+	}
+	k.settle()
+	if !k.finish(ErrDetached, leaveKeys) {
+		return Claim{}, k.endError()
+	}
+	k.sending.Lock()
+	k.cancelExtensions()
+	for i := range k.acquire.ballots {
+		k.acquire.ballots[i].cmd.Cancel() // one still unsent would come as a ghost
+	}
+	k.sending.Unlock()
+	k.joined.Wait()
+	k.l.forget(k)
+	return Claim{Names: k.Names(), Token: k.terms.Token, Fence: k.fence, TTL: k.ttl}, nil
+}
+
+// Resume makes a handle for a lock that another handle, perhaps in another process,
+// gave up by Detach. Its validity counts from what a quorum of nodes still grants it:
+// ErrLost when they say that the token does not hold the names (any more),
+// ErrNoQuorum when too few answer, ErrTooLate when nothing is left, ErrAlreadyHeld
+// when this Locker has a handle for it or is undoing it, ErrInvalid for a claim that is
+// none. With an error nothing was changed on the nodes.
+//
+// Options are those of an acquisition; WithMinHold can't be given.
+func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
+	w := wish{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL}
+	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
+		return nil, err
+	}
+	k := l.newLock(ctx, &w)
+	k.terms.Set(l.keys(k.names), claim.Token)
+	if k.fence = claim.Fence; k.fence != 0 {
+		k.terms.SetCounters()
+	}
+	k.acquire.ballots = nil // others acquired it: a release goes to all nodes
+	if err := l.register(k); err != nil {
+		return nil, fmt.Errorf("%w: %v", err, claim)
+	}
+	if err := k.resume(ctx); err != nil {
+		l.forget(k)
+		return nil, err
+	}
+	if l.isClosed() { // resumed while Close listed the held ones
+		_, _ = k.Detach()
+		return nil, ErrClosed
+	}
+	return k, nil
+}
+
+func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *wish, opts []LockOption) error {
+	if claim.Token == "" {
+		return invalid("the claim has no token")
+	}
+	if claim.Fence >= maxFence {
+		return invalid("the claim's fence of %d is not below 2^53", claim.Fence)
+	}
+	if err := l.check(ctx, w, opts); err != nil {
+		return err
+	}
+	if w.opts.minHold > 0 || w.opts.shared {
+		return invalid("Resume takes neither WithMinHold nor WithShared")
+	}
+	w.outer = lockOf(ctx)
+	return nil
+}
+
+// resume reads how long a quorum keeps the keys.
+func (k *Lock) resume(ctx context.Context) error {
+	r := k.l.proof(&claimOwner{k}, k.names)
+	r.pace, r.start = lossPatient, k.l.now()
+	k.began = r.start
+	if err := r.sync(ctx, k.l.set.timeout(k.ttl)); err != nil {
+		return calledAs("resume", err)
+	}
+	ours, others := k.supports(r)
+	need := quorum.Majority(len(k.l.nodes))
+	until, ok := quorum.Supported(ours, need)
+	now := k.l.now()
+	switch {
+	case others > len(k.l.nodes)-need:
+		return calledAs("resume", r.fail(ErrLost))
+	case !ok:
+		return calledAs("resume", r.fail(r.trouble()))
+	case k.tooShort(until.Sub(now)):
+		return calledAs("resume", r.fail(ErrTooLate))
+	}
+	k.longest = max(k.longest, r.longestLeft())
+	k.l.waiters.took(k)
+	k.hold(until, now)
+	return nil
+}
+
+// longestLeft is how long a key lives that an earlier handle extended, as far as the
+// nodes have answered.
+func (r *round) longestLeft() (d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ballots {
+		for _, h := range r.ballots[i].holds {
+			d = max(d, min(h.TTL, r.l.set.maxTTL))
+		}
+	}
+	return d
+}
+
+// claimOwner votes on whether a token holds the names, and long enough: a node that
+// keeps them for less than the others may answer first.
+type claimOwner struct{ lock *Lock }
+
+func (o *claimOwner) judge(r *round, rep wire.Reply) wire.Reply {
+	k := o.lock
+	until, ours := k.l.supported(r.start, k.terms.Token, rep.Holds)
+	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
+		rep.Outcome = wire.Refused
+	}
+	return rep
+}
+
+func (o *claimOwner) decided(*round)  {}
+func (o *claimOwner) finished(*round) {}

@@ -1,0 +1,100 @@
+package redlock
+
+import (
+	"context"
+	"time"
+)
+
+// heldKey finds the innermost lock that a context belongs to.
+type heldKey struct{}
+
+// leaseContext is a lock's context: a cancel context, whose Err and Value first
+// let the lock settle by its own clock. So a context asked after a suspend says
+// no, though no timer has run yet; and because Done and the cancel context's
+// identity pass through, children cost no goroutine and end with it.
+type leaseContext struct {
+	context.Context
+	lock *Lock
+}
+
+// settle lets the lock settle, and those whose contexts end this one.
+func (c *leaseContext) settle() {
+	k := c.lock
+	for k.settle(); k.bound && k.outer != nil; k.settle() {
+		k = k.outer
+	}
+}
+
+// Err is nil while the lock may be used.
+func (c *leaseContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	c.settle()
+	return c.Context.Err()
+}
+
+// Value finds the lock itself, and what the acquiring context carried.
+func (c *leaseContext) Value(key any) any {
+	c.settle()
+	if key == (heldKey{}) {
+		return c.lock
+	}
+	return c.Context.Value(key)
+}
+
+// Deadline reports none: an extension moves the end, and a child with an earlier
+// deadline would have dropped its own timer for one that has become wrong.
+func (c *leaseContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Context is cancelled when the lock ends, with the cause ErrLost, ErrReleased,
+// ErrDetached, ErrMaxHold or ErrClosed (context.Cause), and WithStopMargin earlier.
+// It ends by the Locker's own clock whatever the network does. It carries the
+// values of the context that the lock was acquired with, not its cancellation, and
+// reports no deadline.
+//
+// A suspended machine runs no timers: Err, Remaining and Check look at a clock that
+// counts suspended time, and Done is closed within the smaller of 1 s and a tenth
+// of the TTL after the machine wakes up.
+//
+// It is safe for concurrent use and returns the same context each time.
+func (k *Lock) Context() context.Context {
+	k.settle()
+	k.mu.Lock()
+	ctx, parent := k.ctx, k.given
+	k.mu.Unlock()
+	if ctx != nil {
+		return ctx
+	}
+	if !k.bound {
+		parent = context.WithoutCancel(parent)
+	}
+	// Not under mu: the parent may be another lock's context, which settles that lock
+	// when it is looked at, and a lock that ends takes its shares along.
+	inner, cancel := context.WithCancelCause(parent)
+	return k.adopt(&leaseContext{Context: inner, lock: k}, cancel)
+}
+
+// adopt makes ctx the lock's context, unless somebody else was first.
+func (k *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context.Context {
+	k.mu.Lock()
+	first := k.ctx == nil
+	if first {
+		k.ctx, k.cancel = ctx, cancel
+	}
+	mine, cause := k.ctx, k.ctxCause
+	k.mu.Unlock()
+	switch {
+	case !first:
+		cancel(nil)
+	case cause != nil:
+		cancel(cause)
+	}
+	return mine
+}
+
+// lockOf is the innermost lock whose context ctx is derived from, or nil.
+func lockOf(ctx context.Context) *Lock {
+	k, _ := ctx.Value(heldKey{}).(*Lock)
+	return k
+}

@@ -1,0 +1,97 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Diagnose asks every node what it is, and says whether these nodes are fit to hold
+// locks: masters, and different ones, that keep what they acknowledge, with all rights
+// that are needed and clocks that agree. It asks over connections of its own, also
+// nodes that do not vote; on each it tries the commands that a lock needs, in ways that
+// change nothing. It waits for each node until the node timeout, in which a connection
+// has to be made: two seconds are a good WithNodeTimeout for a Locker that is made for
+// nothing else.
+//
+// A node that does not answer is a finding, not an error. An error matches ErrClosed,
+// or the cause of ctx when that was done before.
+func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	timeout := l.readTimeout()
+	over, stop := clock.After(l.set.clock, timeout)
+	defer stop()
+	q := l.examine(ctx, false)
+	select {
+	case <-q.all:
+	case <-over:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("redlock: diagnose: %w", context.Cause(ctx))
+	}
+	return l.report(q.found()), nil
+}
+
+// examine asks every node what it is, and with survey true whether locks may live there,
+// for as long as ctx lasts.
+func (l *Locker) examine(ctx context.Context, survey bool) *inquiry {
+	// A key that nobody has: drawn like a token, in the namespace where no lock is.
+	key := l.set.prefix + reservedPrefix + "doctor:" + wire.NewToken("")
+	end := l.now().Add(l.readTimeout())
+	return l.inquire(func(_ int, r *wire.Request) {
+		wire.NewExamine(r, key)
+		r.Clock, r.NotAfter = l.set.clock, end
+		if survey {
+			r.Survey = ctx
+		}
+	})
+}
+
+// report puts the nodes' answers into words.
+func (l *Locker) report(replies []*wire.Reply) *Report {
+	r := &Report{}
+	for i, reply := range replies {
+		n := NodeReport{Node: l.nodes[i].Name()}
+		if s, ok := l.nodes[i].(fmt.Stringer); ok {
+			n.Address = s.String()
+		}
+		switch {
+		case reply == nil:
+			n.unreachable(ErrNodeTimeout)
+		case reply.Examined == nil && reply.Err != nil:
+			n.unreachable(reply.Err)
+		case reply.Examined == nil:
+			n.unreachable(fmt.Errorf("it can't be examined: %v", reply.Outcome))
+		default:
+			n.take(reply.Examined)
+			l.guardOf(&n, reply.Examined)
+		}
+		r.Nodes = append(r.Nodes, n)
+	}
+	r.compare()
+	return r
+}
+
+func (n *NodeReport) unreachable(err error) {
+	n.Findings = []Finding{{
+		Grade: GradeError, Code: wire.CodeUnreachable, Text: fmt.Sprintf("%s could not be asked: %v", n.Node, err),
+	}}
+}
+
+func (n *NodeReport) take(e *wire.Examination) {
+	n.Answered = true
+	n.Version, n.RunID, n.Uptime, n.Role, n.Replicas = e.Version, e.RunID, e.Uptime, e.Role, e.Replicas
+	n.Persistence, n.Eviction, n.MaxMemory = e.Persistence(), e.Eviction, e.MaxMemory
+	n.RoundTrip, n.Timed, n.ClockOffset = e.RoundTrip.Round(time.Microsecond), e.Timed, e.Offset
+	n.MissingRights, n.Findings = e.Missing, e.Findings
+	switch {
+	case e.Mode == "sentinel":
+		n.Role = "sentinel"
+	case n.Role == "slave":
+		n.Role = "replica"
+	}
+}

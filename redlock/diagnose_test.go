@@ -1,0 +1,255 @@
+package redlock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+// diagnosed is a report, and its findings in short.
+func diagnosed(t *testing.T, l *Locker) (*Report, []string) {
+	t.Helper()
+	r, err := l.Diagnose(bg)
+	require.NoError(t, err)
+	var short []string
+	for _, n := range r.Nodes {
+		for _, f := range n.Findings {
+			short = append(short, fmt.Sprintf("%s: %v %s", n.Node, f.Grade, f.Code))
+		}
+	}
+	for _, f := range r.Findings {
+		short = append(short, fmt.Sprintf("%v %s", f.Grade, f.Code))
+	}
+	return r, short
+}
+
+// durable lets masters say that they forget nothing.
+func durable(fl *fleet) {
+	fl.each(func(m *embedded.Master) {
+		m.SetInfo("aof_enabled", "1")
+		m.FailWith("CONFIG", "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways")
+	})
+}
+
+func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		durable(fl)
+		fl.masters[1].SetDelay(30 * time.Millisecond)
+		l := fl.locker()
+		time.Sleep(time.Hour)
+		r, short := diagnosed(t, l)
+		require.Empty(t, short)
+		require.False(t, r.Failed())
+		require.Equal(t, 15*time.Millisecond, r.ClockSpread, "half of a round trip is what it is known to")
+		n := r.Nodes[1]
+		require.Equal(t, NodeReport{
+			Node: "n2", Address: "redis://n2:6379/0", Answered: true, Version: "7.2.4", RunID: fl.masters[1].RunID(),
+			Uptime: n.Uptime, Role: "master", Persistence: "AOF, fsync always", Eviction: "noeviction",
+			Timed: true, ClockOffset: -15 * time.Millisecond, RoundTrip: 30 * time.Millisecond,
+		}, n)
+		require.InDelta(t, time.Hour, n.Uptime, float64(2*time.Second))
+		require.Empty(t, fl.left())
+		synctest.Wait()
+		require.Equal(t, 3, stats(l).Connected)
+		for _, m := range fl.masters {
+			require.Equal(t, 1, m.Connections())
+		}
+	})
+}
+
+func TestADiagnosisTellsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
+	inBubble(t, 4, func(fl *fleet) {
+		durable(fl)
+		fl.masters[0].SetInfo("role", "slave")
+		fl.masters[1].SetInfo("aof_enabled", "0")
+		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			now := time.Now().Add(3 * time.Second)
+			return fmt.Sprintf("*2\r\n:%d\r\n:%d", now.Unix(), now.Nanosecond()/1000), cmd == "TIME"
+		})
+		fl.masters[2].Deny("PEXPIRE")
+		fl.masters[3].Stop()
+		l := fl.locker()
+		r, short := diagnosed(t, l)
+		require.Equal(t, []string{
+			"n1: error replica", "n2: warning persistence", "n3: error rights", "n4: error unreachable",
+			"warning even", "warning clock", "warning persistence",
+		}, short)
+		require.True(t, r.Failed())
+		require.Equal(t, "replica", r.Nodes[0].Role)
+		require.Equal(t, []string{"pexpire"}, r.Nodes[2].MissingRights)
+		require.False(t, r.Nodes[3].Answered)
+		require.Contains(t, r.Nodes[3].Findings[0].Text, "n4 could not be asked: ")
+		require.Contains(t, r.Nodes[3].Findings[0].Text, "connection refused")
+		require.Equal(t, 3*time.Second, r.ClockSpread)
+		require.Contains(t, r.Findings[2].Text, "(n1: AOF, fsync always; n2: ")
+	})
+}
+
+// What is silent is not waited for beyond the node timeout, and is told.
+func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithNodeTimeout(300 * time.Millisecond))
+		fl.masters[2].Freeze()
+		var r *Report
+		require.Equal(t, 300*time.Millisecond, elapsed(func() { r, _ = diagnosed(t, l) }))
+		require.True(t, r.Nodes[1].Answered)
+		require.False(t, r.Nodes[2].Answered)
+
+		ctx, cancel := context.WithTimeout(bg, 100*time.Millisecond)
+		defer cancel()
+		_, err := l.Diagnose(ctx)
+		matches(t, err, context.DeadlineExceeded)
+		fl.close(l)
+		_, err = l.Diagnose(bg)
+		matches(t, err, ErrClosed)
+	})
+}
+
+func TestADiagnosisOfNodesThatKnowNoExaminationSaysSo(t *testing.T) {
+	_, l := fakes(t, 3)
+	r, short := diagnosed(t, l)
+	require.Equal(t, []string{"n1: error unreachable", "n2: error unreachable", "n3: error unreachable"}, short)
+	require.Empty(t, r.Nodes[0].Address)
+}
+
+func TestAReportIsAnObjectInJSON(t *testing.T) {
+	r := &Report{Nodes: []NodeReport{
+		{
+			Node: "a", Address: "redis://a:6379/0", Answered: true, Version: "7.0.15", RunID: "r", Uptime: 90 * time.Second,
+			Role: "master", Persistence: "none", Eviction: "noeviction", Timed: true, RoundTrip: 1500 * time.Microsecond,
+			MissingRights: []string{"ping"}, Findings: []Finding{{Grade: GradeWarning, Code: "rights", Text: "t"}},
+		},
+		{Node: "b", Findings: []Finding{{Grade: GradeError, Code: "unreachable", Text: "u"}}},
+	}, ClockSpread: time.Millisecond}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"ok": false, "clock_spread_us": 1000, "findings": [], "nodes": [
+		{"node": "a", "address": "redis://a:6379/0", "answered": true, "version": "7.0.15", "run_id": "r", "uptime_s": 90,
+		 "role": "master", "persistence": "none", "eviction": "noeviction", "clock_offset_us": 0, "round_trip_us": 1500,
+		 "missing_rights": ["ping"], "findings": [{"grade": "warning", "code": "rights", "text": "t"}]},
+		{"node": "b", "answered": false, "findings": [{"grade": "error", "code": "unreachable", "text": "u"}]}
+	]}`, string(text))
+}
+
+// twice makes a Locker of three nodes, of which the last two are one master.
+func (fl *fleet) twice(opts ...Option) *Locker {
+	fl.t.Helper()
+	var nodes []Node
+	for i, name := range []string{"a", "b", "c"} {
+		m := fl.masters[min(i, 1)]
+		n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: m.Dial, Clock: fl.clock})
+		require.NoError(fl.t, err)
+		nodes = append(nodes, n)
+	}
+	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
+	require.NoError(fl.t, err)
+	fl.t.Cleanup(func() { fl.close(l) })
+	synctest.Wait()
+	return l
+}
+
+// HAZARDS.md H34: without the check a crash of that one master would take two votes.
+func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
+	inBubble(t, 2, func(fl *fleet) {
+		l := fl.twice()
+		k, err := l.TryAcquire(bg, "x", time.Minute)
+		require.NoError(t, err, "two of three")
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Empty(t, fl.left())
+
+		fl.masters[0].Stop()
+		time.Sleep(time.Second)
+		err = tried(l)
+		matches(t, err, ErrNoQuorum, ErrUnfit)
+		require.ErrorContains(t, err, "b and c are the same server")
+		require.ErrorContains(t, l.Healthy(bg), "b and c are the same server")
+
+		r, short := diagnosed(t, l)
+		require.Contains(t, short, "error duplicate")
+		require.True(t, r.Failed())
+	})
+}
+
+// The name that votes is free for another once its connections have ended.
+func TestAServerThatMovesToAnotherNameVotesUnderIt(t *testing.T) {
+	inBubble(t, 2, func(fl *fleet) {
+		l := fl.twice()
+		require.NoError(t, releasedAtOnce(l))
+		require.NoError(t, l.nodes[1].(*pool.Node).Close())
+		require.NoError(t, releasedAtOnce(l), "a and c")
+	})
+}
+
+func releasedAtOnce(l *Locker) error {
+	k, err := l.TryAcquire(bg, "x", time.Minute)
+	if err != nil {
+		return err
+	}
+	return k.Release(bg)
+}
+
+func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.masters[0].SetInfo("maxmemory", "1000")
+		fl.masters[0].SetInfo("maxmemory_policy", "volatile-lru")
+		fl.masters[1].Deny("INFO")
+		for _, c := range []struct {
+			opts    []Option
+			granted int
+		}{
+			{nil, 1},
+			{[]Option{WithUnsafeNodes("n1")}, 2},
+			{[]Option{WithUnsafeNodes("n1"), WithUnsafeNodes("n2", "n3")}, 3},
+			{[]Option{WithoutNodeChecks()}, 3},
+		} {
+			l := fl.locker(c.opts...)
+			k, err := l.TryAcquire(bg, "x", time.Minute)
+			synctest.Wait()
+			if c.granted < 2 {
+				matches(t, err, ErrNoQuorum, ErrUnfit)
+				require.ErrorContains(t, err, "n1 deletes keys when its memory is full (volatile-lru")
+				require.ErrorContains(t, err, "n2 does not answer INFO")
+				require.Equal(t, []Outcome{Failed, Failed}, votes(t, err)[:2])
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.granted, fl.keys("x"))
+			require.NoError(t, k.Release(bg))
+			synctest.Wait()
+			require.Empty(t, fl.left())
+		}
+		refuses(t, func() error { _, err := New(fl.locker().nodes, WithUnsafeNodes("n4")); return err }(), "n4", "n1", "WithUnsafeNodes")
+	})
+}
+
+// A lock that is held meanwhile is not lost by it: its copies on a majority stand, and
+// what is released is released on the unfit node too.
+func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k, err := l.Acquire(bg, "x", time.Minute)
+		require.NoError(t, err)
+		fl.masters[0].SetInfo("role", "slave")
+		time.Sleep(11 * time.Second)
+		require.NoError(t, k.Extend(bg, time.Minute))
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Empty(t, fl.left())
+		fl.masters[0].SetInfo("role", "")
+		time.Sleep(time.Second)
+		k, err = l.Acquire(bg, "x", time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("x"), "it was cured, and votes again")
+		require.NoError(t, k.Release(bg))
+	})
+}

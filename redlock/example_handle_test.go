@@ -1,0 +1,220 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// The lock's context is what the work runs under: it ends with the lock, and says why.
+func ExampleLock_Context() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(context.Background())
+
+	lock, err := locker.Acquire(context.Background(), "invoice/42", 30*time.Second, redlock.WithAutoExtend())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	query, cancel := context.WithTimeout(lock.Context(), 5*time.Second) // ends with the lock, or after 5 s
+	defer cancel()
+	fmt.Println("before:", query.Err())
+
+	_ = lock.Release(context.Background())
+	fmt.Println("after:", query.Err())
+	fmt.Println("because:", context.Cause(query))
+	// Output:
+	// before: <nil>
+	// after: context canceled
+	// because: redlock: the lock was released
+}
+
+// Extend moves the end of the validity, for work that knows how long it will take.
+func ExampleLock_Extend() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(ctx)
+
+	lock, err := locker.Acquire(ctx, "invoice/42", 10*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = lock.Release(ctx) }()
+
+	switch err := lock.Extend(ctx, time.Minute); {
+	case err == nil:
+		fmt.Println("more than 50 s:", lock.Remaining() > 50*time.Second)
+	case errors.Is(err, redlock.ErrLost):
+		fmt.Println("stop now:", err)
+	default:
+		fmt.Println("still valid for", lock.Remaining(), "and worth another try:", err)
+	}
+	// Output: more than 50 s: true
+}
+
+// Check asks the nodes before a step that can't be taken back. Here they have forgotten
+// the lock, which no clock could tell.
+func ExampleLock_Check() {
+	masters, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(ctx)
+
+	lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held:", lock.Check(ctx) == nil)
+
+	for _, m := range masters {
+		m.FlushAll()
+	}
+	fmt.Println("lost:", errors.Is(lock.Check(ctx), redlock.ErrLost))
+	fmt.Println("context:", context.Cause(lock.Context()))
+	// Output:
+	// held: true
+	// lost: true
+	// context: redlock: the lock is lost
+}
+
+// A lock moves from one process to another: the first gives it up for a claim, which
+// goes, say, by an environment variable, and the second resumes it.
+func ExampleLock_Detach() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	first, _ := redlock.Open(urls, redlock.WithOwner("parent"))
+	defer first.Close(ctx)
+	second, _ := redlock.Open(urls, redlock.WithOwner("child"))
+	defer second.Close(ctx)
+
+	lock, err := first.Acquire(ctx, "invoice/42", 30*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	claim, err := lock.Detach()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(claim) // shows no token
+	text, _ := claim.MarshalText()
+	_ = os.Setenv("EXAMPLE_CLAIM", string(text))
+
+	var received redlock.Claim
+	if err := received.UnmarshalText([]byte(os.Getenv("EXAMPLE_CLAIM"))); err != nil {
+		fmt.Println(err)
+		return
+	}
+	resumed, err := second.Resume(ctx, received, redlock.WithAutoExtend())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("resumed:", resumed.Names())
+	fmt.Println("released:", resumed.Release(ctx))
+	fmt.Println("the first handle:", lock.Check(ctx))
+	// Output:
+	// claim on "invoice/42" by parent:…
+	// resumed: [invoice/42]
+	// released: <nil>
+	// the first handle: redlock: the lock was detached: "invoice/42"
+}
+
+// A function that locks for itself is called by one that holds the lock already. With
+// WithShared it gets a share of it, which ends no later than the lock.
+func ExampleWithShared() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(context.Background())
+
+	book := func(ctx context.Context, opts ...redlock.LockOption) error {
+		return locker.Do(ctx, "account/7", 10*time.Second, func(context.Context, *redlock.Lock) error {
+			fmt.Println("booked")
+			return nil
+		}, opts...)
+	}
+	err := locker.Do(context.Background(), "account/7", 10*time.Second,
+		func(ctx context.Context, _ *redlock.Lock) error {
+			fmt.Println("already held:", errors.Is(book(ctx), redlock.ErrAlreadyHeld))
+			return book(ctx, redlock.WithShared())
+		})
+	fmt.Println(err)
+	// Output:
+	// already held: true
+	// booked
+	// <nil>
+}
+
+// A job that every machine starts at about midnight, and that must run once: it is
+// done in no time, and its name stays taken until all clocks have struck.
+func ExampleWithMinHold() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	for _, machine := range []string{"m1", "m2"} {
+		locker, _ := redlock.Open(urls, redlock.WithOwner(machine))
+		defer locker.Close(ctx)
+
+		lock, err := locker.TryAcquire(ctx, "nightly", 10*time.Second, redlock.WithMinHold(5*time.Minute))
+		var held *redlock.HeldError
+		if errors.As(err, &held) {
+			fmt.Println(machine, "leaves it to", held.Owner)
+			continue
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(machine, "runs it")
+		_ = lock.Release(ctx)
+	}
+	// Output:
+	// m1 runs it
+	// m2 leaves it to m1
+}
+
+// Hooks see what happens to locks: here, to count what would go to a dashboard.
+func ExampleTrace() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	told := make(chan string, 10)
+	locker, _ := redlock.Open(urls, redlock.WithTrace(&redlock.Trace{
+		Acquired: func(e redlock.AcquiredEvent) { told <- fmt.Sprint("acquired ", e.Names, " at attempt ", e.Attempts) },
+		Extended: func(e redlock.ExtendedEvent) { told <- fmt.Sprint("extended, error ", e.Err) },
+		Ended:    func(e redlock.EndedEvent) { told <- fmt.Sprint("ended: ", e.Cause) },
+		Released: func(e redlock.ReleasedEvent) { told <- fmt.Sprint("released, error ", e.Err) },
+	}))
+	defer locker.Close(ctx)
+
+	lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = lock.Extend(ctx, time.Minute)
+	_ = lock.Release(ctx)
+
+	for range 4 { // hooks run on a goroutine of their own
+		fmt.Println(<-told)
+	}
+	// Output:
+	// acquired [invoice/42] at attempt 1
+	// extended, error <nil>
+	// ended: redlock: the lock was released
+	// released, error <nil>
+}

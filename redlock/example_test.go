@@ -1,0 +1,198 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// threeMasters starts three masters inside this process, for the examples to run on;
+// a service gives the URLs of its own.
+func threeMasters() (masters []*embedded.Master, urls []string, stop func()) {
+	for _, name := range []string{"n1", "n2", "n3"} {
+		m, err := embedded.Start(name)
+		if err != nil {
+			log.Fatal(err)
+		}
+		masters, urls = append(masters, m), append(urls, m.URL()+"?name="+name)
+	}
+	return masters, urls, func() {
+		for _, m := range masters {
+			m.Close()
+		}
+	}
+}
+
+// A Locker is made once and shared. It needs no node to be up.
+func ExampleOpen() {
+	_, urls, stop := threeMasters()
+	defer stop()
+
+	locker, err := redlock.Open(urls, redlock.WithOwner("billing-1"), redlock.WithKeyPrefix("lock/"))
+	if err != nil {
+		fmt.Println(err) // a wrong URL or setting
+		return
+	}
+	defer locker.Close(context.Background())
+
+	fmt.Println(locker.Healthy(context.Background()))
+	// Output: <nil>
+}
+
+// A program that looks at its masters when it starts can say what is wrong before it
+// needs them. It need not: nodes that are unfit do not vote, whether somebody looks or not.
+func ExampleLocker_Diagnose() {
+	masters, urls, stop := threeMasters()
+	defer stop()
+	masters[1].SetInfo("role", "slave") // somebody has made it a replica
+	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(2*time.Second))
+	defer locker.Close(context.Background())
+
+	report, err := locker.Diagnose(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("errors:", report.Failed())
+	for _, f := range report.All() {
+		if f.Grade == redlock.GradeError {
+			fmt.Println(f.Text)
+		}
+	}
+	// Output:
+	// errors: true
+	// n2 is a replica: give the address of a master, or make it one by REPLICAOF NO ONE
+}
+
+// What most programs want: fn runs while the lock is held and extended.
+func ExampleLocker_Do() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(context.Background())
+
+	err := locker.Do(context.Background(), "invoice/42", 30*time.Second,
+		func(ctx context.Context, lock *redlock.Lock) error {
+			fmt.Println("held:", lock.Names(), ctx.Err())
+			return nil // ctx ends when the lock is lost
+		})
+	fmt.Println("done:", err)
+	// Output:
+	// held: [invoice/42] <nil>
+	// done: <nil>
+}
+
+// Acquire waits for whoever holds the name, as long as ctx allows.
+func ExampleLocker_Acquire() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held, and valid for nearly all of the TTL:", lock.Remaining() > 25*time.Second)
+	fmt.Println("released:", lock.Release(ctx)) // also when ctx is done
+	// Output:
+	// held, and valid for nearly all of the TTL: true
+	// released: <nil>
+}
+
+// TryAcquire asks once, and says who was first.
+func ExampleLocker_TryAcquire() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	first, _ := redlock.Open(urls, redlock.WithOwner("worker-7"))
+	defer first.Close(ctx)
+	second, _ := redlock.Open(urls, redlock.WithOwner("worker-8"))
+	defer second.Close(ctx)
+
+	lock, err := first.TryAcquire(ctx, "nightly", time.Minute)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = second.TryAcquire(ctx, "nightly", time.Minute)
+	var held *redlock.HeldError
+	if errors.Is(err, redlock.ErrHeld) && errors.As(err, &held) {
+		fmt.Println("held by", held.Owner)
+	}
+	fmt.Println("released:", lock.Release(ctx))
+	lock, err = second.TryAcquire(ctx, "nightly", time.Minute)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("then:", lock.Release(ctx))
+	// Output:
+	// held by worker-7
+	// released: <nil>
+	// then: <nil>
+}
+
+// Several names are one lock: all of them or none.
+func ExampleLocker_AcquireAll() {
+	_, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(ctx)
+
+	lock, err := locker.AcquireAll(ctx, []string{"account/b", "account/a"}, 30*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lock.Names())
+
+	_, err = locker.TryAcquire(ctx, "account/a", 30*time.Second)
+	fmt.Println("held by another:", errors.Is(err, redlock.ErrHeld))
+	fmt.Println("released:", lock.Release(ctx))
+	// Output:
+	// [account/a account/b]
+	// held by another: true
+	// released: <nil>
+}
+
+// A refusal (somebody else has it) is told from a fault (too few masters answer), and
+// the error has every node's vote.
+func ExampleQuorumError() {
+	masters, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(ctx)
+	masters[0].FailWith("SET", "LOADING Redis is loading the dataset in memory")
+	masters[2].FailWith("SET", "READONLY You can't write against a read only replica.")
+
+	_, err := locker.TryAcquire(ctx, "invoice/42", 30*time.Second)
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		fmt.Println("somebody else is at it")
+	case errors.Is(err, redlock.ErrNoQuorum):
+		fmt.Println("raise an alarm")
+	}
+	var q *redlock.QuorumError
+	if errors.As(err, &q) {
+		for _, vote := range q.Votes {
+			if vote.Outcome == redlock.Failed {
+				fmt.Println(vote)
+			}
+		}
+	}
+	// Output:
+	// raise an alarm
+	// n1: failed: LOADING Redis is loading the dataset in memory
+	// n3: failed: READONLY You can't write against a read only replica.
+}

@@ -1,0 +1,164 @@
+package redlock
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+const year = 365 * 24 * time.Hour
+
+// inTurn takes and releases "a", and returns the number.
+func inTurn(t *testing.T, l *Locker) uint64 {
+	t.Helper()
+	k := take(t, l, "a", time.Minute)
+	require.NoError(t, k.Release(bg))
+	synctest.Wait()
+	return k.Fence()
+}
+
+// HAZARDS.md H99: whatever the clients' clocks show, the numbers increase and stay with
+// the nodes' time, so that no counter runs away.
+func TestClientsClocksDoNotMatter(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		var clients []*Locker
+		for _, d := range []time.Duration{year, 0, -year, 200 * year, -100 * year, time.Second / 2, -time.Second / 2} {
+			clients = append(clients, fl.locker(WithFencing(), wallAhead(d)))
+		}
+		last := uint64(0)
+		for i := range 10 * len(clients) {
+			fence := inTurn(t, clients[i%len(clients)])
+			require.Greater(t, fence, last)
+			off := time.Until(time.UnixMicro(int64(fence)))
+			require.LessOrEqual(t, off.Abs(), time.Second+time.Millisecond)
+			last = fence
+			pass(time.Duration(i%3) * time.Millisecond)
+		}
+	})
+}
+
+// … not even where a node forgets: what others' clocks had pushed its counter to is
+// the clamp ahead at most.
+func TestAClientFromTheFutureLeavesNothingBehindThatAmnesiaCouldUndo(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		future, present := fl.locker(WithFencing(), wallAhead(year)), fl.locker(WithFencing())
+		last := inTurn(t, future)
+		fl.each((*embedded.Master).FlushAll)
+		pass(2 * time.Second)
+		require.Greater(t, inTurn(t, present), last)
+	})
+}
+
+func TestAHintIsAlwaysANumberThatCountersMayHold(t *testing.T) {
+	for wall, hint := range map[int64]int64{
+		math.MinInt64: 1, -1: 1, 0: 1, 1: 1, maxFence - 1: maxFence - 1, maxFence: maxFence - 1, math.MaxInt64: maxFence - 1,
+	} {
+		s := settings{wall: func() int64 { return wall }}
+		require.Equal(t, hint, s.hint())
+	}
+}
+
+func TestTheClampIsASecondOrAQuarterOfTheLongestTTL(t *testing.T) {
+	for longest, clamp := range map[time.Duration]time.Duration{
+		24 * time.Hour: time.Second, 4 * time.Second: time.Second, time.Second: time.Second / 4, MinTTL: MinTTL / 4,
+	} {
+		s := settings{maxTTL: longest}
+		require.Equal(t, clamp, s.clamp())
+	}
+}
+
+// 5,000 grants a second on one name outrun no microsecond, so that a node that forgets
+// begins above what it had counted to.
+func TestManyGrantsASecondAndThenAmnesia(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		last := uint64(0)
+		for i := range 1000 {
+			if i%100 == 99 {
+				fl.masters[0].FlushAll()
+			}
+			fence := inTurn(t, l)
+			require.Greater(t, fence, last, "grant %d", i)
+			last = fence
+			time.Sleep(time.Second / 5000) // virtual
+		}
+	})
+}
+
+// A counter that has run ahead lives longer by as much, and is overtaken by the time
+// before it is gone. The one that a grant leaves lives 7 days and a second.
+func TestACounterLivesUntilTheTimeHasOvertakenIt(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for ahead, life := range map[time.Duration]time.Duration{
+		0:                    week + time.Second,
+		time.Second / 2:      week + time.Second,
+		time.Hour:            week + time.Hour,
+		30 * 24 * time.Hour:  week + 30*24*time.Hour,
+		365 * 24 * time.Hour: week + 365*24*time.Hour,
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker(WithFencing())
+			fl.each(func(m *embedded.Master) { countTo(m, ahead) })
+			was := inTurn(t, l)
+			fl.close(l) // nothing is to happen for so long
+			fl.each(func(m *embedded.Master) {
+				require.InDelta(t, life, m.TTL("redlock:fence:a"), float64(2*time.Millisecond), "%v ahead", ahead)
+			})
+			pass(life - 2*time.Millisecond)
+			require.Equal(t, 3, fl.keys("redlock:fence:a"))
+			pass(4 * time.Millisecond)
+			require.Zero(t, fl.keys("redlock:fence:a"))
+			require.Greater(t, inTurn(t, fl.locker(WithFencing())), was, "%v ahead", ahead)
+		})
+	}
+}
+
+// Promise 3: after amnesia the order holds where more time has passed than the nodes'
+// clocks differ, less what the clamp takes off. The last row shows that this matters.
+func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
+	for _, c := range []struct {
+		apart, quarantine time.Duration
+		increases         bool
+	}{
+		{0, time.Microsecond, true},
+		{900 * time.Millisecond, time.Microsecond, true}, // within the clamp the hint stands
+		{5 * time.Second, 5 * time.Second, true},
+		{-5 * time.Second, 5 * time.Second, true},
+		{time.Hour, time.Hour, true},
+		{5 * time.Second, 3 * time.Second, false},
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker(WithFencing())
+			fl.masters[0].SetClock(c.apart)
+			down(fl.masters[2])
+			before := inTurn(t, l) // on the first and the second
+			up(fl.masters[2])
+			down(fl.masters[0])
+			fl.masters[1].FlushAll()
+			pass(c.quarantine)
+			after := inTurn(t, l) // on the second and the third
+			require.Equal(t, c.increases, after > before, "%+v: %d, then %d", c, before, after)
+		})
+	}
+}
+
+// Without amnesia the nodes' clocks don't matter at all, nor do steps of them.
+func TestNodesClocksDoNotMatterWhereNothingIsForgotten(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		last := uint64(0)
+		for i, ahead := range []time.Duration{time.Hour, -time.Hour, time.Minute, year, -year, 0, 3 * time.Hour, -time.Second} {
+			fl.masters[i%3].SetClock(ahead)
+			down(fl.masters[(i+1)%3])
+			fence := inTurn(t, l)
+			require.Greater(t, fence, last, "%d", i)
+			last = fence
+			up(fl.masters[(i+1)%3])
+		}
+	})
+}

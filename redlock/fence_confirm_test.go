@@ -1,0 +1,210 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
+	inBubble(t, 5, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		most := countTo(fl.masters[0], time.Hour)
+		countTo(fl.masters[1], time.Minute)
+		fl.masters[3].Set("a", "another's", time.Minute)
+		down(fl.masters[4])
+		fl.forget()
+		k := take(t, l, "a", time.Minute)
+		require.True(t, k.confirmed)
+		require.Equal(t, most+1, k.Fence())
+		for i, asked := range []int{0, 1, 1, 0, 0} {
+			require.Equal(t, asked, scripts(fl.masters[i], "confirm"), "node %d", i+1)
+		}
+		for i, counted := range []uint64{most + 1, most + 1, most + 1, 0, 0} {
+			require.Equal(t, counted, counter(t, fl.masters[i], "a"), "node %d", i+1)
+		}
+	})
+}
+
+// A majority that counted alike settles the number, whatever a node beside it counted.
+func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		countTo(fl.masters[0], time.Hour)
+		fl.masters[0].SetDelay(time.Millisecond) // the others are in before
+		k := take(t, l, "a", time.Minute)
+		require.False(t, k.confirmed)
+		require.Equal(t, uint64(time.Now().UnixMicro()), k.Fence())
+		require.Zero(t, scripts(fl.masters[1], "confirm")+scripts(fl.masters[2], "confirm"))
+	})
+}
+
+// HAZARDS.md, design question 1: a confirmation that does not check whose the key is
+// gives numbers out of order.
+func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
+	for _, next := range []string{"", "another's"} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker(WithFencing())
+			fl.apart()
+			down(fl.masters[2])
+			before := uint64(0)
+			onConfirm(fl.masters[1], func(int64) {
+				before = counter(t, fl.masters[1], "a")
+				fl.masters[1].Del("a")
+				if next != "" {
+					fl.masters[1].Set("a", next, time.Minute)
+				}
+			})
+			_, err := l.TryAcquire(bg, "a", time.Minute)
+			require.ErrorIs(t, err, ErrTooLate)
+			require.ErrorContains(t, err, "acquire")
+			require.Equal(t, []Outcome{Granted, Refused, Failed}, votes(t, err))
+			oneLine(t, err)
+			require.NotZero(t, before)
+			require.Equal(t, before, counter(t, fl.masters[1], "a"), "it was told the number of no holder")
+			requireUndone(t, fl, l, next)
+		})
+	}
+}
+
+// requireUndone: of an attempt on "a" nothing is left but its counters.
+func requireUndone(t *testing.T, fl *fleet, l *Locker, other string) {
+	t.Helper()
+	fl.each(up)
+	pass(2 * time.Second) // what a master refused to undo is sent anew
+	for _, m := range fl.masters {
+		if value, ok := m.Get("a"); ok {
+			require.Equal(t, other, value, m.Name())
+		}
+	}
+	require.Zero(t, booked(l))
+}
+
+func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		fl.apart()
+		down(fl.masters[2])
+		onConfirm(fl.masters[1], func(int64) { fl.masters[1].Freeze() })
+		var err error
+		took := elapsed(func() { _, err = l.TryAcquire(bg, "a", time.Minute) })
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.NotErrorIs(t, err, ErrTooLate)
+		require.ErrorIs(t, err, ErrNodeTimeout)
+		require.Equal(t, []Outcome{Granted, Unknown, Failed}, votes(t, err))
+		require.Equal(t, nodeTimeoutMax, took)
+		fl.masters[1].Thaw()
+		pass(time.Second)
+		requireUndone(t, fl, l, "")
+	})
+}
+
+// HAZARDS.md H94: a confirmation takes time, and the lock is worth what is left then.
+func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
+	for _, c := range []struct {
+		validity, delay time.Duration
+		want            error
+	}{
+		{time.Millisecond, 490 * time.Millisecond, nil},
+		{time.Millisecond, 500 * time.Millisecond, ErrTooLate}, // 988 ms are good for less than two round trips
+		{500 * time.Millisecond, 200 * time.Millisecond, nil},
+		{500 * time.Millisecond, 300 * time.Millisecond, ErrTooLate},
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker(WithFencing(), WithNodeTimeout(900*time.Millisecond))
+			fl.apart()
+			fl.each(func(m *embedded.Master) { m.SetDelay(c.delay) })
+			k, err := l.TryAcquire(bg, "a", time.Second, WithMinValidity(c.validity))
+			if c.want == nil {
+				require.NoError(t, err)
+				require.True(t, k.confirmed)
+				require.Equal(t, 988*time.Millisecond-2*c.delay, k.Remaining())
+				return
+			}
+			require.ErrorIs(t, err, c.want)
+			pass(2 * time.Second)
+			requireUndone(t, fl, l, "")
+		})
+	}
+}
+
+func TestTheCallersContextEndsAConfirmation(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		fl.apart()
+		down(fl.masters[2])
+		ctx, cancel := context.WithCancelCause(bg)
+		onConfirm(fl.masters[1], func(client int64) {
+			fl.masters[1].Client(client).HoldReplies()
+			cancel(errSome)
+		})
+		took := elapsed(func() {
+			_, err := l.TryAcquire(ctx, "a", time.Minute)
+			require.ErrorIs(t, err, errSome)
+			require.ErrorIs(t, err, ErrTooLate)
+		})
+		require.Zero(t, took)
+		for _, c := range fl.masters[1].Clients() {
+			c.Release()
+		}
+		requireUndone(t, fl, l, "")
+	})
+}
+
+func TestAClosedLockerTakesNoConfirmationForALock(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		fl.apart()
+		down(fl.masters[2])
+		onConfirm(fl.masters[1], func(int64) {
+			go func() { _ = l.Close(bg) }()
+			time.Sleep(time.Millisecond)
+		})
+		_, err := l.TryAcquire(bg, "a", time.Minute)
+		require.ErrorIs(t, err, ErrClosed)
+		requireUndone(t, fl, l, "")
+	})
+}
+
+// A straggler's grant comes after the decision: it neither makes the number nor is it
+// asked to confirm it.
+func TestALateGrantDoesNotCount(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		countTo(fl.masters[0], time.Minute)
+		most := countTo(fl.masters[2], time.Hour)
+		straggler := fl.masters[2].Clients()
+		for _, c := range straggler {
+			c.HoldReplies()
+		}
+		onConfirm(fl.masters[1], func(int64) {
+			for _, c := range straggler {
+				c.Release()
+			}
+			time.Sleep(time.Millisecond)
+		})
+		k := take(t, l, "a", time.Minute)
+		require.True(t, k.confirmed)
+		require.Equal(t, counter(t, fl.masters[0], "a"), k.Fence())
+		require.Less(t, k.Fence(), most)
+		require.Equal(t, most+1, counter(t, fl.masters[2], "a"), "granted, with a number of its own")
+		require.Zero(t, scripts(fl.masters[2], "confirm"))
+	})
+}
+
+func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
+	r := &round{ballots: []ballot{
+		{voted: true, outcome: wire.Granted, fence: 1},
+		{voted: true, outcome: wire.Granted, fence: 2, late: true}, // Unknown, in the vote
+		{outcome: wire.Granted, fence: 3},
+		{voted: true, outcome: wire.Refused, fence: 4},
+		{voted: true, outcome: wire.Unknown, fence: 5},
+		{voted: true, outcome: wire.Failed, fence: 6},
+	}}
+	require.Equal(t, []uint64{1, 0, 0, 0, 0, 0}, r.counted(nil))
+}

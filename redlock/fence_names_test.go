@@ -1,0 +1,76 @@
+package redlock
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// HAZARDS.md H98: of locks on sets of names, one after the other, every name sees
+// increasing numbers. The masters' counters differ all the time, since one of them is
+// always down; the time does not move, so that no hint helps.
+func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for seed := range uint64(8) {
+		inBubble(t, 3, func(fl *fleet) {
+			random := rand.New(rand.NewPCG(seed, 98))
+			l := fl.locker(WithFencing(), WithNodeTimeout(time.Millisecond))
+			last := map[string]uint64{}
+			for range 60 {
+				out := fl.masters[random.IntN(3)]
+				down(out)
+				var set []string
+				for _, i := range random.Perm(len(names))[:1+random.IntN(3)] {
+					set = append(set, names[i])
+				}
+				k, err := l.TryAcquireAll(bg, set, time.Minute)
+				require.NoError(t, err)
+				for _, name := range set {
+					require.Greater(t, k.Fence(), last[name], "seed %d: %s of %v", seed, name, set)
+					last[name] = k.Fence()
+				}
+				synctest.Wait()
+				require.NoError(t, k.Release(bg))
+				synctest.Wait()
+				up(out)
+			}
+		})
+	}
+}
+
+// DESIGN.md rule 13, by the example that refuted a number for each name.
+func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		most := fl.apart() // those of "a"
+		down(fl.masters[2])
+		k, err := l.TryAcquireAll(bg, []string{"b", "a", "c"}, time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, most+1, k.Fence())
+		for _, name := range []string{"a", "b", "c"} {
+			for _, m := range fl.masters[:2] {
+				require.Equal(t, most+1, counter(t, m, name), "%s on %s", name, m.Name())
+			}
+		}
+		require.NoError(t, k.Release(bg))
+		up(fl.masters[2])
+		require.Equal(t, most+2, take(t, l, "b", time.Minute).Fence())
+	})
+}
+
+func TestAConfirmationNeedsAllKeysOfANode(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		fl.apart()
+		down(fl.masters[2])
+		onConfirm(fl.masters[1], func(int64) { fl.masters[1].Del("b") })
+		_, err := l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
+		require.ErrorIs(t, err, ErrTooLate)
+		synctest.Wait()
+		require.Zero(t, fl.keys("a")+fl.keys("b"))
+	})
+}

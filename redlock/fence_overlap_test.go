@@ -1,0 +1,58 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Two holders at once, because a key was deleted by hand on the node that their
+// quorums share: their numbers differ and are in the order in which they had it.
+func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
+	for name, skewed := range map[string]func(fl *fleet){
+		"nodes that counted alike":    func(*fleet) {},
+		"nodes that counted apart":    func(fl *fleet) { fl.apart() },
+		"the later quorum was behind": func(fl *fleet) { countTo(fl.masters[0], time.Hour) },
+		"the later quorum was ahead":  func(fl *fleet) { countTo(fl.masters[2], time.Hour) },
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
+			skewed(fl)
+			down(fl.masters[2])
+			first := take(t, a, "a", time.Minute)
+			up(fl.masters[2])
+			require.True(t, fl.masters[1].Del("a"))
+			second := take(t, b, "a", time.Minute)
+			require.Positive(t, first.Remaining(), "they overlap")
+			require.Greater(t, second.Fence(), first.Fence(), name)
+			require.True(t, AcceptFence(first.Fence(), first.Token(), second.Fence(), second.Token()))
+			require.False(t, AcceptFence(second.Fence(), second.Token(), first.Fence(), first.Token()))
+		})
+	}
+}
+
+// The first loses the shared node between its grant and its confirmation, and the
+// second has become a holder meanwhile: the first may not become one any more.
+func TestAnAttemptThatWasOvertakenBeforeItsConfirmationIsNoHolder(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
+		countTo(fl.masters[0], time.Hour)
+		down(fl.masters[2])
+		var second *Lock
+		var secondErr error
+		onConfirm(fl.masters[1], func(int64) {
+			up(fl.masters[1])
+			up(fl.masters[2])
+			fl.masters[1].Del("a")
+			second, secondErr = b.TryAcquire(bg, "a", time.Minute)
+		})
+		_, err := a.TryAcquire(bg, "a", time.Minute)
+		require.ErrorIs(t, err, ErrTooLate)
+		require.NoError(t, secondErr)
+		synctest.Wait()
+		require.NoError(t, second.Check(bg))
+		require.Less(t, second.Fence(), counter(t, fl.masters[0], "a"), "it was never told of the first's number")
+	})
+}

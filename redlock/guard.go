@@ -1,0 +1,113 @@
+package redlock
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// QuarantineError is why a node does not vote under the restart guard though it is well,
+// and for how long.
+type QuarantineError = wire.QuarantineError
+
+// WithRestartGuard keeps nodes from voting that may have forgotten locks, until every
+// lock that they may have forgotten has expired: one that was started anew (with or
+// without what it had written to disk), emptied (FLUSHALL, FLUSHDB, SWAPDB), or promoted
+// from a replica. Such a node is quarantined for maxTTL, which is the bound of every TTL
+// (whole milliseconds, from 10 ms, as in WithMaxTTL) and must be the same for all clients
+// of the nodes, as must be the list of their names. Clients that never saw the node before
+// are covered: the state is on the node, in the key redlock:node.
+//
+// It costs one more GET in the scripts that create a key. A new fleet, too, waits maxTTL
+// once, by itself: see Locker.Admit. Meanwhile acquisitions fail with ErrQuarantined, or
+// wait for its end. Clients that know nothing of the guard ignore it (HAZARDS.md H112):
+// until the last of them is gone there is exclusion, but no guard.
+func WithRestartGuard(maxTTL time.Duration) Option {
+	return option(func(s *settings) { s.guarded, s.guardTTL = true, maxTTL })
+}
+
+// WithRepair gives a node that has lost its copy of a held lock a new one, after an
+// extension that the majority confirmed, once the node votes again. So a lock that
+// extends itself outlives the restart of all its nodes, one after the other, each after
+// the quarantine of the one before. It needs WithRestartGuard: without it a repaired copy
+// could take the place of a grant that the node has forgotten (HAZARDS.md H115).
+func WithRepair() Option { return option(func(s *settings) { s.repair = true }) }
+
+// settle makes one of settings that say something together, before they are checked.
+func (s *settings) settle() error {
+	switch {
+	case s.repair && !s.guarded:
+		return invalid("WithRepair needs WithRestartGuard")
+	case !s.guarded:
+		return nil
+	case s.maxTTL != DefaultMaxTTL && s.maxTTL != s.guardTTL:
+		return invalid("WithMaxTTL(%v) with WithRestartGuard(%v): the guard's is the bound of every TTL", s.maxTTL, s.guardTTL)
+	}
+	s.maxTTL = s.guardTTL
+	return nil
+}
+
+// newFleet is what the nodes of a Locker have in common.
+func newFleet(set settings, nodes []string) *wire.Fleet {
+	f := wire.NewFleet(set.unchecked, set.unsafe...)
+	if set.guarded {
+		f.Guard = wire.NewGuard(set.maxTTL, nodes)
+	}
+	return f
+}
+
+// quarantines lists for how long nodes are quarantined still, the shortest first.
+func (e *QuorumError) quarantines() []time.Duration {
+	var all []time.Duration
+	for _, v := range e.Votes {
+		var q *QuarantineError
+		if errors.As(v.Err, &q) {
+			all = append(all, q.Left)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// QuarantinedFor is for how long no quorum can vote: until enough quarantines are over,
+// where nodes that failed otherwise go on to fail, and those that were not waited for are
+// well. 0 for another Reason than ErrQuarantined.
+func (e *QuorumError) QuarantinedFor() time.Duration {
+	if !errors.Is(e.Reason, ErrQuarantined) {
+		return 0
+	}
+	all, failed := e.quarantines(), 0
+	for _, v := range e.Votes {
+		if (v.Outcome == Failed || v.Outcome == Unknown) && !errors.Is(v.Err, errUndecided) {
+			failed++
+		}
+	}
+	spare := len(e.Votes) - e.Need
+	if over := failed - spare; over > 0 && over <= len(all) {
+		return all[over-1]
+	}
+	return 0
+}
+
+// fault tells quarantines that leave no quorum from nodes that can't be reached. Called
+// under mu.
+func (r *round) fault() error {
+	failed, quarantined := 0, 0
+	for i := range r.ballots {
+		b := &r.ballots[i]
+		if !b.voted || b.outcome == wire.Granted || b.outcome == wire.Refused {
+			continue
+		}
+		failed++
+		var q *QuarantineError
+		if errors.As(b.err, &q) {
+			quarantined++
+		}
+	}
+	if quarantined > 0 && failed-quarantined <= len(r.ballots)-r.tally.Need() {
+		return ErrQuarantined
+	}
+	return ErrNoQuorum
+}

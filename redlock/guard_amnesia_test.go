@@ -1,0 +1,136 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// amnesias are the ways in which a node may have lost a lock that it granted, each of
+// which also takes the lock.
+var amnesias = map[string]func(t *testing.T, m *embedded.Master){
+	"an empty restart": func(t *testing.T, m *embedded.Master) { require.NoError(t, m.Restart(false)) },
+	"a restart with an older log": func(t *testing.T, m *embedded.Master) {
+		m.Del("a")
+		require.NoError(t, m.Restart(true))
+	},
+	"FLUSHALL":              func(_ *testing.T, m *embedded.Master) { m.FlushAll() },
+	"the marker's deletion": func(_ *testing.T, m *embedded.Master) { m.Del("a"); m.Del(wire.MarkerKey) },
+	"a failover and back": func(_ *testing.T, m *embedded.Master) {
+		m.Del("a")
+		m.SetInfo("master_replid2", "1111111111111111111111111111111111111111")
+		for _, c := range m.Clients() {
+			c.Drop()
+		}
+	},
+	"a clock that was set back": func(_ *testing.T, m *embedded.Master) { m.Del("a"); restate(m, "q999999999999999") },
+}
+
+// HAZARDS.md H48, H49, H51, H116. A holds on two of three nodes; the one of them that B
+// needs forgets it. B is a process that never saw the earlier run.
+func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
+	for what, forget := range amnesias {
+		for _, guarded := range []bool{true, false} {
+			inBubble(t, 3, func(fl *fleet) {
+				fl.guarded()
+				opts := []Option{WithRestartGuard(guardTTL)}
+				if !guarded { // the negative control: it does not ask, and lives with the marker
+					opts = []Option{WithoutNodeChecks()}
+				}
+				a, b := fl.process().locker(opts...), fl.process().locker(opts...)
+				fl.masters[2].Set("a", "another's minority", 300*time.Millisecond)
+				k := take(t, a, "a", guardTTL)
+				pass(time.Second)
+				require.Equal(t, 2, fl.keys("a"))
+				forget(t, fl.masters[1])
+				pass(100 * time.Millisecond)
+
+				if !guarded {
+					_, err := b.TryAcquire(bg, "a", time.Second)
+					require.NoError(t, err, "%s: two hold it", what)
+					require.Positive(t, k.Remaining())
+					return
+				}
+				_, err := b.TryAcquire(bg, "a", time.Second)
+				require.Error(t, err, what)
+				synctest.Wait()
+				require.True(t, isQuarantined(fl.masters[1]), what)
+				ctx, cancel := context.WithTimeout(bg, 2*guardTTL)
+				defer cancel()
+				kb, err := b.Acquire(ctx, "a", time.Second)
+				require.NoError(t, err, what)
+				require.LessOrEqual(t, k.Remaining(), time.Duration(0), what)
+				require.NoError(t, kb.Release(bg))
+			})
+		}
+	}
+}
+
+// The same run that is reconnected to has forgotten nothing.
+func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded()
+		fl.each(func(m *embedded.Master) {
+			for _, c := range m.Clients() {
+				c.Drop()
+			}
+			m.FlushScripts()
+		})
+		k, err := l.TryAcquire(bg, "a", time.Second)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		other := fl.process().locker(WithRestartGuard(guardTTL))
+		k, err = other.TryAcquire(bg, "a", time.Second)
+		require.NoError(t, err, "a client that is new to nodes that are not")
+		require.NoError(t, k.Release(bg))
+		fl.each(func(m *embedded.Master) { require.Equal(t, "ok", state(m)) })
+	})
+}
+
+// While a minority is quarantined nothing is to be noticed; while a majority is, Acquire
+// waits for it, and whoever won't wait is told at once.
+func TestAnAcquisitionWaitsForQuarantinesThatLeaveNoQuorum(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded()
+		fl.masters[0].FlushAll()
+		k := take(t, l, "a", time.Second)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, l.Healthy(bg))
+		pass(5 * time.Second)
+		fl.masters[1].FlushAll()
+		_, err := l.TryAcquire(bg, "a", time.Second) // that finds it out
+		require.Error(t, err)
+		synctest.Wait()
+
+		began := l.now()
+		_, err = l.TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrQuarantined)
+		require.NotErrorIs(t, err, ErrNoQuorum)
+		require.Equal(t, guardTTL-5*time.Second, quarantines(t, err), "the first one's end is enough")
+		_, err = l.Acquire(bg, "a", time.Second, WithFailFast())
+		require.ErrorIs(t, err, ErrQuarantined)
+		require.ErrorContains(t, err, "redlock doctor --admit")
+		require.ErrorIs(t, l.Healthy(bg), ErrQuarantined)
+		require.Equal(t, began, l.now(), "at once")
+
+		ctx, cancel := context.WithTimeout(bg, 2*time.Second)
+		defer cancel()
+		_, err = l.Acquire(ctx, "a", time.Second)
+		require.ErrorIs(t, err, ErrQuarantined)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		k, err = l.Acquire(bg, "a", time.Second)
+		require.NoError(t, err)
+		waited := l.now().Sub(began)
+		require.GreaterOrEqual(t, waited, guardTTL-5*time.Second)
+		require.Less(t, waited, guardTTL-4900*time.Millisecond)
+		require.NoError(t, l.Healthy(bg))
+		require.NoError(t, k.Release(bg))
+	})
+}

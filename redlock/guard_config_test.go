@@ -1,0 +1,118 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H40: two fleets with different lists do not exclude each other. Whatever the
+// run, a marker of theirs is left as it is.
+func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
+	field := func(i int, value string) func(m *embedded.Master) {
+		return func(m *embedded.Master) {
+			v, _ := m.Get(wire.MarkerKey)
+			parts := strings.Split(v, "|")
+			parts[i] = value
+			m.Set(wire.MarkerKey, strings.Join(parts, "|"), 0)
+		}
+	}
+	for what, change := range map[string]func(m *embedded.Master){
+		"another version":      field(0, "2"),
+		"another maxTTL":       field(3, "10001"),
+		"another S":            field(4, "5000"),
+		"another list":         field(5, "0123456789abcdef"),
+		"another name":         field(6, "n9"),
+		"another state":        field(7, "maybe"),
+		"an unreadable value":  func(m *embedded.Master) { m.Set(wire.MarkerKey, "nonsense", 0) },
+		"an empty value":       func(m *embedded.Master) { m.Set(wire.MarkerKey, "", 0) },
+		"a list under the key": func(m *embedded.Master) { m.PushList(wire.MarkerKey) },
+	} {
+		for _, restarted := range []bool{false, true} {
+			inBubble(t, 3, func(fl *fleet) {
+				fl.guarded()
+				fl.each(change)
+				if restarted {
+					fl.each(func(m *embedded.Master) { require.NoError(t, m.Restart(true)) })
+				}
+				before, _ := fl.masters[0].Get(wire.MarkerKey)
+				l := fl.process().locker(WithRestartGuard(guardTTL))
+				_, err := l.TryAcquire(bg, "a", time.Second)
+				require.ErrorIs(t, err, ErrNoQuorum, what)
+				require.ErrorIs(t, err, ErrUnfit, what)
+				for _, word := range []string{"n1", wire.MarkerKey, "another list of nodes, another maxTTL or another name"} {
+					require.ErrorContains(t, err, word, what)
+				}
+				pass(time.Minute)
+				require.ErrorIs(t, l.Healthy(bg), ErrNoQuorum)
+				after, _ := fl.masters[0].Get(wire.MarkerKey)
+				require.Equal(t, before, after, what)
+				require.Zero(t, fl.keys("a"))
+			})
+		}
+	}
+}
+
+func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.guarded()
+		_, err := fl.process().locker(WithRestartGuard(guardTTL+time.Second)).TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrUnfit)
+		some := &fleet{t: fl.t, masters: fl.masters[:1], clock: fl.process().clock}
+		_, err = some.locker(WithRestartGuard(guardTTL)).TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrUnfit, "another list")
+		n, err := pool.Open(pool.Config{Name: "x", Address: "n1", Dial: fl.masters[0].Dial, Clock: fl.clock})
+		require.NoError(t, err)
+		l, err := New([]Node{n}, WithRestartGuard(guardTTL), WithClock(fl.clock))
+		require.NoError(t, err)
+		defer fl.close(l)
+		_, err = l.TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrUnfit, "another name")
+		fl.each(func(m *embedded.Master) { require.Equal(t, "ok", state(m)) })
+	})
+}
+
+// DESIGN.md rule 17, HAZARDS.md H112.
+func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.guarded()
+		_, err := fl.process().locker().TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, ErrUnfit)
+		for _, word := range []string{"n1 is guarded", wire.MarkerKey, "WithRestartGuard", "WithUnsafeNodes"} {
+			require.ErrorContains(t, err, word)
+		}
+		k, err := fl.process().locker(WithUnsafeNodes("n1", "n2")).TryAcquire(bg, "a", time.Second)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 2, fl.keys("a"))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestSettingsOfTheGuardThatContradictEachOther(t *testing.T) {
+	nodes := []Node{newFake("a")}
+	for what, opts := range map[string][]Option{
+		"repair alone":   {WithRepair()},
+		"two bounds":     {WithRestartGuard(time.Minute), WithMaxTTL(time.Hour)},
+		"too short":      {WithRestartGuard(time.Millisecond)},
+		"none":           {WithRestartGuard(0)},
+		"too long":       {WithRestartGuard(366 * 24 * time.Hour)},
+		"no whole ms":    {WithRestartGuard(time.Second + time.Microsecond)},
+		"a negative one": {WithRestartGuard(-time.Second)},
+	} {
+		_, err := New(nodes, opts...)
+		require.ErrorIs(t, err, ErrInvalid, what)
+	}
+	l, err := New(nodes, WithRestartGuard(time.Minute), WithMaxTTL(time.Minute), WithRepair())
+	require.NoError(t, err)
+	_, err = l.TryAcquire(bg, "a", time.Minute+time.Millisecond)
+	require.ErrorIs(t, err, ErrInvalid, "the guard's bound is every TTL's")
+}

@@ -1,0 +1,43 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// The counters of a lock's keys are written by a list of keys in whose end the marker
+// stands.
+func TestFencesAndMarkersKeepApart(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithFencing(), WithRepair())
+		before := map[string]string{}
+		for _, m := range fl.masters {
+			before[m.Name()], _ = m.Get(wire.MarkerKey)
+		}
+		last := uint64(0)
+		for _, names := range [][]string{{"a"}, {"a", "b"}, {"b", "c", "d"}} {
+			for range 3 {
+				k, err := l.TryAcquireAll(bg, names, 2*time.Second)
+				require.NoError(t, err)
+				require.Greater(t, k.Fence(), last)
+				last = k.Fence()
+				synctest.Wait()
+				fl.masters[0].Del("b")
+				require.NoError(t, k.Extend(bg, 3*time.Second))
+				pass(time.Second)
+				require.NoError(t, k.Release(bg))
+				synctest.Wait()
+				for _, m := range fl.masters {
+					v, _ := m.Get(wire.MarkerKey)
+					require.Equal(t, before[m.Name()], v)
+					require.Zero(t, m.TTL(wire.MarkerKey))
+				}
+			}
+		}
+	})
+}

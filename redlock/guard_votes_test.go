@@ -1,0 +1,119 @@
+package redlock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// The letters of a vote vector.
+const ballotLetters = "grfq"
+
+// ballotReply is what a letter stands for. A quarantine lasts for a second more on each node.
+func ballotReply(letter byte, node int) wire.Reply {
+	switch letter {
+	case 'g':
+		return wire.Reply{Outcome: wire.Granted}
+	case 'r':
+		return wire.Reply{Outcome: wire.Refused}
+	case 'q':
+		return wire.Reply{Outcome: wire.Failed, Err: &QuarantineError{Node: "n", Left: time.Duration(node+1) * time.Second}}
+	}
+	return wire.Reply{Outcome: wire.Failed, Err: errSome}
+}
+
+// endOf is what an attempt must end by when the nodes answer in this order, and for how
+// long no quorum can vote.
+func endOf(vector string) (left time.Duration, want error) {
+	n := map[byte]int{}
+	need, spare := len(vector)/2+1, (len(vector)-1)/2
+	for i := range len(vector) {
+		n[vector[i]]++
+		switch {
+		case n['g'] == need:
+			return 0, nil
+		case n['r']+n['f']+n['q'] > spare && n['f']+n['q'] <= spare:
+			return 0, ErrHeld // decided while nobody need be asked what is wrong
+		case n['f']+n['q'] > spare:
+			return faultOf(vector, spare)
+		}
+	}
+	return 0, ErrHeld
+}
+
+// faultOf looks at all votes: they are in when the reason is asked for.
+func faultOf(vector string, spare int) (left time.Duration, want error) {
+	failed, all := 0, []time.Duration{}
+	for i := range len(vector) {
+		switch vector[i] {
+		case 'f':
+			failed++
+		case 'q':
+			all = append(all, time.Duration(i+1)*time.Second)
+		}
+	}
+	if len(all) == 0 || failed > spare {
+		return 0, ErrNoQuorum
+	}
+	return all[failed+len(all)-spare-1], ErrQuarantined
+}
+
+func TestWhatAnAttemptEndsByForAllVotesUnderTheGuard(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		vectors := []string{""}
+		for range n {
+			var next []string
+			for _, v := range vectors {
+				for i := range ballotLetters {
+					next = append(next, v+ballotLetters[i:i+1])
+				}
+			}
+			vectors = next
+		}
+		nodes, l := fakes(t, n, WithRestartGuard(guardTTL), WithClock(clock.Runtime()))
+		for _, v := range vectors {
+			for i, node := range nodes {
+				node.script = answering(ballotReply(v[i], i))
+			}
+			k, err := l.TryAcquire(bg, "a", time.Second)
+			left, want := endOf(v)
+			if want == nil {
+				require.NoError(t, err, v)
+				_ = k.Release(bg)
+				continue
+			}
+			require.ErrorIs(t, err, want, v)
+			for _, other := range []error{ErrHeld, ErrNoQuorum, ErrQuarantined} {
+				require.Equal(t, other.Error() == want.Error(), is(err, other), "%s %v", v, other)
+			}
+			require.Equal(t, left, quarantines(t, err), v)
+		}
+	}
+}
+
+// is looks at the reason, not at what nodes said.
+func is(err error, reason error) bool {
+	var qe *QuorumError
+	return fmt.Sprintf("%T", err) == fmt.Sprintf("%T", qe) && err.(*QuorumError).Reason.Error() == reason.Error() //nolint:errorlint,forcetypeassert // the very value
+}
+
+// Nodes that were not waited for are taken to be well.
+func TestHowLongNoQuorumCanVoteWhenNotAllHaveAnswered(t *testing.T) {
+	e := &QuorumError{Need: 3, Reason: ErrQuarantined, Votes: []Vote{
+		{Outcome: Failed, Err: &QuarantineError{Left: 3 * time.Second}},
+		{Outcome: Failed, Err: &QuarantineError{Left: time.Second}},
+		{Outcome: Failed, Err: &QuarantineError{Left: 2 * time.Second}},
+		{Outcome: Unknown, Err: errUndecided},
+		{Outcome: Unknown, Err: errUndecided},
+	}}
+	require.Equal(t, time.Second, e.QuarantinedFor())
+	e.Votes[3].Err = ErrNodeTimeout
+	require.Equal(t, 2*time.Second, e.QuarantinedFor())
+	e.Reason = ErrHeld
+	require.Zero(t, e.QuarantinedFor())
+}

@@ -1,0 +1,199 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H97, here and below: one token never has two live handles in a Locker.
+
+func TestALockIsNotResumedBesideALiveHandle(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker(WithOwner("me"))
+		k := take(t, l, "a", 10*time.Second)
+		_, err := l.Resume(ctx, Claim{Names: k.Names(), Token: k.Token(), TTL: 10 * time.Second})
+		require.ErrorIs(t, err, ErrAlreadyHeld)
+		require.ErrorContains(t, err, `claim on "a" by me:…`)
+		require.NotContains(t, err.Error(), k.Token())
+		require.NoError(t, k.Check(ctx), "and the holder is not disturbed")
+
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		k, err = l.Resume(ctx, claim)
+		require.NoError(t, err)
+		_, err = l.Resume(ctx, claim)
+		require.ErrorIs(t, err, ErrAlreadyHeld)
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		claim := Claim{Names: k.Names(), Token: k.Token(), TTL: 10 * time.Second}
+		// A node that is frozen has not released it; the others got it back from a log.
+		fl.masters[0].Freeze()
+		require.NoError(t, k.Release(ctx))
+		synctest.Wait()
+		fl.masters[1].Set("a", claim.Token, 9*time.Second)
+		fl.masters[2].Set("a", claim.Token, 9*time.Second)
+		_, err := l.Resume(ctx, claim)
+		require.ErrorIs(t, err, ErrAlreadyHeld)
+		fl.masters[0].Thaw()
+		synctest.Wait()
+		require.Empty(t, l.leases)
+	})
+}
+
+func TestALostLockIsNotResumedWhileItIsUndone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		claim := Claim{Names: k.Names(), Token: k.Token(), TTL: 10 * time.Second}
+		fl.masters[0].Freeze()
+		fl.clock.Suspend(10 * time.Second)
+		_, err := l.Resume(ctx, claim)
+		require.ErrorIs(t, err, ErrAlreadyHeld, "not even settled")
+		require.Error(t, k.Context().Err())
+		_, err = l.Resume(ctx, claim)
+		require.ErrorIs(t, err, ErrAlreadyHeld)
+		fl.masters[0].Thaw()
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// A log brought the key of a released lock back, on a minority. (On a majority only
+// the restart guard tells: the nodes would be in quarantine.)
+func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		claim := detached(t, l, 10*time.Second)
+		k, err := l.Resume(ctx, claim)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(ctx))
+		synctest.Wait()
+		fl.masters[1].Set("a", claim.Token, 9*time.Second)
+		_, err = l.Resume(ctx, claim)
+		require.ErrorIs(t, err, ErrLost)
+		_, stands := fl.masters[1].Get("a")
+		require.True(t, stands, "a Resume that fails undoes nothing")
+	})
+}
+
+// Detach waits for an extension under way, at most for the node timeout, and what was
+// not sent of it never is.
+func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		a, b := fl.locker(), fl.locker()
+		k := take(t, a, "a", 10*time.Second)
+		for _, m := range fl.masters {
+			m.Clients()[0].HoldReplies()
+		}
+		extended := make(chan error, 1)
+		go func() { extended <- k.Extend(ctx, 20*time.Second) }()
+		synctest.Wait()
+		pass(100 * time.Millisecond)
+		began := fl.clock.Now()
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		require.Equal(t, 400*time.Millisecond, fl.clock.Now().Sub(began))
+		require.ErrorIs(t, <-extended, ErrDetached)
+		k2, err := b.Resume(ctx, claim)
+		require.NoError(t, err)
+		for _, m := range fl.masters {
+			m.Clients()[0].Release()
+		}
+		synctest.Wait()
+		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+		require.Greater(t, k2.Remaining(), 19*time.Second, "by the TTL that the extension had left there")
+		require.NoError(t, k2.Release(ctx))
+		pass(time.Minute)
+		require.Zero(t, fl.keys("a"))
+		require.Empty(t, a.leases)
+	})
+}
+
+func TestAnAutoExtenderEndsWithDetach(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", 9*time.Second, WithAutoExtend())
+		pass(20 * time.Second)
+		sent := fl.orders(wire.Extend)
+		require.Greater(t, sent, 9)
+		_, err := k.Detach()
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Equal(t, sent, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(wire.Release))
+		require.Zero(t, l.alarms.Len())
+		require.Zero(t, fl.keys("a"), "it died by its TTL")
+	})
+}
+
+// An acquire that had not been sent when the lock was detached would be a ghost.
+func TestDetachGivesUpAnAcquireThatWasNotSent(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		var unsent *wire.Command
+		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
+			if c.Op == wire.Acquire {
+				unsent = c
+			}
+			return c.Op == wire.Acquire
+		}
+		detached(t, l, 10*time.Second)
+		nodes[2].act(unsent)
+		require.Empty(t, nodes[2].held)
+	})
+}
+
+func TestAShareIsNotValidBesideADetachedLock(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		a, b := fl.locker(), fl.locker()
+		k := take(t, a, "a", 10*time.Second)
+		s := shared(t, k)
+		work := s.Context()
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		require.ErrorIs(t, context.Cause(work), ErrDetached)
+		require.LessOrEqual(t, s.Remaining(), time.Duration(0))
+		k, err = b.Resume(ctx, claim)
+		require.NoError(t, err)
+		require.ErrorIs(t, s.Release(ctx), ErrDetached)
+		require.ErrorIs(t, s.Extend(ctx, time.Second), ErrDetached)
+		require.NoError(t, k.Check(ctx), "which had no say any more")
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+func TestOfAnEndedLockDetachSaysWhyItEnded(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		k := take(t, l, "a", time.Second)
+		pass(2 * time.Second)
+		_, err := k.Detach()
+		require.ErrorIs(t, err, ErrLost)
+		k = take(t, l, "a", time.Second)
+		require.NoError(t, k.Release(ctx))
+		_, err = k.Detach()
+		require.ErrorIs(t, err, ErrReleased)
+		k = take(t, l, "a", 10*time.Second, WithMaxHold(time.Second))
+		pass(time.Second)
+		_, err = k.Detach()
+		require.ErrorIs(t, err, ErrMaxHold)
+	})
+}

@@ -1,0 +1,185 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckIsNilForAHealthyLockAndChangesNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		for range 9 {
+			left := k.Remaining()
+			require.NoError(t, k.Check(ctx))
+			require.Equal(t, left, k.Remaining())
+			synctest.Wait()
+			pass(1000300 * time.Microsecond) // PTTL is cut to whole milliseconds
+		}
+		require.NoError(t, k.Extend(ctx, 20*time.Second))
+		left := k.Remaining()
+		require.NoError(t, k.Check(ctx))
+		require.Equal(t, left, k.Remaining())
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+func TestCheckDoesNotWaitForAFrozenNode(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		for _, m := range fl.masters {
+			m.Freeze()
+			left := k.Remaining()
+			require.NoError(t, k.Check(ctx))
+			require.Equal(t, left, k.Remaining(), "not even the time")
+			m.Thaw()
+			synctest.Wait()
+		}
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+// HAZARDS.md H52: two nodes' clocks jumped forward, which a test does by taking as
+// much off their keys.
+func TestCheckLowersTheEndToWhatAQuorumSupports(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		work := k.Context()
+		fl.masters[0].Set("a", k.Token(), 2*time.Second)
+		require.NoError(t, k.Check(ctx))
+		require.Greater(t, k.Remaining(), 9*time.Second, "one node is no quorum")
+		fl.masters[2].Set("a", k.Token(), 5*time.Second)
+		require.NoError(t, k.Check(ctx))
+		synctest.Wait()
+		require.Equal(t, 5*time.Second-53*time.Millisecond, k.Remaining(), "less drift and a millisecond")
+		fl.masters[0].Set("a", k.Token(), time.Hour)
+		fl.masters[2].Set("a", k.Token(), time.Hour)
+		require.NoError(t, k.Check(ctx))
+		require.Equal(t, 5*time.Second-53*time.Millisecond, k.Remaining(), "it is never raised")
+		pass(k.Remaining())
+		require.ErrorIs(t, context.Cause(work), ErrLost)
+	})
+}
+
+func TestCheckThatFindsNothingLeftEndsTheLock(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		fl.masters[0].Set("a", k.Token(), 2*time.Millisecond)
+		fl.masters[1].Set("a", k.Token(), 3*time.Millisecond)
+		require.ErrorIs(t, k.Check(context.Background()), ErrLost)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+	})
+}
+
+// A lock that extends itself makes up for what Check has found, in time.
+func TestALoweredEndBringsTheNextExtensionForward(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		for _, m := range fl.masters {
+			m.Set("a", k.Token(), 3*time.Second)
+		}
+		require.NoError(t, k.Check(context.Background()))
+		require.Less(t, k.Remaining(), 3*time.Second)
+		pass(time.Second)
+		require.Greater(t, k.Remaining(), 28*time.Second)
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+// An extension reached n2 and n3, and n1 still has the older TTL; it is the first to
+// answer. HAZARDS.md H52.
+func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		pass(5 * time.Second)
+		heal := failing(fl.masters[0])
+		require.NoError(t, k.Extend(ctx, 20*time.Second))
+		synctest.Wait()
+		heal()
+		fl.masters[1].SetDelay(20 * time.Millisecond)
+		fl.masters[2].SetDelay(30 * time.Millisecond)
+		left := k.Remaining()
+		require.NoError(t, k.Check(ctx))
+		require.Equal(t, left-30*time.Millisecond, k.Remaining(), "what it took to ask, and no more")
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+// The two that disagree answer first, and would be a majority against.
+func TestTwoStaleNodesOfFiveLowerNothing(t *testing.T) {
+	inBubble(t, 5, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		pass(5 * time.Second)
+		heal := failing(fl.masters[0], fl.masters[1])
+		require.NoError(t, k.Extend(ctx, 20*time.Second))
+		synctest.Wait()
+		heal()
+		fl.masters[3].SetDelay(20 * time.Millisecond)
+		fl.masters[4].SetDelay(20 * time.Millisecond)
+		left := k.Remaining()
+		require.NoError(t, k.Check(ctx))
+		require.Equal(t, left-20*time.Millisecond, k.Remaining())
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+// HAZARDS.md H63.
+func TestCheckFindsThatAMajorityLostTheLock(t *testing.T) {
+	for name, spoil := range map[string]func(fl *fleet, i int){
+		"deleted":     func(fl *fleet, i int) { fl.masters[i].Del("a") },
+		"another's":   func(fl *fleet, i int) { fl.masters[i].Set("a", "x", time.Minute) },
+		"no lock":     func(fl *fleet, i int) { fl.masters[i].PushList("a") },
+		"without TTL": func(fl *fleet, i int) { v, _ := fl.masters[i].Get("a"); fl.masters[i].Set("a", v, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				ctx := context.Background()
+				k := take(t, fl.locker(), "a", 10*time.Second)
+				spoil(fl, 0)
+				require.NoError(t, k.Check(ctx))
+				spoil(fl, 1)
+				require.ErrorIs(t, k.Check(ctx), ErrLost)
+				require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+				synctest.Wait()
+				_, stands := fl.masters[2].Get("a")
+				require.False(t, stands, "undone, now that the handle has ended")
+				require.ErrorIs(t, k.Check(ctx), ErrLost)
+			})
+		})
+	}
+}
+
+func TestCheckWithoutAQuorumLeavesTheHandle(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		fl.masters[0].Del("a")
+		fl.masters[1].Freeze()
+		fl.masters[2].Freeze()
+		left := k.Remaining()
+		err := k.Check(ctx)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, ErrNodeTimeout)
+		require.ErrorContains(t, err, `: check "a": 0 of 3 votes`)
+		require.Equal(t, left-500*time.Millisecond, k.Remaining())
+		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		err = k.Check(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorContains(t, err, `redlock: check "a": `)
+		require.NoError(t, k.Context().Err())
+		fl.masters[1].Thaw()
+		fl.masters[2].Thaw()
+		require.NoError(t, k.Check(ctx))
+		require.NoError(t, k.Release(ctx))
+	})
+}

@@ -1,0 +1,148 @@
+package redlock
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// A Check beside an extension, in both orders (DESIGN.md rule 8). What the nodes said of the
+// time before an extension does not lower what the extension gave.
+
+// kept is what nodes were asked and hold back, until the test answers.
+type kept struct {
+	mu       sync.Mutex
+	commands map[wire.Op][]*wire.Command
+}
+
+// keep makes nodes hold back these operations.
+func keep(nodes []*fakeNode, ops ...wire.Op) *kept {
+	all := &kept{commands: map[wire.Op][]*wire.Command{}}
+	for _, n := range nodes {
+		n.script = func(_ *fakeNode, c *wire.Command) bool {
+			if !slices.Contains(ops, c.Op) {
+				return false
+			}
+			c.Send()
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.commands[c.Op] = append(all.commands[c.Op], c)
+			return true
+		}
+	}
+	return all
+}
+
+// take returns what is held back of an operation, for the test to answer.
+func (k *kept) take(op wire.Op) []*wire.Command {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := k.commands[op]
+	delete(k.commands, op)
+	return list
+}
+
+// answer answers what is held back of an operation.
+func (k *kept) answer(t *testing.T, op wire.Op, rep wire.Reply) {
+	t.Helper()
+	list := k.take(op)
+	require.NotEmpty(t, list)
+	for _, c := range list {
+		c.Answer(rep)
+	}
+	synctest.Wait()
+}
+
+// holding is what a node says of a key that the lock holds for ttl.
+func holding(k *Lock, ttl time.Duration) wire.Reply {
+	return wire.Reply{Outcome: Granted, Holds: []wire.Hold{{Value: k.Token(), TTL: ttl}}}
+}
+
+func TestAChecksAnswersFromBeforeAnExtensionLowerNothing(t *testing.T) {
+	const ttl, longer = 10 * time.Second, 20 * time.Second
+	for _, extendedFirst := range []bool{true, false} { // which of the two was asked for first
+		inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+			k := take(t, l, "a", ttl)
+			pass(5 * time.Second)
+			all := keep(nodes, wire.Inspect, wire.Extend)
+			checked, extended := make(chan error, 1), make(chan error, 1)
+			check := func() { checked <- k.Check(bg) }
+			extend := func() { extended <- k.Extend(bg, longer) }
+			order := []func(){check, extend}
+			if extendedFirst {
+				order = []func(){extend, check}
+			}
+			for _, f := range order {
+				go f()
+				pass(10 * time.Millisecond)
+			}
+			all.answer(t, wire.Extend, wire.Reply{Outcome: Granted})
+			require.NoError(t, <-extended)
+			given := k.Remaining()
+			require.InDelta(t, worth(longer), given, float64(30*time.Millisecond))
+			pass(10 * time.Millisecond)
+			all.answer(t, wire.Inspect, holding(k, ttl-5*time.Second)) // as it was before
+			require.NoError(t, <-checked)
+			require.Equal(t, given-10*time.Millisecond, k.Remaining())
+			require.NoError(t, k.Release(bg))
+		})
+	}
+}
+
+// The other order of the answers: the Check lowers the end, and the extension under way
+// still gives all that it gives.
+func TestAnExtensionUnderWayRaisesWhatACheckHasLowered(t *testing.T) {
+	const ttl, longer = 10 * time.Second, 20 * time.Second
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", ttl, WithAutoExtend())
+		all := keep(nodes, wire.Inspect, wire.Extend)
+		checked, extended := make(chan error, 1), make(chan error, 1)
+		go func() { extended <- k.Extend(bg, longer) }()
+		pass(10 * time.Millisecond)
+		go func() { checked <- k.Check(bg) }()
+		synctest.Wait()
+		all.answer(t, wire.Inspect, holding(k, time.Second)) // the nodes' clocks jumped (H52)
+		require.NoError(t, <-checked)
+		require.Equal(t, worth(time.Second)-time.Millisecond, k.Remaining())
+		pass(10 * time.Millisecond)
+		all.answer(t, wire.Extend, wire.Reply{Outcome: Granted})
+		require.NoError(t, <-extended)
+		require.Equal(t, worth(longer)-20*time.Millisecond, k.Remaining())
+		// A Check of after the extension lowers again.
+		pass(10 * time.Millisecond)
+		go func() { checked <- k.Check(bg) }()
+		synctest.Wait()
+		all.answer(t, wire.Inspect, holding(k, time.Second))
+		require.NoError(t, <-checked)
+		require.Equal(t, worth(time.Second)-time.Millisecond, k.Remaining())
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// What a Check has lowered may be over before the extension is answered: the hold has
+// ended then, and stays ended (H114).
+func TestAnExtensionDoesNotReviveWhatACheckHasEnded(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", 10*time.Second)
+		all := keep(nodes, wire.Inspect, wire.Extend)
+		checked, extended := make(chan error, 1), make(chan error, 1)
+		go func() { extended <- k.Extend(bg, 20*time.Second) }()
+		go func() { checked <- k.Check(bg) }()
+		synctest.Wait()
+		all.answer(t, wire.Inspect, holding(k, 50*time.Millisecond))
+		require.NoError(t, <-checked)
+		pass(50 * time.Millisecond)
+		all.answer(t, wire.Extend, wire.Reply{Outcome: Granted})
+		require.ErrorIs(t, <-extended, ErrLost)
+		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+		for _, n := range nodes {
+			require.Empty(t, n.held, "undone")
+		}
+	})
+}

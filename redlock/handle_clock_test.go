@@ -1,0 +1,188 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H24: the timers stand still, the clock goes on.
+func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		full := k.Remaining()
+		require.Equal(t, 10*time.Second-102*time.Millisecond, full)
+		fl.clock.Stall() // no timer runs from here on
+		pass(time.Minute)
+		require.Equal(t, full, k.Remaining(), "the clock stood still with everything else")
+		fl.clock.Jump(4 * time.Second)
+		require.Equal(t, full-4*time.Second, k.Remaining())
+		fl.clock.Jump(full - 4*time.Second)
+		require.Zero(t, k.Remaining())
+		fl.clock.Jump(time.Hour)
+		require.Equal(t, -time.Hour, k.Remaining())
+		require.ErrorIs(t, k.Check(context.Background()), ErrLost)
+		require.ErrorIs(t, k.Extend(context.Background(), time.Second), ErrLost)
+		require.ErrorIs(t, k.Release(context.Background()), ErrLost)
+		require.Zero(t, fl.orders(wire.Inspect, wire.Extend))
+		fl.clock.Resume()
+	})
+}
+
+// HAZARDS.md H24, H114: a clock that is set back brings nothing back.
+func TestAClockSetBackRevivesNoLock(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		fl.clock.Jump(time.Minute)
+		require.ErrorIs(t, k.Check(context.Background()), ErrLost)
+		fl.clock.Jump(-time.Minute)
+		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+		require.ErrorIs(t, k.Extend(context.Background(), time.Second), ErrLost)
+	})
+}
+
+// HAZARDS.md H62, H107.
+func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Hour} {
+		for name, opts := range map[string][]LockOption{"fixed": nil, "extended": {WithAutoExtend()}} {
+			t.Run(fmt.Sprint(ttl, name), func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					l := fl.locker()
+					asked, watched := take(t, l, "a", ttl, opts...), take(t, l, "b", ttl, opts...)
+					ctx, done := asked.Context(), watched.Context().Done()
+					pass(ttl / 10)
+					fl.clock.Suspend(ttl)
+					woke := fl.clock.Now()
+					require.LessOrEqual(t, asked.Remaining(), time.Duration(0))
+					require.Error(t, ctx.Err())
+					require.ErrorIs(t, context.Cause(ctx), ErrLost)
+					<-done
+					require.LessOrEqual(t, fl.clock.Now().Sub(woke), min(time.Second, ttl/10))
+					synctest.Wait()
+					require.Zero(t, fl.orders(wire.Extend), "of what is over nothing is extended")
+				})
+			})
+		}
+	}
+}
+
+// HAZARDS.md H107: what asks the context first also gets the cause, and values.
+func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := take(t, fl.locker(), "a", 10*time.Second).Context()
+		child := context.WithValue(ctx, key("x"), "y")
+		fl.clock.Suspend(10 * time.Second)
+		require.ErrorIs(t, context.Cause(child), ErrLost)
+		require.ErrorIs(t, child.Err(), context.Canceled)
+	})
+}
+
+// HAZARDS.md H107: whoever begins after the suspend begins with a context that is over.
+func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		used, unused := take(t, l, "a", 10*time.Second).Context(), take(t, l, "b", 10*time.Second)
+		fl.clock.Suspend(10 * time.Second)
+		child, cancel := context.WithCancel(used)
+		defer cancel()
+		require.Error(t, child.Err())
+		<-child.Done()
+		require.ErrorIs(t, context.Cause(child), ErrLost)
+		select {
+		case <-unused.Context().Done():
+		default:
+			require.Fail(t, "a context taken for the first time is still open")
+		}
+	})
+}
+
+// HAZARDS.md H62, H107: a share has no end of its own and must look at its lock's.
+func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, nested := range []bool{false, true} {
+			k := take(t, l, "a", 10*time.Second)
+			s, err := l.Acquire(k.Context(), "a", time.Second, WithShared())
+			require.NoError(t, err)
+			if nested {
+				s, err = l.Acquire(s.Context(), "a", time.Second, WithShared())
+				require.NoError(t, err)
+			}
+			ctx := s.Context()
+			fl.clock.Suspend(10 * time.Second)
+			require.Error(t, ctx.Err())
+			require.ErrorIs(t, context.Cause(ctx), ErrLost)
+			require.LessOrEqual(t, s.Remaining(), time.Duration(0))
+			require.ErrorIs(t, s.Release(context.Background()), ErrLost)
+			synctest.Wait()
+		}
+	})
+}
+
+// HAZARDS.md H62: a suspend that leaves some validity is survived.
+func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		pass(5 * time.Second)
+		fl.clock.Suspend(20 * time.Second)
+		require.NoError(t, k.Context().Err())
+		pass(time.Second)
+		require.Greater(t, k.Remaining(), 28*time.Second)
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+// HAZARDS.md H66: the processor is somebody else's, and timers come late. Who asks
+// ends the hold, or extends it, in their place.
+func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		ctx := k.Context()
+		fl.clock.Stall() // the timers
+		fl.clock.Jump(12 * time.Second)
+		require.NoError(t, ctx.Err()) // it is asked, and extends
+		synctest.Wait()
+		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Greater(t, k.Remaining(), 29*time.Second)
+		fl.clock.Jump(30 * time.Second)
+		require.Error(t, ctx.Err())
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		fl.clock.Resume()
+	})
+}
+
+// HAZARDS.md H66: whoever ends the hold is stopped in the middle of it. Nobody else
+// may see a context that still says yes.
+func TestAContextSaysNoWhileAnotherIsStillEndingIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		skewed := clock.NewSkewed(clock.Runtime())
+		c := &gatedClock{Clock: skewed}
+		_, l := fakes(t, 3, WithClock(c))
+		k := take(t, l, "a", 10*time.Second)
+		ctx := k.Context()
+		_, err := l.Acquire(ctx, "a", time.Second, WithShared())
+		require.NoError(t, err)
+		skewed.Stall()
+		skewed.Jump(k.Remaining())
+		c.gate(3) // the lock's end is found, then the lock is ended, and now its share
+		go func() { _ = ctx.Err() }()
+		synctest.Wait()
+		<-c.reached
+		require.NoError(t, k.ctx.Context.Err(), "what is below, not asked by anybody: the share ends first")
+		require.Error(t, ctx.Err())
+		require.ErrorIs(t, context.Cause(ctx), ErrLost)
+		close(c.open)
+		synctest.Wait()
+		skewed.Resume()
+		require.ErrorIs(t, k.Release(context.Background()), ErrLost)
+	})
+}

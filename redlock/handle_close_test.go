@@ -1,0 +1,216 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// closing starts a Close, and returns where its result will be.
+func closing(ctx context.Context, l *Locker) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- l.Close(ctx) }()
+	synctest.Wait()
+	return done
+}
+
+func TestCloseEndsContextsAndWaitsForTheHoldersWhoseLocksAreExtendedMeanwhile(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", 3*time.Second, WithAutoExtend())
+		s := shared(t, k)
+		done := closing(bg, l)
+		for _, h := range []*Lock{k, s} {
+			require.ErrorIs(t, context.Cause(h.Context()), ErrClosed)
+			require.Greater(t, h.Remaining(), time.Duration(0))
+		}
+		pass(time.Minute)
+		require.Empty(t, done)
+		require.Greater(t, k.Remaining(), time.Second, "auto-extension goes on that long")
+		require.NoError(t, k.Check(bg))
+		fl.masters[0].SetDelay(200 * time.Millisecond)
+		began := fl.clock.Now()
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, <-done)
+		require.Equal(t, 200*time.Millisecond, fl.clock.Now().Sub(began), "the slowest node's undo")
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		theirs := take(t, fl.locker(), "b", time.Minute)
+		waiting := make(chan error, 3)
+		for _, name := range []string{"a", "b", "b"} { // for a holder here, for one elsewhere, in line
+			go func() {
+				_, err := l.Acquire(bg, name, time.Second)
+				waiting <- err
+			}()
+		}
+		pass(3 * time.Second)
+		require.Empty(t, waiting)
+		done := closing(bg, l)
+		for range cap(waiting) {
+			require.ErrorIs(t, <-waiting, ErrClosed)
+		}
+		for _, err := range []error{
+			second(l.TryAcquire(bg, "c", time.Second)),
+			second(l.AcquireAll(bg, []string{"c", "d"}, time.Second)),
+			second(l.Acquire(context.WithoutCancel(k.Context()), "a", time.Second, WithShared())),
+			second(l.Resume(bg, Claim{Names: []string{"c"}, Token: "x", TTL: time.Second})),
+			second(l.Inspect(bg, "a")),
+			l.Healthy(bg),
+			l.Do(bg, "c", time.Second, func(context.Context, *Lock) error { panic("entered") }),
+		} {
+			require.ErrorIs(t, err, ErrClosed)
+		}
+		require.Zero(t, fl.keys("c"))
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, <-done)
+		require.NoError(t, theirs.Release(bg))
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// An attempt under way when Close begins is undone, and waited for.
+func TestCloseWaitsForAttemptsUnderWay(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, m := range fl.masters {
+			m.SetDelay(50 * time.Millisecond)
+		}
+		got := make(chan error, 1)
+		go func() { got <- second(l.TryAcquire(bg, "a", time.Minute)) }()
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+		require.NoError(t, l.Close(bg))
+		require.ErrorIs(t, <-got, ErrClosed)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestCloseNamesWhatIsStillHeldAndLeavesItToItsTTL(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k, err := l.AcquireAll(context.Background(), []string{"b", "a"}, 30*time.Second, WithAutoExtend())
+		require.NoError(t, err)
+		c := take(t, l, "c", 10*time.Second)
+		enough := errors.New("the pod is going down")
+		ctx, cancel := context.WithTimeoutCause(context.Background(), 25*time.Second, enough)
+		defer cancel()
+		require.NoError(t, take(t, l, "d", 10*time.Second).Release(ctx))
+		err = l.Close(ctx)
+		require.ErrorIs(t, err, enough)
+		require.ErrorContains(t, err, `still held, until their TTL: ["a" "b"]`, "c has run out, d was released")
+		require.ErrorIs(t, c.Release(ctx), ErrLost)
+		left, sent := k.Remaining(), fl.orders(wire.Extend)
+		require.Greater(t, left, 19*time.Second)
+		pass(left - 1)
+		require.Equal(t, 3, fl.keys("a"), "not taken away from under the work")
+		require.Equal(t, sent, fl.orders(wire.Extend))
+		require.Equal(t, time.Duration(1), k.Remaining())
+		require.ErrorIs(t, k.Extend(context.Background(), time.Second), ErrClosed)
+		require.NoError(t, k.Release(context.Background()), "the nodes are the caller's, and open")
+		require.NoError(t, l.Close(context.Background()), "now nothing is left")
+	})
+}
+
+func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		first, other := closing(bg, l), closing(bg, l)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		require.ErrorIs(t, l.Close(ctx), context.DeadlineExceeded)
+		require.Empty(t, first)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, <-first)
+		require.NoError(t, <-other)
+		require.NoError(t, l.Close(bg))
+	})
+}
+
+func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		for range 50 { // a select would choose at random
+			l, err := New([]Node{newFake("n1")}, WithClock(fl.clock))
+			require.NoError(t, err)
+			require.NoError(t, l.Close(ctx))
+		}
+	})
+}
+
+func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		fl.masters[2].Freeze()
+		require.NoError(t, k.Release(bg))
+		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
+		defer cancel()
+		began := fl.clock.Now()
+		err := l.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "still being undone")
+		require.Equal(t, 3*time.Second, fl.clock.Now().Sub(began))
+		done := closing(bg, l)
+		require.Empty(t, done)
+		fl.masters[2].Thaw()
+		require.NoError(t, <-done)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestCloseEndsWhenTheKeysOfADeadNodeHaveDied(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", 20*time.Second)
+		fl.masters[2].Stop()
+		require.NoError(t, k.Release(bg))
+		began := fl.clock.Now()
+		require.NoError(t, l.Close(bg))
+		require.Less(t, fl.clock.Now().Sub(began), 25*time.Second)
+	})
+}
+
+func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
+	m, err := embedded.Start("m") // sockets: not in a bubble
+	require.NoError(t, err)
+	defer m.Close()
+	n, err := pool.OpenURL(m.URL())
+	require.NoError(t, err)
+	byNew, err := New([]Node{n})
+	require.NoError(t, err)
+	byOpen, err := Open([]string{m.URL()})
+	require.NoError(t, err)
+	for _, l := range []*Locker{byNew, byOpen} {
+		require.NoError(t, l.Healthy(bg))
+		k, err := l.Acquire(bg, "a", time.Second)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, l.Close(bg))
+		require.NoError(t, l.Close(bg))
+	}
+	answered := func(n Node) error {
+		l, err := New([]Node{n})
+		require.NoError(t, err)
+		return l.Healthy(bg)
+	}
+	require.NoError(t, answered(n))
+	require.ErrorIs(t, answered(byOpen.nodes[0]), pool.ErrClosed)
+	require.NoError(t, n.Close())
+}

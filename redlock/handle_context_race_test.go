@@ -1,0 +1,151 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// leapClock jumps forward right before the n-th reading from now on, so that an end
+// falls on any step of whatever reads it.
+type leapClock struct {
+	clock.Clock
+	left atomic.Int64
+	by   atomic.Int64 // what it jumps by, and
+	gone atomic.Int64 // … has jumped by
+}
+
+func (c *leapClock) leap(n int, by time.Duration) {
+	c.by.Store(int64(by))
+	c.left.Store(int64(n))
+}
+
+// leapNow jumps if fewer readings came.
+func (c *leapClock) leapNow() {
+	if c.left.Swap(0) > 0 {
+		c.gone.Add(c.by.Load())
+	}
+}
+
+func (c *leapClock) Now() clock.Instant {
+	if c.left.Add(-1) == 0 {
+		c.gone.Add(c.by.Load())
+	}
+	return c.Clock.Now().Add(time.Duration(c.gone.Load()))
+}
+
+// The parent is a lock's own context, which settles that lock when it is looked at, and the
+// lock takes its shares along. Its stop margin or its end comes at every reading of the
+// clock within Context. A deadlock fails the bubble.
+func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
+	const ttl, margin = 10 * time.Second, 3 * time.Second
+	derive := map[string]func(ctx context.Context, l *Locker) (*Lock, error){
+		"a share": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.TryAcquire(ctx, "a", ttl, WithShared())
+		},
+		"a share in Do": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.acquire(ctx, &wish{names: []string{"a"}, ttl: ttl, bound: true}, []LockOption{WithShared()})
+		},
+		"another lock": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.TryAcquire(ctx, "b", 10*ttl)
+		},
+		"another lock in Do": func(ctx context.Context, l *Locker) (*Lock, error) {
+			return l.acquire(ctx, &wish{names: []string{"b"}, ttl: 10 * ttl, bound: true, once: true}, nil)
+		},
+	}
+	for name, take := range derive {
+		for _, by := range []time.Duration{ttl - margin, ttl} { // into the margin, or beyond the end
+			for n := 1; n <= 12; n++ {
+				t.Run(fmt.Sprintf("%s, %v at reading %d", name, by, n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						c := &leapClock{Clock: clock.Runtime()}
+						_, l := fakes(t, 3, WithClock(c))
+						outer, err := l.TryAcquire(bg, "a", ttl, WithStopMargin(margin))
+						require.NoError(t, err)
+						ctx := outer.Context()
+						inner, err := take(ctx, l)
+						require.NoError(t, err)
+						c.leap(n, by)
+						for err := range together(3, func(int) error {
+							derived, cancel := context.WithCancel(inner.Context())
+							defer cancel()
+							return derived.Err()
+						}) {
+							_ = err // it may or may not have seen the end
+						}
+						c.leapNow()
+						require.Error(t, ctx.Err())
+						require.ErrorIs(t, context.Cause(ctx), ErrLost)
+						if inner.bound || inner.root != nil {
+							require.Error(t, inner.Context().Err())
+							require.ErrorIs(t, context.Cause(inner.Context()), ErrLost)
+						} else {
+							require.NoError(t, inner.Context().Err())
+						}
+						_ = inner.Release(bg)
+						_ = outer.Release(bg)
+					})
+				})
+			}
+		}
+	}
+}
+
+// hooked is a context that does something when it is derived from.
+type hooked struct {
+	context.Context
+	hook func()
+}
+
+func (h *hooked) Done() <-chan struct{} {
+	if h.hook != nil {
+		h.hook()
+	}
+	return h.Context.Done()
+}
+
+// The lock ends while its context is made: nobody could cancel that yet, and it is closed
+// all the same, without being asked for Err.
+func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
+		given, cancel := context.WithCancel(bg)
+		defer cancel()
+		ctx := &hooked{Context: given}
+		k, err := l.acquire(ctx, &wish{names: []string{"a"}, ttl: time.Second, bound: true, once: true}, nil)
+		require.NoError(t, err)
+		ctx.hook = func() { require.NoError(t, k.Release(bg)) }
+		work := k.Context()
+		select {
+		case <-work.Done():
+			require.ErrorIs(t, context.Cause(work), ErrReleased)
+		default:
+			require.Fail(t, "the context stays open")
+		}
+	})
+}
+
+// HAZARDS.md H107: within Do the context ends with those around it, also after a suspend,
+// when no timer has told anybody yet.
+func TestAContextWithinDoSaysNoOnceALockAroundItIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &leapClock{Clock: clock.Runtime()}
+		_, l := fakes(t, 3, WithClock(c))
+		k := take(t, l, "a", 10*time.Second)
+		require.NoError(t, l.Do(k.Context(), "b", time.Minute, func(ctx context.Context, _ *Lock) error {
+			return l.Do(ctx, "c", time.Minute, func(ctx context.Context, _ *Lock) error {
+				require.NoError(t, ctx.Err())
+				c.gone.Add(int64(20 * time.Second))
+				require.ErrorIs(t, ctx.Err(), context.Canceled)
+				require.ErrorIs(t, context.Cause(ctx), ErrLost)
+				return nil
+			})
+		}))
+	})
+}

@@ -1,0 +1,195 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errWork = errors.New("the work failed")
+
+func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		given := context.WithValue(context.Background(), key("user"), "me")
+		err := l.Do(given, "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
+			require.Same(t, k.Context(), ctx)
+			require.Equal(t, "me", ctx.Value(key("user")))
+			for range 10 {
+				pass(time.Second)
+				require.Equal(t, 3, fl.keys("a"))
+				require.NoError(t, ctx.Err())
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		require.Empty(t, l.leases)
+	})
+}
+
+func TestDoReturnsTheFunctionsErrorOrTheAcquisitions(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		err := l.Do(context.Background(), "a", time.Second, func(context.Context, *Lock) error { return errWork })
+		require.Equal(t, errWork, err)
+		holder := take(t, fl.locker(), "a", time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err = l.Do(ctx, "a", time.Second, func(context.Context, *Lock) error { panic("entered") })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, l.Do(ctx, "", time.Second, nil), ErrInvalid)
+		require.NoError(t, holder.Release(ctx))
+	})
+}
+
+func TestDoJoinsTheLossToTheFunctionsError(t *testing.T) {
+	for _, fnErr := range []error{nil, errWork} {
+		for name, test := range map[string]struct {
+			want error
+			opts []LockOption
+			lose func(fl *fleet)
+		}{
+			"run out": {ErrLost, nil, func(fl *fleet) { fl.clock.Suspend(time.Minute) }},
+			"disowned": {ErrLost, nil, func(fl *fleet) {
+				for _, m := range fl.masters {
+					m.Del("a")
+				}
+			}},
+			"maximum hold": {ErrMaxHold, []LockOption{WithMaxHold(2 * time.Second)}, func(*fleet) { pass(2 * time.Second) }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(context.Context, *Lock) error {
+						test.lose(fl)
+						return fnErr // it has noticed nothing
+					}, test.opts...)
+					require.ErrorIs(t, err, test.want)
+					require.Equal(t, fnErr != nil, errors.Is(err, errWork))
+				})
+			})
+		}
+	}
+}
+
+func TestTheFunctionsContextEndsWhenTheLockIsLost(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(ctx context.Context, _ *Lock) error {
+			for _, m := range fl.masters {
+				m.Del("a")
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, ErrLost)
+	})
+}
+
+func TestTheCancellationOfTheCallersContextReachesTheFunction(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		given, cancel := context.WithCancelCause(context.Background())
+		err := fl.locker().Do(given, "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
+			cancel(errWork)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), errWork)
+			require.Greater(t, k.Remaining(), time.Duration(0), "the lock is held until the function returns")
+			return ctx.Err()
+		})
+		require.Equal(t, context.Canceled, err)
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"), "and released though the context is done")
+	})
+}
+
+func TestAnUnconfirmedReleaseIsNoErrorOfDo(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(context.Context, *Lock) error {
+			fl.masters[0].Freeze()
+			fl.masters[1].Freeze()
+			return nil
+		})
+		require.NoError(t, err)
+		fl.masters[0].Thaw()
+		fl.masters[1].Thaw()
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestDoReleasesWhenTheFunctionPanicsAndLetsThePanicGoOn(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		require.PanicsWithValue(t, "at the disco", func() {
+			_ = l.Do(context.Background(), "a", time.Minute, func(context.Context, *Lock) error { panic("at the disco") })
+		})
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		require.Empty(t, l.leases)
+	})
+}
+
+func TestDoReleasesWhenTheFunctionEndsItsGoroutine(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		done := make(chan bool, 1)
+		go func() {
+			defer func() { done <- recover() == nil }()
+			_ = l.Do(context.Background(), "a", time.Minute, func(context.Context, *Lock) error { runtime.Goexit(); return nil })
+			t.Error("Do returned")
+		}()
+		require.True(t, <-done)
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestTheFunctionMayReleaseOrDetachTheLockItself(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		require.NoError(t, l.Do(bg, "a", time.Minute, func(ctx context.Context, k *Lock) error {
+			require.NoError(t, k.Release(ctx))
+			require.ErrorIs(t, context.Cause(ctx), ErrReleased)
+			return nil
+		}))
+		var claim Claim
+		require.Equal(t, errWork, l.Do(bg, "a", time.Minute, func(_ context.Context, k *Lock) (err error) {
+			synctest.Wait() // an acquire that was not sent yet would be given up
+			claim, err = k.Detach()
+			require.NoError(t, err)
+			return errWork
+		}))
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"), "it lives on for whoever resumes it")
+		k, err := l.Resume(bg, claim)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestAShareWithinDoLivesAndEndsByItself(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		err := l.Do(context.Background(), "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
+			inner := l.Do(ctx, "a", 3*time.Second, func(ctx context.Context, s *Lock) error {
+				require.Same(t, k, s.root)
+				pass(10 * time.Second) // the outer lock is what is extended
+				return ctx.Err()
+			}, WithShared())
+			require.NoError(t, inner)
+			require.NoError(t, ctx.Err())
+			return l.Do(ctx, "a", 3*time.Second, func(shared context.Context, _ *Lock) error {
+				require.NoError(t, k.Release(ctx))
+				require.ErrorIs(t, context.Cause(shared), ErrReleased)
+				return nil
+			}, WithShared())
+		})
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,134 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// stage is how far an extension has come on one node when the lock is released.
+type stage int
+
+const (
+	answered  stage = iota // the client knows
+	executed               // the reply is under way
+	travelled              // the request is under way
+	stages
+)
+
+func (s stage) hold(c *embedded.Client) {
+	switch s {
+	case executed:
+		c.HoldReplies()
+	case travelled:
+		c.HoldRequests()
+	}
+}
+
+// HAZARDS.md H15: at every stage on every node, also when the nodes have forgotten
+// the script, so that the extension has to be sent again.
+func TestAReleaseAtAnyStageOfAnExtensionLeavesNothing(t *testing.T) {
+	for n := range int(stages * stages * stages * 2) {
+		at := [3]stage{stage(n) % stages, stage(n) / stages % stages, stage(n) / stages / stages % stages}
+		forgotten := n >= int(stages*stages*stages)
+		t.Run(fmt.Sprint(at, forgotten), func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) { releaseAmid(t, fl, at, forgotten) })
+		})
+	}
+}
+
+func releaseAmid(t *testing.T, fl *fleet, at [3]stage, forgotten bool) {
+	t.Helper()
+	ctx := context.Background()
+	l := fl.locker()
+	k := take(t, l, "a", 10*time.Second)
+	alive := k.Context()
+	for i, m := range fl.masters {
+		at[i].hold(m.Clients()[0])
+		if forgotten {
+			m.FlushScripts()
+		}
+	}
+	extended, released := make(chan error, 1), make(chan error, 1)
+	go func() { extended <- k.Extend(ctx, 20*time.Second) }()
+	synctest.Wait()
+	won := k.Remaining() > 10*time.Second
+	go func() { released <- k.Release(ctx) }()
+	synctest.Wait()
+	require.ErrorIs(t, context.Cause(alive), ErrReleased)
+	for _, m := range fl.masters {
+		m.Clients()[0].Release()
+		synctest.Wait()
+	}
+	require.NoError(t, <-released)
+	err := <-extended
+	require.Equal(t, won, err == nil)
+	require.True(t, won || errors.Is(err, ErrReleased), "%v", err)
+	require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+	require.Empty(t, k.underWay)
+	require.Zero(t, booked(l))
+	require.Zero(t, l.alarms.Len())
+	require.Zero(t, fl.keys("a"))
+	for _, m := range fl.masters {
+		list := asked(m)
+		require.Contains(t, list, wire.Release)
+		require.NotContains(t, list[slices.Index(list, wire.Release):], wire.Extend, "behind the release: %v", list)
+	}
+}
+
+// HAZARDS.md H15: an extension of its own that is under way does not make a release
+// fail or wait.
+func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		heal := failing(fl.masters[0])
+		defer heal()
+		fl.masters[2].SetDelay(300 * time.Millisecond)
+		pass(k.third() + time.Millisecond)
+		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Len(t, k.underWay, 1, "one answered, one failed, one under way")
+		began := fl.clock.Now()
+		require.NoError(t, k.Release(context.Background()))
+		require.Equal(t, began, fl.clock.Now())
+		pass(time.Minute)
+		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// HAZARDS.md H15: a refusal that comes after the release is no loss, and an
+// extension that the release overtook is no failure for an operator to look at.
+func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
+	var seen []error
+	trace := &Trace{Extended: func(e ExtendedEvent) { seen = append(seen, e.Err) }}
+	log := &logged{}
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", 10*time.Second)
+		var lets []func()
+		for _, n := range nodes {
+			lets = append(lets, silent(n, wire.Extend))
+		}
+		extended := make(chan error, 1)
+		go func() { extended <- k.Extend(context.Background(), 10*time.Second) }()
+		synctest.Wait()
+		require.NoError(t, k.Release(context.Background()))
+		for _, let := range lets {
+			let()
+		}
+		require.ErrorIs(t, <-extended, ErrReleased)
+		require.NoError(t, k.Release(context.Background()))
+		synctest.Wait()
+		require.Len(t, seen, 1)
+		require.ErrorIs(t, seen[0], ErrReleased)
+		require.Empty(t, log.lines())
+	}, WithTrace(trace), WithLogger(log.logger()))
+}

@@ -1,0 +1,175 @@
+package redlock
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// take acquires a lock, and returns when every node has answered.
+func take(t *testing.T, l *Locker, name string, ttl time.Duration, opts ...LockOption) *Lock {
+	t.Helper()
+	k, err := l.TryAcquire(context.Background(), name, ttl, opts...)
+	require.NoError(t, err)
+	synctest.Wait()
+	return k
+}
+
+// pass lets d of the bubble's time pass, and what is due happen.
+func pass(d time.Duration) {
+	time.Sleep(d) // virtual
+	synctest.Wait()
+}
+
+// asked lists what a master was asked to do with locks, in the order in which it
+// took the commands up.
+func asked(m *embedded.Master) []wire.Op {
+	byName := map[string]wire.Op{
+		"acquire": wire.Acquire, "extend": wire.Extend, "release": wire.Release,
+		"shorten": wire.Shorten, "inspect": wire.Inspect,
+	}
+	var list []wire.Op
+	for _, e := range m.Log() {
+		if e.Name == "SET" {
+			list = append(list, wire.Acquire)
+		}
+		for _, s := range wire.Scripts() {
+			if e.Name == "EVALSHA" && e.Args[0] == s.Hash || e.Name == "EVAL" && e.Args[0] == s.Source {
+				list = append(list, byName[kindOf(s)])
+			}
+		}
+	}
+	return list
+}
+
+// orders is how often all masters together were asked for one of ops.
+func (fl *fleet) orders(ops ...wire.Op) int {
+	n := 0
+	for _, m := range fl.masters {
+		for _, op := range asked(m) {
+			if slices.Contains(ops, op) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// failing makes extensions fail on some masters, as a server does that is loading; the
+// returned function ends it.
+func failing(masters ...*embedded.Master) (heal func()) {
+	for _, m := range masters {
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			return "LOADING Redis is loading the dataset in memory", isScript(wire.Extend, cmd, args)
+		})
+	}
+	return func() {
+		for _, m := range masters {
+			m.Hook(nil)
+		}
+	}
+}
+
+// isScript reports whether a command calls an operation's script.
+func isScript(op wire.Op, cmd string, args []string) bool {
+	for _, s := range wire.Scripts() {
+		if kindOf(s) == op.String() && (cmd == "EVALSHA" && args[0] == s.Hash || cmd == "EVAL" && args[0] == s.Source) {
+			return true
+		}
+	}
+	return false
+}
+
+// inFakes runs f on n fake nodes in virtual time.
+func inFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Locker), opts ...Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l := fakes(t, n, append([]Option{WithClock(clock.Runtime())}, opts...)...)
+		f(t, nodes, l)
+	})
+}
+
+// answerTo scripts one operation's answer on a fake node.
+func answerTo(op wire.Op, rep wire.Reply) func(*fakeNode, *wire.Command) bool {
+	return func(_ *fakeNode, c *wire.Command) bool {
+		if c.Op == op {
+			c.Send()
+			c.Answer(rep)
+		}
+		return c.Op == op
+	}
+}
+
+// silent scripts that one operation is never answered, until all that it kept is
+// let go.
+func silent(n *fakeNode, op wire.Op) (letGo func()) {
+	var kept []*wire.Command
+	n.script = func(_ *fakeNode, c *wire.Command) bool {
+		if c.Op == op {
+			c.Send()
+			kept = append(kept, c)
+		}
+		return c.Op == op
+	}
+	return func() {
+		for _, c := range kept {
+			c.Answer(n.execute(c))
+		}
+		kept = nil
+	}
+}
+
+// gatedClock stops whoever is the n-th to read it, so that a test can look at what
+// others see meanwhile. Its timers are those of the clock below.
+type gatedClock struct {
+	clock.Clock
+	left    atomic.Int64 // readings until the gate; negative: open
+	reached chan struct{}
+	open    chan struct{}
+}
+
+// gate closes the n-th reading from now on, from 1.
+func (c *gatedClock) gate(n int64) {
+	c.reached, c.open = make(chan struct{}), make(chan struct{})
+	c.left.Store(n)
+}
+
+func (c *gatedClock) Now() clock.Instant {
+	if c.left.Add(-1) == 0 {
+		close(c.reached)
+		<-c.open
+	}
+	return c.Clock.Now()
+}
+
+// logged is a log for tests.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logged) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+func (b *logged) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(strings.Lines(b.text.String()))
+}

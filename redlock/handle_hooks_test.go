@@ -1,0 +1,221 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// HAZARDS.md H105, here and below.
+
+// hooks are a Trace whose hooks all call f, with their names.
+func hooks(f func(hook string)) *Trace {
+	return &Trace{
+		Vote:     func(VoteEvent) { f("vote") },
+		Attempt:  func(AttemptEvent) { f("attempt") },
+		Acquired: func(AcquiredEvent) { f("acquired") },
+		Extended: func(ExtendedEvent) { f("extended") },
+		Ended:    func(EndedEvent) { f("ended") },
+		Released: func(ReleasedEvent) { f("released") },
+	}
+}
+
+// life is a lock's, with everything that calls a hook.
+func life(t *testing.T, l *Locker, name string) {
+	t.Helper()
+	ctx := context.Background()
+	k, err := l.Acquire(ctx, name, 10*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, k.Extend(ctx, 10*time.Second))
+	require.NoError(t, k.Release(ctx))
+	k, err = l.Acquire(ctx, name, 10*time.Second)
+	require.NoError(t, err)
+	_, err = k.Detach()
+	require.NoError(t, err)
+}
+
+func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		var mu sync.Mutex
+		var l *Locker
+		other := map[string]*Lock{}
+		called := map[string]error{}
+		l = fl.locker(WithTrace(hooks(func(hook string) {
+			mu.Lock()
+			k := other[hook]
+			delete(other, hook)
+			mu.Unlock()
+			if k == nil {
+				return // or the votes on the Inspect below would go on for ever
+			}
+			_, err := l.Inspect(ctx, "a")
+			if err == nil {
+				err = k.Release(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			called[hook] = err
+		})))
+		helper := fl.locker()
+		for _, hook := range []string{"vote", "attempt", "acquired", "extended", "ended", "released"} {
+			k := take(t, helper, hook, time.Minute)
+			claim, err := k.Detach()
+			require.NoError(t, err)
+			mine, err := l.Resume(ctx, claim)
+			require.NoError(t, err)
+			mu.Lock()
+			other[hook] = mine
+			mu.Unlock()
+		}
+		life(t, l, "a")
+		pass(time.Second)
+		require.Len(t, called, 6)
+		for hook, err := range called {
+			require.NoError(t, err, hook)
+			require.Zero(t, fl.keys(hook))
+		}
+	})
+}
+
+// Nothing of the library waits for a hook: neither Acquire nor the node's reader, and
+// not Release, Detach or Close.
+func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
+	for _, blocked := range []string{"vote", "attempt", "acquired", "extended", "ended", "released"} {
+		t.Run(blocked, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				gate := make(chan struct{})
+				hit := make(chan struct{}, 100)
+				l := fl.locker(WithTrace(hooks(func(hook string) {
+					if hook == blocked {
+						hit <- struct{}{}
+						<-gate
+					}
+				})))
+				began := fl.clock.Now()
+				life(t, l, "a")
+				life(t, l, "b")
+				require.NoError(t, l.Close(context.Background()))
+				require.Equal(t, began, fl.clock.Now())
+				synctest.Wait()
+				require.Len(t, hit, 1)
+				close(gate)
+				synctest.Wait()
+				require.Greater(t, len(hit), 1, "the rest came as soon as it could")
+			})
+		})
+	}
+}
+
+func TestAHookThatPanicsIsReportedAndTheOthersGoOn(t *testing.T) {
+	for name, fail := range map[string]func(){
+		"panics":             func() { panic("the hook is broken") },
+		"panics with nil":    func() { panic(nil) }, //nolint:govet // what a hook may do
+		"ends its goroutine": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &logged{}
+			inBubble(t, 3, func(fl *fleet) {
+				var mu sync.Mutex
+				called := map[string]int{}
+				l := fl.locker(WithLogger(log.logger()), WithTrace(hooks(func(hook string) {
+					mu.Lock()
+					called[hook]++
+					mu.Unlock()
+					fail()
+				})))
+				life(t, l, "a")
+				synctest.Wait()
+				require.Len(t, called, 6)
+				require.Equal(t, 2, called["acquired"])
+			})
+			if name != "ends its goroutine" {
+				require.NotEmpty(t, log.lines())
+			}
+			for _, line := range log.lines() {
+				require.Contains(t, line, "redlock: a hook panicked")
+			}
+		})
+	}
+}
+
+// brokenLog is a log that panics itself.
+type brokenLog struct{ slog.Handler }
+
+func (brokenLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
+
+func TestALoggerThatPanicsEndsNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ended := 0
+		trace := &Trace{Ended: func(EndedEvent) { ended++; panic("as well") }}
+		l := fl.locker(WithLogger(slog.New(brokenLog{})), WithTrace(trace))
+		k := take(t, l, "a", time.Second)
+		pass(2 * time.Second)
+		require.Error(t, k.Context().Err())
+		require.Equal(t, 1, ended)
+		life(t, l, "a")
+		synctest.Wait()
+		require.Equal(t, 3, ended)
+	})
+}
+
+func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
+	log := &logged{}
+	synctest.Test(t, func(t *testing.T) {
+		ran, gate := 0, make(chan struct{})
+		ev := newEvents(&Trace{Ended: func(EndedEvent) { <-gate; ran++ }}, log.logger())
+		for range eventsMost + 100 {
+			post(ev, ev.trace.Ended, EndedEvent{})
+		}
+		close(gate)
+		synctest.Wait()
+		require.GreaterOrEqual(t, ran, eventsMost)
+		require.Less(t, ran, eventsMost+100)
+		require.Contains(t, strings.Join(log.lines(), ""), fmt.Sprintf("dropped=%d", eventsMost+100-ran))
+	})
+}
+
+func TestWhatHappensToALockIsToldInItsOrder(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		var told []string
+		l := fl.locker(WithTrace(hooks(func(hook string) { told = append(told, hook) })))
+		life(t, l, "a")
+		synctest.Wait()
+		require.Equal(t, []string{
+			"vote", "attempt", "acquired", "vote", "extended", "ended", "vote", "released",
+			"vote", "attempt", "acquired", "ended",
+		}, told)
+	})
+}
+
+func TestAVoteBehindTheDecisionOrTheNodeTimeoutIsCalledLate(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		late := map[string]bool{}
+		l := fl.locker(WithTrace(&Trace{Vote: func(e VoteEvent) {
+			if e.Op == "extend" {
+				late[e.Vote.Node] = e.Late
+			}
+		}}))
+		k := take(t, l, "a", 30*time.Second)
+		fl.masters[1].SetDelay(10 * time.Millisecond)
+		fl.masters[2].SetDelay(20 * time.Millisecond)
+		require.NoError(t, k.Extend(context.Background(), 30*time.Second))
+		pass(20 * time.Millisecond)
+		require.Equal(t, map[string]bool{"n1": false, "n2": false, "n3": true}, late)
+		fl.masters[1].SetDelay(600 * time.Millisecond)
+		fl.masters[2].SetDelay(700 * time.Millisecond)
+		require.ErrorIs(t, k.Extend(context.Background(), 30*time.Second), ErrNoQuorum)
+		pass(time.Second)
+		require.Equal(t, map[string]bool{"n1": false, "n2": true, "n3": true}, late)
+	})
+}

@@ -1,0 +1,157 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H16: one error on a majority is retried.
+func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		ctx := k.Context()
+		heal := failing(fl.masters[0], fl.masters[1])
+		pass(k.third())
+		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Less(t, k.Remaining(), 20*time.Second)
+		heal()
+		pass(time.Second)
+		require.Equal(t, 6, fl.orders(wire.Extend), "soon, not at the next third")
+		require.Greater(t, k.Remaining(), 28*time.Second)
+		require.NoError(t, ctx.Err())
+		pass(3 * time.Minute)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, k.Release(ctx))
+	})
+}
+
+// HAZARDS.md H16: the other way round.
+func TestALockThatAMajorityDisownsEndsWithinOneExtendInterval(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		ctx := k.Context()
+		pass(time.Second)
+		fl.masters[0].Del("a")
+		fl.masters[2].Del("a")
+		pass(k.third() - time.Second - 1)
+		require.NoError(t, ctx.Err())
+		pass(1)
+		require.ErrorIs(t, context.Cause(ctx), ErrLost)
+		require.Zero(t, fl.keys("a"), "the third node's key is undone, though it would live for 20 s")
+		var lost *LostError
+		require.ErrorAs(t, k.Release(ctx), &lost)
+	})
+}
+
+// HAZARDS.md H16.
+func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
+	inBubble(t, 5, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second)
+		for _, m := range fl.masters[:3] {
+			m.Del("a")
+		}
+		began := fl.clock.Now()
+		require.ErrorIs(t, k.Extend(context.Background(), 30*time.Second), ErrLost)
+		require.Equal(t, began, fl.clock.Now())
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// HAZARDS.md H16: a minority is none of the lock's business.
+func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
+	inBubble(t, 5, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
+		fl.masters[0].Del("a")
+		fl.masters[1].Del("a")
+		pass(5 * time.Minute)
+		require.NoError(t, k.Context().Err())
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+// HAZARDS.md H16: the round was decided by failures before the third node disowned
+// the lock, and a fifth one never answers.
+func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testing.T) {
+	inFakes(t, 5, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", 30*time.Second)
+		refused := wire.Reply{Outcome: wire.Refused}
+		nodes[0].script = answerTo(wire.Extend, refused)
+		nodes[1].script = answerTo(wire.Extend, refused)
+		nodes[2].script = answerTo(wire.Extend, wire.Reply{Outcome: wire.Failed, Err: wire.ErrExpired})
+		nodes[3].script = func(_ *fakeNode, c *wire.Command) bool {
+			if c.Op == wire.Extend {
+				c.Send()
+				time.AfterFunc(time.Millisecond, func() { c.Answer(refused) })
+			}
+			return c.Op == wire.Extend
+		}
+		silent(nodes[4], wire.Extend)
+		require.ErrorIs(t, k.Extend(context.Background(), 30*time.Second), ErrNoQuorum)
+		require.NoError(t, k.Context().Err())
+		pass(time.Millisecond)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+	})
+}
+
+// The alarm is set for the loss, and then anew by somebody who saw none yet.
+func TestALossIsNotPutOffByWhoeverSetsTheAlarmAnew(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
+		k := take(t, l, "a", 30*time.Second)
+		ctx := k.Context()
+		k.lose()
+		k.lower(k.until-1, l.now())
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), ErrLost)
+		require.LessOrEqual(t, l.now().Sub(k.endedAt), time.Duration(0), "at once")
+	})
+}
+
+// The decision is known a moment before the lock has been told of it: Extend must
+// not return in between.
+func TestExtendReturnsNotBeforeTheEndHasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &gatedClock{Clock: clock.Runtime()}
+		nodes, l := fakes(t, 1, WithClock(c))
+		k := take(t, l, "a", 10*time.Second)
+		nodes[0].script = func(n *fakeNode, cmd *wire.Command) bool {
+			if cmd.Op == wire.Extend {
+				c.gate(1)
+				go n.act(cmd)
+				<-c.reached // decided, and about to be booked
+			}
+			return cmd.Op == wire.Extend
+		}
+		extended := make(chan error, 1)
+		go func() { extended <- k.Extend(context.Background(), 20*time.Second) }()
+		synctest.Wait()
+		require.Empty(t, extended)
+		close(c.open)
+		require.NoError(t, <-extended)
+		require.Greater(t, k.Remaining(), 19*time.Second)
+	})
+}
+
+// HAZARDS.md H16: two of three forget everything.
+func TestALockIsLostWhenTwoOfThreeNodesRestartEmpty(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", 30*time.Second, WithAutoExtend())
+		require.NoError(t, fl.masters[0].Restart(false))
+		require.NoError(t, fl.masters[1].Restart(false))
+		pass(k.third() + time.Second)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		require.NoError(t, take(t, l, "a", 30*time.Second).Release(context.Background()), "and anybody may have it")
+	})
+}

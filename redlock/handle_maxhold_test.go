@@ -1,0 +1,172 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H17.
+func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
+		pass(10*time.Second - 1)
+		require.NoError(t, k.Extend(ctx, time.Minute))
+		require.Equal(t, time.Duration(1), k.Remaining())
+		require.NoError(t, k.Context().Err())
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+		pass(1)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
+		require.Zero(t, k.Remaining())
+		require.Zero(t, fl.keys("a"), "the keys had a minute to live")
+		require.ErrorIs(t, k.Extend(ctx, time.Second), ErrMaxHold)
+		require.ErrorIs(t, k.Check(ctx), ErrMaxHold)
+		err := k.Release(ctx)
+		require.ErrorIs(t, err, ErrMaxHold)
+		require.NotErrorIs(t, err, ErrLost)
+	})
+}
+
+// HAZARDS.md H17: counted from the acquisition's beginning, as the validity is.
+func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, m := range fl.masters {
+			m.SetDelay(300 * time.Millisecond)
+		}
+		k, err := l.TryAcquire(context.Background(), "a", 3*time.Second, WithMaxHold(time.Second))
+		require.NoError(t, err)
+		require.Equal(t, 700*time.Millisecond, k.Remaining())
+		pass(700 * time.Millisecond)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
+	})
+}
+
+// HAZARDS.md H17: a validity that ends first is a loss, and no maximum.
+func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 3*time.Second, WithMaxHold(4*time.Second))
+		pass(3 * time.Second)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+	})
+}
+
+// HAZARDS.md H17.
+func TestAnAutoExtendedLockIsHeldForADayUnlessToldOtherwise(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		byDefault := take(t, l, "a", 6*time.Hour, WithAutoExtend())
+		forEver := take(t, l, "b", 6*time.Hour, WithAutoExtend(), WithMaxHold(NoMaxHold))
+		fixed := take(t, l, "c", 6*time.Hour)
+		pass(5 * time.Hour)
+		require.NoError(t, fixed.Extend(ctx, 24*time.Hour))
+		pass(19*time.Hour - 1)
+		require.NoError(t, byDefault.Context().Err())
+		pass(1)
+		require.ErrorIs(t, context.Cause(byDefault.Context()), ErrMaxHold)
+		require.NoError(t, fixed.Context().Err(), "no bound for what does not extend itself")
+		pass(2 * time.Hour)
+		require.NoError(t, forEver.Context().Err())
+		require.NoError(t, forEver.Release(ctx))
+	})
+}
+
+func TestTheStopMarginEndsTheContextAndNotTheHandle(t *testing.T) {
+	const ttl, margin = 10 * time.Second, 4 * time.Second
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", ttl, WithStopMargin(margin))
+		end := k.Remaining()
+		work := k.Context()
+		pass(end - margin - 1)
+		require.NoError(t, work.Err())
+		pass(1)
+		require.ErrorIs(t, context.Cause(work), ErrLost)
+		require.Equal(t, margin, k.Remaining())
+		require.NoError(t, k.Check(ctx), "the handle is valid to the end")
+		err := k.Extend(ctx, ttl)
+		require.ErrorContains(t, err, `"a": its context has ended, and nothing extends it any more`)
+		require.ErrorIs(t, err, ErrLost)
+		pass(margin - 1)
+		require.Zero(t, fl.orders(wire.Extend, wire.Release), "nothing is undone before")
+		require.Equal(t, 3, fl.keys("a"))
+		require.NoError(t, k.Release(ctx))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestTheStopMarginCountsFromTheMaximumHoldToo(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithMaxHold(time.Minute), WithStopMargin(5*time.Second))
+		pass(55*time.Second - 1)
+		require.NoError(t, k.Context().Err())
+		pass(1)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
+		require.Equal(t, 5*time.Second, k.Remaining())
+		require.ErrorIs(t, k.Extend(ctx, time.Second), ErrMaxHold)
+		sent := fl.orders(wire.Extend)
+		pass(5*time.Second - 1)
+		require.Equal(t, sent, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(wire.Release))
+		pass(1)
+		require.ErrorIs(t, k.Release(ctx), ErrMaxHold)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestAutoExtensionRunsAtAThirdOfWhatTheStopMarginLeaves(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(5*time.Second))
+		third := (k.Remaining() - 5*time.Second) / 3
+		pass(third - 1)
+		require.Zero(t, fl.orders(wire.Extend))
+		pass(1)
+		require.Equal(t, 3, fl.orders(wire.Extend))
+		pass(time.Minute)
+		require.NoError(t, k.Context().Err())
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+func TestAutoExtensionStopsAtTheStopMargin(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(4*time.Second))
+		heal := failing(fl.masters...)
+		pass(k.Remaining() - 4*time.Second - 1)
+		tries := fl.orders(wire.Extend)
+		require.Greater(t, tries, 9)
+		require.NoError(t, k.Context().Err())
+		heal() // too late
+		pass(1)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+		pass(4*time.Second - 1)
+		require.Equal(t, tries, fl.orders(wire.Extend))
+		require.Equal(t, time.Duration(1), k.Remaining())
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+// An extension is under way when the stop margin begins: it comes too late.
+func TestAnExtensionDecidedWithinTheStopMarginHasNoEffect(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(4*time.Second))
+		for _, m := range fl.masters {
+			m.SetDelay(200 * time.Millisecond)
+		}
+		pass(k.Remaining() - 4*time.Second - 100*time.Millisecond)
+		err := k.Extend(context.Background(), 10*time.Second)
+		require.ErrorContains(t, err, "nothing extends it any more")
+		require.Equal(t, 4*time.Second-100*time.Millisecond, k.Remaining())
+		require.NoError(t, k.Release(context.Background()))
+	})
+}

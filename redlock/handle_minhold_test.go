@@ -1,0 +1,177 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H108, here and below.
+
+func TestAReleaseBeforeTheMinimumHoldLeavesTheKeysForWhatIsLeftOfIt(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"shorter TTL": 2 * time.Second, "longer TTL": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				ctx := context.Background()
+				a, b := fl.locker(), fl.locker()
+				k := take(t, a, "a", ttl, WithMinHold(10*time.Second))
+				for _, m := range fl.masters {
+					require.Equal(t, max(ttl, 10*time.Second), m.TTL("a"))
+				}
+				pass(3 * time.Second)
+				require.NoError(t, k.Release(ctx))
+				require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
+				synctest.Wait()
+				require.Zero(t, fl.orders(wire.Release))
+				for _, m := range fl.masters {
+					require.Equal(t, 7*time.Second, m.TTL("a"))
+				}
+				pass(7*time.Second - time.Millisecond)
+				for _, l := range []*Locker{a, b} {
+					_, err := l.TryAcquire(ctx, "a", time.Second)
+					require.ErrorIs(t, err, ErrHeld)
+				}
+				pass(2 * time.Millisecond)
+				require.Zero(t, fl.keys("a"), "and no longer")
+				require.NoError(t, take(t, b, "a", time.Second).Release(ctx))
+			})
+		})
+	}
+}
+
+func TestAReleaseAfterTheMinimumHoldDeletes(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
+		pass(10 * time.Second)
+		require.NoError(t, k.Release(context.Background()))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		require.Zero(t, fl.orders(wire.Shorten))
+	})
+}
+
+// What is left is rounded up: never a key that ends before d.
+func TestTheMinimumHoldIsNeverCutShort(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
+		pass(10*time.Second - 1500*time.Microsecond)
+		require.NoError(t, k.Release(context.Background()))
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"), "10 ms, the least that a key may get")
+		pass(12 * time.Millisecond)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestTheHoldIsValidForTheMinimumHoldAtLeast(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Second, WithMinHold(10*time.Second))
+		require.Equal(t, 10*time.Second-102*time.Millisecond, k.Remaining())
+		pass(k.Remaining() - 1)
+		require.NoError(t, k.Context().Err())
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+func TestALossBeforeTheMinimumHoldLeavesTheOtherKeysForWhatIsLeftOfIt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
+		fl.masters[0].Del("a")
+		fl.masters[1].Del("a")
+		pass(5 * time.Second)
+		require.ErrorIs(t, k.Extend(ctx, time.Minute), ErrLost)
+		synctest.Wait()
+		require.Equal(t, 15*time.Second, fl.masters[2].TTL("a"))
+		require.ErrorIs(t, k.Release(ctx), ErrLost)
+		pass(15*time.Second + time.Millisecond)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestTheMaximumHoldHonoursTheMinimumHold(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second), WithMaxHold(20*time.Second))
+		pass(20 * time.Second)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
+		require.Zero(t, fl.keys("a"))
+		_, err := fl.locker().TryAcquire(context.Background(), "b", time.Second,
+			WithMinHold(2*time.Second), WithMaxHold(time.Second))
+		require.ErrorIs(t, err, ErrInvalid)
+	})
+}
+
+func TestExtendGoesBeyondTheMinimumHoldAndBack(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		k := take(t, l, "a", time.Second, WithMinHold(10*time.Second))
+		require.NoError(t, k.Extend(ctx, time.Minute))
+		pass(4 * time.Second)
+		require.NoError(t, k.Release(ctx))
+		synctest.Wait()
+		for _, m := range fl.masters {
+			require.Equal(t, 6*time.Second, m.TTL("a"), "the one place where a TTL shrinks")
+		}
+		pass(7 * time.Second)
+		k = take(t, l, "a", time.Second, WithMinHold(10*time.Second))
+		require.NoError(t, k.Extend(ctx, time.Minute))
+		pass(30 * time.Second)
+		require.NoError(t, k.Release(ctx))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// A node whose copy expires earlier by itself is left alone, and another's key too.
+func TestTheMinimumHoldLengthensNothingAndTouchesNoForeignKey(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
+		fl.masters[0].Set("a", k.Token(), 5*time.Second)
+		fl.masters[1].Set("a", "another's", 50*time.Second)
+		require.NoError(t, k.Release(context.Background()))
+		synctest.Wait()
+		require.Equal(t, 5*time.Second, fl.masters[0].TTL("a"))
+		require.Equal(t, 50*time.Second, fl.masters[1].TTL("a"))
+		require.Equal(t, 20*time.Second, fl.masters[2].TTL("a"))
+	})
+}
+
+func TestALockWithAMinimumHoldIsNotDetached(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
+		_, err := k.Detach()
+		require.ErrorIs(t, err, ErrInvalid)
+		require.Greater(t, k.Remaining(), time.Duration(0), "it goes on")
+		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+// Only the won lock's undo honours it.
+func TestAnAttemptThatFailedLeavesNoMinimumHold(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.masters[0].Set("a", "another's", time.Minute)
+		fl.masters[1].Set("a", "another's", time.Minute)
+		_, err := fl.locker().TryAcquire(context.Background(), "a", time.Second, WithMinHold(20*time.Second))
+		require.ErrorIs(t, err, ErrHeld)
+		synctest.Wait()
+		require.Zero(t, fl.orders(wire.Shorten))
+		_, stands := fl.masters[2].Get("a")
+		require.False(t, stands)
+	})
+}
+
+func TestAReleaseWithAMinimumHoldIsCalledARelease(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
+		for _, m := range fl.masters {
+			m.Del("a")
+		}
+		require.ErrorContains(t, k.Release(context.Background()), `the lock is lost: release "a": 0 of`)
+	})
+}

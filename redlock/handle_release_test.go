@@ -1,0 +1,182 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// HAZARDS.md H18.
+func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		k := take(t, fl.locker(), "a", time.Second)
+		pass(2 * time.Second)
+		next := take(t, fl.locker(), "a", 10*time.Second)
+		err := k.Release(ctx)
+		var lost *LostError
+		require.ErrorAs(t, err, &lost)
+		require.ErrorIs(t, err, ErrLost)
+		require.Equal(t, []string{"a"}, lost.Names)
+		require.Equal(t, 2*time.Second-988*time.Millisecond, lost.For)
+		require.EqualError(t, err, `redlock: the lock is lost: "a" ended at least 1.012s ago`)
+		synctest.Wait()
+		for _, m := range fl.masters {
+			require.Equal(t, 10*time.Second, m.TTL("a"))
+		}
+		require.NoError(t, next.Release(ctx))
+	})
+}
+
+// HAZARDS.md H18: the holder has no idea that its keys are gone, and releases.
+func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		for _, m := range fl.masters {
+			m.Set("a", "another's token", time.Minute)
+		}
+		err := k.Release(context.Background())
+		require.ErrorIs(t, err, ErrLost)
+		var qe *QuorumError
+		require.ErrorAs(t, err, &qe)
+		require.Equal(t, "release", qe.Op)
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+	})
+}
+
+// HAZARDS.md H19.
+func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Hour)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.NoError(t, k.Release(ctx))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// HAZARDS.md H21: what three nodes answer, and what it means.
+func TestTheThreeEndingsOfARelease(t *testing.T) {
+	granted, refused := wire.Reply{Outcome: wire.Granted}, wire.Reply{Outcome: wire.Refused}
+	failed := wire.Reply{Outcome: wire.Failed, Err: errors.New("MISCONF")}
+	unknown := wire.Reply{Outcome: wire.Unknown, Err: errors.New("cut off")}
+	for name, test := range map[string]struct {
+		replies [3]wire.Reply
+		want    error
+	}{
+		"all":                          {[3]wire.Reply{granted, granted, granted}, nil},
+		"a quorum beside a refusal":    {[3]wire.Reply{refused, granted, granted}, nil},
+		"a quorum beside a failure":    {[3]wire.Reply{granted, failed, granted}, nil},
+		"a quorum beside an unknown":   {[3]wire.Reply{granted, granted, unknown}, nil},
+		"all refuse":                   {[3]wire.Reply{refused, refused, refused}, ErrLost},
+		"a quorum refuses":             {[3]wire.Reply{refused, granted, refused}, ErrLost},
+		"a quorum refuses, one failed": {[3]wire.Reply{failed, refused, refused}, ErrLost},
+		"one of each":                  {[3]wire.Reply{granted, refused, unknown}, ErrNoQuorum},
+		"one and failures":             {[3]wire.Reply{granted, failed, failed}, ErrNoQuorum},
+		"a refusal and failures":       {[3]wire.Reply{refused, failed, unknown}, ErrNoQuorum},
+		"all fail":                     {[3]wire.Reply{failed, failed, failed}, ErrNoQuorum},
+		"all unknown":                  {[3]wire.Reply{unknown, unknown, unknown}, ErrNoQuorum},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+				k := take(t, l, "a", 10*time.Second)
+				require.NoError(t, k.Extend(context.Background(), 20*time.Second))
+				for i, n := range nodes {
+					n.script = answerTo(wire.Release, test.replies[i])
+				}
+				err := k.Release(context.Background())
+				require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
+				if test.want == nil {
+					require.NoError(t, err)
+					return
+				}
+				var qe *QuorumError
+				require.ErrorAs(t, err, &qe)
+				for _, sentinel := range []error{ErrLost, ErrNoQuorum} {
+					require.Equal(t, errors.Is(test.want, sentinel), errors.Is(err, sentinel))
+				}
+				unsure := errors.Is(test.want, ErrNoQuorum)
+				require.Equal(t, unsure, qe.Expires == 20*time.Second, "the longest TTL that was given")
+				require.Equal(t, !unsure, qe.Expires == 0)
+			})
+		})
+	}
+}
+
+// HAZARDS.md H21: a release that nobody answers.
+func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		k := take(t, l, "a", 2*time.Second)
+		for _, m := range fl.masters {
+			m.Freeze()
+		}
+		began := fl.clock.Now()
+		err := k.Release(ctx)
+		require.Equal(t, 500*time.Millisecond, fl.clock.Now().Sub(began), "the node timeout, a quarter of the TTL")
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, ErrNodeTimeout)
+		require.NotErrorIs(t, err, context.DeadlineExceeded) // HAZARDS.md H111
+		require.ErrorContains(t, err, "what is left expires within 2s")
+		require.Equal(t, err, k.Release(ctx), "the first result")
+		for _, m := range fl.masters {
+			m.Thaw()
+		}
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"), "the release was under way all the time")
+	})
+}
+
+func TestASecondReleaseReturnsTheFirstResultAndSendsNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx := context.Background()
+		l := fl.locker()
+		for _, spoil := range []bool{false, true} {
+			k := take(t, l, "a", 10*time.Second)
+			for _, m := range fl.masters {
+				if spoil {
+					m.Del("a")
+				}
+				m.ForgetLog()
+			}
+			results := make(chan error, 10)
+			for range cap(results) {
+				go func() { results <- k.Release(ctx) }()
+			}
+			first := k.Release(ctx)
+			require.Equal(t, spoil, errors.Is(first, ErrLost))
+			for range cap(results) {
+				require.Equal(t, first, <-results)
+			}
+			synctest.Wait()
+			require.Equal(t, 3, fl.orders(wire.Release))
+			require.Equal(t, first, k.Release(ctx))
+			synctest.Wait()
+			require.Equal(t, 3, fl.orders(wire.Release))
+		}
+	})
+}
+
+func TestARefusedReleaseOfSeveralNamesFreesThoseThatAreOurs(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k, err := fl.locker().TryAcquireAll(context.Background(), []string{"b", "a"}, 10*time.Second)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, m := range fl.masters {
+			m.Set("a", "another's token", time.Minute)
+		}
+		require.ErrorIs(t, k.Release(context.Background()), ErrLost)
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+		require.Zero(t, fl.keys("b"))
+	})
+}

@@ -1,0 +1,208 @@
+package redlock
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+)
+
+// never is an instant that does not come: the end of a share's own validity.
+const never = clock.Instant(1<<63 - 1)
+
+// hold makes the acquisition a held lock.
+func (k *Lock) hold(until, now clock.Instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.phase, k.until, k.progress = held, until, now
+	k.nextTry = k.regularTry(now)
+	k.arm()
+}
+
+// Ring is called by the Locker's alarms.
+func (k *Lock) Ring(*alarm.Alarm) {
+	k.settle()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.arm()
+}
+
+// arm sets the alarm to the next instant at which something is due. Called under mu.
+func (k *Lock) arm() {
+	at := k.due()
+	if k.phase != held || at == never {
+		k.l.alarms.Clear(&k.alarm)
+		return
+	}
+	// An end may be noticed this late after a suspend: see Context.
+	k.l.alarms.Set(&k.alarm, at, min(time.Second, k.ttl/10), k)
+}
+
+// settle does what the clock says is due: it ends the hold or its context, or
+// extends. It is called by the alarm and by whoever asks how the lock stands, so
+// that the answer is right also when no timer ran (HAZARDS.md H24, H62, H107).
+func (k *Lock) settle() {
+	if k.of != nil {
+		k.of.settle() // its end is the share's
+	}
+	now := k.l.now()
+	k.mu.Lock()
+	if k.phase != held { // before that nobody else may look at what is below
+		cause := k.cause
+		k.mu.Unlock()
+		if cause != nil {
+			k.stop(cause) // whoever ended it may not have come that far
+		}
+		return
+	}
+	end, cause := k.end(), k.endCause()
+	switch {
+	case k.lost || !now.Before(end):
+		k.mu.Unlock()
+		k.finish(cause, undoKeys)
+	case !now.Before(end.Add(-k.opts.stopMargin)):
+		if !k.noExtend {
+			k.noExtend = true
+			k.arm()
+		}
+		k.mu.Unlock()
+		k.stop(cause)
+	case k.missing != nil && !k.noExtend:
+		k.mu.Unlock()
+		k.repair()
+	case k.wantsExtension(now):
+		ttl := k.ttl
+		k.nextTry = now.Add(2 * k.l.set.timeout(ttl)) // until the outcome says otherwise
+		k.arm()
+		k.mu.Unlock()
+		_, _ = k.startExtend(ttl, autoExtension) // its outcome comes by decided
+	default:
+		k.mu.Unlock()
+	}
+}
+
+// end is the instant at which the hold ends if nothing else happens. Called under mu.
+func (k *Lock) end() clock.Instant {
+	if k.opts.maxHold == 0 {
+		return k.until
+	}
+	return min(k.until, k.began.Add(k.opts.maxHold))
+}
+
+// endCause is why the hold ends then. Called under mu.
+func (k *Lock) endCause() error {
+	if !k.lost && k.end().Before(k.until) {
+		return ErrMaxHold
+	}
+	return ErrLost
+}
+
+// due is the next instant at which settle has something to do. Called under mu.
+func (k *Lock) due() clock.Instant {
+	if k.lost {
+		return k.endedAt
+	}
+	at := k.end()
+	if at != never && !k.noExtend {
+		at = at.Add(-k.opts.stopMargin)
+	}
+	if k.missing != nil && !k.noExtend {
+		at = k.began // now
+	}
+	if k.extends() {
+		at = min(at, k.nextTry)
+	}
+	return at
+}
+
+// extends reports whether the lock extends itself. Called under mu.
+func (k *Lock) extends() bool { return k.opts.autoExtend && !k.noExtend && k.root == nil }
+
+func (k *Lock) wantsExtension(now clock.Instant) bool {
+	if !k.extends() || now.Before(k.nextTry) {
+		return false
+	}
+	if k.opts.progress > 0 && now.Sub(k.progress) >= k.opts.progress {
+		k.nextTry = never // the work hangs; Progress may yet come
+		return false
+	}
+	return true
+}
+
+// regularTry is when to extend next, after a success at now: after a third of what
+// the validity leaves before the stop margin. That is less than usual after Resume, an
+// Extend for a short time, or a Check that found less. Called under mu.
+func (k *Lock) regularTry(now clock.Instant) clock.Instant {
+	k.retries = 0
+	return now.Add(min(k.third(), max(0, k.until.Sub(now)-k.opts.stopMargin)/3))
+}
+
+// retry is when to extend again after a failure: soon, and then at doubling
+// intervals, none longer than the regular one. Called under mu.
+func (k *Lock) retry(now clock.Instant) clock.Instant {
+	pause := min(max(k.third()/16, time.Millisecond)<<min(k.retries, 8), k.third())
+	k.retries++
+	return now.Add(pause/2 + rand.N(pause/2+1))
+}
+
+func (k *Lock) third() time.Duration {
+	return (k.l.set.validity(k.ttl) - k.opts.stopMargin) / 3
+}
+
+// stop ends the context, and those of the shares, and leaves the handles. The first
+// cause stands.
+func (k *Lock) stop(cause error) {
+	k.mu.Lock()
+	if k.ctxCause == nil {
+		k.ctxCause = cause
+	}
+	cause = k.ctxCause
+	cancel, shares := k.cancel, k.shareList()
+	k.mu.Unlock()
+	for _, s := range shares {
+		s.stop(cause)
+	}
+	if cancel != nil {
+		cancel(cause)
+	}
+}
+
+// What becomes of the keys when a hold ends.
+const (
+	undoKeys  = true
+	leaveKeys = false
+)
+
+// finish ends the hold: from here on nothing revives it. All shares end first,
+// then its context; then, and never before, its keys are undone (HAZARDS.md H113).
+// It reports whether it was this call that ended it.
+func (k *Lock) finish(cause error, undo bool) bool {
+	now := k.l.now()
+	k.mu.Lock()
+	if k.phase != held {
+		k.mu.Unlock()
+		return false
+	}
+	k.phase, k.cause = ended, cause
+	if !k.lost {
+		k.endedAt = min(now, k.end())
+	}
+	shares := k.shareList()
+	k.arm()
+	k.mu.Unlock()
+	for _, s := range shares {
+		s.finish(cause, leaveKeys)
+	}
+	k.stop(cause)
+	k.traceEnd(cause, now)
+	switch {
+	case k.root != nil:
+		k.of.dropShare(k)
+	case undo:
+		k.takeBack(undoHold)
+	default:
+		k.l.waiters.left(k)
+	}
+	return true
+}

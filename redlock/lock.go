@@ -1,0 +1,159 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Lock is one acquisition of one or several names, or a share of one. It exists only
+// while and after it was held: there is no lock object to acquire with again. It is
+// safe for concurrent use.
+//
+// It ends by Release or Detach, when its validity is over (ErrLost), when a quorum
+// of nodes says that it is not ours any more (ErrLost), or by WithMaxHold
+// (ErrMaxHold); [Lock.Context] is cancelled with that cause. What has ended stays
+// ended. No clock or network can tell a paused process in time: work that must
+// never overlap needs a resource that checks.
+//
+// A share (WithShared) is a handle on the lease of another Lock: it costs no
+// traffic, has a Release and a maximum hold of its own, and ends before the lock
+// that it is a share of does.
+type Lock struct {
+	l          *Locker
+	names      []string
+	terms      wire.Terms
+	opts       lockSettings
+	passedOn   bool        // by the holder before, in this process
+	othersWait atomic.Bool // in other processes, as a node said when it was given back
+	outer      *Lock       // whose context it was acquired with; may be nil
+	of         *Lock       // of which it is a share: root, or another share of it
+	root       *Lock       // whose lease it shares; nil for a lease of its own
+
+	ttl       time.Duration // as acquired; what auto-extension asks for
+	fence     uint64        // does not change once it is held
+	confirmed bool          // … and took a second round trip
+	began     clock.Instant // of the acquisition: maximum and minimum hold count from it
+	acquire   round         // no ballots after Resume
+	undo      round         // the release, or whatever undoes it
+	wake      chan struct{}
+	one       [1]string
+
+	alarm alarm.Alarm // the next instant at which settle has something to do
+
+	// sending is held while commands of this token are submitted, so that an
+	// extension can't be queued behind the release. It is taken before mu.
+	sending sync.Mutex
+
+	// mu guards all below. Under it nobody is called but the alarms, which call
+	// nobody back under a lock of theirs.
+	mu       sync.Mutex
+	phase    phase
+	cause    error               // why the hold ended
+	endedAt  clock.Instant       // when its validity was over, at the latest
+	until    clock.Instant       // the validity's end
+	lost     bool                // a quorum says that it is not ours: to be ended
+	longest  time.Duration       // the longest TTL that any command gave the keys
+	underWay map[*round]struct{} // extensions and repairs
+	joined   sync.WaitGroup      // those without a decision
+	missing  []bool              // nodes to repair; nil for none
+	repaired []bool              // nodes that were, and so may hold our keys
+	extended clock.Instant       // when an extension last took effect
+	noExtend bool                // nothing extends it any more, though it is held
+	nextTry  clock.Instant       // of the auto-extension
+	retries  int
+	progress clock.Instant // of the latest Progress
+	shares   map[*Lock]struct{}
+
+	given    context.Context // what the lock's context is derived from, on first use
+	bound    bool            // … with its cancellation, in Do
+	ctx      *leaseContext
+	cancel   context.CancelCauseFunc
+	ctxCause error // why the context ended; set before or with cause
+
+	releasing bool          // Release was called
+	released  bool          // … and has its result
+	result    error         // of the first Release
+	others    chan struct{} // closed with the result; made by a second Release that has to wait
+}
+
+// phase is where a Lock's life stands.
+type phase uint8
+
+const (
+	attempting phase = iota
+	held
+	ended
+)
+
+// Names are the names that the lock holds, sorted.
+func (k *Lock) Names() []string { return slices.Clone(k.names) }
+
+// Token is the value that stands under the lock's keys. Who knows it can release
+// the lock: it is no text for logs.
+func (k *Lock) Token() string { return k.terms.Token }
+
+// Remaining is how long the lock is still valid, by a clock that counts suspended
+// time, with drift taken off. Zero or less: stop now. It needs no network.
+func (k *Lock) Remaining() time.Duration {
+	left := k.left(k.l.now())
+	if left > 0 && k.of != nil {
+		left = min(left, k.of.Remaining())
+	}
+	return left
+}
+
+// left is what remains of the handle's own time.
+func (k *Lock) left(now clock.Instant) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.phase != held || k.lost {
+		return min(k.endedAt.Sub(now), 0)
+	}
+	return k.end().Sub(now)
+}
+
+// Progress says that the work is alive; see WithProgress. Without that it does
+// nothing.
+func (k *Lock) Progress() {
+	if k.root != nil {
+		k.root.Progress()
+		return
+	}
+	if k.opts.progress == 0 {
+		return
+	}
+	now := k.l.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.progress = now
+	if k.nextTry == never {
+		k.nextTry = now
+		k.arm()
+	}
+}
+
+// live reports whether the lock is held, by the clock and not by a timer.
+func (k *Lock) live() bool {
+	k.settle()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.phase == held
+}
+
+// holds reports whether any of the names is the lock's, and whether all are.
+func (k *Lock) holds(names []string) (some, all bool) {
+	n := 0
+	for _, name := range names {
+		if slices.Contains(k.names, name) {
+			n++
+		}
+	}
+	return n > 0, n == len(names)
+}

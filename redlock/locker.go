@@ -1,0 +1,272 @@
+package redlock
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/fifo"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Locker acquires locks on a fixed set of nodes. A service makes one and shares it:
+// it is safe for concurrent use, and contention is settled at home first. It has
+// no goroutine of its own while it holds nothing.
+type Locker struct {
+	nodes   []Node
+	owned   []*pool.Node // that Open made, and Close ends
+	set     settings
+	fleet   *wire.Fleet  // what the nodes know of each other
+	alarms  *alarm.Queue // node timeouts and the ends of held locks
+	queue   *fifo.Queue  // contenders of this process, by name
+	waiters *waiters     // those at the head of their lines, and who holds what they wait for
+	events  *events      // nil when nobody traces or logs
+
+	closing chan struct{} // closed by Close
+
+	mu     sync.Mutex       // guards what follows; nobody is called under it
+	leases map[string]*Lock // by token: under way, held, or being undone
+	closed bool
+	idle   chan struct{} // made by Close; closed when no lease is left
+}
+
+// New makes a Locker over nodes that the caller made and will close after it. The
+// list must be the same, in any order, for every client of the same locks: a
+// quorum is of these nodes, never of the reachable ones. One node is allowed and
+// gives a plain single-master lock; an even number tolerates no more failures than
+// one fewer does. It sends nothing, and matches ErrInvalid when it fails.
+func New(nodes []Node, opts ...Option) (*Locker, error) {
+	set, err := settingsOf(opts)
+	if err := errors.Join(err, checkNodes(nodes)); err != nil {
+		return nil, err
+	}
+	if err := set.checkUnsafe(nodeNames(nodes)); err != nil {
+		return nil, err
+	}
+	l := &Locker{
+		nodes:   append([]Node(nil), nodes...),
+		set:     set,
+		fleet:   newFleet(set, nodeNames(nodes)),
+		alarms:  alarm.New(set.clock),
+		queue:   fifo.New(),
+		events:  newEvents(set.trace, set.logger),
+		closing: make(chan struct{}),
+		leases:  make(map[string]*Lock),
+	}
+	l.waiters = newWaiters(l)
+	return l, nil
+}
+
+// Open makes a Locker over a pool.Node for each URL (pool.ParseURL), which it owns:
+// Close ends them. It dials in the background and fails for no dead node.
+func Open(urls []string, opts ...Option) (*Locker, error) {
+	set, wrong := settingsOf(opts)
+	configs, err := configs(urls, set)
+	if err := errors.Join(wrong, err); err != nil {
+		return nil, err // before anything is dialled
+	}
+	nodes := make([]Node, 0, len(urls))
+	owned := make([]*pool.Node, 0, len(urls))
+	for _, cfg := range configs {
+		n, err := pool.Open(cfg)
+		if err != nil {
+			return nil, errors.Join(invalid("%w", err), closeAll(owned))
+		}
+		nodes, owned = append(nodes, n), append(owned, n)
+	}
+	l, err := New(nodes, opts...)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(owned))
+	}
+	l.owned = owned
+	return l, nil
+}
+
+// configs reads the URLs, and refuses a list that is none.
+func configs(urls []string, set settings) ([]pool.Config, error) {
+	list := make([]pool.Config, 0, len(urls))
+	for _, u := range urls {
+		cfg, err := pool.ParseURL(u)
+		if err != nil {
+			return nil, invalid("%w", err)
+		}
+		cfg.Clock, cfg.Logger = set.clock, set.logger
+		list = append(list, cfg)
+	}
+	if err := checkDistinct(list); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(list))
+	for i, cfg := range list {
+		names[i] = cmp.Or(cfg.Name, defaultName(cfg))
+	}
+	return list, set.checkUnsafe(names)
+}
+
+// defaultName is what pool calls a node that was given no name.
+func defaultName(cfg pool.Config) string { return cfg.Address + "/" + strconv.Itoa(cfg.Database) }
+
+// checkDistinct refuses two URLs of one master, or two nodes of one name.
+func checkDistinct(list []pool.Config) error {
+	if len(list) == 0 {
+		return errNoNodes
+	}
+	seen := make(map[string]bool, 2*len(list))
+	for _, cfg := range list {
+		where := defaultName(cfg)
+		name := cmp.Or(cfg.Name, where)
+		if seen[where] || seen[name] {
+			return listedTwice(name)
+		}
+		seen[where], seen[name] = true, true
+	}
+	return nil
+}
+
+var errNoNodes = invalid("no nodes: at least one is needed, usually 3 or 5")
+
+func listedTwice(name string) error {
+	return invalid("the node %s is listed twice: it would vote twice", name)
+}
+
+func closeAll(nodes []*pool.Node) error {
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, n.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func checkNodes(nodes []Node) error {
+	if len(nodes) == 0 {
+		return errNoNodes
+	}
+	seen := make(map[string]bool, len(nodes))
+	for i, n := range nodes {
+		switch {
+		case absent(n):
+			return invalid("node %d of %d is nil", i+1, len(nodes))
+		case n.Name() == "":
+			return invalid("node %d of %d has no name", i+1, len(nodes))
+		case seen[n.Name()]:
+			return listedTwice(n.Name())
+		}
+		seen[n.Name()] = true
+	}
+	return nil
+}
+
+func nodeNames(nodes []Node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name()
+	}
+	return names
+}
+
+// absent finds also the nil *pool.Node that is left when the error of pool.Open was
+// dropped: in an interface it is not nil itself.
+func absent(n Node) bool {
+	if n == nil {
+		return true
+	}
+	v := reflect.ValueOf(n)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+func (l *Locker) now() clock.Instant { return l.set.clock.Now() }
+
+// keys are the names' keys. Without a prefix they are the names themselves.
+func (l *Locker) keys(names []string) []string {
+	if l.set.prefix == "" {
+		return names
+	}
+	keys := make([]string, len(names))
+	for i, n := range names {
+		keys[i] = l.set.prefix + n
+	}
+	return keys
+}
+
+// register makes a lease known, so that Close waits for it and its token can't be
+// resumed beside it.
+func (l *Locker) register(k *Lock) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return ErrClosed
+	case l.leases[k.terms.Token] != nil:
+		return ErrAlreadyHeld
+	}
+	l.leases[k.terms.Token] = k
+	return nil
+}
+
+// forget takes a lease out of the books: nothing of it is left to do.
+func (l *Locker) forget(k *Lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leases[k.terms.Token] == k {
+		delete(l.leases, k.terms.Token)
+	}
+	if !l.closed || len(l.leases) > 0 {
+		return
+	}
+	select {
+	case <-l.idle:
+	default:
+		close(l.idle)
+	}
+}
+
+func (l *Locker) isClosed() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// newRound makes a round that only reads: it creates nothing, and its answers
+// concern nobody but who waits for it.
+func (l *Locker) newRound(owner roundOwner, names []string) *round {
+	r := &round{names: names, wake: make(chan struct{}, 1)}
+	r.prepare(l, owner, make([]ballot, len(l.nodes)))
+	return r
+}
+
+// inspection makes a round that reads what the keys hold.
+func (l *Locker) inspection(owner roundOwner, names []string) *round {
+	r := l.reading(owner, names, false)
+	r.req.Shown = true
+	return r
+}
+
+// proof makes one whose answers count: under the guard those of nodes that vote.
+func (l *Locker) proof(owner roundOwner, names []string) *round {
+	return l.reading(owner, names, l.set.guarded)
+}
+
+func (l *Locker) reading(owner roundOwner, names []string, guarded bool) *round {
+	r := l.newRound(owner, names)
+	t := &wire.Terms{Guarded: guarded}
+	t.Set(l.keys(names), "")
+	wire.NewInspect(&r.req, t)
+	return r
+}
+
+// readTimeout is how long answers count in rounds that concern no TTL.
+func (l *Locker) readTimeout() time.Duration {
+	if l.set.nodeTimeout > 0 {
+		return l.set.nodeTimeout
+	}
+	return nodeTimeoutMax
+}

@@ -1,0 +1,41 @@
+package redlock
+
+import (
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Node is one Redis master as a [Locker] needs it. [*pool.Node] is one; tests may
+// fake one. It must keep three promises:
+//
+//   - Submit never blocks on the network;
+//   - each command is answered exactly once, by [wire.Command.Answer], before or
+//     after Submit returns, and takes effect only after [wire.Command.Send] said
+//     true: when it says false the command was given up, and is answered as Failed
+//     and Unsent; a release answered as Pending is answered once more, by another command;
+//   - commands with one token take effect in the order they were submitted, so
+//     that a release can't be overtaken by the acquire that it undoes.
+//
+// A node may answer wire.Examine as Failed: Diagnose then says that it can't be asked.
+// Whether its server is fit to vote is the node's own business (wire.Fleet says what the
+// nodes of a Locker have in common).
+//
+// It is used from many goroutines at once.
+type Node interface {
+	// Name tells the node from the others, in votes and errors.
+	Name() string
+	Submit(c *wire.Command)
+}
+
+var _ Node = (*pool.Node)(nil)
+
+// Outcome is a node's vote: Granted, Refused, Failed or Unknown.
+type Outcome = wire.Outcome
+
+// The outcomes of a vote. Only Granted counts towards a quorum.
+const (
+	Unknown = wire.Unknown // no answer in time: the command may or may not have been executed
+	Granted = wire.Granted // done
+	Refused = wire.Refused // held by somebody else, or not by this token
+	Failed  = wire.Failed  // not executed: unreachable, loading, not permitted, …
+)

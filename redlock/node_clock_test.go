@@ -1,0 +1,36 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// HAZARDS.md H53: two nodes' clocks are set back by an hour, which a test does by giving
+// their keys as much more. Whoever waits is told how long the keys will stand; the holder
+// gains nothing by it, and its end takes them away.
+func TestNodesWhoseClocksAreSetBackKeepALockNoLongerThanItIsValid(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l, other := fl.locker(WithOwner("me")), fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		left := k.Remaining()
+		for _, m := range fl.masters[:2] {
+			m.Set("a", k.Token(), m.TTL("a")+time.Hour)
+		}
+		_, err := other.TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorContains(t, err, `held by "me" for 1h0m10s more`)
+		require.NoError(t, k.Check(bg))
+		require.Equal(t, left, k.Remaining(), "it is never raised")
+		require.NoError(t, k.Extend(bg, 20*time.Second))
+		require.Equal(t, l.set.validity(20*time.Second), k.Remaining())
+		pass(k.Remaining())
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		require.NoError(t, take(t, other, "a", time.Second).Release(bg))
+	})
+}

@@ -1,0 +1,216 @@
+package redlock
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Bounds and defaults that several settings share.
+const (
+	MinTTL         = 10 * time.Millisecond
+	DefaultMaxTTL  = 24 * time.Hour
+	maxNameLen     = 512
+	maxOwnerLen    = 64
+	reservedPrefix = wire.Reserved // keys and channels that are not locks
+	nodeTimeoutMax = 500 * time.Millisecond
+)
+
+// Option changes a Locker. The zero set of options is right for most.
+type Option interface{ apply(*settings) }
+
+type option func(*settings)
+
+func (o option) apply(s *settings) { o(s) }
+
+// settings are a Locker's options with their defaults in place.
+type settings struct {
+	prefix      string
+	owner       string
+	nodeTimeout time.Duration // 0: from the TTL
+	drift       quorum.Drift
+	backoffMin  time.Duration
+	backoffMax  time.Duration
+	maxTTL      time.Duration
+	fencing     bool
+	guarded     bool
+	guardTTL    time.Duration
+	repair      bool
+	clock       clock.Clock
+	wall        func() int64 // Unix microseconds
+	trace       *Trace
+	logger      *slog.Logger
+	unsafe      []string // nodes that vote whatever is found of them
+	unchecked   bool     // all do
+}
+
+func defaults() settings {
+	return settings{
+		drift:      quorum.Drift{Factor: 0.01, Floor: int64(2 * time.Millisecond)},
+		backoffMin: time.Millisecond,
+		backoffMax: 100 * time.Millisecond,
+		maxTTL:     DefaultMaxTTL,
+		clock:      clock.System(),
+		wall:       clock.Wall,
+	}
+}
+
+// WithKeyPrefix puts a prefix before every name to make its key. Clients exclude
+// each other only with the same prefix. Defaults to none, as other Redlock
+// clients have it. A key may not begin with "redlock:".
+func WithKeyPrefix(prefix string) Option {
+	return option(func(s *settings) { s.prefix = prefix })
+}
+
+// WithOwner puts a label before the random part of every token, so that people
+// can see who holds a lock. At most 64 printable bytes without a colon. Defaults
+// to none.
+func WithOwner(label string) Option { return option(func(s *settings) { s.owner = label }) }
+
+// WithNodeTimeout is how long a node's answer counts. A later one is no vote, but
+// the connection lives on. Defaults to the smaller of 500 ms and a quarter of the
+// TTL.
+func WithNodeTimeout(d time.Duration) Option {
+	return option(func(s *settings) { s.nodeTimeout = orInvalid(d) })
+}
+
+// WithDrift is what is taken off every TTL for clocks that run at different rates:
+// factor × TTL + floor. Factor from 0 up to 0.5. Defaults to 0.01 and 2 ms.
+func WithDrift(factor float64, floor time.Duration) Option {
+	return option(func(s *settings) { s.drift = quorum.Drift{Factor: factor, Floor: int64(floor)} })
+}
+
+// WithBackoff bounds the pause between two attempts of a waiting Acquire: from
+// one round trip, and at least from shortest, doubling up to longest, with
+// jitter. Defaults to 1 ms and 100 ms.
+func WithBackoff(shortest, longest time.Duration) Option {
+	return option(func(s *settings) { s.backoffMin, s.backoffMax = shortest, longest })
+}
+
+// WithMaxTTL is the longest TTL that this Locker gives a key, up to 24 h ×  365.
+// Defaults to 24 h.
+func WithMaxTTL(d time.Duration) Option { return option(func(s *settings) { s.maxTTL = d }) }
+
+// WithClock takes time from another clock; for tests. Defaults to clock.System,
+// which counts the time for which the machine was suspended.
+func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock = c }) }
+
+// WithTrace calls the hooks of t. Defaults to none, which costs nothing.
+func WithTrace(t *Trace) Option { return option(func(s *settings) { s.trace = t }) }
+
+// WithLogger logs what an operator should know: locks that were lost, extensions
+// that fail, hooks that panic. Tokens are never logged in full. Defaults to none;
+// panics of hooks then go to slog.Default.
+func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
+
+// WithUnsafeNodes names nodes that vote in spite of what is wrong with them: a replica,
+// one that evicts keys, one that does not answer INFO, one that is another node's
+// server. The assumptions of the lock are broken there, and exclusion is only as good as
+// what is known better about those nodes. Each name must be a node's. Defaults to none.
+func WithUnsafeNodes(names ...string) Option {
+	return option(func(s *settings) { s.unsafe = append(s.unsafe, names...) })
+}
+
+// WithoutNodeChecks lets every node vote, whatever is found of it: nothing looks any
+// more whether the nodes are masters, keep their keys, and are different servers. It is
+// for servers that can't be asked by INFO, where somebody else makes sure of all that;
+// Diagnose goes on to tell what it finds.
+func WithoutNodeChecks() Option { return option(func(s *settings) { s.unchecked = true }) }
+
+// orInvalid keeps a zero that the caller gave apart from one that was not given.
+func orInvalid(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+func settingsOf(opts []Option) (settings, error) {
+	s := defaults()
+	for _, o := range opts {
+		o.apply(&s)
+	}
+	return s, errors.Join(s.settle(), s.check())
+}
+
+func (s *settings) check() error {
+	const year = 365 * 24 * time.Hour
+	switch {
+	case s.clock == nil:
+		return invalid("WithClock: the clock is nil")
+	case strings.HasPrefix(s.prefix, reservedPrefix) || len(s.prefix) > maxNameLen:
+		return invalid("WithKeyPrefix(%q): at most %d bytes, and not %q", s.prefix, maxNameLen, reservedPrefix)
+	case len(s.owner) > maxOwnerLen || strings.ContainsFunc(s.owner, notLabel):
+		return invalid("WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, maxOwnerLen)
+	case s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond:
+		return invalid("WithNodeTimeout: at least 1ms")
+	case !(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0:
+		return invalid("WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative",
+			s.drift.Factor, time.Duration(s.drift.Floor))
+	case s.backoffMin <= 0 || s.backoffMax < s.backoffMin:
+		return invalid("WithBackoff(%v, %v): 0 < shortest <= longest", s.backoffMin, s.backoffMax)
+	case s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0:
+		return invalid("WithMaxTTL(%v): whole milliseconds from %v to %v", s.maxTTL, MinTTL, year)
+	}
+	return nil
+}
+
+// checkUnsafe refuses names that are no node's: a slip there would be taken for an
+// exception that is made.
+func (s *settings) checkUnsafe(nodes []string) error {
+	for _, name := range s.unsafe {
+		if !slices.Contains(nodes, name) {
+			return invalid("WithUnsafeNodes: there is no node %q; the nodes are %s", name, quoteAll(nodes))
+		}
+	}
+	return nil
+}
+
+func notLabel(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+
+// checkTTL bounds a TTL that a lock key may get.
+func (s *settings) checkTTL(what string, ttl time.Duration) error {
+	switch {
+	case ttl < MinTTL || ttl > s.maxTTL:
+		return invalid("%s of %v: from %v to %v (WithMaxTTL)", what, ttl, MinTTL, s.maxTTL)
+	case ttl%time.Millisecond != 0:
+		return invalid("%s of %v: whole milliseconds only", what, ttl)
+	case s.validity(ttl) <= s.timeout(ttl):
+		return invalid("%s of %v: leaves %v after drift, must be more than the node timeout of %v (WithNodeTimeout)",
+			what, ttl, s.validity(ttl), s.timeout(ttl))
+	}
+	return nil
+}
+
+// validity is what a TTL is worth to its holder.
+func (s *settings) validity(ttl time.Duration) time.Duration {
+	return ttl - time.Duration(s.drift.Of(int64(ttl)))
+}
+
+// timeout is how long answers count in a round about a lock of this TTL.
+func (s *settings) timeout(ttl time.Duration) time.Duration {
+	if s.nodeTimeout > 0 {
+		return s.nodeTimeout
+	}
+	return min(nodeTimeoutMax, ttl/4)
+}
+
+// checkName bounds a name and the key that it makes.
+func (s *settings) checkName(name string) error {
+	switch {
+	case name == "":
+		return invalid("the name is empty")
+	case len(name) > maxNameLen:
+		return invalid("the name is %d bytes long, at most %d", len(name), maxNameLen)
+	case strings.HasPrefix(s.prefix+name, reservedPrefix):
+		return invalid("the key %q is in the reserved namespace %q", s.prefix+name, reservedPrefix)
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// Release gives the lock back and ends the handle. It is idempotent: a second call
+// returns what the first did and sends nothing. It sends also when ctx is done, and
+// waits for a quorum's answer, or for the node timeout.
+//
+// Three endings are told apart. nil: a quorum released it. ErrLost (a *LostError or
+// *QuorumError): it had ended before, so that the work may have overlapped with
+// another holder's. ErrNoQuorum: nobody knows; what is left expires by itself
+// within QuorumError.Expires, and until then is retried in the background. A handle
+// that ended by Detach or WithMaxHold returns ErrDetached or ErrMaxHold. With
+// WithAsyncRelease it does not wait, and nil means that the release is on its way.
+func (k *Lock) Release(ctx context.Context) error {
+	_ = ctx // its end must not keep the lock from being released (HAZARDS.md H19)
+	k.mu.Lock()
+	again := k.releasing
+	k.releasing = true
+	k.mu.Unlock()
+	if again {
+		return k.firstResult()
+	}
+	err := k.giveBack()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.released, k.result = true, err
+	if k.others != nil {
+		close(k.others)
+	}
+	return err
+}
+
+// firstResult waits for the first Release. It is no sync.Once: whoever waits in one
+// keeps the time of a testing/synctest bubble from going on, the user's as ours.
+func (k *Lock) firstResult() error {
+	k.mu.Lock()
+	if k.released {
+		defer k.mu.Unlock()
+		return k.result
+	}
+	if k.others == nil {
+		k.others = make(chan struct{})
+	}
+	others := k.others
+	k.mu.Unlock()
+	<-others
+	return k.result
+}
+
+func (k *Lock) giveBack() error {
+	k.settle()
+	began := k.l.now()
+	if !k.finish(ErrReleased, undoKeys) {
+		return k.endError()
+	}
+	if k.root != nil {
+		return nil // the lease is the root's
+	}
+	if k.opts.asyncRelease {
+		return nil
+	}
+	k.undo.wait(nil)
+	err := k.releaseResult()
+	k.l.traceReleased(k, err, began)
+	return err
+}
+
+// releaseResult reads the votes of the release.
+func (k *Lock) releaseResult() error {
+	switch {
+	case k.undo.won():
+		return nil
+	case k.undo.refusedByQuorum():
+		return calledAs("release", k.undo.fail(ErrLost))
+	case k.undo.cleared():
+		return nil
+	}
+	e := k.undo.fail(ErrNoQuorum)
+	e.Expires = k.longest
+	return calledAs("release", e)
+}
+
+// endError is why a handle that has ended can't do what is asked.
+func (k *Lock) endError() error {
+	now := k.l.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if errors.Is(k.cause, ErrLost) {
+		return &LostError{Names: k.names, For: max(0, now.Sub(k.endedAt))}
+	}
+	return fmt.Errorf("%w: %s", k.cause, quoteAll(k.names))
+}
+
+// What is undone: an attempt that was never a lock, or a hold.
+const (
+	undoAttempt = false
+	undoHold    = true
+)
+
+// takeBack undoes on every node whatever this token may have written there, behind
+// it in the same order (HAZARDS.md H1, H4). It goes on in the background, whatever
+// becomes of the caller's context (H19), until every node has answered or the keys
+// have died by their TTL. Nodes that can't hold anything of ours are spared: those
+// that refused the acquire, and those that no byte of it was sent to, nor will be.
+func (k *Lock) takeBack(hold bool) {
+	k.sending.Lock()
+	defer k.sending.Unlock()
+	k.cancelExtensions()
+	r := &k.undo
+	r.start = k.l.now()
+	behind := k.release(r, hold)
+	r.req.Clock, r.req.NotAfter = k.l.set.clock, r.start.Add(k.longest)
+	r.open(k.l.set.timeout(k.longest))
+	r.submit(k.spared, behind)
+}
+
+// release fills in how the keys are given back, and returns the attempt that goes right
+// behind it: that of whoever is next in this process.
+func (k *Lock) release(r *round, hold bool) (behind *round) {
+	if !hold {
+		k.withdraw(r)
+		return nil
+	}
+	if left := k.minHoldLeft(r); left > 0 {
+		wire.NewShorten(&r.req, &k.terms, left, k.l.set.maxTTL)
+		k.l.waiters.left(k)
+		return nil
+	}
+	h := k.l.waiters.handOver(k)
+	switch {
+	case h.next == nil:
+		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
+		return nil
+	case !h.all: // some of the names are free for others, or the next may fail for the rest of its own
+		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
+	case h.pass:
+		wire.NewPass(&r.req, &k.terms, h.own)
+	default:
+		wire.NewRelease(&r.req, &k.terms)
+	}
+	return &h.next.acquire
+}
+
+// withdraw fills in how an attempt is undone that was never a lock. One that lost the
+// vote tells nobody: whom it was in the way of tries again by itself, and all of them
+// called up at once would split the votes again. But one that others may have
+// taken for a holder, and so wait for, is announced, and so is one that was handed a
+// lock, whose release was not.
+func (k *Lock) withdraw(r *round) {
+	if k.acquire.lost() && !k.passedOn {
+		wire.NewRelease(&r.req, &k.terms)
+		return
+	}
+	wire.NewAnnouncedRelease(&r.req, &k.terms, 0)
+}
+
+// minHoldLeft is what remains of the minimum hold, in whole milliseconds.
+func (k *Lock) minHoldLeft(r *round) time.Duration {
+	if k.opts.minHold == 0 {
+		return 0
+	}
+	left := k.began.Add(k.opts.minHold).Sub(r.start)
+	if left <= 0 {
+		return 0
+	}
+	return max(MinTTL, (left + time.Millisecond - 1).Truncate(time.Millisecond))
+}
+
+// spared reports whether a node surely holds nothing of this token, as if it had said
+// so, and gives up an acquire that still waits to be sent.
+func (k *Lock) spared(node int) (wire.Reply, bool) {
+	return wire.Reply{Outcome: wire.Refused, Unsent: true}, k.holdsNothing(node)
+}
+
+func (k *Lock) wasRepaired(node int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.repaired != nil && k.repaired[node]
+}
+
+func (k *Lock) holdsNothing(node int) bool {
+	if len(k.acquire.ballots) == 0 || k.wasRepaired(node) {
+		return false // resumed: another handle acquired it
+	}
+	k.acquire.mu.Lock()
+	defer k.acquire.mu.Unlock()
+	b := &k.acquire.ballots[node]
+	unsent := b.cmd.Cancel()
+	if b.replied {
+		return b.unsent || b.outcome == wire.Refused
+	}
+	return unsent
+}
+
+// judge is for rounds that only read: see check.go.
+func (k *Lock) judge(r *round, rep wire.Reply) wire.Reply {
+	switch {
+	case r.req.Op == wire.Inspect:
+		return k.judgeHold(r, rep)
+	case r.req.Counts:
+		if rep.Others {
+			k.othersWait.Store(true)
+		}
+	}
+	return rep
+}
+
+// decided notes whether any node of the quorum that released it knows of others who wait,
+// and tells of a release that nobody waits for.
+func (k *Lock) decided(r *round) {
+	if r != &k.undo {
+		return
+	}
+	if r.req.Counts {
+		k.l.waiters.counted(k, k.othersWait.Load())
+	}
+	if k.opts.asyncRelease && k.wasReleased() {
+		k.l.traceReleased(k, k.releaseResult(), r.start)
+	}
+}
+
+func (k *Lock) wasReleased() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return errors.Is(k.cause, ErrReleased)
+}
+
+// finished takes the lease out of the books when its undo was answered everywhere.
+func (k *Lock) finished(r *round) {
+	if r == &k.undo {
+		k.l.forget(k)
+	}
+}

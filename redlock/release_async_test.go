@@ -1,0 +1,56 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// DESIGN.md rule 10. The next lock on the name is behind the release in every node's queue.
+func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		var told []ReleasedEvent
+		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e) }}))
+		fl.each(func(m *embedded.Master) { m.SetDelay(50 * time.Millisecond) })
+		k := take(t, l, "a", time.Minute, WithAsyncRelease())
+		require.Zero(t, elapsed(func() { require.NoError(t, k.Release(bg)) }))
+		require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
+		next := take(t, l, "a", time.Minute)
+		require.NoError(t, k.Release(bg), "as the first time")
+		synctest.Wait()
+		require.Len(t, told, 1)
+		require.NoError(t, told[0].Err)
+		require.Positive(t, told[0].Took)
+		require.NoError(t, next.Release(bg))
+	})
+}
+
+func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		var told []error
+		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e.Err) }}))
+		k := take(t, l, "a", 10*time.Second, WithAsyncRelease())
+		fl.each(func(m *embedded.Master) { m.Freeze() })
+		require.NoError(t, k.Release(bg))
+		pass(time.Second)
+		require.Len(t, told, 1)
+		require.ErrorIs(t, told[0], ErrNoQuorum)
+		fl.each(func(m *embedded.Master) { m.Thaw() })
+		require.NoError(t, l.Close(bg), "it waits for what is being undone")
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// What had ended before Release knows without asking anybody.
+func TestAnAsyncReleaseOfALostLockSaysSo(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Second, WithAsyncRelease())
+		pass(2 * time.Second)
+		require.ErrorIs(t, k.Release(bg), ErrLost)
+	})
+}

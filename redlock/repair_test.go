@@ -1,0 +1,321 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// repairs is how often a master was asked to repair.
+func repairs(m *embedded.Master) int {
+	return scripts(m, "repair")
+}
+
+// detachedSoon reports whether Detach has returned by the time that all is at rest.
+func detachedSoon(k *Lock) (claim chan Claim, soon func() bool) {
+	claim = make(chan Claim, 1)
+	go func() {
+		c, _ := k.Detach()
+		claim <- c
+	}()
+	return claim, func() bool { synctest.Wait(); return len(claim) == 1 }
+}
+
+func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair(), WithFencing())
+		k := take(t, l, "a", 4*time.Second)
+		m := fl.masters[2]
+		m.Del("a")
+		m.Del(wire.FencePrefix + "a")
+		m.ForgetLog()
+		require.NoError(t, k.Extend(bg, 6*time.Second))
+		synctest.Wait()
+		v, ok := m.Get("a")
+		require.True(t, ok)
+		require.Equal(t, k.Token(), v)
+		require.Equal(t, 4*time.Second, m.TTL("a"))
+		c, _ := m.Get(wire.FencePrefix + "a")
+		fence, _ := fl.masters[0].Get(wire.FencePrefix + "a")
+		require.Equal(t, fence, c, "it carries the fence")
+		require.Equal(t, 1, repairs(m))
+		require.Zero(t, repairs(fl.masters[0]))
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+		require.Zero(t, booked(l))
+	})
+}
+
+// It never counts in the round that restored it: that round had a majority without it.
+func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(t, l, "a", 4*time.Second)
+		fl.masters[2].Del("a")
+		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) { return "LOADING", cmd == "EVALSHA" })
+		require.ErrorIs(t, k.Extend(bg, 4*time.Second), ErrNoQuorum)
+		pass(time.Second)
+		require.Zero(t, repairs(fl.masters[2]))
+		require.Equal(t, 2, fl.keys("a"))
+		fl.masters[1].Hook(nil)
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+	})
+}
+
+func TestWithoutWithRepairNothingIsRepaired(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.guarded(), "a", 4*time.Second)
+		fl.masters[2].Del("a")
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		pass(time.Second)
+		require.Equal(t, 2, fl.keys("a"))
+	})
+}
+
+// HAZARDS.md H115: a copy made in quarantine would take the place of a grant that the
+// node has forgotten.
+func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(t, l, "a", 3*time.Second, WithAutoExtend())
+		m := fl.masters[2]
+		require.NoError(t, m.Restart(false))
+		pass(guardTTL - time.Second)
+		_, ok := m.Get("a")
+		require.False(t, ok)
+		require.Positive(t, repairs(m), "it was tried")
+		require.Less(t, repairs(m), 25, "once after each extension")
+		pass(5 * time.Second)
+		v, ok := m.Get("a")
+		require.True(t, ok)
+		require.Equal(t, k.Token(), v)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// The interleaving of H115, by hand: A holds on n1 and n2; B's copies are on n2 (it was
+// A's minority) and n3. n3 forgets B's grant, and A repairs it there. Were that to count,
+// A would be extended while B holds by n1 and what n3 granted.
+func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
+	for _, guarded := range []bool{true, false} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.guarded(WithRepair())
+			k := take(t, l, "a", 4*time.Second)
+			n1, n3 := fl.masters[0], fl.masters[2]
+			n3.Set("a", "B", 4*time.Second) // the grant of B, which has n3 and not yet a quorum
+			n3.FlushAll()
+			if !guarded {
+				n3.Set(wire.MarkerKey, l.fleet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
+			}
+			require.NoError(t, k.Extend(bg, 4*time.Second))
+			synctest.Wait()
+			n1.Set("a", "B", 4*time.Second) // A's copy is gone early, and B gets its second vote
+			err := k.Extend(bg, 4*time.Second)
+			if guarded {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err, "the negative control: both hold it")
+		})
+	}
+}
+
+const zeros = "0000000000000000000000000000000000000000"
+
+// DESIGN.md rules 5 and 6: what was sent is undone behind it.
+func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(t, l, "a", 4*time.Second)
+		m := fl.masters[2]
+		m.Del("a")
+		freezeAt(m, "repair+guard")
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		require.NoError(t, k.Release(bg))
+		pass(time.Second)
+		m.Hook(nil)
+		m.Thaw()
+		pass(tick)
+		require.Equal(t, 1, repairs(m))
+		require.Zero(t, fl.keys("a"))
+		require.Zero(t, booked(l))
+	})
+}
+
+// HAZARDS.md H95: its connection is dead, and the server executes it later.
+func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(t, l, "a", 4*time.Second)
+		m := fl.masters[2]
+		m.Del("a")
+		freezeAt(m, "repair+guard")
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		killed := stats(l).Killed
+		for _, c := range m.Clients() {
+			c.Drop()
+		}
+		require.NoError(t, k.Release(bg))
+		pass(100 * time.Millisecond)
+		m.Hook(nil)
+		m.Thaw()
+		pass(2 * time.Second)
+		require.Zero(t, fl.keys("a"))
+		require.Equal(t, killed+1, stats(l).Killed, "the old connection goes first")
+	})
+}
+
+// freezeAt freezes a master when it is to execute a script, before it does.
+func freezeAt(m *embedded.Master, script string) {
+	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+		for _, s := range wire.Scripts() {
+			if s.Name == script && cmd == "EVALSHA" && args[0] == s.Hash {
+				m.Freeze()
+			}
+		}
+		return "", false
+	})
+}
+
+func TestDetachWaitsForARepairUnderWay(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.guarded(WithRepair()), "a", 4*time.Second)
+		m := fl.masters[2]
+		m.Del("a")
+		freezeAt(m, "repair+guard")
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		claim, soon := detachedSoon(k)
+		require.False(t, soon())
+		m.Hook(nil)
+		m.Thaw()
+		require.True(t, soon(), "as soon as it is answered")
+		require.NotEmpty(t, (<-claim).Token)
+	})
+}
+
+func TestRepairsStopAtTheStopMarginAndAtTheEnd(t *testing.T) {
+	for what, stop := range map[string]func(fl *fleet, l *Locker, k *Lock){
+		"the stop margin": func(*fleet, *Locker, *Lock) {},
+		"Close":           func(fl *fleet, l *Locker, _ *Lock) { fl.close(l) },
+		"a release":       func(_ *fleet, _ *Locker, k *Lock) { _ = k.Release(bg) },
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.guarded(WithRepair())
+			k := take(t, l, "a", 4*time.Second, WithStopMargin(2*time.Second))
+			m := fl.masters[2]
+			m.Del("a")
+			m.ForgetLog()
+			m.Freeze() // its refusal comes when it is too late
+			require.NoError(t, k.Extend(bg, 4*time.Second))
+			stop(fl, l, k)
+			pass(2*time.Second + tick)
+			m.Thaw()
+			pass(tick)
+			require.Zero(t, repairs(m), what)
+			_, ok := m.Get("a")
+			require.False(t, ok)
+		})
+	}
+}
+
+// A command that waits for its connection is not sent when the validity is over.
+func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		nodes, l := fakes(t, 3, WithRestartGuard(guardTTL), WithRepair(), WithClock(fl.clock))
+		k := take(t, l, "a", 4*time.Second)
+		nodes[2].mu.Lock()
+		delete(nodes[2].held, "a")
+		nodes[2].mu.Unlock()
+		require.NoError(t, k.Extend(bg, 5*time.Second))
+		synctest.Wait()
+		sent := nodes[2].commands(wire.Repair)
+		require.Len(t, sent, 1)
+		require.Equal(t, l.now().Add(k.Remaining()), sent[0].NotAfter)
+		require.Equal(t, 4*time.Second, sent[0].TTL)
+		pass(time.Second) // no alarm goes on ringing
+		require.Len(t, nodes[2].commands(wire.Repair), 1)
+		require.NoError(t, k.Release(bg))
+		require.NotEmpty(t, nodes[2].commands(wire.Release))
+	})
+}
+
+// What still waits to be sent when the lock ends would come as a ghost.
+func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
+	for what, end := range map[string]func(k *Lock){
+		"a release": func(k *Lock) { _ = k.Release(bg) },
+		"Detach":    func(k *Lock) { _, _ = k.Detach() },
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			nodes, l := fakes(t, 3, WithRestartGuard(guardTTL), WithRepair(), WithClock(fl.clock))
+			k := take(t, l, "a", 4*time.Second)
+			delete(nodes[2].held, "a")
+			nodes[2].script = func(_ *fakeNode, c *wire.Command) bool { return c.Op == wire.Repair }
+			require.NoError(t, k.Extend(bg, 5*time.Second))
+			synctest.Wait()
+			end(k)
+			waiting := nodes[2].commands(wire.Repair)
+			require.Len(t, waiting, 1)
+			require.False(t, waiting[0].Send(), what)
+			waiting[0].Drop(wire.ErrGivenUp)
+		})
+	}
+}
+
+// A node that refused the acquire, and was repaired later, holds something of ours.
+func TestANodeThatRefusedAtFirstIsUndoneOnceItWasRepaired(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		m := fl.masters[2]
+		m.Set("a", "somebody", 500*time.Millisecond)
+		k := take(t, l, "a", 4*time.Second)
+		pass(time.Second)
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestALockOutlivesTheRestartOfAllItsNodesWithRepairOnly(t *testing.T) {
+	for _, repair := range []bool{true, false} {
+		inBubble(t, 3, func(fl *fleet) {
+			opts := []Option{}
+			if repair {
+				opts = append(opts, WithRepair())
+			}
+			l := fl.guarded(opts...)
+			k := take(t, l, "a", 3*time.Second, WithAutoExtend())
+			restarted := 0
+			for _, m := range fl.masters {
+				require.NoError(t, m.Restart(false))
+				restarted++
+				pass(guardTTL + 5*time.Second)
+				if k.Context().Err() != nil {
+					break
+				}
+			}
+			if !repair {
+				require.Equal(t, 2, restarted, "lost at the second")
+				require.ErrorIs(t, k.Release(bg), ErrLost)
+				return
+			}
+			require.Equal(t, 3, restarted)
+			require.Equal(t, 3, fl.keys("a"))
+			require.NoError(t, k.Check(bg))
+			require.NoError(t, k.Release(bg))
+		})
+	}
+}

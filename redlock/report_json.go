@@ -1,0 +1,63 @@
+package redlock
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// reportJSON and nodeReportJSON are the documented form; durations are whole numbers in
+// the unit that the name says.
+type reportJSON struct {
+	OK            bool             `json:"ok"`
+	Nodes         []nodeReportJSON `json:"nodes"`
+	ClockSpreadUS int64            `json:"clock_spread_us"`
+	Findings      []Finding        `json:"findings"`
+}
+
+type nodeReportJSON struct {
+	Node          string     `json:"node"`
+	Address       string     `json:"address,omitempty"`
+	Answered      bool       `json:"answered"`
+	Version       string     `json:"version,omitempty"`
+	RunID         string     `json:"run_id,omitempty"`
+	UptimeS       int64      `json:"uptime_s,omitempty"`
+	Role          string     `json:"role,omitempty"`
+	Replicas      int        `json:"replicas,omitempty"`
+	Persistence   string     `json:"persistence,omitempty"`
+	Eviction      string     `json:"eviction,omitempty"`
+	MaxMemory     int64      `json:"max_memory,omitempty"`
+	ClockOffsetUS *int64     `json:"clock_offset_us,omitempty"`
+	RoundTripUS   int64      `json:"round_trip_us,omitempty"`
+	MissingRights []string   `json:"missing_rights,omitempty"`
+	Guard         GuardState `json:"guard,omitempty"`
+	QuarantineMS  *int64     `json:"quarantine_ms,omitempty"`
+	Findings      []Finding  `json:"findings"`
+}
+
+// MarshalJSON writes an object for programs: "ok" is that there are no errors; times are
+// whole numbers, of seconds where a name ends in _s, milliseconds in _ms, microseconds in _us; what a
+// node did not say is left out.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	out := reportJSON{OK: !r.Failed(), ClockSpreadUS: r.ClockSpread.Microseconds(), Findings: listed(r.Findings)}
+	for _, n := range r.Nodes {
+		j := nodeReportJSON{
+			Node: n.Node, Address: n.Address, Answered: n.Answered, Version: n.Version, RunID: n.RunID,
+			UptimeS: int64(n.Uptime / time.Second), Role: n.Role, Replicas: n.Replicas, Persistence: n.Persistence,
+			Eviction: n.Eviction, MaxMemory: n.MaxMemory, RoundTripUS: n.RoundTrip.Microseconds(),
+			MissingRights: n.MissingRights, Guard: n.Guard, Findings: listed(n.Findings),
+		}
+		if n.Timed {
+			us := n.ClockOffset.Microseconds()
+			j.ClockOffsetUS = &us
+		}
+		if n.Guard == GuardQuarantined {
+			left := n.Quarantine.Milliseconds()
+			j.QuarantineMS = &left
+		}
+		out.Nodes = append(out.Nodes, j)
+	}
+	return json.Marshal(out)
+}
+
+// listed is a list that JSON shows as one, also when it is empty.
+func listed(all []Finding) []Finding { return append([]Finding{}, all...) }

@@ -1,0 +1,77 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// rest waits until there may be something to gain from an attempt, and for d at most; 0 is
+// without end. It returns an attempt that was begun for it meanwhile, or an error when
+// the context or the Locker ended.
+func (v *waiter) rest(d time.Duration, timed wakeUp) (*Lock, wakeUp, error) {
+	var over <-chan struct{}
+	if d > 0 {
+		timer, stop := clock.After(v.l.set.clock, d)
+		defer stop()
+		over = timer
+	}
+	wake, woken := v.beginRest()
+	var err error
+	if woken == asleep {
+		select {
+		case <-wake:
+		case <-over:
+			woken = timed
+		case <-v.ctx.Done():
+			err = context.Cause(v.ctx)
+		case <-v.l.closing:
+			err = ErrClosed
+		}
+	}
+	return v.endRest(woken, err)
+}
+
+func (v *waiter) beginRest() (wake <-chan struct{}, woken wakeUp) {
+	ws := v.l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if v.wake == nil {
+		v.wake = make(chan struct{}, 1)
+	}
+	v.state = waiting
+	return v.wake, v.woken
+}
+
+func (v *waiter) endRest(woken wakeUp, err error) (*Lock, wakeUp, error) {
+	ws := v.l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for v.state == launching && v.launched == nil { // by a goroutine that is about to say how it went
+		ws.mu.Unlock()
+		<-v.wake
+		ws.mu.Lock()
+	}
+	k := v.launched
+	v.state, v.launched = busy, nil
+	if k != nil {
+		return k, byHandOver, nil // whoever takes it looks at the context
+	}
+	return nil, max(woken, v.woken), err
+}
+
+// launch begins an attempt for a waiter that was chosen; nil when that can't be. Its
+// acquire is submitted by whoever calls this.
+func (v *waiter) launch() *Lock {
+	k, err := v.l.prepare(v.ctx, v.wish)
+	ws := v.l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if err != nil {
+		k, v.state = nil, busy
+	}
+	v.launched = k
+	v.stir(byHandOver)
+	return k
+}

@@ -1,0 +1,378 @@
+package redlock
+
+import (
+	"context"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// round asks all nodes one question and takes one decision, as early as the votes
+// allow: when a majority granted, or when none can any more. Nobody waits for the
+// rest. A later answer changes no decision; whom it concerns reads it from the
+// ballots (a grant that must be undone was queued behind its undo anyway).
+type round struct {
+	l     *Locker
+	owner roundOwner // may be nil
+	names []string
+	req   wire.Request
+	start clock.Instant // read before the first send (HAZARDS.md H5)
+	pace  pace
+	tries int           // attempts before this one of the same acquisition
+	wake  chan struct{} // gets one value at the decision; holds one
+
+	alarm alarm.Alarm   // the end of the vote
+	until clock.Instant // … by the node timeout
+
+	mu       sync.Mutex // guards all below; nobody is called under it
+	ballots  []ballot
+	tally    quorum.Tally
+	refused  int // nodes that said no, also too late for the vote
+	waiting  int // nodes without a last answer
+	decided  bool
+	decision quorum.Decision
+	faulty   bool // decided when too many had failed to tell whether somebody holds it
+}
+
+// pace is how much of the vote a decision waits for.
+type pace uint8
+
+const (
+	asSoonAsCan  pace = iota // won or lost as soon as the votes allow
+	lossPatient              // won as soon as they allow, lost only when all are in
+	faultPatient             // so too, but lost as soon as enough nodes refused
+	everyVote                // decided when all are in
+)
+
+// ballot is one node's part in a round.
+type ballot struct {
+	cmd     wire.Command
+	voted   bool // counted in the tally
+	replied bool // the command was answered, and
+	late    bool // … after it had been counted as Unknown
+	outcome wire.Outcome
+	unsent  bool
+	took    time.Duration
+	err     error
+	fence   uint64
+	holds   []wire.Hold
+}
+
+// roundOwner is told of a round's course, on a goroutine of a node's or of the
+// alarms: it must not block.
+type roundOwner interface {
+	// judge turns an answer into a vote, for rounds that only read.
+	judge(r *round, rep wire.Reply) wire.Reply
+	// decided is called once, when the decision has been taken.
+	decided(r *round)
+	// finished is called once, when every command has been answered.
+	finished(r *round)
+}
+
+// prepare makes the ballots; r.req must be filled.
+func (r *round) prepare(l *Locker, owner roundOwner, ballots []ballot) {
+	r.l, r.owner, r.ballots = l, owner, ballots
+	r.tally = quorum.NewTally(len(ballots))
+	r.waiting = len(ballots)
+	r.req.Fleet = l.fleet
+	for i := range ballots {
+		c := &ballots[i].cmd
+		c.Request, c.Node, c.To = &r.req, i, r
+	}
+}
+
+// ask submits the round to all nodes but those whose answer is known without asking.
+// The start must have been read before.
+func (r *round) ask(timeout time.Duration, known func(node int) (rep wire.Reply, ok bool)) {
+	r.open(timeout)
+	r.submit(known, nil)
+}
+
+// open starts the time in which answers count.
+func (r *round) open(timeout time.Duration) {
+	r.until = r.start.Add(timeout)
+	r.l.alarms.Set(&r.alarm, r.until, timeout, r)
+}
+
+// submit hands the round's commands to the nodes, and those of another round right behind
+// them, in the same flush where a node can do that.
+func (r *round) submit(known func(node int) (rep wire.Reply, ok bool), behind *round) {
+	for i, n := range r.l.nodes {
+		c := &r.ballots[i].cmd
+		if known != nil {
+			if rep, ok := known(i); ok {
+				c.Answer(rep)
+				c = nil
+			}
+		}
+		switch {
+		case behind == nil && c != nil:
+			n.Submit(c)
+		case behind != nil && c == nil:
+			n.Submit(&behind.ballots[i].cmd)
+		case behind != nil:
+			submitBoth(n, c, &behind.ballots[i].cmd)
+		}
+	}
+}
+
+func submitBoth(n Node, first, second *wire.Command) {
+	if p, ok := n.(interface {
+		SubmitBoth(first, second *wire.Command)
+	}); ok {
+		p.SubmitBoth(first, second)
+		return
+	}
+	n.Submit(first)
+	n.Submit(second)
+}
+
+// Answer takes one node's answer.
+func (r *round) Answer(c *wire.Command, rep wire.Reply) {
+	if r.owner != nil && rep.Outcome == wire.Granted {
+		rep = r.owner.judge(r, rep)
+	}
+	var took time.Duration
+	if rep.Outcome != wire.Granted || r.l.events != nil {
+		took = r.l.now().Sub(r.start)
+	}
+	r.mu.Lock()
+	b := &r.ballots[c.Node]
+	late, behind := b.voted, b.voted || r.decided
+	b.replied, b.late, b.outcome, b.unsent, b.err, b.took = true, late, rep.Outcome, rep.Unsent, rep.Err, took
+	b.fence, b.holds = rep.Fence, rep.Holds
+	if rep.Outcome == wire.Refused {
+		r.refused++
+	}
+	before := r.tied()
+	news := r.count(b)
+	if !rep.Pending {
+		r.waiting--
+	}
+	last := r.waiting == 0 && !rep.Pending
+	hurry := !r.decided && !before && r.tied() && r.req.Op == wire.Acquire
+	r.mu.Unlock()
+	if r.l.events != nil {
+		r.l.events.vote(r, c.Node, rep, took, behind)
+	}
+	if hurry {
+		r.hurry()
+	}
+	r.tell(news, last)
+}
+
+// tied reports whether both a grant and a refusal have been counted. Called under mu.
+func (r *round) tied() bool { return r.tally.Granted() > 0 && r.tally.Refused() > 0 }
+
+// A tied attempt waits for nodes that are slower than this many times those that
+// answered, and for this long at the least. After attempts that failed every second one
+// waits twice as long, every fourth four times, and so on.
+const (
+	patience      = 4
+	patienceLeast = 10 * time.Millisecond
+	patienceMost  = 6 // doublings
+)
+
+// hurry ends an attempt's vote soon after a tie. Of two contenders that have a vote
+// each, neither must hold on to it for the whole node timeout because the node that
+// could break the tie is frozen (DESIGN.md rule 22). To lose is always safe. Who has no
+// vote holds nobody up and waits for far nodes, which may be a quorum without the one
+// that refused; and with one, the longer patience reaches them in the end. It is drawn
+// by lot: were all to wait longer and longer, those with a vote each would go on to tie.
+func (r *round) hurry() {
+	now := r.l.now()
+	grace := max(patience*now.Sub(r.start), patienceLeast) << min(bits.TrailingZeros(rand.Uint()), r.tries, patienceMost)
+	if at := now.Add(grace); at.Before(r.until) {
+		r.l.alarms.Set(&r.alarm, at, grace, r)
+	}
+}
+
+// Ring ends the vote, at the node timeout or soon after a tie: whoever has not
+// answered is Unknown.
+func (r *round) Ring(*alarm.Alarm) {
+	now := r.l.now()
+	took, why := now.Sub(r.start), wire.ErrTimeout
+	if now.Before(r.until) {
+		why = errUndecided // see hurry
+	}
+	news := false
+	r.mu.Lock()
+	for i := range r.ballots {
+		if b := &r.ballots[i]; !b.replied {
+			b.outcome, b.err, b.took = wire.Unknown, why, took
+			news = r.count(b) || news
+		}
+	}
+	r.mu.Unlock()
+	r.tell(news, false)
+}
+
+// count puts a ballot into the tally once, and reports whether that decides the
+// round. Called under mu.
+func (r *round) count(b *ballot) (news bool) {
+	if b.voted {
+		return false
+	}
+	b.voted = true
+	var d quorum.Decision
+	switch b.outcome {
+	case wire.Granted:
+		d = r.tally.Grant()
+	case wire.Refused:
+		d = r.tally.Refuse()
+	default:
+		d = r.tally.Fail()
+	}
+	if r.decided || d == quorum.Open || r.early(d) {
+		return false
+	}
+	r.decided, r.decision, r.faulty = true, d, !r.tally.Reachable()
+	return true
+}
+
+// early reports whether the round's pace wants more votes. Called under mu.
+func (r *round) early(d quorum.Decision) bool {
+	if r.tally.Outstanding() == 0 {
+		return false
+	}
+	switch r.pace {
+	case everyVote:
+		return true
+	case lossPatient:
+		return d == quorum.Lost
+	case faultPatient:
+		return d == quorum.Lost && !r.tally.RefusedByQuorum()
+	}
+	return false
+}
+
+func (r *round) tell(decided, last bool) {
+	if decided {
+		r.l.alarms.Clear(&r.alarm)
+		if r.owner != nil {
+			r.owner.decided(r)
+		}
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+	if last && r.owner != nil {
+		r.owner.finished(r)
+	}
+}
+
+// wait returns when the round is decided, or with false when done is closed first.
+// A nil done waits for the decision, which the node timeout bounds.
+func (r *round) wait(done <-chan struct{}) bool {
+	for {
+		if r.isDecided() {
+			return true
+		}
+		select {
+		case <-r.wake:
+		case <-done:
+			return r.isDecided()
+		}
+	}
+}
+
+func (r *round) isDecided() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.decided
+}
+
+// won reports whether a majority granted.
+func (r *round) won() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.decided && r.decision == quorum.Won
+}
+
+// lost reports whether it was decided that no majority can grant.
+func (r *round) lost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.decided && r.decision == quorum.Lost
+}
+
+// refusedByQuorum reports whether so many nodes said no, also late, that no
+// majority can say yes.
+func (r *round) refusedByQuorum() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused > len(r.ballots)-quorum.Majority(len(r.ballots))
+}
+
+// cleared reports whether a majority released the token or, being spared, never had
+// it. Others can have the name then. A node that had it and lost it does not count:
+// with its loss in doubt nobody knows how the hold ended.
+func (r *round) cleared() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for i := range r.ballots {
+		b := &r.ballots[i]
+		if b.outcome == wire.Granted || b.outcome == wire.Refused && b.unsent {
+			n++
+		}
+	}
+	return n >= r.tally.Need()
+}
+
+// reason tells a refusal from a fault, for a round that was not won. It is part of
+// the decision: who answers later does not change it. Of a round that was not
+// waited for nobody knows that the name is held, unless a node said so.
+func (r *round) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.faulty || !r.decided && (r.refused == 0 || !r.tally.Reachable()) {
+		return r.fault()
+	}
+	return ErrHeld
+}
+
+// trouble is why too few nodes answered.
+func (r *round) trouble() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fault()
+}
+
+// fail is the round's outcome as an error.
+func (r *round) fail(reason error) *QuorumError {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := &QuorumError{Op: r.req.Op.String(), Names: r.names, Need: r.tally.Need(), Reason: reason}
+	for i := range r.ballots {
+		b := &r.ballots[i]
+		v := Vote{Node: r.l.nodes[i].Name(), Outcome: b.outcome, Err: b.err, Took: b.took}
+		switch {
+		case !b.voted && !b.replied:
+			v.Err = errUndecided
+		case b.late && b.outcome == wire.Granted: // known, to be undone, and no vote
+			v.Outcome, v.Err = Unknown, ErrNodeTimeout
+		}
+		e.Votes = append(e.Votes, v)
+	}
+	return e
+}
+
+// sync asks and waits, under the caller's context.
+func (r *round) sync(ctx context.Context, timeout time.Duration) error {
+	if ctx.Err() != nil {
+		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: errNotTried}
+	}
+	r.ask(timeout, nil)
+	if !r.wait(ctx.Done()) {
+		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: r.fail(ErrNoQuorum)}
+	}
+	return nil
+}

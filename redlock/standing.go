@@ -1,0 +1,132 @@
+package redlock
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// GuardState is where a node stands with the restart guard, by its marker.
+type GuardState string
+
+// The states. Only a node in GuardOK votes.
+const (
+	GuardOK          GuardState = "ok"
+	GuardQuarantined GuardState = "quarantined" // it may have forgotten locks
+	GuardOutdated    GuardState = "outdated"    // it was started or promoted since; the first acquisition starts a quarantine
+	GuardForeign     GuardState = "foreign"     // of other nodes, another maxTTL or another name
+	GuardUnreadable  GuardState = "unreadable"
+	GuardNone        GuardState = "none" // the first acquisition starts a quarantine
+)
+
+// The codes of findings about the guard.
+const (
+	codeGuard   = "guard"
+	codeBacklog = "backlog"
+	codeAdmit   = "admission"
+)
+
+func (n *NodeReport) find(grade Grade, code, format string, args ...any) {
+	n.Findings = append(n.Findings, Finding{Grade: grade, Code: code, Text: n.Node + " " + fmt.Sprintf(format, args...)})
+}
+
+// guardOf tells where a node stands with the guard, and what there is to say of it.
+func (l *Locker) guardOf(n *NodeReport, e *wire.Examination) {
+	switch {
+	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
+	case !l.set.guarded:
+		n.unguarded(e)
+	default:
+		n.guarded(l.fleet.Guard, e)
+		n.backlogged(e)
+	}
+}
+
+// unguarded: HAZARDS.md H112.
+func (n *NodeReport) unguarded(e *wire.Examination) {
+	if e.Marker == "" {
+		return
+	}
+	m, err := wire.ParseMarker(e.Marker)
+	n.Guard, n.Quarantine = stateOf(m, err, e, 0)
+	n.find(GradeError, codeGuard, "is guarded (it has a %s), and this client is not: its locks would be unknown to the guard; use "+
+		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is being switched on",
+		wire.MarkerKey, withMaxTTL(m))
+}
+
+func withMaxTTL(m wire.Marker) string {
+	if m.MaxTTL == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with a maxTTL of %v", m.MaxTTL)
+}
+
+// guarded takes what the marker says as the node's own script would.
+func (n *NodeReport) guarded(g *wire.Guard, e *wire.Examination) {
+	if e.Marker == "" && e.MarkerUnread == "" {
+		n.Guard = GuardNone
+		n.find(GradeNote, codeGuard, "has no marker of the restart guard: the first client's first acquisition quarantines it for %v; where no "+
+			"client is running yet, redlock doctor --admit (Locker.Admit) spares that", g.Quarantine())
+		return
+	}
+	m, err := wire.ParseMarker(e.Marker)
+	n.Guard, n.Quarantine = stateOf(m, err, e, g.Quarantine())
+	different := g.Disagrees(m, n.Node)
+	switch {
+	case n.Guard == GuardUnreadable:
+		n.find(GradeError, codeGuard, "has a %s that can't be read (%s), and does not vote: give the user the right to GET it, or, where it is no "+
+			"marker of ours, stop all clients, wait the longest TTL, and delete that key", wire.MarkerKey, unreadable(e, err))
+	case len(different) > 0:
+		n.Guard, n.Quarantine = GuardForeign, 0
+		n.find(GradeError, codeGuard, "is guarded by clients of another fleet (%s), and does not vote here: two fleets do not exclude each other; "+
+			"give all clients the same, or, to change them, stop the old ones, wait their maxTTL of %v, and delete its %s",
+			strings.Join(different, "; "), m.MaxTTL, wire.MarkerKey)
+	case n.Guard == GuardOutdated:
+		n.find(GradeWarning, codeGuard, "was started or promoted since it was marked: it may have forgotten locks, and the next acquisition "+
+			"quarantines it for %v", g.Quarantine())
+	case n.Guard == GuardQuarantined && n.Quarantine > 0:
+		n.find(GradeWarning, codeGuard, "is quarantined for %v more: it was started, emptied or promoted, or is new, and does not vote until "+
+			"every lock that it may have forgotten has expired; nothing can shorten that", n.Quarantine.Round(time.Millisecond))
+	}
+}
+
+func unreadable(e *wire.Examination, err error) string {
+	if e.MarkerUnread != "" {
+		return e.MarkerUnread
+	}
+	return err.Error()
+}
+
+// stateOf is what a marker says of a server. full is how long a quarantine lasts at the
+// most; 0 when it is not known.
+func stateOf(m wire.Marker, unreadable error, e *wire.Examination, full time.Duration) (GuardState, time.Duration) {
+	left := full
+	if e.Timed {
+		left = time.Duration(m.Until-e.Time/1000) * time.Millisecond
+	}
+	switch {
+	case unreadable != nil:
+		return GuardUnreadable, 0
+	case m.RunID != e.RunID || m.ReplID2 != e.ReplID2, full > 0 && left > full: // the clock was set back
+		return GuardOutdated, 0
+	case m.Until == 0:
+		return GuardOK, 0
+	}
+	return GuardQuarantined, max(0, left)
+}
+
+// backlogged: HAZARDS.md H116. A failback that nobody contacts for so long leaves no trace.
+func (n *NodeReport) backlogged(e *wire.Examination) {
+	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
+	if !had || e.Role != "master" || e.BacklogTTL == "0" {
+		return
+	}
+	says := "can't be read (CONFIG GET)"
+	if e.BacklogTTL != "" {
+		says = "is " + e.BacklogTTL + " s"
+	}
+	n.find(GradeWarning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: without a replica for that long it forgets that it was a "+
+		"replica once, which is one quarantine more and may hide a failback: CONFIG SET repl-backlog-ttl 0, on its replicas too", says)
+}

@@ -1,0 +1,173 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// grades are all findings of a report in short.
+func grades(r *Report) (short []string) {
+	for _, f := range r.All() {
+		short = append(short, f.Grade.String()+" "+f.Code)
+	}
+	return short
+}
+
+func TestADiagnosisLooksThroughNoKeysAndMarksNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithRestartGuard(admitTTL))
+		diagnosed(t, l)
+		require.Zero(t, fl.count("SCAN"))
+		_ = l.Healthy(bg)
+		_, err := l.Inspect(bg, "x")
+		require.NoError(t, err)
+		require.Equal(t, []string{"", "", ""}, fl.markers())
+	})
+}
+
+// guarding is what a Locker with these options makes of the marker on n1.
+func guarding(t *testing.T, fl *fleet, opts ...Option) (NodeReport, []string) {
+	t.Helper()
+	l := fl.locker(opts...)
+	defer func() {
+		for _, n := range l.nodes {
+			_ = n.(*pool.Node).Close()
+		}
+	}()
+	r, _ := diagnosed(t, l)
+	var texts []string
+	for _, f := range r.Nodes[0].Findings {
+		if f.Code == codeGuard {
+			texts = append(texts, f.Grade.String()+": "+f.Text)
+		}
+	}
+	return r.Nodes[0], texts
+}
+
+func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		m, guard := fl.masters[0], WithRestartGuard(admitTTL)
+		stands := func(opts []Option, state GuardState, left time.Duration, words string) {
+			t.Helper()
+			n, texts := guarding(t, fl, opts...)
+			require.Equal(t, state, n.Guard)
+			require.Equal(t, left, n.Quarantine)
+			if words == "" {
+				require.Empty(t, texts)
+				return
+			}
+			require.Len(t, texts, 1)
+			require.Contains(t, texts[0], words)
+		}
+		ours := []Option{guard}
+		stands(nil, "", 0, "")
+		n, _ := guarding(t, fl, ours...)
+		require.Equal(t, GradeNote, n.Findings[0].Grade)
+		require.Contains(t, n.Findings[0].Text, "forgets locks when it is restarted: the guard keeps it from voting")
+		stands(ours, GuardNone, 0, "note: n1 has no marker of the restart guard: the first client's first acquisition quarantines it for 2m0s")
+
+		l := fl.locker(guard)
+		require.ErrorIs(t, tried(l), ErrQuarantined)
+		time.Sleep(4 * time.Second)
+		stands(ours, GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
+		stands(nil, GuardQuarantined, 116*time.Second, "error: n1 is guarded")
+		stands([]Option{WithRestartGuard(time.Minute)}, GuardForeign, 0, "error: n1 is guarded by clients of another fleet (maxTTL is 2m0s there and 1m0s here)")
+		fl.close(l)
+		time.Sleep(2 * time.Minute)
+		stands(ours, GuardQuarantined, 0, "")
+
+		require.NoError(t, releasedAtOnce(fl.locker(guard)))
+		stands(ours, GuardOK, 0, "")
+		stands(nil, GuardOK, 0, "with a maxTTL of 2m0s")
+		marker, _ := m.Get(wire.MarkerKey)
+		require.NoError(t, m.Restart(true))
+		stands(ours, GuardOutdated, 0, "warning: n1 was started or promoted since it was marked")
+		m.Set(wire.MarkerKey, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
+		stands(ours, GuardForeign, 0, `the node is called "n7" there and "n1" here`)
+		m.Set(wire.MarkerKey, "2|what|ever", 0)
+		stands(ours, GuardUnreadable, 0, "error: n1 has a redlock:node that can't be read (it is not of version 1)")
+		m.PushList(wire.MarkerKey)
+		stands(ours, GuardUnreadable, 0, "(WRONGTYPE")
+	})
+}
+
+func TestAnotherListOfNodesIsNamed(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		_, err := fl.locker(WithRestartGuard(admitTTL)).Admit(bg)
+		require.NoError(t, err)
+		less := fl.process()
+		less.masters = fl.masters[:1]
+		n, texts := guarding(t, less, WithRestartGuard(admitTTL))
+		require.Equal(t, GuardForeign, n.Guard)
+		require.Contains(t, texts[0], "the list of the nodes' names is another one")
+	})
+}
+
+// HAZARDS.md H116.
+func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		m := fl.masters[0]
+		ttl := "3600"
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			if cmd == "CONFIG" && args[1] == "repl-backlog-ttl" && ttl != "" {
+				return "*2\r\n$16\r\nrepl-backlog-ttl\r\n+" + ttl, true
+			}
+			return "", false
+		})
+		warned := func(opts ...Option) string {
+			var texts strings.Builder
+			r, _ := diagnosed(t, fl.locker(opts...))
+			for _, f := range r.Nodes[0].Findings {
+				if f.Code == codeBacklog {
+					texts.WriteString(f.Grade.String() + ": " + f.Text)
+				}
+			}
+			return texts.String()
+		}
+		guard := WithRestartGuard(admitTTL)
+		require.Empty(t, warned(guard), "it never had a replica")
+		for field, value := range map[string]string{"connected_slaves": "1", "repl_backlog_active": "1", "master_replid2": strings.Repeat("ab", 20)} {
+			m.SetInfo(field, value)
+			ttl = "3600"
+			require.Contains(t, warned(guard), "warning: n1 has or had replicas, and its repl-backlog-ttl is 3600 s", field)
+			require.Contains(t, warned(guard), "CONFIG SET repl-backlog-ttl 0")
+			require.Empty(t, warned(), "it concerns the guard alone")
+			ttl = "0"
+			require.Empty(t, warned(guard))
+			ttl = ""
+			require.Contains(t, warned(guard), "can't be read")
+			m.SetInfo(field, "")
+		}
+	})
+}
+
+// HAZARDS.md H112: a client without the guard may look at guarded nodes, and nothing else.
+func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ours := fl.locker(WithRestartGuard(admitTTL))
+		_, err := ours.Admit(bg)
+		require.NoError(t, err)
+		k, err := ours.Acquire(bg, "y", time.Minute)
+		require.NoError(t, err)
+		claim, err := k.Detach()
+		require.NoError(t, err)
+
+		l := fl.process().locker()
+		for range 2 { // also once a look was let through
+			s, err := l.Inspect(bg, "y")
+			require.NoError(t, err)
+			require.True(t, s.Held)
+			matches(t, tried(l), ErrNoQuorum, ErrUnfit)
+			matches(t, l.Healthy(bg), ErrNoQuorum, ErrUnfit)
+			_, err = l.Resume(bg, claim)
+			matches(t, err, ErrNoQuorum, ErrUnfit)
+			require.ErrorContains(t, err, "use WithRestartGuard")
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// DESIGN.md rule 21: release and acquire go out in one flush, in this order, on every
+// node; nothing is announced; the next has a token of its own.
+func TestALockIsHandedOverInOneFlush(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		done := wants(bg, l, "a")
+		fl.forget()
+		var before, after [3]pool.Stats
+		for i, n := range l.nodes {
+			before[i] = n.(*pool.Node).Stats()
+		}
+		require.NoError(t, k.Release(bg))
+		next := gets(t, done)
+		synctest.Wait()
+		for i, n := range l.nodes {
+			after[i] = n.(*pool.Node).Stats()
+			require.Equal(t, int64(2), after[i].Written-before[i].Written)
+			require.Equal(t, int64(1), after[i].Writes-before[i].Writes)
+			require.Equal(t, []string{"release", "SET"}, scriptNames(fl.masters[i]))
+			token, _ := fl.masters[i].Get("a")
+			require.Equal(t, next.k.Token(), token)
+		}
+		require.NotEqual(t, k.Token(), next.k.Token())
+		require.NoError(t, next.k.Release(bg))
+	})
+}
+
+// HAZARDS.md H96: validity is counted anew, from the attempt's own start.
+func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Hour)
+		done := waitingFor(bg, l, "a")
+		fl.each(func(m *embedded.Master) { m.SetDelay(50 * time.Millisecond) })
+		require.NoError(t, k.Release(bg))
+		next := gets(t, done)
+		require.Equal(t, time.Minute-602*time.Millisecond-50*time.Millisecond, next.k.Remaining())
+		pass(next.k.Remaining())
+		require.ErrorIs(t, context.Cause(next.k.Context()), ErrLost)
+	})
+}
+
+// HAZARDS.md H96: all holders' tokens are distinct, and so are their fences, which grow.
+func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		k := take(t, l, "a", time.Minute)
+		tokens := map[string]bool{k.Token(): true}
+		var all []<-chan won
+		for range 40 {
+			all = append(all, wants(bg, l, "a"))
+			synctest.Wait()
+		}
+		for i, done := range all {
+			fence := k.Fence()
+			require.NoError(t, k.Release(bg))
+			k = gets(t, done).k
+			require.Greater(t, k.Fence(), fence)
+			tokens[k.Token()] = true
+			require.Len(t, tokens, i+2)
+		}
+	})
+}
+
+// HAZARDS.md H96: what the former holder still has under way, or comes twice, acts on
+// nothing of the next.
+func TestLateCommandsOfTheFormerHolderDoNothingToTheNext(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", time.Minute)
+		var late []func()
+		for _, n := range nodes {
+			late = append(late, silent(n, wire.Extend))
+		}
+		extended := make(chan error, 1)
+		go func() { extended <- k.Extend(bg, time.Hour) }()
+		synctest.Wait()
+		done := waitingFor(bg, l, "a")
+		require.NoError(t, k.Release(bg))
+		next := gets(t, done).k
+		require.Error(t, <-extended)
+		for i, n := range nodes {
+			late[i]()
+			for _, c := range n.commands(wire.Release) { // doubled on the way
+				n.execute(c)
+			}
+			n.mu.Lock()
+			require.Equal(t, next.Token(), n.held["a"])
+			n.mu.Unlock()
+		}
+		require.NoError(t, next.Check(bg))
+	})
+}
+
+// A waiter that is cancelled while the lock is being handed to it loses nothing: the
+// attempt is undone, and whoever waits behind it, here or elsewhere, has the lock at once.
+func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
+	t.Parallel()
+	for _, elsewhere := range []bool{true, false} {
+		t.Run(fmt.Sprint("next elsewhere: ", elsewhere), func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				a, b := fl.process().locker(), fl.process().locker(longBackoff)
+				k := take(fl.t, a, "a", time.Hour)
+				ctx, cancel := context.WithCancelCause(bg)
+				first := waitingFor(ctx, a, "a")
+				if !elsewhere {
+					b = a
+				}
+				next := waitingFor(bg, b, "a")
+				onRelease(fl.masters[1], func() { cancel(errStop) })
+				fl.masters[1].SetDelay(time.Millisecond) // it is not won before
+				fl.masters[2].SetDelay(time.Millisecond)
+				released := time.Now()
+				require.NoError(fl.t, k.Release(bg))
+				require.ErrorIs(fl.t, (<-first).err, errStop)
+				require.LessOrEqual(fl.t, gets(fl.t, next).at.Sub(released), 10*time.Millisecond)
+			})
+		})
+	}
+}
+
+// So it is at whatever instant the end comes: here at each reading of the clock while the
+// release is being prepared.
+func TestACancellationAtAnyInstantOfAHandOverLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for n := range int64(8) {
+		for _, end := range []string{"cancelled", "closed"} {
+			synctest.Test(t, func(t *testing.T) {
+				c := &gatedClock{Clock: clock.Runtime()}
+				nodes, l := fakes(t, 3, WithClock(c))
+				k := take(t, l, "a", time.Minute)
+				ctx, cancel := context.WithCancelCause(bg)
+				first := waitingFor(ctx, l, "a")
+				next := waitingFor(bg, l, "a")
+				c.gate(n + 1)
+				released := make(chan error, 1)
+				go func() { released <- k.Release(bg) }()
+				synctest.Wait()
+				closed := make(chan error, 1)
+				if end == "closed" {
+					go func() { closed <- l.Close(bg) }()
+				} else {
+					cancel(errStop)
+				}
+				synctest.Wait()
+				close(c.open)
+				require.NoError(t, <-released)
+				for _, done := range []<-chan won{first, next} {
+					w := <-done
+					if w.err == nil {
+						require.NoError(t, w.k.Release(bg))
+					} else {
+						require.True(t, errors.Is(w.err, errStop) || errors.Is(w.err, ErrClosed))
+					}
+				}
+				synctest.Wait()
+				for _, node := range nodes {
+					require.Empty(t, node.held)
+				}
+				quiet(t, l)
+				require.Zero(t, booked(l))
+				cancel(nil)
+			})
+		}
+	}
+}

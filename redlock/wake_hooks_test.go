@@ -1,0 +1,86 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// journal keeps what hooks are told of waiting.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) note(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+// take returns what was noted since the last time.
+func (j *journal) take() []string {
+	synctest.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.lines
+	j.lines = nil
+	return l
+}
+
+func (j *journal) trace() *Trace {
+	return &Trace{
+		Waiting:  func(e WaitingEvent) { j.note("waiting: " + heldBy(e.Err)) },
+		Woken:    func(e WokenEvent) { j.note("woken by " + e.By) },
+		Acquired: func(AcquiredEvent) { j.note("acquired") },
+		GaveUp:   func(GaveUpEvent) { j.note("gave up") },
+	}
+}
+
+// Hooks are told who is waited for, what ends the waiting, and how.
+func TestHooksAreToldOfWaiting(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		var j journal
+		a, b := fl.process().locker(WithOwner("she")), fl.process().locker(WithTrace(j.trace()), longBackoff)
+		k := take(t, a, "a", time.Hour)
+		done := waitingFor(bg, b, "a")
+		require.Equal(t, []string{`waiting: "she"`, "woken by subscription", `waiting: "she"`}, j.take())
+		require.NoError(t, k.Release(bg))
+		k = gets(t, done).k
+		require.Equal(t, []string{"woken by message", "acquired"}, j.take())
+		done = wants(bg, b, "a")
+		require.Empty(t, j.take())
+		require.NoError(t, k.Release(bg))
+		k = gets(t, done).k
+		require.Equal(t, []string{"acquired"}, j.take(), "it was handed over")
+		require.NoError(t, k.Release(bg))
+		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
+		defer cancel()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		require.Error(t, (<-wants(ctx, b, "a")).err)
+		lines := j.take()
+		require.Contains(t, lines, "woken by poll")
+		require.Equal(t, "gave up", lines[len(lines)-1])
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Second) })
+		gets(t, wants(bg, b, "a"))
+		require.True(t, slices.Contains(j.take(), "woken by expiry"))
+	})
+}
+
+// heldBy is the owner that an error tells of.
+func heldBy(err error) string {
+	var held *HeldError
+	if errors.As(err, &held) {
+		return strconv.Quote(held.Owner)
+	}
+	return "unknown"
+}

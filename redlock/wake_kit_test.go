@@ -1,0 +1,118 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// What the tests of waiting share.
+
+// won is what became of an Acquire that a test has waiting in the background.
+type won struct {
+	k    *Lock
+	err  error
+	took time.Duration // since it was asked for
+	at   time.Time
+}
+
+// wants has an Acquire wait in the background. Its outcome comes by the channel, as soon
+// as it is known.
+func wants(ctx context.Context, l *Locker, names ...string) <-chan won {
+	done := make(chan won, 1)
+	go func() {
+		began := time.Now()
+		k, err := l.AcquireAll(ctx, names, time.Minute)
+		done <- won{k, err, time.Since(began), time.Now()}
+	}()
+	return done
+}
+
+// waitingFor is wants, when it has settled down to wait: long enough for the subscription
+// to stand.
+func waitingFor(ctx context.Context, l *Locker, names ...string) <-chan won {
+	done := wants(ctx, l, names...)
+	time.Sleep(200 * time.Millisecond)
+	synctest.Wait()
+	return done
+}
+
+// gets waits for an Acquire in the background that has to succeed.
+func gets(t *testing.T, done <-chan won) won {
+	t.Helper()
+	w := <-done
+	require.NoError(t, w.err)
+	return w
+}
+
+// subscribers are a master's connections that have subscribed.
+func subscribers(m *embedded.Master) (list []*embedded.Client) {
+	var ids []int64
+	for _, e := range m.Log() {
+		if e.Name == "SUBSCRIBE" && !slices.Contains(ids, e.Client) {
+			ids = append(ids, e.Client)
+		}
+	}
+	for _, id := range ids {
+		if c := m.Client(id); c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// scriptNames lists the scripts that a master was sent and the SETs, in their order.
+func scriptNames(m *embedded.Master) (list []string) {
+	for _, e := range m.Log() {
+		if e.Name == "SET" {
+			list = append(list, "SET")
+		}
+		for _, s := range wire.Scripts() {
+			if e.Name == "EVALSHA" && e.Args[0] == s.Hash {
+				list = append(list, s.Name)
+			}
+		}
+	}
+	return list
+}
+
+// onRelease calls f once, when a master is about to execute a release.
+func onRelease(m *embedded.Master, f func()) {
+	done := false
+	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+		if !done && isScript(wire.Release, cmd, args) {
+			done = true
+			f()
+		}
+		return "", false
+	})
+}
+
+// quiet requires that a Locker knows of nobody who holds or waits for anything, and
+// listens to nothing.
+func quiet(t *testing.T, l *Locker) {
+	t.Helper()
+	ws := l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	require.Empty(t, ws.names)
+	require.Empty(t, ws.topics)
+}
+
+// announced counts the releases that a master was asked to announce.
+func announced(m *embedded.Master) (n int) {
+	for _, s := range scriptNames(m) {
+		if strings.HasSuffix(s, "+announce") {
+			n++
+		}
+	}
+	return n
+}

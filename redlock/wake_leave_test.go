@@ -1,0 +1,119 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// settled is how long it takes at most until nothing is left of listening: the channel
+// lingers, and then the connection does.
+const settled = lingering + 15*time.Second
+
+// Waiters that give up leave the queue at once, wherever they stand in it; and when
+// nobody is left, no subscription, goroutine or timer is.
+func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		base := goroutines()
+		var cancels []context.CancelFunc
+		var all []<-chan won
+		for range 9 {
+			ctx, cancel := context.WithCancel(bg)
+			defer cancel()
+			cancels = append(cancels, cancel)
+			all = append(all, waitingFor(ctx, b, "a"))
+		}
+		require.Len(t, subscribers(fl.masters[0]), 1)
+		for left, i := range []int{4, 8, 0, 1, 7, 2, 6, 3, 5} { // in the middle, at the end, at the head, …
+			cancels[i]()
+			synctest.Wait()
+			require.ErrorIs(t, (<-all[i]).err, context.Canceled)
+			require.Equal(t, 8-left, b.queue.Waiting("a"))
+		}
+		fl.forget()
+		pass(settled)
+		require.Equal(t, 3, fl.count("UNSUBSCRIBE"))
+		fl.each(func(m *embedded.Master) { require.Equal(t, 2, m.Connections(), "one for each process") })
+		require.Equal(t, base, goroutines())
+		quiet(t, b)
+		fl.forget()
+		pass(8 * time.Second)
+		require.Zero(t, fl.count("PING", "SET", "SUBSCRIBE", "EVALSHA"))
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		quiet(t, a)
+	})
+}
+
+// Who waits again soon after finds the subscription standing.
+func TestASubscriptionLingers(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker(longBackoff)
+		for range 5 {
+			k := take(t, a, "a", time.Hour)
+			done := waitingFor(bg, b, "a")
+			require.NoError(t, k.Release(bg))
+			require.NoError(t, gets(t, done).k.Release(bg))
+			pass(lingering / 2)
+		}
+		require.Equal(t, 3, fl.count("SUBSCRIBE"))
+	})
+}
+
+// Close ends those who wait and those who listen, in every state.
+func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
+	t.Parallel()
+	for ms := range 40 {
+		inBubble(t, 3, func(fl *fleet) {
+			base := goroutines()
+			fl.each(func(m *embedded.Master) { m.SetDelay(2 * time.Millisecond); m.Set("a", "x", time.Hour) })
+			l := fl.process().locker()
+			var all []<-chan won
+			for range 3 {
+				all = append(all, wants(bg, l, "a"))
+			}
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+			require.NoError(fl.t, l.Close(bg))
+			for _, done := range all {
+				require.ErrorIs(fl.t, (<-done).err, ErrClosed)
+			}
+			fl.close(l)
+			require.Equal(fl.t, base, goroutines(), "closed after %d ms", ms)
+			quietButTopics(fl.t, l)
+		})
+	}
+}
+
+func quietButTopics(t *testing.T, l *Locker) {
+	t.Helper()
+	l.waiters.mu.Lock()
+	defer l.waiters.mu.Unlock()
+	require.Empty(t, l.waiters.names)
+}
+
+// Waiting for what one's own context holds would never end, whoever else waits.
+func TestReentryFailsAtOnceBesideWaiters(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Hour)
+		done := waitingFor(bg, l, "a")
+		require.Zero(t, elapsed(func() {
+			_, err := l.Acquire(k.Context(), "a", time.Minute)
+			require.ErrorIs(t, err, ErrAlreadyHeld)
+		}))
+		share, err := l.Acquire(k.Context(), "a", time.Minute, WithShared())
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		synctest.Wait()
+		require.Empty(t, done, "the end of a share hands nothing over")
+		require.NoError(t, k.Release(bg))
+		gets(t, done)
+	})
+}

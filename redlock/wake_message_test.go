@@ -1,0 +1,215 @@
+package redlock
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// longBackoff keeps contenders from trying by themselves, so that what wakes them is seen.
+var longBackoff = WithBackoff(10*time.Second, 10*time.Second)
+
+// DESIGN.md rule 20: a release is heard of in one message time, and costs a waiter the
+// acquire's round trip after that.
+func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 3, 5} {
+		inBubble(t, nodes, func(fl *fleet) {
+			a, b := fl.process().locker(), fl.process().locker(longBackoff)
+			k := take(fl.t, a, "a", time.Hour)
+			done := waitingFor(bg, b, "a")
+			const far = 5 * time.Millisecond
+			fl.each(func(m *embedded.Master) { m.SetDelay(far) })
+			released := time.Now()
+			go func() { _ = k.Release(bg) }()
+			require.Equal(fl.t, 2*far, gets(fl.t, done).at.Sub(released))
+		})
+	}
+}
+
+// A contender that waits for nothing but messages costs no command: one poll in at least
+// half a second, and a ping for each node's connection.
+func TestWaitingCostsABoundedPollOnly(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		take(t, a, "a", time.Hour)
+		for range 1000 {
+			wants(bg, b, "a")
+		}
+		pass(time.Second)
+		fl.forget()
+		pass(time.Minute)
+		// Each of at most 120 polls asks three nodes, and then those that refused who it is.
+		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 120*6)
+		require.LessOrEqual(t, fl.count("PING"), 3*13)
+		require.Zero(t, fl.count("SUBSCRIBE"), "one subscription, made before")
+		require.Equal(t, 1000, b.queue.Waiting("a"))
+	})
+}
+
+// DESIGN.md rule 20: whenever a release comes after the attempt that it refused, also
+// while the subscription is being made, it is not missed. Nothing else would wake the
+// waiter for ten seconds.
+func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
+	t.Parallel()
+	for ms := range 80 {
+		inBubble(t, 3, func(fl *fleet) {
+			a, b := fl.process().locker(), fl.process().locker(longBackoff)
+			if ms < 6 { // before it has asked who the holder is there is nobody to wait for
+				b = fl.process().locker()
+			}
+			k := take(fl.t, a, "a", time.Hour)
+			fl.each(func(m *embedded.Master) { m.SetDelay(5 * time.Millisecond) })
+			done := wants(bg, b, "a")
+			time.Sleep(time.Duration(ms)*time.Millisecond + time.Microsecond)
+			require.NoError(fl.t, k.Release(bg))
+			require.Less(fl.t, gets(fl.t, done).took, time.Duration(ms+100)*time.Millisecond, "released after %d ms", ms)
+		})
+	}
+}
+
+// HAZARDS.md H82: whatever becomes of the messages, a free lock is found within the
+// poll bound.
+func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
+	t.Parallel()
+	lose := map[string]func(fl *fleet, m *embedded.Master){
+		"messages are lost": func(_ *fleet, m *embedded.Master) {
+			for _, c := range subscribers(m) {
+				c.HoldReplies()
+			}
+		},
+		"subscriptions are killed": func(_ *fleet, m *embedded.Master) {
+			for _, c := range subscribers(m) {
+				c.Drop()
+			}
+		},
+		"nobody may publish": func(_ *fleet, m *embedded.Master) { m.Deny("PUBLISH") },
+		"one node is frozen": func(fl *fleet, m *embedded.Master) {
+			if m == fl.masters[0] {
+				m.Freeze()
+			}
+		},
+		"all nodes are cut off for a time": func(_ *fleet, m *embedded.Master) {
+			m.Freeze()
+			time.AfterFunc(300*time.Millisecond, m.Thaw)
+		},
+		"all nodes restart": func(_ *fleet, m *embedded.Master) { _ = m.Restart(true) },
+	}
+	for what, f := range lose {
+		for _, before := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond} {
+			t.Run(fmt.Sprint(what, " ", before, " before"), func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					a, b := fl.process().locker(), fl.process().locker()
+					k := take(fl.t, a, "a", time.Hour)
+					done := waitingFor(bg, b, "a")
+					fl.each(func(m *embedded.Master) { f(fl, m) })
+					time.Sleep(before)
+					released := time.Now()
+					_ = k.Release(bg)
+					bound := pollLatest + 300*time.Millisecond + 100*time.Millisecond
+					require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(released), bound)
+					fl.thaw()
+				})
+			})
+		}
+	}
+}
+
+// Where too few nodes can be subscribed to, a release is found by the backoff's polls.
+func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
+	t.Parallel()
+	for denied := range 4 {
+		inBubble(t, 3, func(fl *fleet) {
+			for _, m := range fl.masters[:denied] {
+				m.Deny("SUBSCRIBE")
+			}
+			a, b := fl.process().locker(), fl.process().locker()
+			k := take(fl.t, a, "a", time.Hour)
+			done := waitingFor(bg, b, "a")
+			released := time.Now()
+			require.NoError(fl.t, k.Release(bg))
+			late := gets(fl.t, done).at.Sub(released)
+			if denied < 2 {
+				require.LessOrEqual(fl.t, late, echo, "%d denied", denied)
+			}
+			require.LessOrEqual(fl.t, late, 2*b.set.backoffMax, "%d denied", denied)
+		})
+	}
+}
+
+// A holder that dies, or that belongs to a client which publishes nothing, is found when
+// what its keys have left is over.
+func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		b := fl.locker()
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", 700*time.Millisecond) })
+		took := gets(t, wants(bg, b, "a")).took
+		require.GreaterOrEqual(t, took, 700*time.Millisecond)
+		require.LessOrEqual(t, took, 700*time.Millisecond+2*expiryMargin)
+	})
+}
+
+// Of keys that end at different times it is the quorum's end that counts.
+func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		for i, m := range fl.masters {
+			m.Set("a", "x", time.Duration(1+2*i)*100*time.Millisecond)
+		}
+		took := gets(t, wants(bg, fl.locker(), "a")).took
+		require.InDelta(t, 0.3, took.Seconds(), 0.01)
+	})
+}
+
+// The release of a client that publishes nothing is found by a poll.
+func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		done := waitingFor(bg, fl.locker(), "a")
+		pass(5 * time.Second)
+		freed := time.Now()
+		fl.each(func(m *embedded.Master) { m.Del("a") })
+		require.LessOrEqual(t, gets(t, done).at.Sub(freed), pollLatest)
+	})
+}
+
+// One announcement alone is no quorum: the contender waits a moment for the others'.
+func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		done := waitingFor(bg, b, "a")
+		for _, m := range fl.masters[1:] {
+			for _, c := range subscribers(m) {
+				c.HoldReplies()
+			}
+		}
+		released := time.Now()
+		require.NoError(t, k.Release(bg))
+		require.Equal(t, echo, gets(t, done).at.Sub(released))
+		synctest.Wait()
+	})
+}
+
+// An attempt that others took for a holder tells them when it is given up: here its
+// quorum came too late to be of use.
+func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker(longBackoff)
+		fl.each(func(m *embedded.Master) { m.SetDelay(400 * time.Millisecond) })
+		tried := make(chan error)
+		go func() {
+			_, err := a.TryAcquire(bg, "a", time.Minute, WithMinValidity(time.Minute-time.Second))
+			tried <- err
+		}()
+		time.Sleep(time.Millisecond)
+		fl.each(func(m *embedded.Master) { m.SetDelay(0) }) // for b
+		done := wants(bg, b, "a")
+		require.ErrorIs(t, <-tried, ErrTooLate)
+		require.Less(t, gets(t, done).took, time.Second)
+	})
+}

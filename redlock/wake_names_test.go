@@ -1,0 +1,100 @@
+package redlock
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// HAZARDS.md H110: 32 contenders on random pairs of 8 names, in one process and in four:
+// none waits for good, and the work gets done in the time of the longest line.
+func TestOverlappingPairsMakeProgress(t *testing.T) {
+	t.Parallel()
+	for _, processes := range []int{1, 4} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprint(processes, " processes, seed ", seed), func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					var lockers []*Locker
+					for range processes {
+						lockers = append(lockers, fl.process().locker())
+					}
+					fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
+					var h history
+					began := time.Now()
+					for err := range together(32, func(i int) error {
+						random := rand.New(rand.NewPCG(seed, uint64(i)))
+						for range 5 {
+							p := random.Perm(8)[:2]
+							names := []string{fmt.Sprint("n", p[0]), fmt.Sprint("n", p[1])}
+							k, err := lockers[i%processes].AcquireAll(bg, names, time.Hour)
+							if err != nil {
+								return err
+							}
+							one, two := h.begin(names[0], k), h.begin(names[1], k)
+							time.Sleep(2 * time.Millisecond)
+							h.end(one)
+							h.end(two)
+							if err := k.Release(bg); err != nil {
+								return err
+							}
+						}
+						return nil
+					}) {
+						require.NoError(fl.t, err)
+					}
+					fl.t.Log(time.Since(began))
+					require.Less(fl.t, time.Since(began), 10*time.Second)
+					require.NoError(fl.t, h.overlap())
+					synctest.Wait()
+					require.Empty(fl.t, fl.left())
+				})
+			})
+		}
+	}
+}
+
+// AcquireAll is woken by any of its names, and what a hand-over leaves free of several
+// names is announced to those who wait elsewhere.
+func TestSeveralNamesAreWaitedForAndReleasedTogether(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		held   []string   // by one lock of the first Locker
+		local  []string   // wanted there
+		remote [][]string // wanted in the second
+		soon   []bool     // which of those have it soon after the release
+	}{
+		"any of its names":                   {held: []string{"b"}, remote: [][]string{{"a", "b", "c"}}, soon: []bool{true}},
+		"a part is handed over":              {held: []string{"a", "b"}, local: []string{"a"}, remote: [][]string{{"b"}}, soon: []bool{true}},
+		"the next one is short of another":   {held: []string{"a"}, local: []string{"a", "z"}, remote: [][]string{{"a"}}, soon: []bool{true}},
+		"all is handed over":                 {held: []string{"a", "b"}, local: []string{"a", "b"}, remote: [][]string{{"a"}, {"b"}}, soon: []bool{false, false}},
+		"both are free for others elsewhere": {held: []string{"a", "b"}, remote: [][]string{{"a"}, {"b"}}, soon: []bool{true, true}},
+	}
+	for what, c := range cases {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				a, b := fl.process().locker(), fl.process().locker(longBackoff)
+				k, err := a.AcquireAll(bg, c.held, time.Hour)
+				require.NoError(fl.t, err)
+				fl.each(func(m *embedded.Master) { m.Set("z", "x", time.Hour) })
+				if c.local != nil {
+					waitingFor(bg, a, c.local...)
+				}
+				var all []<-chan won
+				for _, names := range c.remote {
+					all = append(all, waitingFor(bg, b, names...))
+				}
+				require.NoError(fl.t, k.Release(bg))
+				pass(20 * time.Millisecond)
+				for i, done := range all {
+					require.Equal(fl.t, c.soon[i], len(done) == 1, "%v", c.remote[i])
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package redlock
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+// race is contenders of several Lockers on the same names, who take turns as long as it
+// lasts, and who held when.
+type race struct {
+	hold time.Duration
+	h    history
+	mu   sync.Mutex // guards what follows
+	who  []int      // the Lockers, in the order in which they held
+	gaps []time.Duration
+	free time.Time // when it was last released
+}
+
+// run has n contenders of each Locker take turns on a name for d.
+func (r *race) run(lockers []*Locker, n int, d time.Duration) {
+	ctx, cancel := context.WithTimeout(bg, d)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, l := range lockers {
+		for range n {
+			all.Go(func() {
+				for r.turn(ctx, l, i) {
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+func (r *race) turn(ctx context.Context, l *Locker, i int) bool {
+	k, err := l.Acquire(ctx, "a", time.Minute)
+	if err != nil {
+		return false
+	}
+	sp := r.h.begin("a", k)
+	r.mu.Lock()
+	r.who = append(r.who, i)
+	if !r.free.IsZero() {
+		r.gaps = append(r.gaps, time.Since(r.free))
+	}
+	r.mu.Unlock()
+	time.Sleep(r.hold)
+	r.mu.Lock()
+	r.free = time.Now()
+	r.mu.Unlock()
+	r.h.end(sp)
+	return k.Release(bg) == nil
+}
+
+// longest is how many turns in a row one Locker had at most, and turns how many each had.
+func (r *race) turns(lockers int) (longest int, turns []int) {
+	turns = make([]int, lockers)
+	row := 0
+	for n, i := range r.who {
+		turns[i]++
+		if row++; n > 0 && r.who[n-1] != i {
+			row = 1
+		}
+		longest = max(longest, row)
+	}
+	return longest, turns
+}
+
+// DESIGN.md rule 21: a lock stays in a process for 16 turns or 50 ms in a row, and the
+// next ones after it was seen that others wait.
+func TestProcessesTakeTurns(t *testing.T) {
+	t.Parallel()
+	for _, hold := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 200 * time.Millisecond} {
+		inBubble(t, 3, func(fl *fleet) {
+			lockers := []*Locker{fl.process().locker(), fl.process().locker()}
+			fl.each(func(m *embedded.Master) { m.SetDelay(200 * time.Microsecond) })
+			r := race{hold: hold}
+			r.run(lockers, 4, 500*hold)
+			longest, turns := r.turns(2)
+			most := min(turnMost, int(turnLong/hold)+1)
+			fl.t.Log(hold, "longest", longest, "of", 2*most, "turns", turns)
+			require.LessOrEqual(fl.t, longest, 3*most+1)
+			require.Greater(fl.t, min(turns[0], turns[1]), len(r.who)*2/5)
+			require.NoError(fl.t, r.h.overlap())
+		})
+	}
+}
+
+// distant is a connection on which everything arrives d later than on others.
+type distant struct {
+	net.Conn
+	d time.Duration
+}
+
+func (c distant) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(c.d)
+	return n, err
+}
+
+// far is a Locker that is farther away from the masters than others.
+func (fl *fleet) far(d time.Duration) *Locker {
+	nodes := make([]Node, len(fl.masters))
+	for i, m := range fl.masters {
+		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Clock: fl.clock, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := m.Dial(ctx, network, address)
+			return distant{c, d}, err
+		}})
+		require.NoError(fl.t, err)
+		nodes[i] = n
+	}
+	l, err := New(nodes, WithClock(fl.clock))
+	require.NoError(fl.t, err)
+	fl.t.Cleanup(func() { fl.close(l) })
+	time.Sleep(time.Second)
+	return l
+}
+
+// A process that is farther from the nodes than others, who would always be faster, gets
+// its turn: who was let go first in vain waits longer the next time.
+func TestADistantProcessIsNotStarved(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		lockers := []*Locker{fl.process().locker(), fl.process().far(10 * time.Millisecond)}
+		fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
+		r := race{hold: time.Millisecond}
+		r.run(lockers, 4, 10*time.Second)
+		longest, turns := r.turns(2)
+		t.Log("longest", longest, "turns", turns)
+		require.LessOrEqual(t, longest, 10*turnMost)
+	})
+}
+
+// HAZARDS.md H80: 32 contenders in four processes, with 5 ms between them and the nodes:
+// from free to the next holder it takes a few round trips.
+func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(fl *fleet) {
+		var lockers []*Locker
+		for range 4 {
+			lockers = append(lockers, fl.process().locker())
+		}
+		const far = 5 * time.Millisecond
+		fl.each(func(m *embedded.Master) { m.SetDelay(far) })
+		r := race{hold: 10 * time.Millisecond}
+		fl.forget()
+		r.run(lockers, 8, 20*time.Second)
+		gaps := r.gaps
+		slices.Sort(gaps)
+		n := len(r.who)
+		longest, turns := r.turns(4)
+		t.Logf("%d acquisitions, from free to the next holder: median %v, p99 %v, at most %v; %.2f attempts and %.1f commands each; turns %v, longest row %d",
+			n, gaps[len(gaps)/2], gaps[len(gaps)*99/100], gaps[len(gaps)-1],
+			float64(fl.count("SET"))/float64(3*n), float64(fl.count("SET", "EVALSHA"))/float64(n), turns, longest)
+		require.LessOrEqual(t, gaps[len(gaps)/2], 3*far)
+		require.LessOrEqual(t, gaps[len(gaps)*99/100], 20*far)
+		require.NoError(t, r.h.overlap())
+	})
+}
+
+// All of a thousand waiters have the lock soon after its release.
+func TestAThousandWaitersAllGetTheLock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				k, err := b.Acquire(bg, "a", time.Minute)
+				if err == nil {
+					err = k.Release(bg)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		pass(3 * time.Second)
+		fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
+		fl.forget()
+		released := time.Now()
+		require.NoError(t, k.Release(bg))
+		all.Wait()
+		t.Log("all through after", time.Since(released), "with", fl.count("SET", "EVALSHA"), "commands")
+		require.Less(t, time.Since(released), time.Second)
+		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 1000*7)
+	})
+}
