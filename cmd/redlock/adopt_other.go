@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// adopt is for Linux.
+func adopt() {}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// fail shows work that goes on while one master is down, and the master's return.
+func (s *show) fail(ctx context.Context) error {
+	if !s.stage.spare() {
+		s.row("skipped", "of fewer than 3 masters none may fail")
+		return nil
+	}
+	name := s.name("batch")
+	votes := make(votes, 4096)
+	carl, end, err := s.stage.client("carl", redlock.WithTrace(&redlock.Trace{Vote: votes.add}))
+	if err != nil {
+		return err
+	}
+	defer end()
+	victim := len(s.stage.configs) / 2
+	down, up := s.deeds(s.stage.configs[victim].Name)
+	w := &worker{show: s, locker: carl, name: name}
+	if err := w.work(ctx, 250*time.Millisecond); err != nil {
+		return err
+	}
+	w.tell("before")
+	s.stage.fail(victim)
+	s.row("", "%s %s", s.in(red, "▼"), down)
+	if err := w.work(ctx, 500*time.Millisecond); err != nil {
+		return err
+	}
+	w.tell("meanwhile")
+	if err := s.stage.mend(victim); err != nil {
+		return err
+	}
+	s.row("", "%s %s", s.in(green, "▲"), up)
+	back, err := w.untilVote(ctx, votes, s.stage.configs[victim].Name)
+	if err != nil {
+		return err
+	}
+	w.tell("afterwards")
+	s.row("", "%s", s.in(faint, "it voted again after "+short(back)))
+	if w.missed > 0 {
+		return fmt.Errorf("%d turns were missed", w.missed)
+	}
+	s.good("%d turns, none missed", w.total)
+	return nil
+}
+
+// deeds says what is done to the master, and taken back.
+func (s *show) deeds(node string) (down, up string) {
+	node = s.in(bold, node)
+	if s.stage.masters == nil {
+		return "our connection to " + node + " is cut (the master itself is left alone)",
+			"our connection to " + node + " may be made again"
+	}
+	return node + " is stopped", node + " is started again, empty"
+}
+
+// worker takes one lock after the other.
+type worker struct {
+	*show
+	locker *redlock.Locker
+	name   string
+	took   []time.Duration // since tell, each turn's acquisition
+	total  int
+	missed int
+}
+
+// work takes turns for a while.
+func (w *worker) work(ctx context.Context, d time.Duration) error {
+	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+		if err := w.turn(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn is one acquisition in exactly one attempt, with a little work.
+func (w *worker) turn(ctx context.Context) error {
+	began := w.clock.Now()
+	lock, err := w.locker.TryAcquire(ctx, w.name, 5*time.Second)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		w.missed++
+		w.row("", "%s %s", w.in(red, "✗"), plain(err))
+		return rest(ctx, 10*time.Millisecond)
+	}
+	w.took, w.total = append(w.took, w.clock.Now().Sub(began)), w.total+1
+	return errors.Join(rest(ctx, 10*time.Millisecond), lock.Release(ctx))
+}
+
+// tell prints the turns since it was last called: a mark each, and the slowest.
+func (w *worker) tell(when string) {
+	slowest := time.Duration(0)
+	for _, d := range w.took {
+		slowest = max(slowest, d)
+	}
+	marks := w.in(green, strings.Repeat("·", min(len(w.took), 50)))
+	w.row(when, "%s %s", marks, w.in(faint, fmt.Sprintf("%d turns, the slowest acquired in %s", len(w.took), short(slowest))))
+	w.took = nil
+}
+
+// untilVote works until the node grants again, and returns how long that took.
+func (w *worker) untilVote(ctx context.Context, votes votes, node string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New(node+" did not come back"))
+	defer cancel()
+	began := w.clock.Now()
+	votes.forget()
+	for {
+		if err := w.turn(ctx); err != nil {
+			return 0, err
+		}
+		if votes.granted(node) {
+			return w.clock.Now().Sub(began), nil
+		}
+	}
+}
+
+// forget drops what has come in.
+func (v votes) forget() {
+	for {
+		select {
+		case <-v:
+		default:
+			return
+		}
+	}
+}
+
+// granted reports whether a node has granted an acquisition since it was asked last.
+func (v votes) granted(node string) bool {
+	for {
+		select {
+		case e := <-v:
+			if e.Op == "acquire" && e.Vote.Node == node && e.Vote.Outcome == redlock.Granted {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+}

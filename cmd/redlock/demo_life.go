@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// life shows one lock from its acquisition to its release, with every node's vote.
+func (s *show) life(ctx context.Context) error {
+	const ttl = 10 * time.Second
+	name := s.name("invoice")
+	votes := make(votes, 256)
+	anna, end, err := s.stage.client("anna", redlock.WithTrace(&redlock.Trace{Vote: votes.add}))
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := anna.Healthy(ctx); err != nil { // the first votes would show the dialling
+		return err
+	}
+	lock, err := anna.TryAcquire(ctx, name, ttl)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Release(ctx) }() // does nothing when all went well
+	valid := lock.Remaining()
+	s.row("acquire", "%s for %v, by %s", s.in(bold, name), ttl, s.in(bold, "anna"))
+	if err := s.showVotes(ctx, votes, "acquire"); err != nil {
+		return err
+	}
+	s.row("held", "for %s more: the clocks may drift apart by the rest", s.in(bold, short(valid)))
+	if err := s.refused(ctx, name, ttl); err != nil {
+		return err
+	}
+	if err := lock.Extend(ctx, ttl); err != nil {
+		return err
+	}
+	s.row("extend", "for %v from now on", ttl)
+	if err := s.showVotes(ctx, votes, "extend"); err != nil {
+		return err
+	}
+	if err := lock.Release(ctx); err != nil {
+		return err
+	}
+	s.row("release", "before its time is over")
+	if err := s.showVotes(ctx, votes, "release"); err != nil {
+		return err
+	}
+	if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrReleased) {
+		return fmt.Errorf("the lock's context ended with %w", cause)
+	}
+	s.good("held by one, refused to the other, given back")
+	return nil
+}
+
+// refused shows what a second client is told.
+func (s *show) refused(ctx context.Context, name string, ttl time.Duration) error {
+	ben, end, err := s.stage.client("ben")
+	if err != nil {
+		return err
+	}
+	defer end()
+	lock, err := ben.TryAcquire(ctx, name, ttl)
+	if err == nil {
+		_ = lock.Release(ctx)
+		return errors.New("ben got the lock that anna holds")
+	}
+	if !errors.Is(err, redlock.ErrHeld) {
+		return err
+	}
+	s.row("ben tries", "%s", inShort(err))
+	return nil
+}
+
+// votes are collected from the hooks of a Locker.
+type votes chan redlock.VoteEvent
+
+func (v votes) add(e redlock.VoteEvent) {
+	select {
+	case v <- e:
+	default: // nobody looks at so many
+	}
+}
+
+// showVotes waits for all nodes, and prints what each said and when. A quorum must have
+// granted.
+func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	all := len(s.stage.configs)
+	need, granted := quorum.Majority(all), 0
+	for range all {
+		e, err := votes.next(ctx, op)
+		if err != nil {
+			break // a node that says nothing
+		}
+		s.vote(e.Vote, granted >= need)
+		if e.Vote.Outcome == redlock.Granted {
+			granted++
+		}
+	}
+	if granted < need {
+		return fmt.Errorf("%s: granted by %d of %d masters", op, granted, all)
+	}
+	return nil
+}
+
+// next is the next vote of an operation.
+func (v votes) next(ctx context.Context, op string) (redlock.VoteEvent, error) {
+	for {
+		select {
+		case e := <-v:
+			if e.Op == op {
+				return e, nil
+			}
+		case <-ctx.Done():
+			return redlock.VoteEvent{}, ctx.Err()
+		}
+	}
+}
+
+func (s *show) vote(v redlock.Vote, late bool) {
+	mark, text := s.in(green, "✓"), v.Outcome.String()
+	if v.Outcome != redlock.Granted {
+		mark = s.in(amber, "–")
+		text += s.in(faint, fmt.Sprintf(": %v", v.Err))
+	} else if late {
+		text += s.in(faint, ", later than the quorum")
+	}
+	s.row("", "%s %s  %9s  %s", mark, pad(v.Node, s.width()), short(v.Took), text)
+}
+
+// width is that of the longest name of a node.
+func (s *show) width() int {
+	w := 0
+	for _, cfg := range s.stage.configs {
+		w = max(w, len(cfg.Name))
+	}
+	return w
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// takeOver shows a holder that hangs: it extends twice and then no more. Its context
+// ends when the validity does, and only then the next one holds the lock.
+func (s *show) takeOver(ctx context.Context) error {
+	const ttl = 1500 * time.Millisecond
+	name := s.name("leader")
+	crew, end, err := s.crew(2)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for _, l := range crew {
+		if err := l.Healthy(ctx); err != nil {
+			return err
+		}
+	}
+	t := &timeline{show: s, began: s.clock.Now()}
+	dora, err := crew[0].TryAcquire(ctx, name, ttl)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dora.Release(ctx) }()
+	t.mark("dora holds it, to %s", t.at(s.clock.Now().Add(dora.Remaining())))
+
+	var emil *redlock.Lock
+	var got clock.Instant
+	var waited sync.WaitGroup
+	waited.Go(func() {
+		emil, err = crew[1].Acquire(ctx, name, ttl)
+		got = s.clock.Now()
+	})
+	t.mark("emil waits for it")
+	if err := t.extendTwice(ctx, dora, ttl); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	until := s.clock.Now().Add(dora.Remaining())
+	t.mark("dora hangs: from here on nobody extends")
+	<-dora.Context().Done()
+	lost := s.clock.Now()
+	t.mark("dora's context ends: %s", plain(context.Cause(dora.Context())))
+	waited.Wait()
+	if err != nil {
+		return err
+	}
+	t.markAt(got, "emil holds it, %s later", short(got.Sub(lost)))
+	t.draw(until, got, got.Add(300*time.Millisecond))
+	if err := emil.Release(ctx); err != nil {
+		return err
+	}
+	return t.judge(dora, until, lost, got)
+}
+
+// timeline prints what happens when.
+type timeline struct {
+	*show
+	began clock.Instant
+}
+
+func (t *timeline) mark(format string, args ...any) { t.markAt(t.clock.Now(), format, args...) }
+
+func (t *timeline) markAt(at clock.Instant, format string, args ...any) {
+	t.row(t.at(at), format, args...)
+}
+
+func (t *timeline) at(at clock.Instant) string {
+	return fmt.Sprintf("%.3f s", at.Sub(t.began).Seconds())
+}
+
+func (t *timeline) extendTwice(ctx context.Context, lock *redlock.Lock, ttl time.Duration) error {
+	for range 2 {
+		if err := rest(ctx, 400*time.Millisecond); err != nil {
+			return err
+		}
+		if err := lock.Extend(ctx, ttl); err != nil {
+			return err
+		}
+		t.mark("dora extends it, to %s", t.at(t.clock.Now().Add(lock.Remaining())))
+	}
+	return nil
+}
+
+// draw shows both on one axis.
+func (t *timeline) draw(until, got, end clock.Instant) {
+	const width = 56
+	column := func(at clock.Instant) int { return int(at.Sub(t.began) * width / end.Sub(t.began)) }
+	dora, emil := column(until), column(got)
+	t.line("")
+	t.row("dora", "%s", t.in(green, strings.Repeat("█", dora)))
+	t.row("emil", "%s%s", t.in(faint, strings.Repeat("·", emil)), t.in(blue, strings.Repeat("█", max(1, width-emil))))
+	t.line("")
+}
+
+// judge says whether it was as promised.
+func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant) error {
+	const late = time.Second
+	switch err := context.Cause(dora.Context()); {
+	case !errors.Is(err, redlock.ErrLost):
+		return fmt.Errorf("dora's context ended with %w", err)
+	case got.Before(until):
+		return fmt.Errorf("emil had it %s before dora's validity ended", short(until.Sub(got)))
+	case lost.Sub(until) > late:
+		return fmt.Errorf("dora was told %s after her validity had ended", short(lost.Sub(until)))
+	case got.Sub(until) > late:
+		return fmt.Errorf("the lock lay idle for %s", short(got.Sub(until)))
+	}
+	t.good("never two holders, and %s with none", short(got.Sub(until)))
+	return nil
+}

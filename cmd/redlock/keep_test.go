@@ -1,0 +1,134 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// keeping is a keeper in a bubble, and what redlock has of it.
+type keeping struct {
+	t         *testing.T
+	tell      *io.PipeWriter
+	questions *bufio.Scanner
+	killed    chan group // closed when the keeper has ended
+}
+
+func startKept(t *testing.T) *keeping {
+	t.Helper()
+	in, tell := io.Pipe()
+	asked, out := io.Pipe()
+	k := &keeping{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
+	go func() {
+		defer close(k.killed)
+		kept{in: in, out: out, clock: clock.Runtime(), kill: func(g group) { k.killed <- g }}.watch()
+		_ = out.Close()
+		_ = in.Close()
+	}()
+	t.Cleanup(func() { _ = tell.Close() })
+	return k
+}
+
+func (k *keeping) say(line any) {
+	k.t.Helper()
+	_, err := fmt.Fprintln(k.tell, line)
+	require.NoError(k.t, err)
+}
+
+func (k *keeping) asked() {
+	k.t.Helper()
+	require.True(k.t, k.questions.Scan())
+	require.Equal(k.t, question, k.questions.Text())
+}
+
+func TestAKeeperAsksAndEndsWhenItIsDismissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := startKept(t)
+		k.say(4711)
+		for range 1000 { // many times the time that one answer gives
+			k.asked()
+			k.say(int64(10 * time.Second))
+		}
+		k.asked()
+		k.say(dismissal)
+		_, ok := <-k.killed
+		require.False(t, ok)
+	})
+}
+
+func TestAKeeperKillsWhenRedlockIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		k := startKept(t)
+		k.say(4711)
+		k.asked()
+		k.say(int64(time.Hour))
+		require.NoError(t, k.tell.Close())
+		require.Equal(t, group(4711), <-k.killed)
+		require.Equal(t, began, time.Now())
+	})
+}
+
+func TestAKeeperKillsWhenTheTimeIsOverThatItWasLastTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := startKept(t)
+		k.say(4711)
+		k.asked()
+		began := time.Now()
+		k.say(int64(10 * time.Second))
+		k.asked() // nobody answers any more
+		require.Equal(t, group(4711), <-k.killed)
+		require.InDelta(t, 10*time.Second, time.Since(began), float64(5*time.Millisecond))
+	})
+}
+
+// A lock's validity is counted from before the request; so is the keeper's answer.
+func TestAKeeperCountsAnAnswerFromBeforeItsQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := startKept(t)
+		k.say(4711)
+		k.asked()
+		began := time.Now()
+		time.Sleep(3 * time.Second) // redlock was stopped, before it read or after it computed
+		k.say(int64(4 * time.Second))
+		go func() {
+			for k.questions.Scan() { // none is answered
+			}
+		}()
+		require.Equal(t, group(4711), <-k.killed)
+		require.InDelta(t, 4*time.Second, time.Since(began), float64(5*time.Millisecond))
+	})
+}
+
+func TestAKeeperWithoutAGroupKillsNothing(t *testing.T) {
+	for _, line := range []string{"", "0", "1", "-5", "x"} {
+		synctest.Test(t, func(t *testing.T) {
+			k := startKept(t)
+			if line != "" {
+				k.say(line)
+			}
+			require.NoError(t, k.tell.Close())
+			_, ok := <-k.killed
+			require.False(t, ok)
+		})
+	}
+}
+
+func TestAKeeperTakesNonsenseForAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := startKept(t)
+		k.say(4711)
+		k.asked()
+		k.say("nonsense")
+		require.Equal(t, group(4711), <-k.killed)
+	})
+}

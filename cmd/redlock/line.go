@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// line is our way to one master, which can be cut at our end: to us the master is as
+// good as dead then, and to its other clients nothing has happened.
+type line struct {
+	mu    sync.Mutex // guards what follows; nobody is called under it but Close
+	dead  bool
+	conns []net.Conn
+}
+
+var errCut = errors.New("the demo has cut this connection")
+
+// dial is for pool.Config.Dial.
+func (l *line) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if l.isDead() {
+		return nil, errCut
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		_ = conn.Close()
+		return nil, errCut
+	}
+	l.conns = append(l.conns, conn)
+	return conn, nil
+}
+
+func (l *line) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = true
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
+}
+
+func (l *line) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = false
+}

@@ -1,0 +1,209 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// stubborn is a command that ignores what can be ignored, and so does its own child.
+// Both print the time, again and again, in nanoseconds. Only a failed test lets them
+// come to their own end.
+func stubborn(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("date does not print nanoseconds everywhere")
+	}
+	return `
+trap "" HUP INT QUIT TERM USR1 USR2
+stamp() { i=0; while [ $i -lt 2000 ]; do i=$((i+1)); date +%s%N; sleep 0.01; done; }
+stamp &
+echo ready
+stamp`
+}
+
+// lastStamp is the latest time that stubborn printed.
+func lastStamp(t *testing.T, printed string) time.Time {
+	t.Helper()
+	last := int64(0)
+	for s := bufio.NewScanner(strings.NewReader(printed)); s.Scan(); {
+		ns, err := strconv.ParseInt(s.Text(), 10, 64)
+		if err != nil {
+			continue // "ready", or a line that a kill has cut
+		}
+		last = max(last, ns)
+	}
+	require.NotZero(t, last)
+	return time.Unix(0, last)
+}
+
+func TestALockThatIsLostIs74AlsoWhenTheCommandThenSucceeds(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", "2s", "job", "--", "sh", "-c",
+		`trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
+	require.Equal(t, "ready", p.line())
+	lose(all)
+	require.Equal(t, "told", p.line())
+	require.Equal(t, 74, p.status())
+	require.Contains(t, p.message(), "job is lost")
+	require.Empty(t, p.gone())
+}
+
+func TestALossThatOnlyTheReleaseFindsIs74(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
+	require.Equal(t, "ready", p.line())
+	lose(all)
+	p.say("")
+	require.Equal(t, 74, p.status())
+}
+
+// lose makes a lock vanish as a flush does. The third master may not have been asked
+// for its grant when the command begins.
+func lose(all []*embedded.Master) {
+	for _, m := range all {
+		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "EVALSHA" || cmd == "EVAL" {
+				m.FlushAll()
+			}
+			return "", false
+		})
+		m.FlushAll()
+	}
+}
+
+func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", "2s", "--grace", "200ms", "job", "--", "sh", "-c", stubborn(t))
+	p.until("ready")
+	lost := time.Now()
+	lose(all)
+	require.Equal(t, 74, p.status())
+	require.Regexp(t, `job is lost: sh has (\d\d?|1\d\d|200)ms to end$`, p.message())
+	require.True(t, lastStamp(t, p.gone()).Before(lost.Add(2*time.Second)))
+}
+
+// HAZARDS.md H106: no write of the command after the end of the validity.
+func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", ttl.String(), "job", "--", "sh", "-c", stubborn(t))
+	p.until("ready")
+	for _, m := range all {
+		m.Freeze()
+	}
+	frozen := time.Now() // no extension that took effect was sent later than now
+	require.Equal(t, 74, p.status())
+	require.Contains(t, p.message(), "job can't be extended: sh has ")
+	require.True(t, lastStamp(t, p.gone()).Before(frozen.Add(ttl)))
+	for _, m := range all {
+		m.Thaw()
+	}
+	eventually(t, "the keys expire", func() bool { return len(locks(all...)) == 0 })
+}
+
+// HAZARDS.md H106: redlock is killed, and its child and grandchild die with it.
+func TestTheCommandAndItsChildrenDieWithRedlock(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", "700ms", "job", "--", "sh", "-c", stubborn(t))
+	p.until("ready")
+	keeper := keeperOf(t, p.cmd.Process.Pid)
+	// What ends programs in passing does not end the keeper, nor what ends redlock's group.
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE} {
+		require.NoError(t, syscall.Kill(keeper, s))
+	}
+	require.NoError(t, syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL))
+	p.gone()
+	require.Equal(t, 128+int(syscall.SIGKILL), p.status())
+	eventually(t, "the keeper ends", func() bool { return strings.Trim(processState(t, keeper), "Z") == "" })
+	eventually(t, "the keys expire", func() bool { return len(locks(all...)) == 0 })
+}
+
+// HAZARDS.md H106: nobody has seen the loss, because redlock itself does not run.
+func TestTheCommandOfARedlockThatIsStoppedEndsBeforeTheNextOneBegins(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	output := filepath.Join(t.TempDir(), "output")
+	first := start(t, all, "run", "--ttl", "1500ms", "job", "--", "sh", "-c", "exec >"+output+"; "+stubborn(t))
+	eventually(t, "the first writes", func() bool { s, _ := os.ReadFile(output); return strings.Count(string(s), "\n") > 3 })
+	first.signal(syscall.SIGSTOP)
+	second := start(t, all, "run", "job", "--", "sh", "-c", "date +%s%N; sleep 0.3") // time for the first to write
+	began := lastStamp(t, second.line())
+	require.Equal(t, 0, second.status())
+	printed, err := os.ReadFile(output)
+	require.NoError(t, err)
+	require.True(t, lastStamp(t, string(printed)).Before(began))
+	first.signal(syscall.SIGCONT)
+	require.Equal(t, 74, first.status())
+	first.gone()
+}
+
+func TestTheKeeperEndsWithTheCommand(t *testing.T) {
+	t.Parallel()
+	p := start(t, masters(t), "run", "job", "--", "sh", "-c", "echo ready; read x")
+	require.Equal(t, "ready", p.line())
+	keeper := keeperOf(t, p.cmd.Process.Pid)
+	p.say("")
+	require.Equal(t, 0, p.status())
+	require.Empty(t, processState(t, keeper))
+}
+
+func TestTheGateStaysShutWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
+	t.Parallel()
+	path, err := binary()
+	require.NoError(t, err)
+	inner, outer := pipe(t)
+	cmd := exec.Command(path, gateMode, "/bin/sh", "sh", "-c", "echo it ran")
+	cmd.ExtraFiles = []*os.File{inner}
+	var out strings.Builder
+	cmd.Stdout = &out
+	require.NoError(t, cmd.Start())
+	require.NoError(t, outer.Close()) // as the kernel does for who dies
+	require.Error(t, cmd.Wait())
+	require.Empty(t, out.String())
+}
+
+// keeperOf finds the keeper among a redlock's children.
+func keeperOf(t *testing.T, redlock int) int {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", redlock, redlock))
+	if err != nil {
+		t.Skip("the children of a process can't be listed here")
+	}
+	// A thread other than the first may have started it.
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", redlock))
+	require.NoError(t, err)
+	for _, task := range tasks {
+		more, _ := os.ReadFile(task)
+		children = append(append(children, ' '), more...)
+	}
+	for pid := range strings.FieldsSeq(string(children)) {
+		words, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+		if strings.Contains(string(words), keeperMode) {
+			id, err := strconv.Atoi(pid)
+			require.NoError(t, err)
+			return id
+		}
+	}
+	t.Fatal("there is no keeper")
+	return 0
+}

@@ -1,0 +1,46 @@
+//go:build !unix || aix || solaris
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// `run` keeps a command inside of a lease by process groups, signals and a pipe that
+// closes when a process dies. It is not offered where these are missing, rather than
+// offered with less: a lock that a command may outlive is no lock.
+
+const (
+	runSynopsis = "(not on this system: it needs Unix process groups)"
+	gateMode    = "__gate"
+	keeperMode  = "__keeper"
+)
+
+func runCommand(_ context.Context, c *call) int {
+	return c.misused("it is not available on this system, because it needs Unix process groups; the library is")
+}
+
+func passGate(*call, []string) int { return exitUsage }
+
+func keep(*call) int { return exitUsage }
+
+// inbox is what signals.go has, for the demo.
+type inbox struct{}
+
+func listen() inbox { return inbox{} }
+
+func (inbox) until(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	in := make(chan os.Signal, 1)
+	signal.Notify(in, os.Interrupt)
+	go func() { // ends with the process
+		<-in
+		cancel(signalError{syscall.SIGINT})
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+func isTerminal(*os.File) bool { return false }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// page is what a person reads: short lines, aligned, with colours on a terminal.
+type page struct {
+	w       io.Writer
+	colours bool
+}
+
+func newPage(c *call) *page {
+	plain := isTrue(c.getenv("NO_COLOR")) || c.getenv("TERM") == "dumb"
+	return &page{w: c.stdout, colours: isTerminal(c.stdout) && !plain}
+}
+
+// ink is a colour of text, as ANSI terminals number them.
+type ink string
+
+const (
+	bold  ink = "1"
+	faint ink = "2"
+	red   ink = "31"
+	green ink = "32"
+	amber ink = "33"
+	blue  ink = "36"
+)
+
+func (p *page) in(i ink, text string) string {
+	if !p.colours || text == "" {
+		return text
+	}
+	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
+}
+
+func (p *page) line(format string, args ...any) { _, _ = fmt.Fprintf(p.w, format+"\n", args...) }
+
+func (p *page) title(number int, text, point string) {
+	p.line("\n %s  %s", p.in(blue, strconv.Itoa(number)), p.in(bold, text))
+	p.line("    %s\n", p.in(faint, point))
+}
+
+// row is a line of two columns: what happens, and what came of it.
+func (p *page) row(what, format string, args ...any) {
+	p.line("    %s%s", p.in(faint, pad(what, 11)), fmt.Sprintf(format, args...))
+}
+
+// good says what has been shown to hold; bad says what has not.
+func (p *page) good(format string, args ...any) {
+	p.line("    %s %s", p.in(green, "✓"), fmt.Sprintf(format, args...))
+}
+
+func (p *page) bad(format string, args ...any) {
+	p.line("    %s %s", p.in(red, "✗"), fmt.Sprintf(format, args...))
+}
+
+// pad fills up to n columns. fmt's widths count runes too, but would count the
+// escapes of colours as well.
+func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-len([]rune(s)))) }
+
+// short is a duration in about three digits.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.2f ms", d.Seconds()*1000)
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", d.Seconds()*1000)
+	default:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+}

@@ -1,0 +1,62 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func planOf(t *testing.T, args ...string) *plan {
+	t.Helper()
+	c := &call{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, args: args, command: command{name: "run"}}
+	p, exit, ok := planRun(c)
+	require.True(t, ok, exit)
+	return p
+}
+
+func TestWordsOfARunAreReadUpToTheDashes(t *testing.T) {
+	t.Parallel()
+	p := planOf(t, "--ttl", "20s", "n", "--wait=0", "--", "sh", "--ttl", "--", "-c")
+	require.Equal(t, "n", p.name)
+	require.Equal(t, 20*time.Second, p.ttl)
+	require.Zero(t, p.wait)
+	require.Equal(t, []string{"sh", "--ttl", "--", "-c"}, p.command)
+	require.Equal(t, []string{"redis://a", "redis://b"}, p.urls)
+	require.True(t, strings.HasSuffix(p.program, "/sh"), p.program)
+}
+
+func TestTheTTLIs30sUnlessTheGuardAllowsLess(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 30*time.Second, planOf(t, "n", "--", "sh").ttl)
+	require.Equal(t, 30*time.Second, planOf(t, "n", "--guard", "1m", "--", "sh").ttl)
+	require.Equal(t, 5*time.Second, planOf(t, "n", "--guard", "5s", "--", "sh").ttl)
+	require.Equal(t, 20*time.Second, planOf(t, "n", "--guard", "5s", "--ttl", "20s", "--", "sh").ttl) // refused later
+}
+
+func TestTheGraceIsAThirdOfTheTTLAndAtMost5s(t *testing.T) {
+	t.Parallel()
+	for ttl, want := range map[string]time.Duration{"30s": 5 * time.Second, "15s": 5 * time.Second, "9s": 3 * time.Second} {
+		require.Equal(t, want, planOf(t, "n", "--ttl", ttl, "--", "sh").grace)
+	}
+	p := planOf(t, "n", "--ttl", "10s", "--grace", "0", "--", "sh")
+	require.Zero(t, p.grace)
+	require.Equal(t, p.slack(), p.margin()) // it is killed in time all the same
+}
+
+func TestTheStopMarginLeavesHalfOfTheTTL(t *testing.T) {
+	t.Parallel()
+	p := planOf(t, "n", "--ttl", "10s", "--grace", "5s", "--", "sh")
+	require.Equal(t, 5*time.Second, p.margin())
+}
+
+func TestTheDefaultOwnerIsALabel(t *testing.T) {
+	t.Parallel()
+	owner := defaultOwner()
+	require.LessOrEqual(t, len(owner), 64)
+	require.NotContains(t, owner, ":")
+	require.NotContains(t, owner, " ")
+}

@@ -1,0 +1,174 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// The tests here run the real binary, because what they are about is what becomes of
+// processes. patience is how long anything is waited for that should be at hand.
+const patience = 10 * time.Second
+
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "redlock")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", errors.New(string(out))
+	}
+	return path, nil
+})
+
+var buildDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(buildDir) }()
+		return m.Run()
+	}())
+}
+
+// process is a running redlock, in a session of its own.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    *os.File
+	out   *os.File // ends when redlock and all that inherited its output are gone
+	lines *bufio.Reader
+	err   *os.File
+	said  *bufio.Reader
+}
+
+// start runs redlock with those masters and words.
+func start(t *testing.T, all []*embedded.Master, args ...string) *process {
+	t.Helper()
+	path, err := binary()
+	require.NoError(t, err)
+	return startProgram(t, all, path, args...)
+}
+
+func startProgram(t *testing.T, all []*embedded.Master, path string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(path, args...)}
+	p.cmd.Env = append(os.Environ(), "REDLOCK_NODES="+nodesOf(all))
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var stdin, stdout, stderr *os.File
+	stdin, p.in = pipe(t)
+	p.out, stdout = pipe(t)
+	p.err, stderr = pipe(t)
+	p.lines, p.said = bufio.NewReader(p.out), bufio.NewReader(p.err)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
+	require.NoError(t, p.cmd.Start())
+	for _, f := range []*os.File{stdin, stdout, stderr} {
+		require.NoError(t, f.Close())
+	}
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil { // the test has failed
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+	})
+	return p
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	return r, w
+}
+
+// line is the command's next line.
+func (p *process) line() string {
+	p.t.Helper()
+	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
+	s, err := p.lines.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("%v; standard error: %s", err, p.messages())
+	}
+	return strings.TrimSpace(s)
+}
+
+// until skips the command's lines up to that one.
+func (p *process) until(line string) {
+	p.t.Helper()
+	for got := ""; got != line; { // bounded by line, which fails when nothing comes
+		got = p.line()
+	}
+}
+
+// message is redlock's next line on standard error.
+func (p *process) message() string {
+	p.t.Helper()
+	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(patience)))
+	s, err := p.said.ReadString('\n')
+	require.NoError(p.t, err)
+	return strings.TrimSpace(s)
+}
+
+// messages are those that are left, as far as they have come.
+func (p *process) messages() string {
+	_ = p.err.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	all, _ := io.ReadAll(p.said)
+	return string(all)
+}
+
+// gone waits until redlock, the command and whatever it has started are gone, and
+// returns what they had still printed.
+func (p *process) gone() string {
+	p.t.Helper()
+	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
+	rest, err := io.ReadAll(p.lines)
+	require.NoError(p.t, err, "something lives on")
+	return string(rest)
+}
+
+// status waits for redlock's end.
+func (p *process) status() int {
+	p.t.Helper()
+	end := make(chan struct{})
+	go func() {
+		_ = p.cmd.Wait()
+		close(end)
+	}()
+	select {
+	case <-end:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		<-end
+		p.t.Fatalf("redlock does not end; standard error: %s", p.messages())
+	}
+	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return statusOf(ws)
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// say gives the command a line.
+func (p *process) say(line string) {
+	p.t.Helper()
+	_, err := io.WriteString(p.in, line+"\n")
+	require.NoError(p.t, err)
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// stage is what the demo plays on: masters of its own, or those of --nodes.
+type stage struct {
+	configs []pool.Config
+	lines   []*line
+	masters []*embedded.Master // nil with --nodes
+}
+
+// ownStage starts three masters in this process.
+func ownStage() (*stage, error) {
+	s := &stage{}
+	for i := range 3 {
+		m, err := embedded.Start(fmt.Sprintf("master-%d", i+1))
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.masters = append(s.masters, m)
+		if err := s.add(m.URL() + "?name=" + m.Name()); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// givenStage plays on somebody's masters.
+func givenStage(urls []string) (*stage, error) {
+	s := &stage{}
+	for _, u := range urls {
+		if err := s.add(u); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *stage) add(url string) error {
+	cfg, err := pool.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	if cfg.Name == "" { // the default, which stands in votes, and so has to be known here
+		cfg.Name = fmt.Sprintf("%s/%d", cfg.Address, cfg.Database)
+	}
+	l := &line{}
+	cfg.Dial = l.dial
+	s.configs, s.lines = append(s.configs, cfg), append(s.lines, l)
+	return nil
+}
+
+// stageTimeout is longer than the default, because masters, clients and whatever else
+// this machine does may share one core. Nothing waits for it: who is down says so.
+const stageTimeout = time.Second
+
+// client is one program that uses locks: a Locker with connections of its own.
+func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
+	var nodes []redlock.Node
+	var ends []func() error
+	closeAll := func() {
+		for _, end := range ends {
+			_ = end()
+		}
+	}
+	for _, cfg := range s.configs {
+		n, err := pool.Open(cfg)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		nodes, ends = append(nodes, n), append(ends, n.Close)
+	}
+	l, err = redlock.New(nodes, append(opts, redlock.WithOwner(owner), redlock.WithNodeTimeout(stageTimeout))...)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	return l, func() { closeSoon(l); closeAll() }, nil
+}
+
+// spare reports whether one master can fail and leave a quorum.
+func (s *stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
+
+// fail makes a master fail, as far as that is ours to do.
+func (s *stage) fail(i int) {
+	if s.masters != nil {
+		s.masters[i].Stop()
+		return
+	}
+	s.lines[i].cut()
+}
+
+// mend takes a failure back. An embedded master comes back empty, as one without
+// persistence does.
+func (s *stage) mend(i int) error {
+	if s.masters != nil {
+		return s.masters[i].Restart(false)
+	}
+	s.lines[i].mend()
+	return nil
+}
+
+// leftovers says what keys are left of these names.
+func (s *stage) leftovers(ctx context.Context, names []string) error {
+	l, end, err := s.client("")
+	if err != nil {
+		return err
+	}
+	defer end()
+	var all []error
+	for _, name := range names {
+		st, err := l.Inspect(ctx, name)
+		for errors.Is(err, redlock.ErrNoQuorum) && rest(ctx, 50*time.Millisecond) == nil {
+			st, err = l.Inspect(ctx, name) // a busy machine
+		}
+		if err != nil {
+			return err
+		}
+		for _, n := range st.Nodes {
+			if n.Held {
+				all = append(all, fmt.Errorf("%s is left on %s", name, n.Node))
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (s *stage) close() {
+	for _, m := range s.masters {
+		m.Close()
+	}
+}

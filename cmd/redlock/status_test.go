@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+const token = "anna:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// trio starts three masters, of which so many hold the name "job".
+func trio(t *testing.T, holding int) []*embedded.Master {
+	t.Helper()
+	all := masters(t)
+	for _, m := range all[:holding] {
+		m.Set("job", token, time.Minute)
+	}
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.Del("job")
+		}
+	})
+	return all
+}
+
+func TestStatusSaysWhoHoldsALock(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 2)
+	got := invoke(t, nil, "status", "job", "--nodes", nodesOf(all))
+	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
+	require.Regexp(t, `(?s)^job is held by "anna" for (1m0s|59\.\d+s)\n\n`+
+		`  MASTER   HOLDER   LEFT\n● a        "anna"   \S+\n● b        "anna"   \S+\n○ c        –        –\n$`, got.out)
+}
+
+func TestStatusSaysThatALockIsFree(t *testing.T) {
+	t.Parallel()
+	got := invoke(t, []string{"REDLOCK_NODES=" + nodesOf(trio(t, 0))}, "status", "job")
+	require.Equal(t, exitOK, got.status)
+	require.Contains(t, got.out, "job is free\n")
+}
+
+func TestStatusIsUnclearWhereAMasterThatIsSilentMightDecide(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 1)
+	all[2].Stop()
+	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
+	require.Equal(t, exitOK, got.status, "a quorum answered")
+	require.Contains(t, got.out, "job may be held: too few masters answered to say\n")
+	require.Contains(t, got.out, "✗ c")
+}
+
+func TestStatusWithoutAQuorumIs69AndShowsWhatItKnows(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 1)
+	all[1].Stop()
+	all[2].Stop()
+	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
+	require.Equal(t, exitUnavailable, got.status)
+	require.Contains(t, got.out, `● a        "anna"`)
+	require.Contains(t, got.err, "redlock: no quorum")
+}
+
+func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 2)
+	all[2].PushList("job")
+	got := invoke(t, nil, "status", "--json", "--nodes", nodesOf(all), "job")
+	require.Equal(t, exitOK, got.status)
+	var s map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.out), &s))
+	left, _ := s["left_ms"].(float64)
+	require.InDelta(t, 60_000, left, 30_000)
+	nodes, _ := s["nodes"].([]any)
+	require.Len(t, nodes, 3)
+	a, _ := nodes[0].(map[string]any)
+	require.InDelta(t, 60_000, a["left_ms"], 30_000)
+	delete(a, "left_ms")
+	require.Equal(t, map[string]any{
+		"name": "job", "state": "held", "owner": "anna", "left_ms": left,
+		"nodes": []any{map[string]any{"node": "a", "held": true, "owner": "anna"}, nodes[1], nodes[2]},
+	}, s)
+	c, _ := nodes[2].(map[string]any)
+	require.Equal(t, false, c["held"])
+	require.Contains(t, c["error"], "no lock")
+	require.NotContains(t, got.out, "ABCDEF", "who knows the token can release the lock")
+}
+
+func TestAStateIsFreeOnlyWhereNobodyCanHaveAQuorum(t *testing.T) {
+	t.Parallel()
+	none := redlock.NodeStatus{}
+	anna := redlock.NodeStatus{Held: true, Owner: "anna"}
+	ben := redlock.NodeStatus{Held: true, Owner: "ben"}
+	silent := redlock.NodeStatus{Err: errors.New("silent")}
+	for _, c := range []struct {
+		want  state
+		nodes []redlock.NodeStatus
+	}{
+		{free, []redlock.NodeStatus{none, none, none}},
+		{free, []redlock.NodeStatus{none, none, silent}},
+		{free, []redlock.NodeStatus{anna, none, none}},
+		{free, []redlock.NodeStatus{anna, ben, none}},
+		{free, []redlock.NodeStatus{anna, anna, none}}, // two tokens: the library would have said Held
+		{unclear, []redlock.NodeStatus{anna, none, silent}},
+		{unclear, []redlock.NodeStatus{anna, ben, silent}},
+		{unclear, []redlock.NodeStatus{none, silent, silent}},
+		{free, []redlock.NodeStatus{anna, ben, silent, none, none}},
+		{unclear, []redlock.NodeStatus{anna, silent, silent, none, none}},
+	} {
+		require.Equal(t, c.want, stateOf(&redlock.Status{Nodes: c.nodes}), c.nodes)
+	}
+	require.Equal(t, held, stateOf(&redlock.Status{Held: true}))
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// holdAll makes somebody hold a name on all masters.
+func holdAll(all []*embedded.Master, name, token string, ttl time.Duration) {
+	for _, m := range all {
+		m.Set(name, token, ttl)
+	}
+}
+
+func setFree(all []*embedded.Master, name string) {
+	for _, m := range all {
+		m.Del(name)
+	}
+}
+
+func TestOnATerminalALineSaysWhoHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	s := onScreen(t, all, `"$0" run job -- sh -c 'echo begun; read x'; echo "status: $?"`)
+	s.shows("\rredlock: waiting 1m0s at most for job: held by \"alice\" for ")
+	s.shows(" more\x1b[K")
+	holdAll(all, "job", "bob:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	s.shows("held by \"bob\" for ")
+	setFree(all, "job")
+	s.shows("\r\x1b[Kbegun") // on a line that is clean again
+	s.types("\n")
+	s.shows("status: 0")
+}
+
+func TestTheLineIsGoneWhenTheWaitWasInVain(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	s := onScreen(t, all, `"$0" run --wait 300ms job -- true; echo "status: $?"`)
+	s.shows("\rredlock: waiting ")
+	s.shows("\r\x1b[Kredlock: job: held by \"alice\"")
+	s.shows("status: 75")
+	setFree(all, "job")
+}
+
+// A job in the background tells it once, and does not write over what the shell does.
+func TestInTheBackgroundThereIsNoLine(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	s := onScreen(t, all, `set -m; "$0" run --wait 2s job -- true & wait $!; echo "status: $?"`)
+	s.shows("redlock: waiting up to 2s for job: held by \"alice\"")
+	s.shows("status: 75")
+	require.NotContains(t, s.seen.String(), "\x1b[K")
+	setFree(all, "job")
+}
+
+func TestWithoutATerminalThereIsNoLine(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	p := start(t, all, "run", "--wait", "1500ms", "job", "--", "true")
+	require.Equal(t, 75, p.status())
+	require.NotContains(t, p.messages(), "\x1b")
+	setFree(all, "job")
+}
