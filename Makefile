@@ -1,0 +1,101 @@
+# `make` lists what there is. Everything works in a fresh clone with Go, and with Docker for the tests that use it.
+
+LINT_VERSION := v2.15.0
+LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
+
+# ./... alone covers only the module in this folder.
+MODULES      := . integration
+PACKAGES     := ./... ./integration/...
+
+# The race detector needs a C compiler. A person without one gets the tests all the same; CI must have one.
+CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
+RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
+
+TESTFLAGS    ?=
+FUZZTIME     ?= 20s
+BENCH        ?= .
+BENCHTIME    ?= 1s
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## see it work: three masters inside of one process, about 15 seconds
+	go run ./cmd/redlock demo
+
+.PHONY: build
+build: ## build the command: bin/redlock
+	go build -o bin/redlock ./cmd/redlock
+
+.PHONY: test
+test: test-unit test-integration ## all tests: those that need no Docker, then those that do
+
+.PHONY: test-unit
+test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
+	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
+	go test $(RACE) -timeout 20m $(TESTFLAGS) ./...
+
+.PHONY: test-integration
+test-integration: ## the tests against real Redis servers in Docker containers
+	scripts/integration $(RACE) $(TESTFLAGS)
+
+.PHONY: redis-image
+redis-image: ## build an image of Redis from the distribution's package, for machines without an image registry
+	scripts/redis-image
+
+.PHONY: bench
+bench: ## benchmarks, those against real servers included (BENCH=regexp BENCHTIME=1s)
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
+	scripts/integration -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for a short time (FUZZTIME=20s each)
+	scripts/fuzz $(FUZZTIME)
+
+.PHONY: model
+model: ## search the protocols of fence and guard to wider bounds: minutes, 2 GiB
+	go test -timeout 60m -v -model.long $(TESTFLAGS) ./internal/model
+
+.PHONY: cover
+cover: ## coverage of the tests that need no Docker: coverage.out
+	go test -coverpkg=./... -coverprofile=coverage.out ./...
+	go tool cover -func=coverage.out | tail -n 1
+
+.PHONY: fmt
+fmt: $(LINT) ## format the code
+	$(LINT) fmt
+
+.PHONY: lint
+lint: $(LINT) ## lint both modules
+	$(LINT) run $(PACKAGES)
+
+.PHONY: tidy
+tidy: ## go mod tidy in both modules
+	@for module in $(MODULES); do (set -x; GOWORK=off go -C $$module mod tidy) || exit 1; done
+
+.PHONY: tidy-check
+tidy-check: ## fail where go mod tidy would change something, or where the modules' go lines differ
+	scripts/tidy-check $(MODULES)
+
+.PHONY: hazards
+hazards: ## check that docs/hazards.md names every known hazard, and tests that exist
+	scripts/hazards
+
+.PHONY: mutants
+mutants: ## take the guards out of the code one by one and show that a test fails for each: 3 to 6 minutes
+	scripts/mutants
+
+.PHONY: mutants-check
+mutants-check: ## check that the list of guards fits the code
+	scripts/mutants -n
+
+.PHONY: ci
+ci: lint tidy-check hazards mutants-check test ## what CI runs
+	$(MAKE) fuzz FUZZTIME=20000x
+
+$(LINT):
+	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

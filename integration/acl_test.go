@@ -1,0 +1,141 @@
+package integration
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// What a user of a server has to be allowed. This much is enough for everything:
+//
+//	ACL SETUSER app on >secret ~* resetchannels &redlock:free:* -@all
+//	  +set +get +del +exists +type +pttl +pexpire +ping +evalsha +eval +script|load
+//	  +client|setname +client|id +client|info +client|kill +info +time +publish +pubsub|numsub +subscribe +unsubscribe
+//
+// ~* can be narrower: the lock keys, and with them the prefix of redlock.WithKeyPrefix. What each command is for stands in its place
+// below, where it is missing.
+var rights = []string{
+	"+set", "+get", "+del", "+exists", "+type", "+pttl", "+pexpire", "+ping", "+evalsha", "+eval", "+script|load",
+	"+client|setname", "+client|id", "+client|info", "+client|kill", "+info", "+time",
+	"+publish", "+pubsub|numsub", "+subscribe", "+unsubscribe",
+}
+
+// needs says what can't be done without a right. Without the others everything can: see their reasons.
+var needs = map[string][]string{
+	"+set":     {"acquire", "acquire several"},
+	"+evalsha": {"acquire several", "extend", "check", "inspect", "release"},
+	"+get":     {"extend", "check", "inspect", "release"},
+	"+del":     {"release"},
+	"+exists":  {"acquire several"},
+	"+type":    {"check", "inspect"},
+	"+pttl":    {"extend", "check", "inspect"},
+	"+pexpire": {"extend"},
+	"+ping":    {"healthy"},
+	"+info":    {"acquire", "acquire several", "healthy"}, // a node that does not say what it is does not vote
+
+	"+eval":           nil, // as long as scripts are loaded and nobody flushes them
+	"+script|load":    nil, // EVAL brings a script along when the server doesn't know it
+	"+client|setname": nil, // operators see no name
+	"+client|id":      nil, // these three are for ending a connection that died with an acquire unanswered;
+	"+client|kill":    nil, // without any one of them, undos are repeated instead
+	"+client|info":    nil, // the database is taken for the one that was selected
+	"+time":           nil, // the doctor can't compare clocks
+	"+publish":        nil, // these two are for waiters of other processes, who otherwise find a release by a poll;
+	"+subscribe":      nil, // see TestWakeWithoutTheRightToPublishOrSubscribe
+	"+unsubscribe":    nil, // the connection ends with each name that nobody waits for any more, and others are subscribed to anew
+	"+pubsub|numsub":  nil, // it is taken for granted that other processes wait
+}
+
+// denial is how servers say it, the second one out of a script.
+const denial = "NOPERM|ERR The user executing the script can't"
+
+func TestTheRightsThatAreNeeded(t *testing.T) {
+	nodes := masters(t, 1)
+	can := func(rights []string, opts ...redlock.Option) (failed []string) {
+		args := []any{"SETUSER", "app", "reset", "on", ">secret", "~app/*", "resetchannels", "&redlock:free:app/*", "-@all"}
+		for _, r := range rights {
+			args = append(args, r)
+		}
+		nodes[0].Do(t, "ACL", args...)
+		nodes[0].Do(t, "SCRIPT", "FLUSH")
+		l, err := redlock.Open([]string{"redis://app:secret@" + nodes[0].Addr()}, append(opts, redlock.WithKeyPrefix("app/"))...)
+		require.NoError(t, err)
+		defer closeLocker(t, l)
+		return inabilities(t, l, nodes[0])
+	}
+	assert.Empty(t, can(rights), "all rights that are listed")
+	for _, right := range slices.Sorted(maps.Keys(needs)) {
+		without := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })
+		assert.Equal(t, needs[right], can(without), "without %s", right)
+	}
+	optional := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return needs[r] == nil && r != "+eval" })
+	assert.Empty(t, can(optional), "without all that can be done without")
+	silent := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == "+info" })
+	assert.Empty(t, can(silent, redlock.WithoutNodeChecks()), "where nobody wants to know")
+}
+
+// inabilities are what can't be done with a Locker, and is told so in the server's words.
+func inabilities(t *testing.T, l *redlock.Locker, n *redistest.Node) (failed []string) {
+	t.Helper()
+	ctx, ttl := t.Context(), time.Minute
+	try := func(what string, err error) bool {
+		t.Helper()
+		if err == nil {
+			return true
+		}
+		failed = append(failed, what)
+		if assert.Regexp(t, denial, err.Error(), what) { // which is known before anything is executed
+			assert.Equal(t, redlock.Failed, votesOf(t, err)[0].Outcome, "%s: %v", what, err)
+		}
+		return false
+	}
+	k, err := l.TryAcquire(ctx, "x", ttl)
+	try("acquire", err)
+	all, err := l.TryAcquireAll(ctx, []string{"y", "z"}, ttl)
+	if try("acquire several", err) {
+		_ = all.Release(context.Background())
+	}
+	if k != nil {
+		try("extend", k.Extend(ctx, 2*ttl))
+		try("check", k.Check(ctx))
+	}
+	_, err = l.Inspect(ctx, "x")
+	if k != nil {
+		try("inspect", err)
+		try("release", k.Release(ctx))
+	}
+	try("healthy", l.Healthy(ctx))
+	n.Do(t, "FLUSHALL") // what could not be released
+	return failed
+}
+
+func TestAKeyBeyondTheRightsIsRefusedByTheServer(t *testing.T) {
+	nodes := masters(t, 3)
+	urls := make([]string, len(nodes))
+	for i, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app/*", "+@all")
+		urls[i] = "redis://app:secret@" + n.Addr()
+	}
+	l, err := redlock.Open(urls)
+	require.NoError(t, err)
+	defer closeLocker(t, l)
+	released(t, acquired(t, l, "app/x", time.Minute))
+	for what, names := range map[string][]string{"one": {"x"}, "several": {"app/x", "x"}} {
+		_, err = l.TryAcquireAll(t.Context(), names, time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
+		assert.Regexp(t, denial, err.Error(), what)
+		for _, v := range votesOf(t, err) {
+			assert.NotEqual(t, redlock.Granted, v.Outcome, "%s: %v", what, v)
+		}
+		assert.NotContains(t, err.Error(), "secret")
+	}
+	redistest.NoKeys(t, nodes, time.Second)
+}

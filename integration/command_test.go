@@ -1,0 +1,296 @@
+//go:build unix
+
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// The command's exit statuses (issue 3).
+const (
+	exitUnavailable = 69
+	exitLost        = 74
+	exitHeld        = 75
+)
+
+// command is the built command, and the servers it is told of.
+type command struct {
+	path  string
+	nodes []*redistest.Node
+}
+
+func buildCommand(t *testing.T, nodes []*redistest.Node) command {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "redlock")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/quorumlock/go-redlock/cmd/redlock").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return command{path, nodes}
+}
+
+// running is a call of the command under way.
+type running struct {
+	*exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+// start calls the command. Its child's standard input ends when in is closed.
+func (c command) start(t *testing.T, words ...string) *running {
+	t.Helper()
+	// Without a bound a test that fails would wait for it for ever.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	t.Cleanup(cancel)
+	r := &running{Cmd: exec.CommandContext(ctx, c.path, words...)}
+	r.Env = append(os.Environ(), "REDLOCK_NODES="+strings.Join(redistest.URLs(c.nodes), ","))
+	r.Stderr = &r.stderr
+	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal of whoever runs the tests
+	in, err := r.StdinPipe()
+	require.NoError(t, err)
+	out, err := r.StdoutPipe()
+	require.NoError(t, err)
+	r.in, r.out = in, bufio.NewReader(out)
+	require.NoError(t, r.Start())
+	return r
+}
+
+// line is the next line of standard output.
+func (r *running) line(t *testing.T) string {
+	t.Helper()
+	s, err := r.out.ReadString('\n')
+	require.NoError(t, err, "%s", &r.stderr)
+	return strings.TrimSuffix(s, "\n")
+}
+
+// exit waits for the end and returns the status, and what there still was on standard output.
+func (r *running) exit(t *testing.T) (status int, out string) {
+	t.Helper()
+	rest, err := io.ReadAll(r.out)
+	require.NoError(t, err)
+	err = r.Wait()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		require.NoError(t, err)
+	}
+	return r.ProcessState.ExitCode(), string(rest)
+}
+
+// call is a call of the command from start to end.
+func (c command) call(t *testing.T, words ...string) (status int, out, stderr string) {
+	t.Helper()
+	r := c.start(t, words...)
+	require.NoError(t, r.in.Close())
+	status, out = r.exit(t)
+	return status, out, r.stderr.String()
+}
+
+// hold is a child that tells what it was given and runs until its input ends.
+var holdOn = []string{"--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $$"; cat`}
+
+func words(w []string, more ...string) []string { return append(append([]string(nil), w...), more...) }
+
+func TestTheCommandOnRealServers(t *testing.T) {
+	nodes := masters(t, 3)
+	c := buildCommand(t, nodes)
+	l := open(t, nodes)
+	connected(t, l)
+	t.Run("run holds the lock while its command runs", func(t *testing.T) { c.testHolds(t, l) })
+	t.Run("a second run waits, or says that it is held", func(t *testing.T) { c.testSecond(t) })
+	t.Run("status", func(t *testing.T) { c.testStatus(t, l) })
+	t.Run("a frozen node delays nobody", func(t *testing.T) { c.testFrozen(t) })
+	t.Run("killed with SIGKILL", func(t *testing.T) { c.testKilled(t) })
+	t.Run("demo", func(t *testing.T) { c.testDemo(t) })
+	t.Run("the lock is lost", func(t *testing.T) { c.testLost(t) })
+	t.Run("no quorum", func(t *testing.T) { c.testNoQuorum(t) })
+}
+
+func (c command) testHolds(t *testing.T, l *redlock.Locker) {
+	t.Helper()
+	r := c.start(t, words([]string{"run", "--ttl", "2s", "--owner", "me", "job"}, holdOn...)...)
+	told := strings.Fields(r.line(t))
+	require.Len(t, told, 3)
+	assert.Equal(t, "job", told[0])
+	require.Regexp(t, "^me:", told[1])
+	for range 2 { // longer than the TTL: it is extended
+		s, err := l.Inspect(t.Context(), "job")
+		require.NoError(t, err)
+		assert.True(t, s.Held)
+		assert.Equal(t, "me", s.Owner)
+		_, err = l.TryAcquire(t.Context(), "job", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		for _, n := range c.nodes {
+			token, err := redis.String(n.Do(t, "GET", "job"), nil)
+			require.NoError(t, err)
+			assert.Equal(t, told[1], token)
+		}
+		time.Sleep(1500 * time.Millisecond)
+	}
+	require.NoError(t, r.in.Close())
+	status, _ := r.exit(t)
+	assert.Zero(t, status, "%s", &r.stderr)
+	redistest.NoKeys(t, c.nodes, time.Second)
+}
+
+func (c command) testSecond(t *testing.T) {
+	t.Helper()
+	first := c.start(t, words([]string{"run", "job"}, holdOn...)...)
+	first.line(t)
+	status, out, said := c.call(t, "run", "--wait", "0", "job", "--", "echo", "must not run")
+	assert.Equal(t, exitHeld, status, said)
+	assert.Empty(t, out)
+	status, out, said = c.call(t, "run", "--wait", "300ms", "job", "--", "echo", "must not run")
+	assert.Equal(t, exitHeld, status, said)
+	assert.Empty(t, out)
+
+	tried := c.attempts(t)
+	second := c.start(t, "run", "--wait", "30s", "job", "--", "sh", "-c", "echo second; exit 7")
+	await(t, "the second has tried, and tries again", func() bool { return c.attempts(t) >= tried+6 })
+	require.NoError(t, first.in.Close())
+	status, _ = first.exit(t)
+	assert.Zero(t, status, "%s", &first.stderr)
+	status, out = second.exit(t)
+	assert.Equal(t, 7, status, "the child's own: %s", &second.stderr)
+	assert.Equal(t, "second\n", out)
+	redistest.NoKeys(t, c.nodes, time.Second)
+}
+
+// attempts is how often the nodes were asked for a lock in all: and who holds it: all of that is scripts.
+func (c command) attempts(t *testing.T) (calls int) {
+	t.Helper()
+	for _, n := range c.nodes {
+		info, err := redis.String(n.Do(t, "INFO", "commandstats"), nil)
+		require.NoError(t, err)
+		if m := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(info); m != nil {
+			n, err := strconv.Atoi(m[1])
+			require.NoError(t, err)
+			calls += n
+		}
+	}
+	return calls
+}
+
+func (c command) testStatus(t *testing.T, l *redlock.Locker) {
+	t.Helper()
+	status, out, said := c.call(t, "status", "job")
+	assert.Zero(t, status, said)
+	assert.Contains(t, out, "job is free")
+	r := c.start(t, words([]string{"run", "--owner", "me", "job"}, holdOn...)...)
+	token := strings.Fields(r.line(t))[1]
+	for _, n := range c.nodes {
+		await(t, "all nodes have granted", func() bool { return len(n.Keys(t, "job")) == 1 })
+	}
+
+	status, out, said = c.call(t, "status", "job")
+	assert.Zero(t, status, said)
+	assert.Contains(t, out, `job is held by "me"`)
+	assert.NotContains(t, out, token)
+	status, out, said = c.call(t, "status", "--json", "job")
+	assert.Zero(t, status, said)
+	var s struct {
+		Name, State, Owner string
+		LeftMS             int64 `json:"left_ms"`
+		Nodes              []struct{ Held bool }
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &s), "%s", out)
+	assert.Equal(t, "job", s.Name)
+	assert.Equal(t, "held", s.State)
+	assert.Equal(t, "me", s.Owner)
+	assert.Positive(t, s.LeftMS)
+	assert.Len(t, s.Nodes, 3)
+	assert.NotContains(t, out, token)
+
+	require.NoError(t, r.in.Close())
+	r.exit(t)
+	redistest.NoKeys(t, c.nodes, time.Second)
+	require.NoError(t, l.Healthy(t.Context()))
+}
+
+func (c command) testFrozen(t *testing.T) {
+	t.Helper()
+	c.nodes[1].Pause(t)
+	began := time.Now()
+	status, out, said := c.call(t, "run", "job", "--", "echo", "runs")
+	took := time.Since(began)
+	c.nodes[1].Unpause(t)
+	assert.Zero(t, status, said)
+	assert.Equal(t, "runs\n", out)
+	assert.Less(t, took, redistest.Slack*2*time.Second, "a quarter of a second is what it waits for a node on its way out")
+	redistest.NoKeys(t, c.nodes, 35*time.Second) // what the process could not take back dies by its TTL
+}
+
+func (c command) testKilled(t *testing.T) {
+	t.Helper()
+	r := c.start(t, words([]string{"run", "--ttl", "7s", "job"}, holdOn...)...)
+	child, err := strconv.Atoi(strings.Fields(r.line(t))[2])
+	require.NoError(t, err)
+	require.NoError(t, r.Process.Kill())
+	awaitFor(t, 2*time.Second, "the child is dead before the lock can be another's", func() bool {
+		return errors.Is(syscall.Kill(child, 0), syscall.ESRCH)
+	})
+	r.exit(t)
+	redistest.NoKeys(t, c.nodes, 4*time.Second)
+}
+
+func (c command) testDemo(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	status, out, said := c.call(t, "demo", "--nodes", strings.Join(redistest.URLs(c.nodes), ","))
+	assert.Zero(t, status, "%s%s", out, said)
+	assert.Less(t, time.Since(began), redistest.Slack*15*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
+}
+
+func (c command) testLost(t *testing.T) {
+	t.Helper()
+	r := c.start(t, words([]string{"run", "--ttl", "6s", "job"}, holdOn...)...)
+	r.line(t)
+	c.nodes[0].Restart(t)
+	c.nodes[1].Restart(t)
+	began := time.Now()
+	status, _ := r.exit(t)
+	assert.Equal(t, exitLost, status, "%s", &r.stderr)
+	assert.Less(t, time.Since(began), 6*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
+}
+
+func (c command) testNoQuorum(t *testing.T) {
+	t.Helper()
+	c.nodes[0].Kill(t)
+	c.nodes[1].Kill(t)
+	status, out, said := c.call(t, "run", "--wait", "0", "job", "--", "echo", "must not run")
+	assert.Equal(t, exitUnavailable, status, said)
+	assert.Empty(t, out)
+	for _, n := range c.nodes {
+		assert.Contains(t, said, n.Addr(), "every node is named")
+	}
+	status, _, said = c.call(t, "run", "--wait", "300ms", "job", "--", "echo", "must not run")
+	assert.Equal(t, exitUnavailable, status, said)
+	status, _, said = c.call(t, "status", "job")
+	assert.Equal(t, exitUnavailable, status, said)
+	status, _, said = c.call(t, "demo")
+	assert.NotZero(t, status, said)
+	c.nodes[0].Restart(t)
+	c.nodes[1].Restart(t)
+	redistest.NoKeys(t, c.nodes, time.Second)
+}

@@ -1,0 +1,221 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// state is what a server may be in that keeps it from voting.
+type state struct {
+	name string
+	// enter and leave are told to the node over a connection that was there before.
+	enter, leave func(t *testing.T, c redis.Conn)
+	says         string // what the server says, in its own words
+}
+
+// set is a state that one setting makes.
+func set(name, key, on, off, says string) state {
+	return state{
+		name:  name,
+		enter: func(t *testing.T, c redis.Conn) { do(t, c, "CONFIG", "SET", key, on) },
+		leave: func(t *testing.T, c redis.Conn) { do(t, c, "CONFIG", "SET", key, off) },
+		says:  says,
+	}
+}
+
+// alone are states that a connection sees when it is there already.
+var alone = []state{
+	set("out of memory", "maxmemory", "1", "0", "OOM command not allowed"),
+	set("too few replicas", "min-replicas-to-write", "1", "0", "NOREPLICAS"),
+	{
+		name:  "a replica",
+		enter: func(t *testing.T, c redis.Conn) { do(t, c, "REPLICAOF", "127.0.0.1", "1") },
+		leave: func(t *testing.T, c redis.Conn) { do(t, c, "REPLICAOF", "NO", "ONE") },
+		says:  "READONLY",
+	},
+	{
+		name: "it can't save",
+		enter: func(t *testing.T, c redis.Conn) {
+			do(t, c, "CONFIG", "SET", "dir", "/proc", "save", "3600 1") // nobody can write there
+			do(t, c, "BGSAVE")
+			await(t, "the save has failed", func() bool {
+				info, err := redis.String(c.Do("INFO", "persistence"))
+				require.NoError(t, err)
+				return strings.Contains(info, "rdb_last_bgsave_status:err")
+			})
+		},
+		leave: func(t *testing.T, c redis.Conn) { do(t, c, "CONFIG", "SET", "dir", "/data", "save", "") },
+		says:  "MISCONF",
+	},
+	{
+		name: "busy with a script",
+		enter: func(t *testing.T, c redis.Conn) {
+			do(t, c, "CONFIG", "SET", "lua-time-limit", "1")
+			require.NoError(t, c.Send("EVAL", "while true do end", 0))
+			require.NoError(t, c.Flush())
+		},
+		leave: func(t *testing.T, c redis.Conn) {
+			_, err := c.Receive()
+			require.ErrorContains(t, err, "killed by user")
+		},
+		says: "BUSY",
+	},
+	{
+		name: "loading",
+		enter: func(t *testing.T, c redis.Conn) {
+			do(t, c, "CONFIG", "SET", "key-load-delay", "500")
+			do(t, c, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
+			do(t, c, "DEBUG", "POPULATE", "4000", "loading", "64")
+			require.NoError(t, c.Send("DEBUG", "RELOAD"))
+			require.NoError(t, c.Flush())
+		},
+		leave: func(t *testing.T, c redis.Conn) {
+			_, err := c.Receive()
+			require.NoError(t, err)
+			do(t, c, "FLUSHALL")
+		},
+		says: "LOADING",
+	},
+}
+
+// anew are states that only a new connection sees.
+var anew = []state{
+	set("a password that we don't have", "requirepass", "secret", "", "NOAUTH"),
+	set("too many clients", "maxclients", "1", "10000", "max number of clients reached"),
+	set("protected from others", "protected-mode", "yes", "no", "DENIED"),
+}
+
+func TestANodeThatCannotVoteSaysWhyAndDoesNotVote(t *testing.T) {
+	nodes := masters(t, 3, "--enable-debug-command", "yes", "--enable-protected-configs", "yes")
+	for _, s := range alone {
+		t.Run(s.name, func(t *testing.T) { s.check(t, nodes, false) })
+	}
+	for _, s := range anew {
+		t.Run(s.name, func(t *testing.T) { s.check(t, nodes, true) })
+	}
+}
+
+func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
+	t.Helper()
+	const ttl = 10 * time.Second
+	l, one := open(t, nodes), open(t, nodes[:1])
+	connected(t, l)
+	connected(t, one)
+	c := admin(t, nodes[0])
+	defer s.away(t, nodes[0], c)
+	s.enter(t, c)
+	if anew {
+		do(t, c, "CLIENT", "KILL", "TYPE", "normal") // all but this one
+	}
+
+	vote := s.vote(t, one)
+	require.ErrorContains(t, vote, s.says)
+	assert.Equal(t, redlock.Failed, vote.Outcome, "surely not executed: %v", vote)
+	assert.Contains(t, vote.Error(), nodes[0].Addr())
+	var said *wire.ServerError
+	if assert.ErrorAs(t, vote, &said) {
+		assert.Contains(t, said.Text, s.says)
+	}
+
+	for i := range 5 {
+		k, err := l.TryAcquire(t.Context(), fmt.Sprintf("y%d", i), ttl)
+		require.NoError(t, err, "the other two are a majority")
+		require.NoError(t, k.Extend(t.Context(), 2*ttl))
+		require.NoError(t, k.Release(t.Context()))
+	}
+	redistest.NoKeys(t, nodes[1:], time.Second)
+}
+
+// vote is what the node says once it is in the state, or last said if it never says what it should.
+func (s state) vote(t *testing.T, l *redlock.Locker) (vote redlock.Vote) {
+	t.Helper()
+	for deadline := time.Now().Add(1500 * time.Millisecond); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
+		if err == nil {
+			_ = k.Release(t.Context()) // it came before the state, and what it leaves is looked for
+			continue
+		}
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		if vote = votesOf(t, err)[0]; strings.Contains(vote.Error(), s.says) {
+			break
+		}
+	}
+	return vote
+}
+
+// away takes the node out of the state again, and what it does not let go by itself.
+func (s state) away(t *testing.T, n *redistest.Node, c redis.Conn) {
+	t.Helper()
+	if s.says == "BUSY" {
+		_, err := n.Try("SCRIPT", "KILL")
+		require.NoError(t, err)
+	}
+	s.leave(t, c)
+	redistest.NoKeys(t, []*redistest.Node{n}, 2*time.Second)
+}
+
+func TestAReleaseThatANodeWouldNotExecuteIsMadeGood(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	state := func(replicas int, at ...*redistest.Node) {
+		for _, n := range at {
+			n.Do(t, "CONFIG", "SET", "min-replicas-to-write", replicas)
+		}
+	}
+	t.Run("by one", func(t *testing.T) {
+		k := acquired(t, l, "x", time.Minute)
+		state(1, nodes[1])
+		released(t, k)
+		state(0, nodes[1])
+		redistest.NoKeys(t, nodes, 3*time.Second)
+	})
+	t.Run("by a majority", func(t *testing.T) {
+		k := acquired(t, l, "y", time.Minute)
+		state(1, nodes[:2]...)
+		err := k.Release(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "NOREPLICAS")
+		state(0, nodes[:2]...)
+		redistest.NoKeys(t, nodes, 3*time.Second)
+	})
+}
+
+func TestAServerOfAClusterThatServesNoSlotsSaysSo(t *testing.T) {
+	nodes := masters(t, 1, "--cluster-enabled", "yes")
+	_, err := open(t, nodes, redlock.WithoutNodeChecks()).TryAcquire(t.Context(), "x", 10*time.Second)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "CLUSTERDOWN")
+}
+
+func TestAnAddressThatIsNoMasterOfOursSaysWhatIsThere(t *testing.T) {
+	nodes := masters(t, 1)
+	nodes[0].Do(t, "ACL", "SETUSER", "app", "on", ">right", "~*", "+@all")
+	for name, c := range map[string]struct{ url, says string }{
+		"a wrong password":          {"redis://app:wrong@" + nodes[0].Addr(), "WRONGPASS"},
+		"a database that is not":    {nodes[0].URL() + "/99", "out of range"},
+		"a port that nobody serves": {"redis://127.0.0.1:1", "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := redlock.Open([]string{c.url})
+			require.NoError(t, err)
+			defer closeLocker(t, l)
+			_, err = l.TryAcquire(t.Context(), "x", 10*time.Second)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.ErrorContains(t, err, c.says)
+			assert.NotContains(t, err.Error(), "wrong@")
+			assert.Equal(t, redlock.Failed, votesOf(t, err)[0].Outcome)
+		})
+	}
+	redistest.NoKeys(t, nodes, 0)
+}

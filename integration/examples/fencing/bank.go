@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	_ "modernc.org/sqlite" // registers the driver
+)
+
+const schema = `
+CREATE TABLE account (
+  id      INTEGER PRIMARY KEY,
+  balance INTEGER NOT NULL,
+  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest that was let through,
+  owner   TEXT    NOT NULL DEFAULT ''  -- and whose it was
+);
+INSERT INTO account (id, balance) VALUES (1, 100);
+`
+
+// blind writes whoever asks. fenced writes only for a fence that [redlock.AcceptFence] accepts, and remembers it: check and write are
+// one statement of one transaction, so that nothing comes between them.
+const (
+	blind  = `UPDATE account SET balance = ?1, fence = ?2, owner = ?3 WHERE id = 1`
+	fenced = blind + ` AND (?2 > fence OR ?2 = fence AND ?3 = owner)`
+)
+
+var errTurnedAway = errors.New("turned away: somebody with a larger fence has written")
+
+// bank is the protected resource: a table in a SQLite file.
+type bank struct {
+	db     *sql.DB
+	update string
+}
+
+// openBank makes a bank with one account of 100.
+func openBank(ctx context.Context, path string, checks bool) (*bank, error) {
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	b := &bank{db: db, update: blind}
+	if checks {
+		b.update = fenced
+	}
+	if _, err := db.ExecContext(ctx, schema); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("the database: %w", err)
+	}
+	return b, nil
+}
+
+func (b *bank) checks() bool { return b.update == fenced }
+
+func (b *bank) read(ctx context.Context) (balance int, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT balance FROM account WHERE id = 1`).Scan(&balance)
+	return balance, err
+}
+
+// write sets the balance on behalf of a lock's holder. errTurnedAway: it was not let through, and nothing has changed.
+func (b *bank) write(ctx context.Context, balance int, fence uint64, owner string) error {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()                                       // nothing is left to it after a commit
+	result, err := tx.ExecContext(ctx, b.update, balance, int64(fence), owner) //nolint:gosec // fences are below 2^53
+	if err != nil {
+		return err
+	}
+	rows, err := result.RowsAffected()
+	switch {
+	case err != nil:
+		return err
+	case rows == 0:
+		return errTurnedAway
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,108 @@
+package integration
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// counterOf is where a node keeps the fence counter of a key.
+func counterOf(key string) string { return "redlock:fence:" + key }
+
+// Two holders at once: an administrator lets the lock expire early on the node that their quorums share. Their numbers differ, in the
+// order in which they had that node.
+func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
+	nodes := masters(t, 3)
+	a, b := open(t, nodes, redlock.WithFencing()), open(t, nodes, redlock.WithFencing())
+	connected(t, a)
+	connected(t, b)
+	ahead := func(n *redistest.Node, key string) {
+		n.Do(t, "SET", counterOf(key), time.Now().Add(time.Hour).UnixMicro())
+	}
+	for name, skew := range map[string]func(key string){
+		"alike":                    func(string) {},
+		"the first counts further": func(key string) { ahead(nodes[0], key) },
+		"the last counts further":  func(key string) { ahead(nodes[2], key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			skew(name)
+			nodes[2].Do(t, "SET", name, "an administrator")
+			first, err := a.TryAcquire(t.Context(), name, time.Minute)
+			require.NoError(t, err)
+			nodes[2].Do(t, "DEL", name)
+			nodes[1].Do(t, "PEXPIRE", name, 1)
+			await(t, "the key has expired on the second node", func() bool { return len(nodes[1].Keys(t, name)) == 0 })
+
+			second, err := b.TryAcquire(t.Context(), name, time.Minute)
+			require.NoError(t, err)
+			require.Positive(t, first.Remaining(), "both hold it")
+			require.Greater(t, second.Fence(), first.Fence())
+			require.True(t, redlock.AcceptFence(first.Fence(), first.Token(), second.Fence(), second.Token()))
+			require.False(t, redlock.AcceptFence(second.Fence(), second.Token(), first.Fence(), first.Token()))
+			released(t, second)
+			_ = first.Release(t.Context()) // it has lost a node
+		})
+	}
+}
+
+// confirmations counts the acquisitions of several Lockers, and those that took a second round trip.
+type confirmations struct {
+	mu          sync.Mutex
+	won, second int
+}
+
+func (c *confirmations) trace() redlock.Option {
+	return redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.AttemptEvent) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if e.Err == nil {
+			c.won++
+		}
+		if e.Confirmed && e.Err == nil {
+			c.second++
+		}
+	}})
+}
+
+// Sixteen contenders, four to a Locker: who holds the lock has a larger number than all who had it before.
+func TestFencesIncreaseUnderContention(t *testing.T) {
+	const lockers, each, rounds = 4, 4, 40
+	for _, n := range []int{3, 5} {
+		t.Run(strconv.Itoa(n)+" nodes", func(t *testing.T) {
+			nodes := masters(t, n)
+			var counts confirmations
+			var last uint64 // guarded by the lock
+			var all sync.WaitGroup
+			for range lockers {
+				l := open(t, nodes, redlock.WithFencing(), counts.trace(), redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
+				connected(t, l)
+				for range each {
+					all.Go(func() {
+						for range rounds {
+							k, err := l.Acquire(t.Context(), "contended", 5*time.Second)
+							if !assert.NoError(t, err) {
+								return
+							}
+							assert.Greater(t, k.Fence(), last)
+							last = k.Fence()
+							assert.NoError(t, k.Release(t.Context()))
+						}
+					})
+				}
+			}
+			all.Wait()
+			counts.mu.Lock()
+			defer counts.mu.Unlock()
+			share := float64(counts.second) / float64(max(counts.won, 1))
+			t.Logf("%d acquired, %.1f %% of them confirmed", counts.won, 100*share)
+			assert.LessOrEqual(t, share, 0.2)
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// marker is the restart guard's key on each node.
+const marker = "redlock:node"
+
+// refusedIn requires that a Locker can't acquire, because of nodes that are not fit for it, in these words.
+func refusedIn(t *testing.T, l *redlock.Locker, words string) {
+	t.Helper()
+	_, err := l.TryAcquire(t.Context(), "x", time.Second)
+	require.ErrorIs(t, err, redlock.ErrUnfit)
+	require.ErrorContains(t, err, words)
+}
+
+// stands waits until a node's state under the guard is this one for a Locker.
+func stands(t *testing.T, l *redlock.Locker, node int, state redlock.GuardState) {
+	t.Helper()
+	await(t, "node is "+string(state), func() bool {
+		r, err := l.Diagnose(t.Context())
+		return err == nil && r.Nodes[node].Guard == state
+	})
+}
+
+// A lock that extends itself outlives the restart of all its nodes, one after the other, with WithRepair; without it is lost at the
+// second: the first has forgotten it for good.
+func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
+	s := &site{nodes: masters(t, 3)}
+	guard := redlock.WithRestartGuard(guardTTL)
+	restart := func(k *redlock.Lock, watch *redlock.Locker, node int) {
+		s.nodes[node].Restart(t)
+		stands(t, watch, node, redlock.GuardOK)
+		assert.NoError(t, k.Context().Err(), "after node %d", node+1)
+	}
+	t.Run("with", func(t *testing.T) {
+		s.fresh(t, guard)
+		l := s.client(t, nil, guard, redlock.WithRepair())
+		k := acquired(t, l, "x", guardTTL, redlock.WithAutoExtend())
+		for node := range s.nodes {
+			restart(k, l, node)
+			await(t, "the copy is there again", func() bool {
+				held, err := s.nodes[node].Try("EXISTS", "x")
+				return err == nil && held == int64(1)
+			})
+		}
+		require.NoError(t, k.Check(t.Context()))
+		released(t, k)
+	})
+	t.Run("without", func(t *testing.T) {
+		s.fresh(t, guard)
+		l := s.client(t, nil, guard)
+		k := acquired(t, l, "x", guardTTL, redlock.WithAutoExtend())
+		restart(k, l, 0)
+		s.nodes[1].Restart(t)
+		<-k.Context().Done()
+		require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
+	})
+}
+
+// HAZARDS.md H40: fleets that don't agree about the nodes or maxTTL do not exclude each other, and the second one is told.
+func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
+	servers := masters(t, 5)
+	ours := &site{nodes: servers[:3]}
+	guard := redlock.WithRestartGuard(guardTTL)
+	ours.fresh(t, guard)
+	k := acquired(t, ours.client(t, nil, guard), "x", time.Second)
+	for differs, l := range map[string]*redlock.Locker{
+		"the list is longer":       (&site{nodes: servers}).client(t, nil, guard),
+		"maxTTL":                   ours.client(t, nil, redlock.WithRestartGuard(2*guardTTL)),
+		"the names, by addresses":  open(t, servers[:3], guard),
+		"the names change places":  (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
+		"the list is another part": (&site{nodes: servers[:2]}).client(t, nil, guard),
+	} {
+		refusedIn(t, l, "is guarded by clients of another list of nodes, another maxTTL or another name for it")
+		r, err := l.Admit(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
+		assert.Equal(t, redlock.GuardForeign, r.Nodes[0].Guard, differs)
+	}
+	released(t, k)
+}
+
+// HAZARDS.md H112, as the documents say: a client without the guard is refused where it meets a marker; where it is excepted it and
+// the guarded ones exclude each other, but for the guard it is not there.
+func TestAMixedFleetHasExclusionAndNoGuard(t *testing.T) {
+	s := &site{nodes: masters(t, 3)}
+	guard := redlock.WithRestartGuard(guardTTL)
+	// As in a rolling deployment: an old client runs when the first guarded one comes.
+	s.fresh(t)
+	before := s.client(t, nil)
+	released(t, acquired(t, before, "x", time.Minute))
+	l := s.client(t, nil, guard)
+	_, err := l.TryAcquire(t.Context(), "x", guardTTL)
+	require.ErrorIs(t, err, redlock.ErrQuarantined, "for maxTTL after the first contact")
+	k := acquired(t, before, "x", time.Minute) // on the connections that it had
+	a, err := l.TryAcquire(t.Context(), "y", guardTTL)
+	require.Nil(t, a)
+	require.Error(t, err)
+	released(t, acquired(t, l, "y", guardTTL))
+	_, err = l.TryAcquire(t.Context(), "x", guardTTL)
+	require.ErrorIs(t, err, redlock.ErrHeld, "they exclude each other")
+	released(t, k)
+
+	refusedIn(t, s.client(t, nil), "use WithRestartGuard")
+	excepted := redlock.WithUnsafeNodes("n1", "n2", "n3")
+	old := s.client(t, []int{1}, excepted)
+	a = acquired(t, s.client(t, []int{3}, guard), "x", guardTTL)
+	_, err = old.TryAcquire(t.Context(), "x", time.Minute)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	s.nodes[1].Do(t, "FLUSHALL")
+	k = acquired(t, old, "x", time.Minute)
+	assert.Positive(t, a.Remaining(), "two hold it: the guard is void until the last old client is gone")
+	released(t, k)
+	_ = a.Release(context.Background())
+}
+
+// From three nodes to five, and to another maxTTL, by docs/operations.md, step by step.
+func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
+	servers := masters(t, 5)
+	old, grown := &site{nodes: servers[:3]}, &site{nodes: servers}
+	was, becomes := redlock.WithRestartGuard(guardTTL), redlock.WithRestartGuard(2*guardTTL)
+	old.fresh(t, was)
+	k := acquired(t, old.client(t, nil, was), "x", guardTTL)
+
+	// Too early: old clients run.
+	l := grown.client(t, nil, becomes)
+	refusedIn(t, l, "guarded by clients of another list of nodes")
+	_, err := l.Admit(t.Context())
+	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
+
+	// 1. Stop the old clients: one dies with its lock.
+	_, err = k.Detach()
+	require.NoError(t, err)
+	// 2. Wait the old maxTTL. Who does not is refused by what is still held.
+	for _, n := range old.nodes {
+		n.Do(t, "DEL", marker)
+	}
+	for _, n := range servers { // the Locker above has begun quarantines on the new ones
+		n.Do(t, "DEL", marker)
+	}
+	_, err = grown.client(t, nil, becomes).Admit(t.Context())
+	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
+	require.ErrorContains(t, err, `has a key that may be a lock ("x"`)
+	await(t, "the old locks have expired", func() bool {
+		_, err = grown.client(t, nil, becomes).Admit(t.Context())
+		return !errors.Is(err, redlock.ErrNotAdmitted)
+	})
+	// 3. and 4. The markers are deleted, and the new clients start.
+	require.NoError(t, err)
+	began := time.Now()
+	released(t, acquired(t, grown.client(t, nil, becomes), "x", 2*guardTTL))
+	assert.Less(t, time.Since(began), guardTTL, "they need not wait")
+	refusedIn(t, old.client(t, nil, was), "guarded by clients of another list of nodes")
+	redistest.NoKeys(t, servers, time.Second)
+}

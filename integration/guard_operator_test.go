@@ -1,0 +1,103 @@
+//go:build unix
+
+package integration
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// What an operator types: a look, an admission, a run; a master restarts; and what the doctor says of it all.
+func TestTheCommandUnderTheGuard(t *testing.T) {
+	nodes := masters(t, 3)
+	c := buildCommand(t, nodes)
+	guard := []string{"--guard", guardTTL.String()}
+	doctor := func(more ...string) (int, string) {
+		status, out, stderr := c.call(t, words(append([]string{"doctor"}, more...), guard...)...)
+		assert.Empty(t, stderr)
+		return status, out
+	}
+	run := func(more ...string) (int, string, string) {
+		w := words([]string{"run", "--ttl", "1s"}, guard...)
+		return c.call(t, append(append(w, more...), "job", "--", "echo", "done")...)
+	}
+	status, out := doctor()
+	assert.Zero(t, status, out)
+	assert.Contains(t, out, "has no marker of the restart guard")
+	for _, n := range nodes {
+		assert.Empty(t, n.Keys(t, "*"), "to look changes nothing")
+	}
+
+	nodes[2].Do(t, "SET", "job", "somebody's", "PX", 60000)
+	status, out = doctor("--admit")
+	assert.Equal(t, 1, status)
+	assert.Contains(t, out, "has a key that may be a lock (\"job\", for ")
+	nodes[2].Do(t, "DEL", "job")
+
+	status, out = doctor("--admit")
+	assert.Zero(t, status, out)
+	assert.Contains(t, out, "They are admitted: clients can start.")
+	status, out, stderr := run("--wait", "0")
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, "done\n", out)
+
+	nodes[0].Restart(t)
+	nodes[1].Restart(t)
+	status, _, stderr = run("--wait", "0")
+	assert.Equal(t, exitHeld, status, stderr)
+	assert.Contains(t, stderr, "quarantined for ")
+	status, out = doctor("--admit")
+	assert.Equal(t, 1, status, "nothing cuts it short")
+	assert.Contains(t, out, "never cut short")
+	status, out, stderr = run("--wait", "20s")
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, "done\n", out)
+
+	status, out, _ = c.call(t, "doctor")
+	assert.Equal(t, 1, status, "a client without the guard is refused")
+	assert.Contains(t, out, "with a maxTTL of "+guardTTL.String())
+	status, _, stderr = c.call(t, "status", "job")
+	assert.Zero(t, status, "but may look: %s", stderr)
+}
+
+// The rights of docs/operations.md are enough for the guard, and with SCAN for an admission.
+func TestTheRightsThatTheGuardNeeds(t *testing.T) {
+	n := masters(t, 1)[0]
+	able := func(rights []string) *redlock.Locker {
+		args := []any{"SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "-@all"}
+		for _, r := range rights {
+			args = append(args, r)
+		}
+		n.Do(t, "FLUSHALL")
+		n.Do(t, "ACL", args...)
+		l, err := redlock.Open([]string{"redis://app:secret@" + n.Addr()}, redlock.WithRestartGuard(guardTTL), redlock.WithFencing())
+		require.NoError(t, err)
+		t.Cleanup(func() { closeLocker(t, l) })
+		return l
+	}
+	l := able(append(slices.Clone(rights), "+scan"))
+	_, err := l.Admit(t.Context())
+	require.NoError(t, err)
+	k := acquired(t, l, "x", time.Second)
+	require.NoError(t, k.Extend(t.Context(), time.Second))
+	require.NoError(t, l.Healthy(t.Context()))
+	released(t, k)
+
+	_, err = able(rights).Admit(t.Context())
+	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
+	require.ErrorContains(t, err, "+scan +pttl")
+	for _, right := range []string{"+time", "+info"} {
+		without := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })
+		_, err := able(without).TryAcquire(t.Context(), "x", time.Second)
+		require.Error(t, err, right)
+		assert.Regexp(t, denial, err.Error(), right)
+	}
+	redistest.NoKeys(t, []*redistest.Node{n}, time.Second)
+}

@@ -1,0 +1,239 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// guardTTL is the maxTTL of the guarded fleets here, and the TTL of what they hold.
+const guardTTL = 2 * time.Second
+
+var errCut = errors.New("this client can't reach that node")
+
+// site is a fleet's servers behind addresses that may change hands.
+type site struct {
+	mu    sync.Mutex        // guards what follows where the test's goroutine changes it, and dials read it
+	nodes []*redistest.Node // which server answers where node 1, 2, … is expected
+	spare *redistest.Node   // a replica of the second, for the faults that need one
+}
+
+// client makes a Locker that can't reach the nodes of these numbers.
+func (s *site) client(t *testing.T, cut []int, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	voters := make([]redlock.Node, len(s.nodes))
+	for i := range s.nodes {
+		out := false
+		for _, number := range cut {
+			out = out || number == i+1
+		}
+		n, err := pool.Open(pool.Config{
+			Name: fmt.Sprintf("n%d", i+1), Address: s.nodes[i].Addr(),
+			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				if out {
+					return nil, errCut
+				}
+				var d net.Dialer
+				return d.DialContext(ctx, network, s.addr(i))
+			},
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, n.Close()) })
+		voters[i] = n
+	}
+	l, err := redlock.New(voters, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l
+}
+
+func (s *site) addr(node int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[node].Addr()
+}
+
+// place puts servers behind the addresses.
+func (s *site) place(nodes []*redistest.Node, spare *redistest.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes, s.spare = nodes, spare
+}
+
+// fresh empties the servers and, with the guard, has them admitted.
+func (s *site) fresh(t *testing.T, opts ...redlock.Option) {
+	t.Helper()
+	for _, n := range s.nodes {
+		n.Do(t, "FLUSHALL")
+	}
+	if len(opts) == 0 {
+		return
+	}
+	_, err := s.client(t, nil, opts...).Admit(t.Context())
+	require.NoError(t, err)
+}
+
+// mirror makes the spare a replica of the second node, waits until it has all that is there, and cuts it off: it has missed what is
+// written from then on, and is ready to be promoted.
+func (s *site) mirror(t *testing.T) {
+	t.Helper()
+	s.nodes[1].Do(t, "SET", "data", "replicated")
+	follow(t, s.spare, s.nodes[1])
+	s.spare.Do(t, "REPLICAOF", "NO", "ONE")
+}
+
+// follow makes a server a replica, and waits until it is in step.
+func follow(t *testing.T, n, master *redistest.Node) {
+	t.Helper()
+	host, port := master.Inside(t)
+	n.Do(t, "REPLICAOF", host, port)
+	await(t, "the replica is in step", func() bool {
+		info, err := n.Try("INFO", "replication")
+		return err == nil && strings.Contains(string(info.([]byte)), "master_link_status:up")
+	})
+}
+
+// amnesia makes the second node forget a lock.
+type amnesia struct {
+	args   []string // of the servers
+	spare  bool
+	before func(t *testing.T, s *site) // before the lock is taken
+	strike func(t *testing.T, s *site, name string)
+}
+
+// admin is a command to the second node.
+func (s *site) admin(t *testing.T, cmd string, args ...any) {
+	t.Helper()
+	s.nodes[1].Do(t, cmd, args...)
+}
+
+func amnesias() map[string]amnesia {
+	return map[string]amnesia{
+		"SIGKILL without persistence (H48)": {strike: func(t *testing.T, s *site, _ string) {
+			s.nodes[1].Kill(t)
+			s.nodes[1].Restart(t)
+		}},
+		// A process that is killed loses nothing of what it wrote; the machine's crash, which loses the last second, is done by hand.
+		"SIGKILL with AOF everysec (H49)": {
+			args: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
+			strike: func(t *testing.T, s *site, name string) {
+				s.admin(t, "DEL", name)
+				s.nodes[1].Kill(t)
+				s.nodes[1].Restart(t)
+			},
+		},
+		"FLUSHALL (H51)": {strike: func(t *testing.T, s *site, _ string) { s.admin(t, "FLUSHALL") }},
+		"FLUSHDB (H51)":  {strike: func(t *testing.T, s *site, _ string) { s.admin(t, "FLUSHDB") }},
+		"SWAPDB (H51)":   {strike: func(t *testing.T, s *site, _ string) { s.admin(t, "SWAPDB", 0, 1) }},
+		"a promoted replica (H37)": {
+			spare: true, before: func(t *testing.T, s *site) { s.mirror(t) },
+			strike: func(t *testing.T, s *site, _ string) {
+				s.nodes[1].Kill(t)
+				s.place([]*redistest.Node{s.nodes[0], s.spare, s.nodes[2]}, s.nodes[1])
+			},
+		},
+		"failover and failback (H116)": {
+			spare: true, before: func(t *testing.T, s *site) { s.mirror(t) },
+			strike: func(t *testing.T, s *site, _ string) {
+				follow(t, s.nodes[1], s.spare)
+				s.admin(t, "REPLICAOF", "NO", "ONE")
+			},
+		},
+	}
+}
+
+// A holds a lock on n1 and n2, which is all that it can reach. n2 forgets it, and B, who was not there before, can reach n2 and n3.
+// Without the guard B gets the lock at once; with it not before A's has ended. So it is the guard that helps.
+func TestAMasterThatForgotALockGrantsItToNobodyElseInItsTime(t *testing.T) {
+	for what, c := range amnesias() {
+		t.Run(what, func(t *testing.T) {
+			args := append([]string{"--repl-diskless-sync-delay", "0"}, c.args...)
+			s := &site{nodes: masters(t, 3, args...)}
+			if c.spare {
+				s.spare = redistest.Start(t, 1, args...)[0]
+			}
+			t.Run("without the guard two hold it", func(t *testing.T) { c.overlap(t, s) })
+			t.Run("with the guard one", func(t *testing.T) { c.guarded(t, s) })
+		})
+	}
+}
+
+func (c amnesia) overlap(t *testing.T, s *site) {
+	t.Helper()
+	if c.spare {
+		defer func(nodes []*redistest.Node, spare *redistest.Node) {
+			s.place(nodes, spare)
+			s.nodes[1].Restart(t)
+		}(append([]*redistest.Node(nil), s.nodes...), s.spare)
+	}
+	s.fresh(t)
+	if c.before != nil {
+		c.before(t, s)
+	}
+	a := acquired(t, s.client(t, []int{3}), "x", time.Minute)
+	defer func() { _ = a.Release(context.Background()) }()
+	c.strike(t, s, "x")
+	b := acquired(t, s.client(t, []int{1}), "x", time.Minute)
+	assert.Positive(t, a.Remaining(), "A has it still")
+	assert.Positive(t, b.Remaining())
+	released(t, b)
+}
+
+func (c amnesia) guarded(t *testing.T, s *site) {
+	t.Helper()
+	guard := redlock.WithRestartGuard(guardTTL)
+	s.fresh(t, guard)
+	if c.before != nil {
+		c.before(t, s)
+	}
+	a := acquired(t, s.client(t, []int{3}, guard), "x", guardTTL)
+	c.strike(t, s, "x")
+	l := s.client(t, []int{1}, guard)
+	var err error
+	await(t, "B is told of the quarantine", func() bool {
+		_, err = l.TryAcquire(t.Context(), "x", guardTTL)
+		return errors.Is(err, redlock.ErrQuarantined) || err == nil
+	})
+	require.ErrorIs(t, err, redlock.ErrQuarantined)
+	b := acquired(t, l, "x", guardTTL)
+	assert.LessOrEqual(t, a.Remaining(), time.Duration(0), "A had it still")
+	assert.ErrorIs(t, context.Cause(a.Context()), redlock.ErrLost)
+	assert.Positive(t, b.Remaining())
+	released(t, b)
+	_ = a.Release(context.Background())
+}
+
+// What forgets nothing starts no quarantine.
+func TestWhatForgetsNothingStartsNoQuarantine(t *testing.T) {
+	s := &site{nodes: masters(t, 3, "--enable-debug-command", "yes", "--save", "3600 1")}
+	guard := redlock.WithRestartGuard(time.Minute)
+	s.fresh(t, guard)
+	la, lb := s.client(t, []int{3}, guard), s.client(t, []int{1}, guard)
+	for what, harmless := range map[string]func(){
+		"DEBUG RELOAD": func() { s.admin(t, "DEBUG", "RELOAD") },
+		"reconnection": func() { s.admin(t, "CLIENT", "KILL", "TYPE", "normal") },
+	} {
+		a := acquired(t, la, "x", time.Minute)
+		harmless()
+		_, err := lb.TryAcquire(t.Context(), "x", time.Minute)
+		require.Error(t, err, what)
+		await(t, "n2 votes", func() bool { // that its connection ended is told once
+			_, err = lb.TryAcquire(t.Context(), "x", time.Minute)
+			return errors.Is(err, redlock.ErrHeld)
+		})
+		released(t, a)
+		released(t, acquired(t, lb, "x", time.Minute)) // it would wait for a minute
+	}
+}

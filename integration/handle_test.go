@@ -1,0 +1,228 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// unhurt is what an operation may take while a minority of the nodes is of no help. What waited for a frozen node would take the node
+// timeout, which is five times that.
+const unhurt = 100 * time.Millisecond
+
+// median is how long an operation takes, in the middle of some tries.
+func median(t *testing.T, try func(i int) error) time.Duration {
+	t.Helper()
+	took := make([]time.Duration, 15)
+	for i := range took {
+		began := time.Now()
+		require.NoError(t, try(i))
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+func TestAFrozenNodeDelaysNeitherAcquireNorExtendNorRelease(t *testing.T) {
+	const ttl = time.Minute
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	held := make(map[string][]*redlock.Lock)
+	for _, when := range []string{"before", "during"} {
+		for i := range 15 {
+			held[when] = append(held[when], acquired(t, l, when+strconv.Itoa(i), ttl))
+		}
+	}
+	measure := func(when string) (acquire, extend, release time.Duration) {
+		locks := held[when]
+		extend = median(t, func(i int) error { return locks[i].Extend(t.Context(), 2*ttl) })
+		release = median(t, func(i int) error { return locks[i].Release(t.Context()) })
+		acquire = median(t, func(i int) error {
+			k, err := l.TryAcquire(t.Context(), "new/"+when+strconv.Itoa(i), ttl)
+			if err == nil {
+				t.Cleanup(func() { _ = k.Release(context.Background()) })
+			}
+			return err
+		})
+		return acquire, extend, release
+	}
+	acquire, extend, release := measure("before")
+	t.Logf("healthy: acquire %v, extend %v, release %v", acquire, extend, release)
+
+	for i := range nodes {
+		assert.NotEmpty(t, nodes[i].Keys(t, "during*"), "node %d", i)
+	}
+	nodes[1].Pause(t)
+	acquire, extend, release = measure("during")
+	t.Logf("frozen:  acquire %v, extend %v, release %v", acquire, extend, release)
+	assert.Less(t, acquire, unhurt, "acquire")
+	assert.Less(t, extend, unhurt, "extend")
+	assert.Less(t, release, unhurt, "release")
+	for _, n := range []*redistest.Node{nodes[0], nodes[2]} {
+		assert.Empty(t, n.Keys(t, "during*"), "what answers has released")
+	}
+
+	nodes[1].Unpause(t)
+	awaitFor(t, time.Second, "the node that was frozen has released too", func() bool {
+		return len(nodes[1].Keys(t, "during*")) == 0
+	})
+}
+
+func TestAReleaseIsDoneWhenAMajorityHoldsNothingOfIt(t *testing.T) {
+	nodes := masters(t, 3)
+	l, pools := openPools(t, nodes, func(*pool.Config) {})
+	connected(t, l)
+	nodes[2].Kill(t)
+	await(t, "the third node is known to be dead", func() bool { return pools[2].Stats().DialFailures > 0 })
+	k := acquired(t, l, "x", time.Minute) // on two nodes: nothing was sent to the third
+	nodes[2].Restart(t)
+	connected(t, l)
+	nodes[1].Pause(t)
+
+	began := time.Now()
+	err := k.Release(t.Context())
+	took := time.Since(began)
+	nodes[1].Unpause(t)
+	require.NoError(t, err, "it is gone from the first node and never was on the third: others can have it")
+	assert.Less(t, took, redistest.Slack*2*time.Second, "the node timeout: the second node might say that the lock was lost")
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+// extensions collects what an auto-extender does.
+type extensions struct {
+	mu   sync.Mutex
+	won  int
+	lost int
+}
+
+func (e *extensions) trace() redlock.Option {
+	return redlock.WithTrace(&redlock.Trace{Extended: func(ev redlock.ExtendedEvent) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if ev.Err == nil {
+			e.won++
+		} else {
+			e.lost++
+		}
+	}})
+}
+
+func (e *extensions) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.won
+}
+
+// more waits for further extensions to succeed.
+func (e *extensions) more(t *testing.T, n int) {
+	t.Helper()
+	from := e.count()
+	await(t, strconv.Itoa(n)+" more extensions", func() bool { return e.count() >= from+n })
+}
+
+func TestAnExtendedLockOutlivesTheDeathAndTheReturnOfANode(t *testing.T) {
+	nodes := masters(t, 3)
+	var extended extensions
+	l := open(t, nodes, extended.trace())
+	connected(t, l)
+	k := acquired(t, l, "x", 2*time.Second, redlock.WithAutoExtend())
+	extended.more(t, 1)
+	nodes[0].Kill(t)
+	extended.more(t, 3)
+	nodes[0].Restart(t)
+	connected(t, l)
+	extended.more(t, 3)
+	require.NoError(t, k.Check(t.Context()))
+	require.NoError(t, k.Context().Err())
+	assert.Empty(t, nodes[0].Keys(t, "x"), "an extension never makes a key")
+	_, err := l.TryAcquire(t.Context(), "x", 2*time.Second)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	released(t, k)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
+	const ttl = 6 * time.Second
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	k := acquired(t, l, "x", ttl, redlock.WithAutoExtend())
+	nodes[0].Restart(t)
+	require.NoError(t, k.Context().Err(), "one that forgets is no majority")
+	nodes[2].Restart(t)
+	forgotten := time.Now()
+
+	// The next extension finds it: not at the end of the validity, and not only when somebody asks.
+	select {
+	case <-k.Context().Done():
+	case <-time.After(patience):
+		require.Fail(t, "the context goes on")
+	}
+	assert.Less(t, time.Since(forgotten), ttl/2, "a third of the validity, and a round trip")
+	require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
+	assert.LessOrEqual(t, k.Remaining(), time.Duration(0))
+
+	require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost, "the work may have overlapped with another's")
+	require.ErrorIs(t, k.Extend(t.Context(), ttl), redlock.ErrLost)
+	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
+	redistest.NoKeys(t, nodes, time.Second) // the third node's key too
+	released(t, acquired(t, l, "x", ttl))
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestCheckFindsALockThatAMajorityForgot(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	k := acquired(t, l, "x", time.Minute)
+	require.NoError(t, k.Check(t.Context()))
+	nodes[0].Do(t, "DEL", "x")
+	require.NoError(t, k.Check(t.Context()), "two still hold it")
+	nodes[1].Do(t, "PEXPIRE", "x", 5000) // as if its clock had been set forward
+	require.NoError(t, k.Check(t.Context()))
+	assert.Less(t, k.Remaining(), 5*time.Second, "it is worth what a majority supports")
+	assert.Positive(t, k.Remaining())
+	nodes[1].Do(t, "FLUSHALL")
+	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
+	require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestALockMovesToAnotherLocker(t *testing.T) {
+	nodes := masters(t, 3)
+	from, to := open(t, nodes), open(t, nodes)
+	connected(t, from)
+	connected(t, to)
+	claim, err := acquired(t, from, "x", 10*time.Second, redlock.WithAutoExtend()).Detach()
+	require.NoError(t, err)
+	nodes[2].Kill(t)
+	k, err := to.Resume(t.Context(), claim, redlock.WithAutoExtend())
+	require.NoError(t, err)
+	assert.Equal(t, claim.Token, k.Token())
+	assert.Less(t, k.Remaining(), 10*time.Second)
+	require.NoError(t, k.Extend(t.Context(), 20*time.Second))
+	assert.Greater(t, k.Remaining(), 10*time.Second)
+	_, err = from.TryAcquire(t.Context(), "x", 10*time.Second)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	released(t, k)
+	_, err = to.Resume(t.Context(), claim)
+	require.ErrorIs(t, err, redlock.ErrAlreadyHeld, "while the dead node is owed the release")
+	nodes[2].Restart(t)
+	await(t, "nobody has the lock", func() bool {
+		_, err := to.Resume(t.Context(), claim)
+		return errors.Is(err, redlock.ErrLost)
+	})
+	redistest.NoKeys(t, nodes, time.Second)
+}

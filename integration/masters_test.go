@@ -1,0 +1,136 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// patience bounds every wait for something that has to happen. Tests end long before, unless it doesn't.
+const patience = 20 * time.Second
+
+// masters starts n servers. When the test has ended, and closed what it opened, no goroutine may be left.
+func masters(t testing.TB, n int, args ...string) []*redistest.Node {
+	t.Helper()
+	nodes := redistest.Start(t, n, args...)
+	t.Cleanup(redistest.NoGoroutines(t))
+	return nodes
+}
+
+// open makes a Locker over the nodes, which the test's end closes.
+func open(t testing.TB, nodes []*redistest.Node, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.Open(redistest.URLs(nodes), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l
+}
+
+// closeLocker closes l, which must have nothing left to undo within the test's patience.
+func closeLocker(t testing.TB, l *redlock.Locker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	assert.NoError(t, l.Close(ctx))
+}
+
+// openPools makes a Locker over nodes whose counters the test can read. edit changes what [pool.ParseURL] made of the address.
+func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config)) (*redlock.Locker, []*pool.Node) {
+	t.Helper()
+	pools := make([]*pool.Node, len(nodes))
+	voters := make([]redlock.Node, len(nodes))
+	for i, n := range nodes {
+		cfg, err := pool.ParseURL(n.URL())
+		require.NoError(t, err)
+		edit(&cfg)
+		pools[i], err = pool.Open(cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, pools[i].Close()) })
+		voters[i] = pools[i]
+	}
+	l, err := redlock.New(voters)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l, pools
+}
+
+// connected waits until a connection to every node stands, so that what follows is not the first to dial.
+func connected(t testing.TB, l *redlock.Locker) {
+	t.Helper()
+	await(t, "all nodes answer", func() bool {
+		s, err := l.Inspect(t.Context(), "connected")
+		if err != nil {
+			return false
+		}
+		for _, n := range s.Nodes {
+			if n.Err != nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// await polls until ok, and fails the test when that takes longer than its patience.
+func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	awaitFor(t, patience, what, ok)
+}
+
+func awaitFor(t testing.TB, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(redistest.Slack * within); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.FailNow(t, "waited in vain", "for %v, until %s", redistest.Slack*within, what)
+		}
+	}
+}
+
+// acquired is an Acquire that has to succeed.
+func acquired(t testing.TB, l *redlock.Locker, name string, ttl time.Duration, opts ...redlock.LockOption) *redlock.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	k, err := l.Acquire(ctx, name, ttl, opts...)
+	require.NoError(t, err)
+	return k
+}
+
+// released is a Release that has to succeed.
+func released(t testing.TB, k *redlock.Lock) {
+	t.Helper()
+	require.NoError(t, k.Release(t.Context()))
+}
+
+// admin is a connection of its own to a node, for what has to be said on one that was there before.
+func admin(t testing.TB, n *redistest.Node) redis.Conn {
+	t.Helper()
+	c, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(patience))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// do is a command on such a connection that has to succeed.
+func do(t testing.TB, c redis.Conn, cmd string, args ...any) any {
+	t.Helper()
+	reply, err := c.Do(cmd, args...)
+	require.NoError(t, err, cmd)
+	return reply
+}
+
+// votesOf are the votes that an error carries.
+func votesOf(t testing.TB, err error) []redlock.Vote {
+	t.Helper()
+	var qe *redlock.QuorumError
+	require.ErrorAs(t, err, &qe)
+	return qe.Votes
+}

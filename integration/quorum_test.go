@@ -1,0 +1,186 @@
+package integration
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// watched is a Locker whose attempts the test can count.
+func watched(t *testing.T, nodes []*redistest.Node) (l *redlock.Locker, attempts <-chan redlock.AttemptEvent) {
+	t.Helper()
+	seen := make(chan redlock.AttemptEvent, 1)
+	return open(t, nodes, redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.AttemptEvent) {
+		select {
+		case seen <- e:
+		default:
+		}
+	}})), seen
+}
+
+// waiting is the result of an Acquire in the background.
+type waiting struct {
+	lock *redlock.Lock
+	err  error
+}
+
+func acquireLater(ctx context.Context, l *redlock.Locker, name string) <-chan waiting {
+	done := make(chan waiting, 1)
+	go func() {
+		k, err := l.Acquire(ctx, name, 10*time.Second)
+		done <- waiting{k, err}
+	}()
+	return done
+}
+
+func TestAQuorumThatIsLostIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		strike, heal func(*redistest.Node, testing.TB)
+		outcomes     []redlock.Outcome // of a node in this state: which of them depends on when its connection is found dead
+		timeout      bool              // the node's silence is what is told
+	}{
+		"by two nodes that are dead": {
+			(*redistest.Node).Kill, (*redistest.Node).Restart,
+			[]redlock.Outcome{redlock.Failed, redlock.Unknown},
+			false,
+		},
+		"by two nodes that are frozen": {
+			(*redistest.Node).Pause, (*redistest.Node).Unpause,
+			[]redlock.Outcome{redlock.Unknown},
+			true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := masters(t, 3)
+			l, attempts := watched(t, nodes)
+			connected(t, l)
+			require.NoError(t, l.Healthy(t.Context()))
+			c.strike(nodes[0], t)
+			c.strike(nodes[2], t)
+
+			_, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.NotErrorIs(t, err, redlock.ErrHeld)
+			assert.NotErrorIs(t, err, context.DeadlineExceeded, "that is for the caller's own deadline")
+			votes := votesOf(t, err)
+			require.Len(t, votes, 3)
+			for i, n := range nodes {
+				assert.Contains(t, err.Error(), n.Addr(), "the message names every node")
+				assert.Contains(t, votes[i].Node, n.Addr())
+			}
+			for _, v := range []redlock.Vote{votes[0], votes[2]} {
+				assert.Contains(t, c.outcomes, v.Outcome, "%v", v)
+				assert.Error(t, v.Err, "%v", v)
+				if c.timeout {
+					assert.ErrorIs(t, v.Err, redlock.ErrNodeTimeout)
+				}
+			}
+			if c.timeout { // dead nodes decide it at once, and nobody waits for the third
+				assert.Equal(t, redlock.Granted, votes[1].Outcome, "%v", votes[1])
+			}
+			redistest.NoKeys(t, nodes[1:2], time.Second)
+
+			err = l.Healthy(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.Len(t, votesOf(t, err), 3)
+
+			started := time.Now()
+			_, err = l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithFailFast())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "it must not wait")
+			assert.Less(t, time.Since(started), 5*time.Second)
+
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err = l.Acquire(ctx, "x", 10*time.Second)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "why it had not succeeded until then")
+
+			done := acquireLater(t.Context(), l, "x")
+			for len(attempts) > 0 {
+				<-attempts
+			}
+			for range 3 {
+				require.ErrorIs(t, (<-attempts).Err, redlock.ErrNoQuorum)
+			}
+			require.Empty(t, done)
+			c.heal(nodes[2], t)
+			got := <-done
+			require.NoError(t, got.err, "a waiting Acquire finds the quorum again")
+			require.NoError(t, l.Healthy(t.Context()))
+			released(t, got.lock)
+
+			c.heal(nodes[0], t)
+			connected(t, l)
+			redistest.NoKeys(t, nodes, time.Second)
+		})
+	}
+}
+
+func TestOneNodeAmongThreeIsNotMissed(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	nodes[1].Kill(t)
+	for range 50 {
+		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
+		require.NoError(t, err, "two of three are enough, whatever the third does")
+		released(t, k)
+	}
+	require.NoError(t, l.Healthy(t.Context()))
+	nodes[1].Restart(t)
+	connected(t, l)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestTheFirstAcquireAfterOpenNeedsNoWarmUp(t *testing.T) {
+	nodes := masters(t, 3)
+	for range 10 {
+		l, err := redlock.Open(redistest.URLs(nodes))
+		require.NoError(t, err)
+		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
+		require.NoError(t, err)
+		released(t, k)
+		closeLocker(t, l)
+	}
+	redistest.NoKeys(t, nodes, 0)
+}
+
+func TestContendersGetOnWhileANodeIsFrozen(t *testing.T) {
+	nodes := masters(t, 3)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var holds atomic.Int64
+	for range 4 {
+		l := open(t, nodes) // each stands for a process: they meet on the nodes only
+		connected(t, l)
+		for range 2 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if k, err := l.Acquire(ctx, "x", 10*time.Second); err == nil {
+						holds.Add(1)
+						_ = k.Release(ctx)
+					}
+					time.Sleep(5 * time.Millisecond) // others are to have a chance
+				}
+			})
+		}
+	}
+	nodes[0].Pause(t)
+	holds.Store(0)
+	time.Sleep(2 * time.Second)
+	got := holds.Load()
+	nodes[0].Unpause(t)
+	stop()
+	all.Wait()
+	// Hundreds are usual. Of two that have a vote each, neither may wait for the third node to break the tie.
+	assert.Greater(t, got, int64(3), "holds in two seconds")
+	redistest.NoKeys(t, nodes, time.Second)
+}

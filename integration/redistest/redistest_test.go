@@ -1,0 +1,161 @@
+package redistest_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+func TestANodeThatIsPausedStaysSilentAndThenGoesOn(t *testing.T) {
+	nodes := redistest.Start(t, 3)
+	n := nodes[0]
+	n.Do(t, "SET", "k", "v")
+
+	n.Pause(t)
+	_, err := n.Try("PING")
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout, "a paused node must be silent, not gone")
+	assert.True(t, timeout.Timeout(), "PING of a paused node ended by %v, not by its timeout", err)
+	assert.Equal(t, "PONG", nodes[1].Do(t, "PING"), "the other nodes go on")
+
+	n.Unpause(t)
+	assert.Equal(t, "PONG", n.Do(t, "PING"))
+	assert.Equal(t, []string{"k"}, n.Keys(t, "*"), "what was there before the pause is there still")
+}
+
+func TestARestartedNodeComesBackEmptyOnTheSameAddress(t *testing.T) {
+	for name, end := range map[string]func(*redistest.Node, testing.TB){
+		"after a kill":            (*redistest.Node).Kill,
+		"after a stop":            (*redistest.Node).Stop,
+		"while it runs":           nil,
+		"while it is paused":      (*redistest.Node).Pause,
+		"and stays so when twice": (*redistest.Node).Restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := redistest.Start(t, 1)[0]
+			addr, incarnation := n.Addr(), runID(t, n)
+			n.Do(t, "SET", "k", "v")
+			if end != nil {
+				end(n, t)
+			}
+			n.Restart(t)
+			assert.Equal(t, addr, n.Addr())
+			assert.Empty(t, n.Keys(t, "*"))
+			assert.NotEqual(t, incarnation, runID(t, n))
+		})
+	}
+}
+
+func TestAKilledNodeRefusesConnections(t *testing.T) {
+	n := redistest.Start(t, 1)[0]
+	n.Kill(t)
+	_, err := net.DialTimeout("tcp", n.Addr(), time.Second)
+	assert.ErrorContains(t, err, "connection refused")
+}
+
+func TestArgumentsOfTheServerWinOverTheDefaults(t *testing.T) {
+	n := redistest.Start(t, 1, "--appendonly", "yes", "--appendfsync", "always")[0]
+	n.Do(t, "SET", "k", "v")
+	n.Kill(t)
+	n.Restart(t)
+	assert.Equal(t, []string{"k"}, n.Keys(t, "*"), "a durable node keeps what it acknowledged")
+}
+
+func TestNodesListenOnTheLoopbackAddressOnly(t *testing.T) {
+	n := redistest.Start(t, 1)[0]
+	_, port, err := net.SplitHostPort(n.Addr())
+	require.NoError(t, err)
+	ips := ownAddresses(t)
+	require.NotEmpty(t, ips, "Docker itself gives the machine a bridge with an address")
+	for _, ip := range ips {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, port), time.Second)
+		if assert.Error(t, err, "the node can be reached at %s", ip) {
+			continue
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestNodesAreRemovedWhenTheTestEndsAlsoWhilePaused(t *testing.T) {
+	var node *redistest.Node
+	t.Run("a test that leaves its node paused", func(t *testing.T) {
+		node = redistest.Start(t, 1)[0]
+		node.Pause(t)
+	})
+	if node == nil {
+		t.Skip("this test needs a Docker engine and none answers")
+	}
+	_, err := net.DialTimeout("tcp", node.Addr(), time.Second)
+	assert.ErrorContains(t, err, "connection refused")
+}
+
+func TestNoKeysWaitsForAKeyToExpire(t *testing.T) {
+	nodes := redistest.Start(t, 1)
+	nodes[0].Do(t, "SET", "redlock:fence:x", "1")
+	nodes[0].Do(t, "SET", "x", "token", "PX", 200)
+	redistest.NoKeys(t, nodes, 5*time.Second)
+}
+
+func TestNoKeysNamesWhatIsLeft(t *testing.T) {
+	nodes := redistest.Start(t, 2)
+	nodes[1].Do(t, "SET", "left-over", "token")
+	said := failureOf(t, func(t testing.TB) { redistest.NoKeys(t, nodes, 0) })
+	assert.Contains(t, said, "left-over")
+	assert.Contains(t, said, nodes[1].Addr())
+	assert.NotContains(t, said, nodes[0].Addr())
+}
+
+func TestNoKeysFailsWhenANodeCannotBeAsked(t *testing.T) {
+	nodes := redistest.Start(t, 1)
+	nodes[0].Kill(t)
+	said := failureOf(t, func(t testing.TB) { redistest.NoKeys(t, nodes, 0) })
+	assert.Contains(t, said, nodes[0].Addr())
+}
+
+func TestStartLeavesNoGoroutineOfItsOwn(t *testing.T) {
+	check := redistest.NoGoroutines(t)
+	n := redistest.Start(t, 1)[0]
+	n.Restart(t)
+	check()
+}
+
+func TestNoGoroutinesShowsTheStackOfALeakedOne(t *testing.T) {
+	stop := make(chan struct{})
+	said := failureOf(t, func(t testing.TB) {
+		check := redistest.NoGoroutines(t)
+		go leaked(stop)
+		check()
+	})
+	close(stop)
+	assert.Contains(t, said, "are left after 3s: 1\n")
+	assert.Contains(t, said, "redistest_test.leaked")
+}
+
+func leaked(stop chan struct{}) { <-stop }
+
+// failureOf runs a check that has to fail, and returns what it said.
+func failureOf(t *testing.T, check func(testing.TB)) string {
+	t.Helper()
+	rec := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		check(rec)
+	}()
+	<-done
+	require.NotEmpty(t, rec.said, "the check passed, and should have failed")
+	return rec.said
+}
+
+func runID(t *testing.T, n *redistest.Node) string {
+	t.Helper()
+	info, err := redis.String(n.Do(t, "INFO", "server"), nil)
+	require.NoError(t, err)
+	return runIDOf(t, info)
+}

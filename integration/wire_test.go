@@ -1,0 +1,197 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// monitor is what a server is told from now on, a command in a string, its own scripts' commands among them. What the harness says
+// is none of it.
+func monitor(t *testing.T, n *redistest.Node) (stop func() []string) {
+	t.Helper()
+	c := admin(t, n)
+	do(t, c, "MONITOR")
+	var seen []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			line, err := redis.String(c.Receive())
+			if err != nil || strings.Contains(line, `"end of the test"`) {
+				return
+			}
+			seen = append(seen, line)
+		}
+	}()
+	return func() []string {
+		n.Do(t, "ECHO", "end of the test")
+		<-done
+		return seen
+	}
+}
+
+// commands are the client's own out of what a server was told.
+func commands(told []string) (cmds []string) {
+	for _, line := range told {
+		_, cmd, _ := strings.Cut(line, "] ")
+		if !strings.Contains(line, " lua] ") {
+			cmds = append(cmds, cmd)
+		}
+	}
+	return cmds
+}
+
+func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes, redlock.WithOwner("me"), redlock.WithKeyPrefix("lock/"))
+	connected(t, l)
+	told := make([]func() []string, len(nodes))
+	for i, n := range nodes {
+		told[i] = monitor(t, n)
+	}
+	k := acquired(t, l, "x", 45*time.Second)
+	for _, n := range nodes {
+		await(t, "the node has granted", func() bool { return len(n.Keys(t, "*")) == 1 })
+	}
+	token := k.Token()
+	released(t, k)
+	redistest.NoKeys(t, nodes, time.Second)
+	for i := range nodes {
+		cmds := commands(told[i]())
+		var ours []string
+		for _, cmd := range cmds {
+			if !strings.HasPrefix(cmd, `"KEYS"`) { // the test's own
+				ours = append(ours, cmd)
+			}
+		}
+		require.Len(t, ours, 2, "node %d", i)
+		assert.Equal(t, fmt.Sprintf(`"SET" "lock/x" "%s" "NX" "PX" "45000"`, token), ours[0])
+		assert.Regexp(t, fmt.Sprintf(`^"EVALSHA" "[0-9a-f]{40}" "1" "lock/x" "%s" "0"$`, token), ours[1])
+	}
+	assert.Regexp(t, `^me:\S{26,}$`, token)
+}
+
+func TestTheKeyIsTheNameAndTheValueIsTheToken(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	for what, acquire := range map[string]func() (*redlock.Lock, error){
+		"one":     func() (*redlock.Lock, error) { return l.TryAcquire(t.Context(), "x", 20*time.Second) },
+		"several": func() (*redlock.Lock, error) { return l.TryAcquireAll(t.Context(), []string{"y", "x"}, 20*time.Second) },
+	} {
+		k, err := acquire()
+		require.NoError(t, err, what)
+		for _, n := range nodes {
+			await(t, "the node has granted", func() bool { return len(n.Keys(t, "*")) == len(k.Names()) })
+			for _, name := range k.Names() {
+				value, err := redis.String(n.Do(t, "GET", name), nil)
+				require.NoError(t, err, what)
+				assert.Equal(t, k.Token(), value, what)
+				ttl, err := redis.Int64(n.Do(t, "PTTL", name), nil)
+				require.NoError(t, err, what)
+				assert.LessOrEqual(t, ttl, int64(20_000), what)
+				assert.Greater(t, ttl, int64(10_000), what)
+			}
+		}
+		released(t, k)
+		for _, n := range nodes {
+			await(t, "nothing at all is left", func() bool { return len(n.Keys(t, "*")) == 0 })
+		}
+	}
+}
+
+// byTheBook is a client as the Redis documentation describes one, and as others are.
+type byTheBook struct {
+	t     *testing.T
+	nodes []*redistest.Node
+	token string
+}
+
+const releaseByTheBook = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+
+func (c byTheBook) acquire(name string, ttl time.Duration) bool {
+	c.t.Helper()
+	won := 0
+	for _, n := range c.nodes {
+		if n.Do(c.t, "SET", name, c.token, "NX", "PX", ttl.Milliseconds()) != nil {
+			won++
+		}
+	}
+	if won > len(c.nodes)/2 {
+		return true
+	}
+	c.release(name)
+	return false
+}
+
+func (c byTheBook) release(name string) (deleted int64) {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		did, err := redis.Int64(n.Do(c.t, "EVAL", releaseByTheBook, 1, name, c.token), nil)
+		require.NoError(c.t, err)
+		deleted += did
+	}
+	return deleted
+}
+
+func TestAClientByTheBookAndOursExcludeEachOther(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	other := byTheBook{t, nodes, "somebody-else"}
+
+	require.True(t, other.acquire("x", time.Minute))
+	_, err := l.TryAcquire(t.Context(), "x", time.Minute)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	var held *redlock.HeldError
+	require.ErrorAs(t, err, &held)
+	assert.Empty(t, held.Owner, "its value is no token of ours, and no label is made of it")
+	_, err = l.TryAcquireAll(t.Context(), []string{"w", "x"}, time.Minute)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	done := acquireLater(t.Context(), l, "x")
+	assert.Equal(t, int64(3), other.release("x"), "nobody took it away meanwhile")
+	got := <-done
+	require.NoError(t, got.err)
+
+	assert.False(t, other.acquire("x", time.Minute))
+	require.NoError(t, got.lock.Check(t.Context()), "it took nothing away either")
+	released(t, got.lock)
+	require.True(t, other.acquire("x", time.Minute), "released is released, at once and everywhere that counts")
+	other.release("x")
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestServersThatForgotTheScriptsAreToldThemAgain(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	for what, ask := range map[string]func(k *redlock.Lock) error{
+		"extend":  func(k *redlock.Lock) error { return k.Extend(t.Context(), 2*time.Minute) },
+		"check":   func(k *redlock.Lock) error { return k.Check(t.Context()) },
+		"release": func(k *redlock.Lock) error { return k.Release(t.Context()) },
+		"acquire several": func(*redlock.Lock) error {
+			all, err := l.TryAcquireAll(t.Context(), []string{"y", "z"}, time.Minute)
+			if err != nil {
+				return err
+			}
+			return all.Release(t.Context())
+		},
+	} {
+		k := acquired(t, l, "x", time.Minute)
+		for _, n := range nodes {
+			n.Do(t, "SCRIPT", "FLUSH")
+		}
+		require.NoError(t, ask(k), what)
+		require.NoError(t, k.Release(t.Context()), what)
+		redistest.NoKeys(t, nodes, time.Second)
+	}
+}
