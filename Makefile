@@ -11,6 +11,10 @@ PACKAGES     := ./... ./integration/...
 CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
 RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
 
+# What has an API that others rely on; commands and internal packages among them are left out.
+PUBLIC       := ./...
+DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs
+
 TESTFLAGS    ?=
 FUZZTIME     ?= 20s
 BENCH        ?= .
@@ -93,8 +97,20 @@ mutants: ## take the guards out of the code one by one and show that a test fail
 mutants-check: ## check that the list of guards fits the code
 	scripts/mutants -n
 
+.PHONY: docs-check
+docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist
+	go run ./internal/docscheck $(DOCUMENTS)
+
+.PHONY: api
+api: ## write down the exported API, for review: api/*.txt
+	go run ./internal/apilist api $(PUBLIC)
+
+.PHONY: api-check
+api-check: ## fail where the exported API is not what api/*.txt says
+	go run ./internal/apilist -check api $(PUBLIC)
+
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check test ## what CI runs
+ci: lint tidy-check hazards mutants-check docs-check api-check test ## what CI runs
 	$(MAKE) fuzz FUZZTIME=20000x
 
 $(LINT):
