@@ -2,6 +2,8 @@
 
 LINT_VERSION := v2.15.0
 LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
+VULN_VERSION := v1.1.4
+VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
 
 # ./... alone covers only the module in this folder.
 MODULES      := . integration
@@ -14,6 +16,9 @@ RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
 # What has an API that others rely on; commands and internal packages among them are left out.
 PUBLIC       := ./...
 DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs
+
+# Five minutes for what comes over the network and is not needed, where the machine can count them.
+BOUNDED      := $(if $(shell command -v timeout),timeout 300)
 
 TESTFLAGS    ?=
 FUZZTIME     ?= 20s
@@ -109,8 +114,13 @@ api: ## write down the exported API, for review: api/*.txt
 api-check: ## fail where the exported API is not what api/*.txt says
 	go run ./internal/apilist -check api $(PUBLIC)
 
+.PHONY: vuln
+vuln: ## look for known vulnerabilities, where the database of them can be reached
+	@test -x $(VULN) || GOBIN=$(CURDIR)/$(dir $(VULN)) GOFLAGS= $(BOUNDED) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) || true
+	scripts/vuln $(VULN) .
+
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check docs-check api-check test ## what CI runs
+ci: lint tidy-check hazards mutants-check docs-check api-check vuln test ## what CI runs
 	$(MAKE) fuzz FUZZTIME=20000x
 
 $(LINT):
