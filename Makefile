@@ -119,8 +119,16 @@ vuln: ## look for known vulnerabilities, where the database of them can be reach
 	@test -x $(VULN) || GOBIN=$(CURDIR)/$(dir $(VULN)) GOFLAGS= $(BOUNDED) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) || true
 	scripts/vuln $(VULN) .
 
+.PHONY: release
+release: ## make the files of a release, and publish nothing: VERSION=v1.2.3
+	scripts/release '$(VERSION)'
+
+.PHONY: release-check
+release-check: ## build this commit as for a release, twice, and compare
+	scripts/release --try
+
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check docs-check api-check vuln test ## what CI runs
+ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check test ## what CI runs
 	$(MAKE) fuzz FUZZTIME=20000x
 
 $(LINT):
