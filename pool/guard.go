@@ -2,90 +2,11 @@ package pool
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
-
-// errUnmarked is why a command did not count under the restart guard before it is known
-// what is the matter with the node's marker: an acquisition asks, a look does not.
-var errUnmarked = errors.New("pool: the node has not the marker that lets it vote: it is new, or may have forgotten locks; " +
-	"an acquisition asks it for how long")
-
-// past is what a node remembers of the guard of one fleet from connection to
-// connection.
-type past struct {
-	asked  bool          // where the node stands, on any connection
-	server string        // run and history of the latest connection
-	own    clock.Instant // a quarantine that began in our sight ends no sooner (HAZARDS.md H100)
-}
-
-// pasts are a node's, by fleet.
-type pasts struct {
-	mu  sync.Mutex // guards what follows; nobody is called under it
-	all map[*wire.Fleet]*past
-}
-
-// of finds the past of a fleet. When the server is another one than at the latest
-// connection its run began in our sight.
-func (m *pasts) of(f *wire.Fleet, facts wire.Facts, now clock.Instant) *past {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
-	switch {
-	case own == nil:
-		own = &past{server: server}
-		if m.all == nil {
-			m.all = make(map[*wire.Fleet]*past)
-		}
-		m.all[f] = own
-	case own.server != server:
-		own.server, own.own = server, now.Add(f.Guard.Quarantine())
-	}
-	return own
-}
-
-// fleets are those that have asked where the node stands. It forgets those that have
-// ended.
-func (m *pasts) fleets() []*wire.Fleet {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []*wire.Fleet
-	for f, own := range m.all {
-		switch {
-		case f.Ended():
-			delete(m.all, f)
-		case own.asked:
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
-// begin starts our own timer of a quarantine that began with our question.
-func (m *pasts) begin(own *past, end clock.Instant) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own.own = max(own.own, end)
-}
-
-func (m *pasts) end(own *past) clock.Instant {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return own.own
-}
-
-// ask notes that the node was asked where it stands, and reports whether a quarantine
-// that has passed by its own clock may end.
-func (m *pasts) ask(own *past, now clock.Instant) (over bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own.asked = true
-	return !now.Before(own.own)
-}
 
 // guard is where a connection stands with the restart guard of one fleet.
 type guard struct {
@@ -244,26 +165,6 @@ func (g *guard) later(d time.Duration) {
 		return
 	}
 	g.timer.Reset(d)
-}
-
-// errNoGuard is a defect of the caller's.
-var errNoGuard = errors.New("pool: a guarded command of a fleet without a guard")
-
-// guarded: DESIGN.md rule 17, HAZARDS.md H112.
-func guarded(node, marker string) error {
-	return fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
-		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, marker)
-}
-
-// foreign: HAZARDS.md H40.
-func foreign(node, marker string) error {
-	return fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
-		"fleets do not exclude each other; give all clients the same, or, to change them, stop the old ones, wait their maxTTL, and delete that key",
-		wire.ErrUnfit, node, wire.MarkerKey, marker)
-}
-
-func noMaster(node string) error {
-	return fmt.Errorf("pool: %w: %s is a replica, which no restart guard lets vote: give the address of a master", wire.ErrUnfit, node)
 }
 
 // reason is why the node does not vote. Called under lane.mu.
