@@ -52,6 +52,18 @@ test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
 test-integration: ## the tests against real Redis servers in Docker containers
 	scripts/integration $(RACE) $(TESTFLAGS)
 
+.PHONY: faults
+faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and its table: about 35 minutes
+	REDLOCK_TEST_FAULTS=all scripts/integration -timeout 90m -v -run 'TestEveryFaultIsSurvived|TestWithoutTheGuardTheOracle' $(TESTFLAGS)
+
+.PHONY: matrix
+matrix: ## the integration tests on Redis 6, 7, 8 and Valkey 8: about half an hour
+	scripts/matrix $(TESTFLAGS)
+
+.PHONY: matrix-short
+matrix-short: ## a part of them on each, about a minute
+	scripts/matrix -short $(TESTFLAGS)
+
 .PHONY: redis-image
 redis-image: ## build an image of Redis from the distribution's package, for machines without an image registry
 	scripts/redis-image
@@ -128,7 +140,7 @@ release-check: ## build this commit as for a release, twice, and compare
 	scripts/release --try
 
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check test ## what CI runs
+ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check test matrix-short ## what CI runs
 	$(MAKE) fuzz FUZZTIME=20000x
 
 $(LINT):
