@@ -2,90 +2,11 @@ package pool
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
-
-// errUnmarked is why a command did not count under the restart guard before it is known
-// what is the matter with the node's marker: an acquisition asks, a look does not.
-var errUnmarked = errors.New("pool: the node has not the marker that lets it vote: it is new, or may have forgotten locks; " +
-	"an acquisition asks it for how long")
-
-// past is what a node remembers of the guard of one fleet from connection to
-// connection.
-type past struct {
-	asked  bool          // where the node stands, on any connection
-	server string        // run and history of the latest connection
-	own    clock.Instant // a quarantine that began in our sight ends no sooner (HAZARDS.md H100)
-}
-
-// pasts are a node's, by fleet.
-type pasts struct {
-	mu  sync.Mutex // guards what follows; nobody is called under it
-	all map[*wire.Fleet]*past
-}
-
-// of finds the past of a fleet. When the server is another one than at the latest
-// connection its run began in our sight.
-func (m *pasts) of(f *wire.Fleet, facts wire.Facts, now clock.Instant) *past {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
-	switch {
-	case own == nil:
-		own = &past{server: server}
-		if m.all == nil {
-			m.all = make(map[*wire.Fleet]*past)
-		}
-		m.all[f] = own
-	case own.server != server:
-		own.server, own.own = server, now.Add(f.Guard.Quarantine())
-	}
-	return own
-}
-
-// fleets are those that have asked where the node stands. It forgets those that have
-// ended.
-func (m *pasts) fleets() []*wire.Fleet {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []*wire.Fleet
-	for f, own := range m.all {
-		switch {
-		case f.Ended():
-			delete(m.all, f)
-		case own.asked:
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
-// begin starts our own timer of a quarantine that began with our question.
-func (m *pasts) begin(own *past, end clock.Instant) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own.own = max(own.own, end)
-}
-
-func (m *pasts) end(own *past) clock.Instant {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return own.own
-}
-
-// ask notes that the node was asked where it stands, and reports whether a quarantine
-// that has passed by its own clock may end.
-func (m *pasts) ask(own *past, now clock.Instant) (over bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own.asked = true
-	return !now.Before(own.own)
-}
 
 // guard is where a connection stands with the restart guard of one fleet.
 type guard struct {
@@ -102,6 +23,14 @@ type guard struct {
 	until    clock.Instant // of the quarantine; 0 when there is none
 	timer    clock.Timer   // asks again when it has passed
 	told     bool          // it was logged that the node does not vote
+	behind   []unmarked    // answered behind the question that is under way
+}
+
+// unmarked is a command that found another marker than the one expected, and its answer
+// but for the reason.
+type unmarked struct {
+	command *wire.Command
+	reply   wire.Reply
 }
 
 // guardOf finds the connection's guard for a fleet. Called under lane.mu.
@@ -172,17 +101,28 @@ func (g *guard) ask() {
 // question could not be asked.
 func (g *guard) Answer(_ *wire.Command, rep wire.Reply) {
 	k, n := g.link, g.link.lane.node
-	if rep.Outcome == wire.Granted && g.outdated(rep.Attestation) {
+	outdated := rep.Outcome == wire.Granted && g.outdated(rep.Attestation)
+	if outdated {
 		k.fail(errTurned)
-		return
 	}
 	now := n.cfg.Clock.Now()
+	var news string
 	k.lane.mu.Lock()
-	g.settle(rep, now)
-	news, why := g.news(now)
+	g.underWay = false
+	if !outdated {
+		g.settle(rep, now)
+		news = g.news()
+	}
+	why := g.reason(now)
+	behind := g.behind
+	g.behind = nil
 	k.lane.mu.Unlock()
 	if news != "" {
 		n.log(news, why)
+	}
+	for _, u := range behind {
+		u.reply.Err = why
+		u.command.Answer(u.reply)
 	}
 }
 
@@ -197,22 +137,22 @@ func (g *guard) outdated(a *wire.Attestation) bool {
 }
 
 // news is what to log, and nothing when that was said before. Called under lane.mu.
-func (g *guard) news(now clock.Instant) (msg string, why error) {
+func (g *guard) news() string {
 	switch {
 	case g.votes && g.told:
 		g.told = false
-		return "votes again", nil
+		return "votes again"
 	case !g.votes && g.asked && !g.told:
 		g.told = true
-		return "does not vote", g.reason(now)
+		return "does not vote"
 	}
-	return "", nil
+	return ""
 }
 
 // settle books the answer. Called under lane.mu.
 func (g *guard) settle(rep wire.Reply, now clock.Instant) {
 	n := g.link.lane.node
-	g.underWay, g.votes, g.why, g.until = false, false, nil, 0
+	g.votes, g.why, g.until = false, nil, 0
 	switch {
 	case rep.Outcome != wire.Granted:
 		g.asked, g.why = false, rep.Err // the next command asks again; the lock's own votes say why
@@ -246,33 +186,6 @@ func (g *guard) later(d time.Duration) {
 	g.timer.Reset(d)
 }
 
-// errNoGuard is a defect of the caller's.
-var errNoGuard = errors.New("pool: a guarded command of a fleet without a guard")
-
-// mismatch matches ErrGuardMismatch, besides what is in it.
-type mismatch struct{ error }
-
-func (m mismatch) Is(target error) bool { return target == wire.ErrGuardMismatch }
-
-func (m mismatch) Unwrap() error { return m.error }
-
-// guarded: DESIGN.md rule 17, HAZARDS.md H112.
-func guarded(node, marker string) error {
-	return mismatch{fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
-		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, marker)}
-}
-
-// foreign: HAZARDS.md H40.
-func foreign(node, marker string) error {
-	return mismatch{fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
-		"fleets do not exclude each other; give all clients the same, or, to change them, stop the old ones, wait their maxTTL, and delete that key",
-		wire.ErrUnfit, node, wire.MarkerKey, marker)}
-}
-
-func noMaster(node string) error {
-	return fmt.Errorf("pool: %w: %s is a replica, which no restart guard lets vote: give the address of a master", wire.ErrUnfit, node)
-}
-
 // reason is why the node does not vote. Called under lane.mu.
 func (g *guard) reason(now clock.Instant) error {
 	switch {
@@ -284,23 +197,35 @@ func (g *guard) reason(now clock.Instant) error {
 	return errUnmarked
 }
 
-// unmarked puts the reason into the answer to a command that found another marker than
-// the one expected. When that is news the node is asked what has become of it.
-func (k *link) unmarked(c *wire.Command, r wire.Reply) wire.Reply {
-	if !c.Guarded || r.Err == nil || !answeredBy(r.Err, "UNMARKED") && !errors.Is(r.Err, errUnmarked) {
-		return r
+// isUnmarked reports whether a command found another marker than the one expected.
+func isUnmarked(c *wire.Command, r wire.Reply) bool {
+	return c.Guarded && r.Err != nil && (answeredBy(r.Err, "UNMARKED") || errors.Is(r.Err, errUnmarked))
+}
+
+// answerUnmarked answers such a command with the reason. When that is news the node is
+// asked what has become of its marker, and the answer waits for it, so that the first
+// attempt after an amnesia says for how long the node is quarantined.
+func (k *link) answerUnmarked(c *wire.Command, r wire.Reply) {
+	k.lane.mu.Lock()
+	g := k.guards[c.Fleet]
+	news := g != nil && g.votes // nil: its fleet has ended, and was forgotten behind the command
+	k.lane.mu.Unlock()
+	if news {
+		g.ask()
 	}
 	now := k.lane.node.cfg.Clock.Now()
 	k.lane.mu.Lock()
-	g, ask := k.guards[c.Fleet], false
-	if g != nil { // else its fleet has ended, and was forgotten behind the command
-		r.Err, ask = g.reason(now), g.votes
+	waits := g != nil && g.underWay
+	switch {
+	case waits:
+		g.behind = append(g.behind, unmarked{c, r})
+	case g != nil:
+		r.Err = g.reason(now)
 	}
 	k.lane.mu.Unlock()
-	if ask {
-		g.ask()
+	if !waits {
+		c.Answer(r)
 	}
-	return r
 }
 
 // remind asks again where the node stands with every guard that it was asked about, also

@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"context"
-	"math/bits"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -167,32 +165,6 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	r.tell(news, last)
 }
 
-// tied reports whether both a grant and a refusal have been counted. Called under mu.
-func (r *round) tied() bool { return r.tally.Granted() > 0 && r.tally.Refused() > 0 }
-
-// A tied attempt waits for nodes that are slower than this many times those that
-// answered, and for this long at the least. After attempts that failed every second one
-// waits twice as long, every fourth four times, and so on.
-const (
-	patience      = 4
-	patienceLeast = 10 * time.Millisecond
-	patienceMost  = 6 // doublings
-)
-
-// hurry ends an attempt's vote soon after a tie. Of two contenders that have a vote
-// each, neither must hold on to it for the whole node timeout because the node that
-// could break the tie is frozen (DESIGN.md rule 22). To lose is always safe. Who has no
-// vote holds nobody up and waits for far nodes, which may be a quorum without the one
-// that refused; and with one, the longer patience reaches them in the end. It is drawn
-// by lot: were all to wait longer and longer, those with a vote each would go on to tie.
-func (r *round) hurry() {
-	now := r.l.now()
-	grace := max(patience*now.Sub(r.start), patienceLeast) << min(bits.TrailingZeros(rand.Uint()), r.tries, patienceMost)
-	if at := now.Add(grace); at.Before(r.until) {
-		r.l.alarms.Set(&r.alarm, at, grace, r)
-	}
-}
-
 // Ring ends the vote, at the node timeout or soon after a tie: whoever has not
 // answered is Unknown.
 func (r *round) Ring(*alarm.Alarm) {
@@ -287,82 +259,6 @@ func (r *round) isDecided() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.decided
-}
-
-// won reports whether a majority granted.
-func (r *round) won() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided && r.decision == quorum.Won
-}
-
-// lost reports whether it was decided that no majority can grant.
-func (r *round) lost() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided && r.decision == quorum.Lost
-}
-
-// refusedByQuorum reports whether so many nodes said no, also late, that no
-// majority can say yes.
-func (r *round) refusedByQuorum() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refused > len(r.ballots)-quorum.Majority(len(r.ballots))
-}
-
-// cleared reports whether a majority released the token or, being spared, never had
-// it. Others can have the name then. A node that had it and lost it does not count:
-// with its loss in doubt nobody knows how the hold ended.
-func (r *round) cleared() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		if b.outcome == wire.Granted || b.outcome == wire.Refused && b.unsent {
-			n++
-		}
-	}
-	return n >= r.tally.Need()
-}
-
-// reason tells a refusal from a fault, for a round that was not won. It is part of
-// the decision: who answers later does not change it. Of a round that was not
-// waited for nobody knows that the name is held, unless a node said so.
-func (r *round) reason() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.faulty || !r.decided && (r.refused == 0 || !r.tally.Reachable()) {
-		return r.fault()
-	}
-	return ErrHeld
-}
-
-// trouble is why too few nodes answered.
-func (r *round) trouble() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fault()
-}
-
-// fail is the round's outcome as an error.
-func (r *round) fail(reason error) *QuorumError {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := &QuorumError{Op: r.req.Op.String(), Names: r.names, Need: r.tally.Need(), Reason: reason}
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		v := Vote{Node: r.l.nodes[i].Name(), Outcome: b.outcome, Err: b.err, Took: b.took}
-		switch {
-		case !b.voted && !b.replied:
-			v.Err = errUndecided
-		case b.late && b.outcome == wire.Granted: // known, to be undone, and no vote
-			v.Outcome, v.Err = Unknown, ErrNodeTimeout
-		}
-		e.Votes = append(e.Votes, v)
-	}
-	return e
 }
 
 // sync asks and waits, under the caller's context.

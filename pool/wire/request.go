@@ -2,70 +2,10 @@ package wire
 
 import (
 	"context"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 )
-
-// Op is what a request asks a master to do.
-type Op uint8
-
-// The operations. Acquire alone creates keys; see [Op.Creates].
-const (
-	_       Op = iota
-	Acquire    // take all keys for the token for TTL, or none of them; with a Hint, bump their fence counters
-	Confirm    // raise the fence counters of keys that all hold the token to Fence
-	Repair     // take for the token again those keys that are gone, where no other token holds one
-	Extend     // lengthen all keys to TTL where all hold the token; never shortens, never creates
-	Release    // delete those keys that hold the token
-	Shorten    // lower those keys that hold the token to TTL; a release that honours a minimum hold
-	Inspect    // read what the keys hold and for how long
-	Ping       // answer
-	Attest     // say where the node stands with the restart guard, and see to its marker
-	Admit      // mark a node that has no marker as fit to vote
-	Examine    // say what you are
-)
-
-// String names the operation as errors do.
-func (op Op) String() string {
-	switch op {
-	case Acquire:
-		return "acquire"
-	case Confirm:
-		return "confirm"
-	case Repair:
-		return "repair"
-	case Extend:
-		return "extend"
-	case Release:
-		return "release"
-	case Shorten:
-		return "shorten"
-	case Inspect:
-		return "inspect"
-	case Ping:
-		return "ping"
-	case Attest:
-		return "attest"
-	case Admit:
-		return "admit"
-	case Examine:
-		return "examine"
-	}
-	return "op(" + strconv.Itoa(int(op)) + ")"
-}
-
-// Creates reports whether the operation may create a key. Such a command is
-// sent at most once on a node, and when its connection dies with it unanswered
-// the server may still execute it later (HAZARDS.md H1, H95).
-func (op Op) Creates() bool { return op == Acquire || op == Repair }
-
-// Undoes reports whether the operation takes back what a token holds. Such a
-// command is kept across connections until it is answered or its not-after
-// instant has passed: it may be sent twice without harm.
-func (op Op) Undoes() bool { return op == Release || op == Shorten }
 
 // Request is what one round asks of every node. It is read-only once a command
 // made of it was submitted, and shared by the round's commands.
@@ -109,53 +49,6 @@ type Request struct {
 	args   []any
 	few    [10]any // what args is made of when one key is concerned
 }
-
-// Terms of a request that several of them share: a lock's keys and token are
-// the arguments of all its requests, and boxing a string into an interface
-// costs an allocation each time.
-type Terms struct {
-	Keys  []string
-	Token string
-	boxed []any // the keys, then the token
-	one   [2]any
-
-	counters []any // the keys' fence counters; nil without fencing
-	counter  [1]any
-
-	// Guarded: under the restart guard.
-	Guarded bool
-}
-
-// Reserved begins every key that is no lock, and every channel of ours.
-const Reserved = "redlock:"
-
-// FreePrefix stands before a lock's key in the name of the channel on which its release
-// is published.
-const FreePrefix = Reserved + "free:"
-
-// FencePrefix stands before a lock's key in the key of its fence counter.
-const FencePrefix = Reserved + "fence:"
-
-// Set fills the terms in place.
-func (t *Terms) Set(keys []string, token string) {
-	t.Keys, t.Token = keys, token
-	t.boxed = t.one[:0]
-	for _, k := range keys {
-		t.boxed = append(t.boxed, k)
-	}
-	t.boxed = append(t.boxed, token)
-}
-
-// SetCounters adds the keys' fence counters.
-func (t *Terms) SetCounters() {
-	t.counters = t.counter[:0]
-	for _, k := range t.Keys {
-		t.counters = append(t.counters, FencePrefix+k)
-	}
-}
-
-func (t *Terms) keys() []any { return t.boxed[:len(t.Keys)] }
-func (t *Terms) token() any  { return t.boxed[len(t.Keys)] }
 
 // The fixed words of the wire, boxed once.
 var (
@@ -342,30 +235,3 @@ func (r *Request) Size() int {
 	}
 	return n
 }
-
-// boxes are numbers that programs use over and over: TTLs and their bounds.
-var boxes [32]atomic.Pointer[boxedNumber]
-
-type boxedNumber struct {
-	n     int64
-	boxed any
-}
-
-// box is any(n), for most numbers without an allocation.
-func box(n int64) any {
-	slot := &boxes[(uint64(n)*0x9e3779b97f4a7c15)>>59] //nolint:gosec // a hash
-	if b := slot.Load(); b != nil && b.n == n {
-		return b.boxed
-	}
-	b := &boxedNumber{n, n}
-	slot.Store(b)
-	return b.boxed
-}
-
-// milliseconds boxes d as Redis takes it.
-func milliseconds(d time.Duration) any { return box(int64(d / time.Millisecond)) }
-
-func microseconds(d time.Duration) any { return box(int64(d / time.Microsecond)) }
-
-// count boxes a small number, which needs no allocation.
-func count(n int) any { return int64(n) }

@@ -1,0 +1,33 @@
+package wire
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// boxes are numbers that programs use over and over: TTLs and their bounds.
+var boxes [32]atomic.Pointer[boxedNumber]
+
+type boxedNumber struct {
+	n     int64
+	boxed any
+}
+
+// box is any(n), for most numbers without an allocation.
+func box(n int64) any {
+	slot := &boxes[(uint64(n)*0x9e3779b97f4a7c15)>>59] //nolint:gosec // a hash
+	if b := slot.Load(); b != nil && b.n == n {
+		return b.boxed
+	}
+	b := &boxedNumber{n, n}
+	slot.Store(b)
+	return b.boxed
+}
+
+// milliseconds boxes d as Redis takes it.
+func milliseconds(d time.Duration) any { return box(int64(d / time.Millisecond)) }
+
+func microseconds(d time.Duration) any { return box(int64(d / time.Microsecond)) }
+
+// count boxes a small number, which needs no allocation.
+func count(n int) any { return int64(n) }

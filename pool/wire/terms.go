@@ -1,0 +1,49 @@
+package wire
+
+// Terms of a request that several of them share: a lock's keys and token are
+// the arguments of all its requests, and boxing a string into an interface
+// costs an allocation each time.
+type Terms struct {
+	Keys  []string
+	Token string
+	boxed []any // the keys, then the token
+	one   [2]any
+
+	counters []any // the keys' fence counters; nil without fencing
+	counter  [1]any
+
+	// Guarded: under the restart guard.
+	Guarded bool
+}
+
+// Reserved begins every key that is no lock, and every channel of ours.
+const Reserved = "redlock:"
+
+// FreePrefix stands before a lock's key in the name of the channel on which its release
+// is published.
+const FreePrefix = Reserved + "free:"
+
+// FencePrefix stands before a lock's key in the key of its fence counter.
+const FencePrefix = Reserved + "fence:"
+
+// Set fills the terms in place.
+func (t *Terms) Set(keys []string, token string) {
+	t.Keys, t.Token = keys, token
+	t.boxed = t.one[:0]
+	for _, k := range keys {
+		t.boxed = append(t.boxed, k)
+	}
+	t.boxed = append(t.boxed, token)
+}
+
+// SetCounters adds the keys' fence counters.
+func (t *Terms) SetCounters() {
+	t.counters = t.counter[:0]
+	for _, k := range t.Keys {
+		t.counters = append(t.counters, FencePrefix+k)
+	}
+}
+
+func (t *Terms) keys() []any { return t.boxed[:len(t.Keys)] }
+
+func (t *Terms) token() any { return t.boxed[len(t.Keys)] }
