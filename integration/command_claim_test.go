@@ -1,0 +1,67 @@
+//go:build unix
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+// script calls testdata/claim.sh, with the built command in its path.
+func (c command) script(t *testing.T) command {
+	t.Helper()
+	t.Setenv("PATH", filepath.Dir(c.path)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	path, err := filepath.Abs(filepath.Join("testdata", "claim.sh"))
+	require.NoError(t, err)
+	return command{path, c.nodes}
+}
+
+func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
+	nodes := masters(t, 3)
+	c := buildCommand(t, nodes)
+	s := c.script(t)
+
+	// While one script is in its step the next one is refused, or waits.
+	first := s.start(t, "job", "echo begun; cat", "echo second step")
+	require.Equal(t, "begun", first.line(t))
+	status, out, said := c.call(t, "acquire", "--wait", "0", "job")
+	assert.Equal(t, exitHeld, status, said)
+	assert.Empty(t, out)
+	second := s.start(t, "job", "echo the next")
+	require.NoError(t, first.in.Close())
+	status, out = first.exit(t)
+	assert.Zero(t, status, "%s", &first.stderr)
+	assert.Equal(t, "second step\n", out)
+	status, out = second.exit(t)
+	assert.Zero(t, status, "%s", &second.stderr)
+	assert.Equal(t, "the next\n", out)
+	redistest.NoKeys(t, nodes, time.Second)
+
+	// A node that is frozen changes nothing.
+	nodes[1].Pause(t)
+	status, out, said = s.call(t, "job", "echo runs")
+	nodes[1].Unpause(t)
+	assert.Zero(t, status, said)
+	assert.Equal(t, "runs\n", out)
+	redistest.NoKeys(t, nodes, 15*time.Second)
+
+	// A lock that is lost in a step ends the script before the next one.
+	third := s.start(t, "job", "echo begun; cat", "echo must not run")
+	require.Equal(t, "begun", third.line(t))
+	nodes[0].Restart(t)
+	nodes[1].Restart(t)
+	require.NoError(t, third.in.Close())
+	status, out = third.exit(t)
+	assert.Equal(t, exitLost, status, "%s", &third.stderr)
+	assert.Empty(t, out)
+	assert.Contains(t, third.stderr.String(), "the lock is lost")
+	assert.NotContains(t, third.stderr.String(), "redlock1.e", "who has the claim can release the lock")
+	redistest.NoKeys(t, nodes, 15*time.Second)
+}
