@@ -212,9 +212,6 @@ func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duratio
 	d, timed := max(pause.next(took), quarantined(lost)), byPoll
 	if errors.Is(lost, ErrHeld) {
 		v.refused(seen.held)
-		if !seen.held && v.wish.tries >= unseen {
-			v.listen() // so that the holders know of us: they hold for so short a time that they are not seen
-		}
 	}
 	if seen.held {
 		first, stands := v.listen()
@@ -240,10 +237,6 @@ func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duratio
 	}
 	return given, err
 }
-
-// unseen is after how many attempts that others had the better of a contender listens for
-// releases though it saw nobody who held the name.
-const unseen = 3
 
 // expiryMargin is how long after a key's end it is tried for: TTLs are told in whole
 // milliseconds.
