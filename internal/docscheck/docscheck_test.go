@@ -60,10 +60,10 @@ func TestLinksThatLeadNowhereAreFound(t *testing.T) {
 func TestCodeThatDoesNotCompileIsFoundAtItsLine(t *testing.T) {
 	p := read("page.md", strings.Join([]string{
 		"```go", "package main", "", "func main() { undefined() }", "```", // 4
-		"", "```go", "n := 1", "fmt.Println(n)", "return errors.New(\"x\")", "```", // well: statements
+		"", "```go", "n, later := 1, 2", "fmt.Println(n)", "return errors.New(\"x\")", "```", // well: statements
 		"", "```go", "func f() time.Duration { return 1 }", "```", // well: declarations
 		"", "<!-- with: func work(ctx context.Context) error -->", "```go", "err := work(context.TODO())", "_ = err", "```", // well
-		"", "```go", "unused := 1", "```", // 24
+		"", "```go", "if unused := 1; true {}", "```", // 24
 		"", "```go", "_ = strings.Gone", "```", // 28
 		"", "```go", "this is no Go", "```", // 32
 		"", "<!-- not compiled: another library's -->", "```go", "nor is this", "```",

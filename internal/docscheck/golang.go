@@ -90,23 +90,61 @@ func importPath(i *ast.ImportSpec) string {
 // program makes a whole file of a block: as it is, with imports and variables where it
 // is a file's declarations, and within a function where it is statements.
 func program(fset *token.FileSet, name string, b block) (*ast.File, error) {
-	at := fmt.Sprintf("\n//line %s:%d\n", name, b.line)
+	at := fmt.Sprintf("\n//line %s:%d\n", path.Base(name), b.line)
 	if strings.HasPrefix(b.text, "package ") || strings.Contains(b.text, "\npackage ") {
 		return parser.ParseFile(fset, name, at+b.text, parser.SkipObjectResolution)
 	}
 	declarations := "package block" + at + b.text
 	source := declarations
 	if _, err := parser.ParseFile(token.NewFileSet(), name, declarations, 0); err != nil {
-		source = "package block" + at + "func _() (_ error) {" + at + b.text + "\nreturn nil }\n"
+		open := "package block" + at + "func _() (_ error) {" + at + b.text
+		source = open + "\n" + use(open+"}") + "return nil }\n"
 	}
 	if b.with != "" {
-		source += fmt.Sprintf("\n//line %s:%d\n%s\n", name, b.line-2, bodies(b.with))
+		source += fmt.Sprintf("\n//line %s:%d\n%s\n", path.Base(name), b.line-2, bodies(b.with))
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
 	if err != nil {
 		return nil, err
 	}
 	return parser.ParseFile(fset, name, strings.Replace(source, "package block", "package block;"+missing(f), 1), parser.SkipObjectResolution)
+}
+
+// use uses the variables that statements declare, in lines of code: what comes after
+// them is for the reader to think of.
+func use(source string) string {
+	f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return "" // it is told when the whole is parsed
+	}
+	var lines strings.Builder
+	for _, statement := range f.Decls[0].(*ast.FuncDecl).Body.List {
+		for _, id := range declared(statement) {
+			if id.Name != "_" {
+				fmt.Fprintf(&lines, "_ = %s;", id.Name)
+			}
+		}
+	}
+	return lines.String()
+}
+
+func declared(s ast.Stmt) []*ast.Ident {
+	var ids []*ast.Ident
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		for _, left := range s.Lhs {
+			if id, ok := left.(*ast.Ident); ok && s.Tok == token.DEFINE {
+				ids = append(ids, id)
+			}
+		}
+	case *ast.DeclStmt:
+		for _, spec := range s.Decl.(*ast.GenDecl).Specs {
+			if v, ok := spec.(*ast.ValueSpec); ok {
+				ids = append(ids, v.Names...)
+			}
+		}
+	}
+	return ids
 }
 
 // bodies gives the functions that are only declared a body.

@@ -47,7 +47,7 @@ func Load(fset *token.FileSet, patterns ...string) (*Packages, error) {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		files[e.ImportPath] = e.Export
-		if !e.DepOnly {
+		if !e.DepOnly && e.Export != "" { // a folder of nothing but tests has none
 			p.Paths = append(p.Paths, e.ImportPath)
 		}
 	}
