@@ -89,22 +89,22 @@ func TestCommandsThatDoNotExistAreFound(t *testing.T) {
 			return "--ttl duration\n--wait-long duration", s == "run"
 		},
 	}
-	for line, wrong := range map[string]string{
-		"make test TESTFLAGS=-v":                         "",
-		"make gone":                                      "make has no target gone",
-		"cd x && make gone":                              "make has no target gone",
-		"X=1 redlock run --ttl 3s n -- ./x --gone":       "",
-		"redlock run --ttl=3s n":                         "",
-		"redlock run --wait 3s n":                        "redlock run has no flag --wait",
-		"go run ./cmd/redlock gone":                      "redlock has no subcommand gone",
-		"redlock COMMAND -h":                             "",
-		"scripts/there -v":                               "",
-		"scripts/gone -v":                                "there is no scripts/gone",
-		"go test ./redlock/... -run X":                   "",
-		"go test ./gone -run X":                          "there is no ./gone",
-		"redlock run --ttl 3s x && redlock run --gone x": "redlock run has no flag --gone",
+	for _, row := range [][2]string{
+		{"make test TESTFLAGS=-v", ""},
+		{"make gone", "make has no target gone"},
+		{"cd x && make gone", "make has no target gone"},
+		{"X=1 redlock run --ttl 3s n -- ./x --gone", ""},
+		{"redlock run --ttl=3s n", ""},
+		{"redlock run --wait 3s n", "redlock run has no flag --wait"},
+		{"go run ./cmd/redlock gone", "redlock has no subcommand gone"},
+		{"redlock COMMAND -h", ""},
+		{"scripts/there -v", ""},
+		{"scripts/gone -v", "there is no scripts/gone"},
+		{"go test ./redlock/... -run X", ""},
+		{"go test ./gone -run X", "there is no ./gone"},
+		{"redlock run --ttl 3s x && redlock run --gone x", "redlock run has no flag --gone"},
 	} {
-		assert.Equal(t, wrong, c.check(line), line)
+		assert.Equal(t, row[1], c.check(row[0]), row[0])
 	}
 }
 
