@@ -63,7 +63,7 @@ func (c cell) run(t *testing.T, s *site) outcome {
 	for i, n := range s.patients {
 		nodes[i] = n.Node
 	}
-	redistest.NoKeys(t, nodes, ttl)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 	return o
 }
 
@@ -90,30 +90,34 @@ func (c cell) strike(t *testing.T, all *crowd.Crowd, nodes []*patient, others bo
 	t.Helper()
 	enough := time.Now().Add(time.Duration(c.fault.lasts * float64(ttl)))
 	if c.fault.strike != nil {
-		each(nodes, func(n *patient) { c.fault.strike(t, n) })
+		each(t, nodes, func(n *patient) { c.fault.strike(t, n) })
 	}
 	all.Until(t, "the fault has lasted, and the lock was held where it can be", func(since []crowd.Hold) bool {
 		return time.Now().After(enough) && (!others || len(since) > 0)
 	}, func(int) {
 		if c.fault.again != nil {
-			each(nodes, func(n *patient) { c.fault.again(t, n) })
+			each(t, nodes, func(n *patient) { c.fault.again(t, n) })
 		}
 	})
 	if c.fault.heal != nil {
-		each(nodes, func(n *patient) { c.fault.heal(t, n) })
+		each(t, nodes, func(n *patient) { c.fault.heal(t, n) })
 	}
 	for _, n := range nodes {
 		n.leave()
 	}
 }
 
-// each does it to all nodes at once.
-func each(nodes []*patient, do func(*patient)) {
+// each does it to all nodes at once, and ends the test when that failed on one: a goroutine of its own can't.
+func each(t *testing.T, nodes []*patient, do func(*patient)) {
+	t.Helper()
 	var all sync.WaitGroup
 	for _, n := range nodes {
 		all.Go(func() { do(n) })
 	}
 	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 func (c cell) judge(t *testing.T, holds []crowd.Hold, r *register) outcome {

@@ -146,9 +146,11 @@ func busy() fault {
 			require.NoError(t, n.admin.Flush())
 		},
 		heal: func(t *testing.T, n *patient) {
-			_, err := n.Try("SCRIPT", "KILL")
-			require.NoError(t, err)
-			_, err = n.admin.Receive()
+			require.Eventually(t, func() bool { // the server may not have come to it yet
+				_, err := n.Try("SCRIPT", "KILL")
+				return err == nil
+			}, 20*time.Second, 10*time.Millisecond)
+			_, err := n.admin.Receive()
 			require.ErrorContains(t, err, "killed by user")
 		},
 	}
