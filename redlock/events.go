@@ -1,9 +1,11 @@
 package redlock
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // eventsMost bounds how far hooks may fall behind.
@@ -13,8 +15,9 @@ const eventsMost = 4096
 // there is something to run. Nobody waits for it: a hook may block or call back
 // (HAZARDS.md H105).
 type events struct {
-	trace  Trace
-	logger *slog.Logger // may be nil
+	trace    Trace
+	logger   *slog.Logger // may be nil
+	standing standingLog
 
 	mu      sync.Mutex // guards what follows
 	queue   []func()
@@ -22,13 +25,14 @@ type events struct {
 	dropped int
 }
 
-func newEvents(t *Trace, logger *slog.Logger) *events {
-	if t == nil && logger == nil {
+func newEvents(traces []*Trace, logger *slog.Logger, nodes int) *events {
+	if len(traces) == 0 && logger == nil {
 		return nil
 	}
 	ev := &events{logger: logger}
-	if t != nil {
-		ev.trace = *t
+	ev.standing.out = make([]atomic.Bool, nodes)
+	for _, t := range traces {
+		ev.trace.add(t)
 	}
 	return ev
 }
@@ -40,9 +44,12 @@ func post[E any](ev *events, hook func(E), e E) {
 	}
 }
 
-func (ev *events) warn(msg string, args ...any) {
+func (ev *events) warn(msg string, args ...any) { ev.log(slog.LevelWarn, msg, args...) }
+
+// log queues a line like a hook: a handler is the user's, and may block or panic.
+func (ev *events) log(level slog.Level, msg string, args ...any) {
 	if ev.logger != nil {
-		ev.run(func() { ev.logger.Warn("redlock: "+msg, args...) })
+		ev.run(func() { ev.logger.Log(context.Background(), level, "redlock: "+msg, args...) })
 	}
 }
 

@@ -24,7 +24,7 @@ func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
 	defer l.queue.Leave(&w.place)
 	err := l.turn(ctx, w)
 	if err != nil {
-		l.traceGaveUp(w, err, began)
+		l.traceGaveUp(ctx, w, err, began)
 		return nil, err
 	}
 	v := &w.waiter
@@ -32,7 +32,7 @@ func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
 	defer v.leave()
 	k, n, err := v.contend()
 	if err != nil {
-		l.traceGaveUp(w, err, began)
+		l.traceGaveUp(ctx, w, err, began)
 		return nil, err
 	}
 	l.traceAcquired(k, n, began)
