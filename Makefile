@@ -4,8 +4,8 @@ LINT_VERSION := v2.15.0
 LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
 
 # ./... alone covers only the module in this folder.
-MODULES      := . integration
-PACKAGES     := ./... ./integration/...
+MODULES      := . integration otelredlock
+PACKAGES     := ./... ./integration/... ./otelredlock/...
 
 # The race detector needs a C compiler. A person without one gets the tests all the same; CI must have one.
 CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
@@ -37,7 +37,7 @@ test: test-unit test-integration ## all tests: those that need no Docker, then t
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
 	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
-	go test $(RACE) -timeout 20m $(TESTFLAGS) ./...
+	go test $(RACE) -timeout 20m $(TESTFLAGS) ./... ./otelredlock/...
 
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
@@ -70,11 +70,11 @@ fmt: $(LINT) ## format the code
 	$(LINT) fmt
 
 .PHONY: lint
-lint: $(LINT) ## lint both modules
+lint: $(LINT) ## lint all modules
 	$(LINT) run $(PACKAGES)
 
 .PHONY: tidy
-tidy: ## go mod tidy in both modules
+tidy: ## go mod tidy in all modules
 	@for module in $(MODULES); do (set -x; GOWORK=off go -C $$module mod tidy) || exit 1; done
 
 .PHONY: tidy-check

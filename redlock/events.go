@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -44,12 +43,15 @@ func post[E any](ev *events, hook func(E), e E) {
 	}
 }
 
-func (ev *events) warn(msg string, args ...any) { ev.log(slog.LevelWarn, msg, args...) }
-
-// log queues a line like a hook: a handler is the user's, and may block or panic.
-func (ev *events) log(level slog.Level, msg string, args ...any) {
+func (ev *events) warn(msg string, args ...any) {
 	if ev.logger != nil {
-		ev.run(func() { ev.logger.Log(context.Background(), level, "redlock: "+msg, args...) })
+		ev.run(func() { ev.logger.Warn("redlock: "+msg, args...) })
+	}
+}
+
+func (ev *events) info(msg string, args ...any) {
+	if ev.logger != nil {
+		ev.run(func() { ev.logger.Info("redlock: "+msg, args...) })
 	}
 }
 

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"errors"
-	"log/slog"
 	"sync/atomic"
 
 	"github.com/quorumlock/go-redlock/pool/wire"
@@ -22,11 +21,11 @@ func (ev *events) attempted(names []string, err error) {
 	case errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrQuarantined):
 		var cut *waitError // by its context: it tells nothing of the nodes
 		if !errors.As(err, &cut) && !ev.standing.dark.Swap(true) {
-			ev.log(slog.LevelWarn, "no quorum votes: nothing can be acquired", "names", names, "error", err)
+			ev.warn("no quorum votes: nothing can be acquired", "names", names, "error", err)
 		}
 	case err == nil || errors.Is(err, ErrHeld):
 		if ev.standing.dark.Load() && ev.standing.dark.Swap(false) {
-			ev.log(slog.LevelInfo, "a quorum votes again")
+			ev.info("a quorum votes again")
 		}
 	}
 }
@@ -40,12 +39,12 @@ func (ev *events) voted(node int, name string, rep wire.Reply) {
 	out := &ev.standing.out[node]
 	if rep.Outcome == wire.Granted || rep.Outcome == wire.Refused {
 		if out.Load() && out.Swap(false) {
-			ev.log(slog.LevelInfo, "a node votes again", "node", name)
+			ev.info("a node votes again", "node", name)
 		}
 		return
 	}
 	var q *QuarantineError
 	if (errors.Is(rep.Err, ErrUnfit) || errors.As(rep.Err, &q)) && !out.Swap(true) {
-		ev.log(slog.LevelWarn, "a node does not vote", "node", name, "error", rep.Err)
+		ev.warn("a node does not vote", "node", name, "error", rep.Err)
 	}
 }
