@@ -205,6 +205,6 @@ func TestTheDocumentListsEveryMetric(t *testing.T) {
 			seen[metric] = true
 			require.Contains(t, string(text), "| `"+metric+"` |")
 		}
-		require.Len(t, seen, strings.Count(string(text), "| `redlock."), "all of them: %v", seen)
+		require.Len(t, seen, strings.Count(string(text), "\n| `redlock."), "all of them: %v", seen)
 	})
 }

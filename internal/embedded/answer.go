@@ -19,10 +19,13 @@ func (m *Master) answer(p *server.Peer, cmd string, args ...string) bool {
 	}
 	nested := p != c.peer
 	switch {
+	case m.again && !nested:
+		return false
 	case m.script.denies(cmd, args):
 		p.WriteError(noPermission(cmd, args, nested))
 	case m.fails(p, cmd, args, nested):
 	case !answered(cmd, args):
+		m.passed = m.passed || !nested
 		return false
 	case !nested && len(m.script.users) > 0 && !c.trusted:
 		p.WriteError("NOAUTH Authentication required.")
@@ -30,6 +33,8 @@ func (m *Master) answer(p *server.Peer, cmd string, args ...string) bool {
 		p.WriteBulk(m.info(args, nested))
 	case cmd == "ROLE":
 		m.role(p)
+	case cmd == "SCRIPT":
+		return m.load(p, args)
 	default:
 		m.clientCommand(c, p, args)
 	}
@@ -46,6 +51,8 @@ func answered(cmd string, args []string) bool {
 		case " ID", " INFO", " LIST", " KILL":
 			return true
 		}
+	case "SCRIPT":
+		return withSub("", args) == " LOAD"
 	}
 	return false
 }

@@ -117,7 +117,7 @@ func (m *Master) execute(c *Client, words []string) bool {
 		return false
 	}
 	m.record.add(c.id, name, args)
-	m.running = c
+	m.running, m.passed = c, false
 	m.tell()
 	c.out.capture()
 	if handled {
@@ -152,8 +152,14 @@ func (c *Client) follow(name string, args []string, reply []byte) []byte {
 		}
 	case "SUBSCRIBE", "PSUBSCRIBE":
 		c.subscribed = true
-	case "EVAL", "EVALSHA":
+	case "SCRIPT":
+		if len(args) > 0 {
+			return m.loaded(args, reply)
+		}
+	case "EVAL":
 		return scriptError(reply, args)
+	case "EVALSHA":
+		return scriptError(m.byText(c, args, reply), args)
 	}
 	return reply
 }

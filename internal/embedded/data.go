@@ -48,6 +48,7 @@ func (m *Master) FlushAll() { m.redis.FlushAll() }
 func (m *Master) FlushScripts() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.texts = nil
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
 	for user, password := range m.script.users {
 		m.redis.Server().Dispatch(p, []string{"AUTH", user, password})

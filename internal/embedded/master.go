@@ -46,7 +46,10 @@ type Master struct {
 	run      run
 	script   script
 	record   record
-	running  *Client // whose command executes now
+	running  *Client           // whose command executes now
+	passed   bool              // the command itself has gone on to miniredis
+	again    bool              // it goes there once more, by its text
+	texts    map[string]string // of scripts that were loaded, by hash
 	ahead    time.Duration
 	set      bool // the clock, by SetClock
 

@@ -211,3 +211,41 @@ func TestTheDataIsReachedPastTheNetwork(t *testing.T) {
 		require.Empty(t, m.Keys())
 	})
 }
+
+// A text that some master of the process has loaded is not parsed again: who loads it
+// must not be able to tell.
+func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlushed(t *testing.T) {
+	for range 2 { // the first one parses
+		inBubble(t, func(t *testing.T, m *embedded.Master) {
+			const text = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
+			const sha = "8cd00688c05c46bde4a2e60658ef20a2e5c0b248"
+			c := connect(t, m)
+			exists := func() any { return do(t, c, "SCRIPT", "EXISTS", sha, strings.Repeat("0", 40)) }
+			require.Equal(t, []any{int64(0), int64(0)}, exists())
+			require.Equal(t, sha, do(t, c, "SCRIPT", "LOAD", text))
+			require.Equal(t, []any{int64(1), int64(0)}, exists())
+			m.Deny("EVAL")
+			for i := range 3 {
+				require.Equal(t, int64(2*i+2), do(t, c, "EVALSHA", sha, 1, "k", 2), "the right to EVAL is not asked for")
+			}
+			_, err := c.Do("EVALSHA", sha, 1, "k", "x")
+			require.ErrorContains(t, err, "ERR value is not an integer or out of range script: "+sha)
+			m.FailWith("EVALSHA", "NOSCRIPT on demand")
+			_, err = c.Do("EVALSHA", sha, 1, "k", 2)
+			require.ErrorContains(t, err, "NOSCRIPT on demand")
+			m.FailWith("EVALSHA", "")
+			require.Equal(t, int64(8), do(t, c, "EVALSHA", sha, 1, "k", 2))
+
+			do(t, c, "SCRIPT", "FLUSH")
+			require.Equal(t, []any{int64(0), int64(0)}, exists())
+			_, err = c.Do("EVALSHA", sha, 1, "k", 2)
+			require.ErrorContains(t, err, "NOSCRIPT ")
+			do(t, c, "SCRIPT", "LOAD", text)
+			m.Deny("INCRBY")
+			_, err = c.Do("EVALSHA", sha, 1, "k", 2)
+			require.ErrorContains(t, err, "can't run this command")
+			_, err = c.Do("SCRIPT", "LOAD", "this is no Lua")
+			require.Error(t, err)
+		})
+	}
+}
