@@ -6,15 +6,15 @@ VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
 
 # ./... alone covers only the module in this folder.
-MODULES      := . integration
-PACKAGES     := ./... ./integration/...
+MODULES      := . integration otelredlock
+PACKAGES     := ./... ./integration/... ./otelredlock/...
 
 # The race detector needs a C compiler. A person without one gets the tests all the same; CI must have one.
 CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
 RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
 
 # What has an API that others rely on; commands and internal packages among them are left out.
-PUBLIC       := ./...
+PUBLIC       := ./... ./otelredlock/...
 DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs
 
 # Five minutes for what comes over the network and is not needed, where the machine can count them.
@@ -46,7 +46,7 @@ test: test-unit test-integration ## all tests: those that need no Docker, then t
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
 	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
-	go test $(RACE) -timeout 20m $(TESTFLAGS) ./...
+	go test $(RACE) -timeout 20m $(TESTFLAGS) ./... ./otelredlock/...
 
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
@@ -91,11 +91,11 @@ fmt: $(LINT) ## format the code
 	$(LINT) fmt
 
 .PHONY: lint
-lint: $(LINT) ## lint both modules
+lint: $(LINT) ## lint all modules
 	$(LINT) run $(PACKAGES)
 
 .PHONY: tidy
-tidy: ## go mod tidy in both modules
+tidy: ## go mod tidy in all modules
 	@for module in $(MODULES); do (set -x; GOWORK=off go -C $$module mod tidy) || exit 1; done
 
 .PHONY: tidy-check

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // eventsMost bounds how far hooks may fall behind.
@@ -13,8 +14,9 @@ const eventsMost = 4096
 // there is something to run. Nobody waits for it: a hook may block or call back
 // (HAZARDS.md H105).
 type events struct {
-	trace  Trace
-	logger *slog.Logger // may be nil
+	trace    Trace
+	logger   *slog.Logger // may be nil
+	standing standingLog
 
 	mu      sync.Mutex // guards what follows
 	queue   []func()
@@ -22,13 +24,14 @@ type events struct {
 	dropped int
 }
 
-func newEvents(t *Trace, logger *slog.Logger) *events {
-	if t == nil && logger == nil {
+func newEvents(traces []*Trace, logger *slog.Logger, nodes int) *events {
+	if len(traces) == 0 && logger == nil {
 		return nil
 	}
 	ev := &events{logger: logger}
-	if t != nil {
-		ev.trace = *t
+	ev.standing.out = make([]atomic.Bool, nodes)
+	for _, t := range traces {
+		ev.trace.add(t)
 	}
 	return ev
 }
@@ -43,6 +46,12 @@ func post[E any](ev *events, hook func(E), e E) {
 func (ev *events) warn(msg string, args ...any) {
 	if ev.logger != nil {
 		ev.run(func() { ev.logger.Warn("redlock: "+msg, args...) })
+	}
+}
+
+func (ev *events) info(msg string, args ...any) {
+	if ev.logger != nil {
+		ev.run(func() { ev.logger.Info("redlock: "+msg, args...) })
 	}
 }
 

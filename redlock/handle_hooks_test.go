@@ -173,7 +173,7 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 	log := &logged{}
 	synctest.Test(t, func(t *testing.T) {
 		ran, gate := 0, make(chan struct{})
-		ev := newEvents(&Trace{Ended: func(EndedEvent) { <-gate; ran++ }}, log.logger())
+		ev := newEvents([]*Trace{{Ended: func(EndedEvent) { <-gate; ran++ }}}, log.logger(), 1)
 		for range eventsMost + 100 {
 			post(ev, ev.trace.Ended, EndedEvent{})
 		}

@@ -185,8 +185,12 @@ func (k *Lock) finish(cause error, undo bool) bool {
 		return false
 	}
 	k.phase, k.cause = ended, cause
+	var left time.Duration
 	if !k.lost {
 		k.endedAt = min(now, k.end())
+		if k.root == nil {
+			left = k.end().Sub(now)
+		}
 	}
 	shares := k.shareList()
 	k.arm()
@@ -195,7 +199,7 @@ func (k *Lock) finish(cause error, undo bool) bool {
 		s.finish(cause, leaveKeys)
 	}
 	k.stop(cause)
-	k.traceEnd(cause, now)
+	k.traceEnd(cause, now, left)
 	switch {
 	case k.root != nil:
 		k.of.dropShare(k)

@@ -55,7 +55,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		fleet:   newFleet(set, nodeNames(nodes)),
 		alarms:  alarm.New(set.clock),
 		queue:   fifo.New(),
-		events:  newEvents(set.trace, set.logger),
+		events:  newEvents(set.traces, set.logger, len(nodes)),
 		closing: make(chan struct{}),
 		leases:  make(map[string]*Lock),
 	}

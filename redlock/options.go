@@ -47,7 +47,7 @@ type settings struct {
 	repair      bool
 	clock       clock.Clock
 	wall        func() int64 // Unix microseconds
-	trace       *Trace
+	traces      []*Trace
 	logger      *slog.Logger
 	unsafe      []string // nodes that vote whatever is found of them
 	unchecked   bool     // all do
@@ -105,12 +105,29 @@ func WithMaxTTL(d time.Duration) Option { return option(func(s *settings) { s.ma
 // which counts the time for which the machine was suspended.
 func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock = c }) }
 
-// WithTrace calls the hooks of t. Defaults to none, which costs nothing.
-func WithTrace(t *Trace) Option { return option(func(s *settings) { s.trace = t }) }
+// WithTrace calls the hooks of t; given several times, those of each, in that order.
+// Defaults to none, which costs nothing.
+func WithTrace(t *Trace) Option {
+	return option(func(s *settings) {
+		if t != nil {
+			s.traces = append(s.traces, t)
+		}
+	})
+}
 
-// WithLogger logs what an operator should know: locks that were lost, extensions
-// that fail, hooks that panic. Tokens are never logged in full. Defaults to none;
-// panics of hooks then go to slog.Default.
+// WithLogger logs what an operator should know, and nothing for each acquisition or
+// attempt: that is what Trace is for. Tokens are never logged in full, nor passwords.
+//
+//   - Error: a hook panicked, or hooks fell behind: a defect of the program.
+//   - Warn: a lock ended under its holder (lost, or held for its maximum time); an
+//     extension failed while the lock is valid; a release found the lock lost, or could not
+//     be confirmed; no quorum votes; a node does not vote for what it is or may have
+//     forgotten; of nodes that Open made, a dial failed or a connection ended by an error.
+//   - Info: a quorum votes again; a node votes again; of nodes that Open made, a connection
+//     is up, or was closed.
+//
+// What lasts is logged when it begins and when it ends. Defaults to none; panics of hooks
+// then go to slog.Default.
 func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
 
 // WithUnsafeNodes names nodes that vote in spite of what is wrong with them: a replica,

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -34,6 +35,43 @@ type Trace struct {
 	Released func(ReleasedEvent)
 }
 
+// add makes t call the hooks of more, too, after its own.
+func (t *Trace) add(more *Trace) {
+	t.Vote = both(t.Vote, more.Vote)
+	t.Attempt = both(t.Attempt, more.Attempt)
+	t.Waiting = both(t.Waiting, more.Waiting)
+	t.Woken = both(t.Woken, more.Woken)
+	t.Acquired = both(t.Acquired, more.Acquired)
+	t.GaveUp = both(t.GaveUp, more.GaveUp)
+	t.Extended = both(t.Extended, more.Extended)
+	t.Ended = both(t.Ended, more.Ended)
+	t.Released = both(t.Released, more.Released)
+}
+
+// both calls two hooks. A panic in the first is no reason to leave out the second.
+func both[E any](first, second func(E)) func(E) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(e E) {
+		defer second(e)
+		first(e)
+	}
+}
+
+// Moment is when something happened to a lock, and for whom. Hooks run a little later, and
+// on a goroutine of their own.
+type Moment struct {
+	// Context is what the lock was acquired or resumed with: for its values, as a trace's
+	// span. It may be done.
+	Context context.Context
+	// At is the time by the wall clock, to the microsecond. Durations are not counted by it.
+	At time.Time
+}
+
 // VoteEvent is one node's answer.
 type VoteEvent struct {
 	Op    string // "acquire", "confirm", "extend", "repair", "release", "shorten", "inspect" or "ping"
@@ -45,6 +83,7 @@ type VoteEvent struct {
 
 // AttemptEvent is one attempt's outcome. Err is nil when it won.
 type AttemptEvent struct {
+	Moment
 	Names    []string
 	Err      error
 	Took     time.Duration // from before the first send to the decision
@@ -56,6 +95,7 @@ type AttemptEvent struct {
 
 // AcquiredEvent is the success of an Acquire.
 type AcquiredEvent struct {
+	Moment
 	Names    []string
 	Attempts int           // at least 1, the one that won included
 	Waited   time.Duration // from the call on
@@ -71,6 +111,7 @@ type WaitingEvent struct {
 
 // GaveUpEvent is the error that an Acquire returned.
 type GaveUpEvent struct {
+	Moment
 	Names  []string
 	Err    error
 	Waited time.Duration // from the call on
@@ -87,6 +128,7 @@ type WokenEvent struct {
 
 // ExtendedEvent is one extension's outcome. Err is nil when it took effect.
 type ExtendedEvent struct {
+	Moment
 	Names    []string
 	Auto     bool // by WithAutoExtend, and not by Extend
 	Err      error
@@ -96,32 +138,46 @@ type ExtendedEvent struct {
 
 // EndedEvent is the end of a hold.
 type EndedEvent struct {
+	Moment
 	Names []string
 	Cause error         // ErrReleased, ErrLost, ErrMaxHold or ErrDetached
 	Held  time.Duration // from the beginning of the acquisition on
+	// Left is the validity that was left; 0 when it was over, lost, or another lock's that
+	// this was a share of.
+	Left time.Duration
+	// Shared: it was a share of a lock (WithShared), which goes on.
+	Shared bool
 }
 
 // ReleasedEvent is what Release returned.
 type ReleasedEvent struct {
+	Moment
 	Names []string
 	Err   error
 	Took  time.Duration
 }
 
+func (l *Locker) moment(ctx context.Context) Moment { return Moment{ctx, time.UnixMicro(l.set.wall())} }
+
+func (k *Lock) moment() Moment { return k.l.moment(k.given) }
+
 func (l *Locker) traceAttempt(k *Lock, err error, now clock.Instant) {
 	if l.events == nil {
 		return
 	}
-	e := AttemptEvent{Names: k.names, Err: err, Took: now.Sub(k.acquire.start), Confirmed: k.confirmed}
+	e := AttemptEvent{
+		Moment: k.moment(), Names: k.names, Err: err, Took: now.Sub(k.acquire.start), Confirmed: k.confirmed,
+	}
 	if err == nil {
 		e.Validity = k.Remaining()
 	}
+	l.events.attempted(k.names, err)
 	post(l.events, l.events.trace.Attempt, e)
 }
 
 func (l *Locker) traceAcquired(k *Lock, attempts int, began clock.Instant) {
 	if l.events != nil {
-		post(l.events, l.events.trace.Acquired, AcquiredEvent{k.names, attempts, l.now().Sub(began)})
+		post(l.events, l.events.trace.Acquired, AcquiredEvent{k.moment(), k.names, attempts, l.now().Sub(began)})
 	}
 }
 
@@ -131,9 +187,9 @@ func (l *Locker) traceWaiting(w *wish, attempt int, err error) {
 	}
 }
 
-func (l *Locker) traceGaveUp(w *wish, err error, began clock.Instant) {
+func (l *Locker) traceGaveUp(ctx context.Context, w *wish, err error, began clock.Instant) {
 	if l.events != nil {
-		post(l.events, l.events.trace.GaveUp, GaveUpEvent{w.names, err, l.now().Sub(began)})
+		post(l.events, l.events.trace.GaveUp, GaveUpEvent{l.moment(ctx), w.names, err, l.now().Sub(began)})
 	}
 }
 
@@ -147,19 +203,23 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 	if l.events == nil {
 		return
 	}
-	e := ExtendedEvent{Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining()}
+	e := ExtendedEvent{
+		Moment: k.moment(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
+	}
 	if e.Err != nil && e.Validity > 0 { // the end of a hold is logged by itself
 		l.events.warn("extension failed", "names", k.names, "valid for", e.Validity, "error", e.Err)
 	}
 	post(l.events, l.events.trace.Extended, e)
 }
 
-func (k *Lock) traceEnd(cause error, now clock.Instant) {
+func (k *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 	ev := k.l.events
 	if ev == nil {
 		return
 	}
-	e := EndedEvent{Names: k.names, Cause: cause, Held: now.Sub(k.began)}
+	e := EndedEvent{
+		Moment: k.moment(), Names: k.names, Cause: cause, Held: now.Sub(k.began), Left: max(0, left), Shared: k.root != nil,
+	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
 		ev.warn("lock ended under its holder", "names", k.names, "owner", wire.Mask(k.terms.Token), "cause", cause, "held", e.Held)
 	}
@@ -173,10 +233,13 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 	if err != nil {
 		l.events.warn("release", "names", k.names, "error", err)
 	}
-	post(l.events, l.events.trace.Released, ReleasedEvent{k.names, err, l.now().Sub(began)})
+	post(l.events, l.events.trace.Released, ReleasedEvent{k.moment(), k.names, err, l.now().Sub(began)})
 }
 
 func (ev *events) vote(r *round, node int, rep wire.Reply, took time.Duration, late bool) {
+	if r.req.Op == wire.Acquire {
+		ev.voted(node, r.l.nodes[node].Name(), rep)
+	}
 	if ev.trace.Vote == nil || rep.Unsent && rep.Err == nil {
 		return // a node that was spared said nothing
 	}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPrometheusReadsWhatHappenedToTheLocks(t *testing.T) {
+	var out, errs bytes.Buffer
+	require.Zero(t, run([]string{"--for", "1s"}, &out, &errs), "%s", &errs)
+	require.Empty(t, errs.String())
+	for _, series := range []string{
+		`redlock_attempt_duration_seconds_count{redlock_outcome="acquired"}`,
+		`redlock_acquire_duration_seconds_bucket{redlock_outcome="acquired",le="0.001"}`,
+		`redlock_hold_duration_seconds_count{redlock_end="released"}`,
+		`redlock_release_validity_seconds_sum`,
+		`redlock_node_errors_total{error_type="no_connection",redlock_node="n3",redlock_operation="acquire"}`,
+		`redlock_nodes_quarantined 0`,
+	} {
+		require.Contains(t, out.String(), series)
+	}
+}
+
+func TestTheMetricsAreServedMeanwhile(t *testing.T) {
+	stop, err := serve("127.0.0.1:0", http.NotFoundHandler())
+	require.NoError(t, err)
+	stop()
+	_, err = serve("127.0.0.1:-1", http.NotFoundHandler())
+	require.Error(t, err)
+	require.Equal(t, 2, run([]string{"word"}, &bytes.Buffer{}, &bytes.Buffer{}))
+}

@@ -1,0 +1,115 @@
+package otelredlock
+
+import (
+	"errors"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// metrics are the instruments. Their names and units are in docs/telemetry.md.
+type metrics struct {
+	settings
+	quarantined *quarantines
+
+	attempts, acquisitions, holds, validity, extensions, releases, answers metric.Float64Histogram
+	losses, errors, wakeups                                                metric.Int64Counter
+}
+
+// Bounds of histograms, in seconds: a round trip is some tenths of a millisecond at the best, a wait or a hold may take hours.
+var (
+	quick = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+	slow  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 14400}
+)
+
+func newMetrics(s settings) (*metrics, error) {
+	m := &metrics{settings: s, quarantined: newQuarantines(s.clock)}
+	meter := s.meters.Meter(Scope)
+	var errs []error
+	histogram := func(name, what string, bounds []float64) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+		return h
+	}
+	counter := func(name, unit, what string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		errs = append(errs, err)
+		return c
+	}
+	m.attempts = histogram("redlock.attempt.duration", "Time from the start of an attempt, which asks all nodes once, to its decision.", quick)
+	m.acquisitions = histogram("redlock.acquire.duration", "Time from the call of Acquire to the lock, or to giving up.", slow)
+	m.holds = histogram("redlock.hold.duration", "Time from the start of an acquisition to the end of the hold.", slow)
+	m.validity = histogram("redlock.release.validity", "Validity that was left of a lock when it was released.", slow)
+	m.extensions = histogram("redlock.extend.duration", "Time from the start of an extension to its decision.", quick)
+	m.releases = histogram("redlock.release.duration", "Time that a release took.", quick)
+	m.answers = histogram("redlock.node.duration", "Time from the start of a round to a node's answer, in time or late.", quick)
+	m.losses = counter("redlock.losses", "{lock}", "Locks that ended under their holder: lost, or held for their maximum time.")
+	m.errors = counter("redlock.node.errors", "{error}", "Answers of nodes that were no vote.")
+	m.wakeups = counter("redlock.wakeups", "{wakeup}", "Waiting acquisitions that went on to try again.")
+	_, err := meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
+		metric.WithDescription("Nodes that do not vote because they may have forgotten locks, as far as was seen."),
+		metric.WithInt64Callback(m.quarantined.observe))
+	return m, errors.Join(append(errs, err)...)
+}
+
+func with(list []attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(list...))
+}
+
+func (m *metrics) attempt(e redlock.AttemptEvent) {
+	m.attempts.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, outcomes(e.Err, "acquired")...)))
+}
+
+func (m *metrics) acquired(e redlock.AcquiredEvent) {
+	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(nil, "acquired")...)))
+}
+
+func (m *metrics) gaveUp(e redlock.GaveUpEvent) {
+	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(e.Err, "")...)))
+}
+
+// ended counts holds; of a share it counts nothing, because the lease is another handle's.
+func (m *metrics) ended(e redlock.EndedEvent) {
+	if e.Shared {
+		return
+	}
+	end := reason(e.Cause)
+	m.holds.Record(e.Context, e.Held.Seconds(), with(m.of(e.Names, EndKey.String(end))))
+	switch end {
+	case "released":
+		m.validity.Record(e.Context, e.Left.Seconds(), with(m.of(e.Names)))
+	case "lost", "max_hold":
+		m.losses.Add(e.Context, 1, with(m.of(e.Names, EndKey.String(end))))
+	}
+}
+
+func (m *metrics) extended(e redlock.ExtendedEvent) {
+	m.extensions.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, append(outcomes(e.Err, "extended"), AutoKey.Bool(e.Auto))...)))
+}
+
+func (m *metrics) released(e redlock.ReleasedEvent) {
+	m.releases.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, outcomes(e.Err, "released")...)))
+}
+
+func (m *metrics) woken(e redlock.WokenEvent) {
+	m.wakeups.Add(background, 1, with(m.of(e.Names, WakeUpKey.String(e.By))))
+}
+
+// vote counts what a node answered. One that was not asked, because the round was decided before, answered nothing.
+func (m *metrics) vote(e redlock.VoteEvent) {
+	if errors.Is(e.Vote.Err, wire.ErrGivenUp) {
+		return
+	}
+	of := server(e.Vote.Node)
+	asked := append(slices.Clone(of), OperationKey.String(e.Op))
+	took := append(slices.Clone(asked), OutcomeKey.String(e.Vote.Outcome.String()))
+	m.answers.Record(background, e.Vote.Took.Seconds(), with(took))
+	m.quarantined.saw(e)
+	if word, some := code(e.Vote.Err); some {
+		m.errors.Add(background, 1, with(append(asked, errorType(word))))
+	}
+}

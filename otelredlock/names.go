@@ -1,0 +1,138 @@
+package otelredlock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// The attributes that no semantic convention has a name for.
+const (
+	NamesKey     = attribute.Key("redlock.names")     // of the lock; on spans only
+	OutcomeKey   = attribute.Key("redlock.outcome")   // of an attempt, acquisition, extension or release, or a node's vote
+	EndKey       = attribute.Key("redlock.end")       // why a hold ended
+	AutoKey      = attribute.Key("redlock.auto")      // of an extension: nobody asked for it
+	NodeKey      = attribute.Key("redlock.node")      // the node's name
+	OperationKey = attribute.Key("redlock.operation") // that a node was asked for
+	WakeUpKey    = attribute.Key("redlock.wakeup")    // why a waiting Acquire goes on
+	ConfirmedKey = attribute.Key("redlock.confirmed") // the fencing token took a second round trip
+	AttemptsKey  = attribute.Key("redlock.attempts")  // that an acquisition took
+	ValidityKey  = attribute.Key("redlock.validity")  // that was left, in seconds
+)
+
+// errorType is the attribute error.type.
+func errorType(of string) attribute.KeyValue { return semconv.ErrorTypeKey.String(of) }
+
+// reasons are the words for why something did not succeed, the first that fits. A call that its context ended matches, besides, why it had not
+// succeeded until then.
+var reasons = []struct {
+	err  error
+	word string
+}{
+	{context.Canceled, "canceled"},
+	{context.DeadlineExceeded, "canceled"},
+	{redlock.ErrClosed, "closed"},
+	{redlock.ErrTooLate, "too_late"},
+	{redlock.ErrLost, "lost"},
+	{redlock.ErrMaxHold, "max_hold"},
+	{redlock.ErrReleased, "released"},
+	{redlock.ErrDetached, "detached"},
+	{redlock.ErrHeld, "held"},
+	{redlock.ErrQuarantined, "quarantined"},
+	{redlock.ErrNoQuorum, "no_quorum"},
+	{redlock.ErrForeignKey, "foreign_key"},
+}
+
+// reason is one of the few words.
+func reason(err error) string {
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.word
+		}
+	}
+	return "other"
+}
+
+// outcome is a word for success or why not; failed says that it is a fault, and no refusal or end that somebody wanted.
+func outcome(err error, success string) (word string, failed bool) {
+	if err == nil {
+		return success, false
+	}
+	word = reason(err)
+	switch word {
+	case "held", "canceled", "closed":
+		return word, false
+	}
+	return word, true
+}
+
+// outcomes are the attributes of an outcome.
+func outcomes(err error, success string) []attribute.KeyValue {
+	word, failed := outcome(err, success)
+	list := []attribute.KeyValue{OutcomeKey.String(word)}
+	if failed {
+		list = append(list, errorType(word))
+	}
+	return list
+}
+
+// code is what kind of error a node had; none for a command that was given up because it was of no use any more.
+func code(err error) (word string, some bool) {
+	var server *wire.ServerError
+	var quarantine *redlock.QuarantineError
+	switch {
+	case err == nil, errors.Is(err, wire.ErrGivenUp):
+		return "", false
+	case errors.As(err, &quarantine):
+		return "quarantined", true
+	case errors.Is(err, redlock.ErrUnfit):
+		return "unfit", true
+	case errors.As(err, &server):
+		return server.Code, true
+	}
+	for _, k := range []struct {
+		err  error
+		word string
+	}{
+		{redlock.ErrForeignKey, "foreign_key"},
+		{redlock.ErrNodeTimeout, "timeout"},
+		{wire.ErrExpired, "unsent"},
+		{pool.ErrSilent, "silent"},
+		{pool.ErrDisconnected, "disconnected"},
+		{pool.ErrQueueFull, "queue_full"},
+		{pool.ErrClosed, "closed"},
+	} {
+		if errors.Is(err, k.err) {
+			return k.word, true
+		}
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) {
+		return "no_connection", true
+	}
+	return semconv.ErrorTypeOther.Value.AsString(), true
+}
+
+// server are a node's attributes: its name, and what it says of the server where nobody gave it another (host:port/database).
+func server(node string) []attribute.KeyValue {
+	list := []attribute.KeyValue{NodeKey.String(node)}
+	where, _, found := strings.Cut(node, "/")
+	host, digits, err := net.SplitHostPort(where)
+	if !found || err != nil || host == "" {
+		return list
+	}
+	port, err := strconv.Atoi(digits)
+	if err != nil {
+		return list
+	}
+	return append(list, semconv.ServerAddress(host), semconv.ServerPort(port))
+}

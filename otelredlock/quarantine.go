@@ -1,0 +1,57 @@
+package otelredlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// background is the context of events that belong to no caller's.
+var background = context.Background()
+
+// quarantines is which nodes do not vote under the restart guard, from what they answered to acquisitions.
+type quarantines struct {
+	clock clock.Clock
+
+	mu    sync.Mutex // guards what follows
+	until map[string]clock.Instant
+}
+
+func newQuarantines(c clock.Clock) *quarantines {
+	return &quarantines{clock: c, until: map[string]clock.Instant{}}
+}
+
+// saw takes note of a vote. Only an acquisition is granted by none but nodes that vote.
+func (q *quarantines) saw(e redlock.VoteEvent) {
+	var why *redlock.QuarantineError
+	in := errors.As(e.Vote.Err, &why)
+	out := e.Op == "acquire" && (e.Vote.Outcome == redlock.Granted || e.Vote.Outcome == redlock.Refused)
+	if !in && !out {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if in {
+		q.until[e.Vote.Node] = q.clock.Now().Add(why.Left)
+	} else {
+		delete(q.until, e.Vote.Node)
+	}
+}
+
+func (q *quarantines) observe(_ context.Context, o metric.Int64Observer) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, n := q.clock.Now(), int64(0)
+	for _, until := range q.until {
+		if now.Before(until) {
+			n++
+		}
+	}
+	o.Observe(n)
+	return nil
+}

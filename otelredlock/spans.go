@@ -1,0 +1,85 @@
+package otelredlock
+
+import (
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// spans makes a span of what has happened, when it has: from its start to its end by the event's own time, below the span of the context
+// that the lock was acquired with. That span may have ended before.
+type spans struct {
+	settings
+	tracer trace.Tracer
+}
+
+// span makes one, with an error's votes as its events. The names are those of a lock.
+func (t *spans) span(m redlock.Moment, name string, names []string, took time.Duration, err error, of ...attribute.KeyValue) {
+	of = t.of(names, of...)
+	if !t.hideNames {
+		of = append(of, NamesKey.StringSlice(names))
+	}
+	_, s := t.tracer.Start(m.Context, name, trace.WithTimestamp(m.At.Add(-took)), trace.WithAttributes(of...), trace.WithSpanKind(trace.SpanKindClient))
+	defer s.End(trace.WithTimestamp(m.At))
+	if !s.IsRecording() || err == nil {
+		return
+	}
+	if word, failed := outcome(err, ""); failed {
+		text := err.Error()
+		if t.hideNames { // errors name locks
+			text = word
+		}
+		s.SetStatus(codes.Error, text)
+	}
+	var decision *redlock.QuorumError
+	if errors.As(err, &decision) {
+		for _, v := range decision.Votes {
+			s.AddEvent("redlock.vote", trace.WithTimestamp(m.At.Add(v.Took-took)), trace.WithAttributes(ballot(v)...))
+		}
+	}
+}
+
+// ballot is a vote's attributes.
+func ballot(v redlock.Vote) []attribute.KeyValue {
+	list := append(server(v.Node), OutcomeKey.String(v.Outcome.String()))
+	if word, some := code(v.Err); some {
+		list = append(list, errorType(word))
+	}
+	return list
+}
+
+func (t *spans) attempt(e redlock.AttemptEvent) {
+	of := outcomes(e.Err, "acquired")
+	if e.Err == nil {
+		of = append(of, ConfirmedKey.Bool(e.Confirmed), ValidityKey.Float64(e.Validity.Seconds()))
+	}
+	t.span(e.Moment, "redlock.attempt", e.Names, e.Took, e.Err, of...)
+}
+
+func (t *spans) acquired(e redlock.AcquiredEvent) {
+	t.span(e.Moment, "redlock.acquire", e.Names, e.Waited, nil, append(outcomes(nil, "acquired"), AttemptsKey.Int(e.Attempts))...)
+}
+
+func (t *spans) gaveUp(e redlock.GaveUpEvent) {
+	t.span(e.Moment, "redlock.acquire", e.Names, e.Waited, e.Err, outcomes(e.Err, "")...)
+}
+
+// ended makes the span of a hold, and of a share's, too.
+func (t *spans) ended(e redlock.EndedEvent) {
+	end := reason(e.Cause)
+	of := []attribute.KeyValue{EndKey.String(end)}
+	var err error
+	if end == "lost" || end == "max_hold" {
+		err, of = e.Cause, append(of, errorType(end))
+	}
+	t.span(e.Moment, "redlock.hold", e.Names, e.Held, err, of...)
+}
+
+func (t *spans) released(e redlock.ReleasedEvent) {
+	t.span(e.Moment, "redlock.release", e.Names, e.Took, e.Err, outcomes(e.Err, "released")...)
+}

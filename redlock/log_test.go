@@ -1,0 +1,181 @@
+package redlock
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// told are a log's lines since the last call: level and message.
+func (b *logged) told(t *testing.T) (list []string) {
+	t.Helper()
+	synctest.Wait()
+	for _, line := range b.lines() {
+		found := logLine.FindStringSubmatch(line)
+		require.NotNil(t, found, line)
+		list = append(list, found[1]+" "+found[2])
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
+	return list
+}
+
+var logLine = regexp.MustCompile(`level=(\w+) msg="redlock: (.*?)"`)
+
+func TestALockThatIsTakenExtendedAndReleasedIsNoNews(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()))
+		life(t, l, "a")
+		take(t, fl.locker(), "b", time.Minute)
+		_, err := l.TryAcquire(bg, "b", time.Minute)
+		require.ErrorIs(t, err, ErrHeld, "nor is one that somebody else holds")
+		require.Empty(t, log.told(t))
+	})
+}
+
+func TestWhatEndsALockUnderItsHolderIsAWarning(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()), WithOwner("me"))
+		k := take(t, l, "a", time.Second)
+		pass(time.Second)
+		lines := strings.Join(log.lines(), "")
+		require.Contains(t, lines, "owner=me:…")
+		require.NotContains(t, lines, strings.TrimPrefix(k.Token(), "me:"), "the token could release the lock")
+		require.Equal(t, []string{"WARN lock ended under its holder"}, log.told(t))
+		take(t, l, "a", time.Minute, WithMaxHold(time.Second))
+		pass(time.Second)
+		require.Equal(t, []string{"WARN lock ended under its holder"}, log.told(t))
+	})
+}
+
+func TestAnExtensionThatFailsAndAReleaseThatCannotBeConfirmedAreWarnings(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()))
+		k := take(t, l, "a", time.Minute)
+		fl.each(func(m *embedded.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
+		require.ErrorIs(t, k.Extend(bg, time.Minute), ErrNoQuorum)
+		require.Equal(t, []string{"WARN extension failed"}, log.told(t))
+		require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
+		require.Equal(t, []string{"WARN release"}, log.told(t))
+	})
+}
+
+func TestNoQuorumIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()))
+		fl.each(func(m *embedded.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
+		for range 3 {
+			_, err := l.TryAcquire(bg, "a", time.Minute)
+			require.ErrorIs(t, err, ErrNoQuorum)
+		}
+		require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.told(t))
+		fl.each(func(m *embedded.Master) { m.FailWith("*", "") })
+		pass(time.Second) // connections stand again
+		for range 3 {
+			take(t, l, "a", time.Second)
+			pass(time.Second)
+		}
+		require.Equal(t, "INFO a quorum votes again", log.told(t)[0])
+		for _, line := range log.told(t) {
+			require.Equal(t, "WARN lock ended under its holder", line)
+		}
+	})
+}
+
+func TestAnAttemptThatItsContextCutsShortSaysNothingOfTheNodes(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()))
+		fl.each(func(m *embedded.Master) { m.SetDelay(time.Second) })
+		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
+		defer cancel()
+		_, err := l.TryAcquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Empty(t, log.told(t))
+	})
+}
+
+func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithLogger(log.logger()))
+		require.Contains(t, log.told(t), "INFO a quorum votes again", "a new fleet waits once")
+		require.NoError(t, fl.masters[2].Restart(false))
+		pass(time.Second)
+		for range 3 {
+			require.NoError(t, take(t, l, "a", time.Second).Release(bg))
+		}
+		require.Equal(t, []string{"WARN a node does not vote"}, log.told(t))
+		pass(2 * guardTTL)
+		require.NoError(t, take(t, l, "a", time.Second).Release(bg))
+		require.Equal(t, []string{"INFO a node votes again"}, log.told(t))
+	})
+}
+
+func TestSeveralTracesAreAllCalled(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		first, second := map[string]int{}, map[string]int{}
+		l := fl.locker(WithLogger(log.logger()), WithTrace(nil),
+			WithTrace(hooks(func(hook string) { first[hook]++; panic("the first one's") })),
+			WithTrace(hooks(func(hook string) { second[hook]++ })))
+		life(t, l, "a")
+		synctest.Wait()
+		require.Len(t, second, 6)
+		require.Equal(t, first, second)
+	})
+}
+
+func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
+	type mark struct{}
+	inBubble(t, 3, func(fl *fleet) {
+		began := time.Now()
+		var when []Moment
+		var ends []EndedEvent
+		note := func(m Moment) { when = append(when, m) }
+		l := fl.locker(WithTrace(&Trace{
+			Attempt:  func(e AttemptEvent) { note(e.Moment) },
+			Acquired: func(e AcquiredEvent) { note(e.Moment) },
+			GaveUp:   func(e GaveUpEvent) { note(e.Moment) },
+			Extended: func(e ExtendedEvent) { note(e.Moment) },
+			Ended:    func(e EndedEvent) { note(e.Moment); ends = append(ends, e) },
+			Released: func(e ReleasedEvent) { note(e.Moment) },
+		}))
+		ctx := context.WithValue(bg, mark{}, "span")
+		k, err := l.Acquire(ctx, "a", 10*time.Second)
+		require.NoError(t, err)
+		share, err := l.Acquire(k.Context(), "a", time.Second, WithShared())
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		pass(time.Second)
+		require.NoError(t, k.Extend(bg, 10*time.Second))
+		require.NoError(t, k.Release(bg))
+		take(t, l, "b", time.Second)
+		pass(time.Second)
+
+		require.Len(t, ends, 3)
+		require.True(t, ends[0].Shared)
+		require.Zero(t, ends[0].Left)
+		require.False(t, ends[1].Shared)
+		require.Equal(t, 10*time.Second-102*time.Millisecond, ends[1].Left)
+		require.ErrorIs(t, ends[2].Cause, ErrLost)
+		require.Zero(t, ends[2].Left)
+		for _, m := range when[:6] {
+			require.Equal(t, "span", m.Context.Value(mark{}))
+		}
+		require.Equal(t, began.UnixMicro(), when[0].At.UnixMicro())
+		require.Equal(t, began.Add(time.Second).UnixMicro(), when[5].At.UnixMicro())
+	})
+}
