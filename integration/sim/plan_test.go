@@ -19,13 +19,13 @@ func (f fault) String() string {
 	return fmt.Sprintf("%v %s %d by %v", f.at.Round(time.Microsecond), f.kind, f.who, f.d.Round(time.Microsecond))
 }
 
-// The faults of masters and of the network that Redlock promises to survive, …
+// The faults of masters and of the network that Redlock promises to survive.
 var withinAssumptions = []string{"delay", "delay", "pause", "reset", "cut", "restart", "suspend", "scripts"}
 
-// … those by which a master forgets what it acknowledged, which take the guard, …
+// Those by which a master forgets what it acknowledged: they take the guard.
 var amnesia = []string{"empty", "flush", "everysec", "failover"}
 
-// … and those against which no lease can promise exclusion, but fences stay in order.
+// Those against which no lease can promise exclusion, but fences stay in order.
 var beyond = []string{"jump", "delete", "stall"}
 
 // plan is everything that a seed decides before a scenario begins.
@@ -57,7 +57,7 @@ func draw(seed uint64) *plan {
 	r := p.random(0)
 	p.masters = pick(r, 3, 3, 3, 3, 3, 3, 5, 1, 2, 4)
 	p.clients, p.workers, p.rounds = 2+r.IntN(2), 1+r.IntN(2), 2
-	p.ttl = pick[time.Duration](r, 100, 300, 1000) * time.Millisecond
+	p.ttl = pick(r, 100*time.Millisecond, 300*time.Millisecond, time.Second)
 	p.clientRates, p.masterRates, p.offsets = 0.004, 0.004, pick(r, 0, time.Second, time.Hour)
 	p.fencing = r.IntN(4) > 0
 	p.kinds = slices.Clone(withinAssumptions)
