@@ -2,6 +2,8 @@
 
 LINT_VERSION := v2.15.0
 LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
+VULN_VERSION := v1.1.4
+VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
 
 # ./... alone covers only the module in this folder.
 MODULES      := . integration
@@ -10,6 +12,13 @@ PACKAGES     := ./... ./integration/...
 # The race detector needs a C compiler. A person without one gets the tests all the same; CI must have one.
 CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
 RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
+
+# What has an API that others rely on; commands and internal packages among them are left out.
+PUBLIC       := ./...
+DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs
+
+# Five minutes for what comes over the network and is not needed, where the machine can count them.
+BOUNDED      := $(if $(shell command -v timeout),timeout 300)
 
 TESTFLAGS    ?=
 FUZZTIME     ?= 20s
@@ -48,6 +57,18 @@ test-model: ## the model once more without the race detector, to its full bounds
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
 	scripts/integration $(RACE) $(TESTFLAGS)
+
+.PHONY: faults
+faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and its table: about 35 minutes
+	REDLOCK_TEST_FAULTS=all scripts/integration -timeout 90m -v -run 'TestEveryFaultIsSurvived|TestWithoutTheGuardTheOracle' $(TESTFLAGS)
+
+.PHONY: matrix
+matrix: ## the integration tests on Redis 6, 7, 8 and Valkey 8: about half an hour
+	scripts/matrix $(TESTFLAGS)
+
+.PHONY: matrix-short
+matrix-short: ## a part of them on each, about a minute
+	scripts/matrix -short $(TESTFLAGS)
 
 .PHONY: redis-image
 redis-image: ## build an image of Redis from the distribution's package, for machines without an image registry
@@ -107,8 +128,33 @@ mutants: ## take the guards out of the code one by one and show that a test fail
 mutants-check: ## check that the list of guards fits the code
 	scripts/mutants -n
 
+.PHONY: docs-check
+docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist
+	go run ./internal/docscheck $(DOCUMENTS)
+
+.PHONY: api
+api: ## write down the exported API, for review: api/*.txt
+	go run ./internal/apilist api $(PUBLIC)
+
+.PHONY: api-check
+api-check: ## fail where the exported API is not what api/*.txt says
+	go run ./internal/apilist -check api $(PUBLIC)
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities, where the database of them can be reached
+	@test -x $(VULN) || GOBIN=$(CURDIR)/$(dir $(VULN)) GOFLAGS= $(BOUNDED) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) || true
+	scripts/vuln $(VULN) .
+
+.PHONY: release
+release: ## make the files of a release, and publish nothing: VERSION=v1.2.3
+	scripts/release '$(VERSION)'
+
+.PHONY: release-check
+release-check: ## build this commit as for a release, twice, and compare
+	scripts/release --try
+
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check cover test-model sim test-integration ## what CI runs
+ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check cover test-model sim test-integration matrix-short ## what CI runs
 	$(MAKE) fuzz FUZZTIME=60s
 
 $(LINT):

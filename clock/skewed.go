@@ -66,6 +66,17 @@ func (s *Skewed) Jump(d time.Duration) {
 	s.off = time.Duration(plus(int64(s.off), int64(d)))
 }
 
+// Advance moves Now and the timers forward by d at once: what is due within d runs now,
+// each timer on a goroutine of its own and so in no order. It is what a program sees that
+// did not get to run for d, and a test's way to let time pass where there is no bubble. It
+// panics when d is negative.
+func (s *Skewed) Advance(d time.Duration) {
+	if d < 0 {
+		panic("clock: time does not go back; Jump does")
+	}
+	s.change(func() { s.counted = s.counted.Add(d) })
+}
+
 // Suspend is what a clock that counts suspended time, as [System] does, shows
 // of a machine that slept for d: Now advances by d at once, while timers do
 // not count it. It panics when d is negative.

@@ -75,6 +75,33 @@ func TestATimerOfAnOddRateRingsWhenTheClockShowsItsTime(t *testing.T) {
 	}
 }
 
+func TestAnAdvanceRunsWhatIsDueWithinItNow(t *testing.T) {
+	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+		soon, late := rings(s, base, time.Minute), rings(s, base, time.Hour)
+		elapse(time.Second)
+		s.Advance(time.Minute)
+		elapse(0)
+		require.Equal(t, time.Second, soon())
+		require.Equal(t, clock.Instant(61*time.Second), s.Now())
+		elapse(time.Hour)
+		require.Equal(t, time.Hour-time.Minute, late())
+		require.Panics(t, func() { s.Advance(-1) })
+	})
+}
+
+func TestAnAdvanceInAStallIsTimeThatPassed(t *testing.T) {
+	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+		rang := rings(s, base, time.Minute)
+		s.Stall()
+		s.Advance(time.Minute)
+		elapse(time.Second)
+		require.Equal(t, clock.Instant(time.Minute), s.Now())
+		s.Resume()
+		elapse(0)
+		require.Equal(t, time.Second, rang())
+	})
+}
+
 func TestAJumpMovesNowAndNoTimer(t *testing.T) {
 	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
 		rang := rings(s, base, time.Minute)

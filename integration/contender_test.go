@@ -3,26 +3,19 @@
 package integration
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/integration/crowd"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// contention is what a process of contenders is told, as JSON in its environment: this test binary runs itself again.
+// contention is what a process of contenders is told.
 type contention struct {
 	URLs       []string
 	Names      []string // each lock takes one of them, or several when there are several
@@ -32,26 +25,13 @@ type contention struct {
 	Contenders int // of each Locker
 }
 
-const contentionEnv = "REDLOCK_TEST_CONTENTION"
-
 // TestMain makes the process a contender's where it was started as one.
 func TestMain(m *testing.M) {
-	told := os.Getenv(contentionEnv)
-	if told == "" {
-		os.Exit(m.Run())
-	}
-	var c contention
-	if err := json.Unmarshal([]byte(told), &c); err != nil {
-		panic(err)
-	}
-	os.Exit(c.run(os.Stdin, os.Stdout))
+	crowd.Main(m, func(ctx context.Context, c contention, log *crowd.Log) { c.run(ctx, log) })
 }
 
-// run contends until in ends, and writes a line for every hold.
-func (c contention) run(in io.Reader, out io.Writer) (exit int) {
-	left := redistest.NoGoroutines(exitTB{})
-	ctx, stop := context.WithCancel(context.Background())
-	log := &holdLog{out: bufio.NewWriter(out)}
+// run contends until ctx ends.
+func (c contention) run(ctx context.Context, log *crowd.Log) {
 	lockers := make([]*redlock.Locker, c.Lockers)
 	var all sync.WaitGroup
 	for i := range lockers {
@@ -69,14 +49,10 @@ func (c contention) run(in io.Reader, out io.Writer) (exit int) {
 			all.Go(func() { k.contend(ctx) })
 		}
 	}
-	_, _ = io.Copy(io.Discard, in)
-	stop()
 	all.Wait()
 	for _, l := range lockers {
-		log.failed("close", closeWithin(l, patience))
+		log.Failed("close", closeWithin(l, patience))
 	}
-	left()
-	return 0
 }
 
 func closeWithin(l *redlock.Locker, d time.Duration) error {
@@ -85,65 +61,22 @@ func closeWithin(l *redlock.Locker, d time.Duration) error {
 	return l.Close(ctx)
 }
 
-// exitTB is what a test's helper may use where there is no test: it ends the process.
-type exitTB struct{ testing.TB }
-
-func (exitTB) Helper() {}
-
-func (exitTB) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
-	os.Exit(1)
-}
-
-// uptime is a clock that all processes of the machine share, and that nobody sets.
-func uptime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err)
-	}
-	return time.Duration(ts.Nano())
-}
-
-// holdLog writes what happened, a line each, at once: the parent counts them.
-type holdLog struct {
-	mu  sync.Mutex
-	out *bufio.Writer
-}
-
-func (l *holdLog) held(h hold) {
-	l.line("held %s %s %d %d\n", h.contender, strings.Join(h.names, ","), h.from, h.to)
-}
-
-// failed tells what may not happen to anybody, whatever the nodes do.
-func (l *holdLog) failed(what string, err error) {
-	if err != nil {
-		l.line("failed %s: %v\n", what, strings.ReplaceAll(err.Error(), "\n", " "))
-	}
-}
-
-func (l *holdLog) line(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, _ = fmt.Fprintf(l.out, format, args...)
-	_ = l.out.Flush()
-}
-
 // contender is one of the goroutines that want the lock.
 type contender struct {
 	contention
 	name   string
 	locker *redlock.Locker
-	log    *holdLog
+	log    *crowd.Log
 }
 
 func (k *contender) contend(ctx context.Context) {
 	for ctx.Err() == nil {
 		names := k.choose()
 		lock, err := k.acquire(ctx, names)
-		from := uptime()
+		from := crowd.Uptime()
 		if err == nil {
 			to := k.work(ctx, lock)
-			k.log.held(hold{contender: k.name, names: names, from: from, to: to})
+			k.log.Held(crowd.Hold{Contender: k.name, Names: names, From: from, To: to})
 		} else {
 			k.judge("acquire", err)
 		}
@@ -192,12 +125,12 @@ func (k *contender) work(ctx context.Context, lock *redlock.Lock) (to time.Durat
 	case dice == 10: // longer than the TTL, with or without extension
 		idle(ctx, k.TTL*5/4)
 	case dice == 11: // it dies: nobody releases, and the lock is its own until the validity is over
-		to = uptime() + lock.Remaining()
+		to = crowd.Uptime() + lock.Remaining()
 		_, err := lock.Detach()
 		k.judge("detach", err)
 		return to
 	}
-	now := uptime()
+	now := crowd.Uptime()
 	to = now + min(0, lock.Remaining())
 	k.judge("release", lock.Release(ctx))
 	return to
@@ -210,7 +143,7 @@ func (k *contender) judge(what string, err error) {
 			return
 		}
 	}
-	k.log.failed(k.name+" "+what, err)
+	k.log.Failed(k.name+" "+what, err)
 }
 
 // idle waits for d, or until ctx is done.

@@ -46,7 +46,8 @@ var alone = []state{
 	{
 		name: "it can't save",
 		enter: func(t *testing.T, c redis.Conn) {
-			do(t, c, "CONFIG", "SET", "dir", "/proc", "save", "3600 1") // nobody can write there
+			do(t, c, "CONFIG", "SET", "dir", "/proc") // nobody can write there
+			do(t, c, "CONFIG", "SET", "save", "3600 1")
 			do(t, c, "BGSAVE")
 			await(t, "the save has failed", func() bool {
 				info, err := redis.String(c.Do("INFO", "persistence"))
@@ -54,8 +55,11 @@ var alone = []state{
 				return strings.Contains(info, "rdb_last_bgsave_status:err")
 			})
 		},
-		leave: func(t *testing.T, c redis.Conn) { do(t, c, "CONFIG", "SET", "dir", "/data", "save", "") },
-		says:  "MISCONF",
+		leave: func(t *testing.T, c redis.Conn) {
+			do(t, c, "CONFIG", "SET", "save", "")
+			do(t, c, "CONFIG", "SET", "dir", "/data")
+		},
+		says: "MISCONF",
 	},
 	{
 		name: "busy with a script",
@@ -74,8 +78,10 @@ var alone = []state{
 		name: "loading",
 		enter: func(t *testing.T, c redis.Conn) {
 			do(t, c, "CONFIG", "SET", "key-load-delay", "500")
-			do(t, c, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
-			do(t, c, "DEBUG", "POPULATE", "4000", "loading", "64")
+			// It listens after every 2 MiB, where that can't be set (before Redis 7.0).
+			_, _ = c.Do("CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
+			do(t, c, "CONFIG", "SET", "rdbcompression", "no")
+			do(t, c, "DEBUG", "POPULATE", "4000", "loading", "4096")
 			require.NoError(t, c.Send("DEBUG", "RELOAD"))
 			require.NoError(t, c.Flush())
 		},
@@ -96,7 +102,7 @@ var anew = []state{
 }
 
 func TestANodeThatCannotVoteSaysWhyAndDoesNotVote(t *testing.T) {
-	nodes := masters(t, 3, "--enable-debug-command", "yes", "--enable-protected-configs", "yes")
+	nodes := masters(t, 3, redistest.Freely(t)...)
 	for _, s := range alone {
 		t.Run(s.name, func(t *testing.T) { s.check(t, nodes, false) })
 	}
@@ -183,6 +189,11 @@ func TestAReleaseThatANodeWouldNotExecuteIsMadeGood(t *testing.T) {
 	t.Run("by a majority", func(t *testing.T) {
 		k := acquired(t, l, "y", time.Minute)
 		state(1, nodes[:2]...)
+		if redistest.Major(t) < 7 { // which counts its replicas for plain commands, and not for scripts
+			released(t, k)
+			state(0, nodes[:2]...)
+			return
+		}
 		err := k.Release(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "NOREPLICAS")

@@ -71,12 +71,12 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 func TestTheRightsThatTheGuardNeeds(t *testing.T) {
 	n := masters(t, 1)[0]
 	able := func(rights []string) *redlock.Locker {
-		args := []any{"SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "-@all"}
+		args := []any{"reset", "on", ">secret", "~*", "&*", "-@all"}
 		for _, r := range rights {
 			args = append(args, r)
 		}
 		n.Do(t, "FLUSHALL")
-		n.Do(t, "ACL", args...)
+		setUser(t, n, args...)
 		l, err := redlock.Open([]string{"redis://app:secret@" + n.Addr()}, redlock.WithRestartGuard(guardTTL), redlock.WithFencing())
 		require.NoError(t, err)
 		t.Cleanup(func() { closeLocker(t, l) })

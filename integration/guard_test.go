@@ -217,7 +217,7 @@ func (c amnesia) guarded(t *testing.T, s *site) {
 
 // What forgets nothing starts no quarantine.
 func TestWhatForgetsNothingStartsNoQuarantine(t *testing.T) {
-	s := &site{nodes: masters(t, 3, "--enable-debug-command", "yes", "--save", "3600 1")}
+	s := &site{nodes: masters(t, 3, append(redistest.Freely(t), "--save", "3600 1")...)}
 	guard := redlock.WithRestartGuard(time.Minute)
 	s.fresh(t, guard)
 	la, lb := s.client(t, []int{3}, guard), s.client(t, []int{1}, guard)

@@ -166,7 +166,7 @@ func TestWakeWithoutTheRightToPublishOrSubscribe(t *testing.T) {
 	for _, missing := range []string{"-publish", "-subscribe", "-pubsub", "resetchannels"} {
 		var urls []string
 		for _, n := range nodes {
-			n.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "+@all", missing)
+			setUser(t, n, "reset", "on", ">secret", "~*", "&*", "+@all", missing)
 			urls = append(urls, "redis://app:secret@"+n.Addr())
 		}
 		l, err := redlock.Open(urls)

@@ -21,6 +21,9 @@ var (
 	// ErrUnfit: the node does not vote, because of what it is or how it is set up. The
 	// error names the node, what is wrong, and the cure.
 	ErrUnfit = wire.ErrUnfit
+	// ErrGuardMismatch: the node is guarded by clients with another restart guard than this
+	// one, or this one has none. It matches ErrUnfit too.
+	ErrGuardMismatch = wire.ErrGuardMismatch
 
 	errProtocol = errors.New("pool: the server sent a reply that nobody asked for")
 )

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -188,7 +189,8 @@ func rights(found *wire.Examination, key string) []step {
 		try("client|id", "CLIENT", "ID"),
 		try("client|setname", "CLIENT", "SETNAME", "go-redlock"),
 		try("client|info", "CLIENT", "INFO"),
-		try("client|kill", "CLIENT", "KILL", "ID", 0), // there is no client 0
+		// Nobody: servers count clients from 1. Not 0, which before Redis 6.2 is no filter at all, and ends everybody's connection.
+		try("client|kill", "CLIENT", "KILL", "ID", int64(math.MaxInt64)),
 		try("publish", "PUBLISH", channel, ""),
 		try("pubsub|numsub", "PUBSUB", "NUMSUB", channel),
 	}

@@ -71,6 +71,21 @@ func TestAnExaminationChangesNothing(t *testing.T) {
 	})
 }
 
+// Before Redis 6.2 CLIENT KILL ID 0 ends all connections but one's own.
+func TestAnExaminationEndsNobodysConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		var ids []string
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			if cmd == "CLIENT" && args[0] == "KILL" {
+				ids = append(ids, args[len(args)-1])
+			}
+			return "", false
+		})
+		require.NotContains(t, examined(t, n).Missing, "client|kill")
+		require.Equal(t, []string{"9223372036854775807"}, ids)
+	})
+}
+
 // HAZARDS.md H46: a right that is missing is named before somebody needs it.
 func TestEachMissingRightIsNamed(t *testing.T) {
 	for right, grade := range map[string]string{

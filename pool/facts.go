@@ -33,6 +33,9 @@ func (f *facts) take(reply any, err error) {
 func (f *facts) server(info string) {
 	f.RunID, f.Version = infoField(info, "run_id"), infoField(info, "redis_version")
 	f.Mode, f.Role = infoField(info, "redis_mode"), infoField(info, "role")
+	if f.Mode == "" {
+		f.Mode = infoField(info, "server_mode") // as Valkey calls it
+	}
 	f.ReplID2 = infoField(info, "master_replid2")
 	f.Writable = f.Role == "slave" && infoField(info, "slave_read_only") == "0"
 	f.Backlog = infoField(info, "repl_backlog_active") == "1"

@@ -185,6 +185,19 @@ func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	}
 }
 
+// Valkey has another name for it.
+func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
+	for info, mode := range map[string]string{
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:sentinel\r\n":   "sentinel",
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:standalone\r\n": "standalone",
+		"redis_version:7.0.15\r\nredis_mode:cluster\r\n":                          "cluster",
+	} {
+		var f facts
+		f.server(info)
+		require.Equal(t, mode, f.Mode)
+	}
+}
+
 // HAZARDS.md H39: also a wrapped pool's dial, or a proxy, may select another one.
 func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {

@@ -23,6 +23,14 @@ type guard struct {
 	until    clock.Instant // of the quarantine; 0 when there is none
 	timer    clock.Timer   // asks again when it has passed
 	told     bool          // it was logged that the node does not vote
+	behind   []unmarked    // answered behind the question that is under way
+}
+
+// unmarked is a command that found another marker than the one expected, and its answer
+// but for the reason.
+type unmarked struct {
+	command *wire.Command
+	reply   wire.Reply
 }
 
 // guardOf finds the connection's guard for a fleet. Called under lane.mu.
@@ -93,17 +101,28 @@ func (g *guard) ask() {
 // question could not be asked.
 func (g *guard) Answer(_ *wire.Command, rep wire.Reply) {
 	k, n := g.link, g.link.lane.node
-	if rep.Outcome == wire.Granted && g.outdated(rep.Attestation) {
+	outdated := rep.Outcome == wire.Granted && g.outdated(rep.Attestation)
+	if outdated {
 		k.fail(errTurned)
-		return
 	}
 	now := n.cfg.Clock.Now()
+	var news string
 	k.lane.mu.Lock()
-	g.settle(rep, now)
-	news, why := g.news(now)
+	g.underWay = false
+	if !outdated {
+		g.settle(rep, now)
+		news = g.news()
+	}
+	why := g.reason(now)
+	behind := g.behind
+	g.behind = nil
 	k.lane.mu.Unlock()
 	if news != "" {
 		n.log(news, why)
+	}
+	for _, u := range behind {
+		u.reply.Err = why
+		u.command.Answer(u.reply)
 	}
 }
 
@@ -118,22 +137,22 @@ func (g *guard) outdated(a *wire.Attestation) bool {
 }
 
 // news is what to log, and nothing when that was said before. Called under lane.mu.
-func (g *guard) news(now clock.Instant) (msg string, why error) {
+func (g *guard) news() string {
 	switch {
 	case g.votes && g.told:
 		g.told = false
-		return "votes again", nil
+		return "votes again"
 	case !g.votes && g.asked && !g.told:
 		g.told = true
-		return "does not vote", g.reason(now)
+		return "does not vote"
 	}
-	return "", nil
+	return ""
 }
 
 // settle books the answer. Called under lane.mu.
 func (g *guard) settle(rep wire.Reply, now clock.Instant) {
 	n := g.link.lane.node
-	g.underWay, g.votes, g.why, g.until = false, false, nil, 0
+	g.votes, g.why, g.until = false, nil, 0
 	switch {
 	case rep.Outcome != wire.Granted:
 		g.asked, g.why = false, rep.Err // the next command asks again; the lock's own votes say why
@@ -178,23 +197,35 @@ func (g *guard) reason(now clock.Instant) error {
 	return errUnmarked
 }
 
-// unmarked puts the reason into the answer to a command that found another marker than
-// the one expected. When that is news the node is asked what has become of it.
-func (k *link) unmarked(c *wire.Command, r wire.Reply) wire.Reply {
-	if !c.Guarded || r.Err == nil || !answeredBy(r.Err, "UNMARKED") && !errors.Is(r.Err, errUnmarked) {
-		return r
+// isUnmarked reports whether a command found another marker than the one expected.
+func isUnmarked(c *wire.Command, r wire.Reply) bool {
+	return c.Guarded && r.Err != nil && (answeredBy(r.Err, "UNMARKED") || errors.Is(r.Err, errUnmarked))
+}
+
+// answerUnmarked answers such a command with the reason. When that is news the node is
+// asked what has become of its marker, and the answer waits for it, so that the first
+// attempt after an amnesia says for how long the node is quarantined.
+func (k *link) answerUnmarked(c *wire.Command, r wire.Reply) {
+	k.lane.mu.Lock()
+	g := k.guards[c.Fleet]
+	news := g != nil && g.votes // nil: its fleet has ended, and was forgotten behind the command
+	k.lane.mu.Unlock()
+	if news {
+		g.ask()
 	}
 	now := k.lane.node.cfg.Clock.Now()
 	k.lane.mu.Lock()
-	g, ask := k.guards[c.Fleet], false
-	if g != nil { // else its fleet has ended, and was forgotten behind the command
-		r.Err, ask = g.reason(now), g.votes
+	waits := g != nil && g.underWay
+	switch {
+	case waits:
+		g.behind = append(g.behind, unmarked{c, r})
+	case g != nil:
+		r.Err = g.reason(now)
 	}
 	k.lane.mu.Unlock()
-	if ask {
-		g.ask()
+	if !waits {
+		c.Answer(r)
 	}
-	return r
 }
 
 // remind asks again where the node stands with every guard that it was asked about, also

@@ -15,17 +15,24 @@ var errUnmarked = errors.New("pool: the node has not the marker that lets it vot
 // errNoGuard is a defect of the caller's.
 var errNoGuard = errors.New("pool: a guarded command of a fleet without a guard")
 
+// mismatch matches ErrGuardMismatch, besides what is in it.
+type mismatch struct{ error }
+
+func (m mismatch) Is(target error) bool { return target == wire.ErrGuardMismatch }
+
+func (m mismatch) Unwrap() error { return m.error }
+
 // guarded: DESIGN.md rule 17, HAZARDS.md H112.
 func guarded(node, marker string) error {
-	return fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
-		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, marker)
+	return mismatch{fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
+		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, marker)}
 }
 
 // foreign: HAZARDS.md H40.
 func foreign(node, marker string) error {
-	return fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
+	return mismatch{fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
 		"fleets do not exclude each other; give all clients the same, or, to change them, stop the old ones, wait their maxTTL, and delete that key",
-		wire.ErrUnfit, node, wire.MarkerKey, marker)
+		wire.ErrUnfit, node, wire.MarkerKey, marker)}
 }
 
 func noMaster(node string) error {

@@ -106,6 +106,34 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 	}
 }
 
+// The first command that finds an amnesia says for how long the node is quarantined, and
+// so do those in flight with it; each is answered though the question is not.
+func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.FlushAll()
+		a, b := acquiringUnder(f, "A", "k").on(n), acquiringUnder(f, "B", "k").on(n)
+		requireQuarantined(t, a.reply(t), guardTTL)
+		requireQuarantined(t, b.reply(t), guardTTL)
+		require.Equal(t, 1, asksOf(m))
+	})
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		f := guardedFleet()
+		admitted(t, m, n, f)
+		m.FlushAll()
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			if strings.HasPrefix(cmd, "EVAL") && len(args) > 1 && args[1] == "1" { // the question's
+				go m.Stop()
+			}
+			return "", false
+		})
+		r := acquiringUnder(f, "A", "k").on(n).reply(t)
+		require.NotEqual(t, wire.Granted, r.Outcome)
+		require.Error(t, r.Err)
+	})
+}
+
 // A fleet that is only looked at can still be admitted (DESIGN.md rules 16 and 17).
 func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {

@@ -133,7 +133,11 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		c.Answer(wire.Reply{Outcome: wire.Granted})
 		return
 	}
-	r := k.unmarked(c, decode(c, v, err))
+	r := decode(c, v, err)
+	if isUnmarked(c, r) {
+		k.answerUnmarked(c, r)
+		return
+	}
 	if unscripted(c, r) && c.Unsend() {
 		k.lane.again(c)
 		return

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -166,10 +165,10 @@ func (l *lane) repeat(c *wire.Command, r wire.Reply) (pending bool) {
 	return refused && c.To != nil
 }
 
-// forbidden: servers before Redis 7 say it of what scripts may not do without a code.
+// forbidden: no retry helps. Of what scripts may not do, servers say it without a code.
 func forbidden(err error) bool {
 	var se *wire.ServerError
-	return errors.As(err, &se) && (se.Code == "NOPERM" || strings.HasPrefix(se.Text, "ERR The user executing the script can't"))
+	return errors.As(err, &se) && (se.Code == "NOPERM" || deniedInScript(se.Text))
 }
 
 // endRepeats leaves no timer of repeat behind, and returns the commands that will not be

@@ -50,7 +50,12 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 
 // Whoever waits for the undo would wait for the keys' death.
 func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
-	for _, says := range []string{"NOPERM User app has no permissions to run the 'evalsha' command", "ERR The user executing the script can't run this command"} {
+	for _, says := range []string{
+		"NOPERM User app has no permissions to run the 'evalsha' command",
+		"ERR The user executing the script can't run this command",
+		"ERR Error running script (call to f_a98a): @user_script:5: @user_script: 5: The user executing the script can't run this command or subcommand",
+		"ERR ACL failure in script: User app has no permissions to run the 'del' command",
+	} {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 			m.FailWith("EVALSHA", says)
 			c := newCall(func(r *wire.Request) {

@@ -214,13 +214,20 @@ func refusal(err error) wire.Reply {
 func plainFailure(text string) bool {
 	for _, p := range []string{
 		"ERR unknown command", "ERR redlock: ", "ERR invalid expire time", "ERR max number of clients",
-		"ERR The user executing the script can't", "ERR wrong number of arguments",
+		"ERR wrong number of arguments",
 	} {
 		if strings.HasPrefix(text, p) {
 			return true
 		}
 	}
-	return false
+	return deniedInScript(text)
+}
+
+// deniedInScript knows how servers say, without a code, that the user may not do what a
+// script tried. Redis 7 begins with it, Redis 6 puts where it was in front, and newer
+// ones and Valkey have other words.
+func deniedInScript(text string) bool {
+	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
 
 // serverError is redigo's error with its code taken out.

@@ -50,6 +50,16 @@ var serverStates = map[string]struct {
 	"no right to a key, script": {
 		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + inScript, wire.Failed, "ERR",
 	},
+	"no right, script of Redis 6": {
+		"ERR Error running script (call to f_a98acebd80e3f520dbadf99629c6d5091b390f21): @user_script:5: @user_script: 5: " +
+			"The user executing the script can't run this command or subcommand ", wire.Failed, "ERR",
+	},
+	"no right, script of Redis 6 that handles errors": {
+		"@user_script: 10: The user executing the script can't run this command or subcommand", wire.Failed, "@user_script:",
+	},
+	"no right, script of Redis 8 and Valkey": {
+		"ERR ACL failure in script: User app has no permissions to run the 'del' command script: 04c017ba14d57ed5eb3", wire.Failed, "ERR",
+	},
 	"wrong password":     {"WRONGPASS invalid username-password pair or user is disabled.", wire.Failed, "WRONGPASS"},
 	"protected mode":     {"DENIED Redis is running in protected mode because protected mode is enabled", wire.Failed, "DENIED"},
 	"cluster down":       {"CLUSTERDOWN Hash slot not served", wire.Failed, "CLUSTERDOWN"},

@@ -17,6 +17,10 @@ const maxNames = 1024
 // holds it, and for nodes that can't be reached. Of the contenders of one process
 // only the first in line asks the nodes.
 //
+// A name has 1 to 512 bytes of any kind. ttl is in whole milliseconds, from MinTTL to
+// WithMaxTTL, and must be worth more than the node timeout after drift. It is how long the
+// lock outlives a holder that died, not how long the work takes: see WithAutoExtend.
+//
 // An error matches context.Cause(ctx) when the context ended, together with the
 // reason until then (ErrHeld or ErrNoQuorum); ErrInvalid for arguments out of
 // bounds; ErrAlreadyHeld when ctx comes from a lock that holds the name;

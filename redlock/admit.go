@@ -63,11 +63,11 @@ func (l *Locker) vet(r *Report, replies []*wire.Reply) {
 		}
 		n.vet(l.fleet.Excepts(n.Node), replies[i].Examined)
 	}
-	for _, f := range r.Findings {
-		if f.Grade == GradeError && !slices.ContainsFunc(r.Nodes, func(n NodeReport) bool { return l.fleet.Excepts(n.Node) }) {
-			r.find(GradeError, codeAdmit, "no node is admitted as long as %s", f.Text)
+	r.duplicates(func(first, second *NodeReport) {
+		if !l.fleet.Excepts(first.Node) && !l.fleet.Excepts(second.Node) {
+			r.find(GradeError, codeAdmit, "no node is admitted as long as %s and %s are the same server", first.Node, second.Node)
 		}
-	}
+	})
 }
 
 func (n *NodeReport) vet(excepted bool, e *wire.Examination) {

@@ -137,12 +137,14 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 }
 
 func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
-	inBubble(t, 2, func(fl *fleet) {
-		_, err := fl.twice(WithRestartGuard(admitTTL)).Admit(bg)
-		matches(t, err, ErrNotAdmitted)
-		require.ErrorContains(t, err, "b and c are the same server")
-		require.Equal(t, []string{"", ""}, fl.markers())
-	})
+	for _, exception := range [][]Option{nil, {WithUnsafeNodes("a")}} { // of another node
+		inBubble(t, 2, func(fl *fleet) {
+			_, err := fl.twice(append(exception, WithRestartGuard(admitTTL))...).Admit(bg)
+			matches(t, err, ErrNotAdmitted)
+			require.ErrorContains(t, err, "b and c are the same server")
+			require.Equal(t, []string{"", ""}, fl.markers())
+		})
+	}
 }
 
 func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 //
 // The error is that of the acquisition, as in Acquire; or fn's own, joined with
 // ErrLost or ErrMaxHold when the lock ended before fn returned, also when fn returned
-// nil. That a release could not be confirmed is no error of Do: the work was done
+// nil. Under a share (WithShared) it is joined with ErrReleased or ErrDetached too, when
+// somebody ended the lock that was shared. That a release could not be confirmed is no error of Do: the work was done
 // while the lock was held, and what is left of it expires. When fn panics the lock is
 // released and the panic goes on.
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
@@ -28,8 +29,12 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	}
 	defer func() { _ = k.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(k.Context(), k)              //nolint:contextcheck // derived from ctx: see bound
-	if end := k.Release(ctx); errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold) {
+	outlived := k.root != nil && !k.root.live()
+	switch end := k.Release(ctx); {
+	case errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold):
 		return errors.Join(end, err)
+	case outlived:
+		return errors.Join(k.endError(), err)
 	}
 	return err
 }

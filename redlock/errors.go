@@ -56,6 +56,11 @@ var (
 	// ErrUnfit: a node does not vote because of what it is, or how it is set up. The
 	// error names the node, what is wrong, and the cure; Diagnose tells of all.
 	ErrUnfit = wire.ErrUnfit
+	// ErrGuardMismatch: a node is guarded by clients with another restart guard than this
+	// one: another list of nodes, another maxTTL, another name for the node; or this one has no
+	// guard. The error says which, and what to do; it matches ErrUnfit, too. Waiting
+	// does not cure it.
+	ErrGuardMismatch = wire.ErrGuardMismatch
 )
 
 // errUndecided stands in a vote that was not in when the round was decided.

@@ -47,6 +47,7 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 				_, err := l.TryAcquire(bg, "a", time.Second)
 				require.ErrorIs(t, err, ErrNoQuorum, what)
 				require.ErrorIs(t, err, ErrUnfit, what)
+				require.ErrorIs(t, err, ErrGuardMismatch, what)
 				for _, word := range []string{"n1", wire.MarkerKey, "another list of nodes, another maxTTL or another name"} {
 					require.ErrorContains(t, err, word, what)
 				}
@@ -86,6 +87,7 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 		_, err := fl.process().locker().TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorIs(t, err, ErrUnfit)
+		require.ErrorIs(t, err, ErrGuardMismatch)
 		for _, word := range []string{"n1 is guarded", wire.MarkerKey, "WithRestartGuard", "WithUnsafeNodes"} {
 			require.ErrorContains(t, err, word)
 		}
@@ -94,6 +96,23 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 		synctest.Wait()
 		require.Equal(t, 2, fl.keys("a"))
 		require.NoError(t, k.Release(bg))
+	})
+}
+
+// A node that is out for itself may be cured while one waits; settings may not.
+func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.each(func(m *embedded.Master) { m.SetInfo("role", "slave") })
+		for _, opts := range [][]Option{nil, {WithRestartGuard(guardTTL)}} {
+			_, err := fl.process().locker(opts...).TryAcquire(bg, "a", time.Second)
+			require.ErrorIs(t, err, ErrUnfit)
+			require.NotErrorIs(t, err, ErrGuardMismatch)
+		}
+	})
+	inBubble(t, 3, func(fl *fleet) { // new, and so quarantined
+		_, err := fl.process().locker(WithRestartGuard(guardTTL)).TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrQuarantined)
+		require.NotErrorIs(t, err, ErrGuardMismatch)
 	})
 }
 

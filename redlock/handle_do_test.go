@@ -184,12 +184,31 @@ func TestAShareWithinDoLivesAndEndsByItself(t *testing.T) {
 			}, WithShared())
 			require.NoError(t, inner)
 			require.NoError(t, ctx.Err())
-			return l.Do(ctx, "a", 3*time.Second, func(shared context.Context, _ *Lock) error {
-				require.NoError(t, k.Release(ctx))
-				require.ErrorIs(t, context.Cause(shared), ErrReleased)
-				return nil
-			}, WithShared())
+			return l.Do(ctx, "a", 3*time.Second, func(context.Context, *Lock) error { return errWork }, WithShared())
 		})
-		require.NoError(t, err)
+		require.Equal(t, errWork, err)
 	})
+}
+
+// Whose lock it was may end it while the share's work goes on: that work ran without one.
+func TestDoUnderAShareSaysThatTheLockWasEndedByItsOwner(t *testing.T) {
+	for _, test := range []struct {
+		want error
+		end  func(k *Lock) error
+	}{
+		{ErrReleased, func(k *Lock) error { return k.Release(bg) }},
+		{ErrDetached, func(k *Lock) error { _, err := k.Detach(); return err }},
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			k := take(t, l, "a", time.Second)
+			err := l.Do(k.Context(), "a", time.Second, func(shared context.Context, _ *Lock) error {
+				require.NoError(t, test.end(k))
+				require.ErrorIs(t, context.Cause(shared), test.want)
+				return errWork
+			}, WithShared())
+			require.ErrorIs(t, err, test.want)
+			require.ErrorIs(t, err, errWork)
+		})
+	}
 }

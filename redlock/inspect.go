@@ -98,7 +98,12 @@ func keptUntil(start clock.Instant, ttl time.Duration) clock.Instant {
 }
 
 // Healthy is nil while a quorum of nodes can vote; otherwise it matches ErrNoQuorum, or
-// ErrQuarantined while quarantines are the reason, and says what each node said. One round trip, at most the node timeout.
+// ErrQuarantined while quarantines are the reason, and says what each node said. ErrClosed,
+// or the cause of ctx when that is done before. One round trip, at most the node timeout.
+//
+// It only looks. Under the restart guard a quarantine is begun, and ended, by acquisitions
+// (DESIGN.md rule 16): on nodes that were never asked for a lock nor admitted it matches
+// ErrNoQuorum until somebody acquires, so that no first acquisition may wait for it.
 func (l *Locker) Healthy(ctx context.Context) error {
 	if l.isClosed() {
 		return ErrClosed

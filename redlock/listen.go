@@ -3,6 +3,7 @@ package redlock
 import (
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
@@ -23,6 +24,7 @@ type topic struct {
 	channel string
 	stands  []bool // by node: from now on messages arrive
 	users   map[*waiter]struct{}
+	latest  clock.Instant // when a release was last heard of
 	alarm   lingerAlarm
 }
 
@@ -48,6 +50,14 @@ func (ws *waiters) listen(v *waiter) {
 		t.users[v] = struct{}{}
 		v.topics = append(v.topics, t)
 	}
+}
+
+// topic finds a name's topic; nil when nobody listens, nor did just now. Called under mu.
+func (ws *waiters) topic(name string) *topic {
+	if len(ws.topics) == 0 {
+		return nil // as mostly: no channel to be named
+	}
+	return ws.topics[wire.FreePrefix+ws.l.set.prefix+name]
 }
 
 // subscriber is a node that can be subscribed to; see pool.Node.
@@ -92,12 +102,26 @@ func (ws *waiters) close() {
 	for _, t := range ws.topics {
 		ws.l.alarms.Clear(&t.alarm.Alarm)
 	}
+	for _, p := range ws.names {
+		ws.tidy(p)
+	}
 	ws.mu.Unlock()
 	for _, e := range ears {
 		if e != nil {
 			e.Close()
 		}
 	}
+}
+
+// standing reports whether the channel stands on a majority of the nodes. Called under mu.
+func (t *topic) standing() bool {
+	nodes := 0
+	for _, stands := range t.stands {
+		if stands {
+			nodes++
+		}
+	}
+	return nodes >= quorum.Majority(len(t.stands))
 }
 
 // standing reports on how many nodes all of a head's channels stand. Called under mu.
@@ -149,6 +173,7 @@ func (e *ear) Message(channel, _ string) {
 	if t == nil {
 		return
 	}
+	t.latest = e.ws.l.now()
 	for v := range t.users {
 		v.hear(e.node)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Bounds and defaults that several settings share.
+// Bounds and defaults that several settings share: the shortest TTL that is accepted, and
+// the longest one unless WithMaxTTL or WithRestartGuard says otherwise.
 const (
 	MinTTL         = 10 * time.Millisecond
 	DefaultMaxTTL  = 24 * time.Hour
@@ -23,7 +24,8 @@ const (
 	nodeTimeoutMax = 500 * time.Millisecond
 )
 
-// Option changes a Locker. The zero set of options is right for most.
+// Option changes a Locker. The zero set of options is right for most. One that is out of
+// its bounds makes New and Open fail with ErrInvalid.
 type Option interface{ apply(*settings) }
 
 type option func(*settings)
@@ -63,39 +65,40 @@ func defaults() settings {
 }
 
 // WithKeyPrefix puts a prefix before every name to make its key. Clients exclude
-// each other only with the same prefix. Defaults to none, as other Redlock
-// clients have it. A key may not begin with "redlock:".
+// each other only with the same prefix. At most 512 bytes; a key, prefix and name, may not
+// begin with "redlock:". Defaults to none, as other Redlock clients have it.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(s *settings) { s.prefix = prefix })
 }
 
 // WithOwner puts a label before the random part of every token, so that people
-// can see who holds a lock. At most 64 printable bytes without a colon. Defaults
-// to none.
+// can see who holds a lock. At most 64 bytes, printable, without a colon or space.
+// Defaults to none.
 func WithOwner(label string) Option { return option(func(s *settings) { s.owner = label }) }
 
-// WithNodeTimeout is how long a node's answer counts. A later one is no vote, but
-// the connection lives on. Defaults to the smaller of 500 ms and a quarter of the
-// TTL.
+// WithNodeTimeout is how long a node's answer counts, from when it was asked. A later one
+// is no vote, but the connection lives on. At least 1 ms, and a TTL must be worth more than
+// it after drift. Defaults to the smaller of 500 ms and a quarter of the TTL; for questions
+// without a TTL (Healthy, Inspect, Diagnose) to 500 ms.
 func WithNodeTimeout(d time.Duration) Option {
 	return option(func(s *settings) { s.nodeTimeout = orInvalid(d) })
 }
 
 // WithDrift is what is taken off every TTL for clocks that run at different rates:
-// factor × TTL + floor. Factor from 0 up to 0.5. Defaults to 0.01 and 2 ms.
+// factor × TTL + floor. Factor from 0 to 0.5, floor not negative. Defaults to 0.01 and 2 ms.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(s *settings) { s.drift = quorum.Drift{Factor: factor, Floor: int64(floor)} })
 }
 
 // WithBackoff bounds the pause between two attempts of a waiting Acquire: from
 // one round trip, and at least from shortest, doubling up to longest, with
-// jitter. Defaults to 1 ms and 100 ms.
+// jitter. More than 0, and shortest no longer than longest. Defaults to 1 ms and 100 ms.
 func WithBackoff(shortest, longest time.Duration) Option {
 	return option(func(s *settings) { s.backoffMin, s.backoffMax = shortest, longest })
 }
 
-// WithMaxTTL is the longest TTL that this Locker gives a key, up to 24 h ×  365.
-// Defaults to 24 h.
+// WithMaxTTL is the longest TTL that this Locker gives a key: whole milliseconds, from
+// 10 ms to 365 days. Defaults to 24 h.
 func WithMaxTTL(d time.Duration) Option { return option(func(s *settings) { s.maxTTL = d }) }
 
 // WithClock takes time from another clock; for tests. Defaults to clock.System,

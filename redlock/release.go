@@ -136,15 +136,15 @@ func (k *Lock) release(r *round, hold bool) (behind *round) {
 	}
 	h := k.l.waiters.handOver(k)
 	switch {
-	case h.next == nil:
-		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
-		return nil
-	case !h.all: // some of the names are free for others, or the next may fail for the rest of its own
+	case h.next == nil || !h.all: // some of the names are free for others, or the next may fail for the rest of its own
 		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
 	case h.pass:
 		wire.NewPass(&r.req, &k.terms, h.own)
 	default:
 		wire.NewRelease(&r.req, &k.terms)
+	}
+	if h.next == nil {
+		return nil
 	}
 	return &h.next.acquire
 }

@@ -114,16 +114,23 @@ func (r *Report) find(grade Grade, code, format string, args ...any) {
 
 // findDuplicates: HAZARDS.md H34.
 func (r *Report) findDuplicates() {
-	first := make(map[string]string)
-	for _, n := range r.Nodes {
-		if n.RunID == "" {
-			continue
+	r.duplicates(func(first, second *NodeReport) {
+		r.Findings = append(r.Findings, wire.Duplicate(first.Node, second.Node, first.RunID))
+	})
+}
+
+// duplicates calls f with each node that is the same server as one before it.
+func (r *Report) duplicates(f func(first, second *NodeReport)) {
+	firsts := make(map[string]*NodeReport)
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		switch first := firsts[n.RunID]; {
+		case n.RunID == "":
+		case first != nil:
+			f(first, n)
+		default:
+			firsts[n.RunID] = n
 		}
-		if other, ok := first[n.RunID]; ok {
-			r.Findings = append(r.Findings, wire.Duplicate(other, n.Node, n.RunID))
-			continue
-		}
-		first[n.RunID] = n.Node
 	}
 }
 

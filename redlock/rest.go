@@ -11,26 +11,36 @@ import (
 // without end. It returns an attempt that was begun for it meanwhile, or an error when
 // the context or the Locker ended.
 func (v *waiter) rest(d time.Duration, timed wakeUp) (*Lock, wakeUp, error) {
-	var over <-chan struct{}
-	if d > 0 {
-		timer, stop := clock.After(v.l.set.clock, d)
-		defer stop()
-		over = timer
-	}
 	wake, woken := v.beginRest()
 	var err error
 	if woken == asleep {
-		select {
-		case <-wake:
-		case <-over:
+		var over bool
+		if over, err = v.sleep(d, wake); over {
 			woken = timed
-		case <-v.ctx.Done():
-			err = context.Cause(v.ctx)
-		case <-v.l.closing:
-			err = ErrClosed
 		}
 	}
 	return v.endRest(woken, err)
+}
+
+// sleep waits for d, 0 being without end, or to be woken. It ends early with the
+// context's cause, or ErrClosed. Over tells that d has passed.
+func (v *waiter) sleep(d time.Duration, wake <-chan struct{}) (over bool, err error) {
+	var timer <-chan struct{}
+	if d > 0 {
+		t, stop := clock.After(v.l.set.clock, d)
+		defer stop()
+		timer = t
+	}
+	select {
+	case <-wake:
+		return false, nil
+	case <-timer:
+		return true, nil
+	case <-v.ctx.Done():
+		return false, context.Cause(v.ctx)
+	case <-v.l.closing:
+		return false, ErrClosed
+	}
 }
 
 func (v *waiter) beginRest() (wake <-chan struct{}, woken wakeUp) {

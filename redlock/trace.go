@@ -14,17 +14,17 @@ import (
 // panics is reported and the next goes on. When hooks fall behind by 4,096 events,
 // further ones are dropped and counted in the log.
 type Trace struct {
-	// Vote: a node answered, in time or late.
+	// Vote: a node answered, in time or late, whatever it was asked.
 	Vote func(VoteEvent)
-	// Attempt: all nodes were asked once, and it was decided.
+	// Attempt: all nodes were asked once for a lock, and it was decided; also for TryAcquire.
 	Attempt func(AttemptEvent)
-	// Waiting: an attempt of an Acquire failed, and it waits.
+	// Waiting: an attempt of an Acquire or AcquireAll failed, and it waits.
 	Waiting func(WaitingEvent)
 	// Woken: a waiting Acquire goes on.
 	Woken func(WokenEvent)
-	// Acquired: a waiting Acquire succeeded.
+	// Acquired: an Acquire or AcquireAll succeeded, at once or after waiting.
 	Acquired func(AcquiredEvent)
-	// GaveUp: an Acquire that had waited failed.
+	// GaveUp: one failed that might have waited.
 	GaveUp func(GaveUpEvent)
 	// Extended: an extension was decided.
 	Extended func(ExtendedEvent)
@@ -36,7 +36,7 @@ type Trace struct {
 
 // VoteEvent is one node's answer.
 type VoteEvent struct {
-	Op    string
+	Op    string // "acquire", "confirm", "extend", "repair", "release", "shorten", "inspect" or "ping"
 	Names []string
 	Vote  Vote
 	// Late: the round had been decided, or the node timeout had passed.
@@ -47,18 +47,18 @@ type VoteEvent struct {
 type AttemptEvent struct {
 	Names    []string
 	Err      error
-	Took     time.Duration
+	Took     time.Duration // from before the first send to the decision
 	Validity time.Duration // left when it won
 	// Confirmed: the nodes had counted differently, and the fencing token took a second
 	// round trip (WithFencing).
 	Confirmed bool
 }
 
-// AcquiredEvent is a success after waiting.
+// AcquiredEvent is the success of an Acquire.
 type AcquiredEvent struct {
 	Names    []string
-	Attempts int
-	Waited   time.Duration
+	Attempts int           // at least 1, the one that won included
+	Waited   time.Duration // from the call on
 }
 
 // WaitingEvent is why an Acquire waits: Err is that of its attempt, and says who holds
@@ -69,11 +69,11 @@ type WaitingEvent struct {
 	Err     error
 }
 
-// GaveUpEvent is what an Acquire returned after waiting.
+// GaveUpEvent is the error that an Acquire returned.
 type GaveUpEvent struct {
 	Names  []string
 	Err    error
-	Waited time.Duration
+	Waited time.Duration // from the call on
 }
 
 // WokenEvent is why a waiting Acquire tries again: "message" (a release was announced),
@@ -88,7 +88,7 @@ type WokenEvent struct {
 // ExtendedEvent is one extension's outcome. Err is nil when it took effect.
 type ExtendedEvent struct {
 	Names    []string
-	Auto     bool
+	Auto     bool // by WithAutoExtend, and not by Extend
 	Err      error
 	Took     time.Duration
 	Validity time.Duration // left afterwards
@@ -97,8 +97,8 @@ type ExtendedEvent struct {
 // EndedEvent is the end of a hold.
 type EndedEvent struct {
 	Names []string
-	Cause error // ErrReleased, ErrLost, ErrMaxHold or ErrDetached
-	Held  time.Duration
+	Cause error         // ErrReleased, ErrLost, ErrMaxHold or ErrDetached
+	Held  time.Duration // from the beginning of the acquisition on
 }
 
 // ReleasedEvent is what Release returned.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -20,13 +19,6 @@ const pollLatest = time.Second
 // contend waits in line, and at its head attempts until it succeeds.
 func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
 	began := l.now()
-	l.queue.Enter(&w.place, w.names)
-	defer l.queue.Leave(&w.place)
-	err := l.turn(ctx, w)
-	if err != nil {
-		l.traceGaveUp(w, err, began)
-		return nil, err
-	}
 	v := &w.waiter
 	v.enter(ctx, l, w)
 	defer v.leave()
@@ -45,21 +37,6 @@ func (l *Locker) once(ctx context.Context, w *wish, given *Lock) (*Lock, error) 
 		return l.conclude(ctx, given)
 	}
 	return l.attempt(ctx, w)
-}
-
-// turn waits for the head of the line.
-func (l *Locker) turn(ctx context.Context, w *wish) error {
-	if w.place.First() {
-		return nil
-	}
-	select {
-	case <-w.place.Turn():
-		return nil
-	case <-ctx.Done():
-		return l.gaveUp(w, context.Cause(ctx), errBehind)
-	case <-l.closing:
-		return ErrClosed
-	}
 }
 
 // errBehind is the reason of an Acquire that ended in line: somebody of this process
@@ -100,20 +77,6 @@ func quarantined(err error) time.Duration {
 		return 0
 	}
 	return min(qe.QuarantinedFor()+5*time.Millisecond, time.Second)
-}
-
-// pause waits for d. It ends early with the context's cause, or ErrClosed.
-func (l *Locker) pause(ctx context.Context, d time.Duration) error {
-	over, stop := clock.After(l.set.clock, d)
-	defer stop()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.closing:
-		return ErrClosed
-	}
 }
 
 // backoff is the pause between two attempts: from one round trip upward, doubling,

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
-// waiter is a contender at the head of its line. It is part of its wish, so that one that
+// waiter is a contender, in line or at its head. It is part of its wish, so that one that
 // need not wait costs nothing.
 type waiter struct {
 	l    *Locker
@@ -17,6 +18,7 @@ type waiter struct {
 	wish *wish
 
 	// Guarded by waiters.mu:
+	first    bool // it is at the head of its line: whoever holds its names can find it
 	state    waiterState
 	launched *Lock // an attempt that was begun for it
 	woken    wakeUp
@@ -24,7 +26,6 @@ type waiter struct {
 	topics   []*topic
 	heard    int // nodes that announced a release since it was armed
 	said     []bool
-	yields   int // others go first: how often in a row they were let
 
 	alarm alarm.Alarm // soon after the first announcement
 }
@@ -98,25 +99,41 @@ func (v *waiter) contend() (k *Lock, attempts int, err error) {
 	return nil, 0, l.gaveUp(w, err, last)
 }
 
-// enter puts the head of a line where it can be found.
+// enter puts it at the end of its line.
 func (v *waiter) enter(ctx context.Context, l *Locker, w *wish) {
 	v.l, v.ctx, v.wish = l, ctx, w
-	ws := l.waiters
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for _, name := range w.names {
-		ws.at(name).head = v
+	if l.queue.Enter(&w.place, w.names, v) {
+		v.Turn()
 	}
 }
 
-// leave takes it out, with what was begun for it.
+// Turn puts it, now at the head of its line, where the lock can be handed to it. It is
+// called when the one before it leaves and not when its own goroutine comes to run: the
+// one before it may have the lock by then, and give it back at once. For that its
+// goroutine need not be woken.
+func (v *waiter) Turn() {
+	ws := v.l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	v.first = true
+	for _, name := range v.wish.names {
+		ws.at(name).head = v
+	}
+	if !ws.held(v.wish.names) {
+		v.stir(byHandOver)
+	}
+}
+
+// leave takes it out of the line, wherever it stands, and gives the turn on. Only then it
+// is taken from where Turn may have put it until then.
 func (v *waiter) leave() {
+	v.l.queue.Leave(&v.wish.place)
 	ws := v.l.waiters
 	ws.mu.Lock()
 	for _, name := range v.wish.names {
 		if p := ws.names[name]; p != nil && p.head == v {
 			p.head = nil
-			ws.tidy(name)
+			ws.tidy(p)
 		}
 	}
 	ws.unlisten(v)
@@ -124,19 +141,27 @@ func (v *waiter) leave() {
 	ws.l.alarms.Clear(&v.alarm)
 }
 
-// heldHere reports whether somebody of this process holds one of the names.
-func (v *waiter) heldHere() bool {
+// behind reports whether others of this process go first: those ahead of it in line, or
+// whoever holds one of the names and will hand it over. What was heard until now is of no
+// meaning then.
+func (v *waiter) behind() bool {
 	ws := v.l.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return ws.held(v.wish.names)
+	v.forget()
+	return !v.first || ws.held(v.wish.names)
 }
 
-// arm forgets what was heard: what comes from now on is news.
+// arm makes what comes from now on news.
 func (v *waiter) arm() {
 	ws := v.l.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	v.forget()
+}
+
+// forget forgets what was heard. Called under waiters.mu.
+func (v *waiter) forget() {
 	v.woken, v.heard = asleep, 0
 	clear(v.said)
 	select {
@@ -154,18 +179,25 @@ func (v *waiter) listen() (first, stands bool) {
 	if first = v.topics == nil; first {
 		ws.listen(v)
 	}
-	for _, name := range v.wish.names {
-		if p := ws.names[name]; p != nil && p.holder == nil {
-			p.vain = 0 // others have it
-		}
-	}
 	return first, v.standing() >= quorum.Majority(len(v.l.nodes))
 }
 
-// behindHolder waits while somebody of this process holds one of the names, who will hand
-// it over.
+// refused notes that others had the better of it: a row of this process, if there was
+// one, is over.
+func (v *waiter) refused(held bool) {
+	ws := v.l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, name := range v.wish.names {
+		if p := ws.names[name]; p != nil && p.holder == nil {
+			p.outside(held)
+		}
+	}
+}
+
+// behindHolder waits while others of this process go first.
 func (v *waiter) behindHolder() (given *Lock, err error) {
-	for v.arm(); given == nil && err == nil && v.heldHere(); v.arm() {
+	for given == nil && err == nil && v.behind() {
 		given, _, err = v.rest(0, asleep)
 	}
 	if given == nil && err == nil {
@@ -178,6 +210,12 @@ func (v *waiter) behindHolder() (given *Lock, err error) {
 // one: a message, the end of the holder's validity, or a poll, whichever is first.
 func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duration) (given *Lock, err error) {
 	d, timed := max(pause.next(took), quarantined(lost)), byPoll
+	if errors.Is(lost, ErrHeld) {
+		v.refused(seen.held)
+		if !seen.held && v.wish.tries >= unseen {
+			v.listen() // so that the holders know of us: they hold for so short a time that they are not seen
+		}
+	}
 	if seen.held {
 		first, stands := v.listen()
 		if first && stands {
@@ -195,13 +233,17 @@ func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duratio
 	given, woken, err := v.rest(d, timed)
 	if err == nil && given == nil {
 		v.l.traceWoken(v, woken)
-		if v.heldHere() {
+		if v.behind() {
 			return v.behindHolder()
 		}
 		err = v.yield(took)
 	}
 	return given, err
 }
+
+// unseen is after how many attempts that others had the better of a contender listens for
+// releases though it saw nobody who held the name.
+const unseen = 3
 
 // expiryMargin is how long after a key's end it is tried for: TTLs are told in whole
 // milliseconds.
@@ -222,13 +264,26 @@ func (v *waiter) stir(why wakeUp) {
 // yield lets others go first, if it is their turn: for longer when they did not take it
 // the last time, because they may be farther from the nodes than we are.
 func (v *waiter) yield(roundTrip time.Duration) error {
-	ws := v.l.waiters
+	ws, now := v.l.waiters, v.l.now()
+	var d time.Duration
 	ws.mu.Lock()
-	n := v.yields
-	v.yields = 0
+	for _, name := range v.wish.names {
+		if p := ws.names[name]; p != nil {
+			d = max(d, p.yield(now, 2*roundTrip+v.l.set.backoffMin))
+		}
+	}
 	ws.mu.Unlock()
-	if n == 0 {
+	if d == 0 {
 		return nil
 	}
-	return v.l.pause(v.ctx, (2*roundTrip+v.l.set.backoffMin)<<(n-1))
+	_, err := v.sleep(d, nil)
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, name := range v.wish.names {
+		t, p := ws.topic(name), ws.names[name]
+		if p != nil && t != nil && t.latest.After(now.Add(d/2)) { // our own release was heard of before
+			p.vain = 0
+		}
+	}
+	return err
 }

@@ -3,18 +3,9 @@ package redlock
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
-)
-
-// A lock is passed on inside a process for so many times in a row, and for so long, before
-// other processes that wait for it get their turn (DESIGN.md rule 21).
-const (
-	turnMost = 16
-	turnLong = 50 * time.Millisecond
 )
 
 // waiters is what a Locker knows of who holds and who waits for names in this process, and
@@ -31,50 +22,9 @@ type waiters struct {
 	spare  []*place // to be used again: most names are taken alone, and at once given back
 }
 
-// place is a name's: while somebody of this process holds it or waits for it.
-type place struct {
-	holder *Lock
-	head   *waiter
-	turns  int           // how often in a row it was passed on
-	since  clock.Instant // from when on
-	others bool          // somebody of another process waits, as far as the nodes said last
-	vain   int           // how often in a row others were given their turn and did not take it
-}
-
 func newWaiters(l *Locker) *waiters {
 	return &waiters{l: l, names: make(map[string]*place), topics: make(map[string]*topic)}
 }
-
-// at finds or makes a name's place. Called under mu.
-func (ws *waiters) at(name string) *place {
-	p := ws.names[name]
-	if p != nil {
-		return p
-	}
-	if last := len(ws.spare) - 1; last >= 0 {
-		p, ws.spare = ws.spare[last], ws.spare[:last]
-	} else {
-		p = &place{}
-	}
-	ws.names[name] = p
-	return p
-}
-
-// tidy forgets a place that nobody needs. Called under mu.
-func (ws *waiters) tidy(name string) {
-	p := ws.names[name]
-	if p == nil || p.holder != nil || p.head != nil {
-		return
-	}
-	delete(ws.names, name)
-	if len(ws.spare) < spareMost {
-		*p = place{}
-		ws.spare = append(ws.spare, p)
-	}
-}
-
-// spareMost bounds what is kept to be used again.
-const spareMost = 256
 
 // took notes that a lock is held here.
 func (ws *waiters) took(k *Lock) {
@@ -84,7 +34,7 @@ func (ws *waiters) took(k *Lock) {
 		p := ws.at(name)
 		p.holder = k
 		if !k.passedOn {
-			p.turns, p.since = 0, k.began
+			p.begin(k.began, 3*ws.l.set.backoffMin)
 		}
 	}
 }
@@ -102,7 +52,7 @@ func (ws *waiters) left(k *Lock) {
 			if p.head != nil {
 				p.head.stir(byHandOver)
 			}
-			ws.tidy(name)
+			ws.tidy(p)
 		}
 	}
 }
@@ -132,31 +82,34 @@ func (ws *waiters) handOver(k *Lock) handing {
 }
 
 // choose takes the lock's names from it, and picks a head that can have all of its own
-// names now. Others try for themselves. Called under mu.
+// names now, unless it is the turn of another process. Others try for themselves. Called
+// under mu.
 func (ws *waiters) choose(k *Lock, now clock.Instant) (next *waiter, h handing) {
+	due := false
 	for _, name := range k.names {
-		if p := ws.names[name]; p != nil && p.holder == k {
-			p.holder = nil
+		p := ws.names[name]
+		if p == nil || p.holder != k {
+			continue
 		}
+		p.holder = nil
+		h.pass = p.end(now) || h.pass // it looks who else waits
+		due = due || p.due
 	}
+	h.own = ws.own(k.names)
 	for _, name := range k.names {
 		p := ws.names[name]
 		if p == nil {
 			continue
 		}
-		if len(ws.topics) > 0 && ws.topics[wire.FreePrefix+ws.l.set.prefix+name] != nil { // mostly there is none to look up
-			h.own = 1
-		}
-		head := p.head
-		switch {
+		switch head := p.head; {
 		case head == nil || head == next:
-		case next == nil && ws.free(head) && ws.ours(p, now, &h):
+		case next == nil && !due && ws.free(head):
 			next = head
 			next.state = launching
 		default:
 			head.stir(byHandOver)
 		}
-		ws.tidy(name)
+		ws.tidy(p)
 	}
 	return next, h
 }
@@ -186,20 +139,17 @@ func (ws *waiters) held(names []string) bool {
 	return false
 }
 
-// ours reports whether a name may stay in this process. Called under mu.
-func (ws *waiters) ours(p *place, now clock.Instant, h *handing) bool {
-	p.turns++
-	if p.turns < turnMost && now.Sub(p.since) < turnLong {
-		return true
+// own is how many of those who hear of each name's release are ourselves: one, when all
+// names have a subscription that stands on a majority of the nodes. One too many would
+// hide somebody who waits elsewhere; one too few lets others go first who are not there.
+// Called under mu.
+func (ws *waiters) own(names []string) int {
+	for _, name := range names {
+		if t := ws.topic(name); t == nil || !t.standing() {
+			return 0
+		}
 	}
-	p.turns, p.since = 0, now
-	if p.others {
-		p.vain = min(p.vain+1, 6)
-		p.head.yields = p.vain
-		return false
-	}
-	h.pass = true // and looks who else waits
-	return true
+	return 1
 }
 
 // counted notes whether others wait for the names of a lock that was given back.
@@ -207,8 +157,15 @@ func (ws *waiters) counted(k *Lock, others bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, name := range k.names {
-		if p := ws.names[name]; p != nil {
-			p.others = others
+		p := ws.names[name]
+		switch {
+		case p == nil && !others:
+			continue
+		case p == nil:
+			p = ws.at(name)
+			p.turns, p.since, p.freed = 1, k.began, k.endedAt
 		}
+		p.others = others
+		ws.tidy(p)
 	}
 }

@@ -1,69 +1,142 @@
-//go:build unix && !aix && !solaris
-
 package main
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"fmt"
+	"os"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// acquire takes the lock, or says why it could not be had. SIGINT and its like end
-// the wait.
-func (p *plan) acquire(ctx context.Context, c *call, locker *redlock.Locker, in inbox) (*redlock.Lock, error) {
-	ctx, stop := in.until(ctx)
-	defer stop()
-	lock, err := p.try(ctx, c, locker)
-	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but not for us
-		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it, as long as it waits for anything
-		err = context.Cause(ctx)
+func acquireEntry() command {
+	return command{
+		name:    "acquire",
+		words:   "NAME",
+		summary: "take a lock for a shell script: a claim on it is printed",
+		flags:   acquireFlags,
+		about:   acquireAbout,
+		endings: []ending{
+			{exitOK, "NAME is held, and the claim was printed"},
+			endsMisused,
+			endsNoQuorum,
+			{exitSystem, "the claim could not be written; the lock was given back"},
+			{exitLost, "the lock was had, but not for long enough to hand it out"},
+			endsHeld,
+			endsUnguarded,
+			{exitSignal, "signal n ended the wait, and nothing is held"},
+		},
+		examples: []string{
+			"CLAIM=$(redlock acquire --ttl 5m --wait 0 job) || exit",
+			`echo "$CLAIM" | redlock release -`,
+		},
 	}
-	var sig signalError
-	switch {
-	case err == nil:
-		return lock, nil
-	case errors.As(err, &sig):
-		return nil, sig
-	case refusal(err) == exitHeld:
-		c.say("%s: %s", p.name, inShort(err))
-	default:
+}
+
+const acquireAbout = `It prints a claim, a word by which redlock extend and redlock release know the lock
+again, also from another process or another machine. Nothing extends the lock by itself:
+it ends when --ttl has passed, so that a script that dies leaves nothing behind, and
+a script that takes longer has to extend it in time. Where one command is all that is
+to be guarded, redlock run is safer: it ends the command when the lock is lost.
+
+Who has the claim can release the lock: keep it as you would a password. Give it to
+extend and release by a pipe, as in the example: what stands on a command line can be
+read by others on the machine (in a shell, echo and printf are no commands of
+their own).
+
+While NAME is held elsewhere, a line on the terminal says by whom and for how long.
+
+Holders are numbered by the masters, in redlock:fence:NAME, which lives for 7 days:
+the number is larger than that of all who held NAME before. --json tells it, and a
+database that remembers the largest it has seen, and turns smaller ones away, is
+safe from a script that goes on too late. With --no-fence nothing is counted.
+
+With --guard a master that may have forgotten locks does not vote until they have
+expired: see redlock run -h. extend and release need the same --guard then.
+
+With --json it prints one object:
+  names    the lock's names; here one
+  claim    the claim
+  fence    the number; only without --no-fence
+  left_ms  for how long the lock is safe from now on
+`
+
+func acquireFlags(f *form) body {
+	// The pid is that of the script: this process is gone while the lock lives.
+	w := wishFlags(f, ownerOf(os.Getppid()), "pid of the caller")
+	asJSON := jsonFlag(f)
+	return func(ctx context.Context, c *call) (exit int) {
+		var err error
+		if w.name, err = c.name(); err != nil {
+			return c.misused("%v", err)
+		}
+		if err := w.bound(c); err != nil {
+			return c.misused("%v", err)
+		}
+		locker, err := w.open(c)
+		if err != nil {
+			return c.misused("%v", err)
+		}
+		defer closeSoon(locker)
+		in := listen()
+		lock, err := w.take(ctx, c, locker, in)
+		if err != nil {
+			return refusal(err)
+		}
+		return handOut(ctx, c, locker, lock, in, *asJSON)
+	}
+}
+
+// handOut prints the claim on a lock. When it returns another status than 0 the lock is
+// given back.
+func handOut(ctx context.Context, c *call, locker *redlock.Locker, lock *redlock.Lock, in inbox, asJSON bool) int {
+	hearAll(ctx, locker, lock)
+	if sig, ok := in.pending(); ok {
+		_ = lock.Release(ctx)
+		return exitSignal + int(sig)
+	}
+	left := lock.Remaining()
+	claim, err := lock.Detach()
+	if err != nil {
 		c.say("%v", err)
+		return exitLost
 	}
-	return nil, err
+	if err := c.printClaim(newHolding(claim, left), claim, asJSON); err != nil {
+		c.say("the claim could not be written, so that the lock is given back: %v", err)
+		if lock, err := locker.Resume(ctx, claim); err == nil {
+			_ = lock.Release(ctx)
+		}
+		return exitSystem
+	}
+	return exitOK
 }
 
-// try makes one attempt and then waits, so that a person is told for what.
-func (p *plan) try(ctx context.Context, c *call, locker *redlock.Locker) (*redlock.Lock, error) {
-	opts := []redlock.LockOption{
-		redlock.WithAutoExtend(),
-		redlock.WithMaxHold(redlock.NoMaxHold), // the command is what bounds it
-		redlock.WithStopMargin(p.margin()),
-	}
-	lock, err := locker.TryAcquire(ctx, p.name, p.ttl, opts...)
-	waits := errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTooLate) ||
-		errors.Is(err, redlock.ErrQuarantined)
-	if p.wait == 0 || !waits || errors.Is(err, redlock.ErrForeignKey) || ctx.Err() != nil {
-		return lock, err
-	}
-	if !p.line.begin(p.wait, err) {
-		c.say("waiting up to %v for %s: %s", p.wait, p.name, inShort(err))
-	}
-	defer p.line.end()
-	ctx, cancel := context.WithTimeout(ctx, p.wait)
+// hearAll waits for the masters that have not answered yet, as long as a person does not
+// notice: what is not sent when the handle ends is never sent, and a lock that stands on a bare
+// quorum does not survive one more failure. A question on the same connection is
+// answered behind what was sent before it.
+func hearAll(ctx context.Context, locker *redlock.Locker, lock *redlock.Lock) {
+	ctx, cancel := context.WithTimeout(ctx, min(farewell, lock.Remaining()/4))
 	defer cancel()
-	lock, waitErr := locker.Acquire(ctx, p.name, p.ttl, opts...)
-	if errors.Is(waitErr, context.DeadlineExceeded) && !errors.Is(waitErr, redlock.ErrHeld) && !foundFault(waitErr) {
-		return nil, err // it was cut off while it asked: what was known before stands
-	}
-	return lock, waitErr
+	_, _ = locker.Inspect(ctx, lock.Names()[0]) // what it says does not matter
 }
 
-// foundFault reports whether any node failed, or was silent for as long as it may be.
-func foundFault(err error) bool {
-	var qe *redlock.QuorumError
-	return errors.As(err, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
-		return v.Outcome == redlock.Failed || errors.Is(v.Err, redlock.ErrNodeTimeout)
-	})
+// holding is what programs are told of a lock that is held by a claim.
+type holding struct {
+	Names  []string `json:"names"`
+	Claim  string   `json:"claim,omitempty"`
+	Fence  uint64   `json:"fence,omitempty"`
+	LeftMS int64    `json:"left_ms"`
+}
+
+func (c *call) printClaim(h holding, claim redlock.Claim, asJSON bool) error {
+	text, err := claim.MarshalText()
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		_, err = fmt.Fprintf(c.stdout, "%s\n", text)
+		return err
+	}
+	h.Claim = string(text)
+	return c.object(h)
 }

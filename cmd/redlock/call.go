@@ -1,20 +1,48 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // call is one invocation of a subcommand: its words, environment and streams.
 type call struct {
 	command command
-	args    []string
+	words   []string // beside the flags
+	behind  []string // behind the first --
+	dashed  bool     // there was one
 	env     []string
 	stdin   *os.File
 	stdout  *os.File
 	stderr  *os.File
+}
+
+// all are the words, wherever they stand: for a subcommand to which -- means no more than
+// that no flags follow.
+func (c *call) all() []string { return slices.Concat(c.words, c.behind) }
+
+// name is the lock's name, where one is all there is.
+func (c *call) name() (string, error) {
+	words := c.all()
+	if len(words) != 1 {
+		return "", fmt.Errorf("one NAME is needed, %d given", len(words))
+	}
+	return words[0], notClaim(words[0])
+}
+
+// notClaim refuses a claim where a name belongs: it would be printed, and locked as a name.
+func notClaim(name string) error {
+	var claim redlock.Claim
+	if claim.UnmarshalText([]byte(name)) == nil {
+		return fmt.Errorf("that is a claim and no NAME: it is a claim on %q", claim.Names)
+	}
+	return nil
 }
 
 // say tells the person at standard error something, on a line of its own.
@@ -25,17 +53,31 @@ func (c *call) say(format string, args ...any) {
 		}
 	}
 	// A message that nobody can read any more changes nothing.
-	_, _ = fmt.Fprintf(c.stderr, "redlock: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(c.stderr, "redlock: %s\n", masked(fmt.Sprintf(format, args...)))
 }
 
 // plain is an error's text without the library's name, which stands there already.
 func plain(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
+
+var claims = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
+
+// masked hides claims: one may stand where something else was expected, and be told of as
+// what is wrong. Who has it can release the lock.
+func masked(text string) string { return claims.ReplaceAllString(text, "redlock1.…") }
 
 // misused says what is wrong with the words that were given.
 func (c *call) misused(format string, args ...any) int {
 	c.say(c.command.name+": "+format, args...)
 	c.say("`redlock %s -h` shows how it is used", c.command.name)
 	return exitUsage
+}
+
+// object prints an object for programs.
+func (c *call) object(v any) error {
+	e := json.NewEncoder(c.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // getenv is the last value of a variable, as a process that is given env sees it.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,18 +14,33 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-const demoSynopsis = "[--nodes URLs]"
+func demoEntry() command {
+	return command{
+		name:    "demo",
+		summary: "see a lock at work: votes, contenders, a failure, a takeover",
+		flags:   demoFlags,
+		about:   demoAbout,
+		endings: []ending{
+			{exitOK, "all went as it should"},
+			{exitFailed, "something did not"},
+			endsMisused, endsSignal,
+		},
+		examples: []string{"redlock demo"},
+	}
+}
 
-const demoText = `It takes less than 15 seconds. Without --nodes it starts three masters inside of
+const demoAbout = `It takes less than 15 seconds. Without --nodes it starts three masters inside of
 this process. With --nodes (or REDLOCK_NODES) it uses yours, by names that nobody
 else has, leaves nothing behind, and does not stop any of them: it cuts its own
 connection to one instead.
 
-Exit status: 0 when all went as it should, 1 when anything did not, 64 for wrong
-usage.
-
-Example:
-  redlock demo
+With --json it prints one object:
+  ok       all went as it should
+  took_ms  how long it took
+  acts     for each part
+    title   what it shows
+    error   what went wrong; "" when nothing did
+  error    what went wrong besides; "" when nothing did
 `
 
 // show is one run of the demo.
@@ -34,6 +50,8 @@ type show struct {
 	clock clock.Clock
 	run   string   // in every name of this run
 	names []string // that were used
+
+	result showResult
 }
 
 // act is one part. It returns what went wrong.
@@ -67,32 +85,55 @@ func (s *show) acts() []act {
 // demoTime bounds the demo: what hangs is a failure too.
 const demoTime = 15 * time.Second
 
-// demo is the subcommand.
-func demo(ctx context.Context, c *call) int {
-	f := newForm(c, demoText)
-	given := nodesFlag(f.FlagSet)
-	words, behind, _, exit, done := f.read()
-	if done {
+func demoFlags(f *form) body {
+	given, asJSON := nodesFlag(f), jsonFlag(f)
+	return func(ctx context.Context, c *call) int {
+		if len(c.all()) > 0 {
+			return c.misused("it takes no NAME")
+		}
+		st, err := setStage(c, *given)
+		switch {
+		case errors.Is(err, redlock.ErrInvalid), errors.Is(err, errEmptyNode):
+			return c.misused("%v", err)
+		case err != nil:
+			c.say("%v", err)
+			return exitFailed
+		}
+		defer st.close()
+		ctx, stop := listen().until(ctx)
+		defer stop()
+		ctx, cancel := context.WithTimeout(ctx, demoTime)
+		defer cancel()
+		s := &show{page: newPage(c), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
+		if *asJSON {
+			s.w = io.Discard
+		}
+		exit := s.all(ctx)
+		if *asJSON {
+			s.result.OK = exit == exitOK
+			_ = c.object(s.result)
+		}
 		return exit
 	}
-	if len(words)+len(behind) > 0 {
-		return c.misused("it takes no NAME")
-	}
-	st, err := setStage(c, *given)
-	switch {
-	case errors.Is(err, redlock.ErrInvalid), errors.Is(err, errEmptyNode):
-		return c.misused("%v", err)
-	case err != nil:
-		c.say("%v", err)
-		return exitFailed
-	}
-	defer st.close()
-	ctx, stop := listen().until(ctx)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, demoTime)
-	defer cancel()
-	s := &show{page: newPage(c), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
-	return s.all(ctx)
+}
+
+// showResult is what programs are told.
+type showResult struct {
+	OK     bool        `json:"ok"`
+	TookMS int64       `json:"took_ms"`
+	Acts   []actResult `json:"acts"`
+	Error  string      `json:"error"`
+}
+
+type actResult struct {
+	Title string `json:"title"`
+	Error string `json:"error"`
+}
+
+// wrong says what went wrong besides the acts.
+func (s *show) wrong(err error) {
+	s.bad("%s", plain(err))
+	s.result.Error = plain(err)
 }
 
 func setStage(c *call, given string) (*stage, error) {
@@ -113,41 +154,53 @@ func setStage(c *call, given string) (*stage, error) {
 // all plays every act, also after one that failed.
 func (s *show) all(ctx context.Context) int {
 	began := s.clock.Now()
+	s.result.Acts = []actResult{}
 	s.open()
 	if err := s.healthy(ctx); err != nil {
-		s.bad("%s\n", plain(err)) // every act would wait for nodes that don't come
+		s.wrong(err) // every act would wait for nodes that don't come
+		s.line("")
 		return exitFailed
 	}
-	failed := 0
-	acts := s.acts()
-	for i, a := range acts {
-		if ctx.Err() != nil {
-			break
-		}
-		s.title(i+1, a.title, a.point)
-		if err := a.play(ctx); err != nil {
-			failed++
-			s.bad("%s", plain(err))
-		}
-	}
+	failed := s.playAll(ctx)
 	s.line("")
 	if err := s.clean(ctx); err != nil {
 		failed++
-		s.bad("%s", plain(err))
+		s.wrong(err)
 	}
+	took := s.clock.Now().Sub(began)
+	s.result.TookMS = took.Milliseconds()
 	var sig signalError
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):
 		return exitSignal + int(sig.Signal)
 	case cause != nil:
+		s.result.Error = "it took more than " + demoTime.String()
 		s.line(" %s\n", s.in(red, "It took more than "+demoTime.String()+"."))
 		return exitFailed
 	case failed > 0:
 		s.line(" %s\n", s.in(red, "Not all went well."))
 		return exitFailed
 	}
-	s.line(" %s %s\n", s.in(green, "All went well."), s.in(faint, short(s.clock.Now().Sub(began))))
+	s.line(" %s %s\n", s.in(green, "All went well."), s.in(faint, short(took)))
 	return exitOK
+}
+
+// playAll plays the acts until ctx is done, and counts those that went wrong.
+func (s *show) playAll(ctx context.Context) (failed int) {
+	for i, a := range s.acts() {
+		if ctx.Err() != nil {
+			break
+		}
+		s.title(i+1, a.title, a.point)
+		result := actResult{Title: a.title}
+		if err := a.play(ctx); err != nil {
+			failed++
+			s.bad("%s", plain(err))
+			result.Error = plain(err)
+		}
+		s.result.Acts = append(s.result.Acts, result)
+	}
+	return failed
 }
 
 func (s *show) open() {

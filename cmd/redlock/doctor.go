@@ -2,15 +2,33 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-const doctorSynopsis = "[--json] [--embedded] [--guard maxTTL [--admit]]"
+func doctorEntry() command {
+	return command{
+		name:    "doctor",
+		summary: "say whether masters are fit to hold locks",
+		flags:   doctorFlags,
+		about:   doctorAbout,
+		endings: []ending{
+			{exitOK, "no errors were found; with --admit, all masters are admitted"},
+			{exitFailed, "an error was found, or a master was not admitted"},
+			endsMisused,
+		},
+		examples: []string{
+			"redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379",
+			"redlock doctor --guard 1m --admit  # before the first client is started",
+		},
+	}
+}
 
-const doctorText = `It asks every master what it is and whether it is fit to hold locks: a master, and no
+const doctorAbout = `It asks every master what it is and whether it is fit to hold locks: a master, and no
 replica, Sentinel or member of a Cluster; another server than the others; one that
 evicts no keys; with all rights that are needed. On each it tries the commands that
 a lock needs, in ways that change nothing. Behind the name stand
@@ -44,45 +62,47 @@ With --json it prints one object:
     findings       a grade (error, warning, note), a code and a text each
   clock_spread_us  by how much the masters' clocks differ at the most
   findings         of all together
-
-Exit status: 0, or 1 when an error was found or a master was not admitted; 64 for
-wrong usage.
-
-Example:
-  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379
 `
 
-// doctor is the subcommand.
-func doctor(ctx context.Context, c *call) int {
-	f := newForm(c, doctorText)
-	given := nodesFlag(f.FlagSet)
-	asJSON := f.Bool("json", false, "print an object for programs (see below)")
-	inside := f.Bool("embedded", false, "look at three masters inside of this process, to see what it says")
-	guard := guardFlag(f.FlagSet)
-	admit := f.Bool("admit", false, "take new masters in at once (see below)")
-	words, behind, _, exit, done := f.read()
+func doctorFlags(f *form) body {
+	d := &examination{given: nodesFlag(f), guardGiven: guardFlag(f), asJSON: jsonFlag(f)}
+	f.BoolVar(&d.inside, "embedded", false, "look at three masters inside of this process, to see what it says")
+	f.BoolVar(&d.admit, "admit", false, "take new masters in at once (see below)")
+	return d.doctor
+}
+
+// examination is what the doctor was asked for.
+type examination struct {
+	given         *string
+	guardGiven    flag.Value
+	asJSON        *bool
+	inside, admit bool
+}
+
+func (d *examination) doctor(ctx context.Context, c *call) int {
+	guard, err := c.guard(d.guardGiven)
 	switch {
-	case done:
-		return exit
-	case len(words)+len(behind) > 0:
+	case err != nil:
+		return c.misused("%v", err)
+	case len(c.all()) > 0:
 		return c.misused("it takes no NAME: it looks at the masters")
-	case *admit && *guard == 0:
+	case d.admit && guard == 0:
 		return c.misused("--admit needs --guard: without it no master waits for anything")
-	case *inside && *given != "":
+	case d.inside && *d.given != "":
 		return c.misused("--embedded brings its own masters: it does not go with --nodes")
 	}
-	urls, end, err := c.patients(*given, *inside)
+	urls, end, err := c.mastersOf(*d.given, d.inside)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer end()
-	locker, err := redlock.Open(urls, append(guarding(*guard), redlock.WithNodeTimeout(coldTimeout))...)
+	locker, err := redlock.Open(urls, append(guarding(guard), redlock.WithNodeTimeout(coldTimeout))...)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer closeSoon(locker)
 	ask := locker.Diagnose
-	if *admit {
+	if d.admit {
 		ask = locker.Admit
 	}
 	report, err := ask(ctx)
@@ -90,29 +110,50 @@ func doctor(ctx context.Context, c *call) int {
 		c.say("%v", err)
 		return refusal(err)
 	}
-	c.show(report, *asJSON)
+	return d.tell(c, report, err)
+}
+
+// tell shows what was found, and says what was refused.
+func (d *examination) tell(c *call, report *redlock.Report, err error) int {
+	if *d.asJSON {
+		_ = c.object(report)
+	} else {
+		printReport(newPage(c), report)
+	}
 	switch {
-	case err != nil || report.Failed():
+	case err != nil && *d.asJSON:
+		c.say("%v", err) // which has it all in words
 		return exitFailed
-	case *admit && !*asJSON:
+	case err != nil:
+		c.say("%s", notAdmitted(report))
+		return exitFailed
+	case report.Failed():
+		return exitFailed
+	case d.admit && !*d.asJSON:
 		_, _ = fmt.Fprintln(c.stdout, "They are admitted: clients can start.")
 	}
 	return exitOK
 }
 
-func (c *call) show(report *redlock.Report, asJSON bool) {
-	if !asJSON {
-		printReport(c.stdout, report)
-		return
+// notAdmitted says what became of an admission, below a report that says why.
+func notAdmitted(report *redlock.Report) string {
+	var admitted []string
+	for _, n := range report.Nodes {
+		if !slices.ContainsFunc(n.Findings, hindersAdmission) && n.Guard == redlock.GuardOK {
+			admitted = append(admitted, n.Node)
+		}
 	}
-	e := json.NewEncoder(c.stdout)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	_ = e.Encode(report)
+	if admitted == nil {
+		return "no master was admitted: the errors that were found say why, and what to do"
+	}
+	return "not all masters were admitted, but " + strings.Join(admitted, ", ") + ": the errors that were found say why, and what to do"
 }
 
-// patients are the masters to look at: those given, or some of this process.
-func (c *call) patients(given string, inside bool) (urls []string, end func(), err error) {
+// hindersAdmission reports whether a finding is why no master, or not this one, was admitted.
+func hindersAdmission(f redlock.Finding) bool { return f.Code == "admission" }
+
+// mastersOf are those given, or some of this process.
+func (c *call) mastersOf(given string, inside bool) (urls []string, end func(), err error) {
 	if !inside {
 		urls, err = c.nodes(given)
 		return urls, func() {}, err

@@ -66,14 +66,14 @@ func TestTheDoctorsReportForProgramsHasTheDocumentedFields(t *testing.T) {
 	require.True(t, r.OK)
 	require.Len(t, r.Nodes, 3)
 	for field := range r.Nodes[2] {
-		require.Contains(t, doctorText, field)
+		require.Contains(t, doctorAbout, field)
 	}
 	require.Equal(t, []any{"client|kill"}, r.Nodes[2]["missing_rights"])
 
 	got = invoke(t, nil, "doctor", "--json", "--guard", "1h", "--nodes", nodesOf(all))
 	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
 	require.Equal(t, "none", r.Nodes[0]["guard"])
-	require.Contains(t, doctorText, "quarantine_ms")
+	require.Contains(t, doctorAbout, "quarantine_ms")
 
 	all[2].SetInfo("redis_mode", "cluster")
 	got = invoke(t, nil, "doctor", "--json", "--nodes", nodesOf(all))
@@ -139,7 +139,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 		}},
 	}}
 	var out strings.Builder
-	printReport(&out, r)
+	printReport(&page{w: &out}, r)
 	fits(t, out.String())
 	require.Contains(t, out.String(), "universe.eu:6379/0")
 	require.Contains(t, out.String(), "1000d")
@@ -150,7 +150,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	r.Nodes[0].Guard, r.Nodes[0].Quarantine = redlock.GuardQuarantined, 365*24*time.Hour
 	r.Nodes[1].Guard, r.Nodes[2].Guard = redlock.GuardUnreadable, redlock.GuardForeign
 	out.Reset()
-	printReport(&out, r)
+	printReport(&page{w: &out}, r)
 	fits(t, out.String())
 	require.Regexp(t, ` everysec +wait 365d\n`, out.String())
 	require.Contains(t, out.String(), "unreadable")

@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -16,13 +14,13 @@ import (
 const columns = 80
 
 // printReport shows what was found: a table, and below it the findings.
-func printReport(w io.Writer, r *redlock.Report) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head, name, guarded := "  MASTER\tROLE\tREDIS\tUP\tCLOCK\tANSWER\tKEEPS", 19, isGuarded(r)
+func printReport(p *page, r *redlock.Report) {
+	g := grid{gap: 2}
+	head, name, guarded := []string{"MASTER", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
 	if guarded {
-		head, name = head+"\tGUARD", 12
+		head, name = append(head, "GUARD"), 12
 	}
-	_, _ = fmt.Fprintln(t, head)
+	g.row("", " ", head...)
 	for _, n := range r.Nodes {
 		cells := particulars(n)
 		if guarded {
@@ -30,22 +28,23 @@ func printReport(w io.Writer, r *redlock.Report) {
 			*keeps = strings.TrimPrefix(*keeps, "fsync ")
 			cells = append(cells, standing(n))
 		}
-		_, _ = fmt.Fprintf(t, "%s %s\t%s\n", sign(worst(n.Findings)), tail(n.Node, name), strings.Join(cells, "\t"))
+		grade := worst(n.Findings)
+		g.row(inkOf(grade), sign(grade), append([]string{tail(n.Node, name)}, cells...)...)
 	}
-	_ = t.Flush()
+	g.print(p)
 	if len(r.All()) > 0 {
-		_, _ = fmt.Fprintln(w)
+		p.line("")
 	}
 	counts := map[redlock.Grade]int{}
 	for _, grade := range []redlock.Grade{redlock.GradeError, redlock.GradeWarning, redlock.GradeNote} {
 		for _, f := range r.All() {
 			if f.Grade == grade {
 				counts[grade]++
-				printFinding(w, f)
+				printFinding(p, f)
 			}
 		}
 	}
-	_, _ = fmt.Fprintf(w, "\n%s\n", summary(len(r.Nodes), counts))
+	p.line("\n%s", summary(len(r.Nodes), counts))
 }
 
 // particulars are a row's cells behind the name, each within its width.
@@ -124,21 +123,25 @@ func sign(grade redlock.Grade) string {
 	return "✓"
 }
 
-// printFinding writes one with its grade, broken into lines between words.
-func printFinding(w io.Writer, f redlock.Finding) {
-	const margin = 9
-	line := fmt.Sprintf("%-*s", margin, f.Grade.String())
-	for word := range strings.FieldsSeq(f.Text) {
-		if utf8.RuneCountInString(line)+len(" ")+utf8.RuneCountInString(word) > columns && strings.TrimSpace(line) != "" {
-			_, _ = fmt.Fprintln(w, strings.TrimRight(line, " "))
-			line = strings.Repeat(" ", margin)
-		}
-		if !strings.HasSuffix(line, " ") {
-			line += " "
-		}
-		line += word
+// inkOf is the colour of a grade.
+func inkOf(grade redlock.Grade) ink {
+	switch grade {
+	case redlock.GradeError:
+		return red
+	case redlock.GradeWarning:
+		return amber
 	}
-	_, _ = fmt.Fprintln(w, line)
+	return green
+}
+
+// printFinding writes one with its grade, broken into lines between words.
+func printFinding(p *page, f redlock.Finding) {
+	const margin = 9
+	grade := pad(f.Grade.String(), margin)
+	if f.Grade != redlock.GradeNote {
+		grade = p.in(inkOf(f.Grade), grade)
+	}
+	p.line("%s%s", grade, folded(f.Text, columns-margin, "\n"+strings.Repeat(" ", margin)))
 }
 
 func summary(masters int, counts map[redlock.Grade]int) string {

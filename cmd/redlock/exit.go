@@ -20,6 +20,7 @@ const (
 	exitSystem        = 71 // EX_OSERR: this machine could not do it
 	exitLost          = 74 // EX_IOERR: the lock was lost under way
 	exitHeld          = 75 // EX_TEMPFAIL: somebody else holds it, or masters are quarantined
+	exitConfig        = 78 // EX_CONFIG: the masters are guarded, and not for us
 	exitNotExecutable = 126
 	exitNotFound      = 127
 	exitSignal        = 128 // and the signal's number
@@ -33,6 +34,8 @@ func refusal(err error) int {
 		return exitSignal + int(sig.Signal)
 	case errors.Is(err, redlock.ErrInvalid):
 		return exitUsage
+	case notForUs(err):
+		return exitConfig
 	case errors.Is(err, redlock.ErrForeignKey):
 		// Waiting would not help: 75 would tell a cron job that all is well.
 		return exitUnavailable
@@ -41,6 +44,22 @@ func refusal(err error) int {
 	default: // ErrNoQuorum, ErrTooLate, or not decided in the time given
 		return exitUnavailable
 	}
+}
+
+// notForUs reports whether the masters that are guarded for others are why there is no
+// quorum: a mistake in somebody's settings, which no waiting cures.
+func notForUs(err error) bool {
+	var qe *redlock.QuorumError
+	if !errors.As(err, &qe) {
+		return false
+	}
+	votes := 0
+	for _, v := range qe.Votes {
+		if errors.Is(v.Err, redlock.ErrGuardMismatch) {
+			votes++
+		}
+	}
+	return votes > len(qe.Votes)-qe.Need
 }
 
 // inShort is an error in a few words, where the long form names every node's vote.

@@ -1,50 +1,58 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"strings"
 )
 
-// form is how a subcommand is called: its flags, and its help.
+// form is how a subcommand is called: the flags of its entry, and what they were given.
 type form struct {
 	*flag.FlagSet
-	call *call
-	text string // what stands under the flags in the help
+	command command
+	do      body
 }
 
-func newForm(c *call, text string) *form {
-	f := &form{FlagSet: flag.NewFlagSet(c.command.name, flag.ContinueOnError), call: c, text: text}
+func newForm(cmd command) *form {
+	f := &form{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd}
 	f.SetOutput(io.Discard) // misused says it, in one form for all mistakes
+	f.do = cmd.flags(f)
 	return f
+}
+
+// obey reads the words of a subcommand and does what they say.
+func (c *call) obey(ctx context.Context, cmd command, args []string) int {
+	c.command = cmd
+	f := newForm(cmd)
+	switch err := f.read(c, args); {
+	case errors.Is(err, flag.ErrHelp):
+		f.help(c.stdout)
+		return exitOK
+	case err != nil && cmd.noJSON != "" && strings.HasSuffix(err.Error(), "not defined: -json"):
+		return c.misused("there is no --json: %s", cmd.noJSON)
+	case err != nil:
+		return c.misused("%v", twoDashes(err))
+	}
+	return f.do(ctx, c)
 }
 
 // read parses the words. Flags may stand before and after the others, which flag by
 // itself does not allow: it stops at the first other word. What stands behind the
-// first "--" is not looked at; dashed says that there was one. When done is true
-// the call is over with that status.
-func (f *form) read() (words, behind []string, dashed bool, status int, done bool) {
-	args := f.call.args
+// first "--" is not looked at.
+func (f *form) read(c *call, args []string) error {
 	for i, a := range args {
 		if a == "--" {
-			args, behind, dashed = args[:i], args[i+1:], true
+			args, c.behind, c.dashed = args[:i], args[i+1:], true
 			break
 		}
 	}
 	for {
-		err := f.Parse(args)
-		switch {
-		case errors.Is(err, flag.ErrHelp):
-			f.help(f.call.stdout)
-			return nil, nil, false, exitOK, true
-		case err != nil:
-			return nil, nil, false, f.call.misused("%v", twoDashes(err)), true
-		case f.NArg() == 0:
-			return words, behind, dashed, 0, false
+		if err := f.Parse(args); err != nil || f.NArg() == 0 {
+			return err
 		}
-		words, args = append(words, f.Arg(0)), f.Args()[1:]
+		c.words, args = append(c.words, f.Arg(0)), f.Args()[1:]
 	}
 }
 
@@ -57,35 +65,3 @@ func twoDashes(err error) string {
 	}
 	return text
 }
-
-func (f *form) help(w io.Writer) {
-	cmd := f.call.command
-	_, _ = fmt.Fprintf(w, "redlock %s: %s.\n\nUsage: redlock %s %s\n\nFlags:\n", cmd.name, cmd.summary, cmd.name, cmd.synopsis)
-	f.VisitAll(func(def *flag.Flag) {
-		arg, usage := flag.UnquoteUsage(def)
-		usage = strings.ReplaceAll(usage, "\n", "\n                      ")
-		_, _ = fmt.Fprintf(w, "  %-19s %s\n", strings.TrimSpace("--"+def.Name+" "+arg), usage)
-	})
-	_, _ = fmt.Fprint(w, "\n", f.text)
-}
-
-// overview is what `redlock help` prints.
-func overview(w io.Writer) {
-	_, _ = fmt.Fprint(w, "redlock holds locks over several independent Redis masters, by quorum.\n\nUsage:\n")
-	for _, cmd := range commands() {
-		_, _ = fmt.Fprintf(w, "  redlock %-8s %s\n", cmd.name, cmd.summary)
-	}
-	_, _ = fmt.Fprint(w, overviewText)
-}
-
-const overviewText = `
-"redlock help COMMAND" or "redlock COMMAND -h" says more, with an example.
-
-The masters are given by --nodes or in REDLOCK_NODES: URLs with commas between
-them, the same for everybody who uses the same locks. For example
-  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
-A comma in a password is written %2C. What stands on a command line can be read by
-others on the machine: a URL with a password belongs into the variable.
-
-A place to begin: redlock demo
-`

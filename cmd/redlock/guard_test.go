@@ -3,6 +3,8 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +52,71 @@ func TestARunOnAdmittedMastersNeedNotWait(t *testing.T) {
 	p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", "0", "job", "--", "echo", "done")
 	require.Equal(t, "done", p.line())
 	require.Equal(t, 0, p.status())
+}
+
+// Waiting would not cure it: before, it was tried for as long as --wait says.
+func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T) {
+	t.Parallel()
+	all := guarded(t)
+	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
+	_, text := acquired(t, envOf(all), "--guard", "1h", "job")
+	claim := strings.TrimSpace(text)
+	for what, args := range map[string][]string{
+		"another maxTTL": {"--guard", "2h"},
+		"another list":   {"--guard", "1h", "--nodes", nodesOf(all[:2])},
+		"another name":   {"--guard", "1h", "--nodes", strings.ReplaceAll(nodesOf(all), "name=c", "name=d")},
+		"no guard":       nil,
+	} {
+		for _, rest := range [][]string{
+			{"run", "--wait", "1h", "other", "--", "echo", "never"},
+			{"acquire", "--wait", "1h", "other"},
+			{"extend", claim},
+			{"release", claim},
+			{"bench"},
+		} {
+			p := start(t, all, slices.Concat(rest[:1], args, rest[1:])...)
+			require.Equal(t, exitConfig, p.status(), "%s: %s", what, rest[0])
+			require.Empty(t, p.gone())
+			messages := p.messages()
+			require.Contains(t, messages, "guarded", "the masters' words")
+			require.NotContains(t, messages, "waiting")
+		}
+	}
+	require.Equal(t, silent, invoke(t, append(envOf(all), "REDLOCK_GUARD=1h"), "extend", claim))
+	require.Equal(t, silent, invoke(t, append(envOf(all), "REDLOCK_GUARD=1h"), "release", claim))
+}
+
+// One that is guarded for others is none the less one that may be down: two others may
+// come back.
+func TestAMinorityThatIsGuardedForOthersDoesNotEndAWait(t *testing.T) {
+	t.Parallel()
+	all := guarded(t)
+	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all[:1]), "--guard", "1h", "--admit").status)
+	all[1].Stop()
+	p := start(t, all, "run", "--no-fence", "job", "--", "echo", "done")
+	require.Contains(t, p.message(), "waiting up to 1m0s for job: ")
+	require.NoError(t, all[1].Restart(false))
+	require.Equal(t, "done", p.line())
+	require.Equal(t, 0, p.status())
+}
+
+func TestAnAcquireOnNewMastersWithTheGuardIs75(t *testing.T) {
+	t.Parallel()
+	got := invoke(t, append(envOf(guarded(t)), "REDLOCK_GUARD=1h"), "acquire", "--no-fence", "--wait", "0", "job")
+	require.Equal(t, exitHeld, got.status, got)
+	require.Contains(t, got.err, "quarantined for ")
+}
+
+func TestTheDoctorSaysInWordsWhatItDoesNotAdmit(t *testing.T) {
+	t.Parallel()
+	all := guarded(t)
+	nodes := []string{"doctor", "--guard", "1h", "--admit", "--nodes", nodesOf(all)}
+	all[1].SetInfo("role", "slave")
+	got := invoke(t, nil, nodes...)
+	require.Equal(t, exitFailed, got.status)
+	require.Contains(t, got.err, "redlock: no master was admitted: the errors that were found say why, and what to do\n")
+	got = invoke(t, nil, append(nodes, "--json")...)
+	require.Equal(t, exitFailed, got.status)
+	require.Contains(t, got.out, `"ok": false`)
+	require.Contains(t, got.err, "redlock: not admitted: b is not fit to vote")
 }

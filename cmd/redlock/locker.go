@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,14 +21,56 @@ const farewell = 250 * time.Millisecond
 const coldTimeout = 2 * time.Second
 
 // nodesFlag defines --nodes.
-func nodesFlag(f *flag.FlagSet) *string {
+func nodesFlag(f *form) *string {
 	return f.String("nodes", "", "the masters' `URLs`, with commas between them (default: $REDLOCK_NODES)")
 }
 
-// guardFlag defines --guard.
-func guardFlag(f *flag.FlagSet) *time.Duration {
-	return f.Duration("guard", 0, "the restart guard's `maxTTL`, the same for all clients of the masters: one that may\n"+
-		"have forgotten locks does not vote for so long (default: no guard)")
+// jsonFlag defines --json.
+func jsonFlag(f *form) *bool {
+	return f.Bool("json", false, "print an object for programs (see below)")
+}
+
+// guardFlag defines --guard, and guard reads it.
+func guardFlag(f *form) flag.Value {
+	g := &guardValue{}
+	f.Var(g, "guard", "the restart guard's `maxTTL`, the same for all clients of the masters: one that may "+
+		"have forgotten locks does not vote for so long; 0 is none (default: $REDLOCK_GUARD, or none)")
+	return g
+}
+
+// guardValue is a maxTTL that may not have been given.
+type guardValue struct{ text string }
+
+func (g *guardValue) String() string { return g.text }
+
+func (g *guardValue) Set(text string) error {
+	g.text = text
+	_, err := parseGuard(text)
+	return err
+}
+
+func parseGuard(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("a duration is needed, like 30s or 5m")
+	}
+	return d, nil
+}
+
+// guard is the maxTTL: the flag, or else the variable; 0 is none.
+func (c *call) guard(given flag.Value) (time.Duration, error) {
+	if text := given.String(); text != "" {
+		return parseGuard(text)
+	}
+	text := strings.TrimSpace(c.getenv("REDLOCK_GUARD"))
+	if text == "" {
+		return 0, nil
+	}
+	d, err := parseGuard(text)
+	if err != nil {
+		return 0, fmt.Errorf("REDLOCK_GUARD is %q: %w", text, err)
+	}
+	return d, nil
 }
 
 // guarding is the guard's option; none for a maxTTL of 0.
@@ -36,6 +79,12 @@ func guarding(maxTTL time.Duration) []redlock.Option {
 		return nil
 	}
 	return []redlock.Option{redlock.WithRestartGuard(maxTTL)}
+}
+
+// nodeTimeout is how long answers count in what is asked about a lock of this TTL. It
+// leaves time for several attempts to extend it, as the library's default does.
+func nodeTimeout(ttl time.Duration) time.Duration {
+	return min(max(ttl/4, time.Millisecond), coldTimeout)
 }
 
 var (

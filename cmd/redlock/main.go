@@ -1,18 +1,24 @@
-// Command redlock holds a lock over several Redis masters while a command runs,
-// shows who holds one, looks after the masters, and demonstrates the library. `redlock help` says how.
+// Command redlock holds locks over several Redis masters for commands and shell scripts, shows who
+// holds them, looks after the masters, measures them, and demonstrates the library.
+// `redlock help` says how, and so does docs/command.md.
 //
 // How it is laid out:
 //
-//	main.go, call.go, form.go, exit.go   from words to a subcommand and back to a status
-//	locker.go, status.go, status_text.go `status`
-//	doctor.go, doctor_text.go            `doctor`
-//	run.go, plan.go, acquire.go          `run`: what is asked for, and taking the lock
-//	waitline.go                          what a person sees while it waits
+//	main.go, table.go, form.go, help.go  from words to a subcommand; all that is told of each
+//	call.go, exit.go, page.go, grid.go   its streams and statuses; what a person reads
+//	locker.go, wish.go, take.go          the masters; the lock that is asked for; taking it
+//	liveline.go, waitline.go             what a person sees while it waits
+//	run.go, plan.go                      `run`: what is asked for
 //	supervise.go, leash.go, sweep.go     watching over the command, until when, and what it leaves
 //	child.go, gate.go, group.go          the command's processes
 //	keeper.go, keep.go                   who kills them when this process can't
 //	signals.go, terminal.go, stop.go     signals and job control
-//	demo*.go, page.go, stage.go, line.go `demo`
+//	acquire.go, claim.go                 `acquire`, `extend` and `release`
+//	status.go, status_text.go, watch.go  `status`
+//	doctor.go, doctor_text.go            `doctor`
+//	bench*.go, histogram.go              `bench`
+//	demo*.go, stage.go, line.go          `demo`
+//	completion*.go, version.go           `completion` and `version`
 package main
 
 import (
@@ -20,26 +26,10 @@ import (
 	"os"
 )
 
+//go:generate go test -run ^TestTheManualIsUpToDate$ . -update
+
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
-}
-
-// command is a subcommand.
-type command struct {
-	name     string
-	synopsis string // what stands behind the name
-	summary  string // one line
-	run      func(ctx context.Context, c *call) int
-}
-
-// commands lists them in the order in which they are shown.
-func commands() []command {
-	return []command{
-		{"demo", demoSynopsis, "see a lock at work: votes, contenders, a master stopped, a takeover", demo},
-		{"run", runSynopsis, "hold a lock while a command runs", runCommand},
-		{"status", statusSynopsis, "say who holds a lock, on which masters, for how long", status},
-		{"doctor", doctorSynopsis, "say whether masters are fit to hold locks", doctor},
-	}
 }
 
 // run is the whole program but for os.Exit. The streams are files because a child
@@ -59,6 +49,8 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 			return exitOK
 		}
 		name, rest = rest[0], []string{"-h"}
+	case "-version", "--version":
+		name = "version"
 	case gateMode:
 		return passGate(c, rest)
 	case keeperMode:
@@ -66,8 +58,7 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 	}
 	for _, cmd := range commands() {
 		if cmd.name == name {
-			c.command, c.args = cmd, rest
-			return cmd.run(ctx, c)
+			return c.obey(ctx, cmd, rest)
 		}
 	}
 	c.say("there is no command %q; `redlock help` lists what there is", name)

@@ -4,7 +4,11 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,16 +21,24 @@ type outcome struct {
 
 func invoke(t *testing.T, env []string, args ...string) outcome {
 	t.Helper()
-	null, err := os.Open(os.DevNull)
+	return invokeWith(t, "", env, args...)
+}
+
+// invokeWith gives it something to read.
+func invokeWith(t *testing.T, input string, env []string, args ...string) outcome {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "input")
+	require.NoError(t, os.WriteFile(path, []byte(input), 0o600))
+	stdin, err := os.Open(path)
 	require.NoError(t, err)
-	defer func() { _ = null.Close() }()
+	defer func() { _ = stdin.Close() }()
 	var files [2]*os.File
 	for i := range files {
 		files[i], err = os.CreateTemp(t.TempDir(), "")
 		require.NoError(t, err)
 		defer func() { _ = files[i].Close() }()
 	}
-	status := run(context.Background(), args, env, null, files[0], files[1])
+	status := run(context.Background(), args, env, stdin, files[0], files[1])
 	var text [2]string
 	for i, f := range files {
 		_, err := f.Seek(0, io.SeekStart)
@@ -54,8 +66,12 @@ func TestHelpIsPrintedWhereItIsAskedFor(t *testing.T) {
 			require.Equal(t, exitOK, got.status, args)
 			require.Empty(t, got.err)
 			require.Contains(t, got.out, "Usage: redlock "+cmd.name)
-			require.Contains(t, got.out, "Example:\n  redlock "+cmd.name)
-			require.Contains(t, got.out, "--nodes URLs")
+			require.Regexp(t, `\nExit status:\n  (n|0) +\S`, got.out)
+			require.Regexp(t, `\n  64 +wrong usage\n`, got.out)
+			require.Regexp(t, `\nExample:\n  .*redlock `+cmd.name, got.out)
+			for line := range strings.Lines(got.out) {
+				require.LessOrEqual(t, utf8.RuneCountInString(line), 95, line)
+			}
 		}
 	}
 }
@@ -101,12 +117,78 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"whole milliseconds", nodes, []string{"doctor", "--guard", "1ms"}},
 		{"TTL", nodes, []string{"run", "--guard", "10s", "--ttl", "20s", "n", "--", "true"}},
 		{"the scheme must be", nil, []string{"demo", "--nodes", "http://a"}},
+		{"there is no --json: what is printed is COMMAND's", nodes, []string{"run", "--json", "n", "--", "true"}},
+		{"REDLOCK_GUARD is \"soon\"", append(nodes, "REDLOCK_GUARD=soon"), []string{"run", "n", "--", "true"}},
+		{"for flag --guard", nodes, []string{"acquire", "--guard", "soon", "n"}},
+		{"TTL", append(nodes, "REDLOCK_GUARD=10s"), []string{"acquire", "--ttl", "20s", "n"}},
+		{"one NAME is needed, 0 given", nodes, []string{"acquire"}},
+		{"one NAME is needed, 2 given", nodes, []string{"acquire", "n", "m"}},
+		{"name", nodes, []string{"acquire", ""}},
+		{"--wait can't be negative", nodes, []string{"acquire", "--wait", "-1s", "n"}},
+		{"TTL", nodes, []string{"acquire", "--ttl", "1ms", "n"}},
+		{"WithOwner", nodes, []string{"acquire", "--owner", "a b", "n"}},
+		{"no masters are given", nil, []string{"acquire", "n"}},
+		{"no masters are given", nil, []string{"extend", someClaim}},
+		{"no masters are given", nil, []string{"release", someClaim}},
+		{"one CLAIM is needed, or - to read it, 0 given", nodes, []string{"extend"}},
+		{"one CLAIM is needed, or - to read it, 2 given", nodes, []string{"release", "-", "-"}},
+		{"the CLAIM is empty: did redlock acquire fail?", nodes, []string{"release", ""}},
+		{"the CLAIM is empty: did redlock acquire fail?", nodes, []string{"extend", "-"}},
+		{"a claim begins with", nodes, []string{"release", "job"}},
+		{"the claim is damaged", nodes, []string{"release", "redlock1.e30x"}},
+		{"the claim has no token", nodes, []string{"release", "redlock1.e30"}},
+		{"--ttl can be from 10ms", nodes, []string{"extend", "--ttl", "1ms", someClaim}},
+		{"that is a claim and no NAME", nodes, []string{"status", someClaim}},
+		{"that is a claim and no NAME", nodes, []string{"acquire", someClaim}},
+		{"that is a claim and no NAME", nodes, []string{"run", someClaim, "--", "true"}},
+		{"--interval can be from 100ms to 1h", nodes, []string{"status", "--watch", "--interval", "99ms", "n"}},
+		{"--interval can be from 100ms to 1h", nodes, []string{"status", "--watch", "--interval", "61m", "n"}},
+		{"it takes no NAME", nodes, []string{"bench", "n"}},
+		{"--embedded measures some", nil, []string{"bench"}},
+		{"does not go with --nodes", nil, []string{"bench", "--embedded", "--nodes", "redis://a"}},
+		{"--clients can be from 1 to 256", nodes, []string{"bench", "--clients", "0"}},
+		{"--clients can be from 1 to 256", nodes, []string{"bench", "--clients", "257"}},
+		{"--for can be up to 10m", nodes, []string{"bench", "--for", "11m"}},
+		{"--for can be up to 10m", nodes, []string{"bench", "--for", "0s"}},
+		{"--count can be up to", nodes, []string{"bench", "--count", "-1"}},
+		{"one shell is needed, 0 given: bash, zsh, fish", nil, []string{"completion"}},
+		{"there is none for \"csh\", but for bash, zsh, fish", nil, []string{"completion", "csh"}},
+		{"there is no --json: what it prints is a script", nil, []string{"completion", "--json"}},
+		{"takes no words", nil, []string{"version", "now"}},
 	} {
 		got := invoke(t, c.env, c.args...)
 		require.Equal(t, exitUsage, got.status, c.args)
 		require.Contains(t, got.err, c.says, c.args)
 		require.Empty(t, got.out, c.args)
+		require.NotContains(t, got.err, someClaim[len("redlock1."):], "who has the claim can release the lock")
 	}
+}
+
+func TestAllSubcommandsSayAtOneMouthHowTheyEnd(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range commands() {
+		require.NotEmpty(t, cmd.summary, cmd.name)
+		require.NotEmpty(t, cmd.examples, cmd.name)
+		require.True(t, strings.HasSuffix(cmd.about, ".\n") || strings.HasPrefix(lastLine(cmd.about), " "), cmd.name)
+		statuses := map[int]bool{}
+		for _, e := range cmd.endings {
+			require.False(t, statuses[e.status], "%s has %d twice", cmd.name, e.status)
+			statuses[e.status] = true
+		}
+		require.True(t, statuses[exitUsage], cmd.name)
+		flags := newForm(cmd).all()
+		hasJSON := slices.ContainsFunc(flags, func(o option) bool { return o.name == "json" })
+		require.NotEqual(t, hasJSON, cmd.noJSON != "", "%s has --json, or says why not", cmd.name)
+		require.Equal(t, hasJSON, strings.Contains(cmd.about, "\nWith --json it prints one object"), cmd.name)
+		for _, o := range flags {
+			require.NotContains(t, o.usage, "\n", o.name)
+		}
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	return lines[len(lines)-1]
 }
 
 func TestFlagsMayStandBeforeAndAfterTheName(t *testing.T) {

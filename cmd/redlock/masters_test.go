@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,4 +46,17 @@ func nodesOf(all []*embedded.Master) string {
 		urls = append(urls, m.URL()+"?name="+m.Name())
 	}
 	return strings.Join(urls, ",")
+}
+
+// holdAll makes somebody hold a name on all masters.
+func holdAll(all []*embedded.Master, name, token string, ttl time.Duration) {
+	for _, m := range all {
+		m.Set(name, token, ttl)
+	}
+}
+
+func setFree(all []*embedded.Master, name string) {
+	for _, m := range all {
+		m.Del(name)
+	}
 }

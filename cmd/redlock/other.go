@@ -14,20 +14,21 @@ import (
 // offered with less: a lock that a command may outlive is no lock.
 
 const (
-	runSynopsis = "(not on this system: it needs Unix process groups)"
-	gateMode    = "__gate"
-	keeperMode  = "__keeper"
+	gateMode   = "__gate"
+	keeperMode = "__keeper"
 )
 
-func runCommand(_ context.Context, c *call) int {
-	return c.misused("it is not available on this system, because it needs Unix process groups; the library is")
+func runFlags(*form) body {
+	return func(_ context.Context, c *call) int {
+		return c.misused("it is not available on this system, because it needs Unix process groups; `redlock acquire` and the library are")
+	}
 }
 
 func passGate(*call, []string) int { return exitUsage }
 
 func keep(*call) int { return exitUsage }
 
-// inbox is what signals.go has, for the demo.
+// inbox is what signals.go has, for those who wait.
 type inbox struct{}
 
 func listen() inbox { return inbox{} }
@@ -43,4 +44,15 @@ func (inbox) until(parent context.Context) (ctx context.Context, stop func()) {
 	return ctx, func() { cancel(nil) }
 }
 
+func (inbox) pending() (syscall.Signal, bool) { return 0, false }
+
+// terminal is none.
+type terminal struct{}
+
+func openTerminal(*os.File) *terminal { return nil }
+
+func (*terminal) ours() bool { return false }
+
 func isTerminal(*os.File) bool { return false }
+
+func windowSize(*os.File) (columns, rows int, ok bool) { return 0, 0, false }

@@ -15,9 +15,11 @@ type page struct {
 }
 
 func newPage(c *call) *page {
-	plain := isTrue(c.getenv("NO_COLOR")) || c.getenv("TERM") == "dumb"
-	return &page{w: c.stdout, colours: isTerminal(c.stdout) && !plain}
+	return &page{w: c.stdout, colours: c.redraws() && !isTrue(c.getenv("NO_COLOR"))}
 }
+
+// redraws reports whether standard output is a terminal that knows more than lines.
+func (c *call) redraws() bool { return isTerminal(c.stdout) && c.getenv("TERM") != "dumb" }
 
 // ink is a colour of text, as ANSI terminals number them.
 type ink string
@@ -32,7 +34,7 @@ const (
 )
 
 func (p *page) in(i ink, text string) string {
-	if !p.colours || text == "" {
+	if !p.colours || i == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"

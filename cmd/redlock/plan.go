@@ -9,88 +9,60 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // plan is what `run` was asked to do.
 type plan struct {
-	name    string
-	ttl     time.Duration
-	wait    time.Duration
+	*wish
 	grace   time.Duration
-	owner   string
-	noFence bool
-	guard   *time.Duration // maxTTL; 0: none
-	urls    []string
 	program string // where COMMAND was found
 	command []string
-
-	line *waitLine // what a person sees of the wait
 }
 
-// planRun reads the words. When ok is false the call is over with that status.
-func planRun(c *call) (p *plan, exit int, ok bool) {
-	f := newForm(c, runText)
-	p = &plan{}
-	given := nodesFlag(f.FlagSet)
-	f.DurationVar(&p.ttl, "ttl", -1, "how long the lock lives unless it is extended (default: 30s, or --guard's\n"+
-		"maxTTL where that is less)")
-	f.DurationVar(&p.wait, "wait", time.Minute, "how long to wait for it; 0 is one attempt (default: 1m)")
-	f.DurationVar(&p.grace, "grace", -1, "how long the command has to end when the lock is lost, at most half of\n"+
+func newPlan(f *form) *plan {
+	p := &plan{wish: wishFlags(f, ownerOf(os.Getpid()), "pid")}
+	f.DurationVar(&p.grace, "grace", -1, "how long the command has to end when the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
-	f.StringVar(&p.owner, "owner", defaultOwner(), "a `label` by which others see who holds it (default: host/pid)")
-	f.BoolVar(&p.noFence, "no-fence", false, "have no number counted: REDLOCK_FENCE is empty")
-	p.guard = guardFlag(f.FlagSet)
-	words, command, dashed, exit, done := f.read()
-	if done {
-		return nil, exit, false
-	}
+	return p
+}
+
+// read reads the words. When ok is false the call is over with that status.
+func (p *plan) read(c *call) (exit int, ok bool) {
 	switch {
-	case len(words) == 0:
-		return nil, c.misused("a NAME is needed, and behind it -- and a COMMAND"), false
-	case !dashed || len(words) > 1:
-		return nil, c.misused("one NAME, then --, then the COMMAND: %q is not that", strings.Join(words, " ")), false
-	case len(command) == 0:
-		return nil, c.misused("there is no COMMAND behind the --"), false
+	case len(c.words) == 0:
+		return c.misused("a NAME is needed, and behind it -- and a COMMAND"), false
+	case !c.dashed || len(c.words) > 1:
+		return c.misused("one NAME, then --, then the COMMAND: %q is not that", strings.Join(c.words, " ")), false
+	case len(c.behind) == 0:
+		return c.misused("there is no COMMAND behind the --"), false
 	}
-	p.name, p.command = words[0], command
-	var err error
-	if p.urls, err = c.nodes(*given); err != nil {
-		return nil, c.misused("%v", err), false
-	}
-	if err := p.bound(); err != nil {
-		return nil, c.misused("%v", err), false
+	p.name, p.command = c.words[0], c.behind
+	if err := p.bound(c); err != nil {
+		return c.misused("%v", err), false
 	}
 	if exit := p.find(c); exit != exitOK {
-		return nil, exit, false // before the lock is taken: nobody should wait for this
+		return exit, false // before the lock is taken: nobody should wait for this
 	}
-	return p, exitOK, true
+	return exitOK, true
 }
 
 const (
-	usualTTL = 30 * time.Second
 	maxGrace = 5 * time.Second
 	// slack is taken off the validity's end for what a signal and a scheduler take.
 	maxSlack = 100 * time.Millisecond
 )
 
-// bound checks what the library can't know of. It checks the TTL itself.
-func (p *plan) bound() error {
-	if p.ttl == -1 {
-		p.ttl = usualTTL
-		if *p.guard > 0 {
-			p.ttl = min(p.ttl, *p.guard)
-		}
+// bound checks what the library can't know of.
+func (p *plan) bound(c *call) error {
+	if err := p.wish.bound(c); err != nil {
+		return err
 	}
 	if p.grace == -1 {
 		p.grace = min(maxGrace, p.ttl/3)
 	}
-	switch {
-	case p.wait < 0:
-		return errors.New("--wait can't be negative")
-	case p.grace < 0 || p.grace > p.ttl/2:
+	if p.grace < 0 || p.grace > p.ttl/2 {
 		return errors.New("--grace can be from 0 to half of --ttl: " + (p.ttl / 2).String())
 	}
 	return nil
@@ -103,18 +75,13 @@ func (p *plan) slack() time.Duration { return min(maxSlack, p.ttl/20) }
 // is half of the TTL at most, which leaves time to extend.
 func (p *plan) margin() time.Duration { return min(p.grace+p.slack(), p.ttl/2) }
 
-// nodeTimeout leaves time for several attempts to extend, as the library's default does.
-func (p *plan) nodeTimeout() time.Duration {
-	return min(max(p.ttl/4, time.Millisecond), coldTimeout)
-}
-
-// options are the Locker's.
-func (p *plan) options() []redlock.Option {
-	opts := append(guarding(*p.guard), redlock.WithOwner(p.owner), redlock.WithNodeTimeout(p.nodeTimeout()))
-	if !p.noFence {
-		opts = append(opts, redlock.WithFencing())
+// options are the lock's.
+func (p *plan) options() []redlock.LockOption {
+	return []redlock.LockOption{
+		redlock.WithAutoExtend(),
+		redlock.WithMaxHold(redlock.NoMaxHold), // the command is what bounds it
+		redlock.WithStopMargin(p.margin()),
 	}
-	return opts
 }
 
 // environment is what COMMAND is told. What a run around this one was given is not its
@@ -141,19 +108,4 @@ func (p *plan) find(c *call) int {
 		c.say("%s: can't be executed: %v", p.command[0], errors.Unwrap(err))
 		return exitNotExecutable
 	}
-}
-
-// defaultOwner is host/pid, as far as that is a label.
-func defaultOwner() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	host = strings.Map(func(r rune) rune {
-		if r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
-			return '-'
-		}
-		return r
-	}, host)
-	return host[:min(len(host), 48)] + "/" + strconv.Itoa(os.Getpid())
 }

@@ -12,8 +12,14 @@ import (
 
 func planOf(t *testing.T, args ...string) *plan {
 	t.Helper()
-	c := &call{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, args: args, command: command{name: "run"}}
-	p, exit, ok := planRun(c)
+	c := &call{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, command: runEntry()}
+	var p *plan
+	f := newForm(command{name: "run", flags: func(f *form) body {
+		p = newPlan(f)
+		return nil
+	}})
+	require.NoError(t, f.read(c, args))
+	exit, ok := p.read(c)
 	require.True(t, ok, exit)
 	return p
 }
@@ -55,7 +61,7 @@ func TestTheStopMarginLeavesHalfOfTheTTL(t *testing.T) {
 
 func TestTheDefaultOwnerIsALabel(t *testing.T) {
 	t.Parallel()
-	owner := defaultOwner()
+	owner := ownerOf(1234567)
 	require.LessOrEqual(t, len(owner), 64)
 	require.NotContains(t, owner, ":")
 	require.NotContains(t, owner, " ")

@@ -60,3 +60,13 @@ func (in inbox) until(parent context.Context) (ctx context.Context, stop func())
 		cancel(nil)
 	}
 }
+
+// pending is a signal that has come already, and is taken out of the inbox.
+func (in inbox) pending() (s syscall.Signal, ok bool) {
+	select {
+	case got := <-in:
+		return got.(syscall.Signal), true
+	default:
+		return 0, false
+	}
+}

@@ -2,17 +2,40 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-const statusSynopsis = "NAME [--json]"
+func statusEntry() command {
+	return command{
+		name:    "status",
+		words:   "NAME",
+		summary: "say who holds a lock, on which masters, for how long",
+		flags:   statusFlags,
+		about:   statusAbout,
+		endings: []ending{
+			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
+			endsMisused,
+			{exitUnavailable, "no quorum answered (what the others said is printed); with --watch that is no end"},
+		},
+		examples: []string{
+			"redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42",
+			"redlock status --watch --json invoice/42 | jq --unbuffered -r '.at, .state'",
+		},
+	}
+}
 
-const statusText = `It asks all masters once and changes nothing. The answer is a look, not a promise:
+const statusAbout = `It asks all masters once and changes nothing. The answer is a look, not a promise:
 it may be out of date when it is read.
 
-With --json it prints one object:
+With --watch it looks again every --interval until it is ended. On a terminal what it
+shows is written over; elsewhere it is printed when something has changed: the state,
+the holder, where it stands, or which masters answer. An extension is no change.
+
+With --json it prints one object, and with --watch each in a line:
+  at       when it was seen; only with --watch
   name     the lock
   state    "held": one holder has a quorum; "free": nobody can have one;
            "unclear": too few masters answered to say which
@@ -25,45 +48,53 @@ With --json it prints one object:
     owner     its holder's label
     left_ms   as above
     error     why it said nothing, or what is wrong with its key
-
-Exit status: 0 when a quorum answered, 69 when none did (what the others said is
-printed), 64 for wrong usage.
-
-Example:
-  redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42
 `
 
-// status is the subcommand.
-func status(ctx context.Context, c *call) int {
-	f := newForm(c, statusText)
-	given := nodesFlag(f.FlagSet)
-	asJSON := f.Bool("json", false, "print an object for programs (see below)")
-	words, behind, _, exit, done := f.read()
-	if done {
-		return exit
+// Bounds of --interval: masters have other things to do.
+const (
+	leastInterval = 100 * time.Millisecond
+	mostInterval  = time.Hour
+)
+
+func statusFlags(f *form) body {
+	given, asJSON := nodesFlag(f), jsonFlag(f)
+	watch := f.Bool("watch", false, "go on looking, and show what changes")
+	interval := f.Duration("interval", time.Second, "how long to wait between two looks, from 100ms to 1h (default: 1s)")
+	return func(ctx context.Context, c *call) int {
+		name, err := c.name()
+		if err != nil {
+			return c.misused("%v", err)
+		}
+		if *interval < leastInterval || *interval > mostInterval {
+			return c.misused("--interval can be from %v to %v", leastInterval, mostInterval)
+		}
+		urls, err := c.nodes(*given)
+		if err != nil {
+			return c.misused("%v", err)
+		}
+		locker, err := redlock.Open(urls, redlock.WithNodeTimeout(coldTimeout))
+		if err != nil {
+			return c.misused("%v", err)
+		}
+		defer closeSoon(locker)
+		if *watch {
+			return newWatcher(c, locker, name, *interval, *asJSON).watch(ctx)
+		}
+		return statusOnce(ctx, c, locker, name, *asJSON)
 	}
-	if words = append(words, behind...); len(words) != 1 {
-		return c.misused("one NAME is needed, %d given", len(words))
-	}
-	urls, err := c.nodes(*given)
-	if err != nil {
-		return c.misused("%v", err)
-	}
-	locker, err := redlock.Open(urls, redlock.WithNodeTimeout(coldTimeout))
-	if err != nil {
-		return c.misused("%v", err)
-	}
-	defer closeSoon(locker)
-	s, err := locker.Inspect(ctx, words[0])
-	if s == nil {
+}
+
+func statusOnce(ctx context.Context, c *call, locker *redlock.Locker, name string, asJSON bool) int {
+	s, err := locker.Inspect(ctx, name)
+	switch {
+	case s == nil:
 		c.say("%v", err)
 		return refusal(err)
+	case asJSON:
+		_ = c.object(newStatusJSON(s))
+	default:
+		printStatus(newPage(c), s)
 	}
-	show := printStatus
-	if *asJSON {
-		show = printStatusJSON
-	}
-	show(c.stdout, s, stateOf(s))
 	if err != nil {
 		c.say("%v", err)
 		return refusal(err)

@@ -1,38 +1,35 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func printStatus(w io.Writer, s *redlock.Status, is state) {
-	switch is {
+func printStatus(p *page, s *redlock.Status) {
+	name := p.in(bold, s.Name)
+	switch stateOf(s) {
 	case held:
-		_, _ = fmt.Fprintf(w, "%s is held by %s for %s\n\n", s.Name, called(s.Owner), left(s.Left))
+		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Left))
 	case free:
-		_, _ = fmt.Fprintf(w, "%s is free\n\n", s.Name)
+		p.line("%s is free\n", name)
 	case unclear:
-		_, _ = fmt.Fprintf(w, "%s may be held: too few masters answered to say\n\n", s.Name)
+		p.line("%s may be held: too few masters answered to say\n", name)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(t, "  MASTER\tHOLDER\tLEFT")
+	g := grid{gap: 3}
+	g.row("", " ", "MASTER", "HOLDER", "LEFT")
 	for _, n := range s.Nodes {
 		switch {
 		case n.Err != nil:
-			_, _ = fmt.Fprintf(t, "✗ %s\t%v\t\n", n.Node, n.Err)
+			g.spanning(red, "✗", n.Node, n.Err.Error())
 		case n.Held:
-			_, _ = fmt.Fprintf(t, "● %s\t%s\t%s\n", n.Node, called(n.Owner), left(n.Left))
+			g.row(green, "●", n.Node, called(n.Owner), left(n.Left))
 		default:
-			_, _ = fmt.Fprintf(t, "○ %s\t–\t–\n", n.Node)
+			g.row(faint, "○", n.Node, "–", "–")
 		}
 	}
-	_ = t.Flush()
+	g.print(p)
 }
 
 func called(owner string) string {
@@ -50,6 +47,7 @@ func left(d time.Duration) string {
 }
 
 type statusJSON struct {
+	At     *time.Time       `json:"at,omitempty"`
 	Name   string           `json:"name"`
 	State  state            `json:"state"`
 	Owner  *string          `json:"owner,omitempty"`
@@ -65,8 +63,8 @@ type nodeStatusJSON struct {
 	Error  string `json:"error,omitempty"`
 }
 
-func printStatusJSON(w io.Writer, s *redlock.Status, is state) {
-	out := statusJSON{Name: s.Name, State: is}
+func newStatusJSON(s *redlock.Status) statusJSON {
+	out := statusJSON{Name: s.Name, State: stateOf(s)}
 	if s.Held {
 		out.Owner, out.LeftMS = &s.Owner, milliseconds(s.Left)
 	}
@@ -80,10 +78,7 @@ func printStatusJSON(w io.Writer, s *redlock.Status, is state) {
 		}
 		out.Nodes = append(out.Nodes, j)
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	_ = e.Encode(out)
+	return out
 }
 
 func milliseconds(d time.Duration) *int64 {

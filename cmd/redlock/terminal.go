@@ -79,3 +79,12 @@ func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
+
+// windowSize is that of a terminal, where it tells; at least 2 by 2.
+func windowSize(f *os.File) (columns, rows int, ok bool) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col < 2 || size.Row < 2 {
+		return 0, 0, false
+	}
+	return int(size.Col), int(size.Row), true
+}

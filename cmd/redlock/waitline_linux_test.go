@@ -5,22 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/go-redlock/internal/embedded"
 )
-
-// holdAll makes somebody hold a name on all masters.
-func holdAll(all []*embedded.Master, name, token string, ttl time.Duration) {
-	for _, m := range all {
-		m.Set(name, token, ttl)
-	}
-}
-
-func setFree(all []*embedded.Master, name string) {
-	for _, m := range all {
-		m.Del(name)
-	}
-}
 
 func TestOnATerminalALineSaysWhoHoldsTheLock(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
+// bridge is the network that containers are on where nothing else is asked for.
+const bridge = "bridge"
+
 // Node is one Redis server in a container. Its methods may be called concurrently; what two faults at once on one node mean is the
 // engine's business.
 type Node struct {
@@ -119,4 +122,25 @@ func (n *Node) Inside(t testing.TB) (host, port string) {
 		return nil
 	})
 	return host, "6379"
+}
+
+// Disconnect takes the server off the container network: connections to it end, and none can be made until [Node.Connect]. The server
+// itself goes on.
+func (n *Node) Disconnect(t testing.TB) {
+	t.Helper()
+	n.fault(t, "disconnect", func(ctx context.Context, cli *client.Client) error {
+		_, err := cli.NetworkDisconnect(ctx, bridge, client.NetworkDisconnectOptions{Container: n.id, Force: true})
+		return err
+	})
+}
+
+// Connect puts the server on the network again, on the same address, and returns when it answers PING.
+func (n *Node) Connect(t testing.TB) {
+	t.Helper()
+	n.fault(t, "connect", func(ctx context.Context, cli *client.Client) error {
+		if _, err := cli.NetworkConnect(ctx, bridge, client.NetworkConnectOptions{Container: n.id}); err != nil {
+			return err
+		}
+		return n.awaitPing(ctx)
+	})
 }

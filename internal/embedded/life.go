@@ -72,6 +72,13 @@ func (m *Master) Stop() {
 	m.served.Wait()
 }
 
+// Up says whether the master runs, frozen or not.
+func (m *Master) Up() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.up
+}
+
 // Restart stops the master if it runs, and starts it at the same address with a
 // new run_id, no scripts, and the keys kept or lost. TTLs have gone on meanwhile.
 // Scripted replies, denials, delay and INFO's fields stay as they were set.

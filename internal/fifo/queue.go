@@ -6,7 +6,8 @@ import "sync"
 // and a name costs memory only while a ticket is in its queue. Its methods are
 // safe for concurrent use.
 type Queue struct {
-	// mu guards lines and the tickets in them. Nothing blocks under it.
+	// mu guards lines and the tickets in them. Nothing blocks under it, and nobody is
+	// called but Turners.
 	mu    sync.Mutex
 	lines map[string]line
 }
@@ -27,19 +28,21 @@ type entry struct {
 // New returns a queue that nobody waits in.
 func New() *Queue { return &Queue{lines: map[string]line{}} }
 
-// Enter puts t at the end of the queues of all names, in one step. A name
-// given twice counts once; with no name at all it is t's turn at once. It
-// panics when t is in a queue already.
-func (q *Queue) Enter(t *Ticket, names []string) {
+// Enter puts t at the end of the queues of all names, in one step, and reports
+// whether it is t's turn at once; if not, to is told when it is. A name given
+// twice counts once; with no name at all it is t's turn at once. It panics when
+// t is in a queue already.
+func (q *Queue) Enter(t *Ticket, names []string, to Turner) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.entered {
 		panic("fifo: the ticket is in a queue already")
 	}
-	t.enter(q, len(names))
+	t.enter(q, len(names), to)
 	for _, name := range names {
 		q.append(t, name)
 	}
+	return t.first()
 }
 
 // append adds t to the line of name, unless it is in it: then it is the last,

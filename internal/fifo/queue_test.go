@@ -8,11 +8,29 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fifo"
 )
 
-// enter returns a new ticket in the queues of names.
-func enter(q *fifo.Queue, names ...string) *fifo.Ticket {
-	t := new(fifo.Ticket)
-	q.Enter(t, names)
-	return t
+// contender has a ticket, and a channel that is closed when its turn comes.
+type contender struct {
+	fifo.Ticket
+	queue *fifo.Queue
+	turn  chan struct{}
+}
+
+func (c *contender) Turn() { close(c.turn) }
+
+func (c *contender) enter(names ...string) {
+	c.turn = make(chan struct{})
+	if c.queue.Enter(&c.Ticket, names, c) {
+		c.Turn()
+	}
+}
+
+func (c *contender) leave() { c.queue.Leave(&c.Ticket) }
+
+// enter returns a new contender in the queues of names.
+func enter(q *fifo.Queue, names ...string) *contender {
+	c := &contender{queue: q}
+	c.enter(names...)
+	return c
 }
 
 // come reports whether a channel is closed.
@@ -25,31 +43,26 @@ func come(c <-chan struct{}) bool {
 	}
 }
 
-// requireTurn checks both ways of asking whose turn it is.
-func requireTurn(t *testing.T, want bool, tickets ...*fifo.Ticket) {
+// requireTurn checks both that they know whose turn it is and that they were told.
+func requireTurn(t *testing.T, want bool, all ...*contender) {
 	t.Helper()
-	for i, k := range tickets {
-		require.Equal(t, want, k.First(), "ticket %d", i)
-		require.Equal(t, want, come(k.Turn()), "ticket %d", i)
+	for i, c := range all {
+		require.Equal(t, want, c.First(), "contender %d", i)
+		require.Equal(t, want, come(c.turn), "contender %d", i)
 	}
 }
 
 func TestTicketsGetTheirTurnInTheOrderOfEntering(t *testing.T) {
 	q := fifo.New()
-	var line []*fifo.Ticket
+	var line []*contender
 	for range 10 {
 		line = append(line, enter(q, "a"))
 	}
-	turns := make([]<-chan struct{}, len(line))
 	for i := range line {
-		turns[i] = line[i].Turn()
-	}
-	for i := range line {
-		require.True(t, come(turns[i]))
 		requireTurn(t, true, line[i])
 		requireTurn(t, false, line[i+1:]...)
 		require.Equal(t, len(line)-i, q.Waiting("a"))
-		q.Leave(line[i])
+		line[i].leave()
 	}
 	require.Zero(t, q.Waiting("a"))
 }
@@ -63,18 +76,19 @@ func TestATicketMayLeaveFromAnyPosition(t *testing.T) {
 	const n = 5
 	for leaver := range n {
 		q := fifo.New()
-		var line []*fifo.Ticket
+		var line []*contender
 		for range n {
 			line = append(line, enter(q, "a"))
 		}
-		q.Leave(line[leaver])
+		line[leaver].leave()
 		left := line[leaver]
 		line = append(line[:leaver:leaver], line[leaver+1:]...)
 		for i := range line {
 			requireTurn(t, true, line[i])
 			requireTurn(t, false, line[i+1:]...)
-			requireTurn(t, false, left)
-			q.Leave(line[i])
+			require.False(t, left.First())
+			require.Equal(t, leaver == 0, come(left.turn), "told only of the turn that it had")
+			line[i].leave()
 		}
 		require.Zero(t, q.Waiting("a"))
 	}
@@ -84,16 +98,13 @@ func TestSeveralNamesGetTheirTurnAtTheHeadOfAll(t *testing.T) {
 	q := fifo.New()
 	a, b := enter(q, "a"), enter(q, "b")
 	both := enter(q, "a", "b")
-	turn := both.Turn()
 	after := enter(q, "b")
-	q.Leave(b)
-	require.False(t, come(turn), "a is still taken")
-	requireTurn(t, false, both, after)
-	q.Leave(a)
-	require.True(t, come(turn))
+	b.leave()
+	requireTurn(t, false, both, after) // a is still taken
+	a.leave()
 	requireTurn(t, true, both)
 	requireTurn(t, false, after)
-	q.Leave(both)
+	both.leave()
 	requireTurn(t, true, after)
 }
 
@@ -102,7 +113,7 @@ func TestOverlappingSetsInAnyOrderOfNamesDoNotWaitForEachOther(t *testing.T) {
 	first, second := enter(q, "a", "b"), enter(q, "b", "a")
 	requireTurn(t, true, first)
 	requireTurn(t, false, second)
-	q.Leave(first)
+	first.leave()
 	requireTurn(t, true, second)
 }
 
@@ -113,9 +124,9 @@ func TestANameGivenTwiceCountsOnce(t *testing.T) {
 	require.Equal(t, 1, q.Waiting("a"))
 	next := enter(q, "a", "a")
 	requireTurn(t, false, next)
-	q.Leave(twice)
+	twice.leave()
 	requireTurn(t, true, next)
-	q.Leave(next)
+	next.leave()
 	require.Zero(t, q.Waiting("a"))
 }
 
@@ -123,56 +134,53 @@ func TestNoNameIsNobodysToWaitFor(t *testing.T) {
 	q := fifo.New()
 	none := enter(q)
 	requireTurn(t, true, none)
-	q.Leave(none)
-	requireTurn(t, false, none)
+	none.leave()
+	require.False(t, none.First())
 }
 
 func TestLeavingTwiceOrNeverHavingEnteredDoesNothing(t *testing.T) {
 	q := fifo.New()
 	a, b, c := enter(q, "a"), enter(q, "a"), enter(q, "a")
-	q.Leave(a)
-	q.Leave(a)
+	a.leave()
+	a.leave()
 	q.Leave(new(fifo.Ticket))
 	requireTurn(t, true, b)
-	requireTurn(t, false, a, c)
+	requireTurn(t, false, c)
+	require.False(t, a.First())
 }
 
 func TestATicketThatLeftEntersAgainAtTheEnd(t *testing.T) {
 	q := fifo.New()
 	a, b := enter(q, "a"), enter(q, "a")
-	b.Turn()
-	q.Leave(a)
-	q.Leave(b)
+	a.leave()
+	b.leave()
 	other := enter(q, "a", "b")
-	q.Enter(b, []string{"b"})
+	b.enter("b")
 	requireTurn(t, false, b)
-	q.Leave(other)
+	other.leave()
 	requireTurn(t, true, b)
 }
 
-func TestTheChannelOfATicketThatLeftIsNotClosed(t *testing.T) {
+func TestATicketThatLeftIsNotToldOfATurn(t *testing.T) {
 	q := fifo.New()
 	head, leaver := enter(q, "a"), enter(q, "a")
-	turn := leaver.Turn()
-	q.Leave(leaver)
-	q.Leave(head)
-	require.False(t, come(turn))
+	leaver.leave()
+	head.leave()
+	require.False(t, come(leaver.turn))
+}
+
+func TestATurnHasBeenToldWhenLeaveReturns(t *testing.T) {
+	q := fifo.New()
+	head := enter(q, "a", "b")
+	one, two := enter(q, "a"), enter(q, "b")
+	head.leave()
+	requireTurn(t, true, one, two)
 }
 
 func TestEnteringTwiceIsRefused(t *testing.T) {
 	q := fifo.New()
 	a := enter(q, "a")
-	require.Panics(t, func() { q.Enter(a, []string{"b"}) })
+	require.Panics(t, func() { q.Enter(&a.Ticket, []string{"b"}, a) })
 	require.Zero(t, q.Waiting("b"))
 	requireTurn(t, true, a)
-}
-
-func TestTurnIsNeverNil(t *testing.T) {
-	q := fifo.New()
-	head, next := enter(q, "a"), enter(q, "a")
-	require.NotNil(t, head.Turn())
-	require.NotNil(t, next.Turn())
-	require.Equal(t, next.Turn(), next.Turn(), "one channel for all who ask")
-	q.Leave(next)
-	require.NotNil(t, next.Turn())
 }

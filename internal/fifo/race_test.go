@@ -37,24 +37,24 @@ func (h *holders) leave(set []int) {
 func contend(t *testing.T, q *fifo.Queue, h *holders, seed uint64) (held int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	var ticket fifo.Ticket
+	c := contender{queue: q}
 	for range 200 {
 		set := r.Perm(len(names))[:1+r.IntN(4)]
 		var wanted []string
 		for _, i := range set {
 			wanted = append(wanted, names[i])
 		}
-		q.Enter(&ticket, wanted)
+		c.enter(wanted...)
 		if r.IntN(5) > 0 {
-			<-ticket.Turn()
-			if !ticket.First() || !h.enter(set) {
+			<-c.turn
+			if !c.First() || !h.enter(set) {
 				t.Errorf("not alone in %v", wanted)
 			}
 			runtime.Gosched()
 			h.leave(set)
 			held++
 		}
-		q.Leave(&ticket)
+		c.leave()
 	}
 	return held
 }
@@ -81,17 +81,16 @@ func TestALeaveThatRacesWithTheTurnLosesNoTurn(t *testing.T) {
 	for range 1000 {
 		q := fifo.New()
 		head, quitter, last := enter(q, "a"), enter(q, "a"), enter(q, "a")
-		turn := last.Turn()
 		var both sync.WaitGroup
-		both.Go(func() { q.Leave(head) })
-		both.Go(func() { quitter.Turn(); q.Leave(quitter) })
-		<-turn
+		both.Go(head.leave)
+		both.Go(quitter.leave)
+		<-last.turn
 		both.Wait()
 		require.True(t, last.First())
 	}
 }
 
-func TestTurnGoesOnWhileOthersEnterAndLeave(t *testing.T) {
+func TestATurnGoesOnWhileOthersEnterAndLeave(t *testing.T) {
 	q := fifo.New()
 	held := enter(q, "a")
 	var all sync.WaitGroup
@@ -100,9 +99,8 @@ func TestTurnGoesOnWhileOthersEnterAndLeave(t *testing.T) {
 			for range 200 {
 				k := enter(q, "a", "b")
 				k.First()
-				k.Turn()
 				q.Waiting("a")
-				q.Leave(k)
+				k.leave()
 			}
 		})
 	}

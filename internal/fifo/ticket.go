@@ -9,18 +9,19 @@ type Ticket struct {
 	queue *Queue // set by Enter alone, read by the methods; its mu guards the rest
 
 	entered bool
-	behind  int // in how many lines somebody is ahead
+	behind  int    // in how many lines somebody is ahead
+	turner  Turner // told of its turn
 	places  []entry
-	single  [1]entry      // what places is made of for one name, the usual case
-	turn    chan struct{} // nil until somebody waits by it
+	single  [1]entry // what places is made of for one name, the usual case
 }
 
-// begun is the turn of those that need not wait.
-var begun = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
+// Turner is told that a ticket's turn has come.
+type Turner interface {
+	// Turn is called once, by whoever left the queue as the last one ahead, before its
+	// Leave returns. It is called under the queue's mutex, so that nobody it is about
+	// has left: it must neither block nor call the queue.
+	Turn()
+}
 
 // First reports whether it is t's turn: it is at the head of all its queues.
 // That stays so until it leaves.
@@ -30,26 +31,11 @@ func (t *Ticket) First() bool {
 	return t.first()
 }
 
-// Turn returns a channel that is closed when t's turn has come, never nil. That
-// of a ticket that leaves before is not closed any more: who waits by it waits
-// for the end of its own attempt too.
-func (t *Ticket) Turn() <-chan struct{} {
-	t.queue.mu.Lock()
-	defer t.queue.mu.Unlock()
-	if t.first() {
-		return begun
-	}
-	if t.turn == nil {
-		t.turn = make(chan struct{})
-	}
-	return t.turn
-}
-
 func (t *Ticket) first() bool { return t.entered && t.behind == 0 }
 
 // enter makes room for n places, so that they do not move when they are taken.
-func (t *Ticket) enter(q *Queue, n int) {
-	t.queue, t.entered, t.behind, t.turn = q, true, 0, nil
+func (t *Ticket) enter(q *Queue, n int, to Turner) {
+	t.queue, t.entered, t.behind, t.turner = q, true, 0, to
 	t.places = t.single[:0]
 	if n > len(t.single) {
 		t.places = make([]entry, 0, n)
@@ -64,12 +50,12 @@ func (t *Ticket) place() *entry {
 
 // advance tells t that it has come to the head of one more line.
 func (t *Ticket) advance() {
-	if t.behind--; t.behind == 0 && t.turn != nil {
-		close(t.turn)
+	if t.behind--; t.behind == 0 && t.turner != nil {
+		t.turner.Turn()
 	}
 }
 
 // leave forgets the places, and with them the names and the neighbours.
 func (t *Ticket) leave() {
-	t.entered, t.places, t.single, t.turn = false, nil, [1]entry{}, nil
+	t.entered, t.places, t.single, t.turner = false, nil, [1]entry{}, nil
 }

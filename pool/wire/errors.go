@@ -16,6 +16,10 @@ var (
 	// ErrUnfit: something is wrong with the node, so that it does not vote. The error
 	// names the node, what is wrong, and the cure (DESIGN.md rule 18).
 	ErrUnfit = errors.New("the node is not fit to vote")
+	// ErrGuardMismatch: the node is guarded, but by clients with another restart guard than
+	// this one, which has another list of nodes, another maxTTL, another name for the node,
+	// or none. Waiting cures that no more than any mistake in settings (HAZARDS.md H40, H112).
+	ErrGuardMismatch = errors.New("the node's restart guard is not this client's")
 	// ErrGivenUp: the attempt was decided before the command was sent.
 	ErrGivenUp = errors.New("given up before it was sent")
 )

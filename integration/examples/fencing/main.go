@@ -13,50 +13,18 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/integration/examples/show"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// longest bounds the whole show.
-const longest = time.Minute
+func main() { os.Exit(show.Run("fencing", play, os.Args[1:], os.Stdout, os.Stderr)) }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
-
-func run(args []string, out, errs io.Writer) int {
-	f := flag.NewFlagSet("fencing", flag.ContinueOnError)
-	f.SetOutput(errs)
-	nodes := f.String("nodes", "", "the masters' `URLs`, with commas between them (default: three inside of this process)")
-	if err := f.Parse(args); err != nil || f.NArg() > 0 {
-		return 2
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
-	defer cancel()
-	if err := show(ctx, *nodes, out); err != nil {
-		_, _ = fmt.Fprintln(errs, "fencing:", err)
-		return 1
-	}
-	return 0
-}
-
-// show plays the story twice and says whether it went as it should.
-func show(ctx context.Context, nodes string, out io.Writer) error {
-	urls := strings.Split(nodes, ",")
-	if nodes == "" {
-		own, stop, err := ownMasters(3)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		urls = own
-	}
+// play plays the story twice and says whether it went as it should.
+func play(ctx context.Context, s *show.Stage) error {
 	dir, err := os.MkdirTemp("", "fencing")
 	if err != nil {
 		return err
@@ -67,7 +35,7 @@ func show(ctx context.Context, nodes string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		err = (&story{bank: b, urls: urls, out: out}).play(ctx)
+		err = (&story{Stage: s, bank: b}).play(ctx)
 		if closeErr := b.db.Close(); err == nil {
 			err = closeErr
 		}
@@ -76,25 +44,6 @@ func show(ctx context.Context, nodes string, out io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// ownMasters starts n of them in this process: enough to show it, not to lock by.
-func ownMasters(n int) (urls []string, stop func(), err error) {
-	var masters []*embedded.Master
-	stop = func() {
-		for _, m := range masters {
-			m.Close()
-		}
-	}
-	for i := range n {
-		m, err := embedded.Start(fmt.Sprintf("master-%d", i+1))
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
-		masters, urls = append(masters, m), append(urls, m.URL())
-	}
-	return urls, stop, nil
 }
 
 // openWorker makes a worker with a Locker of its own, as another process would have.

@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/integration/examples/show"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 func TestThePausedWorkerIsTurnedAwayByTheCheckAlone(t *testing.T) {
 	var out, errs bytes.Buffer
-	require.Zero(t, run(nil, &out, &errs), "%s%s", &out, &errs)
+	require.Zero(t, show.Run("fencing", play, nil, &out, &errs), "%s%s", &out, &errs)
 	require.Empty(t, errs.String())
 	without, with, ok := bytes.Cut(out.Bytes(), []byte("\n\n"))
 	require.True(t, ok)
@@ -21,13 +22,6 @@ func TestThePausedWorkerIsTurnedAwayByTheCheckAlone(t *testing.T) {
 	require.NotContains(t, string(without), "turned away")
 	require.Contains(t, string(with), "turned away")
 	require.Contains(t, string(with), "the account holds 160: nothing is lost")
-}
-
-func TestWrongUsageIsToldByTheExitStatus(t *testing.T) {
-	var out, errs bytes.Buffer
-	require.Equal(t, 2, run([]string{"--bogus"}, &out, &errs))
-	require.Equal(t, 2, run([]string{"word"}, &out, &errs))
-	require.Equal(t, 1, run([]string{"--nodes", "nonsense"}, &out, &errs))
 }
 
 // The database's rule is the library's.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
+	"github.com/quorumlock/go-redlock/integration/examples/show"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -21,9 +21,8 @@ const (
 
 // story is what happens to one bank.
 type story struct {
+	*show.Stage
 	bank *bank
-	urls []string
-	out  io.Writer
 }
 
 // worker takes money in.
@@ -32,34 +31,32 @@ type worker struct {
 	locker *redlock.Locker
 }
 
-func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format+"\n", args...) }
-
 // play is the story: A reads and is paused, B works, A goes on.
 func (s *story) play(ctx context.Context) error {
 	if s.bank.checks() {
-		s.say("With the check in the database:\n  %s", fenced)
+		s.Say("With the check in the database:\n  %s", fenced)
 	} else {
-		s.say("Without a check:\n  %s", blind)
+		s.Say("Without a check:\n  %s", blind)
 	}
-	a, err := openWorker("A", s.urls)
+	a, err := openWorker("A", s.URLs)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	b, err := openWorker("B", s.urls)
+	b, err := openWorker("B", s.URLs)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 
 	meanwhile := func() error {
-		s.say("  A  is paused for longer than its lease of %v", lease)
+		s.Say("  A  is paused for longer than its lease of %v", lease)
 		return s.takeIn(ctx, b, ofB, nil)
 	}
 	err = s.takeIn(ctx, a, ofA, meanwhile)
 	turnedAway := errors.Is(err, errTurnedAway)
 	if turnedAway {
-		s.say("  A  begins again")
+		s.Say("  A  begins again")
 		err = s.takeIn(ctx, a, ofA, nil)
 	}
 	if err != nil {
@@ -80,18 +77,18 @@ func (s *story) takeIn(ctx context.Context, w *worker, amount int, pause func() 
 	if err != nil {
 		return err
 	}
-	s.say("  %s  holds the lock with fence %d, reads %d", w.name, lock.Fence(), balance)
+	s.Say("  %s  holds the lock with fence %d, reads %d", w.name, lock.Fence(), balance)
 	if pause != nil {
 		if err := pause(); err != nil {
 			return err
 		}
-		s.say("  %s  goes on; its lease has been over for %v", w.name, (-lock.Remaining()).Round(time.Millisecond))
+		s.Say("  %s  goes on; its lease has been over for %v", w.name, (-lock.Remaining()).Round(time.Millisecond))
 	}
 	if err := s.bank.write(ctx, balance+amount, lock.Fence(), lock.Token()); err != nil {
-		s.say("  %s  wants to write %d: %v", w.name, balance+amount, err)
+		s.Say("  %s  wants to write %d: %v", w.name, balance+amount, err)
 		return err
 	}
-	s.say("  %s  writes %d", w.name, balance+amount)
+	s.Say("  %s  writes %d", w.name, balance+amount)
 	return nil
 }
 
@@ -108,7 +105,7 @@ func (s *story) end(ctx context.Context, turnedAway bool) error {
 	if balance != want || turnedAway != s.bank.checks() {
 		return fmt.Errorf("a balance of %d instead of %d; the paused worker was turned away: %t", balance, want, turnedAway)
 	}
-	s.say("  In the end the account holds %d: %s.\n", balance, told)
+	s.Say("  In the end the account holds %d: %s.\n", balance, told)
 	return nil
 }
 

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+func benchEntry() command {
+	return command{
+		name:    "bench",
+		summary: "measure how long it takes to acquire and release a lock",
+		flags:   benchFlags,
+		about:   benchAbout,
+		endings: []ending{
+			{exitOK, "all was measured, and nothing is left behind"},
+			{exitFailed, "an acquisition or a release failed, or a key is left behind"},
+			endsMisused,
+			{exitUnavailable, "no quorum of masters could be reached to begin with"},
+			endsQuarantine, endsUnguarded,
+			{exitSignal, "signal n ended it; what was measured until then is printed"},
+		},
+		examples: []string{
+			"redlock bench --nodes redis://a:6379,redis://b:6379,redis://c:6379 --clients 16 --for 10s",
+			"redlock bench --embedded --count 1000",
+		},
+	}
+}
+
+const benchAbout = `Each of --clients, goroutines of this one process, acquires a name of its own and
+releases it, again and again, until --for has passed or --count is reached. Nobody
+contends for the names, which begin with bench- and a random word; in the end all of them
+are looked for, and nothing is left behind. Nothing is counted for fencing, because
+the counters would be left behind.
+
+It loads the masters as much as it can. With --embedded it measures masters inside of
+this process, which are slow, and says nothing about Redis: it shows what is measured.
+
+With --json it prints one object:
+  nodes       the masters' names
+  embedded    whether they were inside of this process
+  clients     how many went on at the same time
+  took_ms     how long all of it took
+  done        how many locks were acquired and released
+  per_second  of these
+  failed      how many attempts failed
+  errors      why, and how often each
+  left        names of which something is left
+  acquire, release, both
+    least_us, mean_us, p50_us, p90_us, p99_us, p999_us, most_us
+    buckets   below_us, and how many (n) between that and the bucket before
+`
+
+// bench is what was asked for, and what is going on.
+type bench struct {
+	clients int
+	bound   time.Duration
+	count   int // 0: no bound
+	guard   time.Duration
+
+	locker *redlock.Locker
+	clock  clock.Clock
+	prefix string
+	begun  atomic.Int64
+	done   atomic.Int64
+	failed atomic.Int64
+}
+
+// Bounds of the flags, and the TTL of what is measured.
+const (
+	mostClients = 256
+	mostTime    = 10 * time.Minute
+	mostCount   = 10_000_000
+	benchTTL    = 10 * time.Second
+)
+
+func benchFlags(f *form) body {
+	b := &bench{clock: clock.System()}
+	given, guard, asJSON := nodesFlag(f), guardFlag(f), jsonFlag(f)
+	inside := f.Bool("embedded", false, "measure three masters inside of this process")
+	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
+	f.DurationVar(&b.bound, "for", 5*time.Second, "how long, up to 10m (default: 5s)")
+	f.IntVar(&b.count, "count", 0, "the `number` of acquisitions to stop at (default: as many as there is time for)")
+	return func(ctx context.Context, c *call) int {
+		urls, end, err := b.prepare(c, *given, *inside, guard)
+		if err != nil {
+			return c.misused("%v", err)
+		}
+		defer end()
+		// The library's node timeout would take connections that are still being made for dead.
+		opts := append(guarding(b.guard), redlock.WithNodeTimeout(nodeTimeout(b.ttl())), redlock.WithOwner("bench"))
+		if b.locker, err = redlock.Open(urls, opts...); err != nil {
+			return c.misused("%v", err)
+		}
+		defer closeSoon(b.locker)
+		return b.measure(ctx, c, *inside, *asJSON)
+	}
+}
+
+// prepare checks what was asked for, and finds the masters.
+func (b *bench) prepare(c *call, given string, inside bool, guard flag.Value) (urls []string, end func(), err error) {
+	switch {
+	case len(c.all()) > 0:
+		return nil, nil, errors.New("it takes no NAME: it has its own")
+	case inside && given != "":
+		return nil, nil, errors.New("--embedded brings its own masters: it does not go with --nodes")
+	case b.clients < 1 || b.clients > mostClients:
+		return nil, nil, fmt.Errorf("--clients can be from 1 to %d", mostClients)
+	case b.bound <= 0 || b.bound > mostTime:
+		return nil, nil, fmt.Errorf("--for can be up to %v", mostTime)
+	case b.count < 0 || b.count > mostCount:
+		return nil, nil, fmt.Errorf("--count can be up to %d", mostCount)
+	}
+	if b.guard, err = c.guard(guard); err != nil {
+		return nil, nil, err
+	}
+	urls, end, err = c.mastersOf(given, inside)
+	if errors.Is(err, errNoNodes) {
+		err = errors.New("no masters are given by --nodes or REDLOCK_NODES; --embedded measures some inside of this process")
+	}
+	return urls, end, err
+}
+
+func (b *bench) ttl() time.Duration {
+	if b.guard > 0 {
+		return min(benchTTL, b.guard)
+	}
+	return benchTTL
+}
+
+// measure measures until it is over, and tells the result.
+func (b *bench) measure(ctx context.Context, c *call, inside, asJSON bool) int {
+	ctx, stop := listen().until(ctx)
+	defer stop()
+	b.prefix = "bench-" + strings.ToLower(rand.Text()[:10])
+	samples, err := b.warm(ctx)
+	if err != nil {
+		c.say("%v", err)
+		return refusal(err)
+	}
+	began := b.clock.Now()
+	b.work(ctx, c, samples)
+	r := &benchResult{embedded: inside, clients: b.clients, took: b.clock.Now().Sub(began)}
+	for i := range samples {
+		r.merge(&samples[i])
+	}
+	r.nodes, r.left = b.leftovers(ctx)
+	if asJSON {
+		_ = c.object(r.object())
+	} else {
+		r.print(newPage(c))
+	}
+	var sig signalError
+	switch {
+	case errors.As(context.Cause(ctx), &sig):
+		return exitSignal + int(sig.Signal)
+	case r.failed() > 0 || len(r.left) > 0:
+		return exitFailed
+	}
+	return exitOK
+}
+
+// warm makes the samples of all clients, and has connections and scripts in place before
+// anything counts. It fails where nothing can be measured.
+func (b *bench) warm(ctx context.Context) ([]sample, error) {
+	samples := make([]sample, b.clients)
+	for i := range samples {
+		samples[i].name = b.name(i)
+	}
+	for range 10 {
+		lock, err := b.locker.TryAcquire(ctx, b.name(0), b.ttl())
+		if err != nil {
+			return nil, err
+		}
+		_ = lock.Release(ctx)
+	}
+	return samples, nil
+}
+
+// name is that of a client.
+func (b *bench) name(i int) string { return fmt.Sprintf("%s/%d", b.prefix, i+1) }
+
+// work has all clients go on until it is over.
+func (b *bench) work(ctx context.Context, c *call, samples []sample) {
+	b.begun.Store(0)
+	b.done.Store(0)
+	b.failed.Store(0)
+	ctx, cancel := context.WithTimeout(ctx, b.bound)
+	defer cancel()
+	var clients sync.WaitGroup
+	for i := range samples {
+		clients.Go(func() { samples[i].takeAll(ctx, b) })
+	}
+	over := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() { b.progress(c, over) })
+	clients.Wait()
+	close(over)
+	shown.Wait()
+}
+
+// progress tells on a terminal how far it is.
+func (b *bench) progress(c *call, over <-chan struct{}) {
+	line := newLiveLine(c.stderr)
+	if !line.begin() {
+		return
+	}
+	defer line.end()
+	began := b.clock.Now()
+	for tick := time.NewTicker(200 * time.Millisecond); ; {
+		passed := b.clock.Now().Sub(began)
+		line.show("redlock: %s of %v, %s locks, %s failed", short(passed.Truncate(time.Second/10)), b.bound,
+			thousands(b.done.Load()), thousands(b.failed.Load()))
+		select {
+		case <-tick.C:
+		case <-over:
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// leftovers are the names of which a key is left. On each connection the question is
+// answered behind the releases.
+func (b *bench) leftovers(ctx context.Context) (nodes, left []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	for i := range b.clients {
+		name := b.name(i)
+		s, _ := b.locker.Inspect(ctx, name)
+		if s == nil {
+			continue // masters are slow to answer, or gone: what is left there expires
+		}
+		if nodes == nil {
+			for _, n := range s.Nodes {
+				nodes = append(nodes, n.Node)
+			}
+		}
+		for _, n := range s.Nodes {
+			if n.Held {
+				left = append(left, name+" on "+n.Node)
+			}
+		}
+	}
+	return nodes, left
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// sample is what one client has measured.
+type sample struct {
+	name                   string
+	acquire, release, both histogram
+	errors                 map[string]int
+}
+
+// failurePause keeps a client from asking dead masters as fast as it can.
+const failurePause = 10 * time.Millisecond
+
+// takeAll goes on until ctx is done, or all clients together have begun as many as were
+// asked for.
+func (s *sample) takeAll(ctx context.Context, b *bench) {
+	for ctx.Err() == nil && (b.begun.Add(1) <= int64(b.count) || b.count == 0) {
+		if s.take(ctx, b) {
+			b.done.Add(1)
+			continue
+		}
+		b.failed.Add(1)
+		select {
+		case <-time.After(failurePause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take measures one acquisition and its release. What has begun when ctx ends is
+// finished, and counts.
+func (s *sample) take(ctx context.Context, b *bench) bool {
+	ctx = context.WithoutCancel(ctx)
+	began := b.clock.Now()
+	lock, err := b.locker.TryAcquire(ctx, s.name, b.ttl())
+	if err != nil {
+		return s.fails(err)
+	}
+	acquired := b.clock.Now()
+	if err := lock.Release(ctx); err != nil {
+		return s.fails(err)
+	}
+	released := b.clock.Now()
+	s.acquire.add(acquired.Sub(began))
+	s.release.add(released.Sub(acquired))
+	s.both.add(released.Sub(began))
+	return true
+}
+
+func (s *sample) fails(err error) bool {
+	if s.errors == nil {
+		s.errors = make(map[string]int)
+	}
+	s.errors[kindOf(err)]++
+	return false
+}
+
+// kindOf is an error without what differs from time to time, so that equal ones can be
+// counted.
+func kindOf(err error) string {
+	for _, kind := range []error{
+		redlock.ErrHeld, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, redlock.ErrNoQuorum,
+	} {
+		if errors.Is(err, kind) {
+			return plain(kind)
+		}
+	}
+	return plain(err)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestABenchMeasuresAsManyAsAskedForAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	all := masters(t) // checks that no lock is left
+	for _, m := range all {
+		t.Cleanup(func() { require.Empty(t, m.Keys(), "nor a counter") })
+	}
+	got := invoke(t, envOf(all), "bench", "--count", "60", "--clients", "4", "--for", "1m")
+	require.Equal(t, exitOK, got.status, got)
+	require.Empty(t, got.err)
+	require.Regexp(t, `^3 masters, 4 clients: 60 locks acquired and released in \S+ m?s, [\d,]+ a second\n`, got.out)
+	require.Regexp(t, `(?m)^ +LEAST +MEDIAN +90 % +99 % +99\.9 % +MOST$`, got.out)
+	for _, what := range []string{"acquire", "release", "both"} {
+		require.Regexp(t, `(?m)^  `+what+`( +\S+ m?s){6}$`, got.out)
+	}
+	require.Regexp(t, `(?m)^  below +\S+ m?s  █+ \d+$`, got.out)
+	require.NotContains(t, got.out, "\x1b")
+	fits(t, got.out)
+}
+
+func TestABenchForProgramsHasTheDocumentedFields(t *testing.T) {
+	t.Parallel()
+	got := invoke(t, nil, "bench", "--embedded", "--count", "20", "--json", "--for", "1m")
+	require.Equal(t, exitOK, got.status, got)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
+	for field := range r {
+		require.Contains(t, benchAbout, field)
+	}
+	require.Equal(t, []any{"master-1", "master-2", "master-3"}, r["nodes"])
+	require.Equal(t, true, r["embedded"])
+	require.EqualValues(t, 20, r["done"])
+	require.EqualValues(t, 0, r["failed"])
+	require.Equal(t, map[string]any{}, r["errors"])
+	require.Equal(t, []any{}, r["left"])
+	both, _ := r["both"].(map[string]any)
+	for field := range both {
+		require.Contains(t, benchAbout, field)
+	}
+	require.LessOrEqual(t, both["least_us"], both["p50_us"])
+	require.LessOrEqual(t, both["p50_us"], both["most_us"])
+	counted := 0.0
+	buckets, _ := both["buckets"].([]any)
+	for _, b := range buckets {
+		n, _ := b.(map[string]any)["n"].(float64)
+		counted += n
+	}
+	require.EqualValues(t, 20, counted)
+}
+
+func TestABenchEndsWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	got := invoke(t, nil, "bench", "--embedded", "--for", "50ms")
+	require.Equal(t, exitOK, got.status, got)
+	require.Contains(t, got.out, "3 masters inside of this process, which say nothing about Redis, 1 client: ")
+}
+
+func TestABenchWithoutAQuorumIs69(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	all[0].Stop()
+	all[1].Stop()
+	got := invoke(t, envOf(all), "bench")
+	require.Equal(t, exitUnavailable, got.status)
+	require.Empty(t, got.out)
+	require.Contains(t, got.err, "no quorum")
+}
+
+func TestABenchThatFailsUnderWayCountsItAndSaysSo(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	for _, m := range all[:2] {
+		heard := 0
+		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "SET" {
+				heard++
+			}
+			return "-ERR disk on fire", cmd == "SET" && heard > 25 // of which 10 are not measured
+		})
+	}
+	got := invoke(t, envOf(all), "bench", "--count", "30", "--for", "1m", "--json")
+	for _, m := range all[:2] {
+		m.Hook(nil)
+	}
+	t.Cleanup(func() {
+		for _, key := range locks(all...) { // what could not be undone in time
+			setFree(all, key)
+		}
+	})
+	require.Equal(t, exitFailed, got.status, got)
+	var r struct {
+		Done, Failed int
+		Errors       map[string]int
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
+	require.Equal(t, 30, r.Done+r.Failed)
+	require.Positive(t, r.Done)
+	require.Positive(t, r.Failed)
+	counted := 0
+	for kind, n := range r.Errors {
+		require.Contains(t, []string{"no quorum of nodes could be reached", "held by another"}, kind)
+		counted += n
+	}
+	require.Equal(t, r.Failed, counted)
+}
+
+func TestABenchThatFindsSomethingLeftFails(t *testing.T) {
+	t.Parallel()
+	r := &benchResult{nodes: []string{"a"}, clients: 1, left: []string{"bench-x/1 on a"}}
+	r.errors = map[string]int{"lost": 1}
+	var out strings.Builder
+	r.print(&page{w: &out})
+	require.Contains(t, out.String(), "✗ lost: 1 time\n")
+	require.Contains(t, out.String(), "✗ left behind, until it expires: bench-x/1 on a\n")
+	require.NotContains(t, out.String(), "LEAST", "nothing was measured")
+}

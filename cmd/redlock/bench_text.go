@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// benchResult is what all clients have measured.
+type benchResult struct {
+	nodes    []string
+	embedded bool
+	clients  int
+	took     time.Duration
+	sample
+	left []string
+}
+
+func (r *benchResult) merge(s *sample) {
+	r.acquire.merge(&s.acquire)
+	r.release.merge(&s.release)
+	r.both.merge(&s.both)
+	for kind, n := range s.errors {
+		if r.errors == nil {
+			r.errors = make(map[string]int)
+		}
+		r.errors[kind] += n
+	}
+}
+
+func (r *benchResult) failed() (n int) {
+	for _, times := range r.errors {
+		n += times
+	}
+	return n
+}
+
+func (r *benchResult) perSecond() float64 {
+	return float64(r.both.n) / max(r.took.Seconds(), 1e-9)
+}
+
+// barWidth is how long the longest bar is.
+const barWidth = 40
+
+func (r *benchResult) print(p *page) {
+	where := plural(len(r.nodes), "master")
+	if r.embedded {
+		where += " inside of this process, which say nothing about Redis"
+	}
+	p.line("%s, %s: %s locks acquired and released in %s, %s a second", where, plural(r.clients, "client"),
+		p.in(bold, thousands(int64(r.both.n))), short(r.took), p.in(bold, thousands(int64(r.perSecond()))))
+	if r.both.n > 0 {
+		p.line("\n           %9s %9s %9s %9s %9s %9s", "LEAST", "MEDIAN", "90 %", "99 %", "99.9 %", "MOST")
+		p.latencies("acquire", &r.acquire)
+		p.latencies("release", &r.release)
+		p.latencies("both", &r.both)
+		p.line("\n  both, how often:")
+		p.bars(&r.both)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.errors)) {
+		p.bad("%s: %s", kind, plural(r.errors[kind], "time"))
+	}
+	for _, name := range r.left {
+		p.bad("left behind, until it expires: %s", name)
+	}
+}
+
+func (p *page) latencies(what string, h *histogram) {
+	p.line("  %-8s %9s %9s %9s %9s %9s %9s", what, short(h.least), short(h.quantile(0.5)), short(h.quantile(0.9)),
+		short(h.quantile(0.99)), short(h.quantile(0.999)), short(h.most))
+}
+
+func (p *page) bars(h *histogram) {
+	most := 0
+	for _, b := range h.bars() {
+		most = max(most, b.n)
+	}
+	for _, b := range h.bars() {
+		drawn := strings.Repeat("█", (b.n*barWidth+most-1)/most)
+		p.line("  below %9s  %s %s", short(b.below), p.in(blue, drawn), thousands(int64(b.n)))
+	}
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%s %s", thousands(int64(n)), noun)
+}
+
+type benchJSON struct {
+	Nodes     []string       `json:"nodes"`
+	Embedded  bool           `json:"embedded"`
+	Clients   int            `json:"clients"`
+	TookMS    int64          `json:"took_ms"`
+	Done      int            `json:"done"`
+	PerSecond float64        `json:"per_second"`
+	Failed    int            `json:"failed"`
+	Errors    map[string]int `json:"errors"`
+	Left      []string       `json:"left"`
+	Acquire   latencyJSON    `json:"acquire"`
+	Release   latencyJSON    `json:"release"`
+	Both      latencyJSON    `json:"both"`
+}
+
+type latencyJSON struct {
+	Least   float64      `json:"least_us"`
+	Mean    float64      `json:"mean_us"`
+	P50     float64      `json:"p50_us"`
+	P90     float64      `json:"p90_us"`
+	P99     float64      `json:"p99_us"`
+	P999    float64      `json:"p999_us"`
+	Most    float64      `json:"most_us"`
+	Buckets []bucketJSON `json:"buckets"`
+}
+
+type bucketJSON struct {
+	Below float64 `json:"below_us"`
+	N     int     `json:"n"`
+}
+
+func (r *benchResult) object() benchJSON {
+	errs := r.errors
+	if errs == nil {
+		errs = map[string]int{}
+	}
+	return benchJSON{
+		Nodes: append([]string{}, r.nodes...), Embedded: r.embedded, Clients: r.clients, TookMS: r.took.Milliseconds(),
+		Done: r.both.n, PerSecond: r.perSecond(), Failed: r.failed(), Errors: errs, Left: append([]string{}, r.left...),
+		Acquire: newLatencyJSON(&r.acquire), Release: newLatencyJSON(&r.release), Both: newLatencyJSON(&r.both),
+	}
+}
+
+func newLatencyJSON(h *histogram) latencyJSON {
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+	j := latencyJSON{
+		Least: us(h.least), Mean: us(h.mean()), P50: us(h.quantile(0.5)), P90: us(h.quantile(0.9)),
+		P99: us(h.quantile(0.99)), P999: us(h.quantile(0.999)), Most: us(h.most), Buckets: []bucketJSON{},
+	}
+	for _, b := range h.bars() {
+		j.Buckets = append(j.Buckets, bucketJSON{us(b.below), b.n})
+	}
+	return j
+}

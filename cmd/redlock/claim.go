@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+func extendEntry() command {
+	return command{
+		name:    "extend",
+		words:   "CLAIM|-",
+		summary: "lengthen a lock that was taken by redlock acquire",
+		flags:   extendFlags,
+		about: claimAbout + `
+The lock lives for --ttl from now on, or for longer where it would have anyway. An
+extension never makes a lock that has ended.
+
+With --json it prints one object:
+  names    the lock's names
+  fence    its number; only where one was counted
+  left_ms  for how long the lock is safe from now on
+`,
+		endings: []ending{
+			{exitOK, "the lock is held, for --ttl at least"},
+			endsMisused,
+			{exitUnavailable, "no quorum of masters could be reached: the lock ends when it would have, unless this is tried again"},
+			endsClaimLost, endsQuarantine, endsUnguarded,
+		},
+		examples: []string{`echo "$CLAIM" | redlock extend --ttl 5m - || exit  # it is lost: stop`},
+	}
+}
+
+func releaseEntry() command {
+	return command{
+		name:    "release",
+		words:   "CLAIM|-",
+		summary: "give a lock back that was taken by redlock acquire",
+		flags:   releaseFlags,
+		about: claimAbout + `
+With --json it prints one object:
+  names     the lock's names
+  released  true
+`,
+		endings: []ending{
+			{exitOK, "the lock was held until now, and is free"},
+			endsMisused,
+			{exitUnavailable, "no quorum of masters could be reached: what is left of the lock expires"},
+			{exitLost, "the lock had been lost before: what was done meanwhile, others may have done at the same time"},
+			endsQuarantine, endsUnguarded,
+		},
+		examples: []string{`echo "$CLAIM" | redlock release -`},
+	}
+}
+
+const claimAbout = `CLAIM is what redlock acquire printed, or a program that uses the library (the text
+form of Lock.Detach's claim). Instead of it, - reads it from standard input, so that
+others on the machine can't see it among the processes: who has it can release the lock.
+`
+
+// claimFlags are those that extend and release have in common.
+type claimFlags struct {
+	nodes  *string
+	guard  flag.Value
+	asJSON *bool
+}
+
+func newClaimFlags(f *form) claimFlags {
+	return claimFlags{nodes: nodesFlag(f), guard: guardFlag(f), asJSON: jsonFlag(f)}
+}
+
+func extendFlags(f *form) body {
+	flags := newClaimFlags(f)
+	ttl := f.Duration("ttl", 0, "how long the lock lives from now on (default: as long as it was acquired for)")
+	return func(ctx context.Context, c *call) int {
+		return flags.with(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
+			if err := lock.Extend(ctx, ttl); err != nil {
+				return err
+			}
+			hearAll(ctx, locker, lock)
+			left := lock.Remaining()
+			claim, err := lock.Detach()
+			if err == nil && *flags.asJSON {
+				err = c.object(newHolding(claim, left))
+			}
+			return err
+		})
+	}
+}
+
+func releaseFlags(f *form) body {
+	flags := newClaimFlags(f)
+	return func(ctx context.Context, c *call) int {
+		return flags.with(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {
+			err := lock.Release(ctx)
+			if err == nil && *flags.asJSON {
+				err = c.object(struct {
+					Names    []string `json:"names"`
+					Released bool     `json:"released"`
+				}{lock.Names(), true})
+			}
+			return err
+		})
+	}
+}
+
+// with has something done with the lock of a claim.
+func (flags claimFlags) with(ctx context.Context, c *call, ttl time.Duration,
+	do func(*redlock.Locker, *redlock.Lock, time.Duration) error,
+) int {
+	claim, err := c.claim()
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	switch {
+	case ttl == 0:
+		ttl = claim.TTL
+	case ttl < redlock.MinTTL: // the library would say it, but not before it has asked the masters
+		return c.misused("--ttl can be from %v", redlock.MinTTL)
+	}
+	locker, err := flags.open(c, claim, ttl)
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	defer closeSoon(locker)
+	lock, err := locker.Resume(ctx, claim)
+	if err == nil {
+		err = do(locker, lock, ttl)
+	}
+	return c.ended(claim, err)
+}
+
+func (flags claimFlags) open(c *call, claim redlock.Claim, ttl time.Duration) (*redlock.Locker, error) {
+	urls, err := c.nodes(*flags.nodes)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := c.guard(flags.guard)
+	if err != nil {
+		return nil, err
+	}
+	opts := append(guarding(guard), redlock.WithNodeTimeout(nodeTimeout(min(ttl, claim.TTL))))
+	if guard == 0 && claim.TTL > redlock.DefaultMaxTTL { // of a program that allows so much
+		opts = append(opts, redlock.WithMaxTTL(claim.TTL))
+	}
+	return redlock.Open(urls, opts...)
+}
+
+// maxClaim bounds what is read: several names of 512 bytes, and to spare.
+const maxClaim = 1 << 20
+
+// claim reads the one that was given.
+func (c *call) claim() (claim redlock.Claim, err error) {
+	words := c.all()
+	if len(words) != 1 {
+		return claim, fmt.Errorf("one CLAIM is needed, or - to read it, %d given", len(words))
+	}
+	text := words[0]
+	if text == "-" {
+		read, err := io.ReadAll(io.LimitReader(c.stdin, maxClaim))
+		if err != nil {
+			return claim, fmt.Errorf("no claim could be read: %w", err)
+		}
+		text = strings.TrimSpace(string(read))
+	}
+	if text == "" {
+		return claim, errors.New("the CLAIM is empty: did redlock acquire fail?")
+	}
+	return claim, claim.UnmarshalText([]byte(text))
+}
+
+// ended is the status of what was done with a claim.
+func (c *call) ended(claim redlock.Claim, err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
+		c.say("%v: %v", claim, err)
+		return exitLost
+	case errors.Is(err, redlock.ErrInvalid):
+		return c.misused("%v", err)
+	case refusal(err) == exitHeld:
+		c.say("%v: %s", claim, inShort(err))
+	default:
+		c.say("%v: %v", claim, err)
+	}
+	return refusal(err)
+}
+
+func newHolding(claim redlock.Claim, left time.Duration) holding {
+	return holding{Names: claim.Names, Fence: claim.Fence, LeftMS: left.Milliseconds()}
+}

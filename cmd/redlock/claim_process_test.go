@@ -1,0 +1,58 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestASignalEndsTheWaitForAClaimAndNothingIsHeldOrPrinted(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 3)
+	p := start(t, all, "acquire", "job")
+	require.Contains(t, p.message(), `waiting up to 1m0s for job: held by "anna"`)
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 128+int(syscall.SIGINT), p.status())
+	require.Empty(t, p.gone())
+}
+
+func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	_, text := acquired(t, envOf(all), "--owner", "first", "job")
+	p := start(t, all, "acquire", "--owner", "second", "job")
+	require.Contains(t, p.message(), `held by "first"`)
+	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+	next := p.line()
+	require.Equal(t, 0, p.status())
+	got := invoke(t, envOf(all), "status", "job")
+	require.Contains(t, got.out, `job is held by "second"`)
+	require.Equal(t, silent, invoke(t, envOf(all), "release", next))
+}
+
+func TestALockWhoseClaimNobodyCanReadIsGivenBack(t *testing.T) {
+	t.Parallel()
+	all := masters(t) // checks that no key is left
+	p := start(t, all, "acquire", "--wait", "0", "job")
+	require.NoError(t, p.out.Close())
+	require.Equal(t, exitSystem, p.status())
+	require.Contains(t, p.messages(), "the claim could not be written, so that the lock is given back")
+}
+
+func TestTheLabelOfAClaimIsTheCallersUnlessGiven(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	path, err := binary()
+	require.NoError(t, err)
+	p := startProgram(t, all, "sh", "-c", `CLAIM=$("$0" acquire job) || exit; "$0" status job; echo "$CLAIM" | "$0" release -; echo "$$ $?"`, path)
+	seen := p.line()
+	rest := p.gone()
+	require.Equal(t, 0, p.status())
+	require.Regexp(t, `(?m)^\d+ 0$`, rest)
+	pid, _, _ := strings.Cut(lastLine(rest), " ")
+	require.Contains(t, seen, "/"+pid+`" for`)
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// someClaim is one that nobody gave.
+const someClaim = "redlock1.eyJuIjpbImFtOWkiXSwidCI6ImRtMHZNVHBCUWtORVJVWkhTRWxLUzB4TlRrOVFVVkpUVkZWV1YxaFpXZz09IiwiZCI6MzAwMDAwMDAwMDB9"
+
+// claimOf reads what acquire printed.
+func claimOf(t *testing.T, got outcome) redlock.Claim {
+	t.Helper()
+	require.Equal(t, exitOK, got.status, got)
+	require.Empty(t, got.err)
+	var claim redlock.Claim
+	require.NoError(t, claim.UnmarshalText([]byte(strings.TrimSuffix(got.out, "\n"))), got.out)
+	return claim
+}
+
+func acquired(t *testing.T, env []string, words ...string) (claim redlock.Claim, printed string) {
+	t.Helper()
+	got := invoke(t, env, append([]string{"acquire"}, words...)...)
+	return claimOf(t, got), got.out
+}
+
+func envOf(all []*embedded.Master) []string { return []string{"REDLOCK_NODES=" + nodesOf(all)} }
+
+// silent is an invocation that succeeded and said nothing.
+var silent = outcome{status: exitOK}
+
+func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	env := envOf(all)
+	claim, text := acquired(t, env, "--owner", "tester", "job")
+	require.Equal(t, []string{"job"}, claim.Names)
+	require.Equal(t, 30*time.Second, claim.TTL)
+	for _, m := range all[:2] {
+		token, _ := m.Get("job")
+		require.Equal(t, claim.Token, token)
+	}
+	require.True(t, strings.HasPrefix(claim.Token, "tester:"))
+
+	require.Equal(t, silent, invokeWith(t, text, env, "extend", "--ttl", "10m", "-"))
+	require.Greater(t, all[0].TTL("job"), 9*time.Minute)
+	require.Equal(t, silent, invoke(t, env, "extend", strings.TrimSpace(text)))
+	require.Greater(t, all[0].TTL("job"), 9*time.Minute, "an extension shortens nothing")
+
+	require.Equal(t, silent, invokeWith(t, text, env, "release", "-"))
+	require.Empty(t, locks(all...))
+	got := invokeWith(t, text, env, "release", "-")
+	require.Equal(t, exitLost, got.status)
+	require.Contains(t, got.err, `claim on "job" by tester:…: the lock is lost`)
+	got = invokeWith(t, text, env, "extend", "-")
+	require.Equal(t, exitLost, got.status)
+	require.Empty(t, locks(all...), "an extension makes nothing")
+}
+
+func TestAClaimIsOfTheNextHolderAndNoneBeforeIt(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	env := envOf(all)
+	first, text := acquired(t, env, "job")
+	require.Equal(t, silent, invokeWith(t, text, env, "release", "-"))
+	second, next := acquired(t, env, "job")
+	require.Greater(t, second.Fence, first.Fence)
+	require.Equal(t, exitLost, invokeWith(t, text, env, "release", "-").status)
+	require.Len(t, locks(all...), 3, "the next holder's stands")
+	require.Equal(t, silent, invokeWith(t, next, env, "release", "-"))
+}
+
+func TestProgramsAreToldOfAClaimInObjects(t *testing.T) {
+	t.Parallel()
+	env := envOf(masters(t))
+	var h map[string]any
+	read := func(got outcome) {
+		t.Helper()
+		require.Equal(t, exitOK, got.status, got)
+		h = nil
+		require.NoError(t, json.Unmarshal([]byte(got.out), &h))
+	}
+	read(invoke(t, env, "acquire", "--json", "job"))
+	claim, _ := h["claim"].(string)
+	require.InDelta(t, 29_600, h["left_ms"], 5000)
+	fence := h["fence"]
+	require.Greater(t, fence, 1e15)
+	require.Len(t, h, 4)
+
+	read(invoke(t, env, "extend", "--json", "--ttl", "5m", claim))
+	require.InDelta(t, 297_000, h["left_ms"], 10_000)
+	delete(h, "left_ms")
+	require.Equal(t, map[string]any{"names": []any{"job"}, "fence": fence}, h)
+
+	read(invoke(t, env, "release", "--json", claim))
+	require.Equal(t, map[string]any{"names": []any{"job"}, "released": true}, h)
+
+	read(invoke(t, env, "acquire", "--no-fence", "--json", "job"))
+	require.NotContains(t, h, "fence")
+	claim, _ = h["claim"].(string)
+	require.Equal(t, silent, invoke(t, env, "release", claim))
+}
+
+func TestANameThatIsHeldIsNotAcquiredAndNothingIsPrinted(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	_, text := acquired(t, envOf(all), "--owner", "first", "job")
+	for _, wait := range []string{"0", "50ms"} {
+		got := invoke(t, envOf(all), "acquire", "--wait", wait, "job")
+		require.Equal(t, exitHeld, got.status)
+		require.Empty(t, got.out)
+		require.Contains(t, got.err, `held by "first" for `)
+	}
+	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+}
+
+func TestAKeyThatIsNoLockIsNotWaitedForByAcquire(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	for _, m := range all {
+		m.PushList("job")
+	}
+	got := invoke(t, envOf(all), "acquire", "--wait", "1h", "job")
+	require.Equal(t, exitUnavailable, got.status)
+	require.Contains(t, got.err, "no lock")
+	setFree(all, "job")
+}
+
+func TestWithoutAQuorumClaimsAre69(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	_, text := acquired(t, envOf(all), "job")
+	all[0].Stop()
+	all[1].Stop()
+	for _, args := range [][]string{{"acquire", "--wait", "0", "job"}, {"extend", "-"}, {"release", "-"}} {
+		got := invokeWith(t, text, envOf(all), args...)
+		require.Equal(t, exitUnavailable, got.status, got)
+		require.Empty(t, got.out)
+		for _, m := range all[:2] {
+			require.Contains(t, got.err, m.Name()+": ", "every master is named")
+		}
+	}
+	require.Len(t, locks(all[2]), 1)
+	require.NoError(t, all[0].Restart(true))
+	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+	require.NoError(t, all[1].Restart(false))
+}
+
+func TestALockThatExpiredIsLostToItsClaim(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	_, text := acquired(t, envOf(all), "job")
+	setFree(all[:2], "job")
+	for _, name := range []string{"extend", "release"} {
+		got := invokeWith(t, text, envOf(all), name, "-")
+		require.Equal(t, exitLost, got.status, got)
+		require.Contains(t, got.err, "the lock is lost")
+	}
+	setFree(all, "job")
+}
+
+// What is not sent when the handle ends is never sent.
+func TestALockIsHandedOutWhenAllMastersHaveIt(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	all[2].SetDelay(10 * time.Millisecond)
+	for range 20 { // a machine may be too busy for the third in the time given, but not each time
+		_, text := acquired(t, envOf(all), "job")
+		copies := len(locks(all...))
+		require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+		setFree(all, "job") // the release is with the slow one later
+		if copies == 3 {
+			return
+		}
+	}
+	t.Fatal("the slow master has no copy")
+}
+
+func TestNoTokenIsPrintedButInAClaim(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	env := envOf(all)
+	claim, text := acquired(t, env, "--owner", "tester", "job")
+	_, secret, _ := strings.Cut(claim.Token, ":")
+	require.Len(t, secret, 26)
+	text = strings.TrimSpace(text)
+	hidden := text[len("redlock1."):]
+	for _, args := range [][]string{
+		{"acquire", "--wait", "0", "job"},
+		{"status", "job"},
+		{"status", "--json", "job"},
+		{"extend", text},
+		{"extend", "--json", text},
+		{"extend", "--ttl", text},
+		{"release", "--guard", text},
+		{text},
+		{"release", text, text},
+		{"run", text},
+		{"status", text},
+		{"completion", text},
+		{"bench", "--count", text},
+		{"release", "-" + text},
+		{"release", text},
+		{"release", text},
+		{"extend", text},
+	} {
+		got := invoke(t, env, args...)
+		require.NotContains(t, got.out+got.err, secret, args[0])
+		require.NotContains(t, got.out+got.err, hidden, args[0])
+	}
+}
+
+func TestAClaimOfAProgramOnSeveralNamesIsTaken(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	locker, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithMaxTTL(100*time.Hour), redlock.WithNodeTimeout(coldTimeout))
+	require.NoError(t, err)
+	defer closeSoon(locker)
+	lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, 50*time.Hour)
+	require.NoError(t, err)
+	claim, err := lock.Detach()
+	require.NoError(t, err)
+	text, err := claim.MarshalText()
+	require.NoError(t, err)
+	require.Equal(t, silent, invokeWith(t, string(text)+"\n", envOf(all), "extend", "-"))
+	got := invokeWith(t, string(text), envOf(all), "release", "--json", "-")
+	require.Equal(t, exitOK, got.status, got)
+	require.Contains(t, got.out, `"a",`)
+	setFree(all, "a") // a master that was late to grant may be late to release
+	setFree(all, "b")
+}

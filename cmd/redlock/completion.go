@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// shells are those that a completion can be made for.
+var shells = []string{"bash", "zsh", "fish"}
+
+func completionEntry() command {
+	return command{
+		name:    "completion",
+		words:   strings.Join(shells, "|"),
+		choices: shells,
+		summary: "print a script with which a shell completes redlock's words",
+		flags:   completionFlags,
+		about: `It completes subcommands, flags, and the COMMAND of redlock run. It knows no NAMEs:
+that would take a look at the masters for every key that is pressed.
+
+The script goes where the shell looks for it:
+  bash  source <(redlock completion bash)     in ~/.bashrc
+  zsh   source <(redlock completion zsh)      in ~/.zshrc, below compinit
+  fish  redlock completion fish | source      in ~/.config/fish/config.fish
+`,
+		endings:  []ending{endsWell, endsMisused},
+		examples: []string{"redlock completion bash >/etc/bash_completion.d/redlock"},
+		noJSON:   "what it prints is a script",
+	}
+}
+
+func completionFlags(*form) body {
+	return func(_ context.Context, c *call) int {
+		words := c.all()
+		if len(words) != 1 {
+			return c.misused("one shell is needed, %d given: %s", len(words), strings.Join(shells, ", "))
+		}
+		var script string
+		switch words[0] {
+		case "bash":
+			script = bashCompletion(commands())
+		case "zsh":
+			script = zshCompletion(commands())
+		case "fish":
+			script = fishCompletion(commands())
+		default:
+			return c.misused("there is none for %q, but for %s", words[0], strings.Join(shells, ", "))
+		}
+		_, _ = fmt.Fprint(c.stdout, script)
+		return exitOK
+	}
+}
+
+// names are those of all subcommands, and help.
+func names(all []command) []string {
+	list := []string{"help"}
+	for _, cmd := range all {
+		list = append(list, cmd.name)
+	}
+	return list
+}
+
+// firstLine is what stands beside a flag where there is room for one line.
+func firstLine(usage string) string {
+	usage = strings.Join(strings.Fields(usage), " ")
+	for _, end := range []string{" (", ": ", "; "} {
+		usage, _, _ = strings.Cut(usage, end)
+	}
+	return usage
+}
+
+// takesCommand reports whether a command of the shell's goes behind --.
+func (cmd command) takesCommand() bool { return strings.Contains(cmd.words, "COMMAND") }

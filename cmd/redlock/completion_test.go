@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// script is the completion for a shell.
+func script(t *testing.T, shell string) string {
+	t.Helper()
+	got := invoke(t, nil, "completion", shell)
+	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
+	return got.out
+}
+
+// completed is what bash offers when Tab is pressed behind these words.
+func completed(t *testing.T, words ...string) []string {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here")
+	}
+	const ask = "\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(( $# - 1 )); _redlock; printf '%s\\n' \"${COMPREPLY[@]}\""
+	out, err := exec.Command(bash, append([]string{"-c", script(t, "bash") + ask, "bash", "redlock"}, words...)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return strings.Fields(string(out))
+}
+
+func TestBashCompletesWhatTheTableSays(t *testing.T) {
+	t.Parallel()
+	all := completed(t, "")
+	for _, cmd := range commands() {
+		require.Contains(t, all, cmd.name)
+		flags := completed(t, cmd.name, "--")
+		require.Contains(t, flags, "--help")
+		for _, o := range newForm(cmd).all() {
+			require.Contains(t, flags, "--"+o.name, cmd.name)
+		}
+	}
+	require.Equal(t, []string{"status"}, completed(t, "stat"))
+	require.Equal(t, []string{"release"}, completed(t, "help", "rel"))
+	require.Equal(t, []string{"--wait"}, completed(t, "acquire", "job", "--w"))
+	require.Equal(t, []string{"bash"}, completed(t, "completion", "b"))
+	require.Empty(t, completed(t, "acquire", "--ttl", ""), "what a flag is given is not known")
+	require.Empty(t, completed(t, "status", ""), "nor is a NAME")
+	require.Contains(t, completed(t, "run", "job", "--", "ech"), "echo")
+	require.Empty(t, completed(t, "status", "--", "ech"))
+}
+
+// Only the syntax: what is offered was tried by hand (CONTRIBUTING.md).
+func TestCompletionScriptsCanBeRead(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		text := script(t, shell)
+		for _, cmd := range commands() {
+			require.Contains(t, text, cmd.name)
+			for _, o := range newForm(cmd).all() {
+				require.Contains(t, text, o.name, shell)
+			}
+		}
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed: its script is not read", shell)
+			continue
+		}
+		cmd := exec.Command(path, "-n")
+		cmd.Stdin = strings.NewReader(text)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", shell, out)
+	}
+}
+
+func TestWordsInAScriptAreQuoted(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, `'it'\''s'`, quoted("it's"))
+	require.Equal(t, `'it\'s \\'`, fishQuoted(`it's \`))
+	require.Equal(t, `a\: \[b\]`, zshPlain("a: [b]"))
+	require.Equal(t, "how long to wait for it", firstLine("how long to wait for it; 0 is one attempt (default: 1m)"))
+}

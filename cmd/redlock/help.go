@@ -1,0 +1,92 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// help is what `redlock COMMAND -h` prints.
+func (f *form) help(w io.Writer) {
+	cmd := f.command
+	_, _ = fmt.Fprintf(w, "redlock %s: %s.\n\nUsage: %s\n", cmd.name, cmd.summary, cmd.usage())
+	for i, def := range f.all() {
+		if i == 0 {
+			_, _ = fmt.Fprint(w, "\nFlags:\n")
+		}
+		usage := folded(def.usage, columns-23, "\n"+strings.Repeat(" ", 23))
+		_, _ = fmt.Fprintf(w, "  %-20s %s\n", strings.TrimSpace("--"+def.name+" "+def.arg), usage)
+	}
+	_, _ = fmt.Fprintf(w, "\n%s\nExit status:\n", cmd.about)
+	for _, e := range cmd.endings {
+		_, _ = fmt.Fprintf(w, "  %-6s %s\n", e.label(), folded(e.when, columns-9, "\n         "))
+	}
+	_, _ = fmt.Fprint(w, "\nExample:\n")
+	for _, example := range cmd.examples {
+		_, _ = fmt.Fprintf(w, "  %s\n", example)
+	}
+}
+
+// usage is how a subcommand is called.
+func (cmd command) usage() string {
+	parts := []string{"redlock", cmd.name}
+	if len(newForm(cmd).all()) > 0 {
+		parts = append(parts, "[FLAG…]")
+	}
+	if cmd.words != "" {
+		parts = append(parts, cmd.words)
+	}
+	return strings.Join(parts, " ")
+}
+
+// option is what is told of a flag.
+type option struct {
+	name  string
+	arg   string // what it is given; "" when it is a switch
+	usage string
+}
+
+// all are the flags, by name.
+func (f *form) all() (options []option) {
+	f.VisitAll(func(def *flag.Flag) {
+		arg, usage := flag.UnquoteUsage(def)
+		options = append(options, option{def.Name, arg, usage})
+	})
+	return options
+}
+
+// folded breaks a text between words, so that no line is wider than width.
+func folded(text string, width int, lineBreak string) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), lineBreak)
+}
+
+// overview is what `redlock help` prints.
+func overview(w io.Writer) {
+	_, _ = fmt.Fprint(w, "redlock holds locks over several independent Redis masters, by quorum.\n\nUsage:\n")
+	for _, cmd := range commands() {
+		_, _ = fmt.Fprintf(w, "  redlock %-11s %s\n", cmd.name, cmd.summary)
+	}
+	_, _ = fmt.Fprint(w, "\n"+overviewText+"\nA place to begin: redlock demo\n")
+}
+
+const overviewText = `"redlock help COMMAND" or "redlock COMMAND -h" says more, with an example.
+
+The masters are given by --nodes or in REDLOCK_NODES: URLs with commas between
+them, the same for everybody who uses the same locks. For example
+  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
+A comma in a password is written %2C. What stands on a command line can be read by
+others on the machine: a URL with a password belongs into the variable. In the same
+way REDLOCK_GUARD stands for --guard, where the masters are guarded.
+
+Flags may stand before and after other words. Colours are used on a terminal only,
+and not where NO_COLOR is set.
+`

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// take takes the lock, or says why it could not be had. SIGINT and its like end the
+// wait.
+func (w *wish) take(ctx context.Context, c *call, locker *redlock.Locker, in inbox, opts ...redlock.LockOption) (*redlock.Lock, error) {
+	ctx, stop := in.until(ctx)
+	defer stop()
+	lock, err := w.try(ctx, c, locker, opts)
+	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but not for us
+		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it, as long as it waits for anything
+		err = context.Cause(ctx)
+	}
+	var sig signalError
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.As(err, &sig):
+		return nil, sig
+	case refusal(err) == exitHeld:
+		c.say("%s: %s", w.name, inShort(err))
+	default:
+		c.say("%v", err)
+	}
+	return nil, err
+}
+
+// try makes one attempt and then waits, so that a person is told for what.
+func (w *wish) try(ctx context.Context, c *call, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
+	lock, err := locker.TryAcquire(ctx, w.name, w.ttl, opts...)
+	if w.wait == 0 || !passes(err) || ctx.Err() != nil {
+		return lock, err
+	}
+	if !w.line.begin(w.wait, err) {
+		c.say("waiting up to %v for %s: %s", w.wait, w.name, inShort(err))
+	}
+	defer w.line.end()
+	ctx, cancel := context.WithTimeout(ctx, w.wait)
+	defer cancel()
+	lock, waitErr := locker.Acquire(ctx, w.name, w.ttl, opts...)
+	if errors.Is(waitErr, context.DeadlineExceeded) && !errors.Is(waitErr, redlock.ErrHeld) && !foundFault(waitErr) {
+		return nil, err // it was cut off while it asked: what was known before stands
+	}
+	return lock, waitErr
+}
+
+// passes reports whether an attempt may have another outcome a while later.
+func passes(err error) bool {
+	if errors.Is(err, redlock.ErrForeignKey) || notForUs(err) {
+		return false
+	}
+	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTooLate) ||
+		errors.Is(err, redlock.ErrQuarantined)
+}
+
+// foundFault reports whether any node failed, or was silent for as long as it may be.
+func foundFault(err error) bool {
+	var qe *redlock.QuorumError
+	return errors.As(err, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
+		return v.Outcome == redlock.Failed || errors.Is(v.Err, redlock.ErrNodeTimeout)
+	})
+}

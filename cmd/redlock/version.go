@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+func versionEntry() command {
+	return command{
+		name:    "version",
+		summary: "say which redlock this is",
+		flags:   versionFlags,
+		about: `It prints the version of the module, the revision of the source that it was built
+from, where that is known, and the version of Go. redlock --version is the same.
+
+With --json it prints one object:
+  version   of the module; "(devel)" for a build from a folder
+  revision  of the source; "" when it is not known
+  time      of that revision
+  modified  whether the source differed from it
+  go        version of Go
+  platform  operating system and architecture
+`,
+		endings:  []ending{{exitOK, "always"}, endsMisused},
+		examples: []string{"redlock version"},
+	}
+}
+
+func versionFlags(f *form) body {
+	asJSON := jsonFlag(f)
+	return func(_ context.Context, c *call) int {
+		if len(c.all()) > 0 {
+			return c.misused("it takes no words")
+		}
+		v := versionOf(debug.ReadBuildInfo())
+		if *asJSON {
+			_ = c.object(v)
+			return exitOK
+		}
+		_, _ = fmt.Fprintln(c.stdout, v)
+		return exitOK
+	}
+}
+
+// version is what this program was built from.
+type version struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Time     string `json:"time"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func versionOf(info *debug.BuildInfo, known bool) version {
+	v := version{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if !known {
+		return v
+	}
+	v.Version = info.Main.Version
+	if v.Version == "" {
+		v.Version = "(devel)" // a test, which has no module of its own
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+// String is one line for a person.
+func (v version) String() string {
+	parts := []string{"redlock " + v.Version}
+	if v.Revision != "" {
+		at := "revision " + v.Revision[:min(len(v.Revision), 12)]
+		if v.Time != "" {
+			at += " of " + v.Time
+		}
+		if v.Modified {
+			at += ", modified"
+		}
+		parts = append(parts, "("+at+")")
+	}
+	return strings.Join(append(parts, v.Go, v.Platform), " ")
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// watcher looks at a lock again and again.
+type watcher struct {
+	c        *call
+	locker   *redlock.Locker
+	name     string
+	interval time.Duration
+	show     func(*redlock.Status) error
+	last     []sight // what was shown
+}
+
+func newWatcher(c *call, locker *redlock.Locker, name string, interval time.Duration, asJSON bool) *watcher {
+	w := &watcher{c: c, locker: locker, name: name, interval: interval}
+	switch {
+	case asJSON:
+		w.show = w.news(w.object)
+	case c.redraws():
+		w.show = (&redrawn{out: c.stdout, colours: newPage(c).colours, every: interval}).show
+	default:
+		w.show = w.news(w.block)
+	}
+	return w
+}
+
+// watch goes on until a signal comes, or nobody reads any more.
+func (w *watcher) watch(ctx context.Context) int {
+	ctx, stop := listen().until(ctx)
+	defer stop()
+	for tick := time.NewTicker(w.interval); ; {
+		s, err := w.locker.Inspect(ctx, w.name)
+		switch {
+		case ctx.Err() != nil:
+			return exitOK // what was asked for
+		case s == nil:
+			w.c.say("%v", err)
+			return refusal(err)
+		}
+		if err := w.show(s); err != nil {
+			return exitOK // the reader has gone: head, for one
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return exitOK
+		}
+	}
+}
+
+// sight is what of a master, or of all of them, can be news.
+type sight struct {
+	state state // of all
+	held  bool
+	owner string
+	error bool
+}
+
+func sights(s *redlock.Status) []sight {
+	all := []sight{{state: stateOf(s), held: s.Held, owner: s.Owner}}
+	for _, n := range s.Nodes {
+		all = append(all, sight{held: n.Held, owner: n.Owner, error: n.Err != nil})
+	}
+	return all
+}
+
+// news shows only what differs from what was shown last.
+func (w *watcher) news(show func(*redlock.Status) error) func(*redlock.Status) error {
+	return func(s *redlock.Status) error {
+		now := sights(s)
+		if slices.Equal(now, w.last) {
+			return nil
+		}
+		w.last = now
+		return show(s)
+	}
+}
+
+func (w *watcher) object(s *redlock.Status) error {
+	out, at := newStatusJSON(s), time.Now().UTC().Round(time.Millisecond)
+	out.At = &at
+	e := json.NewEncoder(w.c.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(out)
+}
+
+func (w *watcher) block(s *redlock.Status) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s  ", time.Now().Format(time.TimeOnly))
+	printStatus(&page{w: &b}, s)
+	b.WriteByte('\n')
+	_, err := w.c.stdout.Write(b.Bytes())
+	return err
+}
+
+// redrawn is what stands on a terminal and is written over.
+type redrawn struct {
+	out     *os.File
+	colours bool
+	every   time.Duration
+	lines   int // that stand there
+}
+
+func (r *redrawn) show(s *redlock.Status) error {
+	var b bytes.Buffer
+	p := &page{w: &b, colours: r.colours}
+	printStatus(p, s)
+	p.line("\n%s", p.in(faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if width, rows, ok := windowSize(r.out); ok {
+		// What wraps, or scrolls out of sight, could not be written over.
+		lines = lines[:min(len(lines), rows-1)]
+		for i := range lines {
+			lines[i] = clipped(lines[i], width-1)
+		}
+	}
+	text := "\r\x1b[J" + strings.Join(lines, "\n") + "\n"
+	if r.lines > 0 {
+		text = fmt.Sprintf("\x1b[%dA", r.lines) + text
+	}
+	r.lines = len(lines)
+	_, err := r.out.WriteString(text)
+	return err
+}
+
+// clipped is as much of a line as fits; colours take no room.
+func clipped(line string, width int) string {
+	var b strings.Builder
+	inEscape := false
+	for _, r := range line {
+		switch {
+		case r == '\x1b':
+			inEscape = true
+		case inEscape:
+			inEscape = r != 'm'
+		case width == 0:
+			continue
+		default:
+			width--
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

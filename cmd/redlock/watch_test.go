@@ -1,0 +1,125 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// watched starts a watch for programs.
+func watched(t *testing.T, holding int, more ...string) (p *process, next func() map[string]any, set func(token string)) {
+	t.Helper()
+	all := trio(t, holding)
+	p = start(t, all, append([]string{"status", "--watch", "--interval", "100ms", "job"}, more...)...)
+	next = func() (s map[string]any) {
+		t.Helper()
+		require.NoError(t, json.Unmarshal([]byte(p.line()), &s))
+		return s
+	}
+	return p, next, func(token string) {
+		if token == "" {
+			setFree(all, "job")
+			return
+		}
+		holdAll(all, "job", token, time.Minute)
+	}
+}
+
+// settled skips what is seen while masters are changed one after the other. It is bounded
+// by line, which fails when nothing comes.
+func settled(next func() map[string]any, is state) map[string]any {
+	for {
+		if s := next(); s["state"] == string(is) {
+			return s
+		}
+	}
+}
+
+func TestAWatchForProgramsPrintsALineForEachChange(t *testing.T) {
+	t.Parallel()
+	p, next, set := watched(t, 3, "--json")
+	s := next()
+	require.Equal(t, "job", s["name"])
+	require.Equal(t, "held", s["state"])
+	require.Equal(t, "anna", s["owner"])
+	at, err := time.Parse(time.RFC3339Nano, s["at"].(string))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), at, time.Minute)
+	set("")
+	require.NotContains(t, settled(next, free), "owner")
+	set("ben:ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	require.Equal(t, "ben", settled(next, held)["owner"])
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 0, p.status())
+	require.NotContains(t, p.gone(), "ABCDEF")
+	require.Empty(t, p.messages())
+}
+
+func TestAnExtensionIsNoNewsToAWatch(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 3)
+	p := start(t, all, "status", "--watch", "--json", "--interval", "100ms", "job")
+	p.line()
+	seen := all[0].Commands()["EVALSHA"]
+	holdAll(all, "job", token, 2*time.Minute)
+	eventually(t, "it looks again", func() bool { return all[0].Commands()["EVALSHA"] >= seen+3 })
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 0, p.status())
+	require.Empty(t, p.gone())
+}
+
+func TestAWatchGoesOnWithoutAQuorumAndSeesItComeBack(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 0)
+	all[0].Stop()
+	all[1].Stop()
+	p := start(t, all, "status", "--watch", "--json", "--interval", "100ms", "job")
+	next := func() (s map[string]any) {
+		require.NoError(t, json.Unmarshal([]byte(p.line()), &s))
+		return s
+	}
+	require.Equal(t, "unclear", next()["state"])
+	require.NoError(t, all[0].Restart(false))
+	require.NoError(t, all[1].Restart(false))
+	settled(next, free)
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 0, p.status())
+}
+
+func TestAWatchInAFileIsReadable(t *testing.T) {
+	t.Parallel()
+	p, _, set := watched(t, 3)
+	require.Regexp(t, `^\d\d:\d\d:\d\d  job is held by "anna" for `, p.line())
+	for range 5 {
+		p.line()
+	}
+	require.Empty(t, p.line())
+	set("")
+	for line := p.line(); !strings.HasSuffix(line, "  job is free"); line = p.line() { // bounded by line
+		require.NotContains(t, line, "\x1b")
+	}
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 0, p.status())
+}
+
+func TestAWatchEndsWhenNobodyReadsItAnyMore(t *testing.T) {
+	t.Parallel()
+	p, _, set := watched(t, 3, "--json")
+	p.line()
+	require.NoError(t, p.out.Close())
+	set("")
+	require.Equal(t, 0, p.status())
+}
+
+func TestALineIsClippedWithoutCountingColours(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "\x1b[1mjob\x1b[0m is", clipped("\x1b[1mjob\x1b[0m is held", 6))
+	require.Equal(t, "○ a\x1b[0m", clipped("○ a–\x1b[0m", 3))
+	require.Equal(t, "short", clipped("short", 80))
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	_ "modernc.org/sqlite" // registers the driver
+)
+
+const schema = `
+CREATE TABLE account (
+  id      TEXT    PRIMARY KEY,
+  balance INTEGER NOT NULL,
+  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest that was let through,
+  owner   TEXT    NOT NULL DEFAULT ''  -- and whose it was
+)`
+
+// write sets a balance for a fence that redlock.AcceptFence accepts, and remembers it.
+const write = `UPDATE account SET balance = ?2, fence = ?3, owner = ?4 WHERE id = ?1 AND (?3 > fence OR ?3 = fence AND ?4 = owner)`
+
+var errTurnedAway = errors.New("turned away: somebody with a larger fence has written")
+
+// bank is the protected resource: a table in a SQLite file.
+type bank struct{ db *sql.DB }
+
+// openBank makes a bank whose accounts hold balance each.
+func openBank(ctx context.Context, path string, accounts []string, balance int) (*bank, error) {
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(20000)&_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.ExecContext(ctx, schema)
+	for _, id := range accounts {
+		if err == nil {
+			_, err = db.ExecContext(ctx, `INSERT INTO account (id, balance) VALUES (?, ?)`, id, balance)
+		}
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("the database: %w", err)
+	}
+	return &bank{db}, nil
+}
+
+func (b *bank) balance(ctx context.Context, id string) (n int, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT balance FROM account WHERE id = ?`, id).Scan(&n)
+	return n, err
+}
+
+// total is what all accounts hold, and the least that one of them does.
+func (b *bank) total(ctx context.Context) (sum, least int, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT sum(balance), min(balance) FROM account`).Scan(&sum, &least)
+	return sum, least, err
+}
+
+// entry is a balance that is to be.
+type entry struct {
+	id      string
+	balance int
+}
+
+// book writes both entries, or neither: check and write are one transaction. The lock has one fence for all its names, and each account
+// remembers it for itself.
+func (b *bank) book(ctx context.Context, fence uint64, owner string, entries ...entry) error {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing is left to it after a commit
+	for _, e := range entries {
+		result, err := tx.ExecContext(ctx, write, e.id, e.balance, int64(fence), owner) //nolint:gosec // fences are below 2^53
+		if err != nil {
+			return err
+		}
+		rows, err := result.RowsAffected()
+		switch {
+		case err != nil:
+			return err
+		case rows == 0:
+			return fmt.Errorf("account %s: %w", e.id, errTurnedAway)
+		}
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,193 @@
+//go:build unix
+
+package faults
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/integration/tcpfault"
+)
+
+// cell is one of the matrix.
+type cell struct {
+	fault      fault
+	nodes      int
+	work       string
+	contenders int
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s/%d nodes/%s/%d contenders", c.fault.name, c.nodes, c.work, c.contenders)
+}
+
+// outcome is what came of a cell.
+type outcome struct {
+	cell
+
+	acquired, lost, overlaps, disorder int
+	accepted, refused, lostWrites      int
+	gap                                time.Duration // the longest in which nobody held the lock
+}
+
+// site are the servers of a cell.
+type site struct {
+	patients []*patient
+	urls     []string
+}
+
+// run contends before the fault, while it strikes a minority, then a majority, and after that.
+func (c cell) run(t *testing.T, s *site) outcome {
+	t.Helper()
+	for _, n := range s.patients {
+		n.Do(t, "FLUSHALL")
+	}
+	r := newRegister(t)
+	all := c.start(t, s, r, c.fault.forgets)
+	all.Until(t, "the lock was held", held(2), nil)
+	c.strike(t, all, s.patients[:c.nodes/2], true)
+	all.Until(t, "the lock was held after the fault of a minority", held(1), nil)
+	c.strike(t, all, s.patients[:c.nodes/2+1], false)
+	all.Until(t, "the lock was held after the fault of a majority", held(2), nil)
+	all.Stop(t)
+
+	o := c.judge(t, all.Holds(), r)
+	nodes := make([]*redistest.Node, len(s.patients))
+	for i, n := range s.patients {
+		nodes[i] = n.Node
+	}
+	redistest.NoKeys(t, nodes, ttl)
+	return o
+}
+
+func held(times int) func(since []crowd.Hold) bool {
+	return func(since []crowd.Hold) bool { return len(since) >= times }
+}
+
+const processes = 2
+
+func (c cell) start(t *testing.T, s *site, r *register, guard bool) *crowd.Crowd {
+	t.Helper()
+	told := make([]task, processes)
+	for i := range told {
+		told[i] = task{
+			URLs: s.urls, Name: "lock", TTL: ttl, Work: c.work, Process: i, Contenders: c.contenders / processes,
+			Guard: guard, Register: r.listener.Addr().String(),
+		}
+	}
+	return crowd.Start(t, told...)
+}
+
+// strike lets some nodes have the fault. Where the others can go on they have to.
+func (c cell) strike(t *testing.T, all *crowd.Crowd, nodes []*patient, others bool) {
+	t.Helper()
+	enough := time.Now().Add(time.Duration(c.fault.lasts * float64(ttl)))
+	if c.fault.strike != nil {
+		each(nodes, func(n *patient) { c.fault.strike(t, n) })
+	}
+	all.Until(t, "the fault has lasted, and the lock was held where it can be", func(since []crowd.Hold) bool {
+		return time.Now().After(enough) && (!others || len(since) > 0)
+	}, func(int) {
+		if c.fault.again != nil {
+			each(nodes, func(n *patient) { c.fault.again(t, n) })
+		}
+	})
+	if c.fault.heal != nil {
+		each(nodes, func(n *patient) { c.fault.heal(t, n) })
+	}
+	for _, n := range nodes {
+		n.leave()
+	}
+}
+
+// each does it to all nodes at once.
+func each(nodes []*patient, do func(*patient)) {
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		all.Go(func() { do(n) })
+	}
+	all.Wait()
+}
+
+func (c cell) judge(t *testing.T, holds []crowd.Hold, r *register) outcome {
+	t.Helper()
+	overlaps, disorder := crowd.Overlaps(holds), crowd.Disorder(holds)
+	assert.Empty(t, overlaps, "two held the lock at once")
+	assert.Empty(t, disorder, "fences are not in the holders' order")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	assert.Empty(t, r.lost, "the register lost a write")
+	o := outcome{
+		cell: c, acquired: len(holds), overlaps: len(overlaps), disorder: len(disorder),
+		accepted: r.accepted, refused: r.refused, lostWrites: len(r.lost), gap: crowd.LongestGap(holds),
+	}
+	for _, h := range holds {
+		if h.Lost {
+			o.lost++
+		}
+	}
+	return o
+}
+
+// sites starts servers as cells ask for them, and keeps them for the next.
+type sites map[string]*site
+
+func (all sites) of(t *testing.T, c cell) *site {
+	t.Helper()
+	key := fmt.Sprint(c.nodes, c.fault.durable)
+	if all[key] == nil {
+		args := append(redistest.Freely(t), "--repl-diskless-sync-delay", "0")
+		if c.fault.durable {
+			args = append(args, "--appendonly", "yes", "--appendfsync", "everysec")
+		}
+		s := &site{}
+		for _, n := range redistest.Start(t, c.nodes, args...) {
+			s.patients = append(s.patients, &patient{Node: n})
+		}
+		all[key] = s
+	}
+	s := all[key]
+	s.urls = nil
+	for _, n := range s.patients {
+		if c.fault.forgets && n.spare == nil {
+			n.spare = all.empty(t)
+		}
+		url := n.URL()
+		if c.fault.proxied {
+			p, err := tcpfault.Listen(n.Addr())
+			require.NoError(t, err)
+			n.proxy = p
+			url = "redis://" + p.Addr()
+		}
+		s.urls = append(s.urls, url)
+	}
+	return s
+}
+
+// empty is a server of its own, with nothing in it.
+func (all sites) empty(t *testing.T) *redistest.Node {
+	t.Helper()
+	if all["spare"] == nil {
+		n := redistest.Start(t, 1, "--repl-diskless-sync-delay", "0")[0]
+		all["spare"] = &site{patients: []*patient{{Node: n}}}
+	}
+	return all["spare"].patients[0].Node
+}
+
+// leave closes what a cell alone needs.
+func (s *site) leave(t *testing.T) {
+	t.Helper()
+	for _, n := range s.patients {
+		if n.proxy != nil {
+			assert.NoError(t, n.proxy.Close())
+			n.proxy = nil
+		}
+	}
+}

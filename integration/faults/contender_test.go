@@ -1,0 +1,147 @@
+//go:build unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// Kinds of work.
+const (
+	short  = "short"       // much shorter than the TTL
+	beyond = "beyond TTL"  // longer than the TTL, with nothing done about it: the lock is lost
+	extend = "auto-extend" // longer than the TTL, extended meanwhile
+)
+
+// task is what a process of contenders is told.
+type task struct {
+	URLs       []string
+	Name       string
+	TTL        time.Duration
+	Work       string
+	Process    int
+	Contenders int
+	Guard      bool
+	Register   string
+}
+
+func TestMain(m *testing.M) {
+	crowd.Main(m, func(ctx context.Context, w task, log *crowd.Log) { w.run(ctx, log) })
+}
+
+// run contends until ctx ends.
+func (w task) run(ctx context.Context, log *crowd.Log) {
+	opts := []redlock.Option{
+		redlock.WithFencing(),
+		redlock.WithOwner(fmt.Sprintf("process-%d", w.Process)),
+		redlock.WithBackoff(time.Millisecond, 50*time.Millisecond),
+	}
+	if w.Guard {
+		opts = append(opts, redlock.WithRestartGuard(w.TTL))
+	}
+	locker, err := redlock.Open(w.URLs, opts...)
+	if err != nil {
+		panic(err)
+	}
+	r := dialResource(w.Register)
+	var all sync.WaitGroup
+	for i := range w.Contenders {
+		c := &contender{task: w, name: fmt.Sprintf("%d.%d", w.Process, i), locker: locker, resource: r, log: log}
+		all.Go(func() { c.contend(ctx) })
+	}
+	all.Wait()
+	ending, cancel := context.WithTimeout(context.Background(), crowd.Patience/2)
+	defer cancel()
+	log.Failed("close", locker.Close(ending))
+	_ = r.conn.Close()
+}
+
+// contender is one of the goroutines that want the lock.
+type contender struct {
+	task
+	name     string
+	locker   *redlock.Locker
+	resource *resource
+	log      *crowd.Log
+}
+
+func (c *contender) contend(ctx context.Context) {
+	var opts []redlock.LockOption
+	if c.Work == extend {
+		opts = append(opts, redlock.WithAutoExtend())
+	}
+	for ctx.Err() == nil {
+		lock, err := c.locker.Acquire(ctx, c.Name, c.TTL, opts...)
+		from := crowd.Uptime()
+		if err != nil {
+			c.judge("acquire", err)
+		} else {
+			c.hold(ctx, lock, from)
+		}
+		idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+	}
+}
+
+func (c *contender) hold(ctx context.Context, lock *redlock.Lock, from time.Duration) {
+	base := c.resource.open(lock)
+	switch c.Work {
+	case short:
+		idle(ctx, rand.N(4*time.Millisecond))
+	case beyond:
+		idle(ctx, c.TTL*5/4)
+	case extend:
+		both, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(lock.Context(), cancel)
+		idle(both, c.TTL*3/2)
+		stop()
+		cancel()
+	}
+	if base >= 0 {
+		c.resource.write(lock, base)
+	}
+	now := crowd.Uptime()
+	left := lock.Remaining()
+	h := crowd.Hold{Contender: c.name, Names: lock.Names(), From: from, To: now + min(0, left), Fence: lock.Fence()}
+	if left <= 0 {
+		h.Lost = errors.Is(context.Cause(lock.Context()), redlock.ErrLost)
+		if !h.Lost {
+			c.log.Failed(c.name, fmt.Errorf("its time was over %v ago, and it was told %w", -left, context.Cause(lock.Context())))
+		}
+	}
+	c.judge("release", lock.Release(context.Background()))
+	c.log.Held(h)
+}
+
+// judge lets pass what a fault may do to a caller. Everything else is a defect.
+func (c *contender) judge(what string, err error) {
+	if err == nil {
+		return
+	}
+	for _, fine := range []error{
+		redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, context.Canceled,
+	} {
+		if errors.Is(err, fine) {
+			return
+		}
+	}
+	c.log.Failed(c.name+" "+what, err)
+}
+
+// idle waits for d, or until ctx is done.
+func idle(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,258 @@
+//go:build unix
+
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/integration/tcpfault"
+)
+
+// ttl is that of every lock here, and the maxTTL of the guard.
+const ttl = 400 * time.Millisecond
+
+// fault is something that is done to nodes while locks on them are contended for.
+type fault struct {
+	name    string
+	lasts   float64 // how many TTLs
+	forgets bool    // what the node acknowledged: it needs the guard
+	durable bool    // on nodes with an append-only file, fsync every second
+	proxied bool    // by what lies between clients and nodes
+
+	strike func(t *testing.T, n *patient)
+	again  func(t *testing.T, n *patient) // over and over while it lasts
+	heal   func(t *testing.T, n *patient)
+}
+
+// patient is a node that has a fault.
+type patient struct {
+	*redistest.Node
+
+	proxy *tcpfault.Proxy // where the clients have one between
+	spare *redistest.Node // an empty server of its own
+	admin redis.Conn      // from the strike until it is healed, where the fault keeps new ones out
+}
+
+func faults() []fault {
+	return append(inTheServer(), onTheWay()...)
+}
+
+func inTheServer() []fault {
+	var all []fault
+	for _, lasts := range []float64{0.1, 0.5, 1.2, 3} {
+		all = append(all, fault{
+			name: fmt.Sprintf("paused for %v TTL", lasts), lasts: lasts,
+			strike: func(t *testing.T, n *patient) { n.Pause(t) },
+			heal:   func(t *testing.T, n *patient) { n.Unpause(t) },
+		})
+	}
+	kill := fault{
+		name: "killed, back empty", lasts: 0.5, forgets: true,
+		strike: func(t *testing.T, n *patient) { n.Kill(t) },
+		heal:   func(t *testing.T, n *patient) { n.Restart(t) },
+	}
+	durable := kill
+	durable.name, durable.durable = "killed, back with AOF everysec", true
+	return append(
+		all, kill, durable,
+		fault{
+			name: "FLUSHALL", lasts: 0.5, forgets: true,
+			strike: func(t *testing.T, n *patient) { n.Do(t, "FLUSHALL") },
+		},
+		fault{
+			name: "REPLICAOF an empty master, and back", lasts: 0.5, forgets: true,
+			strike: func(t *testing.T, n *patient) {
+				host, port := n.spare.Inside(t)
+				n.Do(t, "REPLICAOF", host, port)
+				n.until(t, "it has the data of the other master", "replication", "master_link_status:up")
+			},
+			heal: func(t *testing.T, n *patient) { n.Do(t, "REPLICAOF", "NO", "ONE") },
+		},
+		fault{
+			name: "CLIENT PAUSE", lasts: 1.2,
+			strike: func(t *testing.T, n *patient) { n.Do(t, "CLIENT", "PAUSE", (ttl * 6 / 5).Milliseconds()) },
+		},
+		fault{
+			name: "SCRIPT FLUSH", lasts: 1,
+			again: func(t *testing.T, n *patient) { n.Do(t, "SCRIPT", "FLUSH") },
+		},
+		fault{
+			name: "CLIENT KILL", lasts: 1,
+			again: func(t *testing.T, n *patient) {
+				n.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+				n.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+			},
+		},
+		outOfMemory(), cannotSave(), busy(), loading(), passwordChanged(),
+		fault{
+			name: "network disconnected", lasts: 1,
+			strike: func(t *testing.T, n *patient) { n.Disconnect(t) },
+			heal:   func(t *testing.T, n *patient) { n.Connect(t) },
+		},
+	)
+}
+
+func outOfMemory() fault {
+	return fault{
+		name: "OOM", lasts: 1,
+		strike: func(t *testing.T, n *patient) {
+			n.Do(t, "CONFIG", "SET", "maxmemory", 16<<20)
+			for i := 0; ; i++ {
+				if _, err := n.Try("SETRANGE", fmt.Sprintf("redlock:fill:%d", i), 1<<20, "x"); err != nil {
+					require.ErrorContains(t, err, "OOM")
+					return
+				}
+			}
+		},
+		heal: func(t *testing.T, n *patient) {
+			n.Do(t, "CONFIG", "SET", "maxmemory", 0)
+			for _, key := range n.Keys(t, "redlock:fill:*") {
+				n.Do(t, "DEL", key)
+			}
+		},
+	}
+}
+
+func cannotSave() fault {
+	return fault{
+		name: "MISCONF", lasts: 1,
+		strike: func(t *testing.T, n *patient) {
+			n.Do(t, "CONFIG", "SET", "dir", "/proc") // nobody can write there
+			n.Do(t, "CONFIG", "SET", "save", "3600 1")
+			n.Do(t, "BGSAVE")
+			n.until(t, "the save has failed", "persistence", "rdb_last_bgsave_status:err")
+		},
+		heal: func(t *testing.T, n *patient) {
+			n.Do(t, "CONFIG", "SET", "save", "")
+			n.Do(t, "CONFIG", "SET", "dir", "/data")
+		},
+	}
+}
+
+func busy() fault {
+	return fault{
+		name: "BUSY", lasts: 1,
+		strike: func(t *testing.T, n *patient) {
+			n.Do(t, "CONFIG", "SET", "lua-time-limit", 1)
+			n.stay(t)
+			require.NoError(t, n.admin.Send("EVAL", "while true do end", 0))
+			require.NoError(t, n.admin.Flush())
+		},
+		heal: func(t *testing.T, n *patient) {
+			_, err := n.Try("SCRIPT", "KILL")
+			require.NoError(t, err)
+			_, err = n.admin.Receive()
+			require.ErrorContains(t, err, "killed by user")
+		},
+	}
+}
+
+// The server reads its data again, which it keeps, at half a millisecond a key.
+func loading() fault {
+	const keys = 1000
+	return fault{
+		name: "LOADING", lasts: 1,
+		strike: func(t *testing.T, n *patient) {
+			// It listens after every 2 MiB, where that can't be set (before Redis 7.0).
+			_, _ = n.Try("CONFIG", "SET", "loading-process-events-interval-bytes", 1024)
+			n.Do(t, "CONFIG", "SET", "rdbcompression", "no")
+			n.Do(t, "CONFIG", "SET", "key-load-delay", 500)
+			n.Do(t, "DEBUG", "POPULATE", keys, "redlock:loading", 8192)
+			n.stay(t)
+			require.NoError(t, n.admin.Send("DEBUG", "RELOAD"))
+			require.NoError(t, n.admin.Flush())
+		},
+		heal: func(t *testing.T, n *patient) {
+			_, err := n.admin.Receive()
+			require.NoError(t, err)
+			n.Do(t, "EVAL", "for i = 0, ARGV[1] - 1 do redis.call('DEL', 'redlock:loading:' .. i) end", 0, keys)
+		},
+	}
+}
+
+func passwordChanged() fault {
+	return fault{
+		name: "NOAUTH", lasts: 1,
+		strike: func(t *testing.T, n *patient) {
+			n.stay(t)
+			n.tell(t, "CONFIG", "SET", "requirepass", "another")
+			n.tell(t, "CLIENT", "KILL", "TYPE", "normal") // all but this one
+		},
+		heal: func(t *testing.T, n *patient) { n.tell(t, "CONFIG", "SET", "requirepass", "") },
+	}
+}
+
+func onTheWay() []fault {
+	delay := func(by time.Duration) (strike, heal func(*testing.T, *patient)) {
+		set := func(by time.Duration) func(*testing.T, *patient) {
+			return func(_ *testing.T, n *patient) {
+				n.proxy.Delay(tcpfault.Requests, by)
+				n.proxy.Delay(tcpfault.Replies, by)
+			}
+		}
+		return set(by), set(0)
+	}
+	slow := fault{name: "latency of TTL/16 each way", lasts: 1.5, proxied: true}
+	slow.strike, slow.heal = delay(ttl / 16)
+	late := fault{name: "latency of TTL/2 each way", lasts: 1.5, proxied: true}
+	late.strike, late.heal = delay(ttl / 2)
+	halfOpen := func(what string, of tcpfault.Direction) fault {
+		return fault{
+			name: "half open, no " + what, lasts: 1.5, proxied: true,
+			strike: func(_ *testing.T, n *patient) { n.proxy.Stop(of) },
+			heal:   func(_ *testing.T, n *patient) { n.proxy.Resume(of) },
+		}
+	}
+	return []fault{
+		slow, late, halfOpen("requests", tcpfault.Requests), halfOpen("replies", tcpfault.Replies),
+		{
+			name: "connections reset", lasts: 1, proxied: true,
+			again: func(_ *testing.T, n *patient) { n.proxy.Reset() },
+		},
+		{
+			name: "replies cut", lasts: 1.5, proxied: true,
+			// Beyond what a handshake takes, so that some connections do some work.
+			again: func(_ *testing.T, n *patient) { n.proxy.CutAfter(tcpfault.Replies, 8000) },
+			heal:  func(_ *testing.T, n *patient) { n.proxy.CutAfter(tcpfault.Replies, -1) },
+		},
+	}
+}
+
+// stay opens a connection that the fault does not end.
+func (n *patient) stay(t testing.TB) {
+	t.Helper()
+	c, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(20*time.Second))
+	require.NoError(t, err)
+	n.admin = c
+}
+
+// tell is a command on it.
+func (n *patient) tell(t testing.TB, cmd string, args ...any) {
+	t.Helper()
+	_, err := n.admin.Do(cmd, args...)
+	require.NoError(t, err, cmd)
+}
+
+// leave ends it.
+func (n *patient) leave() {
+	if n.admin != nil {
+		_ = n.admin.Close()
+		n.admin = nil
+	}
+}
+
+// until waits for INFO to say something.
+func (n *patient) until(t testing.TB, what, section, says string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		info, err := redis.String(n.Try("INFO", section))
+		return err == nil && strings.Contains(info, says)
+	}, 30*time.Second, 10*time.Millisecond, what)
+}

@@ -1,0 +1,120 @@
+//go:build unix
+
+package faults
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+var (
+	sizes = []int{3, 5}
+	works = []string{short, beyond, extend}
+	sums  = []int{2, 8, 32}
+)
+
+// matrix is every cell, or of each fault those three that bring every two of its other columns' values together.
+func matrix(whole bool) []cell {
+	var cells []cell
+	for f, fault := range faults() {
+		for s, nodes := range sizes {
+			for w, work := range works {
+				for c, contenders := range sums {
+					// One square of the works and the contenders for each fault, in which every row and every column is met once; and
+					// the sizes in turns.
+					if whole || c == (w+f)%len(sums) && s == (w+f/len(sums))%len(sizes) {
+						cells = append(cells, cell{fault, nodes, work, contenders})
+					}
+				}
+			}
+		}
+	}
+	return cells
+}
+
+func TestEveryFaultIsSurvived(t *testing.T) {
+	root, left := t, redistest.NoGoroutines(t)
+	whole, at := os.Getenv("REDLOCK_TEST_FAULTS") == "all", make(sites)
+	started := time.Now()
+	var outcomes []outcome
+	for _, c := range matrix(whole) {
+		t.Run(c.String(), func(t *testing.T) {
+			s := at.of(root, c)
+			defer s.leave(t)
+			o := c.run(t, s)
+			outcomes = append(outcomes, o)
+			t.Log(o.row()) // also of a run that does not come to its end
+		})
+	}
+	left()
+	fmt.Print(table(outcomes))
+	fmt.Printf("\n%d cells in %v.\n", len(outcomes), time.Since(started).Round(time.Second))
+}
+
+// table is for docs/testing.md.
+func table(outcomes []outcome) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "| fault | nodes | work | contenders | acquired | losses told | overlaps | fences out of order | writes accepted | refused | lost | longest time without a holder |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|---|---|")
+	for _, o := range outcomes {
+		fmt.Fprintln(&b, o.row())
+	}
+	return b.String()
+}
+
+func (o outcome) row() string {
+	return fmt.Sprintf(
+		"| %s | %d | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d ms |",
+		o.fault.name, o.nodes, o.work, o.contenders, o.acquired, o.lost, o.overlaps, o.disorder, o.accepted, o.refused, o.lostWrites, o.gap.Milliseconds(),
+	)
+}
+
+// The part that is run by default is a fair one.
+func TestEveryTwoValuesMeetInThePart(t *testing.T) {
+	met := make(map[string]bool)
+	for _, c := range matrix(false) {
+		values := []string{c.fault.name, fmt.Sprintf("%d nodes", c.nodes), c.work, fmt.Sprintf("%d contenders", c.contenders)}
+		for i, a := range values {
+			for _, b := range values[:i] {
+				met[a+" and "+b] = true
+			}
+		}
+	}
+	for _, c := range matrix(true) {
+		values := []string{c.fault.name, fmt.Sprintf("%d nodes", c.nodes), c.work, fmt.Sprintf("%d contenders", c.contenders)}
+		for i, a := range values {
+			for _, b := range values[:i] {
+				assert.True(t, met[a+" and "+b], "%s and %s do not meet", a, b)
+			}
+		}
+	}
+}
+
+// A majority that forgets its locks over and over, and no guard: two hold the lock, and the oracle says so.
+func TestWithoutTheGuardTheOracleFindsTwoHolders(t *testing.T) {
+	left := redistest.NoGoroutines(t)
+	c := cell{nodes: 3, work: beyond, contenders: 8}
+	s := make(sites).of(t, c)
+	r := newRegister(t)
+	all := c.start(t, s, r, false)
+	all.Until(t, "two held the lock at once", func([]crowd.Hold) bool {
+		return len(crowd.Overlaps(all.Holds())) > 0
+	}, func(int) {
+		for _, n := range s.patients[:2] {
+			n.Do(t, "FLUSHALL")
+		}
+	})
+	all.Stop(t)
+	require.NotEmpty(t, crowd.Overlaps(all.Holds()))
+	r.close()
+	left()
+}

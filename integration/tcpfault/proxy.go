@@ -1,0 +1,165 @@
+package tcpfault
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Direction is one of the two ways through a connection.
+type Direction int
+
+// The directions.
+const (
+	Requests Direction = iota // from the client to the server
+	Replies                   // from the server to the client
+)
+
+// Proxy is a listener on the loopback address whose connections lead to one server. Its methods may be called concurrently.
+type Proxy struct {
+	listener net.Listener
+	server   string
+	running  sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows; nothing blocks under it
+	closed bool
+	links  map[*link]bool
+	ways   [2]way
+}
+
+// way is what happens to the bytes of one direction.
+type way struct {
+	delay   time.Duration
+	stopped chan struct{} // not nil: nothing is forwarded until it is closed
+	left    int64         // with cut: how many bytes more are forwarded, over all connections
+	cut     bool
+}
+
+// Listen starts a proxy on a free port. The server is dialled for each connection, when that comes.
+func Listen(server string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("tcpfault: %w", err)
+	}
+	p := &Proxy{listener: l, server: server, links: make(map[*link]bool)}
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// Addr is the address that clients dial.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Delay lets all bytes of a direction arrive so much later than they were sent, in their order. 0 ends it: what is on its way
+// keeps its time.
+func (p *Proxy) Delay(of Direction, by time.Duration) {
+	p.change(of, func(w *way) { w.delay = by })
+}
+
+// Stop forwards nothing of a direction any more, while the other goes on: the connection is half open. What is sent meanwhile is
+// held back until [Proxy.Resume].
+func (p *Proxy) Stop(of Direction) {
+	p.change(of, func(w *way) {
+		if w.stopped == nil {
+			w.stopped = make(chan struct{})
+		}
+	})
+}
+
+// Resume forwards a direction again, and first of all what was held back.
+func (p *Proxy) Resume(of Direction) {
+	p.change(of, func(w *way) {
+		if w.stopped != nil {
+			close(w.stopped)
+			w.stopped = nil
+		}
+	})
+}
+
+// CutAfter lets n more bytes of a direction through, counted over all connections, and then resets each connection that brings another
+// one, in the middle of a message if it comes so. A negative n ends it.
+func (p *Proxy) CutAfter(of Direction, n int64) {
+	p.change(of, func(w *way) { w.cut, w.left = n >= 0, n })
+}
+
+// Reset ends all connections that stand by an RST on both sides. What was not delivered is lost.
+func (p *Proxy) Reset() {
+	for _, l := range p.standing() {
+		l.reset()
+	}
+}
+
+// Close resets all connections, refuses others, and returns when nothing of the proxy runs any more.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.Reset()
+	p.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (p *Proxy) change(of Direction, how func(*way)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how(&p.ways[of])
+}
+
+func (p *Proxy) standing() []*link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		all = append(all, l)
+	}
+	return all
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.running.Go(func() { p.serve(c) })
+	}
+}
+
+// serve leads one connection to the server until either side ends it.
+func (p *Proxy) serve(client net.Conn) {
+	server, err := net.DialTimeout("tcp", p.server, 5*time.Second)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := &link{proxy: p, client: client, server: server, ended: make(chan struct{})}
+	if !p.enter(l) {
+		l.reset()
+		return
+	}
+	defer p.leave(l)
+	var both sync.WaitGroup
+	both.Go(func() { l.forward(Requests, client, server) })
+	both.Go(func() { l.forward(Replies, server, client) })
+	both.Wait()
+}
+
+func (p *Proxy) enter(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.links[l] = true
+	}
+	return !p.closed
+}
+
+func (p *Proxy) leave(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}

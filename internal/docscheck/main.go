@@ -1,0 +1,101 @@
+// Docscheck checks what documents say against what is there: that every link leads
+// somewhere, that Go code compiles, and that the targets of make, the redlock command's
+// flags and the API's names which they mention exist. It fetches nothing.
+//
+// usage: docscheck PAGE|FOLDER…
+//
+// It is run at the root of the repository. A block of Go is a whole program, a file's
+// declarations, or statements, for which the usual imports and variables are added (see
+// golang.go). Two comments in front of a block change that:
+//
+//	<!-- with: func settle(ctx context.Context) error -->    declares what a reader guesses
+//	<!-- not compiled: reason -->                            leaves the block out
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: docscheck PAGE|FOLDER…")
+		os.Exit(2)
+	}
+	found, summary, err := check(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "docscheck:", err)
+		os.Exit(1)
+	}
+	for _, f := range found {
+		fmt.Fprintln(os.Stderr, f)
+	}
+	fmt.Println("docscheck:", summary)
+	if len(found) > 0 {
+		os.Exit(1)
+	}
+}
+
+// finding is something that a page says and that is not so.
+type finding struct {
+	page string
+	line int
+	text string
+}
+
+func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.page, f.line, f.text) }
+
+func check(roots []string) ([]finding, string, error) {
+	paths, err := pagesOf(roots)
+	if err != nil {
+		return nil, "", err
+	}
+	var pages []*page
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, "", err
+		}
+		pages = append(pages, read(filepath.ToSlash(path), string(text)))
+	}
+	var found []finding
+	links, more := checkLinks(pages)
+	found = append(found, more...)
+	blocks, more, err := checkGo(pages)
+	if err != nil {
+		return nil, "", err
+	}
+	found = append(found, more...)
+	commands, more, err := checkCommands(pages)
+	if err != nil {
+		return nil, "", err
+	}
+	found = append(found, more...)
+	names, more, err := checkNames(pages)
+	if err != nil {
+		return nil, "", err
+	}
+	found = append(found, more...)
+	return found, fmt.Sprintf("%d pages, %d links, %d blocks of Go, %d commands, %d names of the API; %d wrong",
+		len(pages), links, blocks, commands, names, len(found)), nil
+}
+
+// pagesOf are the Markdown files that are named, and those in the folders.
+func pagesOf(roots []string) ([]string, error) {
+	var paths []string
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".md") {
+				paths = append(paths, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}

@@ -1,0 +1,150 @@
+package redlocktest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+// Stop ends masters as a kill would: their connections end, and dials are refused. What they have stored stays, for Restart. It
+// returns when all connections are known to be down.
+func (q *Quorum) Stop(masters ...int) {
+	q.t.Helper()
+	for _, m := range q.chosen(masters) {
+		m.Stop()
+	}
+	q.mark(masters, true)
+	q.await(masters, func(n *pool.Node) bool { return n.Stats().Connected == 0 })
+}
+
+// Restart ends masters that are up, and starts them with all that they had stored, as with appendfsync always, and without a fault. It
+// returns when they are connected to again, which takes up to some tens of milliseconds.
+func (q *Quorum) Restart(masters ...int) { q.restart(masters, true) }
+
+// RestartEmpty is Restart of masters without persistence: every lock that they had granted is forgotten. Under redlock.WithRestartGuard
+// they do not vote until all of them have expired.
+func (q *Quorum) RestartEmpty(masters ...int) { q.restart(masters, false) }
+
+func (q *Quorum) restart(masters []int, keep bool) {
+	q.t.Helper()
+	q.Stop(masters...)
+	for _, m := range q.chosen(masters) {
+		m.SetDelay(0)
+		if err := m.Restart(keep); err != nil {
+			q.t.Fatalf("redlocktest: %v", err)
+		}
+	}
+	q.connected(masters)
+	q.mark(masters, false)
+}
+
+// Freeze stops masters from answering, as SIGSTOP or a partition would: connections stay, and what is sent to them is executed once
+// they are thawed by Restore. A call that needs them takes its node timeout.
+func (q *Quorum) Freeze(masters ...int) {
+	q.t.Helper()
+	for _, m := range q.chosen(masters) {
+		m.Freeze()
+	}
+	q.mark(masters, true)
+}
+
+// Slow makes masters answer that much later, in virtual time in a bubble and in real time elsewhere; zero ends it. They execute at once.
+func (q *Quorum) Slow(by time.Duration, masters ...int) {
+	q.t.Helper()
+	for _, m := range q.chosen(masters) {
+		m.SetDelay(by)
+	}
+	q.mark(masters, by > 0)
+}
+
+// LoseMajority stops as many masters as it takes to leave no quorum: the first N/2+1 of an odd number. Locks that are held stay
+// valid until their time is over, and can't be extended.
+func (q *Quorum) LoseMajority() {
+	q.t.Helper()
+	q.Stop(q.Majority()...)
+}
+
+// Majority are the masters that LoseMajority stops: the fewest without which the others are no quorum. Freeze(Majority()...) is a quorum
+// that does not answer.
+func (q *Quorum) Majority() []int {
+	list := make([]int, len(q.masters)-q.majority()+1)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// Restore ends all faults: every master is up with what it had stored, and answers at once. It returns when all are connected to.
+func (q *Quorum) Restore() {
+	q.t.Helper()
+	var all []int
+	for i, m := range q.masters {
+		all = append(all, i)
+		m.Thaw()
+		m.SetDelay(0)
+		if !m.Up() {
+			if err := m.Restart(true); err != nil {
+				q.t.Fatalf("redlocktest: %v", err)
+			}
+		}
+	}
+	q.connected(all)
+	q.mark(all, false)
+}
+
+func (q *Quorum) mark(masters []int, faulty bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, i := range masters {
+		q.faulty[i] = faulty
+	}
+}
+
+func (q *Quorum) connected(masters []int) {
+	q.t.Helper()
+	q.await(masters, func(n *pool.Node) bool { return n.Stats().Connected > 0 })
+}
+
+// reconnectMost bounds, in real or in virtual time, how long connections may take to notice. Only a goroutine that does not get to run
+// comes near it.
+const reconnectMost = time.Minute
+
+// await waits until a condition holds for every connection to these masters. Nobody tells of connections, so it looks again and again.
+func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
+	q.t.Helper()
+	q.mu.Lock()
+	sets := slices.Clone(q.nodes)
+	q.mu.Unlock()
+	c := clock.Runtime()
+	for pause := time.Duration(0); ; pause = time.Millisecond {
+		done, _ := clock.After(c, pause)
+		<-done
+		left := slices.ContainsFunc(sets, func(nodes []*pool.Node) bool {
+			return slices.ContainsFunc(masters, func(i int) bool { return !is(nodes[i]) })
+		})
+		switch {
+		case !left:
+			return
+		case c.Now() > clock.Instant(reconnectMost):
+			q.t.Fatalf("redlocktest: the connections to the masters %v did not follow within %v", masters, reconnectMost)
+			return
+		}
+	}
+}
+
+// chosen are the masters of these numbers.
+func (q *Quorum) chosen(numbers []int) []*embedded.Master {
+	q.t.Helper()
+	list := make([]*embedded.Master, 0, len(numbers))
+	for _, i := range numbers {
+		if i < 0 || i >= len(q.masters) {
+			q.t.Fatalf("redlocktest: there is no master %d: they are 0 to %d", i, len(q.masters)-1)
+			return nil
+		}
+		list = append(list, q.masters[i])
+	}
+	return list
+}

@@ -1,0 +1,78 @@
+package redlocktest
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// Another is the owner (redlock.WithOwner) of what others hold.
+const Another = "another"
+
+// HoldByAnother takes a lock as another process would, for d unless it is released before. Whoever waits for it hears of the release.
+// The name is the lock's key: with redlock.WithKeyPrefix it begins with the prefix. It ends the test when the name is held, or when
+// no quorum is up.
+func (q *Quorum) HoldByAnother(name string, d time.Duration) (release func()) {
+	q.t.Helper()
+	k, err := q.other(d).TryAcquire(context.Background(), name, d)
+	if err != nil {
+		q.t.Fatalf("redlocktest: HoldByAnother(%q): %v", name, err)
+		return func() {}
+	}
+	return func() { _ = k.Release(context.Background()) } // a lock that is over by now is what was asked for
+}
+
+// Steal gives a name to another on every master, whoever holds it: as if its keys had been deleted, or had expired early because the
+// masters' clocks were set, and somebody had been quick. The holder is not told: it finds out by its next extension or Check, or when
+// its validity is over; until then two believe that they hold it, which is what fencing tokens are for. It lasts for d unless it is
+// released before. To end a holder's lock at once, see [Quorum.Expire].
+func (q *Quorum) Steal(name string, d time.Duration) (release func()) {
+	q.t.Helper()
+	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(Another), TTL: d}
+	for _, m := range q.masters {
+		m.Set(name, claim.Token, d)
+	}
+	k, err := q.other(d).Resume(context.Background(), claim)
+	if err != nil {
+		q.t.Fatalf("redlocktest: Steal(%q): %v", name, err)
+		return func() {}
+	}
+	return func() { _ = k.Release(context.Background()) }
+}
+
+// Forget deletes a lock's keys on every master, as FLUSHALL would: it is free for others while its holder believes in it. See Steal.
+func (q *Quorum) Forget(name string) {
+	for _, m := range q.masters {
+		m.Del(name)
+	}
+}
+
+// Holder tells whether anybody holds a name, by a quorum of the masters' keys, and the owner's label. It looks past connections and
+// faults. After a Release has returned, it is free.
+func (q *Quorum) Holder(name string) (owner string, held bool) {
+	votes := map[string]int{}
+	for _, m := range q.masters {
+		if v, ok := m.Get(name); ok {
+			votes[v]++
+		}
+	}
+	for token, n := range votes {
+		if n >= q.majority() {
+			return wire.Owner(token), true
+		}
+	}
+	return "", false
+}
+
+// other is a Locker for a lock of d that somebody else holds. It is patient, so that a busy machine fails nobody's test.
+func (q *Quorum) other(d time.Duration) *redlock.Locker {
+	q.t.Helper()
+	return q.Locker(redlock.WithOwner(Another), redlock.WithNodeTimeout(max(d/2, time.Millisecond)), redlock.WithMaxTTL(longest))
+}
+
+// longest is as long as redlock.WithMaxTTL allows.
+const longest = 365 * 24 * time.Hour
+
+func (q *Quorum) majority() int { return len(q.masters)/2 + 1 }

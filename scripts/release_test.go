@@ -1,0 +1,66 @@
+package scripts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// repository is one with the release script, a change log for 0.1.0 and one commit.
+func repository(t *testing.T) (git func(args ...string), release func(version string) string) {
+	t.Helper()
+	folder := t.TempDir()
+	script, err := os.ReadFile("release")
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "scripts"), 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "scripts/release"), script, 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "CHANGELOG.md"), []byte("## [0.1.0] - today\n"), 0o666))
+	git = func(args ...string) {
+		t.Helper()
+		command := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgSign=false"}, args...)...)
+		command.Dir = folder
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-qm", "first")
+	return git, func(version string) string {
+		t.Helper()
+		out, err := exec.Command(filepath.Join(folder, "scripts/release"), version).CombinedOutput()
+		require.Error(t, err)
+		if _, err := os.Stat(filepath.Join(folder, "dist")); err == nil {
+			t.Error("something was built")
+		}
+		return string(out)
+	}
+}
+
+func TestAReleaseOfNoVersionIsRefused(t *testing.T) {
+	_, release := repository(t)
+	for _, version := range []string{"", "0.1.0", "v1", "v1.2", "v01.2.3", "v1.2.3+meta", "v1.2.3-", "v1.2.3/../x", "v1.2.3 x"} {
+		assert.Contains(t, release(version), "no version", version)
+	}
+}
+
+func TestAReleaseOfATreeThatIsNotCommittedIsRefused(t *testing.T) {
+	git, release := repository(t)
+	git("rm", "-q", "--cached", "CHANGELOG.md")
+	assert.Contains(t, release("v0.1.0"), "the tree is not clean")
+}
+
+func TestAReleaseThatTheChangeLogDoesNotKnowIsRefused(t *testing.T) {
+	_, release := repository(t)
+	assert.Contains(t, release("v0.2.0"), "has no heading ## [0.2.0]")
+}
+
+func TestAVersionOfAnotherCommitIsNotReleasedAgain(t *testing.T) {
+	git, release := repository(t)
+	git("tag", "v0.1.0")
+	git("commit", "-q", "--allow-empty", "-m", "second")
+	assert.Contains(t, release("v0.1.0"), "another commit already")
+}

@@ -1,0 +1,52 @@
+// Package scripts_test runs the scripts of this folder where a mistake in one would
+// not be seen otherwise.
+package scripts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// executable writes a program for the shell into a folder of the test.
+func executable(t *testing.T, name, body string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o777))
+	return path
+}
+
+func TestAnUnreachableDatabaseIsToldFromAVulnerability(t *testing.T) {
+	unreachable := `echo 'govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/": no such host' >&2; exit 1`
+	for name, c := range map[string]struct {
+		body, environment string
+		fails             bool
+		says              string
+	}{
+		"nothing known":              {"exit 0", "", false, "nothing known"},
+		"vulnerable":                 {"echo 'Vulnerability #1: GO-2099-0001'; exit 3", "", true, "GO-2099-0001"},
+		"unreachable":                {unreachable, "", false, "NOT CHECKED"},
+		"unreachable for a release":  {unreachable, "VULN_REQUIRED=true", true, "NOT CHECKED"},
+		"silence for too long":       {"exec sleep 600", "VULN_TIMEOUT=0.2", false, "NOT CHECKED"},
+		"code that does not compile": {"echo 'undefined: x' >&2; exit 1", "", true, "failed with status 1"},
+		"no such program":            {"exit 127", "", true, "failed with status 127"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath("timeout"); err != nil && c.environment == "VULN_TIMEOUT=0.2" {
+				t.Skip("this machine has no timeout(1), and govulncheck runs without a bound")
+			}
+			vuln := exec.Command("./vuln", executable(t, "govulncheck", c.body), ".")
+			vuln.Env = append(os.Environ(), c.environment)
+			out, err := vuln.CombinedOutput()
+			assert.Equal(t, c.fails, err != nil, "%s", out)
+			assert.Contains(t, string(out), c.says)
+		})
+	}
+	out, err := exec.Command("./vuln", "/nowhere/govulncheck", ".").CombinedOutput()
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "NOT CHECKED: govulncheck could not be installed")
+}
