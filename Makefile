@@ -22,6 +22,8 @@ BOUNDED      := $(if $(shell command -v timeout),timeout 300)
 
 TESTFLAGS    ?=
 FUZZTIME     ?= 20s
+SIM          ?= 10000
+SOAK         ?= 10m
 BENCH        ?= .
 BENCHTIME    ?= 1s
 
@@ -41,12 +43,16 @@ build: ## build the command: bin/redlock
 	go build -o bin/redlock ./cmd/redlock
 
 .PHONY: test
-test: test-unit test-integration ## all tests: those that need no Docker, then those that do
+test: test-unit test-model test-integration ## all tests: those that need no Docker, then those that do
 
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
 	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
 	go test $(RACE) -timeout 20m $(TESTFLAGS) ./... ./otelredlock/...
+
+.PHONY: test-model
+test-model: ## the model once more without the race detector, to its full bounds
+	go test $(TESTFLAGS) ./internal/model
 
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
@@ -81,10 +87,18 @@ fuzz: ## run every fuzz test for a short time (FUZZTIME=20s each)
 model: ## search the protocols of fence and guard to wider bounds: minutes, 2 GiB
 	go test -timeout 60m -v -model.long $(TESTFLAGS) ./internal/model
 
+.PHONY: sim
+sim: ## play SIM=10000 scenarios with faults drawn from seeds, and the negative controls: minutes
+	SIM_SCENARIOS=$(SIM) go test -timeout 40m -v $(TESTFLAGS) ./integration/sim
+
+.PHONY: soak
+soak: ## play scenarios for as long as it is told (SOAK=10m)
+	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
+
 .PHONY: cover
-cover: ## coverage of the tests that need no Docker: coverage.out
-	go test -coverpkg=./... -coverprofile=coverage.out ./...
-	go tool cover -func=coverage.out | tail -n 1
+cover: ## the tests that need no Docker, with their coverage, which has to be enough: coverage.out
+	go test $(RACE) -timeout 20m -coverprofile=coverage.out -covermode=atomic $(TESTFLAGS) ./...
+	scripts/cover coverage.out
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code
@@ -140,8 +154,8 @@ release-check: ## build this commit as for a release, twice, and compare
 	scripts/release --try
 
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check test matrix-short ## what CI runs
-	$(MAKE) fuzz FUZZTIME=20000x
+ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check cover test-model sim test-integration matrix-short ## what CI runs
+	$(MAKE) fuzz FUZZTIME=60s
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

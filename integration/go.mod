@@ -3,6 +3,7 @@ module github.com/quorumlock/go-redlock/integration
 go 1.25.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/gomodule/redigo v1.9.3
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0

@@ -182,9 +182,10 @@ func hands(ctx context.Context, fl *fleet, random *rand.Rand) {
 // confirmation of about one acquisition in twenty under contention. Clients whose clocks
 // are 0.1 s apart pay more, and are as safe.
 func TestFencesIncreaseUnderContentionAndAreSeldomConfirmed(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 5} {
 		for _, clocks := range []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond} {
-			s := &fenceSim{seed: uint64(n), masters: n, processes: 4, goroutines: 4, rounds: 10, clocks: clocks, disturb: delays}
+			s := &fenceSim{seed: uint64(n), masters: n, processes: 4, goroutines: 4, rounds: 8, clocks: clocks, disturb: delays}
 			s.run(t)
 			t.Logf("%d masters, clocks up to %v apart: %d acquired, %.1f %% confirmed", n, clocks, s.grants.attempts, 100*s.grants.share())
 			require.Greater(t, len(s.grants.list), 50)
@@ -198,16 +199,14 @@ func TestFencesIncreaseUnderContentionAndAreSeldomConfirmed(t *testing.T) {
 // Nobody's clock, no dead node and no early expiry brings the numbers out of order, as
 // long as no counter is forgotten: also where exclusion itself is broken.
 func TestFencesAreInOrderWhereExclusionIsNot(t *testing.T) {
-	seeds := uint64(10)
-	if testing.Short() {
-		seeds = 3
-	}
+	t.Parallel()
+	const seeds = 3 // integration/sim has thousands
 	total := 0
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		s := &fenceSim{seed: seed, masters: 3, processes: 4, goroutines: 2, rounds: 8, clocks: time.Second, disturb: hands}
 		s.run(t)
 		total += len(s.grants.list)
 	}
 	t.Log(total, "acquired")
-	require.Greater(t, total, 10*int(seeds))
+	require.Greater(t, total, 10*seeds)
 }

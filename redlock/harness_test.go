@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,12 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
+
+// The masters' scripts are short-lived garbage.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // fleet is a Locker's masters in a bubble: the real client over in-memory
 // connections, in virtual time.

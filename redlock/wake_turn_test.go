@@ -85,7 +85,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 			lockers := []*Locker{fl.process().locker(), fl.process().locker()}
 			fl.each(func(m *embedded.Master) { m.SetDelay(200 * time.Microsecond) })
 			r := race{hold: hold}
-			r.run(lockers, 4, 500*hold)
+			r.run(lockers, 4, 300*hold)
 			longest, turns := r.turns(2)
 			most := min(turnMost, int(turnLong/hold)+1)
 			fl.t.Log(hold, "longest", longest, "of", 2*most, "turns", turns)
@@ -148,11 +148,12 @@ func (fl *fleet) far(d time.Duration) *Locker {
 // A process that is farther from the nodes than others, who would always be faster, gets
 // its turn: who was let go first in vain waits longer the next time.
 func TestADistantProcessIsNotStarved(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(fl *fleet) {
 		lockers := []*Locker{fl.process().locker(), fl.process().far(10 * time.Millisecond)}
 		fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
 		r := race{hold: time.Millisecond}
-		r.run(lockers, 4, 10*time.Second)
+		r.run(lockers, 4, 4*time.Second)
 		longest, turns := r.turns(2)
 		t.Log("longest", longest, "turns", turns)
 		require.LessOrEqual(t, longest, 10*turnMost)
@@ -172,7 +173,7 @@ func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 		fl.each(func(m *embedded.Master) { m.SetDelay(far) })
 		r := race{hold: 10 * time.Millisecond}
 		fl.forget()
-		r.run(lockers, 8, 20*time.Second)
+		r.run(lockers, 8, 8*time.Second)
 		gaps := r.gaps
 		slices.Sort(gaps)
 		n := len(r.who)

@@ -32,3 +32,36 @@ func TestAMastersOwnClockIsWhatItTellsAndWhatKeysExpireBy(t *testing.T) {
 		require.Empty(t, m.Keys(), "an hour has gone by at once")
 	})
 }
+
+func TestAMastersClockHasARate(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *embedded.Master) {
+		for _, rate := range []float64{2, 0.5} {
+			m.SetRate(rate)
+			m.Set("k", "v", time.Minute)
+			time.Sleep(10 * time.Second)
+			require.Equal(t, time.Minute-time.Duration(10*rate)*time.Second, m.TTL("k"))
+			m.SetRate(1)
+			time.Sleep(time.Second)
+			require.Equal(t, 59*time.Second-time.Duration(10*rate)*time.Second, m.TTL("k"))
+		}
+	})
+}
+
+func TestAMasterRestartsWithOlderDataOfWhichTheTTLsHaveGoneOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *embedded.Master) {
+		m.Set("old", "v", time.Minute)
+		m.Set("short", "v", time.Second)
+		m.Set("counter", "1", 0)
+		s := m.Snapshot()
+		m.Set("counter", "2", 0)
+		m.Set("new", "v", time.Hour)
+		time.Sleep(10 * time.Second)
+		run := m.RunID()
+		require.NoError(t, m.RestartWith(s))
+		require.NotEqual(t, run, m.RunID())
+		require.Equal(t, []string{"counter", "old"}, m.Keys())
+		require.Equal(t, 50*time.Second, m.TTL("old"))
+		v, _ := m.Get("counter")
+		require.Equal(t, "1", v)
+	})
+}

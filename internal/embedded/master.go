@@ -51,7 +51,9 @@ type Master struct {
 	again    bool              // it goes there once more, by its text
 	texts    map[string]string // of scripts that were loaded, by hash
 	ahead    time.Duration
-	set      bool // the clock, by SetClock
+	gain     float64   // of the clock, a second
+	since    time.Time // of which the gain counts
+	set      bool      // the clock, by SetClock or SetRate
 
 	served sync.WaitGroup // the goroutines of this run
 }

@@ -41,11 +41,19 @@ var fencesHold = []struct {
 	{"a name in common", fenceBounds{names: moreNames, early: 1}, fenceBounds{names: moreNames, spread: 1, hint: 3, early: 1, crashes: 1}},
 }
 
+// narrow keeps every kind of fault, of each the fewest.
+func narrow(b fenceBounds) fenceBounds {
+	if underRace {
+		b.spread, b.hint, b.early, b.crashes = 0, min(b.hint, 1), min(b.early, 1), min(b.crashes, 1)
+	}
+	return b
+}
+
 func TestFencesAreDistinctAndInOrderWhateverIsLostOrLate(t *testing.T) {
 	for _, row := range fencesHold {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			found := explore(fenceModel{fenceBounds: bound(row.quick, row.wide)}.system())
+			found := explore(fenceModel{fenceBounds: bound(narrow(row.quick), row.wide)}.system())
 			found.report(t)
 			require.Empty(t, found.violation)
 			// A model in which nothing happens keeps every promise.
@@ -90,6 +98,6 @@ func TestSymmetryOfTheFenceLosesNoState(t *testing.T) {
 		{crashes: 1},
 		{names: moreNames},
 	} {
-		requireSymmetry(t, fenceModel{fenceRules{rereadAtOnce: true}, bounds}.system())
+		requireSymmetry(t, fenceModel{fenceRules{rereadAtOnce: true}, narrow(bounds)}.system())
 	}
 }

@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// names are those that are contended for, the first one most.
+var names = []string{"a", "b"}
+
+// client is a process: a Locker with nodes and a clock of its own.
+type client struct {
+	world  *world
+	id     int
+	rate   float64
+	clock  *clock.Skewed
+	locker *redlock.Locker
+	nodes  []*pool.Node
+
+	mu   sync.Mutex // guards held
+	held map[*redlock.Lock][]*hold
+}
+
+// holding books a handle that has begun, and returns what ends it.
+func (c *client) holding(k *redlock.Lock) (end func()) {
+	holds := c.world.history.begin(c.id, k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil {
+		c.held = map[*redlock.Lock][]*hold{}
+	}
+	c.held[k] = holds
+	if k.Remaining() <= 0 {
+		c.world.history.end(holds)
+	}
+	// Whatever the holder does at that instant, waiting for an extension perhaps.
+	stop := context.AfterFunc(k.Context(), func() { c.world.history.end(holds) })
+	return func() {
+		stop()
+		c.world.history.end(holds)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.held, k)
+	}
+}
+
+// work acquires, holds in one way or another, and comes again.
+func (c *client) work(r *rand.Rand) {
+	ttl := c.world.plan.ttl
+	for range c.world.plan.rounds {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+upTo(r, 12*ttl))
+		if r.IntN(6) == 0 {
+			c.do(ctx, r)
+		} else if k, err := c.acquire(ctx, r); err == nil {
+			c.hold(k, r)
+		}
+		cancel()
+		time.Sleep(upTo(r, ttl))
+	}
+}
+
+func (c *client) acquire(ctx context.Context, r *rand.Rand) (*redlock.Lock, error) {
+	p := c.world.plan
+	want := names[:1]
+	if r.IntN(4) == 0 {
+		want = names
+	}
+	switch r.IntN(4) {
+	case 0:
+		return c.locker.TryAcquireAll(ctx, want, p.ttl, c.options(r)...)
+	case 1:
+		return c.locker.TryAcquire(ctx, names[0], p.ttl)
+	}
+	return c.locker.AcquireAll(ctx, want, p.ttl, c.options(r)...)
+}
+
+func (c *client) options(r *rand.Rand) []redlock.LockOption {
+	ttl := c.world.plan.ttl
+	switch r.IntN(7) {
+	case 0, 1:
+		return []redlock.LockOption{redlock.WithAutoExtend(), redlock.WithMaxHold(3 * ttl)}
+	case 2:
+		return []redlock.LockOption{redlock.WithMinHold(ttl / 2)}
+	case 3:
+		return []redlock.LockOption{redlock.WithAsyncRelease()}
+	case 4:
+		return []redlock.LockOption{redlock.WithMaxHold(ttl / 2)}
+	}
+	return nil
+}
+
+// do works under Do, with a share of the lease beside it.
+func (c *client) do(ctx context.Context, r *rand.Rand) {
+	ttl := c.world.plan.ttl
+	_ = c.locker.Do(ctx, names[0], ttl, func(ctx context.Context, k *redlock.Lock) error {
+		end := c.holding(k)
+		defer end()
+		if share, err := c.locker.TryAcquire(ctx, names[0], ttl/2, redlock.WithShared()); err == nil {
+			defer func() { _ = share.Release(context.WithoutCancel(ctx)) }()
+		}
+		c.use(k, upTo(r, ttl+ttl/2))
+		return nil
+	})
+}
+
+// hold uses the lock and ends it, or gives it to somebody else, or lets it die.
+func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
+	ttl := c.world.plan.ttl
+	end := c.holding(k)
+	c.use(k, upTo(r, ttl+ttl/4)>>r.IntN(3))
+	if r.IntN(3) == 0 && k.Extend(context.Background(), ttl) == nil {
+		c.world.counts.add("extended", 1)
+		c.use(k, upTo(r, ttl))
+	}
+	switch r.IntN(8) {
+	case 0:
+		<-k.Context().Done()
+	case 1:
+		_ = k.Check(context.Background())
+	case 2:
+		if !c.world.plan.repair { // DESIGN.md rule 16: resume without repair
+			end()
+			c.pass(k, r)
+			return
+		}
+	}
+	end()
+	_ = k.Release(context.Background())
+}
+
+// pass hands the lock to a handle of another client.
+func (c *client) pass(k *redlock.Lock, r *rand.Rand) {
+	claim, err := k.Detach()
+	if err != nil {
+		_ = k.Release(context.Background())
+		return
+	}
+	other := c.world.clients[r.IntN(len(c.world.clients))]
+	ctx, cancel := context.WithTimeout(context.Background(), c.world.plan.ttl)
+	defer cancel()
+	next, err := other.locker.Resume(ctx, claim)
+	if err != nil {
+		return // it dies by its TTL
+	}
+	c.world.counts.add("resumed", 1)
+	end := other.holding(next)
+	other.use(next, upTo(r, c.world.plan.ttl))
+	end()
+	_ = next.Release(context.Background())
+}
+
+// use reads the registers of the lock's names, works, and writes; sometimes it is so slow
+// that it writes when the lock is somebody else's.
+func (c *client) use(k *redlock.Lock, d time.Duration) {
+	h := c.world.history
+	values := map[string]int{}
+	if k.Fence() != 0 {
+		for _, name := range k.Names() {
+			if v, ok := h.read(name, k); ok {
+				values[name] = v
+			} else if c.world.plan.excludes && k.Remaining() > 0 {
+				h.refused(name, k)
+			}
+		}
+	}
+	work := time.NewTimer(d)
+	defer work.Stop()
+	select {
+	case <-work.C:
+	case <-k.Context().Done():
+		if d%2 == 0 {
+			<-work.C // it does not listen
+		}
+	}
+	for name, v := range values {
+		if h.write(name, k, v, v+1) {
+			c.world.counts.add("written", 1)
+		} else if c.world.plan.excludes && k.Remaining() > 0 {
+			h.refused(name, k)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"math"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// lease is what a fenced lock is, in one piece: whose it is now, and the last number.
+type lease struct {
+	last   uint64
+	holder string
+}
+
+type leaseStep struct {
+	acquire bool
+	token   string
+	fence   uint64
+}
+
+// fenced is the lock as a linearizable object: who acquires it finds it free and gets a
+// larger number than all before; a claim that is resumed keeps its own.
+var fenced = porcupine.Model{
+	Init: func() any { return lease{} },
+	Step: func(state, input, _ any) (bool, any) {
+		s, in := state.(lease), input.(leaseStep)
+		switch {
+		case !in.acquire:
+			return s.holder == in.token, lease{last: s.last}
+		case s.holder != "":
+			return false, s
+		default:
+			return in.fence > s.last, lease{in.fence, in.token}
+		}
+	},
+}
+
+// linear reports whether holds of one name, which may be pieces of one token's, are the
+// history of a fenced lock.
+func linear(holds []*hold) bool {
+	byToken := map[string]*hold{}
+	var order []string
+	for _, h := range holds {
+		whole := byToken[h.token]
+		if whole == nil {
+			whole = &hold{token: h.token, fence: h.fence, asked: h.asked, done: h.done, from: h.from, to: h.to}
+			byToken[h.token] = whole
+			order = append(order, h.token)
+		}
+		if h.to.After(whole.to) {
+			whole.to = h.to
+		}
+	}
+	var ops []porcupine.Operation
+	for i, token := range order {
+		h := byToken[token]
+		ops = append(ops,
+			porcupine.Operation{ClientId: i, Input: leaseStep{true, token, h.fence}, Call: h.asked.UnixNano(), Return: h.done.UnixNano()},
+			// Where it ended is known to the instant; what comes later may come at once.
+			porcupine.Operation{ClientId: i, Input: leaseStep{false, token, h.fence}, Call: h.to.UnixNano(), Return: math.MaxInt64})
+	}
+	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	return porcupine.CheckOperations(fenced, ops)
+}

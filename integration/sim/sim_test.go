@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	scenarios = flag.Uint64("sim.scenarios", number("SIM_SCENARIOS", 100), "how many scenarios are played; SIM_SCENARIOS sets the default")
+	first     = flag.Uint64("sim.seed", 0, "the seed of the first scenario")
+	soak      = flag.Duration("sim.soak", 0, "play for that long instead")
+)
+
+func number(variable string, otherwise uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(variable), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800) // the masters' scripts are short-lived garbage
+	os.Exit(m.Run())
+}
+
+// report prints how far it is.
+func report(counts *counted, played, violations int64, began time.Time) string {
+	counts.mu.Lock()
+	defer counts.mu.Unlock()
+	var b strings.Builder
+	took := time.Since(began)
+	fmt.Fprintf(&b, "%d scenarios in %v, %.0f a second, %d violations\n", played, took.Round(time.Second), float64(played)/took.Seconds(), violations)
+	for _, kind := range slices.Sorted(maps.Keys(counts.of)) {
+		fmt.Fprintf(&b, "  %-16s %d\n", kind, counts.of[kind])
+	}
+	return b.String()
+}
+
+// DESIGN.md §1, promises 1, 3 and 5, over random faults. A scenario that fails prints its
+// seed: -sim.seed=N -sim.scenarios=1 plays it again.
+func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
+	var counts counted
+	var next, played, bad atomic.Int64
+	began := time.Now()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-time.After(20 * time.Second):
+				fmt.Print("sim: ", strings.SplitAfter(report(&counts, played.Load(), bad.Load(), began), "\n")[0])
+			}
+		}
+	}()
+	t.Run("all", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint("worker ", i), func(t *testing.T) {
+				t.Parallel()
+				for {
+					n := uint64(next.Add(1) - 1)
+					if *soak > 0 && time.Since(began) > *soak || *soak == 0 && n >= *scenarios {
+						return
+					}
+					p := draw(*first + n)
+					for _, v := range run(t, p, &counts) {
+						bad.Add(1)
+						t.Errorf("%v\n  %s", p, v)
+					}
+					played.Add(1)
+				}
+			})
+		}
+	})
+	fmt.Print("sim: ", report(&counts, played.Load(), bad.Load(), began))
+	if played.Load() >= 100 {
+		require.Greater(t, counts.of["acquired"], 2*int(played.Load()), "the simulation does not get anywhere")
+		for _, kind := range slices.Concat(withinAssumptions, amnesia, beyond) {
+			require.NotZero(t, counts.of["fault "+kind], kind)
+		}
+	}
+}
+
+func TestASeedReproducesTheScriptOfItsFaults(t *testing.T) {
+	for seed := range uint64(50) {
+		require.Equal(t, draw(seed).String(), draw(seed).String())
+	}
+}
+
+// seen is the first of the violations that is of a kind.
+func seen(violations []string, kind string) string {
+	for _, v := range violations {
+		if strings.HasPrefix(v, kind) {
+			return v
+		}
+	}
+	return ""
+}
+
+// What is broken on purpose must be seen, or the oracles prove nothing.
+func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
+	base := func(p *plan) {
+		p.masters, p.clients, p.workers, p.rounds, p.ttl = 3, 3, 2, 3, 300*time.Millisecond
+		p.guard, p.repair, p.fencing, p.excludes, p.durable = false, false, false, true, true
+		p.clientRates, p.masterRates, p.offsets, p.kinds = 0, 0, 0, []string{"delay"}
+	}
+	for name, control := range map[string]struct {
+		breaks func(p *plan)
+		seen   string
+	}{
+		"a client's clock beyond the drift allowance": {func(p *plan) { p.clientRates = 0.3 }, "at once"},
+		"amnesia without the guard":                   {func(p *plan) { p.kinds = []string{"empty", "flush", "everysec", "failover"} }, "at once"},
+		"nodes' clocks too far apart, and amnesia": {func(p *plan) {
+			p.guard, p.fencing, p.durable, p.offsets, p.kinds = true, true, false, time.Hour, []string{"flush", "empty", "pause"}
+			p.rounds = 6
+		}, "fences"},
+		"a token used twice":                {func(p *plan) { p.tamper, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once"},
+		"an undo without order":             {func(p *plan) { p.tamper = unordered }, "left"},
+		"an undo while the handle is valid": {func(p *plan) { p.tamper = tooEarly }, "at once"},
+		"a late extension that revives":     {func(p *plan) { p.tamper = revived }, "at once"},
+		"an extension that creates":         {func(p *plan) { p.tamper = creating }, "at once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most = 1000
+			for seed := range uint64(most) {
+				p := draw(seed)
+				base(p)
+				control.breaks(p)
+				p.script()
+				if v := seen(run(t, p, &counted{}), control.seen); v != "" {
+					t.Logf("seed %d: %s", seed, v)
+					if p.tamper != nil { // without that there is nothing to be seen
+						p.tamper = nil
+						require.Empty(t, run(t, p, &counted{}), "%v", p)
+					}
+					return
+				}
+			}
+			t.Errorf("nothing was seen in %d scenarios", most)
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// tamper breaks the client from outside: the shipped code stays as it is, and what it
+// says and hears is not what is done.
+type tamper struct {
+	// conn may change what goes over a connection.
+	conn func(net.Conn) net.Conn
+	// submit may act on a command in the node's place (true).
+	submit func(w *world, n *tap, c *wire.Command) bool
+	// hook may answer a command in a master's place.
+	hook func(w *world, m *embedded.Master, cmd string, args []string) (reply string, handled bool)
+}
+
+// tap is a node that notes when each token is first sent, and may be tampered with.
+type tap struct {
+	*pool.Node
+	world  *world
+	master *embedded.Master
+}
+
+// Submit passes a command on.
+func (n *tap) Submit(c *wire.Command) {
+	if c.Op == wire.Acquire {
+		n.world.history.began(c.Token)
+	}
+	if t := n.world.plan.tamper; t != nil && t.submit != nil && t.submit(n.world, n, c) {
+		return
+	}
+	n.Node.Submit(c)
+}
+
+// op is what a master is asked by a command that is one of the library's scripts; "" for
+// others.
+func op(cmd string, args []string) string {
+	if cmd == "SET" {
+		return "acquire"
+	}
+	if cmd != "EVALSHA" && cmd != "EVAL" {
+		return ""
+	}
+	for _, s := range wire.Scripts() {
+		if args[0] == s.Hash || args[0] == s.Source {
+			name, _, _ := strings.Cut(s.Name, "+")
+			return name
+		}
+	}
+	return ""
+}
+
+// tokens finds the random part of tokens.
+var tokens = regexp.MustCompile(`:[A-Z2-7]{26}`)
+
+// sameToken makes every token that goes out the same.
+type sameToken struct{ net.Conn }
+
+func (c sameToken) Write(p []byte) (int, error) {
+	return c.Conn.Write(tokens.ReplaceAll(p, []byte(":"+strings.Repeat("A", 26))))
+}
+
+// twice: all clients have one token, for all attempts (HAZARDS.md H3).
+var twice = &tamper{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
+
+// later runs f in the background, before the scenario ends.
+func (w *world) later(d time.Duration, f func()) {
+	w.background.Go(func() {
+		time.Sleep(d)
+		f()
+	})
+}
+
+// unordered: of some acquires the bytes come to the master behind the undo (H95).
+var unordered = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
+	if cmd != "SET" || w.chance(0.9) {
+		return "", false
+	}
+	key, token := args[0], args[1]
+	w.atTheEnd(func() { // a black hole of the network keeps them for up to a quarter of an hour
+		if _, ok := m.Get(key); !ok {
+			m.Set(key, token, w.plan.ttl)
+		}
+	})
+	return "WEIRD the answer is lost", true
+}}
+
+// release submits an undo of a command's token.
+func (n *tap) release(c *wire.Command) {
+	t, r := &wire.Terms{}, &wire.Request{}
+	t.Set(c.Keys, c.Token)
+	wire.NewRelease(r, t)
+	n.Node.Submit(&wire.Command{Request: r})
+}
+
+// tooEarly: nodes undo what they granted while the handle is valid (H113).
+var tooEarly = &tamper{submit: func(w *world, n *tap, c *wire.Command) bool {
+	if c.Op == wire.Acquire && w.chance(0.8) {
+		w.later(w.some(w.plan.ttl/2), func() { n.release(c) })
+	}
+	return false
+}}
+
+// revived: extensions are confirmed by nodes that do not hold the key any more (H114).
+var revived = &tamper{submit: func(_ *world, _ *tap, c *wire.Command) bool {
+	if c.Op != wire.Extend || !c.Send() {
+		return false
+	}
+	c.Answer(wire.Reply{Outcome: wire.Granted})
+	return true
+}}
+
+// creating: extensions come late, and make keys where there are none (H11).
+var creating = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
+	if op(cmd, args) != "extend" {
+		return "", false
+	}
+	key, token := args[2], args[len(args)-3]
+	for _, a := range args {
+		if tokens.MatchString(a) {
+			token = a
+		}
+	}
+	w.later(w.some(w.plan.ttl), func() { m.Set(key, token, w.plan.ttl) })
+	return ":1", true
+}}
+
+// counted is a number of many goroutines.
+type counted struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *counted) add(kind string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[kind] += n
+}

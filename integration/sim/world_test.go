@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// bound is what an undo may take beyond its TTL: the hard timeout and a dial.
+const bound = 6 * time.Second
+
+// world is one scenario at work, inside of a bubble.
+type world struct {
+	plan       *plan
+	masters    []*embedded.Master
+	logs       []*embedded.Snapshot // of each master, as old as they happen to be
+	clients    []*client
+	history    *history
+	background sync.WaitGroup // what ends with the scenario
+	counts     *counted
+
+	// mu guards what the masters share. How they interleave is not the seed's.
+	mu     sync.Mutex
+	random *rand.Rand
+	ghosts []func() // what reaches masters when all are through
+}
+
+// run plays a plan in a bubble and returns what the oracles found. The bubble itself
+// fails where a goroutine is left.
+func run(t *testing.T, p *plan, counts *counted) (violations []string) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			t.Errorf("%v: %v", p, r)
+			panic(r)
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w := &world{plan: p, history: newHistory(), counts: counts, random: p.random(2)}
+		w.open()
+		w.play()
+		violations = w.check()
+		w.close()
+	})
+	return violations
+}
+
+func (w *world) chance(of float64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.Float64() < of
+}
+
+// some is a delay with a heavy tail: mostly far below most, seldom up to it.
+func (w *world) some(most time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := w.random.Float64()
+	return time.Duration(x * x * x * x * float64(most))
+}
+
+func (w *world) atTheEnd(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ghosts = append(w.ghosts, f)
+}
+
+func (w *world) open() {
+	r := w.plan.random(3)
+	for i := range w.plan.masters {
+		m := embedded.New(fmt.Sprint("n", i+1))
+		if w.plan.offsets > 0 {
+			m.SetClock(upTo(r, w.plan.offsets) - w.plan.offsets/2)
+		}
+		if w.plan.masterRates > 0 {
+			m.SetRate(1 + w.plan.masterRates*(2*r.Float64()-1))
+		}
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) { return w.hook(m, cmd, args) })
+		w.masters = append(w.masters, m)
+		w.logs = append(w.logs, m.Snapshot())
+	}
+	for i := range w.plan.clients {
+		w.clients = append(w.clients, w.client(i, 1+w.plan.clientRates*(2*r.Float64()-1)))
+	}
+	synctest.Wait()
+}
+
+// hook delays every command on its way, and its answer.
+func (w *world) hook(m *embedded.Master, cmd string, args []string) (string, bool) {
+	if lock := op(cmd, args); lock != "" {
+		time.Sleep(w.some(w.plan.ttl / 4))
+		w.counts.add("messages", 1)
+	}
+	if t := w.plan.tamper; t != nil && t.hook != nil {
+		return t.hook(w, m, cmd, args)
+	}
+	return "", false
+}
+
+// client makes a process with a clock of its own.
+func (w *world) client(id int, rate float64) *client {
+	c := &client{world: w, id: id, rate: rate, clock: clock.NewSkewed(clock.Runtime())}
+	c.clock.SetRate(rate)
+	var nodes []redlock.Node
+	for _, m := range w.masters {
+		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Clock: c.clock, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := m.Dial(ctx, network, address)
+			if t := w.plan.tamper; err == nil && t != nil && t.conn != nil {
+				conn = t.conn(conn)
+			}
+			return conn, err
+		}})
+		if err != nil {
+			panic(err)
+		}
+		c.nodes = append(c.nodes, n)
+		nodes = append(nodes, &tap{Node: n, world: w, master: m})
+	}
+	opts := []redlock.Option{redlock.WithClock(c.clock), redlock.WithOwner(fmt.Sprint("p", id))}
+	if w.plan.fencing {
+		opts = append(opts, redlock.WithFencing())
+	}
+	if w.plan.guard {
+		opts = append(opts, redlock.WithRestartGuard(2*w.plan.ttl))
+	}
+	if w.plan.repair {
+		opts = append(opts, redlock.WithRepair())
+	}
+	l, err := redlock.New(nodes, opts...)
+	if err != nil {
+		panic(err)
+	}
+	c.locker = l
+	return c
+}
+
+// play has everybody work while the script runs, and then heals all masters.
+func (w *world) play() {
+	var work, script sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	for _, c := range w.clients {
+		for i := range w.plan.workers {
+			work.Go(func() { c.work(w.plan.random(uint64(1000 + 100*c.id + i))) })
+		}
+	}
+	script.Go(func() {
+		began := time.Now()
+		for _, f := range w.plan.faults {
+			select {
+			case <-time.After(f.at - time.Since(began)):
+				w.inject(f)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	work.Wait()
+	stop()
+	script.Wait()
+	w.background.Wait()
+	for _, m := range w.masters {
+		m.SetDelay(0)
+		m.Thaw()
+	}
+}
+
+// check is what the oracles say of it all.
+func (w *world) check() []string {
+	time.Sleep(w.plan.ttl + bound)
+	for _, f := range w.ghosts {
+		f()
+	}
+	time.Sleep(w.plan.ttl / 2)
+	h := w.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found []string
+	if w.plan.excludes {
+		found = append(found, h.overlaps()...)
+	}
+	if w.plan.fencing && (w.plan.durable || w.plan.guard) {
+		found = append(append(found, h.disorder()...), h.lost...)
+		if w.plan.excludes && w.plan.workers < 3 {
+			byName := map[string][]*hold{}
+			for _, x := range h.holds {
+				byName[x.name] = append(byName[x.name], x)
+			}
+			for name, holds := range byName {
+				if !linear(holds) {
+					found = append(found, "not the history of a fenced lock: "+name)
+				}
+			}
+		}
+	}
+	for _, m := range w.masters {
+		for _, key := range m.Keys() {
+			if !strings.HasPrefix(key, "redlock:") {
+				found = append(found, fmt.Sprintf("left on %s: %s", m.Name(), key))
+			}
+		}
+	}
+	w.counts.add("acquired", len(h.holds))
+	return found
+}
+
+func (w *world) close() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range w.clients {
+		_ = c.locker.Close(ctx)
+		for _, n := range c.nodes {
+			_ = n.Close()
+		}
+	}
+	for _, m := range w.masters {
+		m.Close()
+	}
+}

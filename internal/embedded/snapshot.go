@@ -1,0 +1,42 @@
+package embedded
+
+import "time"
+
+// Snapshot is a master's strings at an instant, as a log that is written now and then
+// has them, or a replica that lags behind.
+type Snapshot struct {
+	taken time.Time
+	keys  map[string]kept
+}
+
+type kept struct {
+	value string
+	ttl   time.Duration
+}
+
+// Snapshot takes one.
+func (m *Master) Snapshot() *Snapshot {
+	s := &Snapshot{taken: now(), keys: map[string]kept{}}
+	for _, key := range m.Keys() {
+		if v, ok := m.Get(key); ok {
+			s.keys[key] = kept{v, m.TTL(key)}
+		}
+	}
+	return s
+}
+
+// RestartWith is Restart with the keys of a snapshot, of which the TTLs have gone on.
+func (m *Master) RestartWith(s *Snapshot) error {
+	m.Stop()
+	m.redis.FlushAll()
+	passed := now().Sub(s.taken)
+	for key, k := range s.keys {
+		switch left := k.ttl - passed; {
+		case k.ttl == 0:
+			m.Set(key, k.value, 0)
+		case left > 0:
+			m.Set(key, k.value, left)
+		}
+	}
+	return m.Restart(true)
+}
