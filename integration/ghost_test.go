@@ -95,7 +95,7 @@ func ourConnections(t *testing.T, n *redistest.Node) int {
 	list, err := redis.String(n.Do(t, "CLIENT", "LIST"), nil)
 	require.NoError(t, err)
 	ours := 0
-	for _, field := range strings.Fields(list) {
+	for field := range strings.FieldsSeq(list) {
 		if field == "name=go-redlock" || field == "user=app" { // who may not set its name
 			ours++
 		}
