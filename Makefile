@@ -6,8 +6,11 @@ VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
 
 # ./... alone covers only the module in this folder.
-MODULES      := . integration otelredlock
+MODULES      := . integration otelredlock integration/peers
 PACKAGES     := ./... ./integration/... ./otelredlock/...
+
+# The module of the other libraries needs a newer Go than the library does, and so is not in the workspace.
+PEERS        := GOWORK=off go -C integration/peers
 
 # The race detector needs a C compiler. A person without one gets the tests all the same; CI must have one.
 CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
@@ -25,6 +28,7 @@ FUZZTIME     ?= 20s
 SIM          ?= 10000
 SOAK         ?= 10m
 BENCH        ?= .
+BENCHFLAGS   ?=
 BENCHTIME    ?= 1s
 
 .DEFAULT_GOAL := help
@@ -43,7 +47,7 @@ build: ## build the command: bin/redlock
 	go build -o bin/redlock ./cmd/redlock
 
 .PHONY: test
-test: test-unit test-model test-integration ## all tests: those that need no Docker, then those that do
+test: test-unit test-model test-integration test-peers ## all tests: those that need no Docker, then those that do
 
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
@@ -57,6 +61,14 @@ test-model: ## the model once more without the race detector, to its full bounds
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
 	scripts/integration $(RACE) $(TESTFLAGS)
+
+.PHONY: test-peers
+test-peers: ## the tests beside other libraries: a mixed fleet on real servers, and the faults in which others were seen to fail
+	scripts/integration --peers $(RACE) $(TESTFLAGS)
+
+.PHONY: peers
+peers: ## what this library and others do in those faults, as a table: 3 minutes
+	$(PEERS) run ./failures
 
 .PHONY: faults
 faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and its table: about 35 minutes
@@ -75,7 +87,11 @@ redis-image: ## build an image of Redis from the distribution's package, for mac
 	scripts/redis-image
 
 .PHONY: bench
-bench: ## benchmarks, those against real servers included (BENCH=regexp BENCHTIME=1s)
+bench: ## measure this library beside others, and write docs/benchmarks.md: about 20 minutes (BENCHFLAGS='--quick --only fault')
+	$(PEERS) run ./bench --out ../../docs $(BENCHFLAGS)
+
+.PHONY: benchmarks
+benchmarks: ## Go benchmarks, those against real servers included (BENCH=regexp BENCHTIME=1s)
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
 	scripts/integration -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem
 
@@ -107,6 +123,7 @@ fmt: $(LINT) ## format the code
 .PHONY: lint
 lint: $(LINT) ## lint all modules
 	$(LINT) run $(PACKAGES)
+	cd integration/peers && GOWORK=off $(abspath $(LINT)) run ./...
 
 .PHONY: tidy
 tidy: ## go mod tidy in all modules

@@ -1,0 +1,182 @@
+//go:build unix
+
+// Program bench measures this library beside others, each in processes of its own and in turns, on redis-server processes that it starts on
+// this machine, and writes what it found into docs/benchmarks.md.
+//
+//	go -C integration/peers run ./bench --quick        # a look at everything: about three minutes
+//	go -C integration/peers run ./bench --only fault   # one workload
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	rounds int
+	quick  bool
+	only   []string
+	kinds  []string
+	out    string
+	nodes  []string
+	list   bool
+	draw   bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if slices.Equal(args, []string{workerFlag}) {
+		return work(ctx, os.Stdin, os.Stdout)
+	}
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	chosen := o.choose(workloads())
+	if len(chosen) == 0 {
+		return fmt.Errorf("no workload's name begins with %q: see --list", o.only)
+	}
+	if o.list {
+		for _, w := range chosen {
+			fmt.Printf("%-36s %s\n", w.name, w.title)
+		}
+		return nil
+	}
+	if o.draw {
+		chosen = nil
+	}
+	if err := mayEmpty(ctx, o.nodes); err != nil {
+		return err
+	}
+	return o.measureAll(ctx, chosen)
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&o.rounds, "rounds", 0, "how often each contestant has its turn; 0: as often as the workload says, 1 to 3 times")
+	flags.BoolVar(&o.quick, "quick", false, "one round of a third of the time")
+	flags.BoolVar(&o.draw, "draw", false, "measure nothing: write the document of the figures that are in --out")
+	flags.BoolVar(&o.list, "list", false, "list the workloads and end")
+	flags.StringVar(&o.out, "out", "", "the `folder` with benchmarks.md in which tables, plots and figures are replaced; empty: print only")
+	only := flags.String("only", "", "workloads whose `names` begin so, with commas between")
+	kinds := flags.String("contestants", "", "contestants whose `names` contain one of these, with semicolons between")
+	nodes := flags.String("nodes", "", "`host:port,…` of servers to use in place of those it starts. They must be empty, and are emptied "+
+		"after each measurement. Workloads with faults are left out")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("what is %q?", flags.Arg(0))
+	}
+	o.only, o.kinds, o.nodes = words(*only, ","), words(*kinds, ";"), words(*nodes, ",")
+	return o, nil
+}
+
+func words(list, separator string) (found []string) {
+	for word := range strings.SplitSeq(list, separator) {
+		if word = strings.TrimSpace(word); word != "" {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+// choose leaves out what was not asked for, and what given servers can't do.
+func (o options) choose(list []workload) (chosen []workload) {
+	for _, w := range list {
+		named := func(prefix string) bool { return strings.HasPrefix(w.name, prefix) }
+		if len(o.only) > 0 && !slices.ContainsFunc(o.only, named) {
+			continue
+		}
+		if len(o.nodes) > 0 && (w.fault != healthy || w.servers > len(o.nodes)) {
+			continue
+		}
+		if w.rounds = max(1, w.rounds); o.rounds > 0 {
+			w.rounds = o.rounds
+		}
+		if o.quick {
+			w.rounds, w.load.For = 1, w.load.For/3
+		}
+		if len(o.kinds) > 0 {
+			w.kinds = slices.DeleteFunc(slices.Clone(w.kinds), func(kind string) bool {
+				return !slices.ContainsFunc(o.kinds, func(part string) bool { return strings.Contains(kind, part) })
+			})
+		}
+		chosen = append(chosen, w)
+	}
+	return chosen
+}
+
+// measureAll measures, prints a table for each workload, and writes the document if there is a place for it.
+func (o options) measureAll(ctx context.Context, chosen []workload) error {
+	book, err := openBook(o.out)
+	if err != nil {
+		return err
+	}
+	progress := log.New(os.Stderr, "", 0)
+	began := time.Now()
+	for i, w := range chosen {
+		fmt.Printf("\n%s  (%d of %d, after %.0f s)\n", w.title, i+1, len(chosen), time.Since(began).Seconds())
+		t, err := o.compare(ctx, w, progress)
+		if err != nil {
+			return err
+		}
+		book.Tables[w.name] = t
+		fmt.Print(plainTable(w, t))
+		if err := book.write(o.out); err != nil { // what was measured stays when the rest is broken off
+			return err
+		}
+	}
+	return book.write(o.out)
+}
+
+// compare gives all contestants their turns at one workload.
+func (o options) compare(ctx context.Context, w workload, progress *log.Logger) (table, error) {
+	t := table{Title: w.title, Rounds: w.rounds, Seconds: w.load.For.Seconds()}
+	measured := make(map[string][]row)
+	for round := range w.rounds {
+		for _, kind := range w.kinds {
+			result, err := measure(ctx, w, kind, o.nodes)
+			if ctx.Err() != nil {
+				return t, err
+			}
+			if err != nil {
+				progress.Printf("  round %d  %-32s did not end: %v", round+1, kind, err)
+				continue
+			}
+			one := rowOf(kind, result)
+			measured[kind] = append(measured[kind], one)
+			progress.Printf("  round %d  %-32s %9.0f/s", round+1, kind, one.Rate)
+		}
+	}
+	for _, kind := range w.kinds {
+		if rows := measured[kind]; len(rows) > 0 {
+			t.Rows = append(t.Rows, median(rows))
+		} else {
+			t.Rows = append(t.Rows, row{Kind: kind, Missing: true})
+		}
+	}
+	return t, nil
+}

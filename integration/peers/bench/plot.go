@@ -1,0 +1,109 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+)
+
+// plot draws what has been measured of the four that are drawn.
+func (b *book) plot(folder string) error {
+	both := func(r row) []time.Duration { return r.Both }
+	gap := func(r row) []time.Duration { return r.Gap }
+	for _, d := range []struct {
+		file, workload, title, axis string
+		of                          func(row) []time.Duration
+	}{
+		{"latency.svg", "uncontended/n=3/goroutines=64", "Acquire and release, 64 goroutines, 3 servers", "no longer than, ms", both},
+		{"frozen.svg", "fault/frozen/goroutines=64", "Acquire and release, 64 goroutines, one of three servers frozen", "no longer than, ms", both},
+		{"hand-over.svg", "hand-over", "From a release to the next holder, two clients", "no longer than, ms", gap},
+	} {
+		t, ok := b.Tables[d.workload]
+		if !ok {
+			continue
+		}
+		if err := drawDistribution(filepath.Join(folder, d.file), d.title, d.axis, t, d.of); err != nil {
+			return err
+		}
+	}
+	return b.drawThroughput(filepath.Join(folder, "throughput.svg"))
+}
+
+// sheet is an empty plot with a logarithmic axis of x.
+func sheet(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Legend.Top, p.Legend.Left = false, false
+	p.Add(plotter.NewGrid())
+	return p
+}
+
+const width, height = 8 * vg.Inch, 4.5 * vg.Inch
+
+// drawDistribution is one line for each contestant: how many of its operations took no longer.
+func drawDistribution(path, title, axis string, t table, of func(row) []time.Duration) error {
+	p := sheet(title, axis, "part of all")
+	for i, r := range t.Rows {
+		points := make(plotter.XYs, 0, len(curve))
+		for j, d := range of(r) {
+			if d > 0 {
+				points = append(points, plotter.XY{X: float64(d) / 1e6, Y: curve[j]})
+			}
+		}
+		if err := addLine(p, i, r.Kind, points); err != nil {
+			return err
+		}
+	}
+	return p.Save(width, height, path)
+}
+
+// drawThroughput is one line for each contestant over the number of goroutines, as far as they were measured.
+func (b *book) drawThroughput(path string) error {
+	p := sheet("Acquire and release, 3 servers", "goroutines", "per second")
+	drawn := 0
+	for i, k := range contest.Kinds() {
+		var points plotter.XYs
+		for _, g := range []int{1, 8, 64, 512} {
+			if r, ok := b.row(fmt.Sprintf("uncontended/n=3/goroutines=%d", g), k.Name); ok && !r.Missing {
+				points = append(points, plotter.XY{X: float64(g), Y: r.Rate})
+			}
+		}
+		drawn += len(points)
+		if err := addLine(p, i, k.Name, points); err != nil {
+			return err
+		}
+	}
+	if drawn == 0 {
+		return nil
+	}
+	p.Legend.Top, p.Legend.Left = true, true
+	return p.Save(width, height, path)
+}
+
+func addLine(p *plot.Plot, number int, name string, points plotter.XYs) error {
+	if len(points) == 0 {
+		return nil
+	}
+	line, err := plotter.NewLine(slices.Clone(points))
+	if err != nil {
+		return err
+	}
+	line.Color, line.Dashes = plotutil.Color(number), plotutil.Dashes(number/7)
+	if name == contest.Ours {
+		line.Width = vg.Points(3)
+	}
+	p.Add(line)
+	p.Legend.Add(name, line)
+	return nil
+}

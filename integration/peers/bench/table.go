@@ -1,0 +1,109 @@
+//go:build unix
+
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/go-redlock/integration/peers/load"
+	"github.com/quorumlock/go-redlock/integration/peers/stats"
+)
+
+// A table is what was measured at one workload.
+type table struct {
+	Title   string
+	Rounds  int
+	Seconds float64 // of each measurement
+	Rows    []row
+}
+
+// A row is one contestant: the medians of all rounds.
+type row struct {
+	Kind    string
+	Missing bool    // it did not get ready, or did not end
+	Rate    float64 // operations per second
+	Failed  float64 // of all, a part
+
+	Acquire, Both, Gap []time.Duration // by [curve]
+
+	ClientCPU, ServerCPU     float64 // µs per operation
+	ClientCalls, ServerCalls float64 // reads and writes of the system per operation
+	Allocs, Bytes, Commands  float64 // per operation
+	CommandsPerSecond        float64 // whatever servers ran
+	Jain                     float64
+	Drained                  time.Duration
+}
+
+// curve are the quantiles that are kept: close to each other where a plot needs it, and what tables show.
+var curve = func() []float64 {
+	qs := []float64{0.001, 0.01}
+	for q := 2; q <= 98; q += 2 {
+		qs = append(qs, float64(q)/100)
+	}
+	return append(qs, 0.99, 0.995, 0.999, 0.9999)
+}()
+
+// at is the quantile q of a curve.
+func at(values []time.Duration, q float64) time.Duration {
+	i, found := slices.BinarySearch(curve, q)
+	if !found || i >= len(values) {
+		return 0
+	}
+	return values[i]
+}
+
+// rowOf is one measurement.
+func rowOf(kind string, r load.Result) row {
+	ops := float64(max(1, r.Ops))
+	seconds := max(r.Elapsed.Seconds(), 1e-9)
+	perOp := func(n int64) float64 { return float64(n) / ops }
+	return row{
+		Kind: kind, Rate: float64(r.Ops) / seconds, Failed: float64(r.Failed) / float64(max(1, r.Ops+r.Failed)),
+		Acquire: r.Acquire.Quantiles(curve), Both: r.Both.Quantiles(curve), Gap: r.Gaps.Quantiles(curve),
+		ClientCPU: perOp(r.Cost.ClientCPU.Microseconds()), ServerCPU: perOp(r.Cost.ServerCPU.Microseconds()),
+		ClientCalls: perOp(r.Cost.ClientCalls), ServerCalls: perOp(r.Cost.ServerCalls),
+		Allocs: perOp(r.Cost.Mallocs), Bytes: perOp(r.Cost.Bytes), Commands: perOp(r.Cost.Commands),
+		CommandsPerSecond: float64(r.Cost.AllCommands) / seconds,
+		Jain:              stats.Jain(r.Shares), Drained: r.Drained,
+	}
+}
+
+// median is a row whose every figure is the median of that figure in rounds.
+func median(rounds []row) row {
+	number := func(of func(row) float64) float64 { return stats.Median(each(rounds, of), stats.Mean[float64]) }
+	times := func(of func(row) []time.Duration) []time.Duration {
+		middle := make([]time.Duration, len(curve))
+		for i := range middle {
+			middle[i] = stats.Median(each(rounds, func(r row) time.Duration { return of(r)[i] }), stats.Mean[time.Duration])
+		}
+		return middle
+	}
+	return row{
+		Kind:    rounds[0].Kind,
+		Rate:    number(func(r row) float64 { return r.Rate }),
+		Failed:  number(func(r row) float64 { return r.Failed }),
+		Acquire: times(func(r row) []time.Duration { return r.Acquire }),
+		Both:    times(func(r row) []time.Duration { return r.Both }),
+		Gap:     times(func(r row) []time.Duration { return r.Gap }),
+
+		ClientCPU:         number(func(r row) float64 { return r.ClientCPU }),
+		ServerCPU:         number(func(r row) float64 { return r.ServerCPU }),
+		ClientCalls:       number(func(r row) float64 { return r.ClientCalls }),
+		ServerCalls:       number(func(r row) float64 { return r.ServerCalls }),
+		Allocs:            number(func(r row) float64 { return r.Allocs }),
+		Bytes:             number(func(r row) float64 { return r.Bytes }),
+		Commands:          number(func(r row) float64 { return r.Commands }),
+		CommandsPerSecond: number(func(r row) float64 { return r.CommandsPerSecond }),
+		Jain:              number(func(r row) float64 { return r.Jain }),
+		Drained:           stats.Median(each(rounds, func(r row) time.Duration { return r.Drained }), stats.Mean[time.Duration]),
+	}
+}
+
+func each[T any](rows []row, of func(row) T) []T {
+	values := make([]T, len(rows))
+	for i, r := range rows {
+		values[i] = of(r)
+	}
+	return values
+}

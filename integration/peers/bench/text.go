@@ -1,0 +1,197 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/load"
+)
+
+// A column is one figure of a row, in words.
+type column struct {
+	head string
+	cell func(t table, r row) string
+}
+
+// columns are those that say something about a shape.
+func columns(shape load.Shape) []column {
+	switch shape {
+	case load.Crowd:
+		return []column{rate, ratio, acquired, both, clientCPU, serverCPU, calls, allocs, bytes, commands, failed}
+	case load.Fight:
+		return []column{rate, ratio, gap, acquired, jain, clientCPU, serverCPU, allocs, commands, failed}
+	case load.HandOver:
+		return []column{gap, commands}
+	default:
+		return []column{
+			{"commands/s while they wait", func(_ table, r row) string { return number(r.CommandsPerSecond) }},
+			{"all through after", func(_ table, r row) string { return short(r.Drained) }},
+			failed,
+		}
+	}
+}
+
+var (
+	rate  = column{"per second", func(_ table, r row) string { return number(r.Rate) }}
+	ratio = column{"x", func(t table, r row) string { return times(r.Rate, yardstick(t).Rate) }}
+
+	acquired = column{"acquire p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Acquire) }}
+	both     = column{"acquire + release p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Both) }}
+	gap      = column{"release to next holder p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Gap) }}
+
+	clientCPU = column{"client CPU µs", func(_ table, r row) string { return number(r.ClientCPU) }}
+	serverCPU = column{"server CPU µs", func(_ table, r row) string { return number(r.ServerCPU) }}
+	calls     = column{"system calls client, servers", func(_ table, r row) string {
+		return number(r.ClientCalls) + ", " + number(r.ServerCalls)
+	}}
+	allocs   = column{"allocs", func(_ table, r row) string { return number(r.Allocs) }}
+	bytes    = column{"bytes", func(_ table, r row) string { return number(r.Bytes) }}
+	commands = column{"commands", func(_ table, r row) string { return number(r.Commands) }}
+	jain     = column{"Jain", func(_ table, r row) string { return fmt.Sprintf("%.2f", r.Jain) }}
+	failed   = column{"failed", func(_ table, r row) string {
+		if r.Failed == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.1f %%", 100*r.Failed)
+	}}
+)
+
+// yardstick is the row that others are multiples of; without one they are of none.
+func yardstick(t table) row {
+	for _, r := range t.Rows {
+		if r.Kind == contest.Yardstick {
+			return r
+		}
+	}
+	return row{}
+}
+
+// shown are the columns in which some row has something.
+func shown(w workload, t table) (some []column) {
+	for _, c := range columns(w.load.Shape) {
+		for _, r := range t.Rows {
+			if c.cell(t, r) != "" {
+				some = append(some, c)
+				break
+			}
+		}
+	}
+	return some
+}
+
+func cell(c column, t table, r row) string {
+	if r.Missing {
+		return "–"
+	}
+	return c.cell(t, r)
+}
+
+// plainTable is for a terminal.
+func plainTable(w workload, t table) string {
+	var text strings.Builder
+	for _, c := range shown(w, t) {
+		text.WriteString("\t" + c.head)
+	}
+	for _, r := range t.Rows {
+		text.WriteString("\t\n" + r.Kind)
+		for _, c := range shown(w, t) {
+			text.WriteString("\t" + cell(c, t, r))
+		}
+	}
+	var aligned strings.Builder
+	out := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = out.Write([]byte(text.String() + "\t\n")) // to memory
+	_ = out.Flush()
+	return aligned.String()
+}
+
+// markdownTable is for the document.
+func markdownTable(w workload, t table) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n**%s** (%s of %.3g s)\n\n| |", t.Title, rounds(t.Rounds), t.Seconds)
+	columns := shown(w, t)
+	for _, c := range columns {
+		fmt.Fprintf(&text, " %s |", c.head)
+	}
+	text.WriteString("\n|---|" + strings.Repeat("---|", len(columns)))
+	for _, r := range t.Rows {
+		fmt.Fprintf(&text, "\n| %s |", described(r.Kind))
+		for _, c := range shown(w, t) {
+			fmt.Fprintf(&text, " %s |", cell(c, t, r))
+		}
+	}
+	return text.String() + "\n\n"
+}
+
+func rounds(n int) string {
+	if n == 1 {
+		return "one round"
+	}
+	return fmt.Sprintf("%d rounds", n)
+}
+
+// described is a contestant with what has to be known about it.
+func described(kind string) string {
+	k, err := contest.Find(kind)
+	if err != nil || k.Note == "" {
+		return kind
+	}
+	return kind + " (" + k.Note + ")"
+}
+
+func times(a, of float64) string {
+	if of == 0 {
+		return ""
+	}
+	return significant(a/of) + "x"
+}
+
+func three(of []time.Duration) string {
+	if at(of, 0.999) == 0 {
+		return ""
+	}
+	return short(at(of, 0.5)) + " / " + short(at(of, 0.99)) + " / " + short(at(of, 0.999))
+}
+
+// short is a duration in three digits.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return significant(float64(d)/1e3) + " µs"
+	case d < time.Second:
+		return significant(float64(d)/1e6) + " ms"
+	default:
+		return significant(d.Seconds()) + " s"
+	}
+}
+
+// number has thousands apart when it is large.
+func number(v float64) string {
+	if v < 1000 {
+		return significant(v)
+	}
+	digits := fmt.Sprintf("%.0f", v)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// significant has three digits at most, or what stands before the point.
+func significant(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+	case v == 0:
+		return "0"
+	default:
+		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
+	}
+}

@@ -1,0 +1,162 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/load"
+)
+
+// A fault is what becomes of the last server.
+type fault string
+
+const (
+	healthy fault = ""
+	frozen  fault = "frozen"      // it is stopped when everybody is connected
+	dead    fault = "dead"        // it is killed then
+	hole    fault = "black-holed" // it accepts and never answers, from the start
+)
+
+// A workload is what all contestants are measured at, side by side.
+type workload struct {
+	name      string // for --only; the part before the first slash is its section in the document
+	title     string
+	servers   int
+	fault     fault
+	delay     time.Duration // in each direction between client and servers
+	processes int
+	load      load.Spec
+	kinds     []string
+	rounds    int // at most
+}
+
+func (w workload) section() string {
+	section, _, _ := strings.Cut(w.name, "/")
+	return section
+}
+
+const ms = time.Millisecond
+
+// Which contestants are measured where: those that say something there.
+var (
+	everybody = all(func(k contest.Kind) bool { return k.Name != ours[1] })
+	ours      = []string{
+		contest.Ours, contest.Ours + ", async release", contest.Ours + ", fencing", contest.Ours + ", fencing and guard",
+	}
+	quorums = all(func(k contest.Kind) bool { return !k.OneServer && !k.Limit && !slices.Contains(ours[1:], k.Name) })
+	patient = quorums[:3] // the others don't begin before every server has answered
+	queues  = all(func(k contest.Kind) bool { return !k.Limit && !slices.Contains(ours[1:], k.Name) })
+	distant = all(func(k contest.Kind) bool { return !k.OneServer && !slices.Contains(ours[2:], k.Name) })
+)
+
+func all(which func(contest.Kind) bool) (names []string) {
+	for _, k := range contest.Kinds() {
+		if which(k) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// workloads are all of them, in the order of the document.
+func workloads() []workload {
+	return slices.Concat(uncontended(), faults(), contention(), waiting(), distance())
+}
+
+func uncontended() (list []workload) {
+	for _, n := range []int{3, 5} {
+		for _, g := range []int{1, 8, 64, 512} {
+			list = append(list, workload{
+				name:  fmt.Sprintf("uncontended/n=%d/goroutines=%d", n, g),
+				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 3,
+				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: time.Second}, kinds: everybody,
+			})
+		}
+	}
+	return list
+}
+
+func faults() (list []workload) {
+	for _, f := range []fault{healthy, frozen, dead, hole} {
+		for _, g := range []int{1, 64} {
+			kinds := quorums
+			if f == hole {
+				kinds = patient
+			}
+			what := "all well"
+			if f != healthy {
+				what = "one of three " + string(f)
+			}
+			list = append(list, workload{
+				name:  fmt.Sprintf("fault/%s/goroutines=%d", strings.ReplaceAll(strings.TrimPrefix(what, "one of three "), " ", "-"), g),
+				title: fmt.Sprintf("%s, %s", what, goroutines(g)), servers: 3, fault: f, rounds: 2,
+				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
+			})
+		}
+	}
+	return list
+}
+
+func contention() (list []workload) {
+	for _, processes := range []int{1, 2} {
+		for _, pause := range []time.Duration{0, 8 * ms} {
+			between := "no pause"
+			if pause > 0 {
+				between = "8 ms"
+			}
+			list = append(list, workload{
+				name:  fmt.Sprintf("one-name/processes=%d/pause=%v", processes, pause),
+				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
+				processes: processes, kinds: queues,
+				load: load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
+			})
+		}
+	}
+	return append(list, workload{
+		name: "eight-names", title: "64 goroutines, 8 names, 1 ms hold, no pause", servers: 3, rounds: 2, kinds: queues,
+		load: load.Spec{Shape: load.Fight, Goroutines: 64, Names: 8, Hold: ms, For: 3 * time.Second},
+	})
+}
+
+func waiting() []workload {
+	return []workload{
+		{
+			name: "hand-over", title: "two clients, one name, to and fro", servers: 3, rounds: 2, kinds: queues,
+			load: load.Spec{Shape: load.HandOver, Goroutines: 1, For: 4 * time.Second},
+		},
+		{
+			name: "waiters", title: "1,000 goroutines wait for one name", servers: 3, rounds: 1, kinds: queues,
+			load: load.Spec{Shape: load.Waiters, Goroutines: 1000, For: 3 * time.Second},
+		},
+	}
+}
+
+func distance() (list []workload) {
+	for _, g := range []int{1, 64} {
+		list = append(list, workload{
+			name:  fmt.Sprintf("distance/goroutines=%d", g),
+			title: goroutines(g) + ", 3 servers, 1 ms away", servers: 3, delay: ms / 2, rounds: 2,
+			load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: distant,
+		})
+	}
+	return list
+}
+
+func goroutines(n int) string {
+	if n == 1 {
+		return "1 goroutine"
+	}
+	return fmt.Sprintf("%d goroutines", n)
+}
+
+func processesOf(n int) string {
+	if n == 1 {
+		return "one process"
+	}
+	return "two processes"
+}

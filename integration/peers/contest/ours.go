@@ -1,0 +1,89 @@
+package contest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+var (
+	plainCommands    = []string{"set", "evalsha", "eval"}
+	scriptedCommands = []string{"evalsha", "eval"} // the SET is run inside of the script
+)
+
+// guardedTTL is the longest TTL under the guard, and so how long a new fleet would have to wait that is not admitted.
+const guardedTTL = 10 * time.Second
+
+var ours = []Kind{
+	{Name: Ours, Sends: plainCommands, Open: openOurs(nil)},
+	{Name: Ours + ", async release", Note: "does not wait for the release", Sends: plainCommands, Open: openOurs(
+		[]redlock.LockOption{redlock.WithAsyncRelease()},
+	)},
+	{Name: Ours + ", fencing", Sends: scriptedCommands, Open: openOurs(nil, redlock.WithFencing())},
+	{Name: Ours + ", fencing and guard", Sends: scriptedCommands, Open: openGuarded},
+}
+
+func openOurs(perLock []redlock.LockOption, opts ...redlock.Option) opener {
+	return func(_ context.Context, servers []string, o Options) (Contestant, error) {
+		l, err := redlock.Open(urls(servers), opts...)
+		if err != nil {
+			return nil, err
+		}
+		return &own{locker: l, ttl: o.ttl(), opts: perLock}, nil
+	}
+}
+
+// openGuarded takes the servers in when they are new to the guard. They have to be empty then.
+func openGuarded(ctx context.Context, servers []string, o Options) (Contestant, error) {
+	l, err := redlock.Open(urls(servers), redlock.WithFencing(), redlock.WithRestartGuard(guardedTTL))
+	if err != nil {
+		return nil, err
+	}
+	if l.Healthy(ctx) != nil {
+		if _, err := l.Admit(ctx); err != nil {
+			return nil, errors.Join(err, l.Close(ctx))
+		}
+	}
+	return &own{locker: l, ttl: o.ttl()}, nil
+}
+
+func urls(servers []string) []string {
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = "redis://" + s
+	}
+	return all
+}
+
+// closeWithin bounds what is left to be undone.
+const closeWithin = 10 * time.Second
+
+type own struct {
+	locker *redlock.Locker
+	ttl    time.Duration
+	opts   []redlock.LockOption
+}
+
+func (o *own) Acquire(ctx context.Context, name string) (Hold, error) {
+	k, err := o.locker.Acquire(ctx, name, o.ttl, o.opts...)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func (o *own) Try(ctx context.Context, name string) (Hold, error) {
+	k, err := o.locker.TryAcquire(ctx, name, o.ttl, o.opts...)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func (o *own) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	return o.locker.Close(ctx)
+}

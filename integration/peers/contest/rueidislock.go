@@ -1,0 +1,57 @@
+package contest
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+)
+
+// rueidisLock takes two of three keys, all on one server: it is no Redlock. Its locks extend themselves.
+var rueidisLock = Kind{
+	Name:      "rueidislock",
+	Note:      "three keys on one server",
+	OneServer: true,
+	Sends:     []string{"evalsha", "eval", "client|tracking"},
+	Open: func(_ context.Context, servers []string, o Options) (Contestant, error) {
+		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption:   rueidis.ClientOption{InitAddress: servers[:1], ForceSingleClient: true, DisableCache: o.NoTracking},
+			KeyValidity:    o.ttl(),
+			NoLoopTracking: true, // its advice for servers of 7.0.5 and newer
+		})
+		if err != nil {
+			return nil, err
+		}
+		return rueidisLocker{l}, nil
+	},
+}
+
+type rueidisLocker struct{ locker rueidislock.Locker }
+
+func (r rueidisLocker) Acquire(ctx context.Context, name string) (Hold, error) {
+	_, cancel, err := r.locker.WithContext(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return canceller(cancel), nil
+}
+
+func (r rueidisLocker) Try(ctx context.Context, name string) (Hold, error) {
+	_, cancel, err := r.locker.TryWithContext(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return canceller(cancel), nil
+}
+
+func (r rueidisLocker) Close() error {
+	r.locker.Close()
+	return nil
+}
+
+type canceller context.CancelFunc
+
+func (c canceller) Release(context.Context) error {
+	c()
+	return nil
+}

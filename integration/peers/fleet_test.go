@@ -1,0 +1,174 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+// contention is how long clients of both libraries want the same names.
+const contention = 30 * time.Second
+
+// register is what a name protects. It does its work in two steps, between which nobody else may come.
+type register struct {
+	inside   atomic.Int32
+	overlaps atomic.Int64
+	turns    atomic.Int64
+}
+
+// use is one holder's work.
+func (r *register) use(d time.Duration) {
+	if r.inside.Add(1) > 1 {
+		r.overlaps.Add(1)
+	}
+	time.Sleep(d)
+	r.inside.Add(-1)
+	r.turns.Add(1)
+}
+
+// fleet is clients that all want the same few registers.
+type fleet struct {
+	registers []*register
+	turns     []atomic.Int64 // of each client
+}
+
+// run lets every client contend from several goroutines. keyOf is the key under which a client locks a register.
+func (f *fleet) run(t *testing.T, clients []contest.Contestant, d time.Duration, keyOf func(client, register int) string) {
+	t.Helper()
+	f.turns = make([]atomic.Int64, len(clients))
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var all sync.WaitGroup
+	for c, client := range clients {
+		for g := range 3 {
+			all.Go(func() {
+				for turn := g; ctx.Err() == nil; turn++ {
+					f.turn(ctx, t, client, keyOf(c, turn%len(f.registers)), turn%len(f.registers), c)
+					time.Sleep(10 * time.Millisecond) // so that there is something for those who poll
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+func (f *fleet) turn(ctx context.Context, t *testing.T, client contest.Contestant, key string, register, number int) {
+	t.Helper()
+	hold, err := client.Acquire(ctx, key)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.Error(err)
+		}
+		return
+	}
+	f.registers[register].use(2 * time.Millisecond)
+	f.turns[number].Add(1)
+	assert.NoError(t, hold.Release(context.WithoutCancel(ctx)))
+}
+
+func (f *fleet) overlaps() (n int64) {
+	for _, r := range f.registers {
+		n += r.overlaps.Load()
+	}
+	return n
+}
+
+// openFleet opens clients of both libraries on the same three servers.
+func openFleet(t *testing.T) (names []string, clients []contest.Contestant) {
+	t.Helper()
+	nodes := redistest.Start(t, 3)
+	addrs := make([]string, len(nodes))
+	for i, n := range nodes {
+		addrs[i] = n.Addr()
+	}
+	names = []string{
+		contest.Ours, contest.Yardstick, contest.Ours + ", fencing", "redsync, go-redis", contest.Ours + ", async release", "redsync, rueidis",
+	}
+	for _, name := range names {
+		kind, err := contest.Find(name)
+		require.NoError(t, err)
+		c, err := kind.Open(t.Context(), addrs, contest.Options{Goroutines: 3, TTL: time.Minute})
+		require.NoError(t, err, name)
+		t.Cleanup(func() { assert.NoError(t, c.Close()) })
+		clients = append(clients, c)
+	}
+	return names, clients
+}
+
+func newFleet() *fleet { return &fleet{registers: []*register{{}, {}, {}}} }
+
+func TestRedsyncAndThisLibraryExcludeEachOther(t *testing.T) {
+	names, clients := openFleet(t)
+	f := newFleet()
+	f.run(t, clients, contention, func(_, register int) string { return fmt.Sprintf("register/%d", register) })
+	assert.Zero(t, f.overlaps(), "two held one name")
+	for i, name := range names {
+		t.Logf("%-32s %5d turns", name, f.turns[i].Load())
+		assert.Positive(t, f.turns[i].Load(), "%s never had its turn", name)
+	}
+}
+
+// The control: libraries that lock under keys of their own do not exclude each other, and that is seen.
+func TestAFleetThatDoesNotAgreeOnKeysIsFoundOut(t *testing.T) {
+	_, clients := openFleet(t)
+	f := newFleet()
+	f.run(t, clients, 5*time.Second, func(client, register int) string { return fmt.Sprintf("register/%d/%d", register, client%2) })
+	assert.Positive(t, f.overlaps())
+}
+
+// Every contestant of the measurements takes a lock, is refused one, waits for one and gives it back: otherwise what is measured is no lock.
+func TestEveryContestantLocks(t *testing.T) {
+	for _, kind := range contest.Kinds() {
+		if kind.Limit {
+			continue
+		}
+		t.Run(kind.Name, func(t *testing.T) {
+			a, b := openTwo(t, kind)
+			hold, err := a.Acquire(t.Context(), "x")
+			require.NoError(t, err)
+			_, err = b.Try(t.Context(), "x")
+			require.Error(t, err, "it is held")
+			waited := make(chan error, 1)
+			go func() {
+				k, err := b.Acquire(t.Context(), "x")
+				if err == nil {
+					err = k.Release(context.WithoutCancel(t.Context()))
+				}
+				waited <- err
+			}()
+			select {
+			case err := <-waited:
+				t.Fatal("it is held still", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			require.NoError(t, hold.Release(t.Context()))
+			require.NoError(t, <-waited)
+		})
+	}
+}
+
+func openTwo(t *testing.T, kind contest.Kind) (a, b contest.Contestant) {
+	t.Helper()
+	nodes := redistest.Start(t, 3)
+	addrs := make([]string, len(nodes))
+	for i, n := range nodes {
+		addrs[i] = n.Addr()
+	}
+	open := func() contest.Contestant {
+		c, err := kind.Open(t.Context(), slices.Clone(addrs), contest.Options{Goroutines: 2})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, c.Close()) })
+		return c
+	}
+	return open(), open()
+}

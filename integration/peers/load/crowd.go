@@ -1,0 +1,116 @@
+//go:build unix
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/stats"
+)
+
+// A worker is one goroutine of a crowd. It has room for all that it records.
+type worker struct {
+	name          string
+	ops, failed   int
+	lastErr       error
+	acquire, both stats.Recorder
+}
+
+// warmRounds is how often every goroutine takes and gives back a name before anything counts, so that connections stand and scripts are
+// known; the first one by itself, because some clients do badly when all begin at once.
+const warmRounds = 2
+
+func (r *Run) warmUp(ctx context.Context) error {
+	for _, c := range r.clients {
+		workers := r.crew()
+		workers[0].turn(ctx, c)
+		if _, err := together(workers, func(w *worker) {
+			for range warmRounds {
+				w.turn(ctx, c)
+			}
+		}); err != nil {
+			return fmt.Errorf("load: warming up %s: %w", r.spec.Contestant, err)
+		}
+	}
+	return nil
+}
+
+func (r *Run) crew() []*worker {
+	crew := make([]*worker, r.spec.Goroutines)
+	for i := range crew {
+		crew[i] = &worker{name: fmt.Sprintf("bench/%d", i)}
+	}
+	return crew
+}
+
+// together runs all workers at once. The error is that of a worker that got nothing done.
+func together(crew []*worker, work func(*worker)) (elapsed time.Duration, err error) {
+	var all sync.WaitGroup
+	began := time.Now()
+	for _, w := range crew {
+		all.Go(func() { work(w) })
+	}
+	all.Wait()
+	elapsed = time.Since(began)
+	for _, w := range crew {
+		if w.ops == 0 {
+			err = errors.Join(err, w.lastErr)
+		}
+	}
+	return elapsed, err
+}
+
+// turn takes the worker's name and gives it back.
+func (w *worker) turn(ctx context.Context, c contest.Contestant) (ended time.Time) {
+	began := time.Now()
+	hold, err := c.Acquire(ctx, w.name)
+	held := time.Now()
+	if err == nil {
+		err = hold.Release(ctx)
+	}
+	ended = time.Now()
+	if err != nil {
+		w.failed, w.lastErr = w.failed+1, err
+		return ended
+	}
+	w.ops++
+	w.acquire.Add(held.Sub(began))
+	w.both.Add(ended.Sub(began))
+	return ended
+}
+
+// crowd is every goroutine for itself.
+func (r *Run) crowd(ctx context.Context) (Result, error) {
+	crew := r.crew()
+	before, err := r.meter.read()
+	if err != nil {
+		return Result{}, err
+	}
+	until := time.Now().Add(r.spec.For)
+	elapsed, err := together(crew, func(w *worker) {
+		for more := true; more; {
+			more = w.turn(ctx, r.clients[0]).Before(until) && ctx.Err() == nil
+		}
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	after, err := r.meter.read()
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Elapsed: elapsed, Cost: after.sub(before), Acquire: stats.Distribution{}, Both: stats.Distribution{}}
+	for _, w := range crew {
+		result.Ops += w.ops
+		result.Failed += w.failed
+		result.Shares = append(result.Shares, w.ops)
+		result.Acquire.Take(&w.acquire)
+		result.Both.Take(&w.both)
+	}
+	return result, nil
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package load
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/stats"
+)
+
+// took is what became of one who waited.
+type took struct {
+	hold contest.Hold
+	at   time.Time
+	err  error
+}
+
+// handOver lets two clients, which know nothing of each other, pass one name to and fro. Each holds it long enough for the other to be
+// waiting in whatever way it waits.
+func (r *Run) handOver(ctx context.Context) (Result, error) {
+	before, err := r.meter.read()
+	if err != nil {
+		return Result{}, err
+	}
+	const name = "handed over"
+	hold, err := r.clients[0].Acquire(ctx, name)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Gaps: stats.Distribution{}, Shares: make([]int, 2)}
+	began := time.Now()
+	for turn := 1; time.Since(began) < r.spec.For; turn++ {
+		next := make(chan took, 1)
+		go func() {
+			k, err := r.clients[turn%2].Acquire(ctx, name)
+			next <- took{k, time.Now(), err}
+		}()
+		time.Sleep(20*time.Millisecond + rand.N(20*time.Millisecond))
+		released := time.Now()
+		if err := hold.Release(ctx); err != nil {
+			return Result{}, err
+		}
+		n := <-next
+		if n.err != nil {
+			return Result{}, n.err
+		}
+		hold = n.hold
+		result.Gaps.Add(n.at.Sub(released))
+		result.Ops++
+		result.Shares[turn%2]++
+	}
+	result.Elapsed = time.Since(began)
+	after, err := r.meter.read()
+	if err != nil {
+		return Result{}, err
+	}
+	result.Cost = after.sub(before)
+	return result, hold.Release(ctx)
+}
