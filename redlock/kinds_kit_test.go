@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -77,10 +78,21 @@ func (g *group) failOver(sentinels int, keys ...string) {
 }
 
 // view is what one client reaches.
-type view struct{ gone map[string]bool }
+type view struct {
+	mu   sync.Mutex // guards what follows
+	gone map[string]bool
+}
+
+func (v *view) lost(address string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.gone[address]
+}
 
 // losing are the addresses of servers that a client loses, connections and all.
 func (v *view) losing(all ...*embedded.Sentinel) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, s := range all {
 		v.gone[s.Addr()] = true
 	}
@@ -117,9 +129,9 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 func (v *view) dialler(g *group) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		for _, m := range g.servers() {
-			if m.Addr() == address && !v.gone[address] {
+			if m.Addr() == address && !v.lost(address) {
 				conn, err := m.Dial(ctx, network, address)
-				return &cuttable{Conn: conn, cut: func() bool { return v.gone[address] }}, err
+				return &cuttable{Conn: conn, cut: func() bool { return v.lost(address) }}, err
 			}
 		}
 		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
