@@ -20,14 +20,20 @@ import (
 // A Config is a value: changing it after [Open] changes nothing.
 type Config struct {
 	// Name is the node's name in errors and votes, of 1 to 255 printable bytes.
-	// Defaults to host:port/database, over a unix socket path/database.
+	// Defaults to host:port/database, over a unix socket path/database, and with
+	// Sentinels to master@host:port/database with the first of them by name.
 	Name string
 
 	// Network is "tcp" or "unix". Defaults to "tcp".
 	Network string
 
-	// Address is host:port, or the socket's path. It has no default.
+	// Address is host:port, or the socket's path. It has no default, and must be empty
+	// where Sentinels say it.
 	Address string
+
+	// Sentinels, unless nil, say the Address of the master; see [Sentinel]. Defaults to
+	// nil.
+	Sentinels *Sentinels
 
 	// Username and Password are given by AUTH at every dial; both empty: no AUTH.
 	// A Password alone is the default user's.
@@ -52,7 +58,7 @@ type Config struct {
 	ClientName string
 
 	// Dial brings the connection from elsewhere: a tunnel, a test. It is given
-	// Network and Address, and must return when ctx is done. TLS, if set, goes on
+	// Network and Address, or the addresses of Sentinels and those that they name, and must return when ctx is done. TLS, if set, goes on
 	// top. Defaults to nil: a net.Dialer with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -121,8 +127,17 @@ func (c Config) filled() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
-	c.Name = cmp.Or(c.Name, c.Address+"/"+strconv.Itoa(c.Database))
+	c.Sentinels = c.Sentinels.filled()
+	c.Name = cmp.Or(c.Name, c.DefaultName())
 	return c
+}
+
+// DefaultName is what the node is called when Name is empty.
+func (c Config) DefaultName() string {
+	if c.Sentinels != nil {
+		return c.Sentinels.name(c.Database)
+	}
+	return c.Address + "/" + strconv.Itoa(c.Database)
 }
 
 func (c Config) check() error {
@@ -145,6 +160,9 @@ func (c Config) check() error {
 }
 
 func (c Config) checkAddress() error {
+	if c.Sentinels != nil {
+		return c.checkSentinels()
+	}
 	switch {
 	case c.Network != "tcp" && c.Network != "unix":
 		return unfit("Network", c.Network, "tcp or unix")
@@ -157,6 +175,20 @@ func (c Config) checkAddress() error {
 		return unfit("Address", c.Address, "host:port")
 	}
 	return nil
+}
+
+func (c Config) checkSentinels() error {
+	errs := []error{c.Sentinels.check()}
+	if c.Network != "tcp" {
+		errs = append(errs, unfit("Network", c.Network, "tcp with Sentinels"))
+	}
+	if c.Address != "" {
+		errs = append(errs, unfit("Address", c.Address, "empty with Sentinels: they say it"))
+	}
+	if c.Proxied {
+		errs = append(errs, errors.New("a node is Proxied or follows Sentinels, not both: behind a proxy nobody knows which master answers"))
+	}
+	return errors.Join(errs...)
 }
 
 func unfit(setting, value, want string) error {
@@ -195,6 +227,8 @@ func (c Config) String() string {
 		user = c.Username + "@"
 	}
 	switch {
+	case c.Sentinels != nil:
+		return c.Sentinels.url(c.TLS != nil, user, c.Database)
 	case c.Network == "unix":
 		return fmt.Sprintf("unix://%s%s?db=%d", user, c.Address, c.Database)
 	case c.TLS != nil:

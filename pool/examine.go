@@ -122,7 +122,11 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 	if err := s.run(steps); err != nil {
 		return nil, n.whyAborted(ctx, err)
 	}
+	if n.follow != nil {
+		found.Sentinels = n.follow.views()
+	}
 	found.Findings = append(findings(n.cfg.Name, n.cfg.Database, found.Facts), examinedToo(n.cfg.Name, found, r.Fleet != nil && r.Fleet.Guard != nil)...)
+	found.Findings = append(found.Findings, opinions(n.cfg.Name, s.address, found.Sentinels)...)
 	return found, nil
 }
 

@@ -162,6 +162,40 @@ func forgetful(node string, e *wire.Examination, guarded bool) []wire.Finding {
 	return []wire.Finding{{Grade: grade, Code: wire.CodePersistence, Text: node + " " + text}}
 }
 
+// opinions are what there is to say of a node's Sentinels, which have named its master.
+func opinions(node, master string, all []wire.SentinelView) []wire.Finding {
+	if len(all) == 0 {
+		return nil
+	}
+	var found []wire.Finding
+	add := func(g wire.Grade, format string, args ...any) {
+		found = append(found, wire.Finding{Grade: g, Code: wire.CodeSentinels, Text: node + " " + fmt.Sprintf(format, args...)})
+	}
+	agree, most := 0, 0
+	for _, v := range all {
+		most = max(most, v.Others+1)
+		switch {
+		case v.Err != "":
+			add(wire.Warning, "follows the Sentinel %s, which can't be asked (%s)", v.Address, v.Err)
+		case v.Master == "":
+			add(wire.Warning, "follows the Sentinel %s, which knows of no such master: SENTINEL MONITOR it there", v.Address)
+		case v.Master != master:
+			add(wire.Warning, "follows the Sentinel %s, which names %s and not %s", v.Address, v.Master, master)
+		default:
+			agree++
+		}
+	}
+	add(wire.Note, "is %s, as %d of its %d Sentinels say; it does not vote while fewer than %d do", master, agree, len(all), len(all)/2+1)
+	if most > len(all) {
+		add(wire.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is none of all; name all of them, the same "+
+			"for every client (SENTINEL RESET, where the others are gone for good)", len(all), most)
+	}
+	if len(all)%2 == 0 {
+		add(wire.Warning, "follows %d Sentinels, which tolerate no more failures than %d: take one more, or one fewer", len(all), len(all)-1)
+	}
+	return found
+}
+
 // major is a version's first number; 0 where it has none.
 func major(version string) int {
 	first, _, _ := strings.Cut(version, ".")

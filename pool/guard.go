@@ -45,7 +45,7 @@ func (k *link) guardOf(f *wire.Fleet) *guard {
 	}
 	g := &guard{
 		link: k, fleet: f, want: f.Guard.Marker(runID, replID2, n.cfg.Name),
-		past: n.pasts.of(f, k.facts.Facts, n.cfg.Clock.Now()),
+		past: n.pasts.of(f, n.cfg.Name, k.facts.Facts, n.cfg.Clock.Now()),
 	}
 	if k.guards == nil {
 		k.guards = make(map[*wire.Fleet]*guard)
@@ -169,7 +169,7 @@ func (g *guard) settle(rep wire.Reply, now clock.Instant) {
 	}
 	g.until = now.Add(rep.Attestation.Left)
 	if rep.Attestation.Began {
-		n.pasts.begin(g.past, now.Add(g.fleet.Guard.Quarantine()))
+		n.pasts.begin(g.past, now.Add(g.fleet.Guard.Quarantine(n.cfg.Name)))
 	}
 	g.until = max(g.until, n.pasts.end(g.past))
 	if g.link.lane.link == g.link {

@@ -35,6 +35,22 @@ func (n *Node) handshake(ctx context.Context, s *session) (facts, error) {
 	return f, nil
 }
 
+// greeted dials, and shakes hands.
+func (n *Node) greeted(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
+	defer cancel()
+	s, err := n.source.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := n.handshake(ctx, s); err != nil {
+		s.abort()
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // whyAborted tells our own deadline from the network's errors.
 func (n *Node) whyAborted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -52,8 +68,11 @@ func (n *Node) greeting(ctx context.Context, f *facts) ([]step, error) {
 		}
 		steps = append(steps, auth...)
 	}
+	steps = append(steps, step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore})
+	if n.bare {
+		return steps, nil // a Sentinel has neither facts nor scripts of ours
+	}
 	steps = append(steps,
-		step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore},
 		step{"CLIENT", []any{"ID"}, func(reply any, err error) error {
 			f.clientID, _ = redis.Int64(reply, denied(err))
 			return fatal(err)

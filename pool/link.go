@@ -74,7 +74,7 @@ func (k *link) run() error {
 // frees a reader or writer that is blocked on it.
 func (k *link) fail(err error) {
 	k.once.Do(func() {
-		k.err = err
+		k.err = k.session.reason(err)
 		close(k.dead)
 		k.session.abort()
 	})
@@ -133,7 +133,7 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		c.Answer(wire.Reply{Outcome: wire.Granted})
 		return
 	}
-	r := decode(c, v, err)
+	r := k.lane.node.follow.belated(c, k.session.address, decode(c, v, err))
 	if isUnmarked(c, r) {
 		k.answerUnmarked(c, r)
 		return

@@ -20,7 +20,13 @@ const (
 // vote, or votes under another name. What undoes is always sent. For a fleet that is
 // known it costs one comparison. Called under lane.mu.
 func (k *link) refuses(c *wire.Command) error {
-	if c.Fleet != nil && c.Fleet == k.cleared || c.Op.Undoes() || c.Op == wire.Examine {
+	if c.Op.Undoes() || c.Op == wire.Examine {
+		return nil
+	}
+	if err := k.lane.node.follow.refuses(c, k.session.address); err != nil {
+		return err
+	}
+	if c.Fleet != nil && c.Fleet == k.cleared {
 		return nil
 	}
 	node := k.lane.node.cfg.Name

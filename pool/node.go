@@ -19,11 +19,13 @@ var ErrClosed = errors.New("pool: the node is closed")
 type Node struct {
 	cfg    Config
 	source source
+	follow *follower // of Sentinels; nil without
 	lanes  []*lane
 	seed   maphash.Seed
 	life   context.Context // ends with Close
 	end    context.CancelFunc
 	keep   sync.WaitGroup // one keeper goroutine for each lane
+	bare   bool           // leads to a Sentinel
 	exams  examinations
 	pasts  pasts
 	count  counters
@@ -37,7 +39,13 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg}
-	n.source = newOwnPool(cfg)
+	if cfg.Sentinels != nil {
+		n.follow = newFollower(n)
+		n.follow.begin()
+		n.source = n.follow
+	} else {
+		n.source = newOwnPool(cfg)
+	}
 	n.start()
 	return n, nil
 }
@@ -89,6 +97,14 @@ func (n *Node) String() string {
 		return n.cfg.Name
 	}
 	return n.cfg.String()
+}
+
+// Traits are what a coordinator must know of the node before it asks it anything.
+func (n *Node) Traits() wire.Traits {
+	if n.follow == nil {
+		return wire.Traits{}
+	}
+	return wire.Traits{Settle: n.cfg.Sentinels.Settle}
 }
 
 // Submit hands the node a command. It never blocks on the network. The command

@@ -23,7 +23,7 @@ type pasts struct {
 
 // of finds the past of a fleet. When the server is another one than at the latest
 // connection its run began in our sight.
-func (m *pasts) of(f *wire.Fleet, facts wire.Facts, now clock.Instant) *past {
+func (m *pasts) of(f *wire.Fleet, node string, facts wire.Facts, now clock.Instant) *past {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
@@ -35,7 +35,7 @@ func (m *pasts) of(f *wire.Fleet, facts wire.Facts, now clock.Instant) *past {
 		}
 		m.all[f] = own
 	case own.server != server:
-		own.server, own.own = server, now.Add(f.Guard.Quarantine())
+		own.server, own.own = server, now.Add(f.Guard.Quarantine(node))
 	}
 	return own
 }

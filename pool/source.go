@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,6 +16,23 @@ type session struct {
 	raw   net.Conn // what the watchdog closes; nil where a wrapped pool dialled
 	out   *gather  // nil where a wrapped pool dialled
 	put   func()   // gives the connection back to the pool it counts in; may be nil
+
+	address string                // that Sentinels named; empty where there are none
+	why     atomic.Pointer[error] // why it was cut
+}
+
+// cut ends the connection for a reason of our own.
+func (s *session) cut(why error) {
+	s.why.CompareAndSwap(nil, &why)
+	s.abort()
+}
+
+// reason is why the connection ended, of which err is what was noticed.
+func (s *session) reason(err error) error {
+	if why := s.why.Load(); why != nil {
+		return *why
+	}
+	return err
 }
 
 // abort ends the connection at once, whatever the server does. It is safe while
@@ -56,7 +74,12 @@ type ownPool struct {
 	pool *redis.Pool
 }
 
-type sessionKey struct{}
+// A dial's context carries where to leave the session, and the address that Sentinels
+// named in place of the configured one.
+type (
+	sessionKey struct{}
+	addressKey struct{}
+)
 
 func newOwnPool(cfg Config) *ownPool {
 	o := &ownPool{cfg: cfg}
@@ -81,7 +104,11 @@ func (o *ownPool) dial(ctx context.Context) (*session, error) {
 // session that the context carries: commands go to it directly, because the
 // pool's wrapper looks each command's name up in a table.
 func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
-	conn, raw, err := o.cfg.dialRaw(ctx)
+	cfg := o.cfg
+	if named, ok := ctx.Value(addressKey{}).(string); ok {
+		cfg.Address = named
+	}
+	conn, raw, err := cfg.dialRaw(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ type Stats struct {
 	DialFailures int64 // … failed
 	HangingDials int64 // dials that were given up and have not returned
 	Killed       int64 // old connections ended by CLIENT KILL before undos
+	Sentinels    int   // that have named the present master within Sentinels.Settle
+	Switches     int64 // how often they came to name another one
 }
 
 type counters struct {
@@ -32,6 +34,9 @@ func (n *Node) Stats() Stats {
 		DialFailures: n.count.dialFailures.Load(),
 		HangingDials: n.count.hanging.Load(),
 		Killed:       n.count.killed.Load(),
+	}
+	if n.follow != nil {
+		s.Sentinels, s.Switches = n.follow.naming()
 	}
 	for _, l := range n.lanes {
 		up, queued := l.state()

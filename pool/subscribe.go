@@ -127,7 +127,7 @@ func (s *Subscription) wants() bool {
 
 // serve runs one connection until it ends.
 func (s *Subscription) serve(ctx context.Context) (heard bool, err error) {
-	c, err := s.connect(ctx)
+	c, err := s.node.greeted(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -142,21 +142,6 @@ func (s *Subscription) serve(ctx context.Context) (heard bool, err error) {
 	writer.Wait()
 	c.close()
 	return p.words.Load() > 0, p.err
-}
-
-func (s *Subscription) connect(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.node.cfg.DialTimeout)
-	defer cancel()
-	c, err := s.node.source.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.node.handshake(ctx, c); err != nil {
-		c.abort()
-		c.close()
-		return nil, err
-	}
-	return c, nil
 }
 
 // forgetSent: nothing was said on the new connection yet.

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,11 +20,18 @@ import (
 //	redis://[[user]:password@]host[:port][/database][?settings]
 //	rediss://…                                 over TLS, verifying the host
 //	unix://[[user]:password@]/path/to/socket[?settings]
+//	redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master[/database][?settings]
+//	rediss+sentinel://…                        over TLS, to the Sentinels too
 //
 // The port defaults to 6379; an IPv6 address stands in brackets. User and
 // password are percent-decoded. A user without a password (redis://name@host) is
 // refused, because some clients take that name for the password; an empty
 // password is written redis://name:@host.
+//
+// With Sentinels the hosts are theirs, all of them, at the port 26379 by default; master is
+// the name that they know it by; user and password are the master's, and the Sentinels'
+// own are the settings sentinel_user and sentinel_password. The setting settle is
+// Sentinels.Settle.
 //
 // The settings are db (or the path: both must agree), client_name, name,
 // dial_timeout and hard_timeout (as in "1.5s"), connections. Any other is an
@@ -40,6 +48,7 @@ func ParseURL(rawURL string) (Config, error) {
 }
 
 func parseURL(rawURL string) (c Config, err error) {
+	rawURL, more := severalHosts(rawURL)
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return c, malformed(err)
@@ -47,7 +56,7 @@ func parseURL(rawURL string) (c Config, err error) {
 	if misplaced(u) {
 		return c, errors.New("@ stands behind the host: in user, password and settings / ? # @ must be percent-encoded")
 	}
-	if err := c.setAddress(u); err != nil {
+	if err := c.setAddress(u, more); err != nil {
 		return c, err
 	}
 	if err := c.setUser(u.User); err != nil {
@@ -81,8 +90,12 @@ func misplaced(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
 
-func (c *Config) setAddress(u *url.URL) error {
+func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	switch {
+	case u.Scheme == sentinelScheme || u.Scheme == encryptedSentinels:
+		return c.setSentinels(u, more)
+	case len(more) > 0:
+		return errors.New("several hosts stand in one URL: that is for redis+sentinel; each master has a URL of its own")
 	case u.Opaque != "" || u.Fragment != "":
 		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
 	case u.Scheme == "unix":
@@ -90,20 +103,24 @@ func (c *Config) setAddress(u *url.URL) error {
 	case u.Scheme == "rediss":
 		c.TLS = verifyingTLS
 	case u.Scheme != "redis":
-		return errors.New("the scheme must be redis, rediss or unix")
+		return errors.New("the scheme must be redis, rediss, unix, redis+sentinel or rediss+sentinel")
 	}
-	host, port := u.Hostname(), u.Port()
+	if c.Address, err = hostPort(u, "6379"); err != nil {
+		return err
+	}
+	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
+}
+
+// hostPort is the URL's host, at the usual port unless it names another.
+func hostPort(u *url.URL, usual string) (string, error) {
+	host, port := u.Hostname(), cmp.Or(u.Port(), usual)
 	if host == "" {
-		return errors.New("no host")
-	}
-	if port == "" {
-		port = "6379"
+		return "", errors.New("no host")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
-		return errors.New("the port must be 1 to 65535")
+		return "", errors.New("the port must be 1 to 65535")
 	}
-	c.Address = net.JoinHostPort(host, port)
-	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
+	return net.JoinHostPort(host, port), nil
 }
 
 func (c *Config) setSocket(u *url.URL) error {
@@ -148,6 +165,9 @@ func (c *Config) setSettings(u *url.URL) error {
 		return errors.New("the settings are not percent-encoded, or separated by something else than &")
 	}
 	inPath := u.Scheme != "unix" && strings.Trim(u.Path, "/") != ""
+	if c.Sentinels != nil {
+		inPath = strings.Contains(u.Path[1:], "/")
+	}
 	for name, values := range settings {
 		if len(values) > 1 {
 			return fmt.Errorf("the setting %s is given twice", shown(name))
@@ -183,7 +203,10 @@ func (c *Config) set(name, value string) (err error) {
 			return fmt.Errorf("the setting connections must be 1 to %d", maxConnections)
 		}
 	default:
-		return fmt.Errorf("unknown setting %s", shown(name))
+		if c.Sentinels == nil {
+			return fmt.Errorf("unknown setting %s", shown(name))
+		}
+		return c.Sentinels.set(name, value)
 	}
 	return nil
 }

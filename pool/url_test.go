@@ -43,6 +43,43 @@ func TestAURLIsReadByTheRedisConvention(t *testing.T) {
 	}
 }
 
+func TestAURLOfSentinelsNamesThemAllAndTheirMaster(t *testing.T) {
+	for raw, want := range map[string]Config{
+		"redis+sentinel://a/m":              {Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379"}}},
+		"redis+sentinel://a,b:7000,[::1]/m": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379", "b:7000", "[::1]:26379"}}},
+		"redis+sentinel://[::1]:1,[::2]:2/m/3?name=n": {
+			Name: "n", Database: 3, Sentinels: &Sentinels{Master: "m", Addresses: []string{"[::1]:1", "[::2]:2"}},
+		},
+		"redis+sentinel://u:p,x%2F@a,b/m?db=3&settle=2s&sentinel_user=su&sentinel_password=sp%40": {
+			Username: "u", Password: "p,x/", Database: 3,
+			Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379", "b:26379"}, Settle: 2 * time.Second, Username: "su", Password: "sp@"},
+		},
+	} {
+		c, err := ParseURL(raw)
+		require.NoError(t, err, raw)
+		require.Equal(t, want, c, raw)
+	}
+	c, err := ParseURL("rediss+sentinel://a/m")
+	require.NoError(t, err)
+	require.NotNil(t, c.TLS)
+	require.NotNil(t, c.Sentinels.TLS)
+}
+
+func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
+	for list, want := range map[string][]string{
+		"redis://a":                        {"redis://a"},
+		"redis://a, redis://b":             {"redis://a", "redis://b"},
+		"redis+sentinel://a,b,c/m":         {"redis+sentinel://a,b,c/m"},
+		"redis+sentinel://a,b/m,redis://c": {"redis+sentinel://a,b/m", "redis://c"},
+		"redis://c,redis+sentinel://a,b/m": {"redis://c", "redis+sentinel://a,b/m"},
+		"redis://a,b":                      {"redis://a", "b"}, // which is an error then
+		"redis://a,,redis://b":             {"redis://a", "", "redis://b"},
+		"redis+sentinel://a/m,":            {"redis+sentinel://a/m", ""},
+	} {
+		require.Equal(t, want, SplitURLs(list), list)
+	}
+}
+
 func TestRedissVerifiesTheHost(t *testing.T) {
 	c, err := ParseURL("rediss://h:7000/3")
 	require.NoError(t, err)
@@ -54,9 +91,9 @@ func TestRedissVerifiesTheHost(t *testing.T) {
 
 func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                                     "the scheme must be redis, rediss or unix",
+		"":                                     "the scheme must be redis, rediss, unix, redis+sentinel or rediss+sentinel",
 		"h:6379":                               "must be redis://",
-		"http://h":                             "the scheme must be redis, rediss or unix",
+		"http://h":                             "the scheme must be redis, rediss, unix, redis+sentinel or rediss+sentinel",
 		"redis:h":                              "must be redis://",
 		"redis://":                             "no host",
 		"redis://:6379":                        "no host",
@@ -85,6 +122,20 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis://h?client_name=a%20b":          "ClientName has a character that can't stand there",
 		"unix://run/redis.sock":                "a unix URL needs an absolute path and no host",
 		"unix://":                              "a unix URL needs an absolute path and no host",
+		"redis://a,b":                          "several hosts stand in one URL",
+		"redis+sentinel://a,b":                 "the Sentinels' name for the master is missing",
+		"redis+sentinel://a,b/":                "the Sentinels' name for the master is missing",
+		"redis+sentinel://a,/m":                "no host",
+		"redis+sentinel://a,b:0/m":             "the port must be 1 to 65535",
+		"redis+sentinel://a,b:x/m":             "one of the Sentinels' hosts is none",
+		"redis+sentinel://a,a:26379/m":         "a Sentinel is listed twice",
+		"redis+sentinel://a/m/x":               "the database must be 0 to 2147483647",
+		"redis+sentinel://a/m/1?db=2":          "the path and the setting db name two databases",
+		"redis+sentinel://a/m?settle=1ms":      "Sentinels.Settle is 1ms",
+		"redis+sentinel://a/m?setle=1s":        `unknown setting "setle"`,
+		"redis://h?settle=1s":                  `unknown setting "settle"`,
+		"redis+sentinel://u:12/hunter2@h,i/m":  "@ stands behind the host",
+		"redis+sentinel://u:hunter2,@h/,i@m":   "@ stands behind the host",
 		"redis://u:12/hunter2@h":               "@ stands behind the host",
 		"redis://u:12?hunter2@h":               "@ stands behind the host",
 		"redis://u:12#hunter2@h":               "@ stands behind the host",
@@ -101,6 +152,7 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("redis", "user", "", "", "h:6379/3?db=3")
 	f.Add("rediss", "", "1/", "%zz", "[::1]?client_name=x")
 	f.Add("unix", "u", "?", "#", "/run/redis.sock?x=%40")
+	f.Add("redis+sentinel", "u", ",", ",", "h,i:1/m/3?settle=1s&sentinel_password=x")
 	f.Add("redis:opaque", "@", "@", "@", "h?connections=9&connections=9")
 	f.Fuzz(func(t *testing.T, scheme, user, before, after, rest string) {
 		const secret = "hunter2"
@@ -115,7 +167,7 @@ func FuzzParseURL(f *testing.F) {
 		}
 		require.Contains(t, c.Password, secret)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", c, c, c), secret)
-		if c.Network != "unix" {
+		if c.Network != "unix" && c.Sentinels == nil {
 			roundTrips(t, raw, c)
 		}
 	})

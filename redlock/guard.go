@@ -50,10 +50,11 @@ func (s *settings) settle() error {
 }
 
 // newFleet is what the nodes of a Locker have in common.
-func newFleet(set settings, nodes []string) *wire.Fleet {
+func newFleet(set settings, nodes []Node) *wire.Fleet {
 	f := wire.NewFleet(set.unchecked, set.unsafe...)
 	if set.guarded {
-		f.Guard = wire.NewGuard(set.maxTTL, nodes)
+		f.Guard = wire.NewGuard(set.maxTTL, nodeNames(nodes))
+		f.Guard.Settle = settling(nodes)
 	}
 	return f
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"reflect"
-	"strconv"
 	"sync"
 	"time"
 
@@ -49,10 +48,13 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	if err := set.checkUnsafe(nodeNames(nodes)); err != nil {
 		return nil, err
 	}
+	if err := set.checkKinds(nodes); err != nil {
+		return nil, err
+	}
 	l := &Locker{
 		nodes:   append([]Node(nil), nodes...),
 		set:     set,
-		fleet:   newFleet(set, nodeNames(nodes)),
+		fleet:   newFleet(set, nodes),
 		alarms:  alarm.New(set.clock),
 		queue:   fifo.New(),
 		events:  newEvents(set.traces, set.logger, len(nodes)),
@@ -104,13 +106,10 @@ func configs(urls []string, set settings) ([]pool.Config, error) {
 	}
 	names := make([]string, len(list))
 	for i, cfg := range list {
-		names[i] = cmp.Or(cfg.Name, defaultName(cfg))
+		names[i] = cmp.Or(cfg.Name, cfg.DefaultName())
 	}
 	return list, set.checkUnsafe(names)
 }
-
-// defaultName is what pool calls a node that was given no name.
-func defaultName(cfg pool.Config) string { return cfg.Address + "/" + strconv.Itoa(cfg.Database) }
 
 // checkDistinct refuses two URLs of one master, or two nodes of one name.
 func checkDistinct(list []pool.Config) error {
@@ -119,7 +118,7 @@ func checkDistinct(list []pool.Config) error {
 	}
 	seen := make(map[string]bool, 2*len(list))
 	for _, cfg := range list {
-		where := defaultName(cfg)
+		where := cfg.DefaultName()
 		name := cmp.Or(cfg.Name, where)
 		if seen[where] || seen[name] {
 			return listedTwice(name)

@@ -68,11 +68,11 @@ func (n *NodeReport) guarded(g *wire.Guard, e *wire.Examination) {
 	if e.Marker == "" && e.MarkerUnread == "" {
 		n.Guard = GuardNone
 		n.find(GradeNote, codeGuard, "has no marker of the restart guard: the first client's first acquisition quarantines it for %v; where no "+
-			"client is running yet, redlock doctor --admit (Locker.Admit) spares that", g.Quarantine())
+			"client is running yet, redlock doctor --admit (Locker.Admit) spares that", g.Quarantine(n.Node))
 		return
 	}
 	m, err := wire.ParseMarker(e.Marker)
-	n.Guard, n.Quarantine = stateOf(m, err, e, g.Quarantine())
+	n.Guard, n.Quarantine = stateOf(m, err, e, g.Quarantine(n.Node))
 	different := g.Disagrees(m, n.Node)
 	switch {
 	case n.Guard == GuardUnreadable:
@@ -85,7 +85,7 @@ func (n *NodeReport) guarded(g *wire.Guard, e *wire.Examination) {
 			strings.Join(different, "; "), m.MaxTTL, wire.MarkerKey)
 	case n.Guard == GuardOutdated:
 		n.find(GradeWarning, codeGuard, "was started or promoted since it was marked: it may have forgotten locks, and the next acquisition "+
-			"quarantines it for %v", g.Quarantine())
+			"quarantines it for %v", g.Quarantine(n.Node))
 	case n.Guard == GuardQuarantined && n.Quarantine > 0:
 		n.find(GradeWarning, codeGuard, "is quarantined for %v more: it was started, emptied or promoted, or is new, and does not vote until "+
 			"every lock that it may have forgotten has expired; nothing can shorten that", n.Quarantine.Round(time.Millisecond))

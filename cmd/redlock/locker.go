@@ -5,9 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -101,11 +103,9 @@ func (c *call) nodes(given string) ([]string, error) {
 	if strings.TrimSpace(given) == "" {
 		return nil, errNoNodes
 	}
-	urls := strings.Split(given, ",")
-	for i := range urls {
-		if urls[i] = strings.TrimSpace(urls[i]); urls[i] == "" {
-			return nil, errEmptyNode
-		}
+	urls := pool.SplitURLs(given)
+	if slices.Contains(urls, "") {
+		return nil, errEmptyNode
 	}
 	return urls, nil
 }

@@ -76,6 +76,8 @@ type Examination struct {
 	// Missing are the rights of ours that the user of the connection has not, as ACL
 	// SETUSER takes them: "set", "client|kill".
 	Missing []string
+	// Sentinels is what those said that the node follows; nil where there are none.
+	Sentinels []SentinelView
 	// Findings is what there is to say of all this.
 	Findings []Finding
 }

@@ -68,4 +68,5 @@ const (
 	CodeHistory     = "history"     // it was a replica before
 	CodeRights      = "rights"      // commands that the user may not run
 	CodeUnreachable = "unreachable" // no answer
+	CodeSentinels   = "sentinels"   // what the node's Sentinels say
 )

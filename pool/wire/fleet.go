@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Fleet is what the nodes of one coordinator have in common: whose errors it is
@@ -49,6 +50,12 @@ func (f *Fleet) Ended() bool { return f.ended.Load() }
 // Excepts reports whether a node votes whatever is found of it.
 func (f *Fleet) Excepts(node string) bool {
 	return f != nil && (f.unchecked || f.unsafe[node])
+}
+
+// Settles reports whether quarantines of the node of this name last so much longer than
+// maxTTL here.
+func (f *Fleet) Settles(node string, by time.Duration) bool {
+	return f != nil && f.Guard != nil && f.Guard.Settle[node] == by
 }
 
 // Join says that a connection leads to the server of that run ID under the node's

@@ -29,8 +29,9 @@ type Guard struct {
 	// MaxTTL is the longest TTL of a key, in whole milliseconds: how long a node that
 	// may have forgotten its locks is quarantined.
 	MaxTTL time.Duration
-	// Settle is what every quarantine lasts longer: 0, but for nodes behind Sentinels.
-	Settle time.Duration
+	// Settle is by how much the quarantines of a node last longer, by its name: only nodes
+	// behind Sentinels have one. It is set before the guard is used.
+	Settle map[string]time.Duration
 	// Fingerprint tells one list of nodes from another.
 	Fingerprint string
 }
@@ -42,8 +43,9 @@ func NewGuard(maxTTL time.Duration, nodes []string) *Guard {
 	return &Guard{MaxTTL: maxTTL, Fingerprint: hex.EncodeToString(sum[:8])}
 }
 
-// Quarantine is how long a node does not vote once it may have forgotten its locks.
-func (g *Guard) Quarantine() time.Duration { return g.MaxTTL + g.Settle }
+// Quarantine is how long the node of this name does not vote once it may have forgotten
+// its locks.
+func (g *Guard) Quarantine(node string) time.Duration { return g.MaxTTL + g.Settle[node] }
 
 // Proxied stands in the place of a run ID and of a history where a proxy makes it unknown
 // which server a script will run on: it fills in its own.
@@ -57,7 +59,7 @@ func (g *Guard) Marker(runID, replID2, node string) string {
 
 // agreed is the part of a marker that all clients must agree on.
 func (g *Guard) agreed(node string) string {
-	return strings.Join([]string{ms(g.MaxTTL), ms(g.Settle), g.Fingerprint, url.QueryEscape(node)}, "|")
+	return strings.Join([]string{ms(g.MaxTTL), ms(g.Settle[node]), g.Fingerprint, url.QueryEscape(node)}, "|")
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -73,7 +75,7 @@ func NewAttest(r *Request, g *Guard, node string, over bool) {
 		end = "end"
 	}
 	r.script = attestScript
-	r.args = append(r.head(attestScript, 1), markerKey, markerVersion, g.agreed(node), ms(g.Quarantine()), end)
+	r.args = append(r.head(attestScript, 1), markerKey, markerVersion, g.agreed(node), ms(g.Quarantine(node)), end)
 }
 
 // NewAdmit fills r with an Admit of the node of this name: of the very server, in the

@@ -76,8 +76,8 @@ func (g *Guard) Disagrees(m Marker, node string) []string {
 	if m.MaxTTL != g.MaxTTL {
 		all = append(all, fmt.Sprintf("maxTTL is %v there and %v here", m.MaxTTL, g.MaxTTL))
 	}
-	if m.Settle != g.Settle {
-		all = append(all, fmt.Sprintf("quarantines last %v longer there and %v here", m.Settle, g.Settle))
+	if m.Settle != g.Settle[node] {
+		all = append(all, fmt.Sprintf("its Sentinels' Settle is %v there and %v here", m.Settle, g.Settle[node]))
 	}
 	if m.Node != node {
 		all = append(all, fmt.Sprintf("the node is called %q there and %q here", m.Node, node))

@@ -11,7 +11,7 @@ import (
 
 func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	g := wire.NewGuard(time.Minute, []string{"a", "b|c", "d"})
-	g.Settle = 5 * time.Second
+	g.Settle = map[string]time.Duration{"b|c": 5 * time.Second}
 	m, err := wire.ParseMarker(g.Marker("ab12", "00", "b|c"))
 	require.NoError(t, err)
 	require.Equal(t, wire.Marker{
@@ -23,7 +23,7 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(1700000000000), m.Until)
 	require.Equal(t, []string{
-		"maxTTL is 1m0s there and 1s here", "quarantines last 5s longer there and 0s here", `the node is called "d" there and "a" here`,
+		"maxTTL is 1m0s there and 1s here", "its Sentinels' Settle is 5s there and 0s here", `the node is called "d" there and "a" here`,
 		"the list of the nodes' names is another one",
 	}, wire.NewGuard(time.Second, []string{"a"}).Disagrees(m, "a"))
 }

@@ -1,0 +1,114 @@
+package redistest
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Watched is the name by which the Sentinels of a [Group] know its master.
+const Watched = "watched"
+
+// Group is a master, its replica, and the Sentinels that watch them, on a network of their own.
+type Group struct {
+	*Network
+	Master, Replica *Node // as they were in the beginning
+	Sentinels       []*Node
+}
+
+// groupWithin bounds how long servers take to find each other.
+const groupWithin = time.Minute
+
+// StartGroup runs a group with so many Sentinels, and returns when all of them know of the replica and of each other. They take
+// the master for dead when it was silent for a second.
+func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
+	t.Helper()
+	g := &Group{Network: NewNetwork(t), Sentinels: make([]*Node, sentinels)}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		servers := Start(t, 2, args...)
+		g.Master, g.Replica = servers[0], servers[1]
+	})
+	for i := range g.Sentinels {
+		wg.Go(func() { g.Sentinels[i] = StartSentinel(t) })
+	}
+	wg.Wait()
+	if t.Failed() || g.Master == nil {
+		t.FailNow()
+	}
+	g.Join(t, append([]*Node{g.Master, g.Replica}, g.Sentinels...)...)
+	g.Replica.Do(t, "REPLICAOF", g.Host(g.Master), 6379)
+	await(t, "the replica is there", func() bool {
+		return strings.Contains(text(g.Master.Do(t, "INFO", "replication")), "connected_slaves:1")
+	})
+	for _, s := range g.Sentinels {
+		s.Do(t, "SENTINEL", "MONITOR", Watched, g.Host(g.Master), 6379, sentinels/2+1)
+		s.Do(t, "SENTINEL", "SET", Watched, "down-after-milliseconds", 1000, "failover-timeout", 2000)
+	}
+	for _, s := range g.Sentinels {
+		await(t, "the Sentinels know of all", func() bool {
+			found, err := redis.StringMap(s.Do(t, "SENTINEL", "MASTER", Watched), nil)
+			return err == nil && found["num-slaves"] == "1" && found["num-other-sentinels"] == strconv.Itoa(sentinels-1)
+		})
+	}
+	return g
+}
+
+// URL is what pool.ParseURL takes, with the group's Dial.
+func (g *Group) URL() string {
+	var hosts []string
+	for _, s := range g.Sentinels {
+		hosts = append(hosts, s.Addr())
+	}
+	return "redis+sentinel://" + strings.Join(hosts, ",") + "/" + Watched
+}
+
+// Present is the server that a Sentinel names as the master.
+func (g *Group) Present(t testing.TB, s *Node) *Node {
+	t.Helper()
+	parts, err := redis.Strings(s.Do(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched), nil)
+	if err != nil || len(parts) != 2 {
+		t.Fatalf("redistest: a Sentinel names no master: %q, %v", parts, err)
+	}
+	return g.Node(parts[0] + ":" + parts[1])
+}
+
+// FailOver has the Sentinels promote the replica, and returns when all of those given name another master than before.
+func (g *Group) FailOver(t testing.TB) {
+	t.Helper()
+	before := g.Present(t, g.Sentinels[0])
+	await(t, "a failover begins", func() bool {
+		_, err := g.Sentinels[0].Try("SENTINEL", "FAILOVER", Watched) // NOGOODSLAVE, INPROG: not yet
+		return err == nil
+	})
+	g.AwaitSwitch(t, before, g.Sentinels...)
+}
+
+// AwaitSwitch returns when all of these Sentinels name another master than the one given.
+func (g *Group) AwaitSwitch(t testing.TB, before *Node, sentinels ...*Node) {
+	t.Helper()
+	for _, s := range sentinels {
+		await(t, "the Sentinels name another master", func() bool { return g.Present(t, s) != before })
+	}
+}
+
+// await asks until something is so, and fails the test when it takes too long.
+func await(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(groupWithin)
+	for !is() {
+		if time.Now().After(deadline) {
+			t.Fatalf("redistest: after %v it is not so that %s", groupWithin, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func text(reply any) string {
+	s, _ := redis.String(reply, nil)
+	return s
+}

@@ -1,0 +1,213 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// settle is the Settle of nodes behind Sentinels here: a failover costs guardTTL and that. longSettle is one in which a failover
+// takes place.
+const (
+	settle     = time.Second
+	longSettle = 4 * time.Second
+)
+
+// side is what one client reaches.
+type side struct {
+	mu    sync.Mutex // guards what follows
+	gone  []*redistest.Node
+	conns map[net.Conn]*redistest.Node
+}
+
+// dialler leads to the servers of a group.
+func (s *side) dialler(g *redistest.Group) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		to := g.Node(address)
+		for _, n := range g.Sentinels {
+			if n.Addr() == address {
+				to = n
+			}
+		}
+		conn, err := g.Dial(ctx, network, address)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case err != nil:
+			return nil, err
+		case slices.Contains(s.gone, to):
+			return nil, errors.Join(errCut, conn.Close())
+		case s.conns == nil:
+			s.conns = make(map[net.Conn]*redistest.Node)
+		}
+		s.conns[conn] = to
+		return conn, nil
+	}
+}
+
+// lose ends the connections to these servers, and lets no other be made.
+func (s *side) lose(nodes ...*redistest.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = nodes
+	for conn, to := range s.conns {
+		if slices.Contains(nodes, to) {
+			_ = conn.Close()
+		}
+	}
+}
+
+// behind makes a guarded Locker over groups.
+func behind(t *testing.T, s *side, settle time.Duration, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
+	t.Helper()
+	var voters []redlock.Node
+	var nodes []*pool.Node
+	for i, g := range groups {
+		cfg, err := pool.ParseURL(g.URL())
+		require.NoError(t, err)
+		cfg.Name, cfg.Sentinels.Settle, cfg.Dial = string(rune('a'+i)), settle, s.dialler(g)
+		n, err := pool.Open(cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, n.Close()) })
+		voters, nodes = append(voters, n), append(nodes, n)
+	}
+	l, err := redlock.New(voters, append([]redlock.Option{redlock.WithRestartGuard(guardTTL)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l, nodes
+}
+
+// failoverWithin is how long a lock may take to be had again after a failover, on a machine that is slow.
+const failoverWithin = 2 * time.Minute
+
+func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), failoverWithin)
+	defer cancel()
+	k, err := l.Acquire(ctx, name, guardTTL, opts...)
+	require.NoError(t, err)
+	return k
+}
+
+func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
+	g := redistest.StartGroup(t, 3)
+	l, nodes := behind(t, &side{}, settle, []*redistest.Group{g})
+	require.NoError(t, mustAcquire(t, l, "x").Release(t.Context()))
+
+	g.FailOver(t)
+	began := time.Now()
+	k := mustAcquire(t, l, "x")
+	assert.GreaterOrEqual(t, time.Since(began), guardTTL, "a promoted replica waits, and Settle longer from its first contact")
+	assert.Equal(t, []string{"x"}, lockKeys(t, g.Replica))
+	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
+	require.NoError(t, k.Release(t.Context()))
+
+	report, err := l.Diagnose(t.Context())
+	require.NoError(t, err)
+	assert.False(t, report.Failed(), "%v", report.All())
+}
+
+// HAZARDS.md H102. The old master and one Sentinel are cut off from the others with a client, which goes on extending and taking
+// the lock as long as it can; another client reaches everything, and waits for it.
+func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
+	g := redistest.StartGroup(t, 3)
+	far := &side{}
+	a, _ := behind(t, far, longSettle, []*redistest.Group{g})
+	b, _ := behind(t, &side{}, longSettle, []*redistest.Group{g})
+	require.NoError(t, mustAcquire(t, b, "x").Release(t.Context()))
+	held := mustAcquire(t, a, "x")
+
+	g.CutOff(t, g.Master, g.Sentinels[0])
+	far.lose(g.Sentinels[1], g.Sentinels[2], g.Replica)
+	switched := make(chan struct{})
+	go func() {
+		defer close(switched)
+		g.AwaitSwitch(t, g.Master, g.Sentinels[1:]...)
+	}()
+	var refused error
+	var won <-chan waiting
+	for held.Remaining() > 0 {
+		select {
+		case <-switched: // b begins as early as can be
+			switched = nil
+			won = acquireAside(t.Context(), b, "x")
+		default:
+		}
+		if err := held.Extend(t.Context(), guardTTL); errors.Is(err, pool.ErrUnfit) {
+			refused = err
+		}
+		require.False(t, len(won) > 0 && held.Remaining() > 0, "two clients hold the lock")
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.ErrorContains(t, refused, "follows 3 Sentinels, of which 2 must have named one master as watched within the last 4s")
+	_, err := a.TryAcquire(t.Context(), "x", guardTTL)
+	require.ErrorIs(t, err, pool.ErrUnfit)
+	if won == nil {
+		t.Log("the failover took longer than Settle")
+		<-switched
+		won = acquireAside(t.Context(), b, "x")
+	}
+	for _, m := range []*redistest.Node{g.Master, g.Replica} {
+		info, err := redis.String(m.Do(t, "INFO", "replication"), nil)
+		require.NoError(t, err)
+		require.Contains(t, info, "role:master", "this is a split brain")
+	}
+	w := <-won
+	require.NoError(t, w.err)
+	assert.Empty(t, lockKeys(t, g.Master))
+	assert.Equal(t, []string{"x"}, lockKeys(t, g.Replica))
+	require.NoError(t, w.lock.Release(t.Context()))
+}
+
+func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
+	groups := make([]*redistest.Group, 3)
+	var wg sync.WaitGroup
+	for i := range groups {
+		wg.Go(func() { groups[i] = redistest.StartGroup(t, 1) })
+	}
+	wg.Wait()
+	l, nodes := behind(t, &side{}, settle, groups, redlock.WithFencing(), redlock.WithRepair())
+	k := mustAcquire(t, l, "x", redlock.WithAutoExtend())
+	fence := k.Fence()
+	groups[0].FailOver(t)
+	await(t, "the lock stands on the promoted replica", func() bool { return len(lockKeys(t, groups[0].Replica)) == 1 })
+	groups[1].Master.Kill(t)
+	groups[1].AwaitSwitch(t, groups[1].Master, groups[1].Sentinels...)
+	awaitFor(t, failoverWithin, "the lock stands on the second promoted replica", func() bool { return len(lockKeys(t, groups[1].Replica)) == 1 })
+	require.NoError(t, k.Context().Err(), "a majority of the groups held it all the time")
+	require.NoError(t, k.Check(t.Context()))
+	require.NoError(t, k.Release(t.Context()))
+	k = mustAcquire(t, l, "x")
+	assert.Greater(t, k.Fence(), fence)
+	require.NoError(t, k.Release(t.Context()))
+	assert.Equal(t, []int64{1, 1, 0}, []int64{nodes[0].Stats().Switches, nodes[1].Stats().Switches, nodes[2].Stats().Switches})
+}
+
+// acquireAside is acquireLater with a TTL that the guard allows.
+func acquireAside(ctx context.Context, l *redlock.Locker, name string) <-chan waiting {
+	done := make(chan waiting, 1)
+	go func() {
+		k, err := l.Acquire(ctx, name, guardTTL)
+		done <- waiting{k, err}
+	}()
+	return done
+}
+
+// lockKeys are the keys of a server that are locks.
+func lockKeys(t *testing.T, n *redistest.Node) []string {
+	t.Helper()
+	return slices.DeleteFunc(n.Keys(t, "*"), func(k string) bool { return strings.HasPrefix(k, "redlock:") })
+}

@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Sentinel is a Redis Sentinel as far as a client sees it: it says who the masters are, as
+// it was told, and announces others. All faults of a [Master] are its own, too; it keeps
+// no data.
+type Sentinel struct {
+	*Master
+
+	mu      sync.Mutex // guards what follows
+	masters map[string]string
+	others  int
+}
+
+// NewSentinel makes a Sentinel without a listener, as New does a master. It knows of no
+// master, and of so many other Sentinels.
+func NewSentinel(name string, others int) *Sentinel {
+	s := &Sentinel{Master: New(name), masters: map[string]string{}, others: others}
+	s.SetInfo("redis_mode", "sentinel")
+	s.Hook(s.reply)
+	return s
+}
+
+// Point has it name the server at an address as the master of that name; an empty one
+// means that it knows of none. It announces nothing.
+func (s *Sentinel) Point(master, address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.masters[master] = address
+}
+
+// Switch is Point, and has it announced.
+func (s *Sentinel) Switch(master, address string) {
+	s.mu.Lock()
+	from := s.masters[master]
+	s.mu.Unlock()
+	s.Point(master, address)
+	fromHost, fromPort, _ := net.SplitHostPort(from)
+	toHost, toPort, _ := net.SplitHostPort(address)
+	s.redis.Publish("+switch-master", strings.Join([]string{master, fromHost, fromPort, toHost, toPort}, " "))
+}
+
+func (s *Sentinel) reply(_ int64, cmd string, args []string) (reply string, handled bool) {
+	switch {
+	case cmd == "GET" || cmd == "EVAL" || cmd == "EVALSHA" || cmd == "SCRIPT" || cmd == "SET":
+		return "ERR unknown command '" + cmd + "'", true
+	case cmd != "SENTINEL":
+		return "", false
+	case len(args) != 2:
+		return "ERR wrong number of arguments", true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	address := s.masters[args[1]]
+	switch strings.ToUpper(args[0]) {
+	case "GET-MASTER-ADDR-BY-NAME":
+		if address == "" {
+			return "*-1\r\n", true
+		}
+		host, port, _ := net.SplitHostPort(address)
+		return bulks(host, port), true
+	case "MASTER":
+		if address == "" {
+			return "ERR No such master with that name", true
+		}
+		return bulks("name", args[1], "num-other-sentinels", strconv.Itoa(s.others)), true
+	}
+	return "ERR unknown subcommand", true
+}
+
+// bulks is an array of bulk strings.
+func bulks(words ...string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&text, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return text.String()
+}

@@ -1,0 +1,74 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// said makes namings: of each the master, and how many seconds ago it was asked.
+func said(now clock.Instant, what ...any) []naming {
+	var all []naming
+	for i := 0; i < len(what); i += 2 {
+		master, _ := what[i].(string)
+		ago, _ := what[i+1].(int)
+		all = append(all, naming{sentinel: "s", master: master, asked: now.Add(-time.Duration(ago) * time.Second), heard: true})
+	}
+	return all
+}
+
+func TestAMasterIsNamedByAMajorityOfTheConfiguredSentinels(t *testing.T) {
+	const fresh = 5 * time.Second
+	now := clock.Instant(time.Hour)
+	for what, c := range map[string]struct {
+		all    []naming
+		master string
+		left   time.Duration
+	}{
+		"one of one":                       {said(now, "a", 0), "a", 5 * time.Second},
+		"all of three":                     {said(now, "a", 0, "a", 0, "a", 0), "a", 5 * time.Second},
+		"two of three":                     {said(now, "a", 0, "b", 0, "a", 0), "a", 5 * time.Second},
+		"two of four":                      {said(now, "a", 0, "a", 0, "b", 0, "", 0), "", 0},
+		"three of four":                    {said(now, "a", 0, "a", 0, "a", 0, "", 0), "a", 5 * time.Second},
+		"one that answers of three":        {said(now, "a", 0, "", 0, "", 0), "", 0},
+		"two of five that answer":          {said(now, "a", 0, "a", 0, "", 0, "", 0, "", 0), "", 0},
+		"as long as the second of three":   {said(now, "a", 4, "a", 1, "a", 2), "a", 3 * time.Second},
+		"as long as the older one of two":  {said(now, "a", 4, "b", 0, "a", 1), "a", time.Second},
+		"longer ago than it counts":        {said(now, "a", 7, "a", 9, "b", 0), "a", -4 * time.Second},
+		"nobody":                           {nil, "", 0},
+		"none of those that were asked":    {said(now, "", 0, "", 0, "", 0), "", 0},
+		"each another one":                 {said(now, "a", 0, "b", 0, "c", 0), "", 0},
+		"the new one as soon as there are": {said(now, "b", 0, "b", 1, "a", 0), "b", 4 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			master, until, ok := named(c.all, len(c.all)/2+1, fresh)
+			require.Equal(t, c.master, master)
+			require.Equal(t, c.master != "", ok)
+			if ok {
+				require.Equal(t, c.left, until.Sub(now))
+			}
+		})
+	}
+}
+
+func TestWhoWaitsForSentinelsDoesSoOnlyForThoseThatMatter(t *testing.T) {
+	silent, broken := naming{}, naming{heard: true, err: errors.New("refused"), master: "a"}
+	a, b := naming{heard: true, master: "a"}, naming{heard: true, master: "b"}
+	for what, c := range map[string]struct {
+		all  []naming
+		want bool
+	}{
+		"all are silent":                      {[]naming{silent, silent, silent}, true},
+		"one may be the second":               {[]naming{a, b, silent}, true},
+		"one may be the second after one":     {[]naming{a, broken, silent}, true},
+		"one is not enough":                   {[]naming{broken, broken, silent}, false},
+		"none is silent, and all is in vain":  {[]naming{a, b, broken}, false},
+		"none is silent, and it may be stale": {[]naming{a, a, a}, false},
+	} {
+		require.Equal(t, c.want, undecided(c.all, 2), what)
+	}
+}

@@ -1,0 +1,439 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// settle5 is Settle in tests, and counts4900 how long what a Sentinel said counts then.
+const (
+	settle5    = 5 * time.Second
+	counts4900 = settle5 - settle5/50
+)
+
+// house is two servers of which one is the master, and their Sentinels.
+type house struct {
+	a, b      *embedded.Master
+	sentinels []*embedded.Sentinel
+	gone      map[string]bool // addresses that the client does not reach any more
+}
+
+// behindSentinels runs a test in a bubble on a node behind three Sentinels that all
+// name a.
+func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, h *house, n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{a: embedded.New("a"), b: embedded.New("b"), gone: map[string]bool{}}
+		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", Settle: settle5}}
+		for i := range 3 {
+			s := embedded.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
+			s.Point("m", h.a.Addr())
+			h.sentinels = append(h.sentinels, s)
+			cfg.Sentinels.Addresses = append(cfg.Sentinels.Addresses, s.Addr())
+		}
+		defer h.close()
+		if change != nil {
+			change(&cfg)
+		}
+		n, err := Open(cfg)
+		require.NoError(t, err)
+		defer n.Close()
+		synctest.Wait()
+		f(t, h, n)
+	})
+}
+
+func (h *house) close() {
+	h.a.Close()
+	h.b.Close()
+	for _, s := range h.sentinels {
+		s.Close()
+	}
+}
+
+// dial leads to whoever has the address.
+func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	all := []*embedded.Master{h.a, h.b}
+	for _, s := range h.sentinels {
+		all = append(all, s.Master)
+	}
+	for _, m := range all {
+		if m.Addr() == address && !h.gone[address] {
+			return m.Dial(ctx, network, address)
+		}
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
+}
+
+// promote makes b the master in the eyes of so many Sentinels, which announce it.
+func (h *house) promote(sentinels int) {
+	for _, s := range h.sentinels[:sentinels] {
+		s.Switch("m", h.b.Addr())
+	}
+}
+
+// settled is a guarded fleet whose quarantines of n1 last settle5 longer.
+func settled() *wire.Fleet {
+	f := guardedFleet()
+	f.Guard.Settle = map[string]time.Duration{"n1": settle5}
+	return f
+}
+
+// holdingUnder is acquiringUnder with the longest TTL.
+func holdingUnder(f *wire.Fleet, token, key string) *call {
+	return under(f, token, func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, guardTTL, guardTTL) }, key)
+}
+
+// votesAs waits until the node votes, and returns with it.
+func votesAs(t *testing.T, n *Node, f *wire.Fleet, m *embedded.Master) {
+	t.Helper()
+	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+settle5)
+	time.Sleep(guardTTL + settle5 + 2*time.Millisecond)
+	synctest.Wait()
+	require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+	m.ForgetLog()
+}
+
+func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		h.sentinels[2].Point("m", h.b.Addr())
+		f := settled()
+		votesAs(t, n, f, h.a)
+		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Contains(t, h.a.Keys(), "k")
+		require.Equal(t, 2, n.Stats().Sentinels)
+		require.Zero(t, n.Stats().Switches)
+		require.Zero(t, h.b.Connections())
+	})
+}
+
+// DESIGN.md rule 29: S is part of the marker, and every quarantine lasts so much longer.
+func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL+settle5)
+		text, _ := h.a.Get(wire.MarkerKey)
+		m, err := wire.ParseMarker(text)
+		require.NoError(t, err)
+		require.Equal(t, settle5, m.Settle)
+		time.Sleep(guardTTL + settle5 - time.Second)
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Second)
+		time.Sleep(time.Second + 2*time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+	})
+}
+
+// HAZARDS.md H102. The client and the old master are on the far side of a partition with
+// one Sentinel: two of three are not heard any more.
+func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		time.Sleep(10 * time.Second) // whatever phase the questions are in
+		h.sentinels[1].Freeze()
+		h.sentinels[2].Freeze()
+		cut := n.cfg.Clock.Now()
+		for n.cfg.Clock.Now().Sub(cut) < counts4900-settle5/asksInSettle-time.Millisecond {
+			require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(cut.Add(counts4900).Sub(n.cfg.Clock.Now()))
+		h.a.ForgetLog()
+		for _, c := range []*call{
+			acquiringUnder(f, "A", "k"), extendingUnder(f, "A", "k"), inspectingUnder(f, "k"), pingingUnder(f),
+			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(); wire.NewConfirm(r, t, 7) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
+		} {
+			requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must have named one master as m within the last 5s",
+				"s1:6379 named a:6379", "s2:6379")
+		}
+		time.Sleep(time.Minute)
+		require.Empty(t, quiet(h.a), "nothing was sent, not even the guard's question")
+		require.Equal(t, 1, n.Stats().Sentinels)
+
+		h.sentinels[1].Thaw()
+		time.Sleep(time.Second)
+		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n), "it never lost its locks")
+	})
+}
+
+// excepted makes it a command of a fleet that votes whatever is found of its nodes.
+func (c *call) excepted() *call {
+	guard := c.req.Fleet.Guard
+	c.req.Fleet = wire.NewFleet(true)
+	c.req.Fleet.Guard = guard
+	return c
+}
+
+// What undoes is sent to whoever is connected: the old master may become the master again.
+func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		require.Equal(t, wire.Granted, holdingUnder(f, "A", "k").outcome(t, n))
+		for _, s := range h.sentinels {
+			s.Stop()
+		}
+		time.Sleep(settle5)
+		requireUnfit(t, extendingUnder(f, "A", "k").on(n).reply(t), "can't be asked")
+		require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+		require.NotContains(t, h.a.Keys(), "k")
+	})
+}
+
+func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		for _, s := range h.sentinels {
+			s.Freeze()
+		}
+		time.Sleep(3 * time.Second)
+		h.a.SetDelay(3 * time.Second)
+		grant, release := holdingUnder(f, "A", "k").on(n), releasing("A", "other").on(n)
+		r := grant.reply(t)
+		require.Equal(t, wire.Unknown, r.Outcome)
+		require.ErrorContains(t, r.Err, "follows 3 Sentinels")
+		require.Contains(t, h.a.Keys(), "k", "it was granted")
+		require.Equal(t, wire.Refused, release.reply(t).Outcome, "no vote, and so an answer like any")
+	})
+}
+
+func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		h.promote(1)
+		synctest.Wait()
+		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n), "one is no majority")
+		h.promote(2)
+		synctest.Wait()
+		require.Zero(t, h.a.Connections(), "the announcement was heard")
+		require.Equal(t, int64(1), n.Stats().Switches)
+		requireQuarantined(t, acquiringUnder(f, "B", "k").on(n).reply(t), guardTTL+settle5)
+		require.NotContains(t, h.a.Keys(), "k")
+	})
+}
+
+func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		for _, s := range h.sentinels {
+			s.Point("m", h.b.Addr())
+		}
+		time.Sleep(settle5 / asksInSettle)
+		synctest.Wait()
+		require.Zero(t, h.a.Connections())
+		require.NotZero(t, h.b.Connections())
+	})
+}
+
+// A majority is one of all that are configured, never of those that answer.
+func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
+	behindSentinels(t, func(c *Config) {
+		c.Sentinels.Addresses = append(c.Sentinels.Addresses, "s4:6379", "s5:6379")
+	}, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		h.sentinels[2].Stop()
+		time.Sleep(settle5)
+		requireUnfit(t, pingingUnder(f).on(n).reply(t), "of which 3 must have named", "s4:6379 can't be asked")
+	})
+}
+
+func TestBehindSentinelsNobodyVotesWithoutTheGuard(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		h.a.ForgetLog()
+		const why = "behind Sentinels it votes under the restart guard alone"
+		requireUnfit(t, acquiring("A", time.Second, "k").on(n).reply(t), why)
+		requireUnfit(t, acquiring("A", time.Second, "k").anyway().on(n).reply(t), why)
+		requireUnfit(t, acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t), why)
+		require.Empty(t, quiet(h.a))
+	})
+}
+
+func TestTheSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
+	behindSentinels(t, func(c *Config) {
+		c.Password = "masters"
+		c.Sentinels.Username, c.Sentinels.Password = "watcher", "theirs"
+	}, func(t *testing.T, h *house, n *Node) {
+		h.a.RequireAuth("default", "masters")
+		for _, s := range h.sentinels {
+			s.RequireAuth("watcher", "theirs")
+			for _, c := range s.Clients() {
+				c.Drop()
+			}
+		}
+		for _, c := range h.a.Clients() {
+			c.Drop()
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, n.Stats().Connected)
+		require.Equal(t, 3, n.Stats().Sentinels)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", n.cfg, n.cfg, *n.cfg.Sentinels), "theirs")
+	})
+}
+
+func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		h.sentinels[1].Point("m", "")
+		h.sentinels[2].Stop()
+		h.gone["s3:6379"] = true
+		time.Sleep(10 * time.Second)
+		r := acquiringUnder(settled(), "A", "k").on(n).reply(t)
+		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 knows of no such master; s3:6379 can't be asked (pool: dialling redis://s3:6379/0: ")
+		require.Equal(t, 1, strings.Count(r.Err.Error(), "s3:6379 can't"))
+	})
+}
+
+func TestANodeWithoutItsSentinelsFailsAtOnceAndConnectsWhenTheyAreThere(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		for _, s := range h.sentinels {
+			s.Stop()
+		}
+		h.a.Stop()
+		time.Sleep(time.Minute)
+		began := n.cfg.Clock.Now()
+		requireUnfit(t, acquiringUnder(f, "A", "k").on(n).reply(t), "follows 3 Sentinels")
+		require.Zero(t, n.cfg.Clock.Now().Sub(began))
+		require.NoError(t, h.a.Restart(false))
+		for _, s := range h.sentinels[1:] {
+			require.NoError(t, s.Restart(false))
+		}
+		time.Sleep(time.Second)
+		votesAs(t, n, f, h.a)
+	})
+}
+
+func TestTheFirstCommandWaitsForTheSentinelsAndTheDial(t *testing.T) {
+	behindSentinels(t, func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(100 * time.Millisecond)
+			return dial(ctx, network, address)
+		}
+	}, func(t *testing.T, _ *house, n *Node) {
+		requireQuarantined(t, acquiringUnder(settled(), "A", "k").on(n).reply(t), guardTTL+settle5)
+	})
+}
+
+func TestASubscriptionFollowsToo(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		l := &heard{}
+		s := n.Subscribe(l)
+		defer s.Close()
+		s.Add("c")
+		synctest.Wait()
+		require.Equal(t, 2, h.a.Connections())
+		h.promote(3)
+		time.Sleep(time.Second)
+		require.Zero(t, h.a.Connections())
+		require.Equal(t, 2, h.b.Connections())
+	})
+}
+
+// heard is a listener that hears nothing.
+type heard struct{}
+
+func (*heard) Subscribed(string)      {}
+func (*heard) Message(string, string) {}
+func (*heard) Down(error)             {}
+
+func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
+	good := func() Config { return Config{Sentinels: &Sentinels{Master: "m", Addresses: []string{"b:1", "a:1"}}} }
+	for want, change := range map[string]func(c *Config){
+		"Sentinels.Master's length is 0":                 func(c *Config) { c.Sentinels.Master = "" },
+		"the number of Sentinels.Addresses is 0":         func(c *Config) { c.Sentinels.Addresses = nil },
+		`Sentinels.Addresses is "c", must be host:port`:  func(c *Config) { c.Sentinels.Addresses[0] = "c" },
+		"a Sentinel is listed twice":                     func(c *Config) { c.Sentinels.Addresses[0] = "a:1" },
+		"Sentinels.Settle is 1ms, must be 100ms to 1m0s": func(c *Config) { c.Sentinels.Settle = time.Millisecond },
+		"Sentinels.Settle is 150.001ms, must be whole":   func(c *Config) { c.Sentinels.Settle = 150001 * time.Microsecond },
+		"empty with Sentinels":                           func(c *Config) { c.Address = "h:1" },
+		"tcp with Sentinels":                             func(c *Config) { c.Network = "unix" },
+		"a node is Proxied or follows Sentinels":         func(c *Config) { c.Proxied = true },
+	} {
+		c := good()
+		change(&c)
+		_, err := Open(c)
+		require.ErrorContains(t, err, want)
+	}
+	c := good()
+	require.Equal(t, "m@a:1/0", c.DefaultName())
+	require.Equal(t, "redis+sentinel://b:1,a:1/m/0", c.String())
+}
+
+func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		of := func(grade wire.Grade) (texts []string) {
+			c := newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n)
+			for _, f := range c.reply(t).Examined.Findings {
+				if f.Code == wire.CodeSentinels && f.Grade == grade {
+					texts = append(texts, f.Text)
+				}
+			}
+			return texts
+		}
+		require.Equal(t, []string{"n1 is a:6379, as 3 of its 3 Sentinels say; it does not vote while fewer than 2 do"}, of(wire.Note))
+		require.Empty(t, of(wire.Warning))
+
+		h.sentinels[0].Point("m", h.b.Addr())
+		time.Sleep(settle5)
+		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(wire.Warning))
+		h.sentinels[0].Point("m", "")
+		time.Sleep(settle5)
+		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: SENTINEL MONITOR it there"}, of(wire.Warning))
+		h.sentinels[0].Stop()
+		time.Sleep(settle5)
+		require.Len(t, of(wire.Warning), 1)
+		require.Contains(t, of(wire.Warning)[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
+	})
+	few := func(c *Config) { c.Sentinels.Addresses = c.Sentinels.Addresses[:2] }
+	behindSentinels(t, few, func(t *testing.T, _ *house, n *Node) {
+		var all []string
+		for _, f := range newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Examined.Findings {
+			if f.Code == wire.CodeSentinels {
+				all = append(all, f.Text)
+			}
+		}
+		require.Contains(t, all[1], "n1 follows 2 Sentinels, and one of them knows of 3 in all")
+		require.Contains(t, all[2], "n1 follows 2 Sentinels, which tolerate no more failures than 1")
+	})
+}
+
+// Each answer is 4 s under way, and the next question follows 1 s later: of every 5 s the
+// word counts from when it arrives until 4.9 s after it was asked.
+func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+		f := settled()
+		votesAs(t, n, f, h.a)
+		for _, s := range h.sentinels {
+			s.SetDelay(4 * time.Second)
+		}
+		time.Sleep(20 * time.Second)
+		votes := 0
+		for range 500 {
+			if pingingUnder(f).outcome(t, n) == wire.Granted {
+				votes++
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.InDelta(t, 90, votes, 10, "0.9 s of every 5 s")
+	})
+}

@@ -1,0 +1,20 @@
+package wire
+
+import "time"
+
+// Traits are what a coordinator must know of a node's kind before it asks it anything.
+// The zero value is a master by itself.
+type Traits struct {
+	// Settle is how much longer than maxTTL the node's quarantines last: 0, but for a node
+	// behind Sentinels, which needs the restart guard (DESIGN.md rule 29).
+	Settle time.Duration
+}
+
+// SentinelView is what one Sentinel of a node said last.
+type SentinelView struct {
+	Address string // the Sentinel's
+	Master  string // the one that it named; empty when it knows of none, or was not heard yet
+	Age     time.Duration
+	Others  int    // how many other Sentinels it knows of
+	Err     string // why it could not be asked since; empty when it could
+}

@@ -1,0 +1,153 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+// What the tests of nodes behind Sentinels share.
+
+// settleTime is the Settle of all nodes in tests.
+const settleTime = 5 * time.Second
+
+// group is a master, its replica and three Sentinels of their own: one node of a Locker.
+type group struct {
+	name            string
+	master, replica *embedded.Master
+	sentinels       []*embedded.Sentinel
+}
+
+// onGroups runs f on n groups in virtual time.
+func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		groups := make([]*group, n)
+		for i := range groups {
+			name := fmt.Sprintf("n%d", i+1)
+			g := &group{name: name, master: embedded.New(name + "a"), replica: embedded.New(name + "b")}
+			for j := range 3 {
+				s := embedded.NewSentinel(fmt.Sprintf("%ss%d", name, j+1), 2)
+				s.Point("m", g.master.Addr())
+				g.sentinels = append(g.sentinels, s)
+			}
+			groups[i] = g
+		}
+		defer func() {
+			for _, g := range groups {
+				for _, m := range g.servers() {
+					m.Close()
+				}
+			}
+		}()
+		f(t, groups)
+	})
+}
+
+func (g *group) servers() []*embedded.Master {
+	all := []*embedded.Master{g.master, g.replica}
+	for _, s := range g.sentinels {
+		all = append(all, s.Master)
+	}
+	return all
+}
+
+// failOver has so many Sentinels name the replica, which has what is named of the
+// master's data and, as after any promotion, a history; and has them announce it.
+func (g *group) failOver(sentinels int, keys ...string) {
+	g.replica.SetInfo("master_replid2", g.master.RunID())
+	for _, k := range keys {
+		v, _ := g.master.Get(k)
+		g.replica.Set(k, v, g.master.TTL(k))
+	}
+	for _, s := range g.sentinels[:sentinels] {
+		s.Switch("m", g.replica.Addr())
+	}
+}
+
+// view is what one client reaches.
+type view struct{ gone map[string]bool }
+
+// losing are the addresses of servers that a client loses, connections and all.
+func (v *view) losing(all ...*embedded.Sentinel) {
+	for _, s := range all {
+		v.gone[s.Addr()] = true
+	}
+}
+
+// client makes a guarded Locker over the groups, as another process would.
+func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
+	t.Helper()
+	c := clock.NewSkewed(clock.Runtime())
+	nodes := make([]Node, len(groups))
+	for i, g := range groups {
+		s := pool.Sentinels{Master: "m", Settle: settleTime}
+		for _, w := range g.sentinels {
+			s.Addresses = append(s.Addresses, w.Addr())
+		}
+		n, err := pool.Sentinel(s, pool.Config{Name: g.name, Clock: c, Dial: v.dialler(g)})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = n.Close() })
+		nodes[i] = n
+	}
+	l, err := New(nodes, append([]Option{WithClock(c), WithRestartGuard(guardTTL)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Close(ctx)
+	})
+	synctest.Wait()
+	return l
+}
+
+// dialler leads to a group's servers, and to those alone that the client reaches. What
+// it sends to others from now on goes nowhere.
+func (v *view) dialler(g *group) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		for _, m := range g.servers() {
+			if m.Addr() == address && !v.gone[address] {
+				conn, err := m.Dial(ctx, network, address)
+				return &cuttable{Conn: conn, cut: func() bool { return v.gone[address] }}, err
+			}
+		}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
+	}
+}
+
+// cuttable takes what is written when it is cut, and sends it nowhere.
+type cuttable struct {
+	net.Conn
+	cut func() bool
+}
+
+func (c *cuttable) Write(p []byte) (int, error) {
+	if c.cut() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// ready waits until all nodes vote.
+func ready(t *testing.T, l *Locker, groups []*group) {
+	t.Helper()
+	k, err := l.Acquire(bg, "warm-up", time.Second)
+	require.NoError(t, err)
+	synctest.Wait()
+	require.NoError(t, k.Release(bg))
+	pass(time.Second)
+	for _, g := range groups {
+		require.Equal(t, "ok", state(g.master))
+	}
+}

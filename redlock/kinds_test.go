@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
+	n, err := pool.Sentinel(pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}, pool.Config{Name: "orders"})
+	require.NoError(t, err)
+	defer n.Close()
+	_, err = New([]Node{n})
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "the node orders follows Sentinels, and needs WithRestartGuard")
+	_, err = Open([]string{"redis+sentinel://127.0.0.1:1/m"})
+	require.ErrorContains(t, err, "the node m@127.0.0.1:1/0 follows Sentinels, and needs WithRestartGuard")
+	_, err = Open([]string{"redis+sentinel://127.0.0.1:1/m", "redis+sentinel://127.0.0.1:1/m"}, WithRestartGuard(time.Second))
+	require.ErrorContains(t, err, "the node m@127.0.0.1:1/0 is listed twice")
+	l, err := Open([]string{"redis+sentinel://127.0.0.1:1/m", "redis+sentinel://127.0.0.1:1/n"}, WithRestartGuard(time.Second))
+	require.NoError(t, err)
+	require.Equal(t, map[string]time.Duration{"m@127.0.0.1:1/0": 5 * time.Second, "n@127.0.0.1:1/0": 5 * time.Second}, l.fleet.Guard.Settle)
+	require.NoError(t, l.Close(bg))
+}
+
+// HAZARDS.md H37. A holds on two of three groups, and the master of one fails over to a
+// replica that has not its lock.
+func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
+	onGroups(t, 3, func(t *testing.T, groups []*group) {
+		a, b := client(t, groups, &view{}), client(t, groups, &view{})
+		ready(t, a, groups)
+		ready(t, b, groups)
+		third := groups[2].master
+		third.Freeze()
+		held, err := a.TryAcquire(bg, "x", guardTTL)
+		require.NoError(t, err)
+		third.Thaw()
+		synctest.Wait()
+		third.Del("x") // as if it had never arrived
+		groups[0].failOver(3, wire.MarkerKey)
+		pass(time.Second)
+		_, err = b.TryAcquire(bg, "x", time.Second)
+		require.ErrorContains(t, err, "n1: failed: quarantined for")
+		k, err := b.Acquire(bg, "x", time.Second)
+		require.NoError(t, err)
+		require.LessOrEqual(t, held.Remaining(), time.Duration(0))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestALockOutlivesTheFailoverOfOneOfThreeGroups(t *testing.T) {
+	onGroups(t, 3, func(t *testing.T, groups []*group) {
+		l := client(t, groups, &view{}, WithRepair(), WithFencing())
+		ready(t, l, groups)
+		k, err := l.TryAcquire(bg, "x", guardTTL, WithAutoExtend())
+		require.NoError(t, err)
+		fence := k.Fence()
+		for _, g := range groups {
+			g.failOver(2)
+			pass(2 * (guardTTL + settleTime))
+			require.NoError(t, k.Context().Err())
+			_, there := g.replica.Get("x")
+			require.True(t, there, "repaired when %s voted again", g.name)
+		}
+		require.NoError(t, k.Release(bg))
+		k, err = l.TryAcquire(bg, "x", guardTTL)
+		require.NoError(t, err)
+		require.Greater(t, k.Fence(), fence)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// HAZARDS.md H102. The client A is left with the old master and one of three Sentinels; the
+// others promote the replica, which B follows at once. A takes the lock anew whenever it
+// can, B waits for it.
+func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
+	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 700 * time.Millisecond, 999 * time.Millisecond} {
+		onGroups(t, 1, func(t *testing.T, groups []*group) {
+			g := groups[0]
+			far := &view{gone: map[string]bool{}}
+			a, b := client(t, groups, far), client(t, groups, &view{})
+			ready(t, a, groups)
+			pass(phase)
+			held, err := a.TryAcquire(bg, "x", guardTTL)
+			require.NoError(t, err)
+			far.losing(g.sentinels[1:]...)
+			g.failOver(0, wire.MarkerKey) // what the replica has
+			for _, s := range g.sentinels[1:] {
+				s.Switch("m", g.replica.Addr())
+			}
+			synctest.Wait()
+			cut := a.now()
+			won := make(chan time.Duration, 1)
+			go func() {
+				k, err := b.Acquire(bg, "x", time.Second)
+				if err == nil {
+					won <- a.now().Sub(cut)
+					_ = k.Release(bg)
+				}
+			}()
+			for a.now().Sub(cut) < 2*guardTTL && len(won) == 0 {
+				pass(10 * time.Millisecond)
+				if err := held.Extend(bg, guardTTL); err == nil && len(won) > 0 {
+					require.Positive(t, held.Remaining())
+				}
+				require.False(t, len(won) > 0 && held.Remaining() > 0, "two hold the lock, %v after the partition", a.now().Sub(cut))
+			}
+			end := a.now().Sub(cut) + held.Remaining()
+			synctest.Wait()
+			require.NotEmpty(t, won)
+			at := <-won
+			require.GreaterOrEqual(t, at, guardTTL+settleTime)
+			require.LessOrEqual(t, end, at)
+			require.Greater(t, end, guardTTL+3*time.Second, "A voted on for almost all of Settle")
+		})
+	}
+}
