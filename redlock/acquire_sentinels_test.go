@@ -127,6 +127,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		}, []error{ErrLost}},
 		"release unanswered": {func(fl *fleet, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
+			synctest.Wait() // or else a node that was sent nothing is spared
 			freezeTwo(fl)
 			return k.Release(bg)
 		}, []error{ErrNoQuorum, ErrNodeTimeout}},
@@ -137,6 +138,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		}, []error{ErrReleased}},
 		"extended without a quorum": {func(fl *fleet, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
+			synctest.Wait()
 			freezeTwo(fl)
 			return k.Extend(bg, time.Minute)
 		}, []error{ErrNoQuorum, ErrNodeTimeout}},
