@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,33 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 func stopTwo(fl *fleet)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
 func freezeTwo(fl *fleet) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
 func (fl *fleet) thaw()   { fl.each(func(m *embedded.Master) { m.Thaw() }) }
+
+// … also when it ends while the nodes are being asked once more who that is.
+func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		take(t, fl.locker(WithOwner("she")), "a", time.Minute)
+		ctx, cancel := context.WithCancel(bg)
+		var sets atomic.Int32
+		fl.each(func(m *embedded.Master) {
+			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+				switch {
+				case cmd == "SET":
+					sets.Add(1)
+				case cmd == "EVALSHA" && sets.Load() > 3: // whatever is asked after the second attempt
+					cancel()
+					time.Sleep(time.Second)
+				}
+				return "", false
+			})
+		})
+		_, err := fl.locker().Acquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Greater(t, sets.Load(), int32(3))
+		var he *HeldError
+		require.ErrorAs(t, err, &he)
+		require.Equal(t, "she", he.Owner)
+	})
+}
 
 // H84: the holder can be found in the error, behind the deadline.
 func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {

@@ -82,11 +82,11 @@ func (v *waiter) contend() (k *Lock, attempts int, err error) {
 			return k, n, nil
 		}
 		w.tries++
-		if ctx.Err() != nil && n > 1 {
-			break // an attempt cut short knows less than those before it
-		}
 		took := l.now().Sub(start)
 		seen, lost := l.explain(ctx, w, lost)
+		if ctx.Err() != nil && n > 1 {
+			break // an attempt that was cut short, or its explanation, knows less than those before it
+		}
 		if last = lost; l.hopeless(w, lost) {
 			return nil, n, lost
 		}
