@@ -111,6 +111,8 @@ func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.guarded(WithLogger(log.logger()))
+		require.NoError(t, take(t, l, "a", time.Second).Release(bg)) // with the votes of all
+		synctest.Wait()
 		require.Contains(t, log.told(t), "INFO a quorum votes again", "a new fleet waits once")
 		require.NoError(t, fl.masters[2].Restart(false))
 		pass(time.Second)
