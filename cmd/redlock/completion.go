@@ -72,3 +72,16 @@ func firstLine(usage string) string {
 
 // takesCommand reports whether a command of the shell's goes behind --.
 func (cmd command) takesCommand() bool { return strings.Contains(cmd.words, "COMMAND") }
+
+// takers are the names of those subcommands.
+func takers(all []command) (list []string) {
+	for _, cmd := range all {
+		if cmd.takesCommand() {
+			list = append(list, cmd.name)
+		}
+	}
+	return list
+}
+
+// helpSummary is what help does, which is no command of the table.
+const helpSummary = "say how a subcommand is used"

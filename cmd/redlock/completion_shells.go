@@ -77,6 +77,15 @@ const zshMiddle = `    )
     local command=$words[2]
     shift words
     (( CURRENT-- ))
+    local -i behind=${words[(i)--]}
+    if (( behind < CURRENT )); then
+        if [[ " %s " == *" $command "* ]]; then
+            shift $behind words
+            (( CURRENT -= behind ))
+            _normal
+        fi
+        return
+    fi
     case $command in
     help) _describe command commands ;;
 `
@@ -93,10 +102,11 @@ fi
 func zshCompletion(all []command) string {
 	var b strings.Builder
 	b.WriteString(zshHead)
+	fmt.Fprintf(&b, "        %s\n", quoted("help:"+helpSummary))
 	for _, cmd := range all {
 		fmt.Fprintf(&b, "        %s\n", quoted(cmd.name+":"+cmd.summary))
 	}
-	b.WriteString(zshMiddle)
+	fmt.Fprintf(&b, zshMiddle, strings.Join(takers(all), " "))
 	for _, cmd := range all {
 		fmt.Fprintf(&b, "    %s) _arguments", cmd.name)
 		for _, o := range newForm(cmd).all() {
@@ -113,7 +123,7 @@ func zshCompletion(all []command) string {
 		b.WriteString(" \\\n        '(- *)--help[say how it is used]'")
 		switch {
 		case cmd.takesCommand():
-			b.WriteString(" \\\n        '1:NAME:' '*::COMMAND:_normal'")
+			b.WriteString(" \\\n        '1:NAME:'")
 		case cmd.choices != nil:
 			fmt.Fprintf(&b, " \\\n        %s", quoted("1: :("+strings.Join(cmd.choices, " ")+")"))
 		case cmd.words != "":
@@ -133,10 +143,24 @@ func zshPlain(text string) string {
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 const fishHead = `# fish completion for redlock; made by redlock completion fish
+function __redlock_is -d 'the subcommand is this one'
+    set -l words (commandline -opc)
+    test (count $words) -gt 1; and test $words[2] = $argv[1]
+end
+function __redlock_behind -d 'what stands behind the first --'
+    set -l words (commandline -opc)
+    set -l at (contains -i -- -- $words)
+    or return
+    test $at -lt (count $words); and string escape -- $words[(math $at + 1)..]
+    return 0
+end
+function __redlock_command -d 'complete the command behind --'
+    complete -C (string join ' ' -- (__redlock_behind) (commandline -ct))
+end
 complete -c redlock -f
 complete -c redlock -n __fish_use_subcommand -l help -d 'say how it is used'
 complete -c redlock -n __fish_use_subcommand -l version -d 'say which redlock this is'
-complete -c redlock -n __fish_use_subcommand -a help -d 'say how a subcommand is used'
+complete -c redlock -n __fish_use_subcommand -a help -d '` + helpSummary + `'
 `
 
 func fishCompletion(all []command) string {
@@ -145,9 +169,9 @@ func fishCompletion(all []command) string {
 	for _, cmd := range all {
 		fmt.Fprintf(&b, "complete -c redlock -n __fish_use_subcommand -a %s -d %s\n", cmd.name, fishQuoted(cmd.summary))
 	}
-	fmt.Fprintf(&b, "complete -c redlock -n '__fish_seen_subcommand_from help' -a '%s'\n", strings.Join(names(all)[1:], " "))
+	fmt.Fprintf(&b, "complete -c redlock -n '__redlock_is help' -a '%s'\n", strings.Join(names(all)[1:], " "))
 	for _, cmd := range all {
-		when := fishQuoted("__fish_seen_subcommand_from " + cmd.name)
+		when := fishQuoted("__redlock_is " + cmd.name)
 		fmt.Fprintf(&b, "complete -c redlock -n %s -l help -d 'say how it is used'\n", when)
 		for _, o := range newForm(cmd).all() {
 			needs := ""
@@ -160,8 +184,7 @@ func fishCompletion(all []command) string {
 			fmt.Fprintf(&b, "complete -c redlock -n %s -a '%s'\n", when, strings.Join(cmd.choices, " "))
 		}
 		if cmd.takesCommand() {
-			b.WriteString("complete -c redlock -n '__fish_seen_subcommand_from " + cmd.name + "; and contains -- -- (commandline -opc)' " +
-				"-a '(__fish_complete_subcommand --commandline)'\n")
+			fmt.Fprintf(&b, "complete -c redlock -n '__redlock_is %s; and __redlock_behind >/dev/null' -a '(__redlock_command)'\n", cmd.name)
 		}
 	}
 	return b.String()

@@ -50,7 +50,6 @@ func TestBashCompletesWhatTheTableSays(t *testing.T) {
 	require.Empty(t, completed(t, "status", "--", "ech"))
 }
 
-// Only the syntax: what is offered was tried by hand (CONTRIBUTING.md).
 func TestCompletionScriptsCanBeRead(t *testing.T) {
 	t.Parallel()
 	for _, shell := range shells {

@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +20,12 @@ const reserved = "redlock:"
 // Try sends one command to database 0 over a connection of its own, which shares nothing with the client under test, and returns
 // the reply. A server that does not answer is an error within a few seconds.
 func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
-	conn, err := redis.Dial(
-		"tcp", n.Addr(),
+	conn, err := redis.Dial("tcp", n.Addr(), append(
+		slices.Clone(n.dial),
 		redis.DialConnectTimeout(adminTimeout),
 		redis.DialReadTimeout(adminTimeout),
 		redis.DialWriteTimeout(adminTimeout),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: node %s: %w", n.Addr(), err)
 	}

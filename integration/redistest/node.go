@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/moby/moby/client"
 )
 
@@ -19,6 +20,7 @@ const bridge = "bridge"
 type Node struct {
 	id   string
 	port int
+	dial []redis.DialOption // what [Node.Try] needs besides
 }
 
 // Addr is the node's host:port. It stays the same for as long as the test runs, also after [Node.Restart].

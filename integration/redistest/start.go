@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/testcontainers/testcontainers-go"
@@ -41,13 +42,17 @@ const (
 // "--appendonly", "yes". The containers are removed when the test ends.
 func Start(t testing.TB, n int, args ...string) []*Node {
 	t.Helper()
+	return startAll(t, n, nil, testcontainers.WithCmd(append(slices.Clone(standalone), args...)...))
+}
+
+// startAll runs n nodes at once; dial is what an administrator needs to reach them.
+func startAll(t testing.TB, n int, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) []*Node {
+	t.Helper()
 	requireEngine(t)
 	nodes, errs := make([]*Node, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() {
-			nodes[i], errs[i] = start(t, testcontainers.WithCmd(append(slices.Clone(standalone), args...)...))
-		})
+		wg.Go(func() { nodes[i], errs[i] = start(t, dial, how...) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -65,7 +70,7 @@ func StartSentinel(t testing.TB) *Node {
 	requireEngine(t)
 	const file = "/data/sentinel.conf" // it can't do without one that it may write
 	n, err := start(
-		t,
+		t, nil,
 		testcontainers.WithEntrypoint("redis-server"),
 		testcontainers.WithCmd(file, "--sentinel"),
 		testcontainers.WithFiles(testcontainers.ContainerFile{
@@ -79,7 +84,7 @@ func StartSentinel(t testing.TB) *Node {
 }
 
 // start runs one node on a port that is free, and takes another port when somebody else was quicker.
-func start(t testing.TB, how ...testcontainers.ContainerCustomizer) (*Node, error) {
+func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) (*Node, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
@@ -94,7 +99,7 @@ func start(t testing.TB, how ...testcontainers.ContainerCustomizer) (*Node, erro
 		// end of the test: nothing on these servers is worth saving.
 		testcontainers.CleanupContainer(t, ctr, testcontainers.StopTimeout(0))
 		if err == nil {
-			n := &Node{id: ctr.GetContainerID(), port: port}
+			n := &Node{id: ctr.GetContainerID(), port: port, dial: dial}
 			return n, n.awaitPing(ctx)
 		}
 		if attempt == attempts || !portTaken(err) {

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	driver "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/redigo"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// client is one process of the service, before the move or after it.
+type client interface {
+	String() string
+	// take waits for the name, and try does not; try gives it back at once.
+	take(ctx context.Context, name string) (held, error)
+	try(ctx context.Context, name string) error
+	// refused tells whether an error of try says that somebody else has the name.
+	refused(err error) bool
+}
+
+// held is a lock, valid for so long still.
+type held struct {
+	valid   time.Duration
+	release func(context.Context) error
+}
+
+// pools are the pools of connections that a process has, before the move and after it.
+func (v *service) pools() []*redis.Pool {
+	list := make([]*redis.Pool, len(v.URLs))
+	for i, url := range v.URLs {
+		list[i] = &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialURLContext(ctx, url, redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
+		}}
+		v.closes = append(v.closes, func() { _ = list[i].Close() })
+	}
+	return list
+}
+
+// old is a process with redsync.
+type old struct {
+	who  string
+	sync *redsync.Redsync
+}
+
+func (v *service) redsync(who string) *old {
+	var drivers []driver.Pool
+	for _, p := range v.pools() {
+		drivers = append(drivers, redigo.NewPool(p))
+	}
+	return &old{who, redsync.New(drivers...)}
+}
+
+func (c *old) String() string { return c.who }
+
+func (c *old) mutex(name string) *redsync.Mutex {
+	return c.sync.NewMutex(name, redsync.WithExpiry(expiry), redsync.WithTries(1000), redsync.WithRetryDelay(20*time.Millisecond))
+}
+
+func (c *old) take(ctx context.Context, name string) (held, error) {
+	m := c.mutex(name)
+	if err := m.LockContext(ctx); err != nil {
+		return held{}, err
+	}
+	return held{time.Until(m.Until()), unlock(m)}, nil
+}
+
+func unlock(m *redsync.Mutex) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if ok, err := m.UnlockContext(ctx); !ok {
+			return errors.Join(errors.New("redsync: not unlocked"), err)
+		}
+		return nil
+	}
+}
+
+func (c *old) try(ctx context.Context, name string) error {
+	m := c.mutex(name)
+	if err := m.TryLockContext(ctx); err != nil {
+		return err
+	}
+	return unlock(m)(ctx)
+}
+
+func (c *old) refused(err error) bool {
+	var taken *redsync.ErrTaken
+	return errors.As(err, &taken)
+}
+
+// ours is a process with this library.
+type ours struct {
+	who    string
+	locker *redlock.Locker
+}
+
+// open makes one over the pools that the process had. The names of its nodes are the same in every process.
+func (v *service) open(who string, opts func(nodes []string) []redlock.Option) (*ours, error) {
+	var names []string
+	var nodes []redlock.Node
+	for i, p := range v.pools() {
+		name := fmt.Sprintf("redis-%d", i)
+		node, err := pool.Wrap(name, p)
+		if err != nil {
+			return nil, err
+		}
+		v.closes = append(v.closes, func() { _ = node.Close() })
+		names, nodes = append(names, name), append(nodes, node)
+	}
+	l, err := redlock.New(nodes, append(opts(names), redlock.WithOwner(who), redlock.WithNodeTimeout(patience))...)
+	if err != nil {
+		return nil, err
+	}
+	v.closes = append(v.closes, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), maxTTL) // what is held still when a step failed
+		defer cancel()
+		_ = l.Close(ctx)
+	})
+	return &ours{who, l}, nil
+}
+
+func (c *ours) String() string { return c.who }
+
+func (c *ours) take(ctx context.Context, name string) (held, error) {
+	k, err := c.locker.Acquire(ctx, name, maxTTL)
+	if err != nil {
+		return held{}, err
+	}
+	return held{k.Remaining(), k.Release}, nil
+}
+
+func (c *ours) try(ctx context.Context, name string) error {
+	k, err := c.locker.TryAcquire(ctx, name, maxTTL)
+	if err != nil {
+		return err
+	}
+	return k.Release(ctx)
+}
+
+func (c *ours) refused(err error) bool { return errors.Is(err, redlock.ErrHeld) }
+
+// states are those of the masters under the guard, as this process sees them; each is empty where there is none.
+func (c *ours) states(ctx context.Context) ([]redlock.GuardState, error) {
+	r, err := c.locker.Diagnose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var states []redlock.GuardState
+	for _, n := range r.Nodes {
+		states = append(states, n.Guard)
+	}
+	return states, nil
+}
+
+// guarded waits until no master keeps from voting any more. A quorum of them does so earlier.
+func (c *ours) guarded(ctx context.Context) error {
+	for {
+		states, err := c.states(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(states, func(s redlock.GuardState) bool { return s != redlock.GuardOK }) {
+			return nil
+		}
+		select {
+		case <-time.After(maxTTL / 20):
+		case <-ctx.Done():
+			return fmt.Errorf("the masters are %s: %w", states, context.Cause(ctx))
+		}
+	}
+}

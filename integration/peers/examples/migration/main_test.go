@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/examples/show"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+// moved is what is told when all went well.
+const moved = `(?s)` +
+	`1  redsync alone\n.*` +
+	`what ours-1 holds, redsync-2 is refused\n.*what redsync-2 holds, ours-1 is refused\n.*` +
+	`the last redsync\n.*` +
+	`guarded-1 comes first, and has to wait for 3s\n.*` +
+	`all masters are guarded\n.*` +
+	`refused by every master.\n` +
+	`\d+ turns, and never two at once`
+
+func TestAServiceMovesFromRedsyncInTwoDeployments(t *testing.T) {
+	var out, errs bytes.Buffer
+	require.Zero(t, show.Run("migration", play, nil, &out, &errs), "%s%s", &out, &errs)
+	require.Empty(t, errs.String())
+	require.Regexp(t, moved, out.String())
+}
+
+func TestItMovesOnRealMastersOnce(t *testing.T) {
+	nodes := []string{"--nodes", strings.Join(redistest.URLs(redistest.Start(t, 3)), ",")}
+	var out, errs bytes.Buffer
+	require.Zero(t, show.Run("migration", play, nodes, &out, &errs), "%s%s", &out, &errs)
+	require.Regexp(t, moved, out.String())
+	require.Equal(t, 1, show.Run("migration", play, nodes, &out, &errs))
+	require.Contains(t, errs.String(), "the masters are guarded already")
+}
+
+// The control: what finds two inside at once is no ornament.
+func TestTheLedgerFindsTwoInsideAtOnce(t *testing.T) {
+	var l ledger
+	require.NoError(t, l.enter("a", time.Minute))
+	require.ErrorContains(t, l.enter("b", time.Minute), "b and a are inside at once")
+	l.leave("a")
+	require.NoError(t, l.enter("b", -time.Second), "it knows that it is over")
+	require.NoError(t, l.enter("c", time.Minute))
+}
