@@ -12,6 +12,7 @@ require (
 	github.com/testcontainers/testcontainers-go v0.44.0
 	golang.org/x/sys v0.47.0
 	modernc.org/sqlite v1.54.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -132,6 +132,9 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 		"an undo while the handle is valid": {func(p *plan) { p.tamper = tooEarly }, "at once"},
 		"a late extension that revives":     {func(p *plan) { p.tamper = revived }, "at once"},
 		"an extension that creates":         {func(p *plan) { p.tamper = creating }, "at once"},
+		"a repair in quarantine": {func(p *plan) {
+			p.guard, p.repair, p.ttl, p.directed, p.tamper = true, true, 1500*time.Millisecond, forgottenGrant, repairing
+		}, "at once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// forgottenGrant is the script of HAZARDS.md H115, which takes more coincidences than a
+// seed brings about. A holds on n1 and n2. B is granted by n3, which then forgets it, and
+// what B asks of the others is still on its way when A's key there expires. Where n3 has
+// meanwhile let itself be repaired, and has extended what it was given, A holds by n2 and n3,
+// and B by n1 and what n3 said before.
+func forgottenGrant(w *world) {
+	a, b := w.clients[0], w.clients[1]
+	n1, n3 := w.masters[0], w.masters[2]
+	for _, c := range w.clients { // the first quarantine
+		k, err := c.locker.Acquire(background, "warm-up", time.Second)
+		if err != nil {
+			panic(err)
+		}
+		_ = k.Release(background)
+		synctest.Wait()
+	}
+	n3.Deny("EVALSHA") // A has n1 and n2
+	k, err := a.locker.TryAcquire(background, "a", time.Second)
+	if err != nil {
+		panic(err)
+	}
+	defer a.holding(k)()
+	n3.Deny()
+	time.Sleep(700 * time.Millisecond)
+
+	arrives := make(chan struct{})
+	for _, m := range w.masters[:2] { // n2, too: a tie would end the attempt
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			if op(cmd, args) == "acquire" && strings.HasPrefix(tokenIn(args), "p1:") {
+				<-arrives
+			}
+			return "", false
+		})
+	}
+	w.later(0, func() {
+		if k, err := b.locker.TryAcquire(background, "a", 3*time.Second); err == nil {
+			end := b.holding(k)
+			<-k.Context().Done()
+			end()
+		}
+	})
+	synctest.Wait()
+	n3.FlushAll()
+	_ = k.Extend(background, 50*time.Millisecond) // by n1 and n2, and lengthens nothing; n3 is found empty
+	synctest.Wait()
+	n1.FailWith("EVALSHA", "OOM command not allowed when used memory > 'maxmemory'.")
+	_ = k.Extend(background, 3*time.Second) // needs n3
+	n1.FailWith("EVALSHA", "")
+	time.Sleep(310 * time.Millisecond) // A's key on n1 has expired
+	close(arrives)
+	w.background.Wait()
+}
+
+// repairing: a node lets itself be repaired in quarantine (H115), and what it was given
+// counts from then on. Without the latter DESIGN.md rule 8 still stands in the way.
+var repairing = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
+	switch token := tokenIn(args); op(cmd, args) {
+	case "repair":
+		m.Set(args[2], token, w.plan.ttl)
+		return ":1", true
+	case "extend":
+		if v, _ := m.Get(args[2]); v == token {
+			m.Set(args[2], token, 2*w.plan.ttl)
+			return ":1", true
+		}
+	}
+	return "", false
+}}
+
+// tokenIn finds a token among the arguments of a command.
+func tokenIn(args []string) string {
+	for _, a := range args {
+		if tokens.MatchString(a) {
+			return a
+		}
+	}
+	return ""
+}
