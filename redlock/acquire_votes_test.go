@@ -103,7 +103,7 @@ func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 // poll answers one attempt by the votes in this order, and looks after each.
 func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 	t.Helper()
-	r, owner := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).acquire, &counting{}
+	r, owner := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).talk.acquire, &counting{}
 	r.owner, r.start = owner, l.now()
 	r.ask(time.Second, nil)
 	var came []Outcome
@@ -178,7 +178,7 @@ func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := New([]Node{mute("a"), mute("b"), mute("c")}, WithClock(clock.Runtime()))
 		require.NoError(t, err)
-		r := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).acquire
+		r := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).talk.acquire
 		r.start = l.now()
 		r.ask(time.Second, nil)
 		r.ballots[0].cmd.Answer(wire.Reply{Outcome: Granted})

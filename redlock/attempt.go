@@ -16,7 +16,7 @@ func (l *Locker) attempt(ctx context.Context, w *wish) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.acquire.submit(nil, nil)
+	k.talk.acquire.submit(nil, nil)
 	return l.conclude(ctx, k)
 }
 
@@ -27,7 +27,7 @@ func (l *Locker) prepare(ctx context.Context, w *wish) (*Lock, error) {
 	if err := l.register(k); err != nil {
 		return nil, err
 	}
-	r := &k.acquire
+	r := &k.talk.acquire
 	r.tries = w.tries
 	r.start = l.now()
 	k.began = r.start
@@ -38,7 +38,7 @@ func (l *Locker) prepare(ctx context.Context, w *wish) (*Lock, error) {
 
 // conclude waits for the outcome of an attempt that was submitted.
 func (l *Locker) conclude(ctx context.Context, k *Lock) (*Lock, error) {
-	r, until := &k.acquire, k.acquire.req.NotAfter
+	r, until := &k.talk.acquire, k.talk.acquire.req.NotAfter
 	in := r.wait(ctx.Done())
 	now := l.now()
 	err := k.verdict(ctx, in, until, now)
@@ -79,25 +79,19 @@ func (l *Locker) newLock(ctx context.Context, w *wish) *Lock {
 	}
 	k.terms.Set(l.keys(k.names), wire.NewToken(l.set.owner))
 	k.terms.Guarded = l.set.guarded
-	k.wake = make(chan struct{}, 1)
-	ballots := make([]ballot, 2*len(l.nodes))
+	k.talk = k.newTalk()
 	if l.set.fencing {
-		k.fenced(&k.acquire.req)
+		k.fenced(&k.talk.acquire.req)
 	} else {
-		wire.NewAcquire(&k.acquire.req, &k.terms, ttl, l.set.maxTTL)
+		wire.NewAcquire(&k.talk.acquire.req, &k.terms, ttl, l.set.maxTTL)
 	}
-	k.acquire.names, k.acquire.wake = k.names, k.wake
-	k.acquire.prepare(l, nil, ballots[:len(l.nodes)])
-	k.undo.names, k.undo.wake = k.names, k.wake
-	k.undo.pace = faultPatient // a fault must not hide that the others released it
-	k.undo.prepare(l, k, ballots[len(l.nodes):])
 	return k
 }
 
 // verdict is nil when the attempt is a lock now. The clock was read after the
 // decision: a quorum alone is not enough (HAZARDS.md H6).
 func (k *Lock) verdict(ctx context.Context, decided bool, until, now clock.Instant) error {
-	r := &k.acquire
+	r := &k.talk.acquire
 	won := decided && r.won()
 	switch {
 	case ctx.Err() != nil:

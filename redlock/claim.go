@@ -133,8 +133,8 @@ func (k *Lock) Detach() (Claim, error) {
 	}
 	k.sending.Lock()
 	k.cancelExtensions()
-	for i := range k.acquire.ballots {
-		k.acquire.ballots[i].cmd.Cancel() // one still unsent would come as a ghost
+	if k.talk != nil {
+		k.talk.acquire.cancel() // one still unsent would come as a ghost
 	}
 	k.sending.Unlock()
 	k.joined.Wait()
@@ -160,7 +160,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters()
 	}
-	k.acquire.ballots = nil // others acquired it: a release goes to all nodes
+	k.talk.acquire.ballots = nil // others acquired it: a release goes to all nodes
 	if err := l.register(k); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,9 @@ type extension struct {
 	auto     bool
 	disowned atomic.Int32  // nodes that say "not yours"
 	took     bool          // it took effect; readable once booked is closed
-	booked   chan struct{} // closed when the lock has been told the decision
+	booked   chan struct{} // closed when the lock has been told the decision; nil when nobody waits for that
+	owner    extensionOwner
+	few      [3]ballot
 }
 
 // Extend asks the nodes to keep the lock for ttl from now on, and moves the end of
@@ -102,8 +105,11 @@ func (x *extension) failure() error {
 func (k *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	k.sending.Lock()
 	defer k.sending.Unlock()
-	x := &extension{lock: k, auto: auto, booked: make(chan struct{})}
-	x.names, x.wake = k.names, make(chan struct{}, 1)
+	x := &extension{lock: k, auto: auto}
+	if !auto {
+		x.booked = make(chan struct{})
+	}
+	x.names, x.owner = k.names, extensionOwner{k, x}
 	x.start = k.l.now()
 	old, err := k.admit(x, ttl)
 	if err != nil {
@@ -111,7 +117,13 @@ func (k *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	}
 	wire.NewExtend(&x.req, &k.terms, ttl, k.l.set.maxTTL, k.fence)
 	x.req.Clock, x.req.NotAfter = k.l.set.clock, old // never sent once the validity is over (HAZARDS.md H12)
-	x.prepare(k.l, &extensionOwner{k, x}, make([]ballot, len(k.l.nodes)))
+	ballots := x.few[:]
+	if n := len(k.l.nodes); n <= len(ballots) {
+		ballots = ballots[:n]
+	} else {
+		ballots = make([]ballot, n)
+	}
+	x.prepare(k.l, &x.owner, ballots)
 	for i := range x.ballots {
 		x.ballots[i].cmd.To = x
 	}
@@ -134,16 +146,17 @@ func (k *Lock) admit(x *extension, ttl time.Duration) (old clock.Instant, err er
 		return 0, k.stopped()
 	}
 	k.begin(&x.round)
+	if x.auto {
+		k.l.turns.begin()
+	}
+	k.waits = false
 	k.longest = max(k.longest, ttl)
 	return k.end(), nil
 }
 
 // begin books a round about a held lock, which Detach waits for. Called under mu.
 func (k *Lock) begin(r *round) {
-	if k.underWay == nil {
-		k.underWay = make(map[*round]struct{})
-	}
-	k.underWay[r] = struct{}{}
+	k.underWay = append(k.underWay, r)
 	k.joined.Add(1)
 }
 
@@ -151,7 +164,9 @@ func (k *Lock) begin(r *round) {
 func (k *Lock) over(r *round) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.underWay, r)
+	if k.underWay = slices.DeleteFunc(k.underWay, func(u *round) bool { return u == r }); len(k.underWay) == 0 {
+		k.underWay = nil
+	}
 }
 
 // stopped is why a lock is not extended any more though it is held. Called under mu.
@@ -216,8 +231,13 @@ func (o *extensionOwner) decided(r *round) {
 		k.arm()
 	}
 	k.mu.Unlock()
+	if x.auto {
+		k.l.turns.end()
+	}
 	k.l.traceExtended(k, x, now)
-	close(x.booked)
+	if x.booked != nil {
+		close(x.booked)
+	}
 }
 
 func (o *extensionOwner) finished(r *round) {
@@ -230,9 +250,7 @@ func (o *extensionOwner) finished(r *round) {
 func (k *Lock) cancelExtensions() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for r := range k.underWay {
-		for i := range r.ballots {
-			r.ballots[i].cmd.Cancel()
-		}
+	for _, r := range k.underWay {
+		r.cancel()
 	}
 }

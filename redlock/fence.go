@@ -58,7 +58,7 @@ func (k *Lock) fenced(r *wire.Request) {
 // is looked at again afterwards (HAZARDS.md H94).
 func (k *Lock) settleFence(ctx context.Context, until clock.Instant) error {
 	var few [9]uint64
-	counted := k.acquire.counted(few[:0])
+	counted := k.talk.acquire.counted(few[:0])
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
 	k.fence = fence
 	if agreed {

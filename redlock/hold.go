@@ -16,6 +16,7 @@ func (k *Lock) hold(until, now clock.Instant) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.phase, k.until, k.progress = held, until, now
+	k.nextRest = now.Add(restAfter)
 	k.nextTry = k.regularTry(now)
 	k.arm()
 }
@@ -56,6 +57,7 @@ func (k *Lock) settle() {
 		}
 		return
 	}
+	k.rest(now)
 	end, cause := k.end(), k.endCause()
 	switch {
 	case k.lost || !now.Before(end):
@@ -71,6 +73,10 @@ func (k *Lock) settle() {
 	case k.missing != nil && !k.noExtend:
 		k.mu.Unlock()
 		k.repair()
+	case k.wantsExtension(now) && now.Before(k.waitUntil()) && k.l.turns.wait(k):
+		k.waits, k.nextTry = true, k.waitUntil()
+		k.arm()
+		k.mu.Unlock()
 	case k.wantsExtension(now):
 		ttl := k.ttl
 		k.nextTry = now.Add(2 * k.l.set.timeout(ttl)) // until the outcome says otherwise
@@ -80,6 +86,22 @@ func (k *Lock) settle() {
 	default:
 		k.mu.Unlock()
 	}
+}
+
+// waitUntil is for how long a lock may wait for its turn to be extended: until a third of
+// what its validity leaves before the stop margin is left, a regular interval before
+// nothing extends it any more. Called under mu.
+func (k *Lock) waitUntil() clock.Instant { return k.until.Add(-k.opts.stopMargin - k.third()) }
+
+// goOn is called when it is the lock's turn to be extended.
+func (k *Lock) goOn() {
+	now := k.l.now()
+	k.mu.Lock()
+	if k.waits {
+		k.waits, k.nextTry = false, now
+	}
+	k.mu.Unlock()
+	k.Ring(&k.alarm)
 }
 
 // end is the instant at which the hold ends if nothing else happens. Called under mu.
@@ -112,6 +134,9 @@ func (k *Lock) due() clock.Instant {
 	}
 	if k.extends() {
 		at = min(at, k.nextTry)
+	}
+	if at != never {
+		at = min(at, k.nextRest)
 	}
 	return at
 }

@@ -40,10 +40,12 @@ type Lock struct {
 	fence     uint64        // does not change once it is held
 	confirmed bool          // … and took a second round trip
 	began     clock.Instant // of the acquisition: maximum and minimum hold count from it
-	acquire   round         // no ballots after Resume
-	undo      round         // the release, or whatever undoes it
-	wake      chan struct{}
 	one       [1]string
+
+	// What talks to the nodes. While the lock is held mu guards both; before and after
+	// nobody changes them.
+	talk    *talk  // nil in a lock that is held for longer: see rest
+	holding []bool // … by node: whether it may hold our keys; nil: all may
 
 	alarm alarm.Alarm // the next instant at which settle has something to do
 
@@ -55,18 +57,20 @@ type Lock struct {
 	// nobody back under a lock of theirs.
 	mu       sync.Mutex
 	phase    phase
-	cause    error               // why the hold ended
-	endedAt  clock.Instant       // when its validity was over, at the latest
-	until    clock.Instant       // the validity's end
-	lost     bool                // a quorum says that it is not ours: to be ended
-	longest  time.Duration       // the longest TTL that any command gave the keys
-	underWay map[*round]struct{} // extensions and repairs
-	joined   sync.WaitGroup      // those without a decision
-	missing  []bool              // nodes to repair; nil for none
-	repaired []bool              // nodes that were, and so may hold our keys
-	extended clock.Instant       // when an extension last took effect
-	noExtend bool                // nothing extends it any more, though it is held
-	nextTry  clock.Instant       // of the auto-extension
+	lost     bool           // a quorum says that it is not ours: to be ended
+	noExtend bool           // nothing extends it any more, though it is held
+	waits    bool           // for its turn to be extended
+	cause    error          // why the hold ended
+	endedAt  clock.Instant  // when its validity was over, at the latest
+	until    clock.Instant  // the validity's end
+	longest  time.Duration  // the longest TTL that any command gave the keys
+	underWay []*round       // extensions and repairs
+	joined   sync.WaitGroup // those without a decision
+	missing  []bool         // nodes to repair; nil for none
+	repaired []bool         // nodes that were, and so may hold our keys
+	extended clock.Instant  // when an extension last took effect
+	nextTry  clock.Instant  // of the auto-extension
+	nextRest clock.Instant  // when to give up what is not needed for holding; never: it was
 	retries  int
 	progress clock.Instant // of the latest Progress
 	shares   map[*Lock]struct{}

@@ -26,6 +26,7 @@ type Locker struct {
 	queue   *fifo.Queue  // contenders of this process, by name
 	waiters *waiters     // those at the head of their lines, and who holds what they wait for
 	events  *events      // nil when nobody traces or logs
+	turns   turns        // of automatic extensions
 
 	closing chan struct{} // closed by Close
 
@@ -62,6 +63,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		leases:  make(map[string]*Lock),
 	}
 	l.waiters = newWaiters(l)
+	l.turns.alarms, l.turns.clock = l.alarms, set.clock
 	return l, nil
 }
 

@@ -67,7 +67,7 @@ func (k *Lock) giveBack() error {
 	if k.opts.asyncRelease {
 		return nil
 	}
-	k.undo.wait(nil)
+	k.talk.undo.wait(nil)
 	err := k.releaseResult()
 	k.l.traceReleased(k, err, began)
 	return err
@@ -75,15 +75,16 @@ func (k *Lock) giveBack() error {
 
 // releaseResult reads the votes of the release.
 func (k *Lock) releaseResult() error {
+	r := &k.talk.undo
 	switch {
-	case k.undo.won():
+	case r.won():
 		return nil
-	case k.undo.refusedByQuorum():
-		return calledAs("release", k.undo.fail(ErrLost))
-	case k.undo.cleared():
+	case r.refusedByQuorum():
+		return calledAs("release", r.fail(ErrLost))
+	case r.cleared():
 		return nil
 	}
-	e := k.undo.fail(ErrNoQuorum)
+	e := r.fail(ErrNoQuorum)
 	e.Expires = k.longest
 	return calledAs("release", e)
 }
@@ -114,7 +115,11 @@ func (k *Lock) takeBack(hold bool) {
 	k.sending.Lock()
 	defer k.sending.Unlock()
 	k.cancelExtensions()
-	r := &k.undo
+	if k.talk == nil {
+		k.talk = k.newTalk()
+		k.talk.acquire.ballots = nil
+	}
+	r := &k.talk.undo
 	r.start = k.l.now()
 	behind := k.release(r, hold)
 	r.req.Clock, r.req.NotAfter = k.l.set.clock, r.start.Add(k.longest)
@@ -146,7 +151,7 @@ func (k *Lock) release(r *round, hold bool) (behind *round) {
 	if h.next == nil {
 		return nil
 	}
-	return &h.next.acquire
+	return &h.next.talk.acquire
 }
 
 // withdraw fills in how an attempt is undone that was never a lock. One that lost the
@@ -155,7 +160,7 @@ func (k *Lock) release(r *round, hold bool) (behind *round) {
 // taken for a holder, and so wait for, is announced, and so is one that was handed a
 // lock, whose release was not.
 func (k *Lock) withdraw(r *round) {
-	if k.acquire.lost() && !k.passedOn {
+	if k.talk.acquire.lost() && !k.passedOn {
 		wire.NewRelease(&r.req, &k.terms)
 		return
 	}
@@ -187,15 +192,19 @@ func (k *Lock) wasRepaired(node int) bool {
 }
 
 func (k *Lock) holdsNothing(node int) bool {
-	if len(k.acquire.ballots) == 0 || k.wasRepaired(node) {
-		return false // resumed: another handle acquired it
+	r := &k.talk.acquire
+	switch {
+	case k.wasRepaired(node):
+		return false
+	case len(r.ballots) == 0: // it was answered everywhere long ago, or by another handle's nodes
+		return k.holding != nil && !k.holding[node]
 	}
-	k.acquire.mu.Lock()
-	defer k.acquire.mu.Unlock()
-	b := &k.acquire.ballots[node]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := &r.ballots[node]
 	unsent := b.cmd.Cancel()
 	if b.replied {
-		return b.unsent || b.outcome == wire.Refused
+		return b.clean()
 	}
 	return unsent
 }
@@ -216,7 +225,7 @@ func (k *Lock) judge(r *round, rep wire.Reply) wire.Reply {
 // decided notes whether any node of the quorum that released it knows of others who wait,
 // and tells of a release that nobody waits for.
 func (k *Lock) decided(r *round) {
-	if r != &k.undo {
+	if !r.req.Op.Undoes() {
 		return
 	}
 	if r.req.Counts {
@@ -235,7 +244,7 @@ func (k *Lock) wasReleased() bool {
 
 // finished takes the lease out of the books when its undo was answered everywhere.
 func (k *Lock) finished(r *round) {
-	if r == &k.undo {
+	if r.req.Op.Undoes() {
 		k.l.forget(k)
 	}
 }

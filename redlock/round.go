@@ -92,6 +92,13 @@ func (r *round) ask(timeout time.Duration, known func(node int) (rep wire.Reply,
 	r.submit(known, nil)
 }
 
+// cancel gives up what still waits to be sent.
+func (r *round) cancel() {
+	for i := range r.ballots {
+		r.ballots[i].cmd.Cancel()
+	}
+}
+
 // open starts the time in which answers count.
 func (r *round) open(timeout time.Duration) {
 	r.until = r.start.Add(timeout)

@@ -46,6 +46,7 @@ func (k *Lock) share(ctx context.Context, w *wish) (*Lock, error) {
 	}
 	s := k.l.newLock(ctx, w)
 	s.of, s.root, s.terms, s.ttl, s.fence = k, root, root.terms, root.ttl, root.fence
+	s.talk = nil // it never talks to a node
 	now := k.l.now()
 	s.began = now
 	if !k.addShare(s) {

@@ -166,7 +166,7 @@ func (l *Locker) traceAttempt(k *Lock, err error, now clock.Instant) {
 		return
 	}
 	e := AttemptEvent{
-		Moment: k.moment(), Names: k.names, Err: err, Took: now.Sub(k.acquire.start), Confirmed: k.confirmed,
+		Moment: k.moment(), Names: k.names, Err: err, Took: now.Sub(k.began), Confirmed: k.confirmed,
 	}
 	if err == nil {
 		e.Validity = k.Remaining()

@@ -1,0 +1,144 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// BenchmarkHeldLocks is what it takes to hold many locks that extend themselves, over three servers on this machine. An op is one second
+// of holding them all. Beside the usual figures:
+//
+//	heap-MB, rss-MB   what the heap holds after a collection, and what the process takes of the machine's memory
+//	bytes/lock        what the heap holds for each lock
+//	goroutines        how many there are, those of the test included
+//	extensions/s      how many locks are extended in a second
+//	cmds/write        how many commands share a system call
+//	lost              locks that are not valid any more; 0 is not shown
+//
+// docs/memory.md has the figures.
+func BenchmarkHeldLocks(b *testing.B) {
+	servers := nearMasters(b, 3)
+	for _, n := range []int{1_000, 20_000, 100_000} {
+		b.Run(fmt.Sprintf("locks=%d", n), func(b *testing.B) {
+			l, pools := openServers(b, servers)
+			before := heap()
+			locks := holdMany(b, l, n, redlock.WithAutoExtend())
+			commands, writes := traffic(pools)
+			for b.Loop() { // once, however often: the process' memory is that of one crowd
+				time.Sleep(time.Second)
+			}
+			commands2, writes2 := traffic(pools)
+			after := heap()
+			b.ReportMetric(float64(after)/1e6, "heap-MB")
+			b.ReportMetric(rss(b)/1e6, "rss-MB")
+			b.ReportMetric(float64(after-before)/float64(n), "bytes/lock")
+			b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
+			b.ReportMetric(float64(commands2-commands)/3/b.Elapsed().Seconds(), "extensions/s")
+			b.ReportMetric(float64(commands2-commands)/float64(max(1, writes2-writes)), "cmds/write")
+			if lost := releaseMany(locks); lost > 0 {
+				b.ReportMetric(float64(lost), "lost")
+			}
+		})
+	}
+}
+
+// BenchmarkBesideHeldLocks is an acquisition and its release beside others that are held all the while, and over more nodes: what
+// it costs does not depend on how many are held.
+func BenchmarkBesideHeldLocks(b *testing.B) {
+	servers := nearMasters(b, 9)
+	for _, c := range []struct{ nodes, held int }{{3, 1}, {3, 1_000}, {3, 100_000}, {5, 1}, {7, 1}, {9, 1}} {
+		b.Run(fmt.Sprintf("nodes=%d/held=%d", c.nodes, c.held), func(b *testing.B) {
+			l, _ := openServers(b, servers[:c.nodes])
+			locks := holdMany(b, l, c.held)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				require.True(b, acquireAndRelease(l, "beside"))
+			}
+			b.StopTimer()
+			releaseMany(locks)
+		})
+	}
+}
+
+// holdMany takes so many locks for half a minute.
+func holdMany(b *testing.B, l *redlock.Locker, n int, opts ...redlock.LockOption) []*redlock.Lock {
+	b.Helper()
+	locks := make([]*redlock.Lock, n)
+	const takers = 64
+	var all sync.WaitGroup
+	for t := range min(takers, n) {
+		all.Go(func() {
+			for i := t; i < n; i += takers {
+				var err error
+				if locks[i], err = l.TryAcquire(context.Background(), "held/"+strconv.Itoa(i), 30*time.Second, opts...); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return locks
+}
+
+func releaseMany(locks []*redlock.Lock) (lost int) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	const releasers = 64
+	for r := range releasers {
+		all.Go(func() {
+			for i := r; i < len(locks); i += releasers {
+				if err := locks[i].Release(context.Background()); err != nil {
+					mu.Lock()
+					lost++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return lost
+}
+
+// heap is what it holds after a collection.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// rss is what the process takes of the machine's memory, in bytes.
+func rss(b *testing.B) float64 {
+	b.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0 // not on this system
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			kb, err := strconv.ParseFloat(fields[1], 64)
+			require.NoError(b, err)
+			return kb * 1024
+		}
+	}
+	return 0
+}

@@ -1,0 +1,66 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// resting reports whether a lock has given up what it does not need for being held.
+func (k *Lock) resting() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.talk == nil
+}
+
+// A lock that is held for longer keeps little of its acquisition, and is extended,
+// checked and released all the same.
+func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
+		pass(restAfter - 1)
+		require.False(t, k.resting())
+		pass(1)
+		require.True(t, k.resting())
+		pass(time.Minute)
+		require.NoError(t, k.Check(bg))
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Empty(t, fl.left())
+	})
+}
+
+// It does not while an acquire is unanswered, which its undo has to look for.
+func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		late := silent(nodes[2], wire.Acquire)
+		k, err := l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		pass(3 * restAfter)
+		require.False(t, k.resting())
+		late()
+		pass(restAfter)
+		require.True(t, k.resting())
+		require.NoError(t, k.Release(bg))
+		require.Len(t, nodes[2].commands(wire.Release), 1)
+	})
+}
+
+// What it remembers is which nodes hold nothing: those are spared the release.
+func TestALockThatRestedSparesNodesThatRefusedIt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.masters[2].Set("a", "x", time.Hour)
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		pass(2 * restAfter)
+		require.True(t, k.resting())
+		require.Equal(t, []bool{true, true, false}, k.holding)
+		fl.forget()
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Equal(t, 2, fl.count("EVALSHA"))
+	})
+}

@@ -1,0 +1,143 @@
+package redlock
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// behind is how many locks of a throng are in line behind those that are extended.
+const behind = 3
+
+// throng is more locks than are extended at a time, on nodes that answer no extension but
+// of those that are free.
+type throng struct {
+	l     *Locker
+	locks []*Lock // in the order in which they fall due
+
+	mu   sync.Mutex
+	asks map[string]int // extensions by name, on the first node
+	free map[string]bool
+	kept []func() // the answers that are held back
+}
+
+// inThrong runs f in a bubble when all locks are due.
+func inThrong(t *testing.T, f func(t *testing.T, c *throng), opts ...LockOption) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		// With a node timeout that long what is not answered stays undecided.
+		nodes, l := fakes(t, 3, WithClock(clock.Runtime()), WithNodeTimeout(50*time.Second))
+		c := &throng{l: l, asks: map[string]int{}, free: map[string]bool{}}
+		for i, n := range nodes {
+			n.script = func(n *fakeNode, cmd *wire.Command) bool { return c.keep(i, n, cmd) }
+		}
+		for i := range extendingMost + behind {
+			k, err := l.TryAcquire(bg, strconv.Itoa(i), time.Minute, append(opts, WithAutoExtend())...)
+			require.NoError(t, err)
+			c.locks = append(c.locks, k)
+			time.Sleep(time.Microsecond) // virtual
+		}
+		pass(c.last().third())
+		f(t, c)
+	})
+}
+
+func (c *throng) last() *Lock { return c.locks[len(c.locks)-1] }
+
+func (c *throng) keep(node int, n *fakeNode, cmd *wire.Command) bool {
+	if cmd.Op != wire.Extend {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if node == 0 {
+		c.asks[cmd.Keys[0]]++
+	}
+	if c.free == nil || c.free[cmd.Keys[0]] {
+		return false
+	}
+	cmd.Send()
+	c.kept = append(c.kept, func() { cmd.Answer(n.execute(cmd)) })
+	return true
+}
+
+// answerAll answers what was held back, and all that comes.
+func (c *throng) answerAll() {
+	c.mu.Lock()
+	kept := c.kept
+	c.kept, c.free = nil, nil
+	c.mu.Unlock()
+	for _, answer := range kept {
+		answer()
+	}
+	synctest.Wait()
+}
+
+// asked lists how often nodes were asked to extend each of the locks that go at once, where
+// it differs from the one before, and then each of those behind.
+func (c *throng) asked() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]int, len(c.locks))
+	for i := range list {
+		list[i] = c.asks[strconv.Itoa(i)]
+	}
+	last := slices.Clone(list[extendingMost:])
+	return append(slices.Compact(list[:extendingMost]), last...)
+}
+
+// Many locks that fall due together do not fill the nodes' queues: those that there is no
+// room for go as soon as there is, and not by trying again.
+func TestLocksThatFallDueTogetherAreExtendedInTheirTurn(t *testing.T) {
+	inThrong(t, func(t *testing.T, c *throng) {
+		require.Equal(t, []int{1, 0, 0, 0}, c.asked())
+		c.answerAll()
+		require.Equal(t, []int{1, 1, 1, 1}, c.asked())
+		for _, k := range c.locks {
+			require.Greater(t, k.Remaining(), 50*time.Second)
+		}
+		require.Nil(t, c.l.turns.line)
+		require.Zero(t, c.l.turns.underWay)
+	})
+}
+
+// No lock is lost because others are in front of it: with a third of its time left it goes.
+func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
+	for _, margin := range []time.Duration{0, 20 * time.Second} {
+		var opts []LockOption
+		if margin > 0 {
+			opts = append(opts, WithStopMargin(margin))
+		}
+		inThrong(t, func(t *testing.T, c *throng) {
+			third := c.last().third()
+			pass(third - time.Second)
+			require.Equal(t, []int{1, 0, 0, 0}, c.asked())
+			pass(time.Second)
+			require.Equal(t, []int{1, 1, 1, 1}, c.asked())
+			c.answerAll()
+			require.Equal(t, []int{2, 1, 1, 1}, c.asked(), "those in front are due again; the others were in line as well")
+		}, opts...)
+	}
+}
+
+// Who extends a lock that is in line takes it out, and who releases it.
+func TestALockThatWasExtendedOrReleasedMeanwhileHasNoTurn(t *testing.T) {
+	inThrong(t, func(t *testing.T, c *throng) {
+		extended, released := c.last(), c.locks[extendingMost]
+		c.mu.Lock()
+		c.free[extended.names[0]] = true
+		c.mu.Unlock()
+		require.NoError(t, extended.Extend(bg, time.Minute))
+		require.NoError(t, released.Release(bg))
+		c.answerAll()
+		require.Equal(t, []int{1, 0, 1, 1}, c.asked())
+	})
+}
