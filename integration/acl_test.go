@@ -80,7 +80,8 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 		}
 		setUser(t, nodes[0], args...)
 		nodes[0].Do(t, "SCRIPT", "FLUSH")
-		l, err := redlock.Open([]string{"redis://app:secret@" + nodes[0].Addr()}, append(opts, redlock.WithKeyPrefix("app/"))...)
+		opts = append(opts, redlock.WithKeyPrefix("app/"), redlock.WithNodeTimeout(patience/2)) // the first attempt dials
+		l, err := redlock.Open([]string{"redis://app:secret@" + nodes[0].Addr()}, opts...)
 		require.NoError(t, err)
 		defer closeLocker(t, l)
 		return inabilities(t, l, nodes[0])
