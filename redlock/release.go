@@ -121,25 +121,32 @@ func (k *Lock) takeBack(hold bool) {
 	}
 	r := &k.talk.undo
 	r.start = k.l.now()
-	behind := k.release(r, hold)
+	h := k.release(r, hold)
+	var behind *round
+	if h.next != nil {
+		behind = &h.next.talk.acquire
+	}
 	r.req.Clock, r.req.NotAfter = k.l.set.clock, r.start.Add(k.longest)
 	r.open(k.l.set.timeout(k.longest))
 	r.submit(k.spared, behind)
+	if h.next != nil {
+		h.to.launchedAs(h.next)
+	}
 }
 
 // release fills in how the keys are given back, and returns the attempt that goes right
 // behind it: that of whoever is next in this process.
-func (k *Lock) release(r *round, hold bool) (behind *round) {
+func (k *Lock) release(r *round, hold bool) (h handing) {
 	if !hold {
 		k.withdraw(r)
-		return nil
+		return h
 	}
 	if left := k.minHoldLeft(r); left > 0 {
 		wire.NewShorten(&r.req, &k.terms, left, k.l.set.maxTTL)
 		k.l.waiters.left(k)
-		return nil
+		return h
 	}
-	h := k.l.waiters.handOver(k)
+	h = k.l.waiters.handOver(k)
 	switch {
 	case h.next == nil || !h.all: // some of the names are free for others, or the next may fail for the rest of its own
 		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
@@ -148,10 +155,7 @@ func (k *Lock) release(r *round, hold bool) (behind *round) {
 	default:
 		wire.NewRelease(&r.req, &k.terms)
 	}
-	if h.next == nil {
-		return nil
-	}
-	return &h.next.talk.acquire
+	return h
 }
 
 // withdraw fills in how an attempt is undone that was never a lock. One that lost the

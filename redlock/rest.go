@@ -72,16 +72,26 @@ func (v *waiter) endRest(woken wakeUp, err error) (*Lock, wakeUp, error) {
 }
 
 // launch begins an attempt for a waiter that was chosen; nil when that can't be. Its
-// acquire is submitted by whoever calls this.
+// acquire is submitted by whoever calls this, and the waiter told of it afterwards
+// (launchedAs): one that gave it up before would leave a release that nobody hears of.
 func (v *waiter) launch() *Lock {
 	k, err := v.l.prepare(v.ctx, v.wish)
+	if err != nil {
+		v.launchedAs(nil)
+		return nil
+	}
+	k.passedOn = true
+	return k
+}
+
+// launchedAs tells the waiter of its attempt, once that was submitted.
+func (v *waiter) launchedAs(k *Lock) {
 	ws := v.l.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if err != nil {
-		k, v.state = nil, busy
+	if k == nil {
+		v.state = busy
 	}
 	v.launched = k
 	v.stir(byHandOver)
-	return k
 }

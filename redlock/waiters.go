@@ -59,10 +59,11 @@ func (ws *waiters) left(k *Lock) {
 
 // handing is how a lock that is given back goes on.
 type handing struct {
-	next *Lock // whose acquire goes behind the release; nil: nobody's
-	all  bool  // it takes what is released and nothing else: there is nothing to announce
-	pass bool  // the release counts who else waits, and announces nothing
-	own  int   // of our own subscriptions that would hear an announcement
+	next *Lock   // whose acquire goes behind the release; nil: nobody's
+	to   *waiter // who is told of it once it was submitted
+	all  bool    // it takes what is released and nothing else: there is nothing to announce
+	pass bool    // the release counts who else waits, and announces nothing
+	own  int     // of our own subscriptions that would hear an announcement
 }
 
 // handOver finds who of this process gets the lock next, before its release is sent.
@@ -75,9 +76,7 @@ func (ws *waiters) handOver(k *Lock) handing {
 		return h
 	}
 	h.all = slices.Equal(next.wish.names, k.names)
-	if h.next = next.launch(); h.next != nil {
-		h.next.passedOn = true
-	}
+	h.next, h.to = next.launch(), next
 	return h
 }
 
