@@ -4,7 +4,6 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -80,7 +79,7 @@ func (k *contender) contend(ctx context.Context) {
 		} else {
 			k.judge("acquire", err)
 		}
-		idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+		crowd.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
 	}
 }
 
@@ -117,13 +116,13 @@ func one(n int) bool { return rand.N(n) == 0 }
 // work holds the lock for a while and ends the hold in one of the ways that there are. It returns until when the holder could take the
 // lock for its own.
 func (k *contender) work(ctx context.Context, lock *redlock.Lock) (to time.Duration) {
-	idle(ctx, rand.N(4*time.Millisecond))
+	crowd.Idle(ctx, rand.N(4*time.Millisecond))
 	switch dice := rand.N(100); {
 	case dice < 10:
 		k.judge("extend", lock.Extend(ctx, k.TTL))
-		idle(ctx, rand.N(10*time.Millisecond))
+		crowd.Idle(ctx, rand.N(10*time.Millisecond))
 	case dice == 10: // longer than the TTL, with or without extension
-		idle(ctx, k.TTL*5/4)
+		crowd.Idle(ctx, k.TTL*5/4)
 	case dice == 11: // it dies: nobody releases, and the lock is its own until the validity is over
 		to = crowd.Uptime() + lock.Remaining()
 		_, err := lock.Detach()
@@ -138,20 +137,6 @@ func (k *contender) work(ctx context.Context, lock *redlock.Lock) (to time.Durat
 
 // judge lets pass what a fault may do to a caller. Everything else is a defect.
 func (k *contender) judge(what string, err error) {
-	for _, fine := range []error{redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, context.Canceled} {
-		if errors.Is(err, fine) {
-			return
-		}
-	}
-	k.log.Failed(k.name+" "+what, err)
-}
-
-// idle waits for d, or until ctx is done.
-func idle(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	k.log.Judge(k.name+" "+what, err,
+		redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, context.Canceled)
 }

@@ -6,11 +6,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
@@ -61,6 +63,26 @@ func (l *Log) Held(h Hold) { l.write(line{Held: &h}) }
 func (l *Log) Failed(what string, err error) {
 	if err != nil {
 		l.write(line{Failed: fmt.Sprintf("%s: %v", what, err)})
+	}
+}
+
+// Judge is Failed for an error that matches none of those that are fine here.
+func (l *Log) Judge(what string, err error, fine ...error) {
+	for _, f := range fine {
+		if errors.Is(err, f) {
+			return
+		}
+	}
+	l.Failed(what, err)
+}
+
+// Idle waits for d, or until ctx is done.
+func Idle(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -87,7 +87,7 @@ func (c *contender) contend(ctx context.Context) {
 		} else {
 			c.hold(ctx, lock, from)
 		}
-		idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+		crowd.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
 	}
 }
 
@@ -95,13 +95,13 @@ func (c *contender) hold(ctx context.Context, lock *redlock.Lock, from time.Dura
 	base := c.resource.open(lock)
 	switch c.Work {
 	case short:
-		idle(ctx, rand.N(4*time.Millisecond))
+		crowd.Idle(ctx, rand.N(4*time.Millisecond))
 	case beyond:
-		idle(ctx, c.TTL*5/4)
+		crowd.Idle(ctx, c.TTL*5/4)
 	case extend:
 		both, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(lock.Context(), cancel)
-		idle(both, c.TTL*3/2)
+		crowd.Idle(both, c.TTL*3/2)
 		stop()
 		cancel()
 	}
@@ -123,25 +123,6 @@ func (c *contender) hold(ctx context.Context, lock *redlock.Lock, from time.Dura
 
 // judge lets pass what a fault may do to a caller. Everything else is a defect.
 func (c *contender) judge(what string, err error) {
-	if err == nil {
-		return
-	}
-	for _, fine := range []error{
-		redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, context.Canceled,
-	} {
-		if errors.Is(err, fine) {
-			return
-		}
-	}
-	c.log.Failed(c.name+" "+what, err)
-}
-
-// idle waits for d, or until ctx is done.
-func idle(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	c.log.Judge(c.name+" "+what, err,
+		redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, context.Canceled)
 }
