@@ -15,9 +15,9 @@ import (
 // that do not answer hold nobody up for longer than the node timeout.
 const extendingMost = 4096
 
-// turns lets the automatic extensions of a Locker go out in the order in which they fell
-// due. A lock that waits costs nothing until its turn comes, or until it has no time left
-// to wait (Lock.waitUntil).
+// turns lets the automatic extensions of a Locker that can't all go out at once do so in
+// line. One that falls due just when there is room does not stand in it. A lock that waits
+// costs nothing until its turn comes, or until it has no time left to wait (Lock.waitUntil).
 type turns struct {
 	alarms *alarm.Queue
 	alarm  alarm.Alarm // the turn of the first in line
