@@ -31,6 +31,7 @@ type link struct {
 	writing    bool // somebody has the right to write, or the writer was woken to take it
 	unanswered ring // written, in order, and not yet taken over by the reader
 	sent       int64
+	last       int // the size of the last command written
 	watching   bool
 
 	unfit   error       // why the server does not vote; nil when it does

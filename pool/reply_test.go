@@ -51,7 +51,7 @@ var serverStates = map[string]struct {
 		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + inScript, wire.Failed, "ERR",
 	},
 	"no right, script of Redis 6": {
-		"ERR Error running script (call to f_a98acebd80e3f520dbadf99629c6d5091b390f21): @user_script:5: @user_script: 5: " +
+		"ERR Error running script (call to f_52ece3bffc3a8cef02185fb886dc7df2e37538ab): @user_script:5: @user_script: 5: " +
 			"The user executing the script can't run this command or subcommand ", wire.Failed, "ERR",
 	},
 	"no right, script of Redis 6 that handles errors": {

@@ -7,12 +7,13 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A caller may write itself on a connection that owes no answer, and no more than
-// this: far below what any socket takes in without blocking (17 kB over a unix
-// socket whose peer is frozen).
+// A caller may write itself on a connection that owes no answer, or one to a command of
+// no more than owedBytes, and no more than callerBytes: together far below what any
+// socket takes in without blocking (17 kB over a unix socket whose peer is frozen).
 const (
 	callerBytes    = 8 << 10
 	callerCommands = 64
+	owedBytes      = 4 << 10
 )
 
 // crowd is from how many commands on a connection, queued or unanswered, its writer
@@ -28,17 +29,30 @@ const (
 	batchBytes = 1 << 20
 )
 
-// idle reports whether a caller may write: nothing is owed on the connection, and
-// what is queued fits. Called under lane.mu.
+// idle reports whether a caller may write: hardly anything is owed on the connection, and
+// what is queued fits. One answer mostly is: a caller goes on when a majority has
+// answered, and the last node's is still on its way. Called under lane.mu.
 func (k *link) idle() bool {
-	return k.sent == k.answered.Load() && k.lane.queue.peek().Size() <= callerBytes && k.lane.node.source.writable(k.session)
+	owed := k.sent - k.answered.Load()
+	return (owed == 0 || owed == 1 && k.last <= owedBytes) &&
+		k.lane.queue.peek().Size() <= callerBytes && k.lane.node.source.writable(k.session)
 }
 
-// crowded reports whether company is worth waiting for.
-func (k *link) crowded() bool {
+// gather lets other goroutines run for as long as they queue more, if there is company.
+func (k *link) gather() {
+	for before, now := 0, k.company(); now > before; before, now = now, k.company() {
+		runtime.Gosched()
+	}
+}
+
+// company is how many commands are queued, if the connection has a crowd of them.
+func (k *link) company() (queued int) {
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
-	return int(k.sent-k.answered.Load())+k.lane.queue.len() >= crowd
+	if queued = k.lane.queue.len(); int(k.sent-k.answered.Load())+queued < crowd {
+		return 0
+	}
+	return queued
 }
 
 func (k *link) wakeWriter() {
@@ -54,9 +68,7 @@ func (k *link) write() {
 		select {
 		case <-k.wake:
 			for more := true; more; more = k.writeBatch(byWriter) {
-				if k.crowded() {
-					runtime.Gosched()
-				}
+				k.gather()
 			}
 		case <-k.dead:
 			return
@@ -102,9 +114,9 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.batch, k.wants = k.batch[:0], k.wants[:0]
-	size := 0
+	size, before := 0, 0
 	for len(k.batch) < batchMost && l.queue.len() > 0 {
-		size += l.queue.peek().Size()
+		size, before = size+l.queue.peek().Size(), size
 		if caller && (size > callerBytes || len(k.batch) >= callerCommands) || size > batchBytes && len(k.batch) > 0 {
 			break
 		}
@@ -126,6 +138,7 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 			continue
 		}
 		k.take(c, want)
+		k.last = size - before
 	}
 	k.sent += int64(len(k.batch))
 	k.watchLocked()

@@ -84,6 +84,9 @@ func (ws *waiters) open() (some bool) {
 
 // unlisten takes a head's subscriptions back. Called under mu.
 func (ws *waiters) unlisten(v *waiter) {
+	if v.topics == nil {
+		return
+	}
 	for _, t := range v.topics {
 		delete(t.users, v)
 		if len(t.users) == 0 && !ws.closed {
@@ -92,6 +95,7 @@ func (ws *waiters) unlisten(v *waiter) {
 		}
 	}
 	v.topics = nil
+	ws.l.alarms.Clear(&v.alarm)
 }
 
 // close ends the subscriptions.

@@ -109,9 +109,12 @@ func (ws *waiters) tidy(p *place) {
 		ws.l.alarms.Set(&p.alarm, ws.l.now().Add(lingering), lingering, p)
 		return
 	}
-	ws.l.alarms.Clear(&p.alarm)
 	delete(ws.names, p.name)
-	if len(ws.spare) < spareMost && !p.kept { // its alarm may be ringing
+	if p.kept {
+		ws.l.alarms.Clear(&p.alarm) // it may be ringing
+		return
+	}
+	if len(ws.spare) < spareMost {
 		*p = place{}
 		ws.spare = append(ws.spare, p)
 	}

@@ -73,9 +73,11 @@ func (v *waiter) contend() (k *Lock, attempts int, err error) {
 	l, w, ctx := v.l, v.wish, v.ctx
 	pause := backoff{least: l.set.backoffMin, most: l.set.backoffMax}
 	last := errBehind
-	given, err := v.behindHolder()
+	given, err := v.behindOthers(l.set.backoffMin)
 	for n := 1; err == nil; n++ {
-		v.arm()
+		if n > 1 || given != nil { // before that nothing was heard
+			v.arm()
+		}
 		start := l.now()
 		k, lost := l.once(ctx, w, given)
 		if lost == nil {
@@ -116,10 +118,13 @@ func (v *waiter) Turn() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	v.first = true
+	held := false
 	for _, name := range v.wish.names {
-		ws.at(name).head = v
+		p := ws.at(name)
+		p.head = v
+		held = held || p.holder != nil
 	}
-	if !ws.held(v.wish.names) {
+	if !held {
 		v.stir(byHandOver)
 	}
 }
@@ -138,18 +143,22 @@ func (v *waiter) leave() {
 	}
 	ws.unlisten(v)
 	ws.mu.Unlock()
-	ws.l.alarms.Clear(&v.alarm)
 }
 
 // behind reports whether others of this process go first: those ahead of it in line, or
-// whoever holds one of the names and will hand it over. What was heard until now is of no
-// meaning then.
-func (v *waiter) behind() bool {
+// whoever holds one of the names and will hand it over. If none do it may be the turn of
+// another process (due). What was heard until now is of no meaning then.
+func (v *waiter) behind() (behind, due bool) {
 	ws := v.l.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	v.forget()
-	return !v.first || ws.held(v.wish.names)
+	for _, name := range v.wish.names {
+		if p := ws.names[name]; p != nil {
+			behind, due = behind || p.holder != nil, due || p.due
+		}
+	}
+	return behind || !v.first, due
 }
 
 // arm makes what comes from now on news.
@@ -195,13 +204,19 @@ func (v *waiter) refused(held bool) {
 	}
 }
 
-// behindHolder waits while others of this process go first.
-func (v *waiter) behindHolder() (given *Lock, err error) {
-	for given == nil && err == nil && v.behind() {
-		given, _, err = v.rest(0, asleep)
-	}
-	if given == nil && err == nil {
-		err = v.yield(v.l.set.backoffMin)
+// behindOthers waits while others go first, of this process or, for their turn, of another
+// one.
+func (v *waiter) behindOthers(roundTrip time.Duration) (given *Lock, err error) {
+	for given == nil && err == nil {
+		behind, due := v.behind()
+		switch {
+		case behind:
+			given, _, err = v.rest(0, asleep)
+		case due:
+			return nil, v.yield(roundTrip)
+		default:
+			return nil, nil
+		}
 	}
 	return given, err
 }
@@ -230,10 +245,7 @@ func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duratio
 	given, woken, err := v.rest(d, timed)
 	if err == nil && given == nil {
 		v.l.traceWoken(v, woken)
-		if v.behind() {
-			return v.behindHolder()
-		}
-		err = v.yield(took)
+		return v.behindOthers(took)
 	}
 	return given, err
 }
@@ -254,7 +266,7 @@ func (v *waiter) stir(why wakeUp) {
 	}
 }
 
-// yield lets others go first, if it is their turn: for longer when they did not take it
+// yield lets others go first, whose turn it is: for longer when they did not take it
 // the last time, because they may be farther from the nodes than we are.
 func (v *waiter) yield(roundTrip time.Duration) error {
 	ws, now := v.l.waiters, v.l.now()
@@ -272,6 +284,7 @@ func (v *waiter) yield(roundTrip time.Duration) error {
 	_, err := v.sleep(d, nil)
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	v.forget()
 	for _, name := range v.wish.names {
 		t, p := ws.topic(name), ws.names[name]
 		if p != nil && t != nil && t.latest.After(now.Add(d/2)) { // our own release was heard of before

@@ -15,10 +15,10 @@ type Command struct {
 	*Request
 	// Node is the node's place in the coordinator's list.
 	Node int
-	// Repeats counts how often a node has sent its undo anew; for the node's own use.
-	Repeats int
 	// To is told the answer; nil when nobody wants to know.
 	To Answerer
+	// Repeats counts how often a node has sent its undo anew; for the node's own use.
+	Repeats uint32
 
 	state atomic.Uint32
 }

@@ -50,31 +50,37 @@ for i = 1, n do
 end
 `
 
-const remove = `
-for _, key in ipairs(mine) do redis.call('DEL', key) end
+// giveBack deletes the keys that hold the token, does each behind that, and counts them. It
+// is one pass, without a list of what is ours: every lock pays for it. So an error in the
+// middle (a right that is missing for one key) comes behind the keys that are deleted
+// already, which does a release no harm.
+func giveBack(each string) string {
+	return `
+local found, others = 0, 0
+for i = 1, n do
+  local key = KEYS[i]
+  local value = redis.pcall('GET', key)
+  if value == ARGV[1] then
+    redis.call('DEL', key)
+    found = found + 1` + each + `
+  elseif type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    return value
+  end
+end
+return found + others * (n + 1)
 `
+}
 
-// announce publishes that the keys are free, and pass only counts who would hear it. The
-// keys are deleted by then: what these can't do (the rights may be missing) is no error.
-// ARGV[2] is how many of those who listen are ourselves.
+// announce publishes that a key is free, and pass only counts who would hear it. The key is
+// deleted by then: what these can't do (the rights may be missing) is no error. ARGV[2]
+// is how many of those who listen are ourselves.
 const (
 	announce = `
-local others, own = 0, tonumber(ARGV[2])
-for _, key in ipairs(mine) do
-  local heard = redis.pcall('PUBLISH', 'redlock:free:' .. key, '')
-  if type(heard) ~= 'number' or heard > own then others = 1 end
-end
-`
+    local heard = redis.pcall('PUBLISH', 'redlock:free:' .. key, '')
+    if heard ~= 0 and (type(heard) ~= 'number' or heard > tonumber(ARGV[2])) then others = 1 end`
 	pass = `
-local others, own = 0, tonumber(ARGV[2])
-for _, key in ipairs(mine) do
-  local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redlock:free:' .. key)
-  if heard.err or tonumber(heard[2]) > own then others = 1 end
-end
-`
-	answerOthers = `
-return #mine + others * (n + 1)
-`
+    local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redlock:free:' .. key)
+    if heard.err or tonumber(heard[2]) > tonumber(ARGV[2]) then others = 1 end`
 )
 
 // all refuses when any key is not ours.

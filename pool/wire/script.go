@@ -93,13 +93,12 @@ var (
 	}
 
 	// releaseKind deletes what holds the token and says how many keys that were.
-	releaseKind = kind{plain: script("release", "93594d5e1115f7df076cd4e302ad5c3709319c89", plain, mine, remove, `return #mine
-`)}
+	releaseKind = kind{plain: script("release", "800b8e3392c1c0588e9cea785c3fd41e20c3a31e", plain, giveBack(""))}
 
 	// announceKind is a release that tells those who wait, and passKind one that only
 	// looks whether there are any: see decodeRelease.
-	announceKind = kind{plain: script("release+announce", "a98acebd80e3f520dbadf99629c6d5091b390f21", plain, mine, remove, announce, answerOthers)}
-	passKind     = kind{plain: script("release+pass", "b1cd01fcf8ce04bacbb6981243fb1c5d1c92b6b8", plain, mine, remove, pass, answerOthers)}
+	announceKind = kind{plain: script("release+announce", "52ece3bffc3a8cef02185fb886dc7df2e37538ab", plain, giveBack(announce))}
+	passKind     = kind{plain: script("release+pass", "f7cf768538c73dd2d3858f9be5469a422a52120e", plain, giveBack(pass))}
 
 	// shortenKind is a release that leaves the keys standing for what remains of
 	// a minimum hold, also of keys that somebody made to stand for ever. It counts the

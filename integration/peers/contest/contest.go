@@ -71,7 +71,7 @@ const (
 
 // Kinds are all contestants, this library's first.
 func Kinds() []Kind {
-	return slices.Concat(ours, redsyncs, []Kind{rueidisLock, bsmRedislock, fanOut})
+	return slices.Concat(ours, redsyncs, []Kind{rueidisLock, bsmRedislock, fanOut, pipeline})
 }
 
 // Find returns the kind of that name.
