@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -74,6 +75,55 @@ func BenchmarkBesideHeldLocks(b *testing.B) {
 	}
 }
 
+// BenchmarkWaiters is what 10,000 goroutines take that wait for one name, and an op one second of their waiting. The stacks are those
+// of the goroutines, which are the caller's.
+func BenchmarkWaiters(b *testing.B) {
+	const n = 10_000
+	l, pools := openServers(b, nearMasters(b, 3))
+	k, err := l.Acquire(context.Background(), "wanted", time.Minute)
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	before, stacked := heap(), stacks()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if _, err := l.Acquire(ctx, "wanted", time.Minute); !errors.Is(err, context.Canceled) {
+				b.Error(err)
+			}
+		})
+	}
+	commands, _ := traffic(pools)
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	commands2, _ := traffic(pools)
+	b.ReportMetric(float64(heap()-before)/n, "bytes/waiter")
+	b.ReportMetric(float64(stacks()-stacked)/n, "stack/waiter")
+	b.ReportMetric(float64(commands2-commands)/b.Elapsed().Seconds(), "cmds/s")
+	cancel()
+	all.Wait()
+	require.NoError(b, k.Release(context.Background()))
+}
+
+// BenchmarkIdleLockers is what 100 Lockers take that are connected to three servers and do nothing.
+func BenchmarkIdleLockers(b *testing.B) {
+	const n = 100
+	servers := nearMasters(b, 3)
+	before, stacked, goroutines := heap(), stacks(), runtime.NumGoroutine()
+	lockers := make([]*redlock.Locker, n)
+	for i := range lockers {
+		lockers[i], _ = openServers(b, servers)
+		require.True(b, acquireAndRelease(lockers[i], "once"))
+	}
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	b.ReportMetric(float64(heap()-before)/n, "bytes/locker")
+	b.ReportMetric(float64(stacks()-stacked)/n, "stack/locker")
+	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/n, "goroutines/locker")
+	runtime.KeepAlive(lockers)
+}
+
 // holdMany takes so many locks for half a minute.
 func holdMany(b *testing.B, l *redlock.Locker, n int, opts ...redlock.LockOption) []*redlock.Lock {
 	b.Helper()
@@ -124,6 +174,13 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// stacks is what goroutines' stacks take, after a collection has shrunk them.
+func stacks() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.StackInuse
 }
 
 // rss is what the process takes of the machine's memory, in bytes.
