@@ -52,6 +52,21 @@ func (ws *waiters) listen(v *waiter) {
 	}
 }
 
+// rejoin listens from before the attempt on where the channels stand already, as they do
+// for whoever contends for a name again: then nothing can be missed between the attempt
+// and the wait, and no second attempt is needed to make sure. Called under mu.
+func (ws *waiters) rejoin(v *waiter) {
+	if len(ws.topics) == 0 || v.topics != nil {
+		return
+	}
+	for _, name := range v.wish.names {
+		if t := ws.topic(name); t == nil || !t.standing() {
+			return
+		}
+	}
+	ws.listen(v)
+}
+
 // topic finds a name's topic; nil when nobody listens, nor did just now. Called under mu.
 func (ws *waiters) topic(name string) *topic {
 	if len(ws.topics) == 0 {

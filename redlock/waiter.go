@@ -147,7 +147,8 @@ func (v *waiter) leave() {
 
 // behind reports whether others of this process go first: those ahead of it in line, or
 // whoever holds one of the names and will hand it over. If none do it may be the turn of
-// another process (due). What was heard until now is of no meaning then.
+// another process (due). What was heard until now is of no meaning then, but what is from
+// now on.
 func (v *waiter) behind() (behind, due bool) {
 	ws := v.l.waiters
 	ws.mu.Lock()
@@ -158,7 +159,10 @@ func (v *waiter) behind() (behind, due bool) {
 			behind, due = behind || p.holder != nil, due || p.due
 		}
 	}
-	return behind || !v.first, due
+	if behind = behind || !v.first; !behind {
+		ws.rejoin(v)
+	}
+	return behind, due
 }
 
 // arm makes what comes from now on news.

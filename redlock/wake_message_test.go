@@ -73,6 +73,30 @@ func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 	}
 }
 
+// Whoever contends for a name again listens to it still, from before its attempt on. So
+// it needs no second attempt to make sure that it missed nothing, and misses nothing.
+func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
+	t.Parallel()
+	for ms := range 40 {
+		inBubble(t, 3, func(fl *fleet) {
+			a, b := fl.process().locker(), fl.process().locker(WithBackoff(400*time.Millisecond, 10*time.Second))
+			k := take(fl.t, a, "a", time.Hour)
+			done := waitingFor(bg, b, "a")
+			require.NoError(fl.t, k.Release(bg))
+			require.NoError(fl.t, gets(fl.t, done).k.Release(bg))
+			k = take(fl.t, a, "a", time.Hour)
+			synctest.Wait()
+			fl.each(func(m *embedded.Master) { m.SetDelay(5 * time.Millisecond) })
+			fl.forget()
+			done = wants(bg, b, "a")
+			time.Sleep(time.Duration(ms)*time.Millisecond + time.Microsecond)
+			require.NoError(fl.t, k.Release(bg))
+			require.LessOrEqual(fl.t, gets(fl.t, done).took, time.Duration(ms+60)*time.Millisecond, "released after %d ms", ms)
+			require.LessOrEqual(fl.t, fl.count("SET", "EVALSHA"), 12, "the attempt, who holds it, the release, the attempt")
+		})
+	}
+}
+
 // HAZARDS.md H82: whatever becomes of the messages, a free lock is found within the
 // poll bound.
 func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
