@@ -197,7 +197,7 @@ func (k *Lock) lose() {
 	defer k.mu.Unlock()
 	if k.phase == held && !k.lost {
 		k.lost, k.endedAt = true, now
-		k.l.alarms.Set(&k.alarm, now, time.Second, k)
+		k.l.alarms.Set(&k.alarm, now, time.Second, (*ringer)(k))
 	}
 }
 
