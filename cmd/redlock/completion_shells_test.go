@@ -25,7 +25,7 @@ var offered = map[string]struct {
 	"redlock completion b":                   {words: []string{"bash"}},
 	"redlock acquire job --w":                {words: []string{"--wait"}},
 	"redlock run status --w":                 {words: []string{"--wait"}}, // the name of a lock, here
-	"redlock status --":                      {words: []string{"--watch", "--interval", "--json", "--nodes", "--help"}},
+	"redlock status --":                      {words: []string{"--watch", "--interval", "--json", "--nodes", "--prefix", "--help"}},
 	"redlock acquire --ttl ":                 {},
 	"redlock status ":                        {},
 	"redlock status -- ech":                  {},
