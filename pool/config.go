@@ -40,12 +40,13 @@ type Config struct {
 	Username, Password string
 
 	// Credentials is asked at every dial in place of Username and Password, so that
-	// passwords rotate without a restart. It must return when ctx is done. Defaults
+	// passwords rotate without a restart. It must return when ctx is done; an error fails
+	// the dial, which is tried again. Dials of several connections may ask at once. Defaults
 	// to nil.
 	Credentials func(ctx context.Context) (user, password string, err error)
 
-	// TLS is asked at every dial, so that certificates rotate without a restart; it
-	// must return when ctx is done. A configuration without a ServerName verifies
+	// TLS is asked at every dial, as Credentials are, so that certificates rotate without
+	// a restart. A configuration without a ServerName verifies
 	// the host of Address. Defaults to nil: no TLS.
 	TLS func(ctx context.Context) (*tls.Config, error)
 
@@ -58,8 +59,8 @@ type Config struct {
 	ClientName string
 
 	// Dial brings the connection from elsewhere: a tunnel, a test. It is given
-	// Network and Address, or the addresses of Sentinels and those that they name, and must return when ctx is done. TLS, if set, goes on
-	// top. Defaults to nil: a net.Dialer with keep-alive.
+	// Network and Address, or the addresses of Sentinels and those that they name, and
+	// must return when ctx is done. It may be called concurrently. TLS, if set, goes on top. Defaults to nil: a net.Dialer with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// DialTimeout bounds a whole dial with TLS and handshake, 1 ms to 5 min. It is
@@ -83,8 +84,9 @@ type Config struct {
 	Queue int
 
 	// Proxied says that a proxy stands before the master that reconnects on its own:
-	// then no client is killed, and undos are repeated until the TTL has passed
-	// (DESIGN.md rule 6). Defaults to false.
+	// then no client is killed, and undos are repeated until the TTL has passed; and the
+	// restart guard has every script ask the server anew which one it is, because the one
+	// behind the proxy may change under a connection (HAZARDS.md H38). Defaults to false.
 	Proxied bool
 
 	// Clock is what timeouts are measured with. Defaults to clock.System().

@@ -60,7 +60,7 @@ func (s *Subscription) Add(channel string) {
 	s.poke()
 }
 
-// Remove wants none of them any more; some may still arrive.
+// Remove wants none of a channel's messages any more; some may still arrive.
 func (s *Subscription) Remove(channel string) {
 	s.mu.Lock()
 	if sent, ok := s.wanted[channel]; ok {

@@ -22,9 +22,9 @@ const maxNames = 1024
 // lock outlives a holder that died, not how long the work takes: see WithAutoExtend.
 //
 // An error matches context.Cause(ctx) when the context ended, together with the
-// reason until then (ErrHeld or ErrNoQuorum); ErrInvalid for arguments out of
-// bounds; ErrAlreadyHeld when ctx comes from a lock that holds the name;
-// ErrForeignKey when the key holds something that is no lock; ErrClosed. With an
+// reason until then (ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate); ErrInvalid
+// for arguments out of bounds; ErrAlreadyHeld when ctx comes from a lock that holds the
+// name; ErrForeignKey when the key holds something that is no lock; ErrClosed. With an
 // error nothing is held, and what an attempt may have written is being undone.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	w := wish{ttl: ttl}
@@ -34,7 +34,8 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 }
 
 // TryAcquire is Acquire with exactly one attempt: it asks the nodes once, does not
-// wait in line, and matches ErrHeld, ErrNoQuorum or ErrTooLate when it fails.
+// wait in line, and matches ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate when it
+// fails. It takes no longer than the node timeout, and with fencing twice that.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	w := wish{ttl: ttl, once: true}
 	w.one[0] = name
@@ -44,7 +45,8 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration,
 
 // AcquireAll takes several names as one lock: on every node all of them or none. The
 // order in which they are given does not matter; none may be given twice. Sets that
-// overlap can't wait for each other in a circle. At most 1024 names.
+// overlap can't wait for each other in a circle. One name at least, and at most 1024; all
+// else is as in Acquire.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
 }

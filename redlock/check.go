@@ -15,8 +15,10 @@ import (
 //
 // nil: it is held, and Remaining says for how long; the end may have been moved
 // forward in time to what the nodes support, never back. A key's end is known only to
-// within the round trip of the question. ErrLost: the handle has
-// ended. ErrNoQuorum: too few nodes answered to know; the handle is as it was.
+// within the round trip of the question. ErrLost: the handle has ended. ErrNoQuorum,
+// ErrQuarantined, or the cause of ctx: too few nodes answered to know, and the handle is as
+// it was. It takes no longer than the node timeout. Of a handle that has ended before it
+// returns why.
 func (k *Lock) Check(ctx context.Context) error {
 	if !k.live() {
 		return k.endError()

@@ -24,7 +24,8 @@ type Claim struct {
 	// Fence is the fencing token, below 2^53, or 0 without fencing. It can't be read back
 	// from the nodes: what their counters say may be the next holder's.
 	Fence uint64 `json:"fence,omitempty"`
-	// TTL is what the lock was acquired with; auto-extension after Resume asks for it.
+	// TTL is what the lock was acquired with; auto-extension after Resume asks for it. In
+	// JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl"`
 }
 
@@ -119,7 +120,7 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 // lives on until its TTL or a Resume. It waits for extensions under way, at most
 // for the node timeout, so that none acts on the lock in its next holder's hands. Of a
 // handle that has ended it returns why; a share and a lock with WithMinHold can't be
-// detached.
+// detached (ErrInvalid).
 func (k *Lock) Detach() (Claim, error) {
 	switch {
 	case k.root != nil:
@@ -147,9 +148,11 @@ func (k *Lock) Detach() (Claim, error) {
 // ErrLost when they say that the token does not hold the names (any more),
 // ErrNoQuorum when too few answer, ErrTooLate when nothing is left, ErrAlreadyHeld
 // when this Locker has a handle for it or is undoing it, ErrInvalid for a claim that is
-// none. With an error nothing was changed on the nodes.
+// none or options out of bounds, ErrClosed, or the cause of ctx. With an error nothing was
+// changed on the nodes. It takes no longer than the node timeout.
 //
-// Options are those of an acquisition; WithMinHold can't be given.
+// The Locker needs the nodes and the key prefix of the one that acquired the lock. Options
+// are those of an acquisition; WithMinHold and WithShared can't be given.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
 	w := wish{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL}
 	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {

@@ -12,7 +12,8 @@ import (
 // ErrClosed; then Close waits, until ctx is done, for their holders to release them
 // and for what is being undone; auto-extension goes on that long. What is still held
 // then is not taken away from under the work: it is not extended any more and dies
-// by its TTL, and the error names it. At last it closes the nodes that Open made.
+// by its TTL, and the error, which matches the cause of ctx, names it. At last it closes
+// the nodes that Open made.
 // It may be called more than once, also at the same time.
 func (l *Locker) Close(ctx context.Context) error {
 	idle := l.beginClose()

@@ -14,9 +14,9 @@ import (
 // The error is that of the acquisition, as in Acquire; or fn's own, joined with
 // ErrLost or ErrMaxHold when the lock ended before fn returned, also when fn returned
 // nil. Under a share (WithShared) it is joined with ErrReleased or ErrDetached too, when
-// somebody ended the lock that was shared. That a release could not be confirmed is no error of Do: the work was done
-// while the lock was held, and what is left of it expires. When fn panics the lock is
-// released and the panic goes on.
+// somebody ended the lock that was shared. Neither a Close meanwhile is an error of Do, nor
+// that a release could not be confirmed: the work was done while the lock was held, and
+// what is left of it expires. When fn panics the lock is released and the panic goes on.
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {

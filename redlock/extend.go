@@ -32,14 +32,15 @@ type extension struct {
 
 // Extend asks the nodes to keep the lock for ttl from now on, and moves the end of
 // its validity when a quorum has confirmed: never back, and only while the old end
-// has not passed. It never makes a key that is gone, and never shortens one.
+// has not passed. It never makes a key that is gone, and never shortens one. ttl has
+// the bounds that Acquire's has (ErrInvalid).
 //
 // An error leaves the lock as it was, valid until its old end, unless it matches
 // ErrLost: then a quorum said that it is not ours, or the end had passed. ErrNoQuorum
 // means that it may be tried again. Once the stop margin has begun (WithStopMargin), or
 // Locker.Close has given up waiting, the error is the context's cause, though Remaining
-// may be above 0.
-// When ctx ends first the extension may still take effect. A share extends the lock
+// may be above 0. When ctx ends first the error matches its cause, and the extension may
+// still take effect. Of a handle that has ended it returns why. A share extends the lock
 // that it is a share of.
 func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := k.l.set.checkTTL("TTL", ttl); err != nil {
@@ -197,7 +198,7 @@ func (k *Lock) lose() {
 	defer k.mu.Unlock()
 	if k.phase == held && !k.lost {
 		k.lost, k.endedAt = true, now
-		k.l.alarms.Set(&k.alarm, now, time.Second, k)
+		k.l.alarms.Set(&k.alarm, now, time.Second, (*ringer)(k))
 	}
 }
 

@@ -21,8 +21,14 @@ func (k *Lock) hold(until, now clock.Instant) {
 	k.arm()
 }
 
+// ringer is a lock as its alarm sees it: Ring is no method that a user should meet.
+type ringer Lock
+
 // Ring is called by the Locker's alarms.
-func (k *Lock) Ring(*alarm.Alarm) {
+func (r *ringer) Ring(*alarm.Alarm) { (*Lock)(r).ring() }
+
+// ring does what is due, and sets the alarm to what comes next.
+func (k *Lock) ring() {
 	k.settle()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,7 +43,7 @@ func (k *Lock) arm() {
 		return
 	}
 	// An end may be noticed this late after a suspend: see Context.
-	k.l.alarms.Set(&k.alarm, at, min(time.Second, k.ttl/10), k)
+	k.l.alarms.Set(&k.alarm, at, min(time.Second, k.ttl/10), (*ringer)(k))
 }
 
 // settle does what the clock says is due: it ends the hold or its context, or
@@ -101,7 +107,7 @@ func (k *Lock) goOn() {
 		k.waits, k.nextTry = false, now
 	}
 	k.mu.Unlock()
-	k.Ring(&k.alarm)
+	k.ring()
 }
 
 // end is the instant at which the hold ends if nothing else happens. Called under mu.

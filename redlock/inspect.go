@@ -17,7 +17,7 @@ type Status struct {
 	// Owner is that holder's label (WithOwner), if it has one.
 	Owner string
 	// Left is how long a quorum of the nodes keeps it unless it is released or
-	// extended; negative when it never expires.
+	// extended; negative when it never expires, 0 unless Held.
 	Left time.Duration
 	// Nodes is what each node said, in the Locker's order.
 	Nodes []NodeStatus
@@ -39,7 +39,8 @@ type NodeStatus struct {
 // Inspect asks all nodes who holds a name, and waits for each until the node timeout.
 // The answer is a look, not a promise: it may be out of date when it is read.
 // When too few nodes answer for a quorum the error matches ErrNoQuorum, and the
-// status has what the others said.
+// status has what the others said. There is none with another error: ErrInvalid for a name
+// out of bounds, ErrClosed, or the cause of ctx.
 func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	if err := l.set.checkName(name); err != nil {
 		return nil, err
@@ -101,8 +102,8 @@ func keptUntil(start clock.Instant, ttl time.Duration) clock.Instant {
 // ErrQuarantined while quarantines are the reason, and says what each node said. ErrClosed,
 // or the cause of ctx when that is done before. One round trip, at most the node timeout.
 //
-// It only looks. Under the restart guard a quarantine is begun, and ended, by acquisitions
-// (DESIGN.md rule 16): on nodes that were never asked for a lock nor admitted it matches
+// It only looks. Under the restart guard a quarantine is begun, and ended, by
+// acquisitions: on nodes that were never asked for a lock nor admitted it matches
 // ErrNoQuorum until somebody acquires, so that no first acquisition may wait for it.
 func (l *Locker) Healthy(ctx context.Context) error {
 	if l.isClosed() {

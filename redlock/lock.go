@@ -96,7 +96,7 @@ const (
 	ended
 )
 
-// Names are the names that the lock holds, sorted.
+// Names are the names that the lock holds, sorted, in a slice of the caller's own.
 func (k *Lock) Names() []string { return slices.Clone(k.names) }
 
 // Token is the value that stands under the lock's keys. Who knows it can release

@@ -2,7 +2,9 @@ package redlock
 
 import "time"
 
-// LockOption changes one acquisition.
+// LockOption changes one acquisition. The zero set of options is right for most. One
+// that is out of its bounds, or does not go with another, makes the acquisition fail with
+// ErrInvalid before anything is sent.
 type LockOption interface{ applyLock(*lockSettings) }
 
 type lockOption func(*lockSettings)
@@ -43,7 +45,8 @@ func WithAutoExtend() LockOption {
 // WithMaxHold ends the hold d after the acquisition began, whatever extends it, with
 // ErrMaxHold. Defaults to 24 h with WithAutoExtend, so that a forgotten handle
 // does not hold its name for ever (HAZARDS.md H17), and to no bound without;
-// NoMaxHold takes the default away.
+// NoMaxHold takes the default away. More than WithStopMargin, and no less than
+// WithMinHold.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxHold = s.positive("WithMaxHold", d) })
 }
@@ -51,20 +54,22 @@ func WithMaxHold(d time.Duration) LockOption {
 // WithMinHold keeps the name taken for at least d from the acquisition on, also
 // when it is released before: for jobs that must not run twice in a row because
 // machines' clocks differ. The key gets the larger of TTL and d from the start, and
-// the hold is valid for that long; Detach is refused. Whole milliseconds, at most
-// WithMaxTTL.
+// the hold is valid for that long; Detach is refused. Bounds are those of a TTL: whole
+// milliseconds, from MinTTL to WithMaxTTL. Defaults to none.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minHold = s.positive("WithMinHold", d) })
 }
 
 // WithProgress goes on extending only while Lock.Progress was called within d, so
-// that a worker that hangs loses its lock. The acquisition counts as a first call.
+// that a worker that hangs loses its lock. The acquisition counts as a first call. More
+// than 0; it needs WithAutoExtend. Defaults to none.
 func WithProgress(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.progress = s.positive("WithProgress", d) })
 }
 
 // WithMinValidity fails with ErrTooLate when less than d is left once a quorum has
-// granted. Defaults to anything above zero.
+// granted. More than 0, and no more than the TTL is worth after drift. Defaults to
+// anything above zero.
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minValidity = s.positive("WithMinValidity", d) })
 }
@@ -73,16 +78,19 @@ func WithMinValidity(d time.Duration) LockOption {
 // does, for work that needs time to stop. From then on nothing extends the lock;
 // the handle stays valid until the end or Release. At most half of the TTL, and less
 // than that is worth after drift; a lock won with no more left than d is ErrTooLate.
+// Defaults to none.
 func WithStopMargin(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.stopMargin = s.positive("WithStopMargin", d) })
 }
 
 // WithShared asks for a share of the lock whose context is given, instead of
-// ErrAlreadyHeld. See Lock.
+// ErrAlreadyHeld. A context that belongs to no lock on the names acquires as usual. The
+// TTL is no longer than that lock's, and WithMinHold, WithStopMargin and WithProgress are
+// its own (ErrInvalid). See Lock.
 func WithShared() LockOption { return lockOption(func(s *lockSettings) { s.shared = true }) }
 
-// WithFailFast makes Acquire return ErrNoQuorum at once when no quorum of nodes can
-// be reached, instead of waiting for them to come back. It still waits for a holder.
+// WithFailFast makes Acquire return ErrNoQuorum or ErrQuarantined at once when no quorum
+// of nodes can vote, instead of waiting for them to come back. It still waits for a holder.
 func WithFailFast() LockOption { return lockOption(func(s *lockSettings) { s.failFast = true }) }
 
 // WithAsyncRelease makes Release return once the release is queued, behind all else of the

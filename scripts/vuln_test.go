@@ -20,8 +20,10 @@ func executable(t *testing.T, name, body string) string {
 	return path
 }
 
+// unreachable is how govulncheck ends where it finds no database.
+const unreachable = `echo 'govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/": no such host' >&2; exit 1`
+
 func TestAnUnreachableDatabaseIsToldFromAVulnerability(t *testing.T) {
-	unreachable := `echo 'govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/": no such host' >&2; exit 1`
 	for name, c := range map[string]struct {
 		body, environment string
 		fails             bool
@@ -39,13 +41,49 @@ func TestAnUnreachableDatabaseIsToldFromAVulnerability(t *testing.T) {
 			if _, err := exec.LookPath("timeout"); err != nil && c.environment == "VULN_TIMEOUT=0.2" {
 				t.Skip("this machine has no timeout(1), and govulncheck runs without a bound")
 			}
-			vuln := exec.Command("./vuln", executable(t, "govulncheck", c.body), ".")
-			vuln.Env = append(os.Environ(), c.environment)
-			out, err := vuln.CombinedOutput()
+			cmd := exec.Command("./vuln", executable(t, "govulncheck", c.body), ".")
+			cmd.Env = append(os.Environ(), c.environment)
+			out, err := cmd.CombinedOutput()
 			assert.Equal(t, c.fails, err != nil, "%s", out)
 			assert.Contains(t, string(out), c.says)
 		})
 	}
+}
+
+// vuln runs the script over three modules, and tells which of them were asked about.
+func vuln(t *testing.T, body string) (asked, says string, err error) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "asked")
+	check := executable(t, "govulncheck", `echo "$2" >>"$ASKED"`+"\n"+body)
+	cmd := exec.Command("./vuln", check, ".", "one", "two")
+	cmd.Env = append(os.Environ(), "ASKED="+log)
+	out, err := cmd.CombinedOutput()
+	text, readErr := os.ReadFile(log)
+	require.NoError(t, readErr)
+	return string(text), string(out), err
+}
+
+func TestEveryModuleIsChecked(t *testing.T) {
+	asked, says, err := vuln(t, "exit 0")
+	require.NoError(t, err)
+	require.Equal(t, ".\none\ntwo\n", asked)
+	require.Contains(t, says, "vuln: two: nothing known")
+
+	asked, says, err = vuln(t, `if [ "$2" = two ]; then exit 3; fi`)
+	require.Error(t, err)
+	require.Equal(t, ".\none\ntwo\n", asked)
+	require.Contains(t, says, "vuln: two: vulnerable")
+}
+
+func TestADatabaseThatCannotBeReachedIsAskedForOnce(t *testing.T) {
+	asked, says, err := vuln(t, `if [ "$2" = one ]; then `+unreachable+`; fi`)
+	require.NoError(t, err)
+	require.Equal(t, ".\none\n", asked)
+	require.Contains(t, says, "vuln: .: nothing known")
+	require.Contains(t, says, "NOT CHECKED: the database of vulnerabilities could not be reached for one two\n")
+}
+
+func TestWithoutGovulncheckNothingIsChecked(t *testing.T) {
 	out, err := exec.Command("./vuln", "/nowhere/govulncheck", ".").CombinedOutput()
 	require.NoError(t, err)
 	assert.Contains(t, string(out), "NOT CHECKED: govulncheck could not be installed")

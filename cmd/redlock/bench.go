@@ -85,7 +85,7 @@ const (
 
 func benchFlags(f *form) body {
 	b := &bench{clock: clock.System()}
-	given, guard, asJSON := nodesFlag(f), guardFlag(f), jsonFlag(f)
+	given, guard, prefix, asJSON := nodesFlag(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
 	inside := f.Bool("embedded", false, "measure three masters inside of this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
 	f.DurationVar(&b.bound, "for", 5*time.Second, "how long, up to 10m (default: 5s)")
@@ -97,7 +97,7 @@ func benchFlags(f *form) body {
 		}
 		defer end()
 		// The library's node timeout would take connections that are still being made for dead.
-		opts := append(guarding(b.guard), redlock.WithNodeTimeout(nodeTimeout(b.ttl())), redlock.WithOwner("bench"))
+		opts := append(guarding(b.guard), c.prefix(prefix), redlock.WithNodeTimeout(nodeTimeout(b.ttl())), redlock.WithOwner("bench"))
 		if b.locker, err = redlock.Open(urls, opts...); err != nil {
 			return c.misused("%v", err)
 		}

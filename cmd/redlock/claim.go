@@ -62,17 +62,20 @@ With --json it prints one object:
 const claimAbout = `CLAIM is what redlock acquire printed, or a program that uses the library (the text
 form of Lock.Detach's claim). Instead of it, - reads it from standard input, so that
 others on the machine can't see it among the processes: who has it can release the lock.
+The claim names the lock and not the masters' keys: --nodes, --prefix and --guard have to
+be those it was acquired with, or the lock is taken for lost.
 `
 
 // claimFlags are those that extend and release have in common.
 type claimFlags struct {
 	nodes  *string
 	guard  flag.Value
+	prefix *prefixValue
 	asJSON *bool
 }
 
 func newClaimFlags(f *form) claimFlags {
-	return claimFlags{nodes: nodesFlag(f), guard: guardFlag(f), asJSON: jsonFlag(f)}
+	return claimFlags{nodes: nodesFlag(f), guard: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 }
 
 func extendFlags(f *form) body {
@@ -145,7 +148,7 @@ func (flags claimFlags) open(c *call, claim redlock.Claim, ttl time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	opts := append(guarding(guard), redlock.WithNodeTimeout(nodeTimeout(min(ttl, claim.TTL))))
+	opts := append(guarding(guard), c.prefix(flags.prefix), redlock.WithNodeTimeout(nodeTimeout(min(ttl, claim.TTL))))
 	if guard == 0 && claim.TTL > redlock.DefaultMaxTTL { // of a program that allows so much
 		opts = append(opts, redlock.WithMaxTTL(claim.TTL))
 	}

@@ -21,7 +21,11 @@ const bashTail = `    esac
     for (( i = 2; i < COMP_CWORD; i++ )); do
         if [[ ${COMP_WORDS[i]} == -- ]]; then
             [[ -n $command ]] || return
-            if (( i + 1 == COMP_CWORD )); then
+            if (( i + 1 < COMP_CWORD )) && [[ ${COMP_WORDS[i+1]} == redlock ]]; then
+                COMP_WORDS=( "${COMP_WORDS[@]:i+1}" )
+                (( COMP_CWORD -= i + 1 ))
+                _redlock
+            elif (( i + 1 == COMP_CWORD )); then
                 COMPREPLY=( $(compgen -c -- "$cur") )
             else
                 compopt -o default 2>/dev/null # files

@@ -25,7 +25,7 @@ var offered = map[string]struct {
 	"redlock completion b":                   {words: []string{"bash"}},
 	"redlock acquire job --w":                {words: []string{"--wait"}},
 	"redlock run status --w":                 {words: []string{"--wait"}}, // the name of a lock, here
-	"redlock status --":                      {words: []string{"--watch", "--interval", "--json", "--nodes", "--help"}},
+	"redlock status --":                      {words: []string{"--watch", "--interval", "--json", "--nodes", "--prefix", "--help"}},
 	"redlock acquire --ttl ":                 {},
 	"redlock status ":                        {},
 	"redlock status -- ech":                  {},
@@ -48,10 +48,13 @@ func requireOffered(t *testing.T, got map[string][]string) {
 	}
 }
 
-// installed finds one, or skips the test.
+// installed finds a shell, or skips the test; CI has to have it.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("there is no %s here, and CI=true forbids to skip its test", name)
+	}
 	if err != nil {
 		t.Skipf("there is no %s here", name)
 	}

@@ -19,10 +19,7 @@ func script(t *testing.T, shell string) string {
 // completed is what bash offers when Tab is pressed behind these words.
 func completed(t *testing.T, words ...string) []string {
 	t.Helper()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("there is no bash here")
-	}
+	bash := installed(t, "bash")
 	const ask = "\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(( $# - 1 )); _redlock; printf '%s\\n' \"${COMPREPLY[@]}\""
 	out, err := exec.Command(bash, append([]string{"-c", script(t, "bash") + ask, "bash", "redlock"}, words...)...).CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -48,6 +45,9 @@ func TestBashCompletesWhatTheTableSays(t *testing.T) {
 	require.Empty(t, completed(t, "status", ""), "nor is a NAME")
 	require.Contains(t, completed(t, "run", "job", "--", "ech"), "echo")
 	require.Empty(t, completed(t, "status", "--", "ech"))
+	require.Equal(t, []string{"status"}, completed(t, "run", "job", "--", "redlock", "stat"))
+	require.Equal(t, []string{"--wait"}, completed(t, "run", "a", "--", "redlock", "run", "--w"))
+	require.Contains(t, completed(t, "run", "a", "--", "redlock", "run", "b", "--", "ech"), "echo")
 }
 
 func TestCompletionScriptsCanBeRead(t *testing.T) {
@@ -60,15 +60,12 @@ func TestCompletionScriptsCanBeRead(t *testing.T) {
 				require.Contains(t, text, o.name, shell)
 			}
 		}
-		path, err := exec.LookPath(shell)
-		if err != nil {
-			t.Logf("%s is not installed: its script is not read", shell)
-			continue
-		}
-		cmd := exec.Command(path, "-n")
-		cmd.Stdin = strings.NewReader(text)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s: %s", shell, out)
+		t.Run(shell, func(t *testing.T) {
+			cmd := exec.Command(installed(t, shell), "-n")
+			cmd.Stdin = strings.NewReader(text)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		})
 	}
 }
 

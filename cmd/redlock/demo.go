@@ -86,12 +86,12 @@ func (s *show) acts() []act {
 const demoTime = 15 * time.Second
 
 func demoFlags(f *form) body {
-	given, asJSON := nodesFlag(f), jsonFlag(f)
+	given, prefix, asJSON := nodesFlag(f), prefixFlag(f), jsonFlag(f)
 	return func(ctx context.Context, c *call) int {
 		if len(c.all()) > 0 {
 			return c.misused("it takes no NAME")
 		}
-		st, err := setStage(c, *given)
+		st, err := setStage(c, *given, c.prefixText(prefix))
 		switch {
 		case errors.Is(err, redlock.ErrInvalid), errors.Is(err, errEmptyNode):
 			return c.misused("%v", err)
@@ -136,7 +136,23 @@ func (s *show) wrong(err error) {
 	s.result.Error = plain(err)
 }
 
-func setStage(c *call, given string) (*stage, error) {
+// setStage makes a stage, on which a client can be made.
+func setStage(c *call, given, prefix string) (*stage, error) {
+	st, err := findStage(c, given)
+	if err != nil {
+		return nil, err
+	}
+	st.prefix = prefix
+	_, end, err := st.client("")
+	if err != nil {
+		st.close()
+		return nil, err
+	}
+	end()
+	return st, nil
+}
+
+func findStage(c *call, given string) (*stage, error) {
 	urls, err := c.nodes(given)
 	switch {
 	case errors.Is(err, errNoNodes):

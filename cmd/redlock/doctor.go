@@ -31,7 +31,7 @@ func doctorEntry() command {
 const doctorAbout = `It asks every master what it is and whether it is fit to hold locks: a master, and no
 replica, Sentinel or member of a Cluster; another server than the others; one that
 evicts no keys; with all rights that are needed. On each it tries the commands that
-a lock needs, in ways that change nothing. Behind the name stand
+a lock needs, in ways that change nothing, on a key with --prefix. Behind the name stand
   ROLE      master, replica or sentinel
   REDIS     its version
   UP        for how long it has been running
@@ -65,7 +65,7 @@ With --json it prints one object:
 `
 
 func doctorFlags(f *form) body {
-	d := &examination{given: nodesFlag(f), guardGiven: guardFlag(f), asJSON: jsonFlag(f)}
+	d := &examination{given: nodesFlag(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 	f.BoolVar(&d.inside, "embedded", false, "look at three masters inside of this process, to see what it says")
 	f.BoolVar(&d.admit, "admit", false, "take new masters in at once (see below)")
 	return d.doctor
@@ -75,6 +75,7 @@ func doctorFlags(f *form) body {
 type examination struct {
 	given         *string
 	guardGiven    flag.Value
+	prefix        *prefixValue
 	asJSON        *bool
 	inside, admit bool
 }
@@ -96,7 +97,7 @@ func (d *examination) doctor(ctx context.Context, c *call) int {
 		return c.misused("%v", err)
 	}
 	defer end()
-	locker, err := redlock.Open(urls, append(guarding(guard), redlock.WithNodeTimeout(coldTimeout))...)
+	locker, err := redlock.Open(urls, append(guarding(guard), c.prefix(d.prefix), redlock.WithNodeTimeout(coldTimeout))...)
 	if err != nil {
 		return c.misused("%v", err)
 	}

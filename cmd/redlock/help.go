@@ -85,7 +85,8 @@ them, the same for everybody who uses the same locks. For example
   export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
 A comma in a password is written %2C. What stands on a command line can be read by
 others on the machine: a URL with a password belongs into the variable. In the same
-way REDLOCK_GUARD stands for --guard, where the masters are guarded.
+way REDLOCK_GUARD stands for --guard, where the masters are guarded, and REDLOCK_PREFIX
+for --prefix, where they keep other things as well.
 
 Flags may stand before and after other words. Colours are used on a terminal only,
 and not where NO_COLOR is set.

@@ -32,6 +32,37 @@ func jsonFlag(f *form) *bool {
 	return f.Bool("json", false, "print an object for programs (see below)")
 }
 
+// prefixFlag defines --prefix, and prefix reads it.
+func prefixFlag(f *form) *prefixValue {
+	p := &prefixValue{}
+	f.Var(p, "prefix", "what stands before a NAME to make its `key`, the same for all clients of the NAME "+
+		"(default: $REDLOCK_PREFIX, or nothing)")
+	return p
+}
+
+// prefixValue is a prefix that may not have been given; one that is empty is none.
+type prefixValue struct {
+	text  string
+	given bool
+}
+
+func (p *prefixValue) String() string { return p.text }
+
+func (p *prefixValue) Set(text string) error {
+	p.text, p.given = text, true
+	return nil
+}
+
+// prefix is the option: of the flag, or else of the variable. Opening a Locker checks it.
+func (c *call) prefix(p *prefixValue) redlock.Option { return redlock.WithKeyPrefix(c.prefixText(p)) }
+
+func (c *call) prefixText(p *prefixValue) string {
+	if p.given {
+		return p.text
+	}
+	return c.getenv("REDLOCK_PREFIX")
+}
+
 // guardFlag defines --guard, and guard reads it.
 func guardFlag(f *form) flag.Value {
 	g := &guardValue{}

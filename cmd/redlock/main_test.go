@@ -119,6 +119,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"the scheme must be", nil, []string{"demo", "--nodes", "http://a"}},
 		{"there is no --json: what is printed is COMMAND's", nodes, []string{"run", "--json", "n", "--", "true"}},
 		{"REDLOCK_GUARD is \"soon\"", append(nodes, "REDLOCK_GUARD=soon"), []string{"run", "n", "--", "true"}},
+		{"reserved namespace", nodes, []string{"acquire", "--prefix", "red", "lock:n"}},
 		{"for flag --guard", nodes, []string{"acquire", "--guard", "soon", "n"}},
 		{"TTL", append(nodes, "REDLOCK_GUARD=10s"), []string{"acquire", "--ttl", "20s", "n"}},
 		{"one NAME is needed, 0 given", nodes, []string{"acquire"}},

@@ -17,6 +17,7 @@ type stage struct {
 	configs []pool.Config
 	lines   []*line
 	masters []*embedded.Master // nil with --nodes
+	prefix  string             // of all keys
 }
 
 // ownStage starts three masters in this process.
@@ -83,7 +84,8 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 		}
 		nodes, ends = append(nodes, n), append(ends, n.Close)
 	}
-	l, err = redlock.New(nodes, append(opts, redlock.WithOwner(owner), redlock.WithNodeTimeout(stageTimeout))...)
+	l, err = redlock.New(nodes, append(opts,
+		redlock.WithKeyPrefix(s.prefix), redlock.WithOwner(owner), redlock.WithNodeTimeout(stageTimeout))...)
 	if err != nil {
 		closeAll()
 		return nil, nil, err

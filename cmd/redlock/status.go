@@ -57,7 +57,7 @@ const (
 )
 
 func statusFlags(f *form) body {
-	given, asJSON := nodesFlag(f), jsonFlag(f)
+	given, prefix, asJSON := nodesFlag(f), prefixFlag(f), jsonFlag(f)
 	watch := f.Bool("watch", false, "go on looking, and show what changes")
 	interval := f.Duration("interval", time.Second, "how long to wait between two looks, from 100ms to 1h (default: 1s)")
 	return func(ctx context.Context, c *call) int {
@@ -72,7 +72,7 @@ func statusFlags(f *form) body {
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		locker, err := redlock.Open(urls, redlock.WithNodeTimeout(coldTimeout))
+		locker, err := redlock.Open(urls, c.prefix(prefix), redlock.WithNodeTimeout(coldTimeout))
 		if err != nil {
 			return c.misused("%v", err)
 		}

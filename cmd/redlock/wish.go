@@ -24,6 +24,7 @@ type wish struct {
 
 	nodesGiven *string
 	guardGiven flag.Value
+	prefix     *prefixValue
 
 	line *waitLine // what a person sees of the wait
 }
@@ -33,7 +34,7 @@ const usualTTL = 30 * time.Second
 // wishFlags defines what both have in common. The label says who holds the lock: this
 // process, or the one that called it.
 func wishFlags(f *form, owner, whose string) *wish {
-	w := &wish{nodesGiven: nodesFlag(f), guardGiven: guardFlag(f)}
+	w := &wish{nodesGiven: nodesFlag(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
 	f.DurationVar(&w.ttl, "ttl", -1, "how long the lock lives unless it is extended (default: 30s, or --guard's "+
 		"maxTTL where that is less)")
 	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for it; 0 is one attempt (default: 1m)")
@@ -66,7 +67,7 @@ func (w *wish) bound(c *call) (err error) {
 // open makes the Locker, and the line that tells of the wait.
 func (w *wish) open(c *call) (*redlock.Locker, error) {
 	w.line = newWaitLine(c.stderr, w.name)
-	opts := append(guarding(w.guard), redlock.WithOwner(w.owner), redlock.WithNodeTimeout(nodeTimeout(w.ttl)))
+	opts := append(guarding(w.guard), c.prefix(w.prefix), redlock.WithOwner(w.owner), redlock.WithNodeTimeout(nodeTimeout(w.ttl)))
 	if !w.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}

@@ -14,7 +14,7 @@ var (
 	// ErrExpired: the command waited unsent until it was of no use any more.
 	ErrExpired = errors.New("not sent in time")
 	// ErrUnfit: something is wrong with the node, so that it does not vote. The error
-	// names the node, what is wrong, and the cure (DESIGN.md rule 18).
+	// names the node, what is wrong, and the cure.
 	ErrUnfit = errors.New("the node is not fit to vote")
 	// ErrGuardMismatch: the node is guarded, but by clients with another restart guard than
 	// this one, which has another list of nodes, another maxTTL, another name for the node,

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// MarkerKey is where every guarded node keeps its marker (DESIGN.md rule 15):
+// MarkerKey is where every guarded node keeps its marker:
 //
 //	version|run_id|master_replid2|maxTTL|S|fingerprint|name|state
 //

@@ -11,9 +11,9 @@ import (
 // Another is the owner (redlock.WithOwner) of what others hold.
 const Another = "another"
 
-// HoldByAnother takes a lock as another process would, for d unless it is released before. Whoever waits for it hears of the release.
-// The name is the lock's key: with redlock.WithKeyPrefix it begins with the prefix. It ends the test when the name is held, or when
-// no quorum is up.
+// HoldByAnother takes a lock as another process would, for d (whole milliseconds, from 10 ms to 365 days) unless it is released before.
+// Whoever waits for it hears of the release, which may be called more than once. It ends the test when the name is held, or when no
+// quorum is up.
 func (q *Quorum) HoldByAnother(name string, d time.Duration) (release func()) {
 	q.t.Helper()
 	k, err := q.other(d).TryAcquire(context.Background(), name, d)
@@ -26,8 +26,8 @@ func (q *Quorum) HoldByAnother(name string, d time.Duration) (release func()) {
 
 // Steal gives a name to another on every master, whoever holds it: as if its keys had been deleted, or had expired early because the
 // masters' clocks were set, and somebody had been quick. The holder is not told: it finds out by its next extension or Check, or when
-// its validity is over; until then two believe that they hold it, which is what fencing tokens are for. It lasts for d unless it is
-// released before. To end a holder's lock at once, see [Quorum.Expire].
+// its validity is over; until then two believe that they hold it, which is what fencing tokens are for. It lasts for d, as with
+// [Quorum.HoldByAnother], unless it is released before. To end a holder's lock at once, see [Quorum.Expire].
 func (q *Quorum) Steal(name string, d time.Duration) (release func()) {
 	q.t.Helper()
 	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(Another), TTL: d}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A reserved prefix is refused wherever it is used: also where a flag is read, and then forgotten, this fails.
+func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
+	t.Parallel()
+	nodes := []string{"REDLOCK_NODES=redis://127.0.0.1:1"}
+	for _, cmd := range commands() {
+		if newForm(cmd).Lookup("nodes") == nil {
+			continue
+		}
+		words := map[string][]string{
+			"run": {"n", "--", "true"}, "acquire": {"n"}, "extend": {someClaim}, "release": {someClaim}, "status": {"n"},
+		}[cmd.name]
+		got := invoke(t, nodes, append([]string{cmd.name, "--prefix", "redlock:"}, words...)...)
+		require.Equal(t, exitUsage, got.status, cmd.name)
+		require.Contains(t, got.err, `WithKeyPrefix("redlock:")`, cmd.name)
+		got = invoke(t, append(nodes, "REDLOCK_PREFIX=redlock:x"), append([]string{cmd.name}, words...)...)
+		require.Equal(t, exitUsage, got.status, cmd.name)
+		require.Contains(t, got.err, `WithKeyPrefix("redlock:x")`, cmd.name)
+	}
+}
+
+func TestALockWithAPrefixIsAnotherLock(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	env := append(envOf(all), "REDLOCK_PREFIX=app/")
+	_, claim := acquired(t, env, "job")
+	_, other := acquired(t, env, "--prefix", "", "job")
+	for _, m := range all[:2] {
+		require.ElementsMatch(t, []string{"app/job", "job"}, locks(m))
+	}
+	for prefix, held := range map[string]bool{"app/": true, "": true, "app": false} {
+		got := invoke(t, env, "status", "--prefix", prefix, "job")
+		require.Equal(t, exitOK, got.status, got)
+		require.Equal(t, held, strings.Contains(got.out, "job is held"), "%q: %s", prefix, got.out)
+	}
+	require.Equal(t, exitHeld, invoke(t, env, "acquire", "--wait", "0", "job").status)
+
+	require.Equal(t, exitLost, invokeWith(t, claim, env, "extend", "--prefix", "app", "-").status, "it is not known there")
+	require.Equal(t, exitLost, invokeWith(t, claim, env, "release", "--prefix", "", "-").status, "nor here, where somebody else holds it")
+	require.Equal(t, silent, invokeWith(t, claim, env, "extend", "-"))
+	require.Equal(t, silent, invokeWith(t, claim, env, "release", "-"))
+	require.Equal(t, []string{"job"}, locks(all[0]))
+	require.Equal(t, silent, invokeWith(t, other, envOf(all), "release", "-"))
+}
+
+func TestWhatIsTriedOnTheMastersHasThePrefix(t *testing.T) {
+	t.Parallel()
+	for word, args := range map[string][]string{
+		"redlock:doctor:": {"doctor"},
+		"bench-":          {"bench", "--count", "3"},
+		"demo-":           {"demo"},
+	} {
+		all := masters(t)
+		got := invoke(t, envOf(all), append(args, "--prefix", "app/")...)
+		require.Equal(t, exitOK, got.status, "%s: %v", args, got)
+		keys := 0
+		for _, e := range all[0].Log() {
+			for _, a := range e.Args {
+				require.False(t, strings.HasPrefix(a, word), "%s: %s %q", args, e.Name, e.Args)
+				if strings.HasPrefix(a, "app/"+word) {
+					keys++
+				}
+			}
+		}
+		require.Positive(t, keys, args)
+	}
+}
