@@ -187,6 +187,7 @@ func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 			require.Greater(t, k.Fence(), last)
 			last = k.Fence()
 			require.NoError(t, k.Release(bg))
+			synctest.Wait()
 			up(fl.masters[i%3])
 			between := take(t, plain, "a", time.Minute)
 			require.Zero(t, between.Fence())

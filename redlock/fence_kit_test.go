@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +60,21 @@ func down(m *embedded.Master) {
 	})
 }
 
+// downFor is down, and tells when the node has refused something.
+func downFor(m *embedded.Master) (asked <-chan struct{}) {
+	told, once := make(chan struct{}), sync.Once{}
+	m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+		if cmd != "EVALSHA" && cmd != "EVAL" && cmd != "SET" {
+			return "", false
+		}
+		once.Do(func() { close(told) })
+		return "MISCONF Errors writing to the AOF file", true
+	})
+	return told
+}
+
+// up ends that. What was asked before may still be on its way: synctest.Wait lets it be
+// refused first.
 func up(m *embedded.Master) { m.Hook(nil) }
 
 // wallAhead makes a Locker's wall clock differ from everybody's.

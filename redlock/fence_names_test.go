@@ -57,6 +57,7 @@ func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
 			}
 		}
 		require.NoError(t, k.Release(bg))
+		synctest.Wait()
 		up(fl.masters[2])
 		require.Equal(t, most+2, take(t, l, "b", time.Minute).Fence())
 	})

@@ -22,6 +22,7 @@ func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 			skewed(fl)
 			down(fl.masters[2])
 			first := take(t, a, "a", time.Minute)
+			synctest.Wait() // until the third has refused it
 			up(fl.masters[2])
 			require.True(t, fl.masters[1].Del("a"))
 			second := take(t, b, "a", time.Minute)
@@ -39,11 +40,12 @@ func TestAnAttemptThatWasOvertakenBeforeItsConfirmationIsNoHolder(t *testing.T) 
 	inBubble(t, 3, func(fl *fleet) {
 		a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
-		down(fl.masters[2])
+		asked := downFor(fl.masters[2])
 		var second *Lock
 		var secondErr error
 		onConfirm(fl.masters[1], func(int64) {
 			up(fl.masters[1])
+			<-asked // or it would grant the first one's request after all
 			up(fl.masters[2])
 			fl.masters[1].Del("a")
 			second, secondErr = b.TryAcquire(bg, "a", time.Minute)
