@@ -44,7 +44,8 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration,
 
 // AcquireAll takes several names as one lock: on every node all of them or none. The
 // order in which they are given does not matter; none may be given twice. Sets that
-// overlap can't wait for each other in a circle. At most 1024 names.
+// overlap can't wait for each other in a circle. At most 1024 names; where a node is a
+// Redis Cluster, of one hash slot.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
 }
@@ -121,6 +122,9 @@ func (l *Locker) checkNames(names []string) error {
 		if i > 0 && n == names[i-1] {
 			return invalid("the name %q is given twice", n)
 		}
+	}
+	if l.clustered {
+		return l.checkSlots(names)
 	}
 	return nil
 }
