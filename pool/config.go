@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,20 +21,25 @@ import (
 // A Config is a value: changing it after [Open] changes nothing.
 type Config struct {
 	// Name is the node's name in errors and votes, of 1 to 255 printable bytes.
-	// Defaults to host:port/database, over a unix socket path/database, and with
-	// Sentinels to master@host:port/database with the first of them by name.
+	// Defaults to host:port/database, over a unix socket path/database, with
+	// Sentinels to master@host:port/database with the first of them by name, and for a
+	// Cluster to cluster@host:port likewise.
 	Name string
 
 	// Network is "tcp" or "unix". Defaults to "tcp".
 	Network string
 
 	// Address is host:port, or the socket's path. It has no default, and must be empty
-	// where Sentinels say it.
+	// where Sentinels or a Cluster say it.
 	Address string
 
 	// Sentinels, unless nil, say the Address of the master; see [Sentinel]. Defaults to
 	// nil.
 	Sentinels *Sentinels
+
+	// Cluster, unless empty, are host:port of some members of a Redis Cluster that is the
+	// node, 1 to 64; see [Cluster]. Defaults to none.
+	Cluster []string
 
 	// Username and Password are given by AUTH at every dial; both empty: no AUTH.
 	// A Password alone is the default user's.
@@ -59,8 +65,9 @@ type Config struct {
 	ClientName string
 
 	// Dial brings the connection from elsewhere: a tunnel, a test. It is given
-	// Network and Address, or the addresses of Sentinels and those that they name, and
-	// must return when ctx is done. It may be called concurrently. TLS, if set, goes on top. Defaults to nil: a net.Dialer with keep-alive.
+	// Network and Address, or the addresses of Sentinels and those that they name, or of members
+	// of a Cluster, and must return when ctx is done. It may be called concurrently. TLS, if set,
+	// goes on top. Defaults to nil: a net.Dialer with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// DialTimeout bounds a whole dial with TLS and handshake, 1 ms to 5 min. It is
@@ -75,8 +82,8 @@ type Config struct {
 	// RedialMax, both with jitter; 1 ms to 5 min. Default to 10 ms and 500 ms.
 	RedialMin, RedialMax time.Duration
 
-	// Connections is how many pipelined connections the node keeps, 1 to 64.
-	// Defaults to 1, which serves many thousand locks.
+	// Connections is how many pipelined connections the node keeps, 1 to 64; of a Cluster,
+	// to each of its masters. Defaults to 1, which serves many thousand locks.
 	Connections int
 
 	// Queue is how many commands may wait to be written on each connection, 1 to
@@ -130,6 +137,7 @@ func (c Config) filled() Config {
 		c.Clock = clock.System()
 	}
 	c.Sentinels = c.Sentinels.filled()
+	c.Cluster = slices.Clone(c.Cluster)
 	c.Name = cmp.Or(c.Name, c.DefaultName())
 	return c
 }
@@ -138,6 +146,9 @@ func (c Config) filled() Config {
 func (c Config) DefaultName() string {
 	if c.Sentinels != nil {
 		return c.Sentinels.name(c.Database)
+	}
+	if len(c.Cluster) > 0 {
+		return "cluster@" + slices.Min(c.Cluster)
 	}
 	return c.Address + "/" + strconv.Itoa(c.Database)
 }
@@ -162,7 +173,10 @@ func (c Config) check() error {
 }
 
 func (c Config) checkAddress() error {
-	if c.Sentinels != nil {
+	switch {
+	case len(c.Cluster) > 0:
+		return c.checkCluster()
+	case c.Sentinels != nil:
 		return c.checkSentinels()
 	}
 	switch {
@@ -229,6 +243,8 @@ func (c Config) String() string {
 		user = c.Username + "@"
 	}
 	switch {
+	case len(c.Cluster) > 0:
+		return c.clusterURL(user)
 	case c.Sentinels != nil:
 		return c.Sentinels.url(c.TLS != nil, user, c.Database)
 	case c.Network == "unix":

@@ -87,6 +87,9 @@ func (n *Node) examine(c *wire.Command) {
 
 // look dials, reads everything, and hangs up.
 func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Examination, error) {
+	if n.cluster != nil {
+		return n.cluster.look(ctx, r)
+	}
 	s, err := n.source.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -116,6 +119,10 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 		return nil, n.whyAborted(ctx, err)
 	}
 	steps := append(configured(found), rights(found, r.Keys[0])...)
+	if n.member != nil {
+		try := trying(found)
+		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
+	}
 	if r.Survey == nil { // a subscriber can't be asked for its keys
 		steps = append(steps, listening(found, r.Keys[0])...)
 	}
@@ -125,7 +132,7 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 	if n.follow != nil {
 		found.Sentinels = n.follow.views()
 	}
-	found.Findings = append(findings(n.cfg.Name, n.cfg.Database, found.Facts), examinedToo(n.cfg.Name, found, r.Fleet != nil && r.Fleet.Guard != nil)...)
+	found.Findings = append(n.findings(found.Facts), examinedToo(n.label(), found, r.Fleet != nil && r.Fleet.Guard != nil)...)
 	found.Findings = append(found.Findings, opinions(n.cfg.Name, s.address, found.Sentinels)...)
 	return found, nil
 }

@@ -14,7 +14,7 @@ const aHint = int64(1_790_000_000_000_000)
 
 func counting(token string, keys []string) *wire.Terms {
 	t := terms(token, keys)
-	t.SetCounters()
+	t.SetCounters(false)
 	return t
 }
 

@@ -55,8 +55,8 @@ func kind(add adder, f wire.Facts) {
 	case f.Mode == "sentinel":
 		add(wire.Error, wire.CodeSentinel, "is a Sentinel, which keeps no locks: give the address of a master itself")
 	case f.Mode == "cluster":
-		add(wire.Error, wire.CodeCluster, "is a member of a Redis Cluster, whose slots move and fail over without their last "+
-			"writes: take a master of its own (cluster-enabled no)")
+		add(wire.Error, wire.CodeCluster, "is a member of a Redis Cluster, and has some of its slots: give the whole Cluster as one node "+
+			"(redis+cluster://), or take a master of its own (cluster-enabled no)")
 	case f.Role != "master" && f.Writable:
 		add(wire.Error, wire.CodeReplica, "is a writable replica, whose locks are gone with its next synchronisation: "+
 			"give the address of a master, or make it one by REPLICAOF NO ONE")
@@ -92,7 +92,7 @@ func persistence(add adder, f wire.Facts) {
 // Without the necessary rights a node can't vote. What the silent ones are for nobody
 // misses. Without any other one something is not done, or takes longer.
 var (
-	necessary = []string{"set", "get", "del", "exists", "type", "pttl", "pexpire", "evalsha"}
+	necessary = []string{"set", "get", "del", "exists", "type", "pttl", "pexpire", "evalsha", "cluster|slots"}
 	silent    = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
 )
 

@@ -143,7 +143,7 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 		for _, c := range []*call{
 			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
 			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *wire.Request) { wire.NewExamine(r, "x") }),
-			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(); wire.NewConfirm(r, t, 7) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
 		} {
 			r := c.on(n).reply(t)
 			if c.req.Op == wire.Ping && c.req.Guarded {

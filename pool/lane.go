@@ -115,11 +115,13 @@ func (l *lane) keepUp(ctx context.Context) {
 			if k.silent() {
 				l.failQueued(err) // nothing says that a dial would fare better
 			} else if lived {
+				l.node.member.trouble(l)
 				continue // a restart, most likely: commands wait for one dial
 			}
 		} else if l.failQueued(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
 			l.node.log("dial failed", err)
 		}
+		l.node.member.trouble(l)
 		pause(ctx, l.node.cfg.Clock, wait/2+rand.N(wait/2+1))
 		wait = min(2*wait, l.node.cfg.RedialMax)
 	}

@@ -54,7 +54,7 @@ type link struct {
 }
 
 func newLink(l *lane, s *session, f facts) *link {
-	unfit := verdict(findings(l.node.cfg.Name, l.node.cfg.Database, f.Facts))
+	unfit := verdict(l.node.findings(f.Facts))
 	return &link{lane: l, session: s, facts: f, unfit: unfit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
 }
 
@@ -134,6 +134,9 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		c.Answer(wire.Reply{Outcome: wire.Granted})
 		return
 	}
+	if k.redirect(c, err) {
+		return
+	}
 	r := k.lane.node.follow.belated(c, k.session.address, decode(c, v, err))
 	if isUnmarked(c, r) {
 		k.answerUnmarked(c, r)
@@ -145,6 +148,9 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 	}
 	if c.Op.Undoes() {
 		r.Pending = k.lane.repeat(c, r)
+	}
+	if k.lane.node.member != nil && c.Counts {
+		r.Others = r.Outcome != wire.Unknown // those who listen to other members are not counted there
 	}
 	if r.Outcome == wire.Refused && c.Resent() {
 		// What is not there any more it may have undone itself, the first time.

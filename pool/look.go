@@ -126,7 +126,7 @@ func (k *link) looked(reply any, err error) {
 		k.fail(errTurned)
 		return
 	}
-	unfit := verdict(findings(k.lane.node.cfg.Name, k.lane.node.cfg.Database, next.Facts))
+	unfit := verdict(k.lane.node.findings(next.Facts))
 	k.lane.mu.Lock()
 	news := (unfit == nil) != (k.unfit == nil)
 	k.facts, k.unfit, k.cleared = next, unfit, nil

@@ -14,21 +14,23 @@ import (
 // ErrClosed is why commands fail on a node that was closed.
 var ErrClosed = errors.New("pool: the node is closed")
 
-// Node is one Redis master. It dials in the background from Open on, dials anew
+// Node is one Redis master, or a Cluster. It dials in the background from Open on, dials anew
 // whenever its connection ends, and is safe for concurrent use.
 type Node struct {
-	cfg    Config
-	source source
-	follow *follower // of Sentinels; nil without
-	lanes  []*lane
-	seed   maphash.Seed
-	life   context.Context // ends with Close
-	end    context.CancelFunc
-	keep   sync.WaitGroup // one keeper goroutine for each lane
-	bare   bool           // leads to a Sentinel
-	exams  examinations
-	pasts  pasts
-	count  counters
+	cfg     Config
+	source  source
+	follow  *follower // of Sentinels; nil without
+	cluster *cluster  // that it is; nil for a single master
+	member  *member   // of a Cluster, that it is a part of; nil otherwise
+	lanes   []*lane
+	seed    maphash.Seed
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	keep    sync.WaitGroup // one keeper goroutine for each lane
+	bare    bool           // leads to a Sentinel, or asks for a Cluster's map
+	exams   examinations
+	pasts   pasts
+	count   counters
 }
 
 // Open makes a node of its own connections. It fails for a wrong Config only,
@@ -39,14 +41,18 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg}
-	if cfg.Sentinels != nil {
+	switch {
+	case cfg.Sentinels != nil:
 		n.follow = newFollower(n)
 		n.follow.begin()
 		n.source = n.follow
-	} else {
+	case len(cfg.Cluster) > 0:
+		n.cluster = newCluster(n)
+		n.source = n.cluster
+	default:
 		n.source = newOwnPool(cfg)
 	}
-	n.start()
+	n.start(context.Background())
 	return n, nil
 }
 
@@ -73,13 +79,17 @@ func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 	}
 	n := &Node{cfg: cfg}
 	n.source = newWrappedPool(p, &n.count.hanging)
-	n.start()
+	n.start(context.Background())
 	return n, nil
 }
 
-func (n *Node) start() {
-	ctx, end := context.WithCancel(context.Background())
+func (n *Node) start(parent context.Context) {
+	ctx, end := context.WithCancel(parent)
 	n.life, n.end, n.seed = ctx, end, maphash.MakeSeed()
+	if n.cluster != nil { // its members have the lanes
+		n.keep.Go(func() { n.cluster.keepCharting(ctx) })
+		return
+	}
 	for range n.cfg.Connections {
 		l := newLane(n)
 		n.lanes = append(n.lanes, l)
@@ -101,10 +111,11 @@ func (n *Node) String() string {
 
 // Traits are what a coordinator must know of the node before it asks it anything.
 func (n *Node) Traits() wire.Traits {
-	if n.follow == nil {
-		return wire.Traits{}
+	t := wire.Traits{Cluster: n.cluster != nil}
+	if n.follow != nil {
+		t.Settle = n.cfg.Sentinels.Settle
 	}
-	return wire.Traits{Settle: n.cfg.Sentinels.Settle}
+	return t
 }
 
 // Submit hands the node a command. It never blocks on the network. The command
@@ -120,11 +131,14 @@ func (n *Node) Traits() wire.Traits {
 // connection of its own, also of an unfit node.
 func (n *Node) Submit(c *wire.Command) {
 	n.count.commands.Add(1)
-	if c.Op == wire.Examine {
+	switch {
+	case c.Op == wire.Examine:
 		n.examine(c)
-		return
+	case n.cluster != nil:
+		n.cluster.submit(c)
+	default:
+		n.lane(c).submit(c, nil)
 	}
-	n.lane(c).submit(c, nil)
 }
 
 // SubmitBoth is Submit for two commands that go out in one flush, the second behind the
@@ -132,6 +146,14 @@ func (n *Node) Submit(c *wire.Command) {
 // they may take different ones, and then in any order.
 func (n *Node) SubmitBoth(first, second *wire.Command) {
 	n.count.commands.Add(2)
+	if n.cluster != nil {
+		n.cluster.submitBoth(first, second)
+		return
+	}
+	n.submitBoth(first, second)
+}
+
+func (n *Node) submitBoth(first, second *wire.Command) {
 	one, two := n.lane(first), n.lane(second)
 	if one == two {
 		one.submit(first, second)
@@ -155,6 +177,9 @@ func (n *Node) lane(c *wire.Command) *lane {
 // frozen one can't hold it up, and returns when all goroutines but hanging dials
 // of a wrapped pool have ended. It may be called more than once.
 func (n *Node) Close() error {
+	if n.cluster != nil {
+		n.cluster.shut()
+	}
 	for _, l := range n.lanes {
 		l.close() // before the keepers end: from now on nothing is kept for a next connection
 	}

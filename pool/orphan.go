@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -146,7 +147,7 @@ func (l *lane) repeat(c *wire.Command, r wire.Reply) (pending bool) {
 	if l.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired()) {
 		return false
 	}
-	next := &wire.Command{Request: c.Request, Node: c.Node, Repeats: c.Repeats + 1}
+	next := &wire.Command{Request: c.Request, Node: c.Node, Repeats: min(c.Repeats, math.MaxUint8-1) + 1}
 	if refused {
 		next.To = c.To
 	}

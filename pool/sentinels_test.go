@@ -154,7 +154,7 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 		h.a.ForgetLog()
 		for _, c := range []*call{
 			acquiringUnder(f, "A", "k"), extendingUnder(f, "A", "k"), inspectingUnder(f, "k"), pingingUnder(f),
-			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(); wire.NewConfirm(r, t, 7) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
 			under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
 			under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
 		} {

@@ -1,6 +1,10 @@
 package pool
 
-import "sync/atomic"
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+)
 
 // Stats are a node's counters since it was opened, and its state now.
 type Stats struct {
@@ -16,6 +20,8 @@ type Stats struct {
 	Killed       int64 // old connections ended by CLIENT KILL before undos
 	Sentinels    int   // that have named the present master within Sentinels.Settle
 	Switches     int64 // how often they came to name another one
+	Masters      int   // of a Cluster, that have slots
+	Redirects    int64 // commands that members of a Cluster have sent on to others (MOVED, ASK)
 }
 
 type counters struct {
@@ -38,6 +44,9 @@ func (n *Node) Stats() Stats {
 	if n.follow != nil {
 		s.Sentinels, s.Switches = n.follow.naming()
 	}
+	if n.cluster != nil {
+		n.cluster.stats(&s)
+	}
 	for _, l := range n.lanes {
 		up, queued := l.state()
 		s.Queued += queued
@@ -46,4 +55,25 @@ func (n *Node) Stats() Stats {
 		}
 	}
 	return s
+}
+
+// stats adds up what the members have counted; of those that have left the Cluster
+// nothing is left.
+func (cl *cluster) stats(s *Stats) {
+	masters, _ := cl.masters()
+	cl.mu.Lock()
+	s.Masters, s.Redirects, s.Queued = len(masters), cl.hops, len(cl.waiting)
+	all := slices.Collect(maps.Values(cl.members))
+	cl.mu.Unlock()
+	for _, m := range all {
+		each := m.node.Stats()
+		s.Connected += each.Connected
+		s.Queued += each.Queued
+		s.Written += each.Written
+		s.Writes += each.Writes
+		s.Replies += each.Replies
+		s.Dials += each.Dials
+		s.DialFailures += each.DialFailures
+		s.Killed += each.Killed
+	}
 }

@@ -22,6 +22,8 @@ import (
 //	unix://[[user]:password@]/path/to/socket[?settings]
 //	redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master[/database][?settings]
 //	rediss+sentinel://…                        over TLS, to the Sentinels too
+//	redis+cluster://[[user]:password@]host[:port][,host[:port]…][?settings]
+//	rediss+cluster://…                         over TLS
 //
 // The port defaults to 6379; an IPv6 address stands in brackets. User and
 // password are percent-decoded. A user without a password (redis://name@host) is
@@ -31,7 +33,8 @@ import (
 // With Sentinels the hosts are theirs, all of them, at the port 26379 by default; master is
 // the name that they know it by; user and password are the master's, and the Sentinels'
 // own are the settings sentinel_user and sentinel_password. The setting settle is
-// Sentinels.Settle.
+// Sentinels.Settle. Of a Cluster the hosts are some of its members, at the port 6379 by
+// default; it has no database but 0.
 //
 // The settings are db (or the path: both must agree), client_name, name,
 // dial_timeout and hard_timeout (as in "1.5s"), connections. Any other is an
@@ -94,8 +97,10 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	switch {
 	case u.Scheme == sentinelScheme || u.Scheme == encryptedSentinels:
 		return c.setSentinels(u, more)
+	case u.Scheme == clusterScheme || u.Scheme == encryptedCluster:
+		return c.setCluster(u, more)
 	case len(more) > 0:
-		return errors.New("several hosts stand in one URL: that is for redis+sentinel; each master has a URL of its own")
+		return errors.New("several hosts stand in one URL: that is for redis+sentinel and redis+cluster; each master has a URL of its own")
 	case u.Opaque != "" || u.Fragment != "":
 		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
 	case u.Scheme == "unix":
@@ -103,9 +108,9 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	case u.Scheme == "rediss":
 		c.TLS = verifyingTLS
 	case u.Scheme != "redis":
-		return errors.New("the scheme must be redis, rediss, unix, redis+sentinel or rediss+sentinel")
+		return errors.New("the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster")
 	}
-	if c.Address, err = hostPort(u, "6379"); err != nil {
+	if c.Address, err = hostPort(u, defaultPort); err != nil {
 		return err
 	}
 	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))

@@ -65,6 +65,24 @@ func TestAURLOfSentinelsNamesThemAllAndTheirMaster(t *testing.T) {
 	require.NotNil(t, c.Sentinels.TLS)
 }
 
+func TestAURLOfAClusterNamesSomeOfItsMembers(t *testing.T) {
+	for raw, want := range map[string]Config{
+		"redis+cluster://a":                  {Cluster: []string{"a:6379"}},
+		"redis+cluster://u:p@a,b:7000,[::1]": {Cluster: []string{"a:6379", "b:7000", "[::1]:6379"}, Username: "u", Password: "p"},
+		"redis+cluster://a,b/0?name=n&db=0":  {Cluster: []string{"a:6379", "b:6379"}, Name: "n"},
+		"redis+cluster://a/?connections=2":   {Cluster: []string{"a:6379"}, Connections: 2},
+	} {
+		c, err := ParseURL(raw)
+		require.NoError(t, err, raw)
+		require.Equal(t, want, c, raw)
+	}
+	c, err := ParseURL("rediss+cluster://b:1,a:1")
+	require.NoError(t, err)
+	require.NotNil(t, c.TLS)
+	require.Equal(t, "cluster@a:1", c.DefaultName())
+	require.Equal(t, "rediss+cluster://b:1,a:1", c.String())
+}
+
 func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
 	for list, want := range map[string][]string{
 		"redis://a":                        {"redis://a"},
@@ -75,6 +93,7 @@ func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
 		"redis://a,b":                      {"redis://a", "b"}, // which is an error then
 		"redis://a,,redis://b":             {"redis://a", "", "redis://b"},
 		"redis+sentinel://a/m,":            {"redis+sentinel://a/m", ""},
+		"redis+cluster://a,b,redis://c":    {"redis+cluster://a,b", "redis://c"},
 	} {
 		require.Equal(t, want, SplitURLs(list), list)
 	}
@@ -91,9 +110,9 @@ func TestRedissVerifiesTheHost(t *testing.T) {
 
 func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                                     "the scheme must be redis, rediss, unix, redis+sentinel or rediss+sentinel",
+		"":                                     "the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster",
 		"h:6379":                               "must be redis://",
-		"http://h":                             "the scheme must be redis, rediss, unix, redis+sentinel or rediss+sentinel",
+		"http://h":                             "the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster",
 		"redis:h":                              "must be redis://",
 		"redis://":                             "no host",
 		"redis://:6379":                        "no host",
@@ -127,12 +146,19 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis+sentinel://a,b/":                "the Sentinels' name for the master is missing",
 		"redis+sentinel://a,/m":                "no host",
 		"redis+sentinel://a,b:0/m":             "the port must be 1 to 65535",
-		"redis+sentinel://a,b:x/m":             "one of the Sentinels' hosts is none",
+		"redis+sentinel://a,b:x/m":             "one of the hosts is none",
 		"redis+sentinel://a,a:26379/m":         "a Sentinel is listed twice",
 		"redis+sentinel://a/m/x":               "the database must be 0 to 2147483647",
 		"redis+sentinel://a/m/1?db=2":          "the path and the setting db name two databases",
 		"redis+sentinel://a/m?settle=1ms":      "Sentinels.Settle is 1ms",
 		"redis+sentinel://a/m?setle=1s":        `unknown setting "setle"`,
+		"redis+cluster://a/1":                  "a Cluster has no database but 0",
+		"redis+cluster://a,b?db=1":             "a Cluster has no database but 0",
+		"redis+cluster://a,a:6379":             "a member of the Cluster is listed twice",
+		"redis+cluster://a,b:x":                "one of the hosts is none",
+		"redis+cluster://":                     "no host",
+		"redis+cluster://a?settle=1s":          `unknown setting "settle"`,
+		"redis+cluster://u:12/hunter2@h,i":     "@ stands behind the host",
 		"redis://h?settle=1s":                  `unknown setting "settle"`,
 		"redis+sentinel://u:12/hunter2@h,i/m":  "@ stands behind the host",
 		"redis+sentinel://u:hunter2,@h/,i@m":   "@ stands behind the host",

@@ -137,6 +137,9 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 			dropped = append(dropped, drop{c, whyDropped(c)})
 			continue
 		}
+		if c.Asking {
+			k.take(newAsking(), nil) // right before it, and for it alone
+		}
 		k.take(c, want)
 		k.last = size - before
 	}
@@ -149,6 +152,15 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 func (k *link) take(c *wire.Command, want any) {
 	k.batch, k.wants = append(k.batch, c), append(k.wants, want)
 	k.unanswered.push(c)
+}
+
+// newAsking is a command whose answer nobody waits for.
+func newAsking() *wire.Command {
+	r := &wire.Request{}
+	wire.NewAsking(r)
+	c := &wire.Command{Request: r}
+	c.Send()
+	return c
 }
 
 // drop is a command that is not written, and why.

@@ -45,8 +45,8 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration,
 
 // AcquireAll takes several names as one lock: on every node all of them or none. The
 // order in which they are given does not matter; none may be given twice. Sets that
-// overlap can't wait for each other in a circle. One name at least, and at most 1024; all
-// else is as in Acquire.
+// overlap can't wait for each other in a circle. One name at least, and at most 1024; where a
+// node is a Redis Cluster, of one hash slot. All else is as in Acquire.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
 }
@@ -123,6 +123,9 @@ func (l *Locker) checkNames(names []string) error {
 		if i > 0 && n == names[i-1] {
 			return invalid("the name %q is given twice", n)
 		}
+	}
+	if l.clustered {
+		return l.checkSlots(names)
 	}
 	return nil
 }

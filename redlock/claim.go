@@ -161,7 +161,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	k := l.newLock(ctx, &w)
 	k.terms.Set(l.keys(k.names), claim.Token)
 	if k.fence = claim.Fence; k.fence != 0 {
-		k.terms.SetCounters()
+		k.terms.SetCounters(l.clustered)
 	}
 	k.talk.acquire.ballots = nil // others acquired it: a release goes to all nodes
 	if err := l.register(k); err != nil {

@@ -48,7 +48,7 @@ func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
 // fenced prepares an acquisition's terms and request.
 func (k *Lock) fenced(r *wire.Request) {
-	k.terms.SetCounters()
+	k.terms.SetCounters(k.l.clustered)
 	wire.NewFencedAcquire(r, &k.terms, k.ttl, k.l.set.maxTTL, k.l.set.hint(), k.l.set.clamp())
 }
 

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/pool/wire"
@@ -17,9 +18,36 @@ func traits(n Node) wire.Traits {
 // checkKinds refuses nodes whose kind does not go with the settings.
 func (s *settings) checkKinds(nodes []Node) error {
 	for _, n := range nodes {
-		if traits(n).Settle > 0 && !s.guarded {
+		switch t := traits(n); {
+		case t.Settle > 0 && !s.guarded:
 			return invalid("the node %s follows Sentinels, and needs WithRestartGuard: a replica that they promote may lack the "+
 				"locks that its master granted last", n.Name())
+		case t.Cluster && s.guarded:
+			return invalid("the node %s is a Redis Cluster, and WithRestartGuard can't be: scripts compare its marker, one key of "+
+				"each server, and a Cluster lets a script at the keys of one slot alone; leave the guard out, or take single masters "+
+				"or masters behind Sentinels", n.Name())
+		}
+	}
+	return nil
+}
+
+// clustered reports whether any of the nodes is a Redis Cluster.
+func clustered(nodes []Node) bool {
+	return slices.ContainsFunc(nodes, func(n Node) bool { return traits(n).Cluster })
+}
+
+// checkSlots refuses what a Redis Cluster can't do at once, because it concerns several of
+// its masters (DESIGN.md rule 30).
+func (l *Locker) checkSlots(names []string) error {
+	keys := l.keys(names)
+	if !wire.SameSlot(keys) {
+		return invalid("the names are in several slots of a Redis Cluster, which takes no lock on all of them at once: give them a common " +
+			"hash tag, as in {order:7}:stock and {order:7}:payment")
+	}
+	for _, k := range keys {
+		if l.set.fencing && !wire.Countable(k) {
+			return invalid("the key %q can't have a fence counter in its slot of a Redis Cluster, because of its }: leave that out, or give "+
+				"it a hash tag, as in {order:7}:stock", k)
 		}
 	}
 	return nil

@@ -18,15 +18,16 @@ import (
 // it is safe for concurrent use, and contention is settled at home first. It has
 // no goroutine of its own while it holds nothing.
 type Locker struct {
-	nodes   []Node
-	owned   []*pool.Node // that Open made, and Close ends
-	set     settings
-	fleet   *wire.Fleet  // what the nodes know of each other
-	alarms  *alarm.Queue // node timeouts and the ends of held locks
-	queue   *fifo.Queue  // contenders of this process, by name
-	waiters *waiters     // those at the head of their lines, and who holds what they wait for
-	events  *events      // nil when nobody traces or logs
-	turns   turns        // of automatic extensions
+	nodes     []Node
+	owned     []*pool.Node // that Open made, and Close ends
+	set       settings
+	fleet     *wire.Fleet  // what the nodes know of each other
+	clustered bool         // a node is a Redis Cluster
+	alarms    *alarm.Queue // node timeouts and the ends of held locks
+	queue     *fifo.Queue  // contenders of this process, by name
+	waiters   *waiters     // those at the head of their lines, and who holds what they wait for
+	events    *events      // nil when nobody traces or logs
+	turns     turns        // of automatic extensions
 
 	closing chan struct{} // closed by Close
 
@@ -53,14 +54,15 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{
-		nodes:   append([]Node(nil), nodes...),
-		set:     set,
-		fleet:   newFleet(set, nodes),
-		alarms:  alarm.New(set.clock),
-		queue:   fifo.New(),
-		events:  newEvents(set.traces, set.logger, len(nodes)),
-		closing: make(chan struct{}),
-		leases:  make(map[string]*Lock),
+		nodes:     append([]Node(nil), nodes...),
+		set:       set,
+		fleet:     newFleet(set, nodes),
+		clustered: clustered(nodes),
+		alarms:    alarm.New(set.clock),
+		queue:     fifo.New(),
+		events:    newEvents(set.traces, set.logger, len(nodes)),
+		closing:   make(chan struct{}),
+		leases:    make(map[string]*Lock),
 	}
 	l.waiters = newWaiters(l)
 	l.turns.alarms, l.turns.clock = l.alarms, set.clock

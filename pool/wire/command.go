@@ -17,8 +17,12 @@ type Command struct {
 	Node int
 	// To is told the answer; nil when nobody wants to know.
 	To Answerer
-	// Repeats counts how often a node has sent its undo anew; for the node's own use.
-	Repeats uint32
+	// Repeats counts how often a node has sent its undo anew, up to 255; for the node's own use.
+	Repeats uint8
+	// Hops counts how often a member of a Redis Cluster has sent it on to another one, and
+	// Asking tells that the present one takes it by way of exception; for the node's own use.
+	Hops   uint8
+	Asking bool
 
 	state atomic.Uint32
 }
@@ -58,13 +62,19 @@ func (c *Command) Send() bool {
 // Unsend takes back Send for a command of which the node knows that it executed
 // nothing: a script answered by NOSCRIPT, to be sent again by its text. False
 // when it was given up meanwhile: then it must not be sent again.
-func (c *Command) Unsend() bool {
+func (c *Command) Unsend() bool { return c.takeBack(source) }
+
+// Recall takes back Send for a command that a member of a Redis Cluster did not execute,
+// because another one has the slot: it goes there as it is. False as for Unsend.
+func (c *Command) Recall() bool { return c.takeBack(0) }
+
+func (c *Command) takeBack(as uint32) bool {
 	for {
 		old := c.state.Load()
 		if old&given != 0 {
 			return false
 		}
-		if c.state.CompareAndSwap(old, old&^sent|source) {
+		if c.state.CompareAndSwap(old, old&^sent|as) {
 			return true
 		}
 	}

@@ -146,6 +146,13 @@ func NewGuardedPing(r *Request) {
 	r.args = append(r.head(pingScript, 1), markerKey)
 }
 
+// NewAsking fills r with what goes right before a command that a master of a Redis Cluster
+// takes by way of exception. Nobody waits for its answer.
+func NewAsking(r *Request) {
+	r.of(Ping, &Terms{}, 0, 0)
+	r.name, r.args = "ASKING", nil
+}
+
 // NewExamine fills r with an Examine. Rights are tried on the key, which must not
 // exist.
 func NewExamine(r *Request, key string) {

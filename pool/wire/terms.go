@@ -36,11 +36,11 @@ func (t *Terms) Set(keys []string, token string) {
 	t.boxed = append(t.boxed, token)
 }
 
-// SetCounters adds the keys' fence counters.
-func (t *Terms) SetCounters() {
+// SetCounters adds the keys' fence counters, tagged where any node is a Redis Cluster.
+func (t *Terms) SetCounters(tagged bool) {
 	t.counters = t.counter[:0]
 	for _, k := range t.Keys {
-		t.counters = append(t.counters, FencePrefix+k)
+		t.counters = append(t.counters, Counter(k, tagged))
 	}
 }
 

@@ -1,0 +1,249 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// onClusters makes a Locker over Clusters, as another process would have.
+func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
+	t.Helper()
+	var voters []redlock.Node
+	var nodes []*pool.Node
+	for i, c := range clusters {
+		var addresses []string
+		for _, m := range c.Masters {
+			addresses = append(addresses, c.Host(m)+":6379")
+		}
+		n, err := pool.Cluster(addresses, pool.Config{Name: "c" + strconv.Itoa(i+1), Dial: c.Dial})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, n.Close()) })
+		voters, nodes = append(voters, n), append(nodes, n)
+	}
+	l, err := redlock.New(voters, append([]redlock.Option{redlock.WithNodeTimeout(2 * time.Second)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l, nodes
+}
+
+func startClusters(t *testing.T, clusters, masters int) []*redistest.Cluster {
+	t.Helper()
+	all := make([]*redistest.Cluster, clusters)
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() { all[i] = redistest.StartCluster(t, masters, false) })
+	}
+	wg.Wait()
+	if t.Failed() || slices.Contains(all, nil) {
+		t.FailNow()
+	}
+	return all
+}
+
+// left are the lock keys of all masters of a Cluster.
+func left(t *testing.T, c *redistest.Cluster) (all []string) {
+	t.Helper()
+	for _, m := range c.Masters {
+		all = append(all, lockKeys(t, m)...)
+	}
+	return all
+}
+
+// Contenders of two processes take a lock, extend it and give it back, some of them waiting, while its slot goes from master to master
+// and back: on one Cluster alone, where one answer that is no vote is an error, and on three that form a quorum.
+func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
+	clusters := startClusters(t, 3, 2)
+	for name, c := range map[string]struct {
+		clusters []*redistest.Cluster
+		opts     []redlock.Option
+	}{
+		"one":           {clusters[:1], nil},
+		"three":         {clusters, nil},
+		"three, fenced": {clusters, []redlock.Option{redlock.WithFencing()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var inside, holds, redirects atomic.Int64
+			var last atomic.Uint64
+			var contenders sync.WaitGroup
+			var nodes []*pool.Node
+			for range 2 {
+				l, own := onClusters(t, c.clusters, c.opts...)
+				nodes = append(nodes, own...)
+				for range 2 {
+					contenders.Go(func() {
+						for ctx.Err() == nil {
+							k, err := l.Acquire(ctx, name, 10*time.Second)
+							if errors.Is(err, context.Canceled) {
+								return
+							}
+							if !assert.NoError(t, err) {
+								return
+							}
+							assert.Equal(t, int64(1), inside.Add(1), "two hold the lock")
+							if f := k.Fence(); len(c.opts) > 0 {
+								assert.Greater(t, f, last.Swap(f))
+							}
+							assert.NoError(t, k.Extend(t.Context(), 10*time.Second))
+							time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
+							assert.NoError(t, k.Check(t.Context()))
+							inside.Add(-1)
+							holds.Add(1)
+							assert.NoError(t, k.Release(t.Context()))
+						}
+					})
+				}
+			}
+			more := func() {
+				n := holds.Load()
+				await(t, "the lock is held some more", func() bool { return holds.Load() >= n+3 || t.Failed() })
+			}
+			more()
+			for range 2 {
+				for _, one := range c.clusters {
+					to := one.Masters[0]
+					if one.Owner(t, name) == to {
+						to = one.Masters[1]
+					}
+					one.Migrate(t, name, to, more)
+				}
+			}
+			stop()
+			contenders.Wait()
+			for _, n := range nodes {
+				redirects.Add(n.Stats().Redirects)
+			}
+			assert.Positive(t, redirects.Load())
+			t.Logf("%d holds, %d commands sent on", holds.Load(), redirects.Load())
+			for _, one := range c.clusters {
+				await(t, "nothing is left", func() bool { return len(left(t, one)) == 0 })
+			}
+		})
+	}
+}
+
+// A master dies, and its replica takes its slots: the Cluster votes again, by itself.
+func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
+	c := redistest.StartCluster(t, 3, true)
+	l, nodes := onClusters(t, []*redistest.Cluster{c})
+	name := nameOn(t, c, c.Masters[0])
+	k := acquired(t, l, name, time.Minute)
+	await(t, "the replica has it", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
+	c.Masters[0].Kill(t)
+	_, err := l.TryAcquire(t.Context(), name, time.Minute)
+	require.Error(t, err)
+	awaitFor(t, failoverWithin, "the replica has the slots", func() bool { return c.Owner(t, name) == c.Replica })
+	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), time.Minute) == nil })
+	_, err = l.TryAcquire(t.Context(), name, time.Minute)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	released(t, k)
+	assert.Empty(t, lockKeys(t, c.Replica))
+	released(t, acquired(t, l, name, time.Minute))
+	assert.Equal(t, 3, nodes[0].Stats().Masters)
+
+	c.Masters[0].Restart(t) // as a replica: it is asked for nothing
+	released(t, acquired(t, l, name, time.Minute))
+}
+
+// Nothing is lost on a failover by hand, of which everybody is told by MOVED alone.
+func TestAFailoverByHandWithinAClusterGoesUnnoticed(t *testing.T) {
+	c := redistest.StartCluster(t, 3, true)
+	l, _ := onClusters(t, []*redistest.Cluster{c})
+	name := nameOn(t, c, c.Masters[0])
+	k := acquired(t, l, name, time.Minute)
+	await(t, "the replica has it", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
+	c.Replica.Do(t, "CLUSTER", "FAILOVER")
+	awaitFor(t, failoverWithin, "the replica has the slots", func() bool { return c.Owner(t, name) == c.Replica })
+	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), time.Minute) == nil })
+	released(t, k)
+	released(t, acquired(t, l, name, time.Minute))
+	assert.Empty(t, lockKeys(t, c.Replica))
+}
+
+// nameOn is a name whose slot a server has.
+func nameOn(t *testing.T, c *redistest.Cluster, n *redistest.Node) string {
+	t.Helper()
+	for i := range 100 {
+		if name := "x" + strconv.Itoa(i); c.Owner(t, name) == n {
+			return name
+		}
+	}
+	require.FailNow(t, "no name is there")
+	return ""
+}
+
+// A release is heard of on every master, whichever it was on and whichever the waiter listens to.
+func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3, false)
+	holder, _ := onClusters(t, []*redistest.Cluster{c})
+	for i, m := range c.Masters {
+		name := nameOn(t, c, m)
+		k := acquired(t, holder, name, time.Minute)
+		for range 4 { // each listens to one of the masters, by chance
+			heard := make(chan string, 100)
+			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{Woken: func(e redlock.WokenEvent) { heard <- e.By }}))
+			got := make(chan *redlock.Lock, 1)
+			go func() {
+				k, err := l.Acquire(t.Context(), name, time.Minute)
+				assert.NoError(t, err)
+				got <- k
+			}()
+			await(t, "it listens", func() bool {
+				n := int64(0)
+				for _, m := range c.Masters {
+					n += listeners(t, m, name)
+				}
+				return n > 0
+			})
+			require.Equal(t, "subscription", <-heard)
+			time.Sleep(50 * time.Millisecond) // and made the attempt that follows
+			released(t, k)
+			k = <-got
+			require.NotNil(t, k)
+			assert.Equal(t, "message", <-heard, "of a lock on master %d", i+1)
+			released(t, k)
+			await(t, "it listens no more", func() bool {
+				n := int64(0)
+				for _, m := range c.Masters {
+					n += listeners(t, m, name)
+				}
+				return n == 0
+			})
+			k = acquired(t, holder, name, time.Minute)
+		}
+		released(t, k)
+	}
+}
+
+func TestTheDoctorSaysWhatAClusterIs(t *testing.T) {
+	c := redistest.StartCluster(t, 3, true)
+	l, _ := onClusters(t, []*redistest.Cluster{c})
+	require.NoError(t, l.Healthy(t.Context()))
+	r, err := l.Diagnose(t.Context())
+	require.NoError(t, err)
+	require.False(t, r.Failed(), "%v", r.All())
+	var texts []string
+	for _, f := range r.Nodes[0].Findings {
+		texts = append(texts, f.Text)
+	}
+	assert.Contains(t, texts, "c1 is a Redis Cluster of 3 masters, and one vote")
+	assert.Equal(t, 1, r.Nodes[0].Replicas)
+	_, err = l.TryAcquireAll(t.Context(), []string{"a", "b"}, time.Minute)
+	require.ErrorIs(t, err, redlock.ErrInvalid)
+	released(t, acquired(t, l, "{a}", time.Minute))
+}

@@ -1,0 +1,233 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+const slots = 1 << 14
+
+// Cluster is a Redis Cluster as far as a client sees it: masters that answer MOVED and ASK
+// for keys whose slots are elsewhere, and know the map. Nothing in it happens by itself. All
+// faults of its masters are their own; their Hook is taken.
+type Cluster struct {
+	// Masters are those that were made, in their order.
+	Masters []*Master
+
+	name string
+	slot func(key string) int
+
+	mu     sync.Mutex // guards what follows, and Masters where a dial reads it
+	owners [slots]*Master
+	moving map[int]*Master // where a slot is on its way to
+	asking map[*Master]map[int64]bool
+}
+
+// NewCluster makes so many masters, as New does, that share the slots evenly. Slot says
+// which one a key has.
+func NewCluster(name string, masters int, slot func(key string) int) *Cluster {
+	c := &Cluster{name: name, slot: slot, moving: map[int]*Master{}, asking: map[*Master]map[int64]bool{}}
+	for range masters {
+		c.Add()
+	}
+	for i := range c.owners {
+		c.owners[i] = c.Masters[i*masters/slots]
+	}
+	return c
+}
+
+// Add makes one more master, without a slot.
+func (c *Cluster) Add() *Master {
+	m := New(c.name + "-" + strconv.Itoa(len(c.Masters)+1))
+	m.SetInfo("redis_mode", "cluster")
+	m.Hook(func(client int64, cmd string, args []string) (string, bool) { return c.reply(m, client, cmd, args) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Masters = append(c.Masters, m)
+	return m
+}
+
+// Close ends all masters.
+func (c *Cluster) Close() {
+	for _, m := range c.Masters {
+		m.Close()
+	}
+}
+
+// Addresses are those of all masters.
+func (c *Cluster) Addresses() (all []string) {
+	for _, m := range c.Masters {
+		all = append(all, m.Addr())
+	}
+	return all
+}
+
+// Dial leads to the master that has the address.
+func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	all := c.Masters
+	c.mu.Unlock()
+	for _, m := range all {
+		if m.Addr() == address {
+			return m.Dial(ctx, network, address)
+		}
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
+}
+
+// Owner is the master that has a key's slot.
+func (c *Cluster) Owner(key string) *Master {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owners[c.slot(key)]
+}
+
+// Begin has a key's slot on its way to another master: MIGRATING here, IMPORTING there.
+func (c *Cluster) Begin(key string, to *Master) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moving[c.slot(key)] = to
+}
+
+// Carry moves a key to where its slot is on its way to, as MIGRATE does.
+func (c *Cluster) Carry(key string) {
+	c.mu.Lock()
+	from, to := c.owners[c.slot(key)], c.moving[c.slot(key)]
+	c.mu.Unlock()
+	carry(key, from, to)
+}
+
+func carry(key string, from, to *Master) {
+	if v, ok := from.Get(key); ok {
+		to.Set(key, v, from.TTL(key))
+		from.Del(key)
+	}
+}
+
+// Finish gives a key's slot, and all keys in it, to the master that it is on its way to.
+func (c *Cluster) Finish(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slot := c.slot(key)
+	from, to := c.owners[slot], c.moving[slot]
+	for _, k := range from.Keys() {
+		if c.slot(k) == slot {
+			carry(k, from, to)
+		}
+	}
+	c.owners[slot] = to
+	delete(c.moving, slot)
+}
+
+// Move is Begin and Finish.
+func (c *Cluster) Move(key string, to *Master) {
+	c.Begin(key, to)
+	c.Finish(key)
+}
+
+// Take gives all slots of one master to another, as after a failover; with keys true what it
+// held is there as well.
+func (c *Cluster) Take(from, to *Master, keys bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, m := range c.owners {
+		if m == from {
+			c.owners[i] = to
+		}
+	}
+	for _, k := range from.Keys() {
+		if v, ok := from.Get(k); ok && keys {
+			to.Set(k, v, from.TTL(k))
+		}
+	}
+}
+
+func (c *Cluster) reply(m *Master, client int64, cmd string, args []string) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := c.asking[m][client]
+	delete(c.asking[m], client)
+	switch {
+	case m.forbids(cmd, args):
+		return "", false
+	case cmd == "CLUSTER":
+		return c.chart(), true
+	case cmd == "ASKING":
+		if c.asking[m] == nil {
+			c.asking[m] = map[int64]bool{}
+		}
+		c.asking[m][client] = true
+		return "+OK", true
+	}
+	keys := keysOf(cmd, args)
+	if len(keys) == 0 {
+		return "", false
+	}
+	slot := c.slot(keys[0])
+	there := 0
+	for _, k := range keys {
+		if c.slot(k) != slot {
+			return "CROSSSLOT Keys in request don't hash to the same slot", true
+		}
+		if m.data().Exists(k) {
+			there++
+		}
+	}
+	owner, to := c.owners[slot], c.moving[slot]
+	some := there > 0 && there < len(keys)
+	switch {
+	case owner == nil:
+		return "CLUSTERDOWN Hash slot not served", true
+	case owner == m && to != nil && some, owner != m && to == m && asked && len(keys) > 1 && there < len(keys):
+		return "TRYAGAIN Multiple keys request during rehashing of slot", true
+	case owner == m && to != nil && there == 0:
+		return fmt.Sprintf("ASK %d %s", slot, to.Addr()), true
+	case owner != m && (to != m || !asked):
+		return fmt.Sprintf("MOVED %d %s", slot, owner.Addr()), true
+	}
+	return "", false
+}
+
+// keysOf knows the commands that clients of ours send.
+func keysOf(cmd string, args []string) []string {
+	switch cmd {
+	case "EVAL", "EVALSHA":
+		n, _ := strconv.Atoi(args[1])
+		return args[2 : 2+n]
+	case "GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE":
+		return args[:1]
+	}
+	return nil
+}
+
+// chart is what CLUSTER SLOTS answers. Called under mu.
+func (c *Cluster) chart() string {
+	var text strings.Builder
+	ranges := 0
+	for first := 0; first < slots; {
+		last := first
+		for last+1 < slots && c.owners[last+1] == c.owners[first] {
+			last++
+		}
+		if m := c.owners[first]; m != nil {
+			host, port, _ := net.SplitHostPort(m.Addr())
+			fmt.Fprintf(&text, "*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$0\r\n\r\n", first, last, len(host), host, port)
+			ranges++
+		}
+		first = last + 1
+	}
+	return fmt.Sprintf("*%d\r\n%s", ranges, text.String())
+}
+
+// forbids reports whether the right to a command was taken.
+func (m *Master) forbids(cmd string, args []string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.script.denies(cmd, args)
+}

@@ -1,0 +1,171 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Cluster is \"a\", must be host:port":               {Cluster: []string{"a"}},
+		"Address is \"a:1\", must be empty with a Cluster":  {Cluster: []string{"a:1"}, Address: "a:1"},
+		"a Cluster has no database but 0":                   {Cluster: []string{"a:1"}, Database: 1},
+		"a node is Proxied or a Cluster, not both":          {Cluster: []string{"a:1"}, Proxied: true},
+		"Network is \"unix\", must be tcp":                  {Cluster: []string{"a:1"}, Network: "unix"},
+		"a node is a Cluster or follows Sentinels, not bot": {Cluster: []string{"a:1"}, Sentinels: &Sentinels{Master: "m", Addresses: []string{"b:1"}}},
+		"the number of Cluster addresses is 65":             {Cluster: make([]string, 65)},
+	} {
+		_, err := Open(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// DESIGN.md rule 30: also a Node that wraps ours can't have it.
+func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		f := guardedFleet()
+		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster can't be under the restart guard")
+		requireUnfit(t, pingingUnder(f).on(n).reply(t))
+		for _, m := range cl.Masters {
+			require.Empty(t, quiet(m))
+		}
+	})
+}
+
+// PUBLISH counts those who listen to the same master; others may listen elsewhere.
+func TestOfAClusterNobodyKnowsWhoWaits(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, _ *embedded.Cluster, n *Node) {
+		for _, own := range []int{0, 5} {
+			announced := func(r *wire.Request) { wire.NewAnnouncedRelease(r, terms("A", []string{"foo"}), own) }
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+			r := newCall(announced).on(n).reply(t)
+			require.Equal(t, wire.Granted, r.Outcome)
+			require.True(t, r.Others)
+			r = newCall(announced).on(n).reply(t)
+			require.Equal(t, wire.Refused, r.Outcome)
+			require.True(t, r.Others)
+		}
+	})
+}
+
+func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		m := cl.Owner("foo")
+		m.SetInfo("redis_mode", "standalone")
+		time.Sleep(lookFit + time.Second)
+		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" is no member of a Redis Cluster")
+		m.SetInfo("redis_mode", "cluster")
+		m.SetInfo("maxmemory", "1000")
+		m.SetInfo("maxmemory_policy", "volatile-lru")
+		time.Sleep(lookFit + time.Second)
+		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" deletes keys when its memory is full")
+		require.ErrorIs(t, pinging().on(n).reply(t).Err, ErrUnfit)
+		m.SetInfo("maxmemory", "")
+		time.Sleep(time.Second)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+	})
+}
+
+// HAZARDS.md H34.
+func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })
+		defer twin.Close()
+		f := wire.NewFleet(false)
+		a, b := acquiring("A", longTTL, "foo"), acquiring("B", longTTL, "foo")
+		a.req.Fleet, b.req.Fleet = f, f
+		require.Equal(t, wire.Granted, a.outcome(t, n))
+		requireUnfit(t, b.on(twin).reply(t), "n1 and n2 are the same server")
+	})
+}
+
+func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		all := examined(t, n).Findings
+		require.Equal(t, []string{"warning persistence", "warning persistence", "warning persistence", "note cluster"}, codes(all))
+		require.Contains(t, all[1].Text, "n1 at c-2:6379 forgets locks")
+		require.Equal(t, "n1 is a Redis Cluster of 3 masters, and one vote", all[3].Text)
+		cl.Masters[0].Deny("CLUSTER", "ASKING")
+		cl.Masters[1].Stop()
+		cl.Masters[2].SetInfo("connected_slaves", "1")
+		e := examined(t, n)
+		require.Equal(t, []string{
+			"error rights", "warning rights", "warning persistence", "error unreachable", "warning persistence", "note cluster", "warning cluster",
+		}, codes(e.Findings))
+		require.Contains(t, e.Findings[0].Text, "ACL SETUSER … +cluster|slots")
+		require.Equal(t, 1, e.Replicas)
+		for _, m := range cl.Masters {
+			m.Stop()
+		}
+		require.Equal(t, wire.Failed, examining().outcome(t, n))
+	})
+}
+
+func TestASubscriptionToAClusterIsOnOneOfItsMasters(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		heard := make(diary, 100)
+		s := n.Subscribe(heard)
+		defer s.Close()
+		listening := func() (at *embedded.Master) {
+			for _, m := range cl.Masters {
+				if count(m, "SUBSCRIBE") > 0 {
+					at = m
+				}
+			}
+			return at
+		}
+		s.Add("a")
+		require.Equal(t, "subscribed a", <-heard)
+		at := listening()
+		publish(t, at, "a", "1")
+		require.Equal(t, "a: 1", <-heard)
+		at.ForgetLog()
+		cl.Take(at, cl.Add(), true)
+		require.Equal(t, "down", <-heard, "a member that is no master any more may hear of nothing")
+		require.Equal(t, "subscribed a", <-heard)
+		require.NotEqual(t, at, listening())
+		synctest.Wait()
+		publish(t, listening(), "a", "2")
+		require.Equal(t, "a: 2", <-heard)
+	})
+}
+
+func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
+	node := func(host any, port int64) []any { return []any{host, port, []byte("id")} }
+	list := []any{
+		[]any{int64(0), int64(9), node([]byte("a"), 1), node([]byte("replica"), 2)},
+		[]any{int64(10), int64(10), node([]byte(""), 2)},
+		[]any{int64(11), int64(11), node(nil, 3)},
+		[]any{int64(12), int64(12), node([]byte("?"), 4)},
+		[]any{int64(13), int64(16383), node([]byte("::1"), 5)},
+	}
+	all, err := slots(list, nil, "me:7")
+	require.NoError(t, err)
+	require.Equal(t, []served{{0, 9, "a:1"}, {10, 10, "me:2"}, {11, 11, "me:3"}, {13, 16383, "[::1]:5"}}, all)
+	for _, wrong := range []any{
+		[]any{},
+		[]any{int64(1)},
+		[]any{[]any{int64(0), int64(16384), node([]byte("a"), 1)}},
+		[]any{[]any{int64(-1), int64(1), node([]byte("a"), 1)}},
+		[]any{[]any{int64(0), int64(1), []any{}}},
+		[]any{[]any{int64(0), int64(1), node([]byte("?"), 1)}},
+		"OK", nil,
+	} {
+		_, err := slots(wrong, nil, "me:7")
+		require.Error(t, err, "%v", wrong)
+	}
+	for text, want := range map[string]string{
+		"MOVED 5 a:1": "a:1", "ASK 5 a:1": "a:1", "MOVED 5 :1": "me:1", "MOVED 5 ::1:7": "[::1]:7", "MOVED 5 [::1]:7": "[::1]:7",
+		"MOVED 16384 a:1": "", "MOVED -1 a:1": "", "MOVED x a:1": "", "MOVED 5 a": "", "MOVED 5": "", "ERR MOVED 5 a:1": "", "": "",
+	} {
+		asking, _, address := redirection(text, "me:7")
+		require.Equal(t, want, address, text)
+		require.Equal(t, text == "ASK 5 a:1", asking, text)
+	}
+}

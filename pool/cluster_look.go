@@ -1,0 +1,124 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// masters are those that have slots, in the order of their addresses, and how many slots
+// nobody has.
+func (cl *cluster) masters() (all []*member, unserved int) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	seen := make(map[*member]bool, len(cl.members))
+	for _, m := range cl.owners {
+		switch {
+		case m == nil:
+			unserved++
+		case !seen[m]:
+			seen[m] = true
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b *member) int { return strings.Compare(a.address, b.address) })
+	return all, unserved
+}
+
+// pingAll answers a Ping when all masters have: a lock may be on any of them.
+func (cl *cluster) pingAll(c *wire.Command) {
+	all, unserved := cl.masters()
+	if unserved > 0 {
+		refuse(c, fmt.Errorf("pool: %w: %s has nobody for %d of its %d slots", wire.ErrUnfit, cl.node.cfg.Name, unserved, wire.Slots))
+		return
+	}
+	if !c.Send() {
+		c.Drop(wire.ErrGivenUp)
+		return
+	}
+	p := &pings{command: c, left: len(all), reply: wire.Reply{Outcome: wire.Granted}}
+	for _, m := range all {
+		each := &wire.Command{Request: c.Request, Node: c.Node, To: p}
+		m.node.lane(each).submit(each, nil)
+	}
+}
+
+// pings counts answers.
+type pings struct {
+	command *wire.Command
+
+	mu    sync.Mutex // guards what follows; nobody is called under it
+	left  int
+	reply wire.Reply // the first that is none
+}
+
+// Answer is called by each master's node.
+func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
+	p.mu.Lock()
+	p.left--
+	if p.reply.Outcome == wire.Granted {
+		p.reply = r
+	}
+	r, last := p.reply, p.left == 0
+	p.mu.Unlock()
+	if last {
+		r.Unsent = false
+		p.command.Answer(r)
+	}
+}
+
+// look examines all masters at once. The facts are those of the first that answers; what
+// is found is of all of them.
+func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Examination, error) {
+	if err := cl.await(ctx); err != nil {
+		return nil, err
+	}
+	all, unserved := cl.masters()
+	each, errs := make([]*wire.Examination, len(all)), make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, m := range all {
+		wg.Go(func() { each[i], errs[i] = m.node.look(ctx, r) })
+	}
+	wg.Wait()
+	var found *wire.Examination
+	var said []wire.Finding
+	replicas := 0
+	for i, e := range each {
+		if errs[i] != nil {
+			said = append(said, wire.Finding{Grade: wire.Error, Code: wire.CodeUnreachable, Text: fmt.Sprintf(
+				"%s could not be asked: %v", all[i].node.label(), severed(errs[i]))})
+			continue
+		}
+		if found == nil {
+			found = e
+		}
+		replicas += e.Replicas
+		said = append(said, e.Findings...)
+	}
+	if found == nil {
+		return nil, errors.Join(errs...)
+	}
+	found.Replicas, found.Findings = replicas, slices.Concat(said, cl.findings(len(all), unserved, replicas))
+	return found, nil
+}
+
+// findings are what there is to say of the whole.
+func (cl *cluster) findings(masters, unserved, replicas int) (all []wire.Finding) {
+	add := func(g wire.Grade, format string, args ...any) {
+		all = append(all, wire.Finding{Grade: g, Code: wire.CodeCluster, Text: cl.node.cfg.Name + " " + fmt.Sprintf(format, args...)})
+	}
+	add(wire.Note, "is a Redis Cluster of %d masters, and one vote", masters)
+	if unserved > 0 {
+		add(wire.Error, "has nobody for %d of its %d slots: bring their masters back, or CLUSTER ADDSLOTS", unserved, wire.Slots)
+	}
+	if replicas > 0 {
+		add(wire.Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+
+			"voting: prefer single masters, or masters behind Sentinels")
+	}
+	return all
+}

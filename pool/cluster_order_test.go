@@ -1,0 +1,215 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// patient has connections survive what a test does with them.
+func patient(c *Config) { c.HardTimeout = time.Minute }
+
+// heldBack is the one client of a master, of which nothing more is executed for now.
+func heldBack(t *testing.T, m *embedded.Master) *embedded.Client {
+	t.Helper()
+	c := only(t, m)
+	c.HoldRequests()
+	return c
+}
+
+// DESIGN.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
+// another one; the undo may not overtake it by going there.
+func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
+	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), others(cl, "foo")[0]
+		late := heldBack(t, a)
+		acquire := acquiring("A", longTTL, "foo").on(n)
+		synctest.Wait()
+		cl.Move("foo", b)
+		time.Sleep(2 * chartOften)
+		synctest.Wait()
+		require.Equal(t, wire.Refused, extending("X", longTTL, "foo").outcome(t, n), "by the new map")
+		require.False(t, acquire.Cancel())
+		undo := releasing("A", "foo").within(n, time.Minute).on(n)
+		synctest.Wait()
+		cl.Move("foo", a)
+		late.Release()
+		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+		require.Zero(t, holders(cl, "foo"))
+	})
+}
+
+// HAZARDS.md H28, by MOVED in place of NOSCRIPT.
+func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
+	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), others(cl, "foo")[0]
+		late := heldBack(t, a)
+		acquire := acquiring("A", longTTL, "foo").on(n)
+		synctest.Wait()
+		cl.Move("foo", b)
+		require.False(t, acquire.Cancel())
+		undo := releasing("A", "foo").on(n)
+		late.Release()
+		r := acquire.reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, "MOVED")
+		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		synctest.Wait()
+		require.Zero(t, count(b, "SET"))
+		require.Equal(t, 1, count(b, "EVALSHA release"))
+	})
+}
+
+// The acquire was sent on before it was given up: its undo goes where it is now.
+func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
+	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), others(cl, "foo")[0]
+		cl.Begin("foo", b)
+		late := heldBack(t, b)
+		acquire := acquiring("A", longTTL, "foo").on(n)
+		synctest.Wait()
+		require.Equal(t, 1, count(a, "SET"))
+		require.False(t, acquire.Cancel())
+		undo := releasing("A", "foo").on(n)
+		synctest.Wait()
+		require.Zero(t, count(a, "EVALSHA release"))
+		late.Release()
+		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+		r := undo.reply(t)
+		require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
+		require.Zero(t, holders(cl, "foo"))
+	})
+}
+
+// The master dies with an acquire that it has executed and not answered, and a replica takes
+// its slots.
+func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+			a, b := cl.Owner("foo"), cl.Add()
+			only(t, a).HoldReplies()
+			acquire := acquiring("A", longTTL, "foo").on(n)
+			synctest.Wait()
+			if before { // the undo is under way, too
+				heldBack(t, a)
+				acquire.Cancel()
+			} else {
+				a.Stop()
+				require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+			}
+			undo := releasing("A", "foo").within(n, longTTL).on(n)
+			synctest.Wait()
+			a.Stop()
+			time.Sleep(3 * time.Second)
+			require.True(t, undo.pending())
+			cl.Take(a, b, true)
+			require.Equal(t, 2, holders(cl, "foo"))
+			began := time.Now()
+			r := undo.reply(t)
+			require.Less(t, time.Since(began), 2*time.Second, "as soon as the map says so")
+			require.Contains(t, []wire.Outcome{wire.Granted, wire.Unknown}, r.Outcome)
+			_, there := b.Get("foo")
+			require.False(t, there)
+			require.Equal(t, wire.Granted, acquiring("B", longTTL, "foo").outcome(t, n))
+		})
+	}
+}
+
+// HAZARDS.md H95. Where the old connection can't be killed its acquire is feared, also when the
+// undo has been sent on: the slot may come back before the acquire is read.
+func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), others(cl, "foo")[0]
+		a.Deny("CLIENT KILL")
+		late := heldBack(t, a)
+		acquire := acquiring("A", longTTL, "foo").on(n)
+		synctest.Wait()
+		late.Drop()
+		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+		synctest.Wait()
+		cl.Begin("foo", b)
+		undo := releasing("A", "foo").within(n, longTTL).on(n)
+		require.Equal(t, wire.Refused, undo.reply(t).Outcome, "by the other master")
+		cl.Begin("foo", nil) // the migration is given up
+		late.Release()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, count(a, "SET"), "it was executed")
+		require.Zero(t, holders(cl, "foo"))
+	})
+}
+
+func TestAFailoverIsFollowed(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		a.Stop()
+		synctest.Wait()
+		require.Equal(t, wire.Failed, extending("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, wire.Failed, pinging().outcome(t, n))
+		cl.Take(a, b, true)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, wire.Granted, extending("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
+		require.Zero(t, n.Stats().Redirects, "the map was asked for because the master was gone")
+	})
+}
+
+// What was queued for a master while it could not be reached goes to its successor, and of
+// the master nothing is left.
+func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		require.Equal(t, 1, a.Connections())
+		require.Zero(t, b.Connections())
+		cl.Take(a, b, true)
+		time.Sleep(chartOften + chartSeldom)
+		synctest.Wait()
+		require.Equal(t, 1, b.Connections())
+		require.Equal(t, 1, a.Connections(), "for a while: what is under way is answered")
+		time.Sleep(chartOften + chartSeldom)
+		synctest.Wait()
+		require.Zero(t, a.Connections())
+		require.Equal(t, 3, n.Stats().Connected)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+	})
+}
+
+// A release and the acquire behind it keep their order wherever the slot goes.
+func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		b := others(cl, "foo")[0]
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		cl.Move("foo", b)
+		for _, pair := range [][2]string{{"A", "B"}, {"B", "C"}} {
+			release, acquire := releasing(pair[0], "foo"), acquiring(pair[1], longTTL, "foo")
+			n.SubmitBoth(&release.Command, &acquire.Command)
+			require.Equal(t, wire.Granted, release.reply(t).Outcome)
+			require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+		}
+		require.Equal(t, int64(2), n.Stats().Redirects)
+		n.cluster.mu.Lock()
+		defer n.cluster.mu.Unlock()
+		require.Empty(t, n.cluster.acquires)
+	})
+}
+
+func TestAClosedClusterAnswersEverything(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		cl.Owner("foo").Freeze()
+		sent := acquiring("A", longTTL, "foo").on(n)
+		synctest.Wait()
+		require.NoError(t, n.Close())
+		require.Equal(t, wire.Unknown, sent.reply(t).Outcome)
+		requireUnsent(t, acquiring("B", longTTL, "foo").on(n).reply(t))
+		requireUnsent(t, pinging().on(n).reply(t))
+		require.NoError(t, n.Close())
+	})
+}

@@ -1,0 +1,206 @@
+package pool
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// inCluster runs a test in a bubble on a node that is a Cluster of three masters, and knows
+// its map.
+func inCluster(t *testing.T, change func(c *Config), f func(t *testing.T, cl *embedded.Cluster, n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cl := embedded.NewCluster("c", 3, wire.Slot)
+		defer cl.Close()
+		n := openedCluster(t, cl, change)
+		defer n.Close()
+		synctest.Wait()
+		for _, m := range cl.Masters {
+			m.ForgetLog()
+		}
+		f(t, cl, n)
+	})
+}
+
+func openedCluster(t *testing.T, cl *embedded.Cluster, change func(c *Config)) *Node {
+	t.Helper()
+	cfg := Config{Name: "n1", Dial: cl.Dial, Clock: clock.Runtime()}
+	if change != nil {
+		change(&cfg)
+	}
+	n, err := Cluster(cl.Addresses()[:1], cfg)
+	require.NoError(t, err)
+	return n
+}
+
+// others are the masters that have not the key's slot.
+func others(cl *embedded.Cluster, key string) []*embedded.Master {
+	owner := cl.Owner(key)
+	return slices.DeleteFunc(slices.Clone(cl.Masters), func(m *embedded.Master) bool { return m == owner })
+}
+
+// holders are how many masters have the key.
+func holders(cl *embedded.Cluster, key string) (n int) {
+	for _, m := range cl.Masters {
+		if _, ok := m.Get(key); ok {
+			n++
+		}
+	}
+	return n
+}
+
+func TestALockIsOnTheMasterOfItsSlot(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		require.True(t, n.Traits().Cluster)
+		for _, key := range []string{"foo", "bar", "orders", "{a}b", "x"} {
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, key).outcome(t, n), key)
+			_, there := cl.Owner(key).Get(key)
+			require.True(t, there, key)
+			require.Equal(t, wire.Refused, acquiring("B", longTTL, key).outcome(t, n), key)
+			require.Equal(t, wire.Granted, extending("A", 2*longTTL, key).outcome(t, n), key)
+			require.Equal(t, "A", inspecting(key).on(n).reply(t).Holds[0].Value, key)
+			require.Equal(t, wire.Granted, releasing("A", key).outcome(t, n), key)
+			require.Zero(t, holders(cl, key), key)
+		}
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "{a}1", "{a}2").outcome(t, n))
+		require.Equal(t, wire.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n), "several slots")
+		require.Zero(t, n.Stats().Redirects)
+		require.Equal(t, 3, n.Stats().Masters)
+		require.Equal(t, 3, n.Stats().Connected)
+	})
+}
+
+// The first attempts after Open are not lost on the map.
+func TestCommandsWaitForTheFirstMap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := embedded.NewCluster("c", 3, wire.Slot)
+		defer cl.Close()
+		n := openedCluster(t, cl, nil)
+		defer n.Close()
+		a, p := acquiring("A", longTTL, "foo").on(n), pinging().on(n)
+		require.Equal(t, wire.Granted, a.reply(t).Outcome)
+		require.Equal(t, wire.Granted, p.reply(t).Outcome)
+	})
+}
+
+func TestWithoutAMapCommandsFailAtOnceAndSayWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := embedded.NewCluster("c", 3, wire.Slot)
+		defer cl.Close()
+		cl.Masters[0].Stop()
+		n := openedCluster(t, cl, nil)
+		defer n.Close()
+		requireUnsent(t, acquiring("A", longTTL, "foo").on(n).reply(t))
+		undo := releasing("A", "foo").within(n, longTTL).on(n)
+		late := releasing("B", "foo").within(n, time.Millisecond).on(n)
+		r := acquiring("A", longTTL, "foo").on(n).reply(t)
+		require.ErrorContains(t, r.Err, "n1: no member of the Cluster tells its map: c-1:6379: ")
+		require.ErrorContains(t, r.Err, "connection refused")
+		requireUnsent(t, late.reply(t))
+		require.True(t, undo.pending())
+		require.NoError(t, cl.Masters[0].Restart(true))
+		require.Equal(t, wire.Refused, undo.reply(t).Outcome, "undos are kept")
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+	})
+}
+
+func TestASlotThatMovedIsFollowed(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		from, to := cl.Owner("foo"), others(cl, "foo")[0]
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		cl.Move("foo", to)
+		require.Equal(t, wire.Granted, extending("A", 2*longTTL, "foo").outcome(t, n))
+		require.Equal(t, int64(1), n.Stats().Redirects)
+		require.Equal(t, wire.Refused, acquiring("B", longTTL, "foo").outcome(t, n))
+		require.Equal(t, int64(1), n.Stats().Redirects, "and known from then on")
+		time.Sleep(chartSeldom)
+		synctest.Wait()
+		require.Equal(t, 1, count(to, "CLUSTER"), "the map is asked for, of who knows best")
+		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
+		require.Zero(t, holders(cl, "foo"))
+		require.Equal(t, 1, count(from, "EVALSHA extend"))
+	})
+}
+
+func TestAKeyThatIsAskedForElsewhereIsFollowedThisOnce(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		from, to := cl.Owner("foo"), others(cl, "foo")[0]
+		cl.Begin("foo", to)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, []string{"ASKING", "SET"}, quiet(to))
+		require.Equal(t, wire.Refused, acquiring("B", longTTL, "foo").outcome(t, n))
+		require.Equal(t, 2, count(from, "SET"), "the slot is still there")
+		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
+		require.Zero(t, holders(cl, "foo"))
+		cl.Finish("foo")
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		_, there := to.Get("foo")
+		require.True(t, there)
+	})
+}
+
+// Many at once in the batches of one connection: ASKING stands right before each that needs it.
+func TestASKINGConcernsTheCommandBehindItAlone(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		to := others(cl, "foo")[0]
+		cl.Begin("foo", to)
+		var calls []*call
+		for i := range 50 {
+			calls = append(calls, acquiring("A", longTTL, "{foo}"+string(rune('a'+i))).on(n))
+		}
+		for _, c := range calls {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		all := quiet(to)
+		require.Len(t, all, 100)
+		for i := range calls {
+			require.Equal(t, []string{"ASKING", "SET"}, all[2*i:2*i+2])
+		}
+	})
+}
+
+// Several keys of which some have gone are neither here nor there: that is no refusal.
+func TestTRYAGAINAndCLUSTERDOWNAreFaultsAndNoVotes(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		to := others(cl, "foo")[0]
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "{foo}1", "{foo}2").outcome(t, n))
+		cl.Begin("foo", to)
+		cl.Carry("{foo}1")
+		r := extending("A", longTTL, "{foo}1", "{foo}2").on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, "TRYAGAIN")
+		undo := releasing("A", "{foo}1", "{foo}2").within(n, longTTL).on(n)
+		require.True(t, undo.reply(t).Pending)
+		cl.Finish("foo")
+		require.Equal(t, wire.Granted, undo.reply(t).Outcome, "repeated")
+
+		cl.Take(to, nil, false)
+		synctest.Wait()
+		r = acquiring("B", longTTL, "foo").on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, "CLUSTERDOWN")
+		time.Sleep(time.Second)
+		require.ErrorIs(t, pinging().on(n).reply(t).Err, wire.ErrUnfit)
+		require.ErrorContains(t, pinging().on(n).reply(t).Err, "n1 has nobody for ")
+	})
+}
+
+func TestMastersThatSendACommandToAndFroDoNotDoSoForEver(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), others(cl, "foo")[0]
+		a.FailWith("SET", "MOVED 12182 "+b.Addr())
+		b.FailWith("SET", "MOVED 12182 "+a.Addr())
+		r := acquiring("A", longTTL, "foo").on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, "MOVED")
+		require.Equal(t, int64(maxHops), n.Stats().Redirects)
+	})
+}

@@ -1,0 +1,119 @@
+package pool
+
+import (
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// member is one master of a Cluster: a node of its own, with lanes that keep all the rules
+// of a single master's, under the name of the whole.
+type member struct {
+	cluster *cluster
+	address string
+	node    *Node
+	idle    clock.Instant // since when it has no slot; 0 while it has. Guarded by cluster.mu
+}
+
+// member finds or makes the one of an address. Called under mu, on a cluster that is not
+// closed.
+func (cl *cluster) member(address string) *member {
+	m := cl.members[address]
+	if m == nil {
+		cfg := cl.node.cfg
+		cfg.Cluster, cfg.Address = nil, address
+		m = &member{cluster: cl, address: address, node: &Node{cfg: cfg, source: newOwnPool(cfg)}}
+		m.node.member = m
+		m.node.start(cl.node.life)
+		cl.members[address] = m
+	}
+	return m
+}
+
+// trouble is told that a connection ended, or could not be made: perhaps another one has
+// the slots now. Without a Cluster it is nobody's business.
+func (m *member) trouble(l *lane) {
+	if m != nil {
+		m.cluster.poke()
+		m.forwardFrom(l)
+	}
+}
+
+// forward takes what waits for the member to those who have the slots now. What was written
+// already is sent on by its answer, or by the end of its connection.
+func (m *member) forward() {
+	for _, l := range m.node.lanes {
+		m.forwardFrom(l)
+	}
+}
+
+func (m *member) forwardFrom(l *lane) {
+	var away []*wire.Command
+	l.mu.Lock()
+	if !l.closed {
+		for _, c := range l.queue.popAll(nil) {
+			if m.cluster.elsewhere(c, m, l.link != nil) {
+				away = append(away, c)
+			} else {
+				l.queue.push(c)
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range away {
+		m.cluster.send(c)
+	}
+}
+
+// elsewhere reports whether a command that waits for a member had better go to another one:
+// not one that was asked of it by way of exception, unless there is no connection.
+func (cl *cluster) elsewhere(c *wire.Command, m *member, up bool) bool {
+	if len(c.Keys) == 0 || c.Op == wire.Examine || c.Asking && up {
+		return false
+	}
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return !cl.closed && cl.place(c) != m
+}
+
+// leave hands on what waits for the member, also undos that are to be repeated, and ends
+// it. It has no slot, and so nothing on it is anybody's lock.
+func (m *member) leave() {
+	var left []*wire.Command
+	for _, l := range m.node.lanes {
+		l.mu.Lock()
+		for _, c := range l.queue.popAll(nil) {
+			if len(c.Keys) > 0 && c.Op != wire.Examine {
+				left = append(left, c)
+			}
+		}
+		left = append(left, l.endRepeats()...)
+		l.mu.Unlock()
+	}
+	for _, c := range left {
+		m.cluster.send(c)
+	}
+	_ = m.node.Close() // redigo's pool has nothing to say
+}
+
+// label is what findings call a node.
+func (n *Node) label() string {
+	if n.member == nil {
+		return n.cfg.Name
+	}
+	return n.cfg.Name + " at " + n.cfg.Address
+}
+
+// findings are what there is to say of a server, by its facts. A member of a Cluster is fit
+// where it is the node's.
+func (n *Node) findings(f wire.Facts) []wire.Finding {
+	clustered := f.Mode == "cluster"
+	if n.member != nil && clustered {
+		f.Mode = "standalone"
+	}
+	all := findings(n.label(), n.cfg.Database, f)
+	if n.member != nil && !clustered && f.Unread == "" {
+		all = append(all, wire.Finding{Grade: wire.Error, Code: wire.CodeCluster, Text: n.label() +
+			" is no member of a Redis Cluster any more: give its address as that of a single master"})
+	}
+	return all
+}

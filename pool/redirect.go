@@ -1,0 +1,87 @@
+package pool
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// maxHops bounds how often a command is sent on: members whose maps differ may send it to
+// and fro.
+const maxHops = 8
+
+// redirect sends a command on that a member did not execute because another one has its
+// slot (MOVED) or, while the slot moves, its key (ASK), and reports whether it has. A
+// command that was given up meanwhile is not: what undoes it is behind it here, and may not
+// be overtaken. Called by the reader.
+func (k *link) redirect(c *wire.Command, err error) bool {
+	m := k.lane.node.member
+	if m == nil || err == nil {
+		return false
+	}
+	asking, slot, address := redirection(serverError(err).Error(), m.address)
+	if address == "" {
+		if answeredBy(serverError(err), "CLUSTERDOWN") {
+			m.cluster.poke()
+		}
+		return false
+	}
+	if c.Hops >= maxHops || !c.Recall() {
+		return false
+	}
+	to := m.cluster.moved(c, asking, slot, address)
+	if to == nil {
+		refuse(c, ErrClosed)
+		return true
+	}
+	if c.Op.Undoes() { // and once more here as long as its acquire may still come (DESIGN.md rule 6)
+		k.lane.repeat(c, wire.Reply{Outcome: wire.Granted})
+	}
+	c.Hops, c.Asking = c.Hops+1, asking
+	to.node.lane(c).again(c)
+	return true
+}
+
+// redirection reads "MOVED slot host:port" and ASK, of the member at an address; without
+// a host it is the same one. An empty address: it is neither.
+func redirection(text, from string) (asking bool, slot int, address string) {
+	words := strings.Fields(text)
+	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return false, 0, ""
+	}
+	slot, err := strconv.Atoi(words[1])
+	colon := strings.LastIndex(words[2], ":") // an IPv6 address stands without brackets
+	if err != nil || slot < 0 || slot >= wire.Slots || colon < 0 {
+		return false, 0, ""
+	}
+	host, port := strings.Trim(words[2][:colon], "[]"), words[2][colon+1:]
+	if host == "" {
+		host, _, _ = net.SplitHostPort(from)
+	}
+	return words[0] == "ASK", slot, net.JoinHostPort(host, port)
+}
+
+// moved books where a command goes, and the slot unless that still moves. Nil: the cluster
+// is closed.
+func (cl *cluster) moved(c *wire.Command, asking bool, slot int, address string) *member {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if cl.closed {
+		return nil
+	}
+	to := cl.member(address)
+	cl.hops++
+	switch {
+	case !asking:
+		cl.owners[slot], to.idle, cl.newest = to, 0, address
+		cl.poke()
+	case to.idle != 0:
+		to.idle = cl.node.cfg.Clock.Now() // it is of use
+	}
+	if c.Op.Creates() {
+		cl.acquires[c.Token] = to
+	}
+	return to
+}

@@ -1,0 +1,112 @@
+package pool
+
+import (
+	"fmt"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// submit hands a command to the master of its slot.
+func (cl *cluster) submit(c *wire.Command) {
+	switch {
+	case c.Guarded || c.Op == wire.Attest || c.Op == wire.Admit:
+		refuse(c, errUnguarded)
+		return
+	case c.Op.Creates():
+		c.To = &voyage{cluster: cl, to: c.To}
+	}
+	cl.send(c)
+}
+
+var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster can't be under the restart guard", wire.ErrUnfit)
+
+// send routes a command that is nowhere: it was just submitted, or taken out of a queue.
+func (cl *cluster) send(c *wire.Command) {
+	m, err := cl.route(c)
+	switch {
+	case err != nil:
+		refuse(c, err)
+	case m == nil: // it waits
+	case len(c.Keys) == 0:
+		cl.pingAll(c)
+	default:
+		m.node.lane(c).submit(c, nil)
+	}
+}
+
+// submitBoth is Node.SubmitBoth: the two go out in one flush where one lane serves both.
+func (cl *cluster) submitBoth(first, second *wire.Command) {
+	cl.mu.Lock()
+	one, two := cl.place(first), cl.place(second)
+	together := cl.charted && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
+	if together {
+		cl.acquires[second.Token] = two
+	}
+	cl.mu.Unlock()
+	if !together {
+		cl.submit(first)
+		cl.submit(second)
+		return
+	}
+	second.To = &voyage{cluster: cl, to: second.To}
+	two.node.submitBoth(first, second)
+}
+
+// route says to whom a command goes. Neither a member nor an error: it waits for the map.
+func (cl *cluster) route(c *wire.Command) (*member, error) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	undoes := c.Op.Undoes()
+	switch {
+	case cl.closed:
+		return nil, ErrClosed
+	case cl.charted:
+	case cl.down != nil && !undoes:
+		return nil, cl.down
+	case len(cl.waiting) >= cl.node.cfg.Queue && !undoes:
+		return nil, ErrQueueFull
+	default:
+		cl.waiting = append(cl.waiting, c)
+		return nil, nil
+	}
+	m := cl.place(c)
+	if c.Hops, c.Asking = 0, false; c.Op.Creates() {
+		cl.acquires[c.Token] = m
+	}
+	return m, nil
+}
+
+// place is the member that has to have a command. An acquire that was not answered may
+// still be executed where it was sent, or be sent on from there: what undoes it goes behind
+// it, whatever the map says by now (DESIGN.md rule 6). A slot that nobody has goes to
+// anybody, who says so. Called under mu, with a map.
+func (cl *cluster) place(c *wire.Command) *member {
+	if m := cl.acquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
+		return m
+	}
+	if len(c.Keys) > 0 {
+		if m := cl.owners[wire.Slot(c.Keys[0])]; m != nil {
+			return m
+		}
+	}
+	for _, m := range cl.members {
+		return m
+	}
+	return nil // never: a map has masters
+}
+
+// voyage is told the answer to an acquire, which has arrived then.
+type voyage struct {
+	cluster *cluster
+	to      wire.Answerer
+}
+
+// Answer hands it on.
+func (v *voyage) Answer(c *wire.Command, r wire.Reply) {
+	v.cluster.mu.Lock()
+	delete(v.cluster.acquires, c.Token)
+	v.cluster.mu.Unlock()
+	if v.to != nil {
+		v.to.Answer(c, r)
+	}
+}

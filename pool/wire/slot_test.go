@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// By the Redis Cluster specification, and CLUSTER KEYSLOT of Redis 7.
+func TestAKeysSlotIsThatOfTheSpecification(t *testing.T) {
+	require.Equal(t, uint16(0x31C3), crc16("123456789"))
+	for key, want := range map[string]int{
+		"": 0, "foo": 12182, "bar": 5061, "123456789": 12739,
+		"{foo}": 12182, "a{foo}b": 12182, "a{foo}{bar}": 12182, "}{foo}": 12182,
+		"{}foo": Slot("{}foo"), "foo{": Slot("foo{"),
+	} {
+		require.Equal(t, want, Slot(key), key)
+	}
+	require.Equal(t, Slot("{bar"), Slot("foo{{bar}}zap"), "up to the first }")
+	require.NotEqual(t, Slot("bar"), Slot("foo{}{bar}"), "an empty tag is none, and no other counts")
+	require.True(t, SameSlot([]string{"{a}1", "2{a}", "a"}))
+	require.False(t, SameSlot([]string{"a", "b"}))
+}
+
+// DESIGN.md rule 30.
+func TestACounterHasItsKeysSlotOrTheKeyIsSaidToHaveNone(t *testing.T) {
+	parts := []string{"", "a", "{", "}", "ab"}
+	var walk func(key string, more int)
+	checked := 0
+	walk = func(key string, more int) {
+		if strings.Trim(key, "{}") != "" {
+			same := Slot(Counter(key, true)) == Slot(key)
+			require.Equal(t, same, Countable(key), key)
+			require.True(t, strings.Contains(key, "}") || Countable(key), key)
+			require.True(t, strings.HasPrefix(Counter(key, true), Reserved))
+			checked++
+		}
+		for _, p := range parts[1:] {
+			if more > 0 {
+				walk(key+p, more-1)
+			}
+		}
+	}
+	walk("", 5)
+	require.Greater(t, checked, 1000)
+	require.Equal(t, "redlock:fence:{orders}", Counter("orders", true))
+	require.Equal(t, "redlock:fence:{a}b", Counter("{a}b", true))
+	require.Equal(t, "redlock:fence:orders", Counter("orders", false))
+	require.False(t, Countable("a}b"))
+}

@@ -1,0 +1,215 @@
+package redlock
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// onClusters runs a test in a bubble on n Clusters of three masters.
+func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*embedded.Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var all []*embedded.Cluster
+		for i := range n {
+			c := embedded.NewCluster("n"+strconv.Itoa(i+1), 3, wire.Slot)
+			defer c.Close()
+			all = append(all, c)
+		}
+		f(t, all)
+	})
+}
+
+// clusterClient is a Locker over Clusters, as another process would have.
+func clusterClient(t *testing.T, clusters []*embedded.Cluster, opts ...Option) *Locker {
+	t.Helper()
+	var nodes []Node
+	for i, c := range clusters {
+		n, err := pool.Cluster(c.Addresses(), pool.Config{Name: "n" + strconv.Itoa(i+1), Dial: c.Dial, Clock: clock.Runtime()})
+		require.NoError(t, err)
+		nodes = append(nodes, n)
+	}
+	l, err := New(nodes, append([]Option{WithClock(clock.Runtime())}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { (&fleet{t: t}).close(l) })
+	synctest.Wait()
+	return l
+}
+
+func TestClustersCannotBeUnderTheGuard(t *testing.T) {
+	_, err := Open([]string{"redis+cluster://127.0.0.1:1"}, WithRestartGuard(time.Second))
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "the node cluster@127.0.0.1:1 is a Redis Cluster, and WithRestartGuard can't be")
+	l, err := Open([]string{"redis+cluster://127.0.0.1:1", "redis://127.0.0.1:2"})
+	require.NoError(t, err)
+	require.NoError(t, l.Close(bg))
+}
+
+// DESIGN.md rule 30.
+func TestNamesOfSeveralSlotsAreRefusedWhereANodeIsACluster(t *testing.T) {
+	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
+		l := clusterClient(t, clusters)
+		_, err := l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "give them a common hash tag")
+		_, err = l.AcquireAll(bg, []string{"{a}1", "{b}1"}, time.Minute)
+		require.ErrorIs(t, err, ErrInvalid)
+		k, err := l.TryAcquireAll(bg, []string{"{a}1", "{a}2"}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		l = clusterClient(t, clusters, WithKeyPrefix("{app}:"))
+		k, err = l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
+	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+		l := clusterClient(t, clusters, WithFencing())
+		last := uint64(0)
+		for range 3 {
+			k, err := l.TryAcquireAll(bg, []string{"{x}", "x"}, time.Minute)
+			require.NoError(t, err)
+			require.Greater(t, k.Fence(), last)
+			last = k.Fence()
+			require.NoError(t, k.Extend(bg, time.Minute))
+			synctest.Wait()
+			for _, c := range clusters {
+				text, _ := c.Owner("x").Get("redlock:fence:{x}")
+				require.Equal(t, strconv.FormatUint(last, 10), text)
+			}
+			claim, err := k.Detach()
+			require.NoError(t, err)
+			k, err = l.Resume(bg, claim)
+			require.NoError(t, err)
+			require.NoError(t, k.Extend(bg, time.Minute))
+			require.NoError(t, k.Release(bg))
+			synctest.Wait()
+		}
+		_, err := l.TryAcquire(bg, "a}b", time.Minute)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, `the key "a}b" can't have a fence counter in its slot`)
+		k, err := clusterClient(t, clusters).TryAcquire(bg, "a}b", time.Minute)
+		require.NoError(t, err, "without fencing it needs none")
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// The slot goes from master to master in all Clusters while one process holds the lock, and
+// extends it, and another one waits for it.
+func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
+	for _, quorum := range []int{1, 3} {
+		onClusters(t, quorum, func(t *testing.T, clusters []*embedded.Cluster) {
+			a, b := clusterClient(t, clusters), clusterClient(t, clusters)
+			k, err := a.TryAcquire(bg, "x", time.Second)
+			require.NoError(t, err)
+			step := func(do func(c *embedded.Cluster)) {
+				for _, c := range clusters {
+					do(c)
+				}
+				require.NoError(t, k.Extend(bg, time.Second))
+				require.NoError(t, k.Check(bg))
+				_, err := b.TryAcquire(bg, "x", time.Second)
+				require.ErrorIs(t, err, ErrHeld)
+				synctest.Wait()
+			}
+			for round := range 3 {
+				step(func(c *embedded.Cluster) { c.Begin("x", c.Masters[round]) })
+				step(func(c *embedded.Cluster) { c.Carry("x") })
+				won := make(chan *Lock, 1)
+				go func() {
+					k, err := b.Acquire(bg, "x", time.Second)
+					won <- k
+					if err != nil {
+						panic(err)
+					}
+				}()
+				pass(100 * time.Millisecond)
+				require.NoError(t, k.Release(bg))
+				k = <-won
+				a, b = b, a
+				step(func(c *embedded.Cluster) { c.Finish("x") })
+				for _, c := range clusters {
+					_, there := c.Masters[round].Get("x")
+					require.True(t, there)
+				}
+			}
+			require.NoError(t, k.Release(bg))
+			synctest.Wait()
+			for _, c := range clusters {
+				for _, m := range c.Masters {
+					require.Empty(t, m.Keys())
+				}
+			}
+		})
+	}
+}
+
+// A multi-key script is neither here nor there while its slot moves: that Cluster has no
+// vote, and the others are a quorum.
+func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
+	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+		l := clusterClient(t, clusters, WithFencing())
+		last := uint64(0)
+		for i := range 6 {
+			switch i {
+			case 1:
+				clusters[0].Begin("x", clusters[0].Masters[1])
+			case 3:
+				clusters[0].Carry("redlock:fence:{x}")
+			case 5:
+				clusters[0].Finish("x")
+			}
+			k, err := l.TryAcquire(bg, "x", time.Minute)
+			require.NoError(t, err)
+			require.Greater(t, k.Fence(), last)
+			last = k.Fence()
+			require.NoError(t, k.Extend(bg, time.Minute))
+			require.NoError(t, k.Release(bg))
+			synctest.Wait()
+		}
+	})
+}
+
+func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
+	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+		a, b := clusterClient(t, clusters), clusterClient(t, clusters)
+		k, err := a.TryAcquire(bg, "x", time.Second, WithAutoExtend())
+		require.NoError(t, err)
+		for _, c := range clusters {
+			old, next := c.Owner("x"), c.Add()
+			old.Stop()
+			pass(2 * time.Second)
+			c.Take(old, next, true)
+			next.Del("x") // as if it had never arrived
+			pass(2 * time.Second)
+			if _, err := b.TryAcquire(bg, "x", time.Second); c == clusters[0] {
+				require.ErrorIs(t, err, ErrHeld, "one Cluster has forgotten it, and two have not")
+				require.NoError(t, k.Check(bg))
+			}
+		}
+		// What the documents say it costs: two of three have forgotten, and nothing keeps them from voting.
+		require.ErrorIs(t, k.Release(bg), ErrLost)
+	})
+}
+
+func TestHealthIsThatOfEveryMaster(t *testing.T) {
+	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
+		l := clusterClient(t, clusters)
+		require.NoError(t, l.Healthy(bg))
+		clusters[0].Masters[2].Stop()
+		synctest.Wait()
+		err := l.Healthy(bg)
+		require.True(t, errors.Is(err, ErrNoQuorum), "%v", err)
+	})
+}
