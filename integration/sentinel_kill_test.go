@@ -34,6 +34,7 @@ type tenures struct {
 
 // contend takes a name over and over, until ctx is done.
 func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
 	for ctx.Err() == nil {
 		k, err := l.Acquire(ctx, name, guardTTL)
 		if err != nil {

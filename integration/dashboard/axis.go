@@ -55,8 +55,10 @@ func (a axis) label(step int) string {
 
 // times are the instants at which a mark stands, at most five beside the beginning.
 func times(span time.Duration) (marks []time.Duration) {
-	steps := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second,
-		time.Minute, 2 * time.Minute, 5 * time.Minute}
+	steps := []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second,
+		time.Minute, 2 * time.Minute, 5 * time.Minute,
+	}
 	step := steps[0]
 	for _, s := range steps[1:] {
 		if span/step > 5 {

@@ -23,11 +23,7 @@ import (
 	"time"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stderr))
-}
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stderr)) }
 
 func run(ctx context.Context, args []string, errs io.Writer) int {
 	f := flag.NewFlagSet("dashboard", flag.ContinueOnError)
@@ -38,6 +34,8 @@ func run(ctx context.Context, args []string, errs io.Writer) int {
 	if err := f.Parse(args); err != nil || f.NArg() > 0 {
 		return 2
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if err := show(ctx, *in, *out, *long); err != nil {
 		_, _ = fmt.Fprintln(errs, "dashboard:", err)
 		return 1

@@ -164,10 +164,10 @@ func (q *querier) get(ctx context.Context, what string, of url.Values, data any)
 		Data          any
 	}{Data: data}
 	if err := json.Unmarshal(body, &said); err != nil {
-		return fmt.Errorf("Prometheus answers %s: %w", answer.Status, err)
+		return fmt.Errorf("the answer is %s: %w", answer.Status, err)
 	}
 	if said.Status != "success" {
-		return fmt.Errorf("Prometheus refuses it: %s", said.Error)
+		return fmt.Errorf("it is refused: %s", said.Error)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (q *querier) awaitUp(ctx context.Context, is float64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("Prometheus does not scrape: %w", errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("nothing is scraped: %w", errors.Join(context.Cause(ctx), err))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
