@@ -53,7 +53,22 @@ func newMetrics(s settings) (*metrics, error) {
 	_, err := meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
 		metric.WithDescription("Nodes that do not vote because they may have forgotten locks, as far as was seen."),
 		metric.WithInt64Callback(m.quarantined.observe))
-	return m, errors.Join(append(errs, err)...)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	m.beginLosses()
+	return m, nil
+}
+
+// beginLosses has the series of losses begin at 0: in one that begins at 1, Prometheus sees no increase. With attributes of the user's
+// nobody knows yet which there will be.
+func (m *metrics) beginLosses() {
+	if m.attributes != nil {
+		return
+	}
+	for _, end := range []string{"lost", "max_hold"} {
+		m.losses.Add(background, 0, with([]attribute.KeyValue{EndKey.String(end)}))
+	}
 }
 
 func with(list []attribute.KeyValue) metric.MeasurementOption {

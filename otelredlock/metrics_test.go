@@ -47,7 +47,8 @@ func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
 		} {
 			require.Equal(t, figure, found[point], "%s of %v", point, found)
 		}
-		require.Empty(t, w.of("redlock.losses"))
+		require.Equal(t, map[string]string{"{redlock.end=lost}": "0", "{redlock.end=max_hold}": "0"}, w.of("redlock.losses"),
+			"the first loss is a rise from 0")
 		require.Empty(t, w.of("redlock.node.errors"))
 		require.Len(t, w.of("redlock.node.duration"), 9, "acquire, extend and release on three nodes")
 	})
@@ -137,9 +138,12 @@ func TestQuarantinedNodesAreCountedUntilTheyVote(t *testing.T) {
 		_, err := l.TryAcquire(t.Context(), name, ttl)
 		require.ErrorIs(t, err, redlock.ErrQuarantined)
 		synctest.Wait()
-		require.Equal(t, "3", w.figures()["redlock.nodes.quarantined{}"])
+		for w.figures()["redlock.nodes.quarantined{}"] != "3" { // a node may not have been asked any more when two had said it
+			_, err := l.TryAcquire(t.Context(), name, ttl)
+			require.ErrorIs(t, err, redlock.ErrQuarantined)
+		}
 		require.Contains(t, w.of("redlock.attempt.duration"), "{error.type=quarantined,redlock.outcome=quarantined}")
-		require.Equal(t, "1", w.of("redlock.node.errors")["{error.type=quarantined,redlock.node=n1,redlock.operation=acquire}"])
+		require.Contains(t, w.of("redlock.node.errors"), "{error.type=quarantined,redlock.node=n1,redlock.operation=acquire}")
 		time.Sleep(ttl + time.Second)
 		require.Equal(t, "0", w.figures()["redlock.nodes.quarantined{}"], "also when nobody asks them")
 		require.NoError(t, take(t, l).Release(t.Context()))

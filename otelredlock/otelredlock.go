@@ -41,7 +41,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 
 // WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may become kind=invoice. A metric's series
 // are kept for ever, so that the values must be few; the names themselves are no attribute of metrics. It is called for every event, on one
-// goroutine. Defaults to none.
+// goroutine. With it the counter of losses has no series before the first loss, which a query for increases does not see then. Defaults to
+// none: that counter begins at 0.
 func WithAttributes(of func(names []string) []attribute.KeyValue) Option {
 	return option(func(s *settings) { s.attributes = of })
 }
@@ -52,8 +53,8 @@ func WithoutNames() Option { return option(func(s *settings) { s.hideNames = tru
 // WithClock takes the time by which quarantines pass from another clock; for tests. Defaults to clock.System().
 func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock = c }) }
 
-// New makes the hooks that record. Each Locker gets one of its own, by redlock.WithTrace, which may be given several times. It fails when the
-// provider refuses an instrument.
+// New makes the hooks that record, for redlock.WithTrace, which may be given several times. Each Locker gets its own, because
+// redlock.nodes.quarantined is what one Locker was told. It fails when the provider refuses an instrument.
 func New(opts ...Option) (*redlock.Trace, error) {
 	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(), clock: clock.System()}
 	for _, o := range opts {

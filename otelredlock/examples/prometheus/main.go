@@ -1,8 +1,8 @@
 // Command prometheus shows the metrics of a service that takes locks, as Prometheus reads them.
 //
-// Some workers contend for a few locks, in a process with masters of its own; now and then one of the masters is down, and in the end so
-// are all, so that locks are lost. What OpenTelemetry has recorded is served at /metrics by the Prometheus exporter, and docs/telemetry
-// has a Grafana dashboard for it.
+// Some workers contend for a few locks, in a process with masters of its own; for a while one of the masters is down and then quarantined,
+// and in the end there is no quorum, so that locks are lost. What OpenTelemetry has recorded is served at /metrics by the Prometheus
+// exporter, and docs/telemetry has a Grafana dashboard for it.
 //
 //	go run ./examples/prometheus                       prints the metrics of three seconds
 //	go run ./examples/prometheus --listen 127.0.0.1:9464 --for 10m

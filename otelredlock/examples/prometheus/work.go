@@ -13,44 +13,54 @@ import (
 )
 
 const (
-	workers   = 6 // in two processes, as it were
-	invoices  = 3
-	lease     = 500 * time.Millisecond
-	longWork  = 20 * time.Millisecond
-	processes = 2
+	processes   = 2 // as it were
+	workers     = 3 // in each
+	invoices    = 3
+	lease       = 500 * time.Millisecond
+	settling    = 20 * time.Millisecond
+	bookkeeping = 2 * time.Second // several leases: the lock is extended
 )
 
-// work lets workers contend for invoices while masters come and go.
+// work lets workers contend for invoices, and one bookkeeper in each process for the ledger, while masters come and go. They are under the
+// restart guard, so that the one that forgets its locks does not vote for a while.
 func work(ctx context.Context, long time.Duration, opts ...redlock.Option) error {
 	t := &cleanups{}
 	defer t.end()
 	q := redlocktest.New(t, 3)
+	guard := redlock.WithRestartGuard(max(lease, long/8).Round(time.Millisecond))
+	if _, err := q.Locker(guard).Admit(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	var all sync.WaitGroup
 	for range processes {
-		locker := q.Locker(opts...)
-		for range workers / processes {
-			all.Go(func() { worker(ctx, locker) })
+		locker := q.Locker(append(opts, guard)...)
+		for range workers {
+			all.Go(func() { worker(ctx, locker, invoice, settling) })
 		}
+		all.Go(func() { worker(ctx, locker, ledger, bookkeeping) })
 	}
 	all.Go(func() { troubles(ctx, q, long) })
 	all.Wait()
 	return t.failure
 }
 
-// worker settles one invoice after the other.
-func worker(ctx context.Context, locker *redlock.Locker) {
+func invoice() string { return fmt.Sprintf("invoice/%d", rand.IntN(invoices)) }
+
+func ledger() string { return "ledger" }
+
+// worker does one piece of work after the other, each under a lock.
+func worker(ctx context.Context, locker *redlock.Locker, name func() string, longest time.Duration) {
 	for ctx.Err() == nil {
-		name := fmt.Sprintf("invoice/%d", rand.IntN(invoices))
-		_ = locker.Do(ctx, name, lease, func(ctx context.Context, _ *redlock.Lock) error {
-			pause(ctx, rand.N(longWork))
+		_ = locker.Do(ctx, name(), lease, func(ctx context.Context, _ *redlock.Lock) error {
+			pause(ctx, rand.N(longest))
 			return nil
 		}) // what went wrong is what the metrics are to show
 	}
 }
 
-// troubles is a third of the time with one master down, then, after a while in peace, none for longer than a lease.
+// troubles is a third of the time with one master down, which comes back empty, and then, after a while in peace, no quorum for some leases.
 func troubles(ctx context.Context, q *redlocktest.Quorum, long time.Duration) {
 	pause(ctx, long/6)
 	q.Stop(2)
@@ -58,7 +68,7 @@ func troubles(ctx context.Context, q *redlocktest.Quorum, long time.Duration) {
 	q.RestartEmpty(2)
 	pause(ctx, long/6)
 	q.Freeze(q.Majority()...)
-	pause(ctx, min(lease, long/6))
+	pause(ctx, min(4*lease, long/6))
 	q.Restore()
 }
 

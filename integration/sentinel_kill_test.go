@@ -1,0 +1,154 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// tenure is a hold that was valid to its end.
+type tenure struct {
+	from, to time.Time
+	fence    uint64
+}
+
+// tenures are the holds of all contenders for one name, and what one node answered to them.
+type tenures struct {
+	mu    sync.Mutex // guards what follows
+	holds []tenure
+
+	quarantined time.Time // when the node first said so
+	back        time.Time // when it first granted again
+}
+
+// contend takes a name over and over, until ctx is done.
+func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, name string) {
+	t.Helper()
+	for ctx.Err() == nil {
+		k, err := l.Acquire(ctx, name, guardTTL)
+		if err != nil {
+			assert.Error(t, ctx.Err(), "%v", err)
+			return
+		}
+		held := tenure{from: time.Now(), fence: k.Fence()}
+		time.Sleep(2 * time.Millisecond)
+		held.to = time.Now()
+		if k.Remaining() > 0 { // what a machine under load has held for too long was told so
+			s.mu.Lock()
+			s.holds = append(s.holds, held)
+			s.mu.Unlock()
+		}
+		assert.NoError(t, k.Release(context.WithoutCancel(ctx)))
+	}
+}
+
+// watch looks at the votes of a node.
+func (s *tenures) watch(node string) redlock.Option {
+	return redlock.WithTrace(&redlock.Trace{Vote: func(e redlock.VoteEvent) {
+		if e.Vote.Node != node || e.Op != "acquire" {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var why *redlock.QuarantineError
+		switch {
+		case errors.As(e.Vote.Err, &why) && s.quarantined.IsZero():
+			s.quarantined = time.Now()
+		case e.Vote.Outcome == redlock.Granted && !s.quarantined.IsZero() && s.back.IsZero():
+			s.back = time.Now()
+		}
+	}})
+}
+
+func (s *tenures) state() (holds []tenure, quarantined, back time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.holds), s.quarantined, s.back
+}
+
+// requireOrder looks for two holders at once, and for fences that go back.
+func requireOrder(t *testing.T, holds []tenure) {
+	t.Helper()
+	slices.SortFunc(holds, func(a, b tenure) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(holds); i++ {
+		require.False(t, holds[i].from.Before(holds[i-1].to), "two holders: %v and %v", holds[i-1], holds[i])
+		require.Equal(t, -1, cmp.Compare(holds[i-1].fence, holds[i].fence), "fences: %v and %v", holds[i-1], holds[i])
+	}
+}
+
+// Three Sentinels watch the first of three groups. Its master is killed, and nobody but the Sentinels does anything about it.
+func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
+	groups := make([]*redistest.Group, 3)
+	var wg sync.WaitGroup
+	for i := range groups {
+		wg.Go(func() { groups[i] = redistest.StartGroup(t, []int{3, 1, 1}[i]) })
+	}
+	wg.Wait()
+	log := &tenures{}
+	l, nodes := behind(t, &side{}, settle, groups, redlock.WithFencing(), log.watch("a"))
+	other, _ := behind(t, &side{}, settle, groups, redlock.WithFencing())
+	_, err := l.Admit(t.Context())
+	require.NoError(t, err)
+	var kept []*redlock.Lock
+	for i := range 4 {
+		kept = append(kept, mustAcquire(t, l, fmt.Sprintf("kept/%d", i), redlock.WithAutoExtend()))
+	}
+	began := time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var contenders sync.WaitGroup
+	for i := range 4 {
+		contenders.Go(func() { log.contend(ctx, t, []*redlock.Locker{l, other}[i%2], "contested") })
+	}
+	await(t, "the lock passes on", func() bool { holds, _, _ := log.state(); return len(holds) > 20 })
+
+	killed := time.Now()
+	groups[0].Master.Kill(t)
+	groups[0].AwaitSwitch(t, groups[0].Master, groups[0].Sentinels...)
+	awaitFor(t, failoverWithin, "the promoted replica votes", func() bool { _, _, back := log.state(); return !back.IsZero() })
+	_, quarantined, back := log.state()
+	await(t, "the lock passes on", func() bool {
+		holds, _, _ := log.state()
+		return slices.ContainsFunc(holds, func(h tenure) bool { return h.from.After(back) })
+	})
+	stop()
+	contenders.Wait()
+
+	assert.Same(t, groups[0].Replica, groups[0].Present(t, groups[0].Sentinels[0]))
+	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
+	assert.Greater(t, back.Sub(quarantined), guardTTL, "a promoted replica waits for maxTTL and Settle")
+	holds, _, _ := log.state()
+	requireOrder(t, holds)
+	during := map[string]int{}
+	for _, h := range holds {
+		switch {
+		case h.from.Before(killed):
+			during["before"]++
+		case h.from.Before(quarantined):
+			during["while there is no master"]++
+		case h.from.Before(back):
+			during["while it is quarantined"]++
+		default:
+			during["after"]++
+		}
+	}
+	t.Logf("acquired: %v; no master for %v, quarantined for %v", during, quarantined.Sub(killed), back.Sub(quarantined))
+	assert.Len(t, during, 4, "the lock passed on all the time")
+	assert.Greater(t, time.Since(began), 2*guardTTL, "locks that were not extended are over")
+	for _, k := range kept {
+		require.NoError(t, k.Context().Err())
+		require.NoError(t, k.Check(t.Context()))
+		require.NoError(t, k.Release(t.Context()))
+	}
+}
