@@ -133,12 +133,12 @@ func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
 	log := &lines{}
 	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, func(t *testing.T, m *embedded.Master, n *Node) {
 		f := guardedFleet()
-		f.Guard.MaxTTL = time.Hour
+		f.Guard.MaxTTL = 10 * time.Minute
 		for range 30 {
 			acquiringUnder(f, "A", "k").on(n).reply(t)
-			time.Sleep(time.Minute)
+			time.Sleep(10 * time.Second)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(f.Guard.MaxTTL)
 		require.Equal(t, 1, log.count("does not vote"))
 		require.Equal(t, 1, log.count("votes again"))
 		mark(m, "nonsense?")

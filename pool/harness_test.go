@@ -110,9 +110,13 @@ type call struct {
 func (c *call) Answer(_ *wire.Command, r wire.Reply) { c.answered <- r }
 
 func newCall(fill func(r *wire.Request)) *call {
-	c := &call{answered: make(chan wire.Reply, 1024)} // an undo may be answered as pending many times
+	c := &call{}
 	fill(&c.req)
-	c.Request, c.To = &c.req, c
+	most := 8
+	if c.req.Op.Undoes() {
+		most = 1024 // it may be answered as pending many times
+	}
+	c.Request, c.To, c.answered = &c.req, c, make(chan wire.Reply, most)
 	return c
 }
 

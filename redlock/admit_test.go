@@ -243,7 +243,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			return "*2\r\n$1\r\n7\r\n*0", cmd == "SCAN" // there is always more
 		})
-		fl.masters[1].SetDelay(time.Millisecond)
+		fl.masters[1].SetDelay(30 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(bg, time.Minute)
 		defer cancel()
 		require.Equal(t, time.Minute, elapsed(func() {

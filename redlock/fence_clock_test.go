@@ -78,7 +78,7 @@ func TestManyGrantsASecondAndThenAmnesia(t *testing.T) {
 	inBubble(t, 1, func(fl *fleet) {
 		l := fl.locker(WithFencing())
 		last := uint64(0)
-		for i := range 1000 {
+		for i := range 400 {
 			if i%100 == 99 {
 				fl.masters[0].FlushAll()
 			}

@@ -14,7 +14,7 @@ import (
 // always down; the time does not move, so that no hint helps.
 func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		inBubble(t, 3, func(fl *fleet) {
 			random := rand.New(rand.NewPCG(seed, 98))
 			l := fl.locker(WithFencing(), WithNodeTimeout(time.Millisecond))

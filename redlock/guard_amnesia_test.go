@@ -43,7 +43,7 @@ func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 				if !guarded { // the negative control: it does not ask, and lives with the marker
 					opts = []Option{WithoutNodeChecks()}
 				}
-				a, b := fl.process().locker(opts...), fl.process().locker(opts...)
+				a, b := fl.process().locker(opts...), fl.process().locker(append(opts, WithBackoff(50*time.Millisecond, 500*time.Millisecond))...)
 				fl.masters[2].Set("a", "another's minority", 300*time.Millisecond)
 				k := take(t, a, "a", guardTTL)
 				pass(time.Second)

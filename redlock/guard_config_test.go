@@ -51,7 +51,7 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 				for _, word := range []string{"n1", wire.MarkerKey, "another list of nodes, another maxTTL or another name"} {
 					require.ErrorContains(t, err, word, what)
 				}
-				pass(time.Minute)
+				pass(2 * guardTTL)
 				require.ErrorIs(t, l.Healthy(bg), ErrNoQuorum)
 				after, _ := fl.masters[0].Get(wire.MarkerKey)
 				require.Equal(t, before, after, what)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -60,9 +61,9 @@ func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 
 // HAZARDS.md H17.
 func TestAnAutoExtendedLockIsHeldForADayUnlessToldOtherwise(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		l := fl.locker()
+		_, l := fakes(t, 1, WithClock(clock.Runtime())) // which nobody looks at every 10 s of the day
 		byDefault := take(t, l, "a", 6*time.Hour, WithAutoExtend())
 		forEver := take(t, l, "b", 6*time.Hour, WithAutoExtend(), WithMaxHold(NoMaxHold))
 		fixed := take(t, l, "c", 6*time.Hour)

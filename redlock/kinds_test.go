@@ -104,7 +104,7 @@ func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
 				}
 			}()
 			for a.now().Sub(cut) < 2*guardTTL && len(won) == 0 {
-				pass(10 * time.Millisecond)
+				pass(20 * time.Millisecond)
 				if err := held.Extend(bg, guardTTL); err == nil && len(won) > 0 {
 					require.Positive(t, held.Remaining())
 				}

@@ -57,7 +57,7 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 // waiter for ten seconds.
 func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 	t.Parallel()
-	for ms := range 80 {
+	for ms := range 60 {
 		inBubble(t, 3, func(fl *fleet) {
 			a, b := fl.process().locker(), fl.process().locker(longBackoff)
 			if ms < 6 { // before it has asked who the holder is there is nobody to wait for

@@ -139,7 +139,7 @@ func TestWithoutAQuorumClaimsAre69(t *testing.T) {
 	_, text := acquired(t, envOf(all), "job")
 	all[0].Stop()
 	all[1].Stop()
-	for _, args := range [][]string{{"acquire", "--wait", "0", "job"}, {"extend", "-"}, {"release", "-"}} {
+	for _, args := range [][]string{{"acquire", "--wait", "0", "another job"}, {"extend", "-"}, {"release", "-"}} {
 		got := invokeWith(t, text, envOf(all), args...)
 		require.Equal(t, exitUnavailable, got.status, got)
 		require.Empty(t, got.out)

@@ -133,7 +133,7 @@ func (m *Master) execute(c *Client, words []string) bool {
 
 // ready waits until the client's next command may execute; under m.mu.
 func (m *Master) ready(c *Client) bool {
-	for !c.killed && (m.frozen || c.held) {
+	for !c.killed && (m.frozen || m.paused > 0 || c.held) {
 		m.turn.Wait()
 	}
 	return !c.killed

@@ -23,6 +23,20 @@ func (m *Master) Thaw() {
 	m.turn.Broadcast()
 }
 
+// Pause lets no command execute until resume is called, whatever Freeze and Thaw do
+// meanwhile. When it returns none is under way.
+func (m *Master) Pause() (resume func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paused++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.paused--
+		m.turn.Broadcast()
+	}
+}
+
 // SetDelay makes every reply arrive d later. Commands still execute when they
 // arrive, so that pipelining keeps its throughput.
 func (m *Master) SetDelay(d time.Duration) {

@@ -37,6 +37,29 @@ func TestAFrozenMasterTakesBytesInAndExecutesThemInOrderWhenThawed(t *testing.T)
 	})
 }
 
+func TestAPausedMasterExecutesNothingUntilEveryPauseIsOverAndItIsThawed(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *embedded.Master) {
+		c := connect(t, m)
+		do(t, c, "PING")
+		m.ForgetLog()
+		one, two := m.Pause(), m.Pause()
+		m.Freeze()
+		send(t, c, "SET k 1")
+		for _, ends := range []func(){one, m.Thaw} {
+			ends()
+			synctest.Wait()
+			require.Empty(t, m.Log())
+		}
+		m.Freeze()
+		two()
+		synctest.Wait()
+		require.Empty(t, m.Log())
+		m.Thaw()
+		synctest.Wait()
+		require.Equal(t, []string{"SET"}, names(m))
+	})
+}
+
 func TestAFrozenMastersBufferIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *embedded.Master) {
 		m.Freeze()

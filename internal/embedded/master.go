@@ -40,6 +40,7 @@ type Master struct {
 	turn     sync.Cond // broadcast when a waiting client may go on, or must end
 	up       bool
 	frozen   bool
+	paused   int // Pauses that are not over
 	listener net.Listener
 	clients  map[int64]*Client
 	lastID   int64

@@ -44,7 +44,7 @@ var guardHolds = []struct {
 }
 
 func TestUnderTheGuardNoTwoLocksAreValidWhateverIsForgotten(t *testing.T) {
-	for _, row := range guardHolds {
+	for _, row := range some(1, guardHolds) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			if underRace {
@@ -68,12 +68,13 @@ var (
 )
 
 func TestWithoutOneOfItsRulesTheGuardIsRefuted(t *testing.T) {
-	for _, control := range []struct {
+	type control struct {
 		name   string
 		rules  guardRules
 		bounds guardBounds
 		steps  int // of a shortest run that refutes it
-	}{
+	}
+	for _, control := range some(7, []control{
 		{"no guard", guardRules{unguarded: [attempts]bool{true, true}}, plain, 5},
 		{"a client without it", guardRules{unguarded: [attempts]bool{false, true}}, plain, 6},
 		{"marker and quarantine by two commands", guardRules{twoCommands: true}, plain, 7},
@@ -86,7 +87,7 @@ func TestWithoutOneOfItsRulesTheGuardIsRefuted(t *testing.T) {
 		{"an ended handle that is revived", guardRules{reviveEnded: true}, plain, 9},
 		{"a claim that is being undone", guardRules{resumeReleased: true}, claims, 9},
 		{"a released claim that a log brought back", guardRules{resumeUndone: true, countAnywhere: true}, logs, 13},
-	} {
+	}) {
 		t.Run(control.name, func(t *testing.T) {
 			t.Parallel()
 			found := explore(guardModel{control.rules, control.bounds}.system())
@@ -99,15 +100,16 @@ func TestWithoutOneOfItsRulesTheGuardIsRefuted(t *testing.T) {
 
 // Of two safeguards of which either is enough, one can be missing.
 func TestQuarantineIsKeptTwice(t *testing.T) {
-	for _, half := range []struct {
+	type half struct {
 		name   string
 		rules  guardRules
 		bounds guardBounds
-	}{
+	}
+	for _, half := range some(2, []half{
 		{"repairs in quarantine, where extensions do not count", guardRules{repairAnywhere: true}, guardBounds{repairs: true}},
 		{"extensions in quarantine, where repairs are refused", guardRules{countAnywhere: true}, guardBounds{repairs: true}},
 		{"a released claim that a log brought back, into quarantine", guardRules{resumeUndone: true}, guardBounds{claims: true, logs: true}},
-	} {
+	}) {
 		t.Run(half.name, func(t *testing.T) {
 			t.Parallel()
 			half.bounds.ttl = bound[int8](1, 2)
