@@ -42,7 +42,7 @@ func (s *settings) settle() error {
 		return invalid("WithRepair needs WithRestartGuard")
 	case !s.guarded:
 		return nil
-	case s.maxTTL != DefaultMaxTTL && s.maxTTL != s.guardTTL:
+	case s.bounded && s.maxTTL != s.guardTTL:
 		return invalid("WithMaxTTL(%v) with WithRestartGuard(%v): the guard's is the bound of every TTL", s.maxTTL, s.guardTTL)
 	}
 	s.maxTTL = s.guardTTL

@@ -121,6 +121,7 @@ func TestSettingsOfTheGuardThatContradictEachOther(t *testing.T) {
 	for what, opts := range map[string][]Option{
 		"repair alone":   {WithRepair()},
 		"two bounds":     {WithRestartGuard(time.Minute), WithMaxTTL(time.Hour)},
+		"the default":    {WithMaxTTL(DefaultMaxTTL), WithRestartGuard(time.Minute)},
 		"too short":      {WithRestartGuard(time.Millisecond)},
 		"none":           {WithRestartGuard(0)},
 		"too long":       {WithRestartGuard(366 * 24 * time.Hour)},

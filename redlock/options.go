@@ -41,6 +41,7 @@ type settings struct {
 	backoffMin  time.Duration
 	backoffMax  time.Duration
 	maxTTL      time.Duration
+	bounded     bool // by WithMaxTTL
 	fencing     bool
 	guarded     bool
 	guardTTL    time.Duration
@@ -99,7 +100,9 @@ func WithBackoff(shortest, longest time.Duration) Option {
 
 // WithMaxTTL is the longest TTL that this Locker gives a key: whole milliseconds, from
 // 10 ms to 365 days. Defaults to 24 h.
-func WithMaxTTL(d time.Duration) Option { return option(func(s *settings) { s.maxTTL = d }) }
+func WithMaxTTL(d time.Duration) Option {
+	return option(func(s *settings) { s.maxTTL, s.bounded = d, true })
+}
 
 // WithClock takes time from another clock; for tests. Defaults to clock.System,
 // which counts the time for which the machine was suspended.
