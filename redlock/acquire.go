@@ -35,7 +35,8 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 
 // TryAcquire is Acquire with exactly one attempt: it asks the nodes once, does not
 // wait in line, and matches ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate when it
-// fails. It takes no longer than the node timeout, and with fencing twice that.
+// fails. It takes no longer than twice the node timeout: nodes that refused are asked who
+// holds the name, and a fencing token may have to be confirmed.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	w := wish{ttl: ttl, once: true}
 	w.one[0] = name

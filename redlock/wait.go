@@ -106,7 +106,9 @@ type scene struct {
 
 // explain asks the nodes that refused who holds the name, and returns the error with
 // what they said. It costs one round trip after a refusal, and nothing otherwise. The
-// error given stays as it is: a hook may be reading it.
+// error given stays as it is: a hook may be reading it. For a contender that is to wait
+// it asks also whom the attempt did not wait for, where those that refused are too few to
+// tell.
 func (l *Locker) explain(ctx context.Context, w *wish, err error) (scene, error) {
 	var refused *QuorumError
 	if !errors.As(err, &refused) || !errors.Is(refused.Reason, ErrHeld) || ctx.Err() != nil {
@@ -116,18 +118,38 @@ func (l *Locker) explain(ctx context.Context, w *wish, err error) (scene, error)
 	qe.Votes = slices.Clone(refused.Votes)
 	r := l.inspection(nil, w.names)
 	r.pace, r.start = everyVote, l.now()
+	more := !w.once && qe.fewRefused()
+	if more {
+		r.pace = lossPatient // a frozen node is not waited for where the others tell enough
+	}
 	r.ask(l.set.timeout(w.ttl), func(node int) (wire.Reply, bool) {
-		return wire.Reply{Outcome: wire.Refused, Unsent: true}, qe.Votes[node].Outcome != wire.Refused
+		o := qe.Votes[node].Outcome
+		return wire.Reply{Outcome: wire.Refused, Unsent: true}, o != wire.Refused && (!more || o != wire.Unknown)
 	})
 	r.wait(ctx.Done())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {
-		if why := holder(r.ballots[i].holds); why != nil {
+		if why := holder(r.ballots[i].holds); why != nil && qe.Votes[i].Outcome == wire.Refused {
 			qe.Votes[i].Err = why
 		}
 	}
 	return r.scene(), &qe
+}
+
+// fewRefused reports whether nobody granted, and too few refused to tell a holder from a
+// split vote: while a minority is down, the first refusals decide an attempt.
+func (e *QuorumError) fewRefused() bool {
+	refused := 0
+	for _, v := range e.Votes {
+		switch v.Outcome {
+		case Granted:
+			return false
+		case Refused:
+			refused++
+		}
+	}
+	return refused < e.Need
 }
 
 // scene finds the name that one token holds on a quorum, for the longest. Called under mu.

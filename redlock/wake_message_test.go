@@ -52,6 +52,25 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
+// While a master is down, the first refusal decides an attempt. Taken for a split vote it
+// would have the contender try again after some milliseconds, as long as the master is down.
+func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		synctest.Wait()
+		fl.masters[2].Stop()
+		done := waitingFor(bg, b, "a")
+		pass(time.Second)
+		fl.forget()
+		pass(time.Minute)
+		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 120*4, "each poll asks two nodes, and then who it is")
+		released := time.Now()
+		require.NoError(t, k.Release(bg))
+		require.Less(t, gets(t, done).at.Sub(released), 100*time.Millisecond, "it hears of the release")
+	})
+}
+
 // DESIGN.md rule 20: whenever a release comes after the attempt that it refused, also
 // while the subscription is being made, it is not missed. Nothing else would wake the
 // waiter for ten seconds.

@@ -18,7 +18,7 @@ const (
 	invoices    = 3
 	lease       = 500 * time.Millisecond
 	settling    = 20 * time.Millisecond
-	bookkeeping = 2 * time.Second // several leases: the lock is extended
+	bookkeeping = 10 * time.Second // many leases: the lock is extended
 )
 
 // work lets workers contend for invoices, and one bookkeeper in each process for the ledger, while masters come and go. They are under the
