@@ -129,21 +129,23 @@ func TestACallerWritesNoMoreThanASocketTakesIn(t *testing.T) {
 	})
 }
 
-// More than one answer owed, or one to a large command, and what is unread may be more
-// than a socket takes in.
+// More than one answer owed, or one to a large command, and what is unread may be too
+// much.
 func TestACallerWritesBehindOneSmallCommandAtMost(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		k := n.lanes[0].link
 		k.lane.mu.Lock()
 		defer k.lane.mu.Unlock()
-		k.lane.queue.push(&pinging().Command)
+		ping := &pinging().Command
+		size := ping.Size()
+		k.lane.queue.push(ping)
 		for _, owed := range []struct {
 			answers int64
 			last    int
 			idle    bool
 		}{
-			{0, batchBytes, true}, {1, owedBytes, true}, {1, owedBytes + 1, false}, {2, 1, false},
+			{0, batchBytes, true}, {1, callerBytes - size, true}, {1, callerBytes - size + 1, false}, {2, 1, false},
 		} {
 			k.sent, k.last = k.answered.Load()+owed.answers, owed.last
 			require.Equal(t, owed.idle, k.idle(), owed)

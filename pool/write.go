@@ -7,13 +7,12 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A caller may write itself on a connection that owes no answer, or one to a command of
-// no more than owedBytes, and no more than callerBytes: together far below what any
-// socket takes in without blocking (17 kB over a unix socket whose peer is frozen).
+// A caller may write itself on a connection that owes one answer at most, and no more
+// than this together with what is unanswered: far below what any socket takes in
+// without blocking (17 kB over a unix socket whose peer is frozen).
 const (
 	callerBytes    = 8 << 10
 	callerCommands = 64
-	owedBytes      = 4 << 10
 )
 
 // crowd is from how many commands on a connection, queued or unanswered, its writer
@@ -29,13 +28,22 @@ const (
 	batchBytes = 1 << 20
 )
 
-// idle reports whether a caller may write: hardly anything is owed on the connection, and
-// what is queued fits. One answer mostly is: a caller goes on when a majority has
-// answered, and the last node's is still on its way. Called under lane.mu.
+// idle reports whether a caller may write: what is queued fits. Called under lane.mu.
 func (k *link) idle() bool {
-	owed := k.sent - k.answered.Load()
-	return (owed == 0 || owed == 1 && k.last <= owedBytes) &&
-		k.lane.queue.peek().Size() <= callerBytes && k.lane.node.source.writable(k.session)
+	return k.unread()+k.lane.queue.peek().Size() <= callerBytes && k.lane.node.source.writable(k.session)
+}
+
+// unread is how many bytes the peer may not have read yet, as far as callers may add to
+// them. One command mostly is unanswered: a caller goes on when a majority has answered, and
+// the last node's answer is still on its way. Called under lane.mu.
+func (k *link) unread() int {
+	switch k.sent - k.answered.Load() {
+	case 0:
+		return 0
+	case 1:
+		return k.last
+	}
+	return callerBytes
 }
 
 // gather lets other goroutines run for as long as they queue more, if there is company.
@@ -115,6 +123,9 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 	defer l.mu.Unlock()
 	k.batch, k.wants = k.batch[:0], k.wants[:0]
 	size, before := 0, 0
+	if caller {
+		size = k.unread()
+	}
 	for len(k.batch) < batchMost && l.queue.len() > 0 {
 		size, before = size+l.queue.peek().Size(), size
 		if caller && (size > callerBytes || len(k.batch) >= callerCommands) || size > batchBytes && len(k.batch) > 0 {
