@@ -145,6 +145,37 @@ func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) 
 	})
 }
 
+// On its way an undo may come several times by where its acquire is feared, and be refused
+// elsewhere. Each of its repetitions makes one other, not two.
+func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
+	for _, keys := range [][]string{{"foo"}, {"{foo}1", "{foo}2"}} { // the second: TRYAGAIN
+		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+			from, to := cl.Owner("foo"), others(cl, "foo")[0]
+			feared := from
+			if len(keys) == 1 {
+				cl.Begin("foo", to)
+				feared = to
+			}
+			feared.Deny("CLIENT KILL")
+			late := heldBack(t, feared)
+			acquire := acquiring("A", longTTL, keys...).on(n)
+			synctest.Wait()
+			late.Drop()
+			require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+			synctest.Wait()
+			cl.Begin("foo", to)
+			releasing("A", keys...).within(n, longTTL).on(n)
+			time.Sleep(9 * time.Second)
+			from.ForgetLog()
+			to.ForgetLog()
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			require.LessOrEqual(t, count(from, "EVALSHA release"), 10)
+			require.LessOrEqual(t, count(to, "EVALSHA release"), 10)
+		})
+	}
+}
+
 func TestAFailoverIsFollowed(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
