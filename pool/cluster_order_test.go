@@ -1,6 +1,9 @@
 package pool
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +213,36 @@ func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 		require.Zero(t, a.Connections())
 		require.Equal(t, 3, n.Stats().Connected)
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+	})
+}
+
+// It was asked whether it is well, and can't be reached.
+func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
+	var silent atomic.Value
+	inCluster(t, func(c *Config) {
+		dial := c.Dial
+		c.DialTimeout, c.HardTimeout = time.Minute, time.Second
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == silent.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, address)
+		}
+	}, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		silent.Store(b.Addr())
+		cl.Take(a, b, true)
+		time.Sleep(chartOften + time.Second)
+		ping := pinging().on(n)
+		synctest.Wait()
+		require.True(t, ping.pending())
+		cl.Take(b, a, true)
+		time.Sleep(2 * (chartOften + time.Second))
+		synctest.Wait()
+		require.Equal(t, 3, n.Stats().Masters)
+		require.False(t, ping.pending())
+		require.ErrorIs(t, ping.reply(t).Err, errNoMaster)
 	})
 }
 
