@@ -1,6 +1,9 @@
 package pool
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +148,37 @@ func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) 
 	})
 }
 
+// On its way an undo may come several times by where its acquire is feared, and be refused
+// elsewhere. Each of its repetitions makes one other, not two.
+func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
+	for _, keys := range [][]string{{"foo"}, {"{foo}1", "{foo}2"}} { // the second: TRYAGAIN
+		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+			from, to := cl.Owner("foo"), others(cl, "foo")[0]
+			feared := from
+			if len(keys) == 1 {
+				cl.Begin("foo", to)
+				feared = to
+			}
+			feared.Deny("CLIENT KILL")
+			late := heldBack(t, feared)
+			acquire := acquiring("A", longTTL, keys...).on(n)
+			synctest.Wait()
+			late.Drop()
+			require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+			synctest.Wait()
+			cl.Begin("foo", to)
+			releasing("A", keys...).within(n, longTTL).on(n)
+			time.Sleep(9 * time.Second)
+			from.ForgetLog()
+			to.ForgetLog()
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			require.LessOrEqual(t, count(from, "EVALSHA release"), 10)
+			require.LessOrEqual(t, count(to, "EVALSHA release"), 10)
+		})
+	}
+}
+
 func TestAFailoverIsFollowed(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
@@ -179,6 +213,36 @@ func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 		require.Zero(t, a.Connections())
 		require.Equal(t, 3, n.Stats().Connected)
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+	})
+}
+
+// It was asked whether it is well, and can't be reached.
+func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
+	var silent atomic.Value
+	inCluster(t, func(c *Config) {
+		dial := c.Dial
+		c.DialTimeout, c.HardTimeout = time.Minute, time.Second
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == silent.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, address)
+		}
+	}, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		silent.Store(b.Addr())
+		cl.Take(a, b, true)
+		time.Sleep(chartOften + time.Second)
+		ping := pinging().on(n)
+		synctest.Wait()
+		require.True(t, ping.pending())
+		cl.Take(b, a, true)
+		time.Sleep(2 * (chartOften + time.Second))
+		synctest.Wait()
+		require.Equal(t, 3, n.Stats().Masters)
+		require.False(t, ping.pending())
+		require.ErrorIs(t, ping.reply(t).Err, errNoMaster)
 	})
 }
 

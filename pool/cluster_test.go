@@ -182,6 +182,13 @@ func TestTRYAGAINAndCLUSTERDOWNAreFaultsAndNoVotes(t *testing.T) {
 		cl.Finish("foo")
 		require.Equal(t, wire.Granted, undo.reply(t).Outcome, "repeated")
 
+		cl.Begin("foo", others(cl, "foo")[0])
+		r = acquiring("B", longTTL, "{foo}3", "{foo}4").on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome, "keys that are nowhere are not both there either")
+		require.ErrorContains(t, r.Err, "TRYAGAIN")
+		cl.Finish("foo")
+		to = cl.Owner("foo")
+
 		cl.Take(to, nil, false)
 		synctest.Wait()
 		r = acquiring("B", longTTL, "foo").on(n).reply(t)

@@ -24,7 +24,7 @@ type lane struct {
 	down    error // why commands fail at once; nil while up, or while a dial may still succeed
 	closed  bool
 	orphans orphans
-	repeats map[*wire.Command]clock.Timer // undos that will be sent once more
+	repeats map[*wire.Request]*repetition // by the undo
 }
 
 func newLane(n *Node) *lane { return &lane{node: n} }

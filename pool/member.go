@@ -78,12 +78,14 @@ func (cl *cluster) elsewhere(c *wire.Command, m *member, up bool) bool {
 // leave hands on what waits for the member, also undos that are to be repeated, and ends
 // it. It has no slot, and so nothing on it is anybody's lock.
 func (m *member) leave() {
-	var left []*wire.Command
+	var left, own []*wire.Command // own: they concern this master alone
 	for _, l := range m.node.lanes {
 		l.mu.Lock()
 		for _, c := range l.queue.popAll(nil) {
 			if len(c.Keys) > 0 && c.Op != wire.Examine {
 				left = append(left, c)
+			} else {
+				own = append(own, c)
 			}
 		}
 		left = append(left, l.endRepeats()...)
@@ -91,6 +93,9 @@ func (m *member) leave() {
 	}
 	for _, c := range left {
 		m.cluster.send(c)
+	}
+	for _, c := range own {
+		c.Drop(errNoMaster)
 	}
 	_ = m.node.Close() // redigo's pool has nothing to say
 }

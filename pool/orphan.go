@@ -147,23 +147,44 @@ func (l *lane) repeat(c *wire.Command, r wire.Reply) (pending bool) {
 	if l.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired()) {
 		return false
 	}
-	next := &wire.Command{Request: c.Request, Node: c.Node, Repeats: min(c.Repeats, math.MaxUint8-1) + 1}
-	if refused {
-		next.To = c.To
+	pending = refused && c.To != nil
+	next := l.repeats[c.Request]
+	if next == nil {
+		next = l.repeatLater(c)
 	}
+	if pending {
+		next.command.To = c.To
+	}
+	return pending
+}
+
+// repetition is an undo that will be sent once more.
+type repetition struct {
+	command *wire.Command
+	timer   clock.Timer
+}
+
+// repeatLater sets the timer. There is one for an undo, however often it comes by: members
+// of a Cluster send it to and fro, and if each visit had one they would double each time.
+// Called under mu.
+func (l *lane) repeatLater(c *wire.Command) *repetition {
+	next := &repetition{command: &wire.Command{Request: c.Request, Node: c.Node, Repeats: min(c.Repeats, math.MaxUint8-1) + 1}}
 	if l.repeats == nil {
-		l.repeats = make(map[*wire.Command]clock.Timer)
+		l.repeats = make(map[*wire.Request]*repetition)
 	}
-	l.repeats[next] = l.node.cfg.Clock.AfterFunc(min(repeatSoonest<<min(c.Repeats, 10), repeatLatest), func() {
+	l.repeats[c.Request] = next
+	next.timer = l.node.cfg.Clock.AfterFunc(min(repeatSoonest<<min(c.Repeats, 10), repeatLatest), func() {
 		l.mu.Lock()
-		_, mine := l.repeats[next]
-		delete(l.repeats, next)
+		mine := l.repeats[c.Request] == next
+		if mine {
+			delete(l.repeats, c.Request)
+		}
 		l.mu.Unlock()
 		if mine {
-			l.submit(next, nil)
+			l.submit(next.command, nil)
 		}
 	})
-	return refused && c.To != nil
+	return next
 }
 
 // forbidden: no retry helps. Of what scripts may not do, servers say it without a code.
@@ -175,9 +196,9 @@ func forbidden(err error) bool {
 // endRepeats leaves no timer of repeat behind, and returns the commands that will not be
 // sent. Called under mu, on a closed lane.
 func (l *lane) endRepeats() (left []*wire.Command) {
-	for c, t := range l.repeats {
-		t.Stop()
-		left = append(left, c)
+	for _, next := range l.repeats {
+		next.timer.Stop()
+		left = append(left, next.command)
 	}
 	l.repeats = nil
 	return left
