@@ -26,7 +26,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 	}
 }
 
-// DESIGN.md rule 30: also a Node that wraps ours can't have it.
+// docs/rules.md rule 30: also a Node that wraps ours can't have it.
 func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		f := guardedFleet()
@@ -72,7 +72,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H34.
+// docs/hazards.md H34.
 func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })

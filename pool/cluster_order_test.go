@@ -25,7 +25,7 @@ func heldBack(t *testing.T, m *embedded.Master) *embedded.Client {
 	return c
 }
 
-// DESIGN.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
+// docs/rules.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
 // another one; the undo may not overtake it by going there.
 func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
@@ -48,7 +48,7 @@ func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H28, by MOVED in place of NOSCRIPT.
+// docs/hazards.md H28, by MOVED in place of NOSCRIPT.
 func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
@@ -124,7 +124,7 @@ func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 	}
 }
 
-// HAZARDS.md H95. Where the old connection can't be killed its acquire is feared, also when the
+// docs/hazards.md H95. Where the old connection can't be killed its acquire is feared, also when the
 // undo has been sent on: the slot may come back before the acquire is read.
 func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {

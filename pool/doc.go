@@ -4,7 +4,7 @@
 // queue commands and never wait for a socket; whatever is queued goes out in one
 // write; a reader matches the replies in order. All commands of one lock take
 // the same connection, so that an undo can't overtake what it undoes
-// (HAZARDS.md H1), and when a connection died with an acquire unanswered, the
+// (docs/hazards.md H1), and when a connection died with an acquire unanswered, the
 // server is told to drop it before the undos follow on the next one (H95).
 //
 //	node.go       Node: Open, Wrap, Submit, Close

@@ -30,7 +30,7 @@ var (
 
 // severed is an error that ended a connection or a dial, without the parts by
 // which callers know their own deadline: a node's trouble must not look like
-// that (HAZARDS.md H111).
+// that (docs/hazards.md H111).
 func severed(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New(err.Error())

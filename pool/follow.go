@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// follower is where a node stands with its Sentinels (DESIGN.md rule 29): it dials the
+// follower is where a node stands with its Sentinels (docs/rules.md rule 29): it dials the
 // master that they name, ends connections to any other, and says whether the one that a
 // connection leads to may vote.
 type follower struct {

@@ -56,7 +56,7 @@ func (k *link) guardOf(f *wire.Fleet) *guard {
 
 // attests reports whether an operation is preceded on its connection by the question
 // where the node stands: those that create a key, and those that count what stands
-// there as a lock that is held (DESIGN.md rule 16).
+// there as a lock that is held (docs/rules.md rule 16).
 func attests(op wire.Op) bool { return op.Creates() || op == wire.Inspect }
 
 // takeGuarded returns what goes behind the arguments of a guarded command, and the

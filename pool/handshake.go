@@ -194,7 +194,7 @@ func (s *session) hear(steps []step) error {
 }
 
 // kill ends an older connection on the server, so that nothing that it still
-// holds unread is executed behind the undos that follow (DESIGN.md rule 6).
+// holds unread is executed behind the undos that follow (docs/rules.md rule 6).
 func (s *session) kill(ctx context.Context, id int64) (killed bool, err error) {
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()

@@ -68,7 +68,7 @@ func OpenURL(rawURL string) (*Node, error) {
 // Wrap makes a node of a redigo pool that a service already has: it dials by the
 // pool's own DialContext, or Dial, and so with its address, TLS and password.
 // The connections it dials are its own, never borrowed: locks must not wait for
-// the service's other work (HAZARDS.md H76), and the pool's limits, TestOnBorrow
+// the service's other work (docs/hazards.md H76), and the pool's limits, TestOnBorrow
 // and timeouts do not apply to them. With Dial alone a dial that hangs can't be
 // cancelled; Stats.HangingDials counts such goroutines. The pool is not closed
 // by Close. The name must tell the node from the others.
@@ -164,7 +164,7 @@ func (n *Node) submitBoth(first, second *wire.Command) {
 }
 
 // lane is the connection of a token: all commands of a lock take one, as their order is
-// what undoes a late acquire (DESIGN.md rule 6).
+// what undoes a late acquire (docs/rules.md rule 6).
 func (n *Node) lane(c *wire.Command) *lane {
 	if len(n.lanes) == 1 {
 		return n.lanes[0]

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// HAZARDS.md H28, DESIGN.md rule 7.
+// docs/hazards.md H28, docs/rules.md rule 7.
 
 func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {

@@ -12,7 +12,7 @@ import (
 type past struct {
 	asked  bool          // where the node stands, on any connection
 	server string        // run and history of the latest connection
-	own    clock.Instant // a quarantine that began in our sight ends no sooner (HAZARDS.md H100)
+	own    clock.Instant // a quarantine that began in our sight ends no sooner (docs/hazards.md H100)
 }
 
 // pasts are a node's, by fleet.

@@ -36,7 +36,7 @@ func (k *link) redirect(c *wire.Command, err error) bool {
 		refuse(c, ErrClosed)
 		return true
 	}
-	if c.Op.Undoes() { // and once more here as long as its acquire may still come (DESIGN.md rule 6)
+	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/rules.md rule 6)
 		k.lane.repeat(c, wire.Reply{Outcome: wire.Granted})
 	}
 	c.Hops, c.Asking = c.Hops+1, asking

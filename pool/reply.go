@@ -49,7 +49,7 @@ func decode(c *wire.Command, v any, err error) wire.Reply {
 }
 
 // decodeSet: SET NX answers OK or nil. Nothing else is taken for a vote: it would
-// be the reply to another command (HAZARDS.md H72).
+// be the reply to another command (docs/hazards.md H72).
 func decodeSet(v any) wire.Reply {
 	switch v {
 	case "OK":
@@ -159,7 +159,7 @@ func decodeInspect(v any, keys int) wire.Reply {
 }
 
 func hold(kind, value string, ms int64) wire.Hold {
-	// Redis takes a PX of 9e18, which no Duration holds (HAZARDS.md H23).
+	// Redis takes a PX of 9e18, which no Duration holds (docs/hazards.md H23).
 	ttl := time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 	switch {
 	case kind == "none":
@@ -184,7 +184,7 @@ func unknown(v any) wire.Reply {
 }
 
 // executedNothing are the codes by which a server says that it did not execute
-// the command. Any other error may have come after a write (DESIGN.md rule 4).
+// the command. Any other error may have come after a write (docs/rules.md rule 4).
 var executedNothing = map[string]bool{
 	"ASK": true, "BUSY": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "DENIED": true, "LOADING": true,
 	"MASTERDOWN": true, "MISCONF": true, "MOVED": true, "NOAUTH": true, "NOPERM": true, "NOREPLICAS": true,

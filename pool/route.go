@@ -78,7 +78,7 @@ func (cl *cluster) route(c *wire.Command) (*member, error) {
 
 // place is the member that has to have a command. An acquire that was not answered may
 // still be executed where it was sent, or be sent on from there: what undoes it goes behind
-// it, whatever the map says by now (DESIGN.md rule 6). A slot that nobody has goes to
+// it, whatever the map says by now (docs/rules.md rule 6). A slot that nobody has goes to
 // anybody, who says so. Called under mu, with a map.
 func (cl *cluster) place(c *wire.Command) *member {
 	if m := cl.acquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {

@@ -47,7 +47,7 @@ func (s *session) abort() {
 }
 
 // close gives an aborted connection back, when nobody reads or writes any more:
-// redigo's pooled Close drains outstanding replies (HAZARDS.md H104).
+// redigo's pooled Close drains outstanding replies (docs/hazards.md H104).
 func (s *session) close() {
 	if s.put != nil {
 		// A connection that redigo takes for a good one would go back among the idle.
@@ -62,7 +62,7 @@ type source interface {
 	// pool, what the pool's owner says on each.
 	dial(ctx context.Context) (*session, error)
 	// writable reports whether a connection takes a few kilobytes without blocking,
-	// so that a caller may write itself (DESIGN.md rule 23).
+	// so that a caller may write itself (docs/rules.md rule 23).
 	writable(s *session) bool
 	close() error
 }

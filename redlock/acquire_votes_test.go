@@ -173,7 +173,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 	}
 }
 
-// DESIGN.md rule 24: the vote of a node that had timed out stays Unknown.
+// docs/rules.md rule 24: the vote of a node that had timed out stays Unknown.
 func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := New([]Node{mute("a"), mute("b"), mute("c")}, WithClock(clock.Runtime()))

@@ -15,7 +15,7 @@ import (
 // have them wait for maxTTL first. It is the operator's word that no client of these
 // nodes is running, nor was within the last maxTTL: it is called, or redlock doctor --admit
 // run, before the first client is started, whose first acquisition starts that
-// wait. (HAZARDS.md H101.)
+// wait. (docs/hazards.md H101.)
 //
 // It asks all nodes, and refuses unless every one of them answers, is fit, and has no
 // marker: beside a marked node one without is a node that forgot. It refuses also while

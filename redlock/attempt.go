@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// attempt asks all nodes once, with a token of its own (HAZARDS.md H3), and undoes
+// attempt asks all nodes once, with a token of its own (docs/hazards.md H3), and undoes
 // whatever it may have written when it does not succeed.
 func (l *Locker) attempt(ctx context.Context, w *wish) (*Lock, error) {
 	k, err := l.prepare(ctx, w)
@@ -89,7 +89,7 @@ func (l *Locker) newLock(ctx context.Context, w *wish) *Lock {
 }
 
 // verdict is nil when the attempt is a lock now. The clock was read after the
-// decision: a quorum alone is not enough (HAZARDS.md H6).
+// decision: a quorum alone is not enough (docs/hazards.md H6).
 func (k *Lock) verdict(ctx context.Context, decided bool, until, now clock.Instant) error {
 	r := &k.talk.acquire
 	won := decided && r.won()

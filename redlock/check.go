@@ -11,7 +11,7 @@ import (
 
 // Check asks a quorum whether the lock is still ours: one round trip, for before a
 // step that can't be taken back. It finds what no local clock can: a key that was
-// deleted, or that expired early because a node's clock was set (HAZARDS.md H52, H63).
+// deleted, or that expired early because a node's clock was set (docs/hazards.md H52, H63).
 //
 // nil: it is held, and Remaining says for how long; the end may have been moved
 // forward in time to what the nodes support, never back. A key's end is known only to

@@ -54,7 +54,7 @@ func TestClustersCannotBeUnderTheGuard(t *testing.T) {
 	require.NoError(t, l.Close(bg))
 }
 
-// DESIGN.md rule 30.
+// docs/rules.md rule 30.
 func TestNamesOfSeveralSlotsAreRefusedWhereANodeIsACluster(t *testing.T) {
 	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
 		l := clusterClient(t, clusters)

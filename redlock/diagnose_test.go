@@ -156,7 +156,7 @@ func (fl *fleet) twice(opts ...Option) *Locker {
 	return l
 }
 
-// HAZARDS.md H34: without the check a crash of that one master would take two votes.
+// docs/hazards.md H34: without the check a crash of that one master would take two votes.
 func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
 	inBubble(t, 2, func(fl *fleet) {
 		l := fl.twice()

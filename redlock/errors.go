@@ -185,7 +185,7 @@ func (e *LostError) Error() string {
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // waitError is a call that ended by its context: it matches the context's
-// cause and, by last, why the call had not succeeded until then (HAZARDS.md H84).
+// cause and, by last, why the call had not succeeded until then (docs/hazards.md H84).
 type waitError struct {
 	op    string
 	names []string

@@ -12,7 +12,7 @@ const eventsMost = 4096
 
 // events runs hooks and writes the log on a goroutine of its own, which lives while
 // there is something to run. Nobody waits for it: a hook may block or call back
-// (HAZARDS.md H105).
+// (docs/hazards.md H105).
 type events struct {
 	trace    Trace
 	logger   *slog.Logger // may be nil

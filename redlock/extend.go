@@ -117,7 +117,7 @@ func (k *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 		return nil, err
 	}
 	wire.NewExtend(&x.req, &k.terms, ttl, k.l.set.maxTTL, k.fence)
-	x.req.Clock, x.req.NotAfter = k.l.set.clock, old // never sent once the validity is over (HAZARDS.md H12)
+	x.req.Clock, x.req.NotAfter = k.l.set.clock, old // never sent once the validity is over (docs/hazards.md H12)
 	ballots := x.few[:]
 	if n := len(k.l.nodes); n <= len(ballots) {
 		ballots = ballots[:n]
@@ -211,7 +211,7 @@ type extensionOwner struct {
 func (o *extensionOwner) judge(_ *round, rep wire.Reply) wire.Reply { return rep }
 
 // decided moves the end of the validity. What has ended stays ended: late votes
-// revive nothing (HAZARDS.md H114).
+// revive nothing (docs/hazards.md H114).
 func (o *extensionOwner) decided(r *round) {
 	k, x := o.lock, o.x
 	defer k.joined.Done()

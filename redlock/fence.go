@@ -19,7 +19,7 @@ const maxFence = 1 << 53
 // token through, and is what the resource should check in the same transaction as its
 // write, with the largest token it has let through and whose it was: larger, or equal
 // and from the same owner. Owner is whatever tells holders apart, such as Lock.Token; a
-// plain >= would let two holders with one number pass (HAZARDS.md H93).
+// plain >= would let two holders with one number pass (docs/hazards.md H93).
 func AcceptFence(seen uint64, seenOwner string, fence uint64, owner string) bool {
 	return fence > seen || fence == seen && owner == seenOwner
 }
@@ -54,8 +54,8 @@ func (k *Lock) fenced(r *wire.Request) {
 
 // settleFence finds the number of an attempt that a majority granted. Where the
 // majority did not count up to the same, those that granted are asked to raise their
-// counters, each only while it still holds our token (DESIGN.md rule 12). The validity
-// is looked at again afterwards (HAZARDS.md H94).
+// counters, each only while it still holds our token (docs/rules.md rule 12). The validity
+// is looked at again afterwards (docs/hazards.md H94).
 func (k *Lock) settleFence(ctx context.Context, until clock.Instant) error {
 	var few [9]uint64
 	counted := k.talk.acquire.counted(few[:0])

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// HAZARDS.md H93.
+// docs/hazards.md H93.
 func TestAResourceLetsThroughWhatIsLargerOrEqualFromTheSameOwner(t *testing.T) {
 	for _, c := range []struct {
 		seen      uint64
@@ -50,7 +50,7 @@ func TestWithoutFencingThereIsNoFenceAndNoCounter(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H90: the number is the acquisition's, whatever the counters say meanwhile.
+// docs/hazards.md H90: the number is the acquisition's, whatever the counters say meanwhile.
 func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
@@ -68,7 +68,7 @@ func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 	})
 }
 
-// DESIGN.md rule 14.
+// docs/rules.md rule 14.
 func TestAnExtendCarriesTheFenceToAStraggler(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
@@ -198,7 +198,7 @@ func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H91.
+// docs/hazards.md H91.
 func TestCountersExpire(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	inBubble(t, 3, func(fl *fleet) {

@@ -178,9 +178,9 @@ func hands(ctx context.Context, fl *fleet, random *rand.Rand) {
 	fl.each(up)
 }
 
-// The usual case takes one round trip: HAZARDS.md, design question 1, expects a
-// confirmation of about one acquisition in twenty under contention. Clients whose clocks
-// are 0.1 s apart pay more, and are as safe.
+// The usual case takes one round trip: a confirmation is expected of about one
+// acquisition in twenty under contention. Clients whose clocks are 0.1 s apart pay more,
+// and are as safe.
 func TestFencesIncreaseUnderContentionAndAreSeldomConfirmed(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

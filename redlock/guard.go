@@ -22,7 +22,7 @@ type QuarantineError = wire.QuarantineError
 //
 // It costs one more GET in the scripts that create a key. A new fleet, too, waits maxTTL
 // once, by itself: see Locker.Admit. Meanwhile acquisitions fail with ErrQuarantined, or
-// wait for its end. Clients that know nothing of the guard ignore it (HAZARDS.md H112):
+// wait for its end. Clients that know nothing of the guard ignore it (docs/hazards.md H112):
 // until the last of them is gone there is exclusion, but no guard.
 func WithRestartGuard(maxTTL time.Duration) Option {
 	return option(func(s *settings) { s.guarded, s.guardTTL = true, maxTTL })
@@ -32,7 +32,7 @@ func WithRestartGuard(maxTTL time.Duration) Option {
 // extension that the majority confirmed, once the node votes again. So a lock that
 // extends itself outlives the restart of all its nodes, one after the other, each after
 // the quarantine of the one before. It needs WithRestartGuard: without it a repaired copy
-// could take the place of a grant that the node has forgotten (HAZARDS.md H115).
+// could take the place of a grant that the node has forgotten (docs/hazards.md H115).
 func WithRepair() Option { return option(func(s *settings) { s.repair = true }) }
 
 // settle makes one of settings that say something together, before they are checked.

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// HAZARDS.md H40: two fleets with different lists do not exclude each other. Whatever the
+// docs/hazards.md H40: two fleets with different lists do not exclude each other. Whatever the
 // run, a marker of theirs is left as it is.
 func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 	field := func(i int, value string) func(m *embedded.Master) {
@@ -80,7 +80,7 @@ func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
 	})
 }
 
-// DESIGN.md rule 17, HAZARDS.md H112.
+// docs/rules.md rule 17, docs/hazards.md H112.
 func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		fl.guarded()

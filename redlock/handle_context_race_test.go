@@ -131,7 +131,7 @@ func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H107: within Do the context ends with those around it, also after a suspend,
+// docs/hazards.md H107: within Do the context ends with those around it, also after a suspend,
 // when no timer has told anybody yet.
 func TestAContextWithinDoSaysNoOnceALockAroundItIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

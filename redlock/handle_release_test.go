@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// HAZARDS.md H18.
+// docs/hazards.md H18.
 func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -34,7 +34,7 @@ func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H18: the holder has no idea that its keys are gone, and releases.
+// docs/hazards.md H18: the holder has no idea that its keys are gone, and releases.
 func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -51,7 +51,7 @@ func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H19.
+// docs/hazards.md H19.
 func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", time.Hour)
@@ -63,7 +63,7 @@ func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H21: what three nodes answer, and what it means.
+// docs/hazards.md H21: what three nodes answer, and what it means.
 func TestTheThreeEndingsOfARelease(t *testing.T) {
 	granted, refused := wire.Reply{Outcome: wire.Granted}, wire.Reply{Outcome: wire.Refused}
 	failed := wire.Reply{Outcome: wire.Failed, Err: errors.New("MISCONF")}
@@ -111,7 +111,7 @@ func TestTheThreeEndingsOfARelease(t *testing.T) {
 	}
 }
 
-// HAZARDS.md H21: a release that nobody answers.
+// docs/hazards.md H21: a release that nobody answers.
 func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -125,7 +125,7 @@ func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 		require.Equal(t, 500*time.Millisecond, fl.clock.Now().Sub(began), "the node timeout, a quarter of the TTL")
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorIs(t, err, ErrNodeTimeout)
-		require.NotErrorIs(t, err, context.DeadlineExceeded) // HAZARDS.md H111
+		require.NotErrorIs(t, err, context.DeadlineExceeded) // docs/hazards.md H111
 		require.ErrorContains(t, err, "what is left expires within 2s")
 		require.Equal(t, err, k.Release(ctx), "the first result")
 		for _, m := range fl.masters {

@@ -48,7 +48,7 @@ func (k *Lock) arm() {
 
 // settle does what the clock says is due: it ends the hold or its context, or
 // extends. It is called by the alarm and by whoever asks how the lock stands, so
-// that the answer is right also when no timer ran (HAZARDS.md H24, H62, H107).
+// that the answer is right also when no timer ran (docs/hazards.md H24, H62, H107).
 func (k *Lock) settle() {
 	if k.of != nil {
 		k.of.settle() // its end is the share's
@@ -206,7 +206,7 @@ const (
 )
 
 // finish ends the hold: from here on nothing revives it. All shares end first,
-// then its context; then, and never before, its keys are undone (HAZARDS.md H113).
+// then its context; then, and never before, its keys are undone (docs/hazards.md H113).
 // It reports whether it was this call that ended it.
 func (k *Lock) finish(cause error, undo bool) bool {
 	now := k.l.now()

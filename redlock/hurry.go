@@ -20,7 +20,7 @@ const (
 
 // hurry ends an attempt's vote soon after a tie. Of two contenders that have a vote
 // each, neither must hold on to it for the whole node timeout because the node that
-// could break the tie is frozen (DESIGN.md rule 22). To lose is always safe. Who has no
+// could break the tie is frozen (docs/rules.md rule 22). To lose is always safe. Who has no
 // vote holds nobody up and waits for far nodes, which may be a quorum without the one
 // that refused; and with one, the longer patience reaches them in the end. It is drawn
 // by lot: were all to wait longer and longer, those with a vote each would go on to tie.

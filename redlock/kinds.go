@@ -37,7 +37,7 @@ func clustered(nodes []Node) bool {
 }
 
 // checkSlots refuses what a Redis Cluster can't do at once, because it concerns several of
-// its masters (DESIGN.md rule 30).
+// its masters (docs/rules.md rule 30).
 func (l *Locker) checkSlots(names []string) error {
 	keys := l.keys(names)
 	if !wire.SameSlot(keys) {

@@ -44,7 +44,7 @@ func WithAutoExtend() LockOption {
 
 // WithMaxHold ends the hold d after the acquisition began, whatever extends it, with
 // ErrMaxHold. Defaults to 24 h with WithAutoExtend, so that a forgotten handle
-// does not hold its name for ever (HAZARDS.md H17), and to no bound without;
+// does not hold its name for ever (docs/hazards.md H17), and to no bound without;
 // NoMaxHold takes the default away. More than WithStopMargin, and no less than
 // WithMinHold.
 func WithMaxHold(d time.Duration) LockOption {

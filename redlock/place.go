@@ -8,7 +8,7 @@ import (
 )
 
 // A name is held inside a process for so many times in a row, and for so long, before
-// other processes that wait for it get their turn (DESIGN.md rule 21).
+// other processes that wait for it get their turn (docs/rules.md rule 21).
 const (
 	turnMost = 16
 	turnLong = 50 * time.Millisecond

@@ -20,7 +20,7 @@ import (
 // that ended by Detach or WithMaxHold returns ErrDetached or ErrMaxHold. With
 // WithAsyncRelease it does not wait, and nil means that the release is on its way.
 func (k *Lock) Release(ctx context.Context) error {
-	_ = ctx // its end must not keep the lock from being released (HAZARDS.md H19)
+	_ = ctx // its end must not keep the lock from being released (docs/hazards.md H19)
 	k.mu.Lock()
 	again := k.releasing
 	k.releasing = true
@@ -107,7 +107,7 @@ const (
 )
 
 // takeBack undoes on every node whatever this token may have written there, behind
-// it in the same order (HAZARDS.md H1, H4). It goes on in the background, whatever
+// it in the same order (docs/hazards.md H1, H4). It goes on in the background, whatever
 // becomes of the caller's context (H19), until every node has answered or the keys
 // have died by their TTL. Nodes that can't hold anything of ours are spared: those
 // that refused the acquire, and those that no byte of it was sent to, nor will be.

@@ -31,7 +31,7 @@ func (k *Lock) missed(x *extension) {
 
 // repair takes the keys again on the nodes that lost them. It counts in no vote; those
 // nodes' next answers to an extension do. As it creates keys it is sent no later than the
-// validity lasts, is undone on every node that was asked, and in order (DESIGN.md rule 9).
+// validity lasts, is undone on every node that was asked, and in order (docs/rules.md rule 9).
 func (k *Lock) repair() {
 	k.sending.Lock()
 	defer k.sending.Unlock()

@@ -80,7 +80,7 @@ func TestWithoutWithRepairNothingIsRepaired(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H115: a copy made in quarantine would take the place of a grant that the
+// docs/hazards.md H115: a copy made in quarantine would take the place of a grant that the
 // node has forgotten.
 func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
@@ -130,7 +130,7 @@ func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 
 const zeros = "0000000000000000000000000000000000000000"
 
-// DESIGN.md rules 5 and 6: what was sent is undone behind it.
+// docs/rules.md rules 5 and 6: what was sent is undone behind it.
 func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.guarded(WithRepair())
@@ -151,7 +151,7 @@ func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 	})
 }
 
-// HAZARDS.md H95: its connection is dead, and the server executes it later.
+// docs/hazards.md H95: its connection is dead, and the server executes it later.
 func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.guarded(WithRepair())

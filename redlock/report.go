@@ -112,7 +112,7 @@ func (r *Report) find(grade Grade, code, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Grade: grade, Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// findDuplicates: HAZARDS.md H34.
+// findDuplicates: docs/hazards.md H34.
 func (r *Report) findDuplicates() {
 	r.duplicates(func(first, second *NodeReport) {
 		r.Findings = append(r.Findings, wire.Duplicate(first.Node, second.Node, first.RunID))

@@ -20,7 +20,7 @@ type round struct {
 	owner roundOwner // may be nil
 	names []string
 	req   wire.Request
-	start clock.Instant // read before the first send (HAZARDS.md H5)
+	start clock.Instant // read before the first send (docs/hazards.md H5)
 	pace  pace
 	tries int           // attempts before this one of the same acquisition
 	wake  chan struct{} // gets one value at the decision; holds one

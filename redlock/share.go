@@ -7,7 +7,7 @@ import (
 
 // ownedAlready looks whether the caller's context comes from a lock that holds what
 // it asks for. Waiting would never end then, and letting it pass silently would let
-// two goroutines under one lock both enter (HAZARDS.md H109).
+// two goroutines under one lock both enter (docs/hazards.md H109).
 func (l *Locker) ownedAlready(ctx context.Context, w *wish) (share *Lock, err error) {
 	w.outer = lockOf(ctx)
 	for k := w.outer; k != nil; k = k.outer {

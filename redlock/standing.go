@@ -44,7 +44,7 @@ func (l *Locker) guardOf(n *NodeReport, e *wire.Examination) {
 	}
 }
 
-// unguarded: HAZARDS.md H112.
+// unguarded: docs/hazards.md H112.
 func (n *NodeReport) unguarded(e *wire.Examination) {
 	if e.Marker == "" {
 		return
@@ -117,7 +117,7 @@ func stateOf(m wire.Marker, unreadable error, e *wire.Examination, full time.Dur
 	return GuardQuarantined, max(0, left)
 }
 
-// backlogged: HAZARDS.md H116. A failback that nobody contacts for so long leaves no trace.
+// backlogged: docs/hazards.md H116. A failback that nobody contacts for so long leaves no trace.
 func (n *NodeReport) backlogged(e *wire.Examination) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
 	if !had || e.Role != "master" || e.BacklogTTL == "0" {

@@ -13,7 +13,7 @@ import (
 )
 
 // pollLatest is how long a contender that is told of releases goes without an attempt of
-// its own at the most: messages are hints, and may be lost (HAZARDS.md H82).
+// its own at the most: messages are hints, and may be lost (docs/hazards.md H82).
 const pollLatest = time.Second
 
 // contend waits in line, and at its head attempts until it succeeds.
@@ -81,7 +81,7 @@ func quarantined(err error) time.Duration {
 
 // backoff is the pause between two attempts: from one round trip upward, doubling,
 // with jitter over all of what it has grown by, so that contenders who split the
-// votes part ways (DESIGN.md rule 22).
+// votes part ways (docs/rules.md rule 22).
 type backoff struct {
 	least, most time.Duration // 0 < least <= most
 	grown       time.Duration

@@ -9,7 +9,7 @@ import (
 )
 
 // waiters is what a Locker knows of who holds and who waits for names in this process, and
-// hears of releases in others (DESIGN.md rules 19 to 21). Of those in line for a name only
+// hears of releases in others (docs/rules.md rules 19 to 21). Of those in line for a name only
 // the head is here.
 type waiters struct {
 	l *Locker

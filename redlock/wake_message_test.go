@@ -14,7 +14,7 @@ import (
 // longBackoff keeps contenders from trying by themselves, so that what wakes them is seen.
 var longBackoff = WithBackoff(10*time.Second, 10*time.Second)
 
-// DESIGN.md rule 20: a release is heard of in one message time, and costs a waiter the
+// docs/rules.md rule 20: a release is heard of in one message time, and costs a waiter the
 // acquire's round trip after that.
 func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
-// DESIGN.md rule 20: whenever a release comes after the attempt that it refused, also
+// docs/rules.md rule 20: whenever a release comes after the attempt that it refused, also
 // while the subscription is being made, it is not missed. Nothing else would wake the
 // waiter for ten seconds.
 func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 	}
 }
 
-// HAZARDS.md H82: whatever becomes of the messages, a free lock is found within the
+// docs/hazards.md H82: whatever becomes of the messages, a free lock is found within the
 // poll bound.
 func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 	t.Parallel()

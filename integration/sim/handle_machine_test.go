@@ -24,7 +24,7 @@ type machine struct {
 	grants    []*grant
 }
 
-// DESIGN.md §3: a handle, through any sequence of what can be done with it and of what can
+// A handle, through any sequence of what can be done with it and of what can
 // happen to it, is in the state that a model of a few lines says. rapid prints the seed
 // of a sequence that fails and makes it as short as it can.
 func TestAHandleIsAlwaysInTheStateThatTheModelSays(t *testing.T) {

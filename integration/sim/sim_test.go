@@ -48,7 +48,7 @@ func report(counts *counted, played, violations int64, began time.Time) string {
 	return b.String()
 }
 
-// DESIGN.md §1, promises 1, 3 and 5, over random faults. A scenario that fails prints its
+// docs/rules.md, promises 1, 3 and 5, over random faults. A scenario that fails prints its
 // seed: -sim.seed=N -sim.scenarios=1 plays it again.
 func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 	var counts counted

@@ -11,5 +11,5 @@
 // going from waiting to waited-for always leads to an earlier one and so never
 // round in a circle, and the earliest of all is at the head of all its queues.
 // (Entering queue after queue gives no such order: of two contenders for the
-// same two names each could be first in one, HAZARDS.md H110.)
+// same two names each could be first in one, docs/hazards.md H110.)
 package fifo

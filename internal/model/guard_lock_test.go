@@ -165,7 +165,7 @@ func (m guardModel) detach(s guard, a int, emit func(step, guard)) {
 	}
 }
 
-// resume is an answer to a Resume of a claim (§3): send + PTTL, from a node
+// resume is an answer to a Resume of a claim: send + PTTL, from a node
 // that holds the token and whose marker is ok. It belongs to the round under
 // way, or is the first one of another.
 func (m guardModel) resume(s guard, a, n int, emit func(step, guard)) {

@@ -4,8 +4,8 @@ package quorum
 // they granted, 0 for a node that did not. It is agreed when a majority counted up to
 // exactly that number: then it is settled. Otherwise it is the largest, and every node
 // of some majority of those that granted must first have its counter raised to it while
-// it still holds the lock (DESIGN.md rule 12; the proof is in HAZARDS.md, design
-// question 1). It is 0 when fewer than need granted.
+// it still holds the lock (docs/rules.md rule 12; internal/model visits every
+// state of it for three nodes). It is 0 when fewer than need granted.
 func Fence(counted []uint64, need int) (fence uint64, agreed bool) {
 	granted := 0
 	for _, c := range counted {

@@ -2,7 +2,7 @@ package quorum
 
 // Majority returns the least number of n nodes of which any two sets have a
 // node in common: n/2+1. n is the number of nodes configured, never of those
-// that can be reached (HAZARDS.md H9).
+// that can be reached (docs/hazards.md H9).
 func Majority(n int) int { return n/2 + 1 }
 
 // Decision is where a vote stands.

@@ -6,7 +6,7 @@ const (
 )
 
 // Drift is the margin by which a lease ends before its TTL, for clocks that
-// run at different rates (HAZARDS.md H64). The zero value is no margin at all.
+// run at different rates (docs/hazards.md H64). The zero value is no margin at all.
 type Drift struct {
 	Factor float64 // part of the TTL, 0.01 for 1 %; negative counts as 0
 	Floor  int64   // nanoseconds added to it; negative counts as 0
@@ -24,7 +24,7 @@ func (d Drift) Of(ttl int64) int64 {
 }
 
 // Until returns the instant at which a lease ends: start + ttl - drift, where
-// start was read before the first byte of the request was sent (HAZARDS.md
+// start was read before the first byte of the request was sent (docs/hazards.md
 // H5). It is the only place where a lease's end is made. Where the range ends
 // it saturates, never at a later instant than the true one within the range.
 func Until[I, D ~int64](start I, ttl D, drift Drift) I {

@@ -40,7 +40,7 @@ const (
 // Cancel gives the command up before its undo is queued. It returns true when
 // no byte of it has left the process, nor ever will: then there is nothing to
 // undo on that node. Otherwise the command is not sent a second time either,
-// so that an undo queued now stays behind it (HAZARDS.md H28).
+// so that an undo queued now stays behind it (docs/hazards.md H28).
 func (c *Command) Cancel() (unsent bool) {
 	return c.state.Or(given)&sent == 0
 }
@@ -105,7 +105,7 @@ func (c *Command) Drop(err error) {
 }
 
 // Answer ends the command. A second answer is a defect of the node, and is
-// dropped: a vote counts once (HAZARDS.md H9).
+// dropped: a vote counts once (docs/hazards.md H9).
 func (c *Command) Answer(r Reply) {
 	if c.state.Or(answered)&answered == 0 && c.To != nil {
 		c.To.Answer(c, r)

@@ -5,11 +5,11 @@ import "errors"
 // Reasons in a reply that callers may want to tell apart.
 var (
 	// ErrForeignKey: the key holds something that is no lock (a list, a hash).
-	// It refuses every acquire until somebody removes it (HAZARDS.md H44).
+	// It refuses every acquire until somebody removes it (docs/hazards.md H44).
 	ErrForeignKey = errors.New("the key holds a value that is no lock")
 	// ErrTimeout: the node did not answer within the node timeout. It does not
 	// match context.DeadlineExceeded: that is the caller's own deadline alone
-	// (HAZARDS.md H111).
+	// (docs/hazards.md H111).
 	ErrTimeout = errors.New("no answer within the node timeout")
 	// ErrExpired: the command waited unsent until it was of no use any more.
 	ErrExpired = errors.New("not sent in time")
@@ -18,7 +18,7 @@ var (
 	ErrUnfit = errors.New("the node is not fit to vote")
 	// ErrGuardMismatch: the node is guarded, but by clients with another restart guard than
 	// this one, which has another list of nodes, another maxTTL, another name for the node,
-	// or none. Waiting cures that no more than any mistake in settings (HAZARDS.md H40, H112).
+	// or none. Waiting cures that no more than any mistake in settings (docs/hazards.md H40, H112).
 	ErrGuardMismatch = errors.New("the node's restart guard is not this client's")
 	// ErrGivenUp: the attempt was decided before the command was sent.
 	ErrGivenUp = errors.New("given up before it was sent")

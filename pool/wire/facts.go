@@ -16,7 +16,7 @@ type Facts struct {
 	Uptime  time.Duration
 
 	Role     string // "master" or "slave", as INFO says it
-	Writable bool   // a replica that takes writes (HAZARDS.md H35)
+	Writable bool   // a replica that takes writes (docs/hazards.md H35)
 	ReplID2  string // master_replid2: other than zeros where it was a replica before
 	Replicas int    // that are connected to it
 

@@ -60,7 +60,7 @@ func (f *Fleet) Settles(node string, by time.Duration) bool {
 
 // Join says that a connection leads to the server of that run ID under the node's
 // name. An error, which matches ErrUnfit, means that the server votes under another
-// name already: a second one would make it vote twice (HAZARDS.md H34). After nil
+// name already: a second one would make it vote twice (docs/hazards.md H34). After nil
 // the connection has to Leave when it ends.
 func (f *Fleet) Join(runID, node string) error {
 	f.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// HAZARDS.md H34: the first name stands until its last connection has ended.
+// docs/hazards.md H34: the first name stands until its last connection has ended.
 func TestAServerVotesUnderOneNameAtATime(t *testing.T) {
 	f := wire.NewFleet(false)
 	require.NoError(t, f.Join("run", "a"))

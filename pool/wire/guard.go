@@ -24,7 +24,7 @@ const MarkerKey = Reserved + "node"
 const markerVersion = "1"
 
 // Guard is what all guarded clients of a fleet must agree on: what they don't, their
-// markers show, and the node refuses (HAZARDS.md H40).
+// markers show, and the node refuses (docs/hazards.md H40).
 type Guard struct {
 	// MaxTTL is the longest TTL of a key, in whole milliseconds: how long a node that
 	// may have forgotten its locks is quarantined.
@@ -67,7 +67,7 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 // NewAttest fills r with an Attest of the node of this name: it looks at the marker, and
 // decides by what the server is itself. Over says that a quarantine which has passed by
 // the node's clock may end: a client that saw it begin waits for its own timer too
-// (HAZARDS.md H100).
+// (docs/hazards.md H100).
 func NewAttest(r *Request, g *Guard, node string, over bool) {
 	r.of(Attest, &Terms{}, 0, 0)
 	end := "stay"
@@ -161,7 +161,7 @@ if not run or not replid2 then return redis.error_reply('ERR redlock: INFO shows
 local head = table.concat({ARGV[1], run, replid2, ARGV[2], ''}, '|')
 `
 
-// attest is the second script of DESIGN.md rule 16: on any mismatch it decides.
+// attest is the second script of docs/rules.md rule 16: on any mismatch it decides.
 const attest = server + `
 local clock = redis.call('TIME')
 local now, full = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[3])
@@ -187,7 +187,7 @@ redis.call('SET', KEYS[1], head .. 'q' .. string.format('%.0f', now + full))
 return {'quarantined', full, 1}
 `
 
-// admit takes a node in on the operator's word (DESIGN.md rule 17). It ends no quarantine.
+// admit takes a node in on the operator's word (docs/rules.md rule 17). It ends no quarantine.
 const admit = server + `
 local clock = redis.call('TIME')
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'marked', redis.call('GET', KEYS[1])} end

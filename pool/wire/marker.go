@@ -70,7 +70,7 @@ func parseState(text string) (until int64, err error) {
 }
 
 // Disagrees lists what the clients that wrote m do not agree with g about, for a node
-// of this name; nothing when they are of one fleet (HAZARDS.md H40).
+// of this name; nothing when they are of one fleet (docs/hazards.md H40).
 func (g *Guard) Disagrees(m Marker, node string) []string {
 	var all []string
 	if m.MaxTTL != g.MaxTTL {

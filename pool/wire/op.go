@@ -54,7 +54,7 @@ func (op Op) String() string {
 
 // Creates reports whether the operation may create a key. Such a command is
 // sent at most once on a node, and when its connection dies with it unanswered
-// the server may still execute it later (HAZARDS.md H1, H95).
+// the server may still execute it later (docs/hazards.md H1, H95).
 func (op Op) Creates() bool { return op == Acquire || op == Repair }
 
 // Undoes reports whether the operation takes back what a token holds. Such a

@@ -10,7 +10,7 @@ type Outcome uint8
 // The outcomes. Only Granted counts towards a quorum.
 const (
 	// Unknown: no answer in time, or none that says whether the command was
-	// executed. It may have been, or still be: never a vote (HAZARDS.md H2, H75).
+	// executed. It may have been, or still be: never a vote (docs/hazards.md H2, H75).
 	Unknown Outcome = iota
 	// Granted: done as asked.
 	Granted
@@ -64,7 +64,7 @@ type Hold struct {
 	// milliseconds by the server.
 	TTL time.Duration
 	// Foreign is the Redis type of a key that is no lock ("list", …); empty
-	// otherwise. Such a key refuses every acquire (HAZARDS.md H44).
+	// otherwise. Such a key refuses every acquire (docs/hazards.md H44).
 	Foreign string
 }
 

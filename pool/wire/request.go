@@ -17,7 +17,7 @@ type Request struct {
 	// what is left of it at most for Shorten.
 	TTL time.Duration
 	// MaxTTL bounds TTL once more inside the scripts, so that no client can
-	// write a longer one by mistake (HAZARDS.md H22, H23).
+	// write a longer one by mistake (docs/hazards.md H22, H23).
 	MaxTTL time.Duration
 	// Hint is the caller's Unix time in microseconds, for an Acquire with fencing; 0
 	// is one without. A node believes it as far as Clamp from its own time.

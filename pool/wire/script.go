@@ -6,14 +6,14 @@ import "strings"
 //
 // Rules that all of them follow: whatever can fail is done before the first
 // write; keys are named in KEYS; bounds on a TTL are checked again on the
-// server, because PEXPIRE by zero deletes (HAZARDS.md H22); numbers are passed
+// server, because PEXPIRE by zero deletes (docs/hazards.md H22); numbers are passed
 // on as the strings they came as, or printed in full (H29).
 type Script struct {
 	Name   string
 	Source string
 	// Hash is the SHA-1 that Redis knows the script by, in hexadecimal. It is a
 	// constant, checked by a test: computing it at run time panics where only
-	// FIPS 140 algorithms are allowed (DESIGN.md rule 27).
+	// FIPS 140 algorithms are allowed (docs/rules.md rule 27).
 	Hash string
 
 	hash any // Hash, boxed once
@@ -69,7 +69,7 @@ var (
 		guarded: script("extend+guard", "1769f65f546ca32b74527aabdc8a553624660a36", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
 	}
 
-	// extendFencedKind carries the fence along (DESIGN.md rule 14).
+	// extendFencedKind carries the fence along (docs/rules.md rule 14).
 	extendFencedKind = kind{
 		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
 		guarded: script("extend+fence+guard", "7f5fdc7c9842f019899e3783d0675a894938271d", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
@@ -77,7 +77,7 @@ var (
 	}
 
 	// confirmKind raises every counter to the fence, only while all keys are the
-	// token's: 1 or 0, or -1 as in extendKind. Nothing weaker is sound (DESIGN.md rule 12).
+	// token's: 1 or 0, or -1 as in extendKind. Nothing weaker is sound (docs/rules.md rule 12).
 	confirmKind = kind{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
 		guarded: script("confirm+guard", "0d4502060ed546f9a355ddc5b7fa41eef89a5c5d", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
@@ -85,7 +85,7 @@ var (
 	}
 
 	// repairKind makes the keys again that are gone, where all others are the token's or
-	// gone as well: 1 or 0. There is none without the guard (DESIGN.md rule 9).
+	// gone as well: 1 or 0. There is none without the guard (docs/rules.md rule 9).
 	repairKind       = kind{guarded: script("repair+guard", "7b37c906657fa1081c5a072c3cabe7fe3f60a261", plainGuarded, marked, bounds, gone, restore, done)}
 	repairFencedKind = kind{
 		guarded: script("repair+fence+guard", "7caa9635018cef580278f74e49d0dd61b93efc77", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),

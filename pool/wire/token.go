@@ -11,7 +11,7 @@ const randomLen = 26
 
 // NewToken draws a fresh token: 130 random bits behind an optional label of the
 // owner ("label:random"). It is drawn right before it is sent and never used
-// for a second attempt (HAZARDS.md H3, H65). crypto/rand never fails: it ends
+// for a second attempt (docs/hazards.md H3, H65). crypto/rand never fails: it ends
 // the program rather than give weak bits.
 func NewToken(owner string) string {
 	if owner == "" {

@@ -6,10 +6,10 @@ import "time"
 // The zero value is a master by itself.
 type Traits struct {
 	// Settle is how much longer than maxTTL the node's quarantines last: 0, but for a node
-	// behind Sentinels, which needs the restart guard (DESIGN.md rule 29).
+	// behind Sentinels, which needs the restart guard (docs/rules.md rule 29).
 	Settle time.Duration
 	// Cluster: the node is a Redis Cluster. All keys of a request must have one slot there,
-	// and the restart guard can't be (DESIGN.md rule 30).
+	// and the restart guard can't be (docs/rules.md rule 30).
 	Cluster bool
 }
 
