@@ -155,6 +155,42 @@ func TestACallerWritesBehindOneSmallCommandAtMost(t *testing.T) {
 	})
 }
 
+// What is unanswered is the size of the command that was written last, also when others
+// were dropped around it; what a caller adds stays within the bound together with it.
+func TestWhatIsUnansweredIsKnownToCallers(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		synctest.Wait() // until the writer is idle: the test takes its place
+		l, k := n.lanes[0], n.lanes[0].link
+		large := inspecting(string(make([]byte, 2500)))
+		given := func() *wire.Command {
+			c := &inspecting(string(make([]byte, 100))).Command
+			require.True(t, c.Cancel())
+			return c
+		}
+		l.queue.push(given())
+		l.queue.push(&large.Command)
+		l.queue.push(given())
+		require.Len(t, k.takeBatch(byCaller), 2)
+		require.Len(t, k.batch, 1)
+		require.Equal(t, large.Size(), k.unread())
+
+		small := inspecting(string(make([]byte, 100)))
+		for range 10 {
+			l.queue.push(&inspecting(string(make([]byte, 100))).Command)
+		}
+		require.Empty(t, k.takeBatch(byCaller))
+		require.Equal(t, (callerBytes-large.Size())/small.Size(), len(k.batch))
+		require.Equal(t, callerBytes, k.unread(), "nobody adds to these")
+		require.Empty(t, k.takeBatch(byCaller))
+		require.Empty(t, k.batch)
+
+		l.queue.popAll(nil)
+		k.unanswered.popAll(nil)
+		k.sent = k.answered.Load()
+	})
+}
+
 // Never over a connection that comes from elsewhere: it may have no buffer at all.
 func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -32,6 +33,23 @@ func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"a"}, fl.left()) // still the lists
 		require.Empty(t, fl.masters[0].Keys())
+	})
+}
+
+// H44: so too while a master is down, when the first refusal decides.
+func TestAForeignKeyFailsAnAcquireAlsoWhileAMasterIsDown(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, m := range fl.masters[1:] {
+			m.PushList("a")
+		}
+		fl.masters[0].Stop()
+		fl.masters[2].SetDelay(time.Millisecond)
+		time.Sleep(time.Second) // a dial has failed
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		_, err := l.Acquire(ctx, "a", time.Minute)
+		matches(t, err, ErrHeld, ErrForeignKey)
 	})
 }
 

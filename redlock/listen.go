@@ -25,6 +25,7 @@ type topic struct {
 	stands  []bool // by node: from now on messages arrive
 	users   map[*waiter]struct{}
 	latest  clock.Instant // when a release was last heard of
+	until   clock.Instant // how long it is kept after the last one who waited
 	alarm   lingerAlarm
 }
 
@@ -65,6 +66,7 @@ func (ws *waiters) rejoin(v *waiter) {
 		}
 	}
 	ws.listen(v)
+	v.early = true
 }
 
 // topic finds a name's topic; nil when nobody listens, nor did just now. Called under mu.
@@ -97,16 +99,20 @@ func (ws *waiters) open() (some bool) {
 	return some
 }
 
-// unlisten takes a head's subscriptions back. Called under mu.
+// unlisten takes a head's subscriptions back. Who got the lock at once did not wait: or the
+// channels of a name that one process goes on taking were never left. Called under mu.
 func (ws *waiters) unlisten(v *waiter) {
 	if v.topics == nil {
 		return
 	}
 	for _, t := range v.topics {
 		delete(t.users, v)
+		if !v.early {
+			t.until = ws.l.now().Add(lingering)
+		}
 		if len(t.users) == 0 && !ws.closed {
 			t.alarm.topic = t
-			ws.l.alarms.Set(&t.alarm.Alarm, ws.l.now().Add(lingering), lingering, &t.alarm)
+			ws.l.alarms.Set(&t.alarm.Alarm, t.until, lingering, &t.alarm)
 		}
 	}
 	v.topics = nil

@@ -130,7 +130,8 @@ func (l *Locker) explain(ctx context.Context, w *wish, err error) (scene, error)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {
-		if why := holder(r.ballots[i].holds); why != nil && qe.Votes[i].Outcome == wire.Refused {
+		why := holder(r.ballots[i].holds)
+		if why != nil && (qe.Votes[i].Outcome == wire.Refused || errors.Is(why, ErrForeignKey)) {
 			qe.Votes[i].Err = why
 		}
 	}

@@ -24,7 +24,8 @@ type waiter struct {
 	woken    wakeUp
 	wake     chan struct{} // holds one; made when it first rests
 	topics   []*topic
-	heard    int // nodes that announced a release since it was armed
+	early    bool // it listens since before its first attempt, and has not waited
+	heard    int  // nodes that announced a release since it was armed
 	said     []bool
 
 	alarm alarm.Alarm // soon after the first announcement
@@ -189,6 +190,7 @@ func (v *waiter) listen() (first, stands bool) {
 	ws := v.l.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	v.early = false
 	if first = v.topics == nil; first {
 		ws.listen(v)
 	}

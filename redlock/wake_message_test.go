@@ -71,6 +71,24 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
+// To tell a holder from a split vote, no frozen master is waited for where the others tell.
+func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
+	inBubble(t, 5, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		synctest.Wait()
+		fl.masters[3].Stop()
+		synctest.Wait()
+		fl.masters[2].SetDelay(5 * time.Millisecond) // two refusals decide
+		fl.masters[4].Freeze()
+		defer fl.masters[4].Thaw()
+		done := wants(bg, b, "a")
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, k.Release(bg))
+		require.Less(t, gets(t, done).took, 100*time.Millisecond)
+	})
+}
+
 // docs/rules.md rule 20: whenever a release comes after the attempt that it refused, also
 // while the subscription is being made, it is not missed. Nothing else would wake the
 // waiter for ten seconds.
@@ -114,6 +132,24 @@ func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 			require.LessOrEqual(fl.t, fl.count("SET", "EVALSHA"), 12, "the attempt, who holds it, the release, the attempt")
 		})
 	}
+}
+
+// What is listened to is left a second after the last one waited, also when the name goes
+// on being taken by whoever heard of it then: each of its releases would cost a message.
+func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		done := waitingFor(bg, b, "a")
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, gets(t, done).k.Release(bg))
+		for range 30 {
+			pass(100 * time.Millisecond)
+			require.NoError(t, gets(t, wants(bg, b, "a")).k.Release(bg))
+		}
+		synctest.Wait()
+		quiet(t, b)
+	})
 }
 
 // docs/hazards.md H82: whatever becomes of the messages, a free lock is found within the
