@@ -46,21 +46,11 @@ func (k *link) unread() int {
 	return callerBytes
 }
 
-// gather lets other goroutines run for as long as they queue more, if there is company.
-func (k *link) gather() {
-	for before, now := 0, k.company(); now > before; before, now = now, k.company() {
-		runtime.Gosched()
-	}
-}
-
-// company is how many commands are queued, if the connection has a crowd of them.
-func (k *link) company() (queued int) {
+// crowded reports whether company is worth waiting for.
+func (k *link) crowded() bool {
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
-	if queued = k.lane.queue.len(); int(k.sent-k.answered.Load())+queued < crowd {
-		return 0
-	}
-	return queued
+	return int(k.sent-k.answered.Load())+k.lane.queue.len() >= crowd
 }
 
 func (k *link) wakeWriter() {
@@ -76,7 +66,9 @@ func (k *link) write() {
 		select {
 		case <-k.wake:
 			for more := true; more; more = k.writeBatch(byWriter) {
-				k.gather()
+				if k.crowded() {
+					runtime.Gosched() // once: where others compute, each time may take a time slice of theirs
+				}
 			}
 		case <-k.dead:
 			return

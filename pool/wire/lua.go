@@ -52,8 +52,7 @@ end
 
 // giveBack deletes the keys that hold the token, does each behind that, and counts them. It
 // is one pass, without a list of what is ours: every lock pays for it. So an error in the
-// middle (a right that is missing for one key) comes behind the keys that are deleted
-// already, which does a release no harm.
+// middle would come behind keys that are deleted already, which does a release no harm.
 func giveBack(each string) string {
 	return `
 local found, others = 0, 0

@@ -4,8 +4,8 @@ import "strings"
 
 // Script is a Lua script that nodes keep loaded.
 //
-// Rules that all of them follow: whatever can fail is done before the first
-// write; keys are named in KEYS; bounds on a TTL are checked again on the
+// Rules that they follow: whatever can fail is done before the first write, but for
+// releases (see giveBack); keys are named in KEYS; bounds on a TTL are checked again on the
 // server, because PEXPIRE by zero deletes (docs/hazards.md H22); numbers are passed
 // on as the strings they came as, or printed in full (H29).
 type Script struct {

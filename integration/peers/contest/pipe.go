@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ func (q *question) answered(err error) {
 	}
 }
 
-// pipe is a shared connection. Whoever finds nobody writing writes for all.
+// pipe is a shared connection. Whoever finds nobody writing writes for all, and lets others queue before.
 type pipe struct {
 	conn  redis.Conn
 	ended chan struct{}
@@ -130,6 +131,9 @@ func (p *pipe) submit(q *question) {
 	}
 	p.writing = true
 	for len(p.queue) > 0 {
+		p.mu.Unlock()
+		runtime.Gosched()
+		p.mu.Lock()
 		batch := p.queue
 		p.queue, p.spare = p.spare[:0], nil
 		p.mu.Unlock()
