@@ -139,10 +139,13 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 				k = <-won
 				a, b = b, a
 				step(func(c *embedded.Cluster) { c.Finish("x") })
+				have := 0 // a Cluster that released it late may have refused it
 				for _, c := range clusters {
-					_, there := c.Masters[round].Get("x")
-					require.True(t, there)
+					if _, there := c.Masters[round].Get("x"); there {
+						have++
+					}
 				}
+				require.Greater(t, have, quorum/2)
 			}
 			require.NoError(t, k.Release(bg))
 			synctest.Wait()
