@@ -82,6 +82,7 @@ func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 			}
 			m.FlushScripts()
 		})
+		pass(time.Second) // until they are connected again
 		k, err := l.TryAcquire(bg, "a", time.Second)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))
