@@ -86,13 +86,13 @@ type cluster struct {
 	mu       sync.Mutex
 	members  map[string]*member // by address: the masters, and those that were not long ago
 	owners   [wire.Slots]*member
-	charted  bool                  // there was a map
-	news     chan struct{}         // of the map: closed when there is some; made by who waits for it
-	down     error                 // why commands fail at once while there is no map; nil while one may come
-	waiting  []*wire.Command       // for the first map
-	acquires map[string]*member    // by token: where those are that were not answered
-	sessions map[*session]struct{} // that dial made
-	newest   string                // whom somebody was sent to last, who knows the latest map
+	charted  bool               // there was a map
+	news     chan struct{}      // of the map: closed when there is some; made by who waits for it
+	down     error              // why commands fail at once while there is no map; nil while one may come
+	waiting  []*wire.Command    // for the first map
+	acquires map[string]*member // by token: where those are that were not answered
+	sessions sessions           // that dial made
+	newest   string             // whom somebody was sent to last, who knows the latest map
 	closed   bool
 	hops     int64 // commands that were sent on
 }
@@ -100,7 +100,7 @@ type cluster struct {
 func newCluster(n *Node) *cluster {
 	cl := &cluster{
 		node: n, own: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
-		members: make(map[string]*member), acquires: make(map[string]*member), sessions: make(map[*session]struct{}),
+		members: make(map[string]*member), acquires: make(map[string]*member), sessions: make(sessions),
 	}
 	cl.asker = &Node{cfg: n.cfg, source: cl.own, bare: true}
 	return cl
@@ -123,16 +123,9 @@ func (cl *cluster) dial(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s.address = m.address
-	put := s.put
-	s.put = func() {
-		cl.mu.Lock()
-		delete(cl.sessions, s)
-		cl.mu.Unlock()
-		put()
-	}
 	cl.mu.Lock()
-	cl.sessions[s] = struct{}{}
-	cl.mu.Unlock()
+	defer cl.mu.Unlock()
+	cl.sessions.keep(s, &cl.mu)
 	return s, nil
 }
 

@@ -24,13 +24,13 @@ type follower struct {
 	master   string        // that a majority named last
 	until    clock.Instant // … and until when that counts
 	why      error         // why nobody votes; nil until somebody asks for it
-	sessions map[*session]struct{}
+	sessions sessions
 	changed  chan struct{} // closed when something was said; made anew by who waits for it
 	switches int64
 }
 
 func newFollower(n *Node) *follower {
-	f := &follower{node: n, own: newOwnPool(n.cfg), sessions: make(map[*session]struct{})}
+	f := &follower{node: n, own: newOwnPool(n.cfg), sessions: make(sessions)}
 	for i, a := range n.cfg.Sentinels.Addresses {
 		f.said = append(f.said, naming{sentinel: a})
 		f.sentries = append(f.sentries, newSentry(f, i, n.cfg.sentinel(a)))
@@ -227,15 +227,8 @@ func (f *follower) dial(ctx context.Context) (*session, error) {
 
 // keep has the session end when another master is named.
 func (f *follower) keep(s *session) {
-	put := s.put
-	s.put = func() {
-		f.mu.Lock()
-		delete(f.sessions, s)
-		f.mu.Unlock()
-		put()
-	}
 	f.mu.Lock()
-	f.sessions[s] = struct{}{}
+	f.sessions.keep(s, &f.mu)
 	other := f.master != s.address
 	f.mu.Unlock()
 	if other {

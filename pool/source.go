@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -164,4 +165,19 @@ func (s *session) flush() error {
 		return nil
 	}
 	return s.out.flush()
+}
+
+// sessions are open ones that may have to be ended together.
+type sessions map[*session]struct{}
+
+// keep adds one until it is given back. Called under mu, which guards the set.
+func (all sessions) keep(s *session, mu *sync.Mutex) {
+	all[s] = struct{}{}
+	put := s.put
+	s.put = func() {
+		mu.Lock()
+		delete(all, s)
+		mu.Unlock()
+		put()
+	}
 }
