@@ -114,12 +114,13 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.batch, k.wants = k.batch[:0], k.wants[:0]
-	size, before := 0, 0
+	size := 0
 	if caller {
 		size = k.unread()
 	}
 	for len(k.batch) < batchMost && l.queue.len() > 0 {
-		size, before = size+l.queue.peek().Size(), size
+		next := l.queue.peek().Size()
+		size += next
 		if caller && (size > callerBytes || len(k.batch) >= callerCommands) || size > batchBytes && len(k.batch) > 0 {
 			break
 		}
@@ -144,7 +145,7 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 			k.take(newAsking(), nil) // right before it, and for it alone
 		}
 		k.take(c, want)
-		k.last = size - before
+		k.last = next
 	}
 	k.sent += int64(len(k.batch))
 	k.watchLocked()

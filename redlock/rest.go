@@ -7,6 +7,35 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
+// wakeUp is why a waiter goes on.
+type wakeUp uint8
+
+const (
+	asleep wakeUp = iota
+	byPoll
+	byExpiry
+	bySubscription
+	byMessage
+	byHandOver
+)
+
+// String names the reason as hooks are told it.
+func (w wakeUp) String() string {
+	switch w {
+	case byPoll:
+		return "poll"
+	case byExpiry:
+		return "expiry"
+	case bySubscription:
+		return "subscription"
+	case byMessage:
+		return "message"
+	case byHandOver:
+		return "hand-over"
+	}
+	return "none"
+}
+
 // rest waits until there may be something to gain from an attempt, and for d at most; 0 is
 // without end. It returns an attempt that was begun for it meanwhile, or an error when
 // the context or the Locker ended.

@@ -40,35 +40,6 @@ const (
 	launching                    // it is being handed to it
 )
 
-// wakeUp is why a waiter goes on.
-type wakeUp uint8
-
-const (
-	asleep wakeUp = iota
-	byPoll
-	byExpiry
-	bySubscription
-	byMessage
-	byHandOver
-)
-
-// String names the reason as hooks are told it.
-func (w wakeUp) String() string {
-	switch w {
-	case byPoll:
-		return "poll"
-	case byExpiry:
-		return "expiry"
-	case bySubscription:
-		return "subscription"
-	case byMessage:
-		return "message"
-	case byHandOver:
-		return "hand-over"
-	}
-	return "none"
-}
-
 // contend attempts until it succeeds, and says how often it did.
 func (v *waiter) contend() (k *Lock, attempts int, err error) {
 	l, w, ctx := v.l, v.wish, v.ctx
