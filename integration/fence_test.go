@@ -36,6 +36,7 @@ func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
 			nodes[2].Do(t, "SET", name, "an administrator")
 			first, err := a.TryAcquire(t.Context(), name, time.Minute)
 			require.NoError(t, err)
+			connected(t, a) // and so the third node has said no, for which nobody waited
 			nodes[2].Do(t, "DEL", name)
 			nodes[1].Do(t, "PEXPIRE", name, 1)
 			await(t, "the key has expired on the second node", func() bool { return len(nodes[1].Keys(t, name)) == 0 })

@@ -1,7 +1,9 @@
 package pool
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -84,123 +87,191 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 	require.Greater(t, perWrite, 3.0)
 }
 
-// A batch that a caller writes is bounded by what any socket takes in without blocking.
-func TestACallerWritesNoMoreThanASocketTakesIn(t *testing.T) {
+// What goes out in one write is bounded: once it is written it can't be given up any more.
+func TestABatchIsBounded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test takes its place
 		k := n.lanes[0].link
-		fill := func(size, commands int) {
+		batch := func(size, commands int) (taken, bytes int) {
 			for range commands {
 				n.lanes[0].queue.push(&inspecting(string(make([]byte, size))).Command)
 			}
-		}
-		batch := func(size, commands int, caller bool) (taken, bytes int) {
-			k.lane.mu.Lock()
-			fill(size, commands)
-			k.writing = true
-			k.lane.mu.Unlock()
-			require.Empty(t, k.takeBatch(caller))
+			require.Empty(t, k.takeBatch())
 			for _, c := range k.batch {
 				bytes += c.Size()
 			}
 			taken = len(k.batch)
-			k.lane.mu.Lock()
 			k.lane.queue.popAll(nil)
 			k.unanswered.popAll(nil)
 			k.sent -= int64(taken)
-			k.writing = false
-			k.lane.mu.Unlock()
 			return taken, bytes
 		}
-		for _, size := range []int{1, 100, 1000, 3000} {
-			taken, bytes := batch(size, 1000, byCaller)
-			require.LessOrEqual(t, bytes, 8<<10)
-			require.LessOrEqual(t, taken, 64)
-			require.Positive(t, taken)
-		}
-		taken, _ := batch(1, 1000, byWriter)
+		taken, _ := batch(1, 1000)
 		require.Equal(t, batchMost, taken)
-		_, bytes := batch(100_000, 100, byWriter)
+		_, bytes := batch(100_000, 100)
 		require.LessOrEqual(t, bytes, batchBytes)
 		require.Greater(t, bytes, batchBytes/2)
-		taken, _ = batch(3*batchBytes, 2, byWriter)
+		taken, _ = batch(3*batchBytes, 2)
 		require.Equal(t, 1, taken, "one goes, however large")
 	})
 }
 
-// More than one answer owed, or one to a large command, and what is unread may be too
-// much.
-func TestACallerWritesBehindOneSmallCommandAtMost(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		k := n.lanes[0].link
-		k.lane.mu.Lock()
-		defer k.lane.mu.Unlock()
-		ping := &pinging().Command
-		size := ping.Size()
-		k.lane.queue.push(ping)
-		for _, owed := range []struct {
-			answers int64
-			last    int
-			idle    bool
-		}{
-			{0, batchBytes, true}, {1, callerBytes - size, true}, {1, callerBytes - size + 1, false}, {2, 1, false},
-		} {
-			k.sent, k.last = k.answered.Load()+owed.answers, owed.last
-			require.Equal(t, owed.idle, k.idle(), owed)
+// frozenAt answers no script until mute is closed.
+func frozenAt(mute <-chan struct{}) fake {
+	return func(name string, args []string) (string, error) {
+		if name == "EVALSHA" {
+			<-mute
 		}
-		k.sent = k.answered.Load()
-		k.lane.queue.popAll(nil)
-	})
+		return wellBehaved(name, args)
+	}
 }
 
-// What is unanswered is the size of the command that was written last, also when others
-// were dropped around it; what a caller adds stays within the bound together with it.
-func TestWhatIsUnansweredIsKnownToCallers(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+// openFrozen opens a node whose master answers no script until mute is closed.
+func openFrozen(t *testing.T, cfg Config) (n *Node, mute chan struct{}) {
+	t.Helper()
+	mute = make(chan struct{})
+	cfg.Address = frozenAt(mute).listen(t, "tcp", "127.0.0.1:0").Addr().String()
+	n, err := Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	settle(t, n)
+	return n, mute
+}
+
+// However much is unanswered, a caller that finds nobody writing writes itself, as long as
+// answers come between.
+func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
+	n, mute := openFrozen(t, Config{})
+	link := n.lanes[0].link
+	before := n.Stats()
+	var calls []*call
+	for i := range int64(crowd) {
+		calls = append(calls, inspecting("k").on(n))
+		require.Equal(t, before.Writes+i+1, n.Stats().Writes, "written when Submit returns")
+		require.Empty(t, link.wake)
+	}
+	mayOffer := func() bool {
+		link.lane.mu.Lock()
+		defer link.lane.mu.Unlock()
+		return link.mayOffer()
+	}
+	require.False(t, mayOffer(), "nothing is heard")
+	close(mute)
+	for _, c := range calls {
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+	}
+	require.True(t, mayOffer())
+}
+
+// What one goroutine submits in a row, as extensions are that fall due together, is left to
+// the writer, which takes many of them at a time.
+func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
+	const commands = 500
+	n, mute := openFrozen(t, Config{})
+	link, before := n.lanes[0].link, n.Stats()
+	var calls []*call
+	for range crowd {
+		calls = append(calls, inspecting("k").on(n))
+	}
+	link.lane.mu.Lock() // the writer can't take any before all are there
+	for range commands {
+		c := inspecting("k")
+		calls = append(calls, c)
+		link.lane.queue.push(&c.Command)
+	}
+	link.writing = true
+	link.lane.mu.Unlock()
+	link.wakeWriter()
+	close(mute)
+	for _, c := range calls {
+		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+	}
+	require.LessOrEqual(t, n.Stats().Writes-before.Writes, int64(crowd+commands/batchMost+2))
+}
+
+// What waits behind a full socket can still be given up.
+func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test takes its place
-		l, k := n.lanes[0], n.lanes[0].link
-		large := inspecting(string(make([]byte, 2500)))
-		given := func() *wire.Command {
-			c := &inspecting(string(make([]byte, 100))).Command
-			require.True(t, c.Cancel())
-			return c
-		}
-		l.queue.push(given())
-		l.queue.push(&large.Command)
-		l.queue.push(given())
-		require.Len(t, k.takeBatch(byCaller), 2)
-		require.Len(t, k.batch, 1)
-		require.Equal(t, large.Size(), k.unread())
-
-		small := inspecting(string(make([]byte, 100)))
+		m.Freeze()
+		k := n.lanes[0].link
+		k.lane.mu.Lock()
+		k.writing = true
+		k.lane.mu.Unlock()
+		k.session.out.rest = make([]byte, 2*pipenet.Buffer) // as an offer leaves it
+		var calls []*call
 		for range 10 {
-			l.queue.push(&inspecting(string(make([]byte, 100))).Command)
+			calls = append(calls, pinging().on(n))
 		}
-		require.Empty(t, k.takeBatch(byCaller))
-		require.Equal(t, (callerBytes-large.Size())/small.Size(), len(k.batch))
-		require.Equal(t, callerBytes, k.unread(), "nobody adds to these")
-		require.Empty(t, k.takeBatch(byCaller))
-		require.Empty(t, k.batch)
-
-		l.queue.popAll(nil)
-		k.unanswered.popAll(nil)
-		k.sent = k.answered.Load()
+		k.wakeWriter()
+		synctest.Wait()
+		for _, c := range calls {
+			require.True(t, c.Cancel())
+		}
 	})
 }
 
-// Never over a connection that comes from elsewhere: it may have no buffer at all.
+// Who has company lets others queue before it writes; who is alone does not, nor for long
+// after there was company.
+func TestCompanyIsRememberedForAWhile(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		link := n.lanes[0].link
+		for range 10 {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.False(t, link.crowded(), "one caller")
+		}
+		m.Freeze()
+		stuck := stuff(n)
+		var calls []*call
+		for range 500 {
+			calls = append(calls, pinging().on(n))
+		}
+		m.Thaw()
+		stuck.reply(t)
+		for _, c := range calls {
+			c.reply(t)
+		}
+		for range remembered - crowd {
+			require.True(t, link.crowded(), "company")
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		}
+		for range crowd + 1 {
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		}
+		require.False(t, link.crowded(), "long ago")
+	})
+}
+
+// Never over a connection that comes from elsewhere: it may be more than a socket, or no
+// socket at all.
 func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		require.False(t, n.source.writable(n.lanes[0].link.session))
+		require.False(t, n.lanes[0].link.session.offers())
 	})
 	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
-		require.True(t, n.source.writable(n.lanes[0].link.session))
+		require.True(t, n.lanes[0].link.session.offers())
 	})
-	require.False(t, newWrappedPool(nil, nil).writable(&session{}))
+	for _, dial := range []func(conn net.Conn) net.Conn{
+		func(conn net.Conn) net.Conn { return struct{ *net.TCPConn }{conn.(*net.TCPConn)} }, // it may write as it likes
+		func(conn net.Conn) net.Conn { return struct{ net.Conn }{conn} },
+	} {
+		overTCP(t, func(c *Config) {
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return dial(conn), nil
+			}
+		}, func(t *testing.T, _ *embedded.Master, n *Node) {
+			require.False(t, n.lanes[0].link.session.offers())
+		})
+	}
+	require.False(t, (&session{}).offers(), "of a wrapped pool")
 }
 
 func TestStatsCountWhatHappened(t *testing.T) {

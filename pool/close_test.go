@@ -122,7 +122,7 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 			a := newAuthority(t)
 			c := Config{Address: m.Addr()}
 			if encrypted {
-				c.Address, c.TLS = a.listen(t, m).String(), a.trusted
+				c.Address, c.TLS = a.before(t, m.Addr()).String(), a.trusted
 			}
 			n, err := Open(c)
 			require.NoError(t, err)

@@ -129,8 +129,6 @@ func (cl *cluster) dial(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-func (cl *cluster) writable(s *session) bool { return cl.own.writable(s) }
-
 // close ends the connections that are no lane's. All else was shut.
 func (cl *cluster) close() error { return cl.own.close() }
 

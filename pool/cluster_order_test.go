@@ -1,9 +1,6 @@
 package pool
 
 import (
-	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,56 +190,6 @@ func TestAFailoverIsFollowed(t *testing.T) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
 		require.Zero(t, n.Stats().Redirects, "the map was asked for because the master was gone")
-	})
-}
-
-// What was queued for a master while it could not be reached goes to its successor, and of
-// the master nothing is left.
-func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
-		a, b := cl.Owner("foo"), cl.Add()
-		require.Equal(t, 1, a.Connections())
-		require.Zero(t, b.Connections())
-		cl.Take(a, b, true)
-		time.Sleep(chartOften + chartSeldom)
-		synctest.Wait()
-		require.Equal(t, 1, b.Connections())
-		require.Equal(t, 1, a.Connections(), "for a while: what is under way is answered")
-		time.Sleep(chartOften + chartSeldom)
-		synctest.Wait()
-		require.Zero(t, a.Connections())
-		require.Equal(t, 3, n.Stats().Connected)
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
-	})
-}
-
-// It was asked whether it is well, and can't be reached.
-func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
-	var silent atomic.Value
-	inCluster(t, func(c *Config) {
-		dial := c.Dial
-		c.DialTimeout, c.HardTimeout = time.Minute, time.Second
-		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if address == silent.Load() {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			return dial(ctx, network, address)
-		}
-	}, func(t *testing.T, cl *embedded.Cluster, n *Node) {
-		a, b := cl.Owner("foo"), cl.Add()
-		silent.Store(b.Addr())
-		cl.Take(a, b, true)
-		time.Sleep(chartOften + time.Second)
-		ping := pinging().on(n)
-		synctest.Wait()
-		require.True(t, ping.pending())
-		cl.Take(b, a, true)
-		time.Sleep(2 * (chartOften + time.Second))
-		synctest.Wait()
-		require.Equal(t, 3, n.Stats().Masters)
-		require.False(t, ping.pending())
-		require.ErrorIs(t, ping.reply(t).Err, errNoMaster)
 	})
 }
 

@@ -9,23 +9,26 @@ import (
 	"time"
 )
 
-// dialRaw connects, bounded by ctx. Commands go over conn; raw is the connection
-// below it, the same one without TLS, which a watchdog closes: tls.Conn.Close may
+// dialRaw connects, bounded by ctx. Commands go over conn; out is the connection
+// below it, the same one without TLS, whose own Conn a watchdog closes: tls.Conn.Close may
 // block for 5 s (docs/rules.md rule 25). On an error nothing is left open.
-func (c Config) dialRaw(ctx context.Context) (conn, raw net.Conn, err error) {
-	raw, err = c.connect(ctx)
+func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *gather, err error) {
+	raw, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, c.dialFailed(err)
 	}
+	out = newGather(raw)
 	if c.TLS == nil {
-		return raw, raw, nil
+		return out, out, nil
 	}
-	conn, err = c.encrypt(ctx, raw)
+	out.direct = true
+	conn, err = c.encrypt(ctx, out)
 	if err != nil {
 		_ = raw.Close()
 		return nil, nil, c.dialFailed(err)
 	}
-	return conn, raw, nil
+	out.direct = false
+	return conn, out, nil
 }
 
 func (c Config) connect(ctx context.Context) (net.Conn, error) {
@@ -55,8 +58,9 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 		// Never in the clear what was to be encrypted.
 		return nil, errors.New("Config.TLS returned neither a configuration nor an error")
 	}
+	cfg = cfg.Clone()
+	cfg.Renegotiation = tls.RenegotiateNever // its words would be held back, and the next caller wait for the server
 	if cfg.ServerName == "" && c.Network != "unix" {
-		cfg = cfg.Clone()
 		cfg.ServerName = c.host()
 	}
 	conn := tls.Client(raw, cfg)

@@ -95,21 +95,21 @@ func TestAUnixSocketIsDialled(t *testing.T) {
 	defer l.Close()
 	c, err := ParseURL("unix://" + path)
 	require.NoError(t, err)
-	conn, raw, err := c.dialRaw(t.Context())
+	conn, out, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
-	defer raw.Close()
-	require.Same(t, raw, conn)
-	require.Equal(t, "unix", conn.RemoteAddr().Network())
+	defer out.Close()
+	require.Same(t, out, conn)
+	require.IsType(t, &net.UnixConn{}, out.Conn)
 }
 
 func TestTLSIsSpokenOverARawConnection(t *testing.T) {
 	server := tlsServer()
 	defer server.Close()
 	c := Config{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
-	conn, raw, err := c.dialRaw(t.Context())
+	conn, out, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
-	defer raw.Close()
-	require.IsType(t, &net.TCPConn{}, raw)
+	defer out.Close()
+	require.IsType(t, &net.TCPConn{}, out.Conn)
 	require.True(t, conn.(*tls.Conn).ConnectionState().HandshakeComplete)
 }
 

@@ -236,8 +236,6 @@ func (f *follower) keep(s *session) {
 	}
 }
 
-func (f *follower) writable(s *session) bool { return f.own.writable(s) }
-
 // naming reports how many Sentinels name the present master, and how often it changed.
 func (f *follower) naming() (sentinels int, switches int64) {
 	f.mu.Lock()

@@ -35,8 +35,9 @@ func (l *lane) state() (up bool, queued int) {
 	return l.link != nil, l.queue.len()
 }
 
-// submit queues the command, with another one behind it unless that is nil, and writes
-// them where that can't block; otherwise the writer is woken.
+// submit queues the command, with another one behind it unless that is nil. Where nobody
+// writes it mostly offers what is queued to the socket itself; what that does not take in at
+// once is left to the writer (docs/rules.md rule 23).
 func (l *lane) submit(c, behind *wire.Command) {
 	l.mu.Lock()
 	wrong, wrongBehind := l.enqueue(c), l.enqueue(behind)
@@ -48,7 +49,7 @@ func (l *lane) submit(c, behind *wire.Command) {
 		return
 	}
 	k.writing = true
-	here := k.idle()
+	here := k.mayOffer()
 	if here {
 		k.callers.Add(1)
 	}
@@ -176,7 +177,7 @@ func (l *lane) open(ctx context.Context) (*session, facts, error) {
 func (l *lane) serve(k *link) (lived bool, err error) {
 	began := l.node.cfg.Clock.Now()
 	l.mu.Lock()
-	if l.closed {
+	if l.closed || l.node.life.Err() != nil { // whoever ends the node ends the links that stand by then
 		l.mu.Unlock()
 		k.session.abort()
 		k.session.close()

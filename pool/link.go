@@ -14,7 +14,7 @@ import (
 
 // link is one connection's life. Its reader is the goroutine that calls run;
 // its writer is a second one; a caller takes the writer's place for one batch
-// where that can't block.
+// where it can offer that to the socket.
 type link struct {
 	lane    *lane
 	session *session
@@ -31,7 +31,6 @@ type link struct {
 	writing    bool // somebody has the right to write, or the writer was woken to take it
 	unanswered ring // written, in order, and not yet taken over by the reader
 	sent       int64
-	last       int // the size of the last command written
 	watching   bool
 
 	unfit   error       // why the server does not vote; nil when it does
@@ -42,11 +41,16 @@ type link struct {
 
 	answered atomic.Int64
 
-	batch []*wire.Command // of whoever has the right to write
-	wants []any           // the markers that go behind their arguments; nil for most
-	args  []any           // made of both
-	due   []*wire.Command // the reader's: written, in order
-	next  int             // the reader's: the first of due that is unanswered
+	// Of whoever has the right to write:
+	batch  []*wire.Command
+	wants  []any // the markers that go behind their arguments; nil for most
+	args   []any // made of both
+	lately int   // how many commands came together of late: it fades by one with each write
+	before int64 // answered, when a batch was taken last
+	row    int   // how many batches were taken without an answer between
+
+	due  []*wire.Command // the reader's: written, in order
+	next int             // the reader's: the first of due that is unanswered
 
 	timer   clock.Timer // of watch
 	seen    int64       // watch's: answered when it last looked

@@ -75,9 +75,29 @@ func (cl *cluster) elsewhere(c *wire.Command, m *member, up bool) bool {
 	return !cl.closed && cl.place(c) != m
 }
 
-// leave hands on what waits for the member, also undos that are to be repeated, and ends
-// it. It has no slot, and so nothing on it is anybody's lock.
+// leave hands on what waits for the member, and ends it. It has no slot, and so nothing on it
+// is anybody's lock. But an undo that it has not answered may concern a key that went with
+// the slot: its connections end before the lanes are closed, so that such undos are kept as
+// for a next connection.
 func (m *member) leave() {
+	m.vacate(false) // before the keepers end, which fail what is queued
+	m.node.end()
+	for _, l := range m.node.lanes {
+		l.mu.Lock()
+		k := l.link
+		l.mu.Unlock()
+		if k != nil {
+			k.fail(errNoMaster)
+		}
+	}
+	m.node.keep.Wait()
+	m.vacate(true)
+	_ = m.node.Close() // redigo's pool has nothing to say
+}
+
+// vacate hands on what is queued, also undos that are to be repeated. From the last time on
+// nothing is.
+func (m *member) vacate(last bool) {
 	var left, own []*wire.Command // own: they concern this master alone
 	for _, l := range m.node.lanes {
 		l.mu.Lock()
@@ -89,6 +109,7 @@ func (m *member) leave() {
 			}
 		}
 		left = append(left, l.endRepeats()...)
+		l.closed = l.closed || last
 		l.mu.Unlock()
 	}
 	for _, c := range left {
@@ -97,7 +118,6 @@ func (m *member) leave() {
 	for _, c := range own {
 		c.Drop(errNoMaster)
 	}
-	_ = m.node.Close() // redigo's pool has nothing to say
 }
 
 // label is what findings call a node.

@@ -33,7 +33,7 @@ func (k *link) redirect(c *wire.Command, err error) bool {
 	}
 	to := m.cluster.moved(c, asking, slot, address)
 	if to == nil {
-		refuse(c, ErrClosed)
+		c.Drop(ErrClosed)
 		return true
 	}
 	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/rules.md rule 6)

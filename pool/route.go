@@ -25,7 +25,7 @@ func (cl *cluster) send(c *wire.Command) {
 	m, err := cl.route(c)
 	switch {
 	case err != nil:
-		refuse(c, err)
+		c.Drop(err) // not refused: an earlier connection may have carried it
 	case m == nil: // it waits
 	case len(c.Keys) == 0:
 		cl.pingAll(c)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -62,9 +61,6 @@ type source interface {
 	// dial returns a connection on which nothing was said yet, or, from a wrapped
 	// pool, what the pool's owner says on each.
 	dial(ctx context.Context) (*session, error)
-	// writable reports whether a connection takes a few kilobytes without blocking,
-	// so that a caller may write itself (docs/rules.md rule 23).
-	writable(s *session) bool
 	close() error
 }
 
@@ -109,54 +105,20 @@ func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
 	if named, ok := ctx.Value(addressKey{}).(string); ok {
 		cfg.Address = named
 	}
-	conn, raw, err := cfg.dialRaw(ctx)
+	conn, out, err := cfg.dialRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &gather{Conn: conn}
-	c := redis.NewConn(out, 0, 0)
+	c := redis.NewConn(conn, 0, 0)
 	if s, ok := ctx.Value(sessionKey{}).(*session); ok {
-		s.redis, s.raw, s.out = c, raw, out
+		s.redis, s.raw, s.out = c, out.Conn, out
 	}
 	return c, nil
 }
 
-func (o *ownPool) writable(s *session) bool {
-	switch s.raw.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	}
-	return false // a connection from elsewhere may have no buffer at all (net.Pipe)
-}
-
 func (o *ownPool) close() error { return o.pool.Close() }
 
-// gather holds back what redigo's buffer of 4 KiB hands on, so that a batch of
-// commands is one system call, and ignores the read deadline that redigo sets
-// before every reply: the watchdog is a timer of its own.
-type gather struct {
-	net.Conn
-	held []byte
-}
-
-func (g *gather) Write(p []byte) (int, error) {
-	g.held = append(g.held, p...)
-	return len(p), nil
-}
-
-func (g *gather) SetReadDeadline(time.Time) error { return nil }
-
-// flush writes what was held back.
-func (g *gather) flush() error {
-	_, err := g.Conn.Write(g.held)
-	const keep = 64 << 10 // bytes of buffer that are worth keeping
-	if g.held = g.held[:0]; cap(g.held) > keep {
-		g.held = nil
-	}
-	return err
-}
-
-// flush sends what was written with Send.
+// flush sends what was written with Send, however long the server takes.
 func (s *session) flush() error {
 	if err := s.redis.Flush(); err != nil {
 		return err
@@ -164,8 +126,20 @@ func (s *session) flush() error {
 	if s.out == nil {
 		return nil
 	}
-	return s.out.flush()
+	return s.out.drain()
 }
+
+// offer sends as much of it as the system takes in at once; owes tells of the rest.
+func (s *session) offer() error {
+	if err := s.redis.Flush(); err != nil {
+		return err
+	}
+	return s.out.offer()
+}
+
+func (s *session) offers() bool { return s.out != nil && s.out.offers() }
+
+func (s *session) owes() bool { return s.out != nil && s.out.owes() }
 
 // sessions are open ones that may have to be ended together.
 type sessions map[*session]struct{}

@@ -94,8 +94,8 @@ func withTLS(t *testing.T, m *embedded.Master, c *Config) *authority {
 	return a
 }
 
-// tlsListener is a front on a real socket before a master with a listener.
-func (a *authority) listen(t *testing.T, m *embedded.Master) net.Addr {
+// before is a front on a real socket before a server that listens at the address.
+func (a *authority) before(t *testing.T, address string) net.Addr {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func (a *authority) listen(t *testing.T, m *embedded.Master) net.Addr {
 			if err != nil {
 				return
 			}
-			master, err := net.Dial("tcp", m.Addr())
+			master, err := net.Dial("tcp", address)
 			if err != nil {
 				_ = conn.Close()
 				continue
@@ -181,7 +181,7 @@ func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	a := newAuthority(t)
-	n, err := Open(Config{Address: a.listen(t, m).String(), TLS: a.trusted})
+	n, err := Open(Config{Address: a.before(t, m.Addr()).String(), TLS: a.trusted})
 	require.NoError(t, err)
 	defer n.Close()
 	var calls []*call

@@ -119,6 +119,4 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 	return c, err
 }
 
-func (w *wrappedPool) writable(*session) bool { return false }
-
 func (w *wrappedPool) close() error { return nil }

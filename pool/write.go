@@ -7,19 +7,15 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A caller may write itself on a connection that owes one answer at most, and no more
-// than this together with what is unanswered: far below what any socket takes in
-// without blocking (17 kB over a unix socket whose peer is frozen).
-const (
-	callerBytes    = 8 << 10
-	callerCommands = 64
-)
+// crowd is from how many callers of a connection whoever writes lets other goroutines run
+// first: what they queue meanwhile goes out in the same system call, which costs more than
+// all else on this path. One caller alone has two commands under way at the most, its own and
+// one whose answer it did not wait for, and does not pay for company that isn't there.
+const crowd = 3
 
-// crowd is from how many commands on a connection, queued or unanswered, its writer
-// lets other goroutines run before it writes: what they queue meanwhile goes out in
-// the same system call, which costs more than all else on this path. With fewer it
-// writes at once, so that nobody pays for company that isn't there.
-const crowd = 8
+// remembered bounds how large a crowd is remembered, which fades by one with each write: who is
+// alone again soon after a burst pays for it no longer.
+const remembered = 4 * crowd
 
 // batchMost and batchBytes are how much goes out in one write. More gains nothing,
 // and what is stuck in a write to a frozen peer can't be given up any more.
@@ -28,29 +24,27 @@ const (
 	batchBytes = 1 << 20
 )
 
-// idle reports whether a caller may write: what is queued fits. Called under lane.mu.
-func (k *link) idle() bool {
-	return k.unread()+k.lane.queue.peek().Size() <= callerBytes && k.lane.node.source.writable(k.session)
-}
+// crowded reports whether there was company lately. What is under way now would not tell:
+// the first caller to be answered would write alone, and so would each behind it.
+func (k *link) crowded() bool { return k.lately >= crowd }
 
-// unread is how many bytes the peer may not have read yet, as far as callers may add to
-// them. One command mostly is unanswered: a caller goes on when a majority has answered, and
-// the last node's answer is still on its way. Called under lane.mu.
-func (k *link) unread() int {
-	switch k.sent - k.answered.Load() {
-	case 0:
-		return 0
-	case 1:
-		return k.last
+// remember books how many came together: in this batch, or as answers since the one before,
+// whose callers are about to come. What is unanswered says nothing where the peer is frozen.
+func (k *link) remember() {
+	answered := k.answered.Load()
+	k.lately = min(remembered, max(len(k.batch), int(answered-k.before), k.lately-1))
+	if answered != k.before {
+		k.row, k.before = 0, answered
 	}
-	return callerBytes
+	k.row++
 }
 
-// crowded reports whether company is worth waiting for.
-func (k *link) crowded() bool {
-	k.lane.mu.Lock()
-	defer k.lane.mu.Unlock()
-	return int(k.sent-k.answered.Load())+k.lane.queue.len() >= crowd
+// mayOffer reports whether a caller writes itself. It does not where several were written
+// in a row without an answer between: one goroutine that submits many (extensions that fall
+// due together) would make each a system call, and to a frozen peer all are in vain. Called
+// under lane.mu while nobody writes.
+func (k *link) mayOffer() bool {
+	return k.session.offers() && (k.row < crowd || k.before != k.answered.Load())
 }
 
 func (k *link) wakeWriter() {
@@ -65,10 +59,7 @@ func (k *link) write() {
 	for {
 		select {
 		case <-k.wake:
-			for more := true; more; more = k.writeBatch(byWriter) {
-				if k.crowded() {
-					runtime.Gosched() // once: where others compute, each time may take a time slice of theirs
-				}
+			for k.writeBatch(byWriter) {
 			}
 		case <-k.dead:
 			return
@@ -79,49 +70,56 @@ func (k *link) write() {
 // Who writes a batch.
 const (
 	byWriter = false
-	byCaller = true // within the bounds of what can't block
+	byCaller = true // as far as the socket takes it in at once
 )
 
-// writeBatch writes what is queued in one system call and reports whether more
-// is queued. If so the right to write stays with whom the caller wakes.
+// writeBatch writes what is queued in one system call and reports whether something is
+// left. If so the right to write stays with whom the caller wakes.
 func (k *link) writeBatch(caller bool) (more bool) {
+	if k.session.owes() && !k.wrote(k.session.flush()) { // before more is taken: what is still queued can be given up
+		return false
+	}
+	if k.crowded() {
+		runtime.Gosched() // once: where others compute, each time may take a time slice of theirs
+	}
 	if k.isDead() {
 		return false // writing stays set: what is queued waits for the next link
 	}
-	dropped := k.takeBatch(caller)
+	dropped := k.takeBatch()
 	for _, d := range dropped {
 		d.command.Drop(d.why)
 	}
-	if len(k.batch) > 0 {
-		if err := k.send(); err != nil {
-			k.fail(err)
-			return false // writing stays set: nobody writes on a dead link
-		}
-		k.lane.node.count.written.Add(int64(len(k.batch)))
-		k.lane.node.count.writes.Add(1)
+	if len(k.batch) > 0 && !k.wrote(k.send(caller)) {
+		return false // writing stays set: nobody writes on a dead link
 	}
+	k.lane.node.count.written.Add(int64(len(k.batch)))
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
-	k.writing = k.lane.queue.len() > 0
+	k.writing = k.lane.queue.len() > 0 || k.session.owes()
 	return k.writing
+}
+
+// wrote counts a write, or ends the link for its error.
+func (k *link) wrote(err error) bool {
+	if err != nil {
+		k.fail(err)
+		return false
+	}
+	k.lane.node.count.writes.Add(1)
+	return true
 }
 
 // takeBatch moves commands from the queue to those that are written. They are
 // owed an answer from here on, before the first byte goes out.
-func (k *link) takeBatch(caller bool) (dropped []drop) {
+func (k *link) takeBatch() (dropped []drop) {
 	l := k.lane
 	var stale staleness
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.batch, k.wants = k.batch[:0], k.wants[:0]
 	size := 0
-	if caller {
-		size = k.unread()
-	}
 	for len(k.batch) < batchMost && l.queue.len() > 0 {
-		next := l.queue.peek().Size()
-		size += next
-		if caller && (size > callerBytes || len(k.batch) >= callerCommands) || size > batchBytes && len(k.batch) > 0 {
+		if size += l.queue.peek().Size(); size > batchBytes && len(k.batch) > 0 {
 			break
 		}
 		c := l.queue.pop()
@@ -145,9 +143,9 @@ func (k *link) takeBatch(caller bool) (dropped []drop) {
 			k.take(newAsking(), nil) // right before it, and for it alone
 		}
 		k.take(c, want)
-		k.last = next
 	}
 	k.sent += int64(len(k.batch))
+	k.remember()
 	k.watchLocked()
 	return dropped
 }
@@ -180,7 +178,7 @@ func whyDropped(c *wire.Command) error {
 	return wire.ErrGivenUp
 }
 
-func (k *link) send() error {
+func (k *link) send(caller bool) error {
 	for i, c := range k.batch {
 		name, args := c.Call(c.Source())
 		if k.wants[i] != nil {
@@ -190,6 +188,9 @@ func (k *link) send() error {
 		if err := k.session.redis.Send(name, args...); err != nil {
 			return err
 		}
+	}
+	if caller {
+		return k.session.offer()
 	}
 	return k.session.flush()
 }

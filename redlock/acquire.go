@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/fifo"
@@ -27,10 +28,7 @@ const maxNames = 1024
 // name; ErrForeignKey when the key holds something that is no lock; ErrClosed. With an
 // error nothing is held, and what an attempt may have written is being undone.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	w := wish{ttl: ttl}
-	w.one[0] = name
-	w.names = w.one[:]
-	return l.acquire(ctx, &w, opts)
+	return l.acquire(ctx, wishFor(name, ttl), opts)
 }
 
 // TryAcquire is Acquire with exactly one attempt: it asks the nodes once, does not
@@ -38,10 +36,9 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 // fails. It takes no longer than twice the node timeout: nodes that refused are asked who
 // holds the name, and a fencing token may have to be confirmed.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	w := wish{ttl: ttl, once: true}
-	w.one[0] = name
-	w.names = w.one[:]
-	return l.acquire(ctx, &w, opts)
+	w := wishFor(name, ttl)
+	w.once = true
+	return l.acquire(ctx, w, opts)
 }
 
 // AcquireAll takes several names as one lock: on every node all of them or none. The
@@ -72,6 +69,27 @@ type wish struct {
 	waiter waiter // once it is at the head of its line
 }
 
+// wishes are to be used again: most are granted at the first attempt.
+var wishes = sync.Pool{New: func() any { return new(wish) }}
+
+func wishFor(name string, ttl time.Duration) *wish {
+	w := wishes.Get().(*wish)
+	w.ttl = ttl
+	w.one[0] = name
+	w.names = w.one[:]
+	return w
+}
+
+// granted gives the wish up for use by others, unless it had to wait: then somebody may
+// still know it, an alarm or a hook.
+func (w *wish) granted() {
+	if w.tries > 0 || w.waiter.wake != nil || w.waiter.topics != nil {
+		return
+	}
+	*w = wish{}
+	wishes.Put(w)
+}
+
 func (l *Locker) acquire(ctx context.Context, w *wish, opts []LockOption) (*Lock, error) {
 	if err := l.check(ctx, w, opts); err != nil {
 		return nil, err
@@ -79,14 +97,17 @@ func (l *Locker) acquire(ctx context.Context, w *wish, opts []LockOption) (*Lock
 	if share, err := l.ownedAlready(ctx, w); share != nil || err != nil {
 		return share, err
 	}
-	if w.once {
-		k, err := l.attempt(ctx, w)
-		if err != nil {
-			_, err = l.explain(ctx, w, err)
-		}
-		return k, err
+	var k *Lock
+	var err error
+	if !w.once {
+		k, err = l.contend(ctx, w)
+	} else if k, err = l.attempt(ctx, w, l.now()); err != nil {
+		_, err = l.explain(ctx, w, err)
 	}
-	return l.contend(ctx, w)
+	if err == nil {
+		w.granted()
+	}
+	return k, err
 }
 
 // check refuses what is out of bounds before anything is sent.

@@ -51,3 +51,16 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 		}
 	}
 }
+
+// What this package costs by itself, without any node or network.
+func BenchmarkOwnWork(b *testing.B) {
+	l, err := New([]Node{willing("a"), willing("b"), willing("c")})
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		k, err := l.Acquire(bg, "invoice/42", time.Minute)
+		if err != nil || k.Release(bg) != nil {
+			b.Fatal("not acquired or not released")
+		}
+	}
+}

@@ -64,7 +64,8 @@ func TestPausesBeginAtARoundTrip(t *testing.T) {
 	t.Parallel()
 	for range 4 {
 		inBubble(t, 3, func(fl *fleet) {
-			l := fl.locker(WithBackoff(time.Millisecond, 40*time.Millisecond))
+			// Contenders may hold on to their votes for so long.
+			l := fl.locker(WithBackoff(time.Millisecond, 40*time.Millisecond), WithNodeTimeout(10*time.Second))
 			fl.each(func(m *embedded.Master) {
 				m.SetDelay(5 * time.Millisecond)
 				m.Set("a", m.Name(), time.Minute)

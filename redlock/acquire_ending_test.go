@@ -94,6 +94,33 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 	})
 }
 
+// They were refused, and one of those who refused says nothing more.
+func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
+		for i, n := range nodes {
+			n.held["a"] = wire.NewToken("she")
+			n.script = func(_ *fakeNode, c *wire.Command) bool { return i == 2 && c.Op == wire.Inspect }
+		}
+		began, got := time.Now(), make(chan error, 2)
+		go func() { got <- second(l.Acquire(bg, "a", time.Minute)) }()
+		synctest.Wait()
+		require.Len(t, nodes[2].commands(wire.Inspect), 1)
+		require.Empty(t, got)
+		go func() { got <- second(l.TryAcquire(bg, "a", time.Minute)) }()
+		synctest.Wait()
+		require.Len(t, nodes[2].commands(wire.Inspect), 2)
+		require.NoError(t, l.Close(bg))
+		all := errors.Join(<-got, <-got)
+		require.Zero(t, time.Since(began), "nobody waited for the node timeout")
+		require.ErrorIs(t, all, ErrClosed)
+		require.ErrorIs(t, all, ErrHeld, "what was tried once had been refused")
+		require.ErrorContains(t, all, `held by "she"`)
+		synctest.Wait()
+		require.Zero(t, booked(l))
+	})
+}
+
 // H84: the holder can be found in the error, behind the deadline.
 func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {

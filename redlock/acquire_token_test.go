@@ -17,9 +17,9 @@ import (
 func TestEveryAttemptHasATokenOfItsOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		for _, m := range fl.masters[1:] { // n1 grants each time
-			m.Set("a", m.Name(), time.Minute) // votes that are split
+			m.Set("a", m.Name(), time.Hour) // votes that are split
 		}
-		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
 		defer cancel()
 		_, err := fl.locker(WithOwner("me")).Acquire(ctx, "a", time.Minute)
 		require.ErrorIs(t, err, ErrHeld)

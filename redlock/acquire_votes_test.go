@@ -112,8 +112,8 @@ func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 		r.ballots[node].cmd.Answer(wire.Reply{Outcome: Granted}) // a second answer is none
 		came = append(came, v[node])
 		decided, want := expected(came, len(v))
-		if r.isDecided() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.reason(), want) {
-			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.isDecided(), r.won(), r.reason(), decided, want)
+		if r.decided.Load() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.reason(), want) {
+			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.decided.Load(), r.won(), r.reason(), decided, want)
 		}
 	}
 	if owner.decisions != 1 || owner.ends != 1 || len(r.wake) != 1 {

@@ -10,9 +10,9 @@ import (
 )
 
 // attempt asks all nodes once, with a token of its own (docs/hazards.md H3), and undoes
-// whatever it may have written when it does not succeed.
-func (l *Locker) attempt(ctx context.Context, w *wish) (*Lock, error) {
-	k, err := l.prepare(ctx, w)
+// whatever it may have written when it does not succeed. Start is the present.
+func (l *Locker) attempt(ctx context.Context, w *wish, start clock.Instant) (*Lock, error) {
+	k, err := l.prepare(ctx, w, start)
 	if err != nil {
 		return nil, err
 	}
@@ -20,17 +20,16 @@ func (l *Locker) attempt(ctx context.Context, w *wish) (*Lock, error) {
 	return l.conclude(ctx, k)
 }
 
-// prepare makes an attempt that has only to be submitted. The clock is read here: before
-// the first send.
-func (l *Locker) prepare(ctx context.Context, w *wish) (*Lock, error) {
+// prepare makes an attempt that has only to be submitted. The clock was read for it:
+// before the first send.
+func (l *Locker) prepare(ctx context.Context, w *wish, start clock.Instant) (*Lock, error) {
 	k := l.newLock(ctx, w)
 	if err := l.register(k); err != nil {
 		return nil, err
 	}
 	r := &k.talk.acquire
 	r.tries = w.tries
-	r.start = l.now()
-	k.began = r.start
+	r.start, k.began = start, start
 	r.req.Clock, r.req.NotAfter = l.set.clock, quorum.Until(r.start, k.ttl, l.set.drift)
 	r.open(l.set.timeout(w.ttl))
 	return k, nil

@@ -81,12 +81,11 @@ func (k *Lock) weaken(r *round) error {
 func (k *Lock) supports(r *round) (ours []clock.Instant, others int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		if b.holds == nil {
+	for _, holds := range r.holds {
+		if holds == nil {
 			continue // failed, or unknown
 		}
-		if bound, ok := k.l.supported(r.start, k.terms.Token, b.holds); ok {
+		if bound, ok := k.l.supported(r.start, k.terms.Token, holds); ok {
 			ours = append(ours, bound.Add(-time.Millisecond))
 		} else {
 			others++

@@ -227,7 +227,7 @@ func (r *round) longestLeft() (d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {
-		for _, h := range r.ballots[i].holds {
+		for _, h := range r.holds[i] {
 			d = max(d, min(h.TTL, r.l.set.maxTTL))
 		}
 	}

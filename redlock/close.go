@@ -4,21 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
 // Close ends the Locker as http.Server.Shutdown ends a server. New acquisitions and
 // those that wait fail with ErrClosed. The contexts of held locks end with cause
 // ErrClosed; then Close waits, until ctx is done, for their holders to release them
-// and for what is being undone; auto-extension goes on that long. What is still held
-// then is not taken away from under the work: it is not extended any more and dies
-// by its TTL, and the error, which matches the cause of ctx, names it. At last it closes
-// the nodes that Open made.
+// and for what is being undone; auto-extension goes on that long. A node that does not
+// answer is waited for until the keys have died by their TTL, and no longer. What is still
+// held when ctx is done is not taken away from under the work: it is not extended any more
+// and dies by its TTL, and the error, which matches the cause of ctx, names it. At last it
+// closes the nodes that Open made.
 // It may be called more than once, also at the same time.
 func (l *Locker) Close(ctx context.Context) error {
 	idle := l.beginClose()
 	for _, k := range l.held() {
 		k.stop(ErrClosed)
+	}
+	for _, k := range l.leaseList() {
+		k.boundUndo()
 	}
 	var err error
 	select {
@@ -46,16 +54,44 @@ func (l *Locker) beginClose() <-chan struct{} {
 	return l.idle
 }
 
+// leaseList lists the leases that are under way, held, or being undone.
+func (l *Locker) leaseList() []*Lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.leases))
+}
+
 // held lists the leases that are held now.
 func (l *Locker) held() []*Lock {
-	l.mu.Lock()
-	leases := make([]*Lock, 0, len(l.leases))
-	for _, k := range l.leases {
-		leases = append(leases, k)
-	}
-	l.mu.Unlock()
-	return slices.DeleteFunc(leases, func(k *Lock) bool { return !k.live() })
+	return slices.DeleteFunc(l.leaseList(), func(k *Lock) bool { return !k.live() })
 }
+
+// boundUndo bounds how long Close waits for an undo that was decided before. One that is
+// decided later bounds itself (decided): until then it waits for no more than the node timeout.
+func (k *Lock) boundUndo() {
+	k.mu.Lock() // and not sending, under which nodes are called
+	t := k.talk
+	k.mu.Unlock()
+	if t != nil && t.undo.decided.Load() {
+		k.outlast(&t.undo)
+	}
+}
+
+// outlast has the lease leave the books when the undo is of no use any more, whoever has
+// not answered it by then: the node sees to that instant only when its connection ends or
+// a dial fails, and a frozen one keeps both for seconds.
+func (k *Lock) outlast(undo *round) {
+	k.l.alarms.Set(&undo.alarm, undo.req.NotAfter, time.Second, (*outlasted)(k))
+	if !k.l.knows(k) { // the last answer may have come before that
+		k.l.alarms.Clear(&undo.alarm)
+	}
+}
+
+// outlasted is a lease as that alarm sees it.
+type outlasted Lock
+
+// Ring is called by the Locker's alarms.
+func (o *outlasted) Ring(*alarm.Alarm) { o.l.forget((*Lock)(o)) }
 
 // abandon leaves what is still held to its TTL.
 func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}) error {

@@ -20,10 +20,9 @@ import (
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	w := wish{ttl: ttl, bound: true}
-	w.one[0] = name
-	w.names = w.one[:]
-	k, err := l.acquire(ctx, &w, append([]LockOption{WithAutoExtend()}, opts...))
+	w := wishFor(name, ttl)
+	w.bound = true
+	k, err := l.acquire(ctx, w, append([]LockOption{WithAutoExtend()}, opts...))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (x *extension) result(ctx context.Context) error {
 	select {
 	case <-x.booked:
 	case <-ctx.Done():
-		if !x.isDecided() {
+		if !x.decided.Load() {
 			return &waitError{op: "extend", names: x.names, cause: context.Cause(ctx), last: x.fail(ErrNoQuorum)}
 		}
 		<-x.booked

@@ -75,12 +75,12 @@ func TestWhatAnAttemptEndsByForAllVotesUnderTheGuard(t *testing.T) {
 			}
 			vectors = next
 		}
-		nodes, l := fakes(t, n, WithRestartGuard(guardTTL), WithClock(clock.Runtime()))
+		nodes, l := fakes(t, n, WithRestartGuard(guardTTL), WithClock(clock.Runtime()), WithNodeTimeout(guardTTL/2)) // in real time
 		for _, v := range vectors {
 			for i, node := range nodes {
 				node.script = answering(ballotReply(v[i], i))
 			}
-			k, err := l.TryAcquire(bg, "a", time.Second)
+			k, err := l.TryAcquire(bg, "a", guardTTL)
 			left, want := endOf(v)
 			if want == nil {
 				require.NoError(t, err, v)

@@ -175,15 +175,67 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWhenTheKeysOfADeadNodeHaveDied(t *testing.T) {
+// The node gives such an undo up when its silent connection ends, or a dial that hangs: up to
+// 5 s after the keys have died.
+func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
+	nothing := func(*embedded.Master) {}
+	for name, fault := range map[string][2]func(m *embedded.Master){ // before the acquire, and after it
+		"frozen":                   {nothing, (*embedded.Master).Freeze},
+		"frozen since the acquire": {(*embedded.Master).Freeze, nothing},
+		"dead":                     {nothing, (*embedded.Master).Stop},
+	} {
+		for _, ttl := range []time.Duration{time.Second, 6500 * time.Millisecond, 12 * time.Second, time.Minute} {
+			for _, early := range []bool{true, false} { // released before Close begins
+				inBubble(t, 3, func(fl *fleet) {
+					l := fl.locker()
+					fault[0](fl.masters[2])
+					k := take(t, l, "a", ttl)
+					pass(ttl / 4)
+					fault[1](fl.masters[2])
+					if early {
+						require.NoError(t, k.Release(bg))
+					}
+					began, done := fl.clock.Now(), closing(bg, l)
+					if !early {
+						require.NoError(t, k.Release(bg))
+					}
+					require.NoError(t, <-done)
+					require.Equal(t, ttl, fl.clock.Now().Sub(began), "%s, released before Close: %v", name, early)
+					require.Zero(t, l.alarms.Len())
+					fl.masters[2].Thaw()
+					pass(10 * time.Second)
+					require.Zero(t, fl.keys("a"), "the node undoes all the same what was executed late")
+				})
+			}
+		}
+	}
+}
+
+// The release is decided by the node timeout, after Close has begun to wait.
+func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		k := take(t, l, "a", 20*time.Second)
-		fl.masters[2].Stop()
-		require.NoError(t, k.Release(bg))
-		began := fl.clock.Now()
+		k := take(t, l, "a", 8*time.Second)
+		fl.masters[1].Freeze()
+		fl.masters[2].Freeze()
+		began, released := fl.clock.Now(), make(chan error, 1)
+		go func() { released <- k.Release(bg) }()
+		synctest.Wait()
 		require.NoError(t, l.Close(bg))
-		require.Less(t, fl.clock.Now().Sub(began), 25*time.Second)
+		require.Equal(t, 8*time.Second, fl.clock.Now().Sub(began))
+		require.ErrorIs(t, <-released, ErrNoQuorum)
+	})
+}
+
+// What is answered before leaves no alarm behind.
+func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		fl.masters[2].SetDelay(200 * time.Millisecond)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, l.Close(bg))
+		require.Zero(t, l.alarms.Len())
 	})
 }
 
@@ -213,4 +265,17 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 	require.NoError(t, answered(n))
 	require.ErrorIs(t, answered(byOpen.nodes[0]), pool.ErrClosed)
 	require.NoError(t, n.Close())
+}
+
+// The last answer may overtake the one that decides.
+func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, l.Close(bg))
+		k.finished(&k.talk.undo)
+		k.decided(&k.talk.undo)
+		require.Zero(t, l.alarms.Len())
+	})
 }

@@ -26,8 +26,13 @@ const (
 // by lot: were all to wait longer and longer, those with a vote each would go on to tie.
 func (r *round) hurry() {
 	now := r.l.now()
-	grace := max(patience*now.Sub(r.start), patienceLeast) << min(bits.TrailingZeros(rand.Uint()), r.tries, patienceMost)
-	if at := now.Add(grace); at.Before(r.until) {
-		r.l.alarms.Set(&r.alarm, at, grace, r)
+	d := grace(now.Sub(r.start), r.tries)
+	if at := now.Add(d); at.Before(r.until) {
+		r.l.alarms.Set(&r.alarm, at, d, r)
 	}
+}
+
+// grace is how long to wait for more when others took so long, after so many attempts.
+func grace(took time.Duration, tries int) time.Duration {
+	return max(patience*took, patienceLeast) << min(bits.TrailingZeros(rand.Uint()), tries, patienceMost)
 }

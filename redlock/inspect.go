@@ -68,8 +68,8 @@ func (l *Locker) status(name string, r *round) *Status {
 	for i := range r.ballots {
 		b := &r.ballots[i]
 		n := NodeStatus{Node: l.nodes[i].Name(), Err: b.err}
-		if len(b.holds) > 0 {
-			h := b.holds[0]
+		if holds := r.holds[i]; len(holds) > 0 {
+			h := holds[0]
 			n.Held, n.Owner, n.Token, n.Left = h.Value != "", wire.Owner(h.Value), wire.Mask(h.Value), h.TTL
 			if h.Foreign != "" {
 				n.Err = ErrForeignKey

@@ -43,7 +43,7 @@ type Lock struct {
 	one       [1]string
 
 	// What talks to the nodes. While the lock is held mu guards both; before and after
-	// nobody changes them.
+	// nobody changes them, but for renewTalk, under mu.
 	talk    *talk  // nil in a lock that is held for longer: see rest
 	holding []bool // … by node: whether it may hold our keys; nil: all may
 
@@ -67,7 +67,7 @@ type Lock struct {
 	underWay []*round       // extensions and repairs
 	joined   sync.WaitGroup // those without a decision
 	missing  []bool         // nodes to repair; nil for none
-	repaired []bool         // nodes that were, and so may hold our keys
+	repaired []bool         // nodes that were, and so may hold our keys; changed under sending, too
 	extended clock.Instant  // when an extension last took effect
 	nextTry  clock.Instant  // of the auto-extension
 	nextRest clock.Instant  // when to give up what is not needed for holding; never: it was

@@ -229,6 +229,13 @@ func (l *Locker) forget(k *Lock) {
 	}
 }
 
+// knows reports whether something of a lease is left to do.
+func (l *Locker) knows(k *Lock) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leases[k.terms.Token] == k
+}
+
 func (l *Locker) isClosed() bool {
 	select {
 	case <-l.closing:
@@ -260,6 +267,7 @@ func (l *Locker) proof(owner roundOwner, names []string) *round {
 
 func (l *Locker) reading(owner roundOwner, names []string, guarded bool) *round {
 	r := l.newRound(owner, names)
+	r.holds = make([][]wire.Hold, len(l.nodes))
 	t := &wire.Terms{Guarded: guarded}
 	t.Set(l.keys(names), "")
 	wire.NewInspect(&r.req, t)

@@ -9,14 +9,14 @@ import (
 func (r *round) won() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.decided && r.decision == quorum.Won
+	return r.decided.Load() && r.decision == quorum.Won
 }
 
 // lost reports whether it was decided that no majority can grant.
 func (r *round) lost() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.decided && r.decision == quorum.Lost
+	return r.decided.Load() && r.decision == quorum.Lost
 }
 
 // refusedByQuorum reports whether so many nodes said no, also late, that no
@@ -49,7 +49,7 @@ func (r *round) cleared() bool {
 func (r *round) reason() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.faulty || !r.decided && (r.refused == 0 || !r.tally.Reachable()) {
+	if r.faulty || !r.decided.Load() && (r.refused == 0 || !r.tally.Reachable()) {
 		return r.fault()
 	}
 	return ErrHeld

@@ -57,7 +57,7 @@ func (k *Lock) firstResult() error {
 
 func (k *Lock) giveBack() error {
 	k.settle()
-	began := k.l.now()
+	began := k.l.traceTime()
 	if !k.finish(ErrReleased, undoKeys) {
 		return k.endError()
 	}
@@ -116,8 +116,7 @@ func (k *Lock) takeBack(hold bool) {
 	defer k.sending.Unlock()
 	k.cancelExtensions()
 	if k.talk == nil {
-		k.talk = k.newTalk()
-		k.talk.acquire.ballots = nil
+		k.renewTalk()
 	}
 	r := &k.talk.undo
 	r.start = k.l.now()
@@ -146,7 +145,7 @@ func (k *Lock) release(r *round, hold bool) (h handing) {
 		k.l.waiters.left(k)
 		return h
 	}
-	h = k.l.waiters.handOver(k)
+	h = k.l.waiters.handOver(k, r.start)
 	switch {
 	case h.next == nil || !h.all: // some of the names are free for others, or the next may fail for the rest of its own
 		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
@@ -189,16 +188,11 @@ func (k *Lock) spared(node int) (wire.Reply, bool) {
 	return wire.Reply{Outcome: wire.Refused, Unsent: true}, k.holdsNothing(node)
 }
 
-func (k *Lock) wasRepaired(node int) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.repaired != nil && k.repaired[node]
-}
-
+// holdsNothing is called under sending, so that no repair begins meanwhile.
 func (k *Lock) holdsNothing(node int) bool {
 	r := &k.talk.acquire
 	switch {
-	case k.wasRepaired(node):
+	case k.repaired != nil && k.repaired[node]:
 		return false
 	case len(r.ballots) == 0: // it was answered everywhere long ago, or by another handle's nodes
 		return k.holding != nil && !k.holding[node]
@@ -232,6 +226,9 @@ func (k *Lock) decided(r *round) {
 	if !r.req.Op.Undoes() {
 		return
 	}
+	if k.l.isClosed() {
+		k.outlast(r)
+	}
 	if r.req.Counts {
 		k.l.waiters.counted(k, k.othersWait.Load())
 	}
@@ -248,7 +245,11 @@ func (k *Lock) wasReleased() bool {
 
 // finished takes the lease out of the books when its undo was answered everywhere.
 func (k *Lock) finished(r *round) {
-	if r.req.Op.Undoes() {
-		k.l.forget(k)
+	if !r.req.Op.Undoes() {
+		return
+	}
+	k.l.forget(k)
+	if k.l.isClosed() {
+		k.l.alarms.Clear(&r.alarm) // of outlast, which looks whether it was forgotten
 	}
 }

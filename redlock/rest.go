@@ -104,7 +104,7 @@ func (v *waiter) endRest(woken wakeUp, err error) (*Lock, wakeUp, error) {
 // acquire is submitted by whoever calls this, and the waiter told of it afterwards
 // (launchedAs): one that gave it up before would leave a release that nobody hears of.
 func (v *waiter) launch() *Lock {
-	k, err := v.l.prepare(v.ctx, v.wish)
+	k, err := v.l.prepare(v.ctx, v.wish, v.l.now())
 	if err != nil {
 		v.launchedAs(nil)
 		return nil

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -30,10 +31,11 @@ type round struct {
 
 	mu       sync.Mutex // guards all below; nobody is called under it
 	ballots  []ballot
+	holds    [][]wire.Hold // of rounds that look at keys, by node: what it holds
 	tally    quorum.Tally
-	refused  int // nodes that said no, also too late for the vote
-	waiting  int // nodes without a last answer
-	decided  bool
+	refused  int         // nodes that said no, also too late for the vote
+	waiting  int         // nodes without a last answer
+	decided  atomic.Bool // changes under mu
 	decision quorum.Decision
 	faulty   bool // decided when too many had failed to tell whether somebody holds it
 }
@@ -59,7 +61,6 @@ type ballot struct {
 	took    time.Duration
 	err     error
 	fence   uint64
-	holds   []wire.Hold
 }
 
 // roundOwner is told of a round's course, on a goroutine of a node's or of the
@@ -149,9 +150,12 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	}
 	r.mu.Lock()
 	b := &r.ballots[c.Node]
-	late, behind := b.voted, b.voted || r.decided
+	late, behind := b.voted, b.voted || r.decided.Load()
 	b.replied, b.late, b.outcome, b.unsent, b.err, b.took = true, late, rep.Outcome, rep.Unsent, rep.Err, took
-	b.fence, b.holds = rep.Fence, rep.Holds
+	b.fence = rep.Fence
+	if r.holds != nil {
+		r.holds[c.Node] = rep.Holds
+	}
 	if rep.Outcome == wire.Refused {
 		r.refused++
 	}
@@ -161,7 +165,7 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 		r.waiting--
 	}
 	last := r.waiting == 0 && !rep.Pending
-	hurry := !r.decided && !before && r.tied() && r.req.Op == wire.Acquire
+	hurry := !r.decided.Load() && !before && r.tied() && r.req.Op == wire.Acquire
 	r.mu.Unlock()
 	if r.l.events != nil {
 		r.l.events.vote(r, c.Node, rep, took, behind)
@@ -208,10 +212,11 @@ func (r *round) count(b *ballot) (news bool) {
 	default:
 		d = r.tally.Fail()
 	}
-	if r.decided || d == quorum.Open || r.early(d) {
+	if r.decided.Load() || d == quorum.Open || r.early(d) {
 		return false
 	}
-	r.decided, r.decision, r.faulty = true, d, !r.tally.Reachable()
+	r.decision, r.faulty = d, !r.tally.Reachable()
+	r.decided.Store(true)
 	return true
 }
 
@@ -250,7 +255,7 @@ func (r *round) tell(decided, last bool) {
 // wait returns when the round is decided, or with false when done is closed first.
 // A nil done waits for the decision, which the node timeout bounds.
 func (r *round) wait(done <-chan struct{}) bool {
-	for !r.isDecided() {
+	for !r.decided.Load() {
 		if done == nil {
 			<-r.wake // a select takes three times as long
 			continue
@@ -258,16 +263,10 @@ func (r *round) wait(done <-chan struct{}) bool {
 		select {
 		case <-r.wake:
 		case <-done:
-			return r.isDecided()
+			return r.decided.Load()
 		}
 	}
 	return true
-}
-
-func (r *round) isDecided() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided
 }
 
 // sync asks and waits, under the caller's context.

@@ -37,6 +37,15 @@ func (k *Lock) newTalk() *talk {
 	return t
 }
 
+// renewTalk makes anew what rest gave up. Nothing is left of the acquire.
+func (k *Lock) renewTalk() {
+	t := k.newTalk()
+	t.acquire.ballots = nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.talk = t
+}
+
 // rest gives up the talk of a lock that goes on being held, once every node has answered
 // the acquire: what is left of that is which nodes hold nothing. Called under mu.
 func (k *Lock) rest(now clock.Instant) {

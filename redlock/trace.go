@@ -118,9 +118,9 @@ type GaveUpEvent struct {
 }
 
 // WokenEvent is why a waiting Acquire tries again: "message" (a release was announced),
-// "expiry" (of what the holder's keys had left), "poll", "subscription" (releases are
-// heard of from now on), or "hand-over" (a lock of this process ended). A lock that is
-// handed to it, with an attempt begun, wakes nobody: AcquiredEvent tells.
+// "expiry" (of what the holder's keys had left, or of a quarantine), "poll", "subscription"
+// (releases are heard of from now on), or "hand-over" (a lock of this process ended). A lock
+// that is handed to it, with an attempt begun, wakes nobody: AcquiredEvent tells.
 type WokenEvent struct {
 	Names []string
 	By    string
@@ -173,6 +173,14 @@ func (l *Locker) traceAttempt(k *Lock, err error, now clock.Instant) {
 	}
 	l.events.attempted(k.names, err)
 	post(l.events, l.events.trace.Attempt, e)
+}
+
+// traceTime is the present for those who are told how long something took, if there are any.
+func (l *Locker) traceTime() clock.Instant {
+	if l.events == nil {
+		return 0
+	}
+	return l.now()
 }
 
 func (l *Locker) traceAcquired(k *Lock, attempts int, began clock.Instant) {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // pollLatest is how long a contender that is told of releases goes without an attempt of
@@ -18,7 +17,7 @@ const pollLatest = time.Second
 
 // contend waits in line, and at its head attempts until it succeeds.
 func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
-	began := l.now()
+	began := l.traceTime()
 	v := &w.waiter
 	v.enter(ctx, l, w)
 	defer v.leave()
@@ -32,11 +31,11 @@ func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
 }
 
 // once makes an attempt, or concludes one that was begun.
-func (l *Locker) once(ctx context.Context, w *wish, given *Lock) (*Lock, error) {
+func (l *Locker) once(ctx context.Context, w *wish, start clock.Instant, given *Lock) (*Lock, error) {
 	if given != nil {
 		return l.conclude(ctx, given)
 	}
-	return l.attempt(ctx, w)
+	return l.attempt(ctx, w, start)
 }
 
 // errBehind is the reason of an Acquire that ended in line: somebody of this process
@@ -76,8 +75,11 @@ func quarantined(err error) time.Duration {
 	if !errors.As(err, &qe) || !errors.Is(qe.Reason, ErrQuarantined) {
 		return 0
 	}
-	return min(qe.QuarantinedFor()+5*time.Millisecond, time.Second)
+	return min(qe.QuarantinedFor()+quarantineMargin, time.Second)
 }
+
+// quarantineMargin is how long after a quarantine's end it is noticed at the latest.
+const quarantineMargin = 5 * time.Millisecond
 
 // backoff is the pause between two attempts: from one round trip upward, doubling,
 // with jitter over all of what it has grown by, so that contenders who split the
@@ -96,96 +98,4 @@ func (b *backoff) next(roundTrip time.Duration) time.Duration {
 		b.grown = max(2*b.grown, least)
 	}
 	return least + rand.N(min(b.grown, b.most-least)+1)
-}
-
-// scene is what a contender sees of a name that it did not get.
-type scene struct {
-	held bool          // one token stands on a quorum: it is no split vote
-	free time.Duration // how long until that quorum expires unless it is extended; negative: never
-}
-
-// explain asks the nodes that refused who holds the name, and returns the error with
-// what they said. It costs one round trip after a refusal, and nothing otherwise. The
-// error given stays as it is: a hook may be reading it. For a contender that is to wait
-// it asks also whom the attempt did not wait for, where those that refused are too few to
-// tell.
-func (l *Locker) explain(ctx context.Context, w *wish, err error) (scene, error) {
-	var refused *QuorumError
-	if !errors.As(err, &refused) || !errors.Is(refused.Reason, ErrHeld) || ctx.Err() != nil {
-		return scene{}, err
-	}
-	qe := *refused
-	qe.Votes = slices.Clone(refused.Votes)
-	r := l.inspection(nil, w.names)
-	r.pace, r.start = everyVote, l.now()
-	more := !w.once && qe.fewRefused()
-	if more {
-		r.pace = lossPatient // a frozen node is not waited for where the others tell enough
-	}
-	r.ask(l.set.timeout(w.ttl), func(node int) (wire.Reply, bool) {
-		o := qe.Votes[node].Outcome
-		return wire.Reply{Outcome: wire.Refused, Unsent: true}, o != wire.Refused && (!more || o != wire.Unknown)
-	})
-	r.wait(ctx.Done())
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.ballots {
-		why := holder(r.ballots[i].holds)
-		if why != nil && (qe.Votes[i].Outcome == wire.Refused || errors.Is(why, ErrForeignKey)) {
-			qe.Votes[i].Err = why
-		}
-	}
-	return r.scene(), &qe
-}
-
-// fewRefused reports whether nobody granted, and too few refused to tell a holder from a
-// split vote: while a minority is down, the first refusals decide an attempt.
-func (e *QuorumError) fewRefused() bool {
-	refused := 0
-	for _, v := range e.Votes {
-		switch v.Outcome {
-		case Granted:
-			return false
-		case Refused:
-			refused++
-		}
-	}
-	return refused < e.Need
-}
-
-// scene finds the name that one token holds on a quorum, for the longest. Called under mu.
-func (r *round) scene() scene {
-	var s scene
-	for name := range r.names {
-		held := make(map[string][]time.Duration)
-		for i := range r.ballots {
-			if h := r.ballots[i].holds; len(h) > name && !h[name].Free() {
-				held[h[name].Value] = append(held[h[name].Value], h[name].TTL)
-			}
-		}
-		for _, left := range held {
-			if len(left) < r.tally.Need() {
-				continue
-			}
-			slices.Sort(left)
-			// It is free when too few are left for a quorum.
-			if d := left[len(left)-r.tally.Need()]; !s.held || d < 0 || s.free >= 0 && d > s.free {
-				s.held, s.free = true, d
-			}
-		}
-	}
-	return s
-}
-
-// holder says what stands in the way, by the first key that isn't free.
-func holder(holds []wire.Hold) error {
-	for _, h := range holds {
-		switch {
-		case h.Foreign != "":
-			return ErrForeignKey
-		case !h.Free():
-			return &HeldError{Owner: wire.Owner(h.Value), Left: h.TTL}
-		}
-	}
-	return nil
 }

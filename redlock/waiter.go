@@ -29,6 +29,8 @@ type waiter struct {
 	said     []bool
 
 	alarm alarm.Alarm // soon after the first announcement
+
+	stays []stay // by node, made when first needed; of its own goroutine
 }
 
 // waiterState is what becomes of a waiter.
@@ -51,7 +53,7 @@ func (v *waiter) contend() (k *Lock, attempts int, err error) {
 			v.arm()
 		}
 		start := l.now()
-		k, lost := l.once(ctx, w, given)
+		k, lost := l.once(ctx, w, start, given)
 		if lost == nil {
 			return k, n, nil
 		}

@@ -67,8 +67,7 @@ type handing struct {
 }
 
 // handOver finds who of this process gets the lock next, before its release is sent.
-func (ws *waiters) handOver(k *Lock) handing {
-	now := ws.l.now()
+func (ws *waiters) handOver(k *Lock, now clock.Instant) handing {
 	ws.mu.Lock()
 	next, h := ws.choose(k, now)
 	ws.mu.Unlock()

@@ -47,7 +47,7 @@ type Request struct {
 	script *Script // nil for a plain command
 	name   string
 	args   []any
-	few    [10]any // what args is made of when one key is concerned
+	few    [5]any // what args is made of in a plain acquire or release of one key
 }
 
 // The fixed words of the wire, boxed once.
@@ -204,7 +204,12 @@ func (r *Request) callOn(k kind, t *Terms) {
 
 // head starts a script's arguments with its hash and the number of its keys.
 func (r *Request) head(s *Script, keys int) []any {
-	return append(r.few[:0], s.hash, count(keys))
+	args := r.few[:0]
+	if keys > 1 {
+		const most = 8 // arguments that are no keys, with a fenced acquire's
+		args = make([]any, 0, keys+most)
+	}
+	return append(args, s.hash, count(keys))
 }
 
 // Call says what to send: a command's name and its arguments. With source
@@ -230,7 +235,8 @@ func (r *Request) Expired() bool {
 	return r.Clock != nil && !r.Clock.Now().Before(r.NotAfter)
 }
 
-// Size is about how many bytes the request takes on the wire; never too few.
+// Size is about how many bytes the request takes on the wire; never too few, and with a
+// script too many: it bounds what goes out in one write.
 func (r *Request) Size() int {
 	const frame = 192 // the command's name, a script's hash, numbers, lengths
 	n := frame + len(r.Token)

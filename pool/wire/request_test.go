@@ -172,7 +172,7 @@ func TestTTLsAreSentInWholeMilliseconds(t *testing.T) {
 	}
 }
 
-// Too few would let a caller write more than its socket takes in.
+// Too few would let a batch outgrow its bound.
 func TestASizeIsNeverLessThanWhatGoesOverTheWire(t *testing.T) {
 	for _, keys := range []int{1, 2, 3, 100, 1024} {
 		for _, length := range []int{1, 9, 100, 70_000 / keys} {

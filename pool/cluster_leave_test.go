@@ -1,0 +1,140 @@
+package pool
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// What was queued for a master while it could not be reached goes to its successor, and of
+// the master nothing is left.
+func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		require.Equal(t, 1, a.Connections())
+		require.Zero(t, b.Connections())
+		cl.Take(a, b, true)
+		time.Sleep(chartOften + chartSeldom)
+		synctest.Wait()
+		require.Equal(t, 1, b.Connections())
+		require.Equal(t, 1, a.Connections(), "for a while: what is under way is answered")
+		time.Sleep(chartOften + chartSeldom)
+		synctest.Wait()
+		require.Zero(t, a.Connections())
+		require.Equal(t, 3, n.Stats().Connected)
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+	})
+}
+
+// The undo was written to a master that fell silent, and a replica took its slots. The
+// master is let go before its connection is known to be silent.
+func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		time.Sleep(n.cfg.HardTimeout / 10) // silence counts from the next look at the connection
+		silent := heldBack(t, a)
+		undo, other := releasing("A", "foo").within(n, longTTL).on(n), extending("X", longTTL, "foo").on(n)
+		synctest.Wait()
+		cl.Take(a, b, true)
+		n.cluster.poke()
+		time.Sleep(n.cfg.HardTimeout)
+		require.True(t, undo.pending())
+		require.Equal(t, 4, n.Stats().Connected)
+		n.cluster.poke()
+		synctest.Wait()
+		require.Equal(t, 3, n.Stats().Connected)
+		_, there := b.Get("foo")
+		require.False(t, there)
+		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+		require.ErrorContains(t, other.reply(t).Err, errNoMaster.Error(), "nothing else outlives its connection")
+		require.Equal(t, 1, count(b, "EVALSHA release"))
+		require.Zero(t, count(b, "EVALSHA extend"))
+		silent.Release()
+		synctest.Wait()
+		require.Zero(t, a.Connections())
+	})
+}
+
+// The dial came through when the master was let go: whoever waits for the keeper would wait
+// for as long as the connection lives.
+func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		l := newLane(n)
+		s, f, err := l.open(t.Context())
+		require.NoError(t, err)
+		n.end()
+		served := make(chan error, 1)
+		go func() {
+			_, err := l.serve(newLink(l, s, f))
+			served <- err
+		}()
+		synctest.Wait()
+		require.Len(t, served, 1)
+		require.ErrorIs(t, <-served, ErrClosed)
+		require.Equal(t, 1, m.Connections(), "the node's own")
+	})
+}
+
+// It may have been executed where it was sent before (docs/rules.md rule 4).
+func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		k := n.cluster.members[cl.Owner("foo").Addr()].node.lanes[0].link
+		require.NoError(t, n.Close())
+		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
+		for _, c := range []*call{carried, moved} {
+			require.True(t, c.Send())
+			c.Again() // its connection ended
+		}
+		require.True(t, moved.Send())
+		require.True(t, k.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379")))
+		n.cluster.send(&carried.Command)
+		n.cluster.send(&fresh.Command)
+		for _, c := range []*call{carried, moved} {
+			r := c.reply(t)
+			require.Equal(t, wire.Unknown, r.Outcome)
+			require.ErrorIs(t, r.Err, ErrClosed)
+		}
+		requireUnsent(t, fresh.reply(t))
+	})
+}
+
+// It was asked whether it is well, and can't be reached.
+func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
+	var silent atomic.Value
+	inCluster(t, func(c *Config) {
+		dial := c.Dial
+		c.DialTimeout, c.HardTimeout = time.Minute, time.Second
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == silent.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, address)
+		}
+	}, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		silent.Store(b.Addr())
+		cl.Take(a, b, true)
+		time.Sleep(chartOften + time.Second)
+		ping := pinging().on(n)
+		synctest.Wait()
+		require.True(t, ping.pending())
+		cl.Take(b, a, true)
+		time.Sleep(2 * (chartOften + time.Second))
+		synctest.Wait()
+		require.Equal(t, 3, n.Stats().Masters)
+		require.False(t, ping.pending())
+		require.ErrorIs(t, ping.reply(t).Err, errNoMaster)
+	})
+}

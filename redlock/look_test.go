@@ -1,0 +1,109 @@
+package redlock
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// seenAs makes a node what a letter says: f fails, g grants, x and y hold a token and
+// refuse by it; X and Y hold one and answer no acquire, nor does a dot, which holds none; a
+// dash answers nothing at all.
+func seenAs(n *fakeNode, letter byte) {
+	held := strings.ToLower(string(letter))
+	if held == "x" || held == "y" {
+		n.held["a"] = held
+	}
+	switch letter {
+	case 'f':
+		n.script = answering(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: errSome})
+	case 'X', 'Y', '.':
+		n.script = silently
+	case '-':
+		n.script = func(*fakeNode, *wire.Command) bool { return true }
+	}
+}
+
+// whoWasAsked lists the nodes that were asked who holds the name.
+func whoWasAsked(nodes []*fakeNode) string {
+	var list []byte
+	for i, n := range nodes {
+		if len(n.commands(wire.Inspect)) > 0 {
+			list = strconv.AppendInt(list, int64(i+1), 10)
+		}
+	}
+	return string(list)
+}
+
+// docs/rules.md rule 22: who is asked, after an attempt, to tell a holder from a split vote,
+// for how long, and what is seen then.
+func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
+	const short, long = patienceLeast, nodeTimeoutMax
+	for _, c := range []struct {
+		nodes, asked string
+		held         bool
+		took         time.Duration
+	}{
+		// All are well: those that refused, and nobody else where they are a majority.
+		{"xxx", "123", true, 0},
+		{"xxX", "12", true, 0},
+		{"gxx", "23", true, 0},
+		{"gxy", "23", false, 0},
+		{"xyX", "12", false, 0},
+		{"ggxxx", "345", true, 0},
+		{"gxxxX", "234", true, 0},
+		{"gxxyX", "234", false, 0},
+		{"xxX-", "1234", true, 0},
+		// A minority is not: of one's own votes a holder has none.
+		{"fxX", "23", true, 0},
+		{"fgx", "3", false, 0},
+		{"fxxXX", "2345", true, 0},
+		{"fxxX.", "2345", true, 0},
+		{"fxx.X", "2345", true, 0},
+		{"fgxxX", "345", true, 0},
+		{"fgxx.", "345", false, 0},
+		{"ffxXX", "345", true, 0},
+		{"ffgxX", "4", false, 0},
+		// Where all others tell, or can't, nobody waits for one that is mute.
+		{"fxxX-", "2345", true, 0},
+		{"fgxy-", "345", false, 0},
+		{"fx-", "23", false, long},
+		{"fgxx-", "345", false, short},
+		{"-gx", "3", false, 0}, // the attempt waited for it
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes, l := fakes(t, len(c.nodes), WithClock(clock.Runtime()))
+			for i, n := range nodes {
+				seenAs(n, c.nodes[i])
+			}
+			w := &wish{names: []string{"a"}, ttl: time.Minute}
+			_, err := l.attempt(bg, w, l.now())
+			require.ErrorIs(t, err, ErrHeld, c.nodes)
+			var seen scene
+			took := elapsed(func() { seen, _ = l.explain(bg, w, err) })
+			require.Equal(t, c.asked, whoWasAsked(nodes), c.nodes)
+			require.Equal(t, c.held, seen.held, c.nodes)
+			require.Equal(t, c.took, took, c.nodes)
+		})
+	}
+}
+
+// Who does not wait need not know: TryAcquire asks those that refused only.
+func TestWhoDoesNotWaitAsksNobodyElseWhoHoldsAName(t *testing.T) {
+	onFakes(t, 5, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		for i, n := range nodes {
+			seenAs(n, "fxxX-"[i])
+		}
+		var err error
+		require.Zero(t, elapsed(func() { err = tried(l) }))
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, "23", whoWasAsked(nodes))
+	})
+}

@@ -1,0 +1,107 @@
+package redlock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// whereNobodyCan runs f while somebody waits for a name that nobody can have: of three
+// masters the second holds it and the third is free, and out does something to the first.
+func whereNobodyCan(t *testing.T, out func(fl *fleet, k *Lock), f func(fl *fleet, k *Lock, waiting <-chan won)) {
+	t.Helper()
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.guarded(), "a", guardTTL)
+		fl.masters[1].Set("a", "somebody's", 10*time.Minute)
+		fl.masters[2].Del("a")
+		out(fl, k)
+		b := fl.process().locker(WithRestartGuard(guardTTL))
+		waiting := make(chan won, 1)
+		go func() {
+			k, err := b.Acquire(bg, "a", time.Second)
+			waiting <- won{k: k, err: err, at: time.Now()}
+		}()
+		pass(2 * time.Second)
+		f(fl, k, waiting)
+	})
+}
+
+func flushed(fl *fleet, _ *Lock) { fl.masters[0].FlushAll() }
+func stopped(fl *fleet, _ *Lock) { fl.masters[0].Stop() }
+func heldToo(fl *fleet, _ *Lock) { fl.masters[0].Set("a", "another's", time.Hour) }
+
+// Whoever tries then gets a vote and is refused another, as where votes are split, and does
+// so for as long as it lasts: that is no reason to try twenty times a second.
+func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
+	t.Parallel()
+	for what, out := range map[string]func(*fleet, *Lock){"quarantined": flushed, "stopped": stopped, "held for another": heldToo} {
+		whereNobodyCan(t, out, func(fl *fleet, _ *Lock, _ <-chan won) {
+			fl.forget()
+			pass(6 * time.Second)
+			require.LessOrEqual(t, fl.count("EVALSHA"), 12*9, "%s: two attempts a second, who it is, what was got, and the guard", what)
+		})
+	}
+}
+
+// Whatever makes it possible to have it is noticed as if somebody held it.
+func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
+	t.Parallel()
+	const begun = 2 * time.Second // so long ago
+	for what, c := range map[string]struct {
+		out  func(fl *fleet, k *Lock)
+		then func(fl *fleet, k *Lock) (in time.Duration) // it is possible
+		late time.Duration
+	}{
+		"a release": {func(fl *fleet, k *Lock) {
+			flushed(fl, k)
+			fl.masters[1].Set("a", k.Token(), guardTTL)
+		}, func(_ *fleet, k *Lock) time.Duration {
+			go func() { _ = k.Release(bg) }()
+			return 0
+		}, echo},
+		"a key's end": {heldToo, func(fl *fleet, _ *Lock) time.Duration {
+			fl.masters[1].Set("a", "somebody's", 2*time.Second)
+			return 2 * time.Second
+		}, 2 * expiryMargin},
+		"a quarantine's end": {flushed, func(*fleet, *Lock) time.Duration { return guardTTL - begun }, 2 * quarantineMargin},
+		"a key that is deleted": {flushed, func(fl *fleet, _ *Lock) time.Duration {
+			fl.masters[1].Del("a")
+			return 0
+		}, pollLatest},
+		"a start": {stopped, func(fl *fleet, _ *Lock) time.Duration {
+			require.NoError(fl.t, fl.masters[0].Restart(true))
+			return guardTTL
+		}, pollLatest},
+	} {
+		for range 3 { // a poll may come at the right time by chance
+			whereNobodyCan(t, c.out, func(fl *fleet, k *Lock, waiting <-chan won) {
+				began := time.Now()
+				in := c.then(fl, k)
+				w := gets(t, waiting)
+				require.GreaterOrEqual(t, w.at.Sub(began), in, what)
+				require.LessOrEqual(t, w.at.Sub(began), in+c.late, what)
+				require.NoError(t, w.k.Release(bg))
+			})
+		}
+	}
+}
+
+// What stands no longer than an attempt may last is a vote that its contender gives back
+// without a word: to split the votes with it is no reason to wait.
+func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
+	whereNobodyCan(t, flushed, func(fl *fleet, _ *Lock, waiting <-chan won) {
+		fl.masters[1].Set("a", "0", time.Minute)
+		pass(time.Second) // until the pauses are those of split votes again
+		fl.forget()
+		for i := range 10 {
+			fl.masters[1].Set("a", fmt.Sprint("another's ", i), time.Minute)
+			pass(nodeTimeoutMax - 100*time.Millisecond)
+		}
+		require.Greater(t, scripts(fl.masters[2], "acquire"), 40, "of 80 attempts in four seconds")
+		freed := time.Now()
+		fl.masters[1].Del("a")
+		require.LessOrEqual(t, gets(t, waiting).at.Sub(freed), 100*time.Millisecond)
+	})
+}
