@@ -80,10 +80,10 @@ func wishFor(name string, ttl time.Duration) *wish {
 	return w
 }
 
-// granted gives the wish up for use by others, unless it had to wait: then somebody may
-// still know it, an alarm or a hook.
+// granted gives the wish up for use by others, unless somebody may still know it: it waited,
+// or heard something, and then its alarm may be about to ring.
 func (w *wish) granted() {
-	if w.tries > 0 || w.waiter.wake != nil || w.waiter.topics != nil {
+	if w.tries > 0 || w.waiter.wake != nil || w.waiter.said != nil {
 		return
 	}
 	*w = wish{}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // longBackoff keeps contenders from trying by themselves, so that what wakes them is seen.
@@ -298,5 +299,29 @@ func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 		done := wants(bg, b, "a")
 		require.ErrorIs(t, <-tried, ErrTooLate)
 		require.Less(t, gets(t, done).took, time.Second)
+	})
+}
+
+// Who is told of a release while it takes the lock has an alarm that may have begun to ring:
+// its memory is not another acquisition's, or that alarm would read what the other writes.
+func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.process().locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		done := waitingFor(bg, b, "a")
+		pass(time.Second)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, gets(t, done).k.Release(bg))
+
+		w := wishFor("a", time.Hour)
+		w.waiter.enter(bg, b, w)
+		behind, _ := w.waiter.behind()
+		require.False(t, behind)
+		require.True(t, w.waiter.early, "the channels stand, so that it listens from before its attempt on")
+		(&ear{ws: b.waiters}).Message(wire.FreePrefix+"a", "")
+		w.waiter.leave()
+		w.granted()
+		require.Equal(t, []string{"a"}, w.names)
+		w.waiter.Ring(nil)
 	})
 }
