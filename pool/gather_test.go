@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +34,7 @@ func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 		g := newGather(near)
 		require.True(t, g.offers())
 		const most = 64 << 20 // beyond every buffer
+		require.NoError(t, near.SetWriteDeadline(time.Now().Add(maxWait))) // ends what waits for room
 		var all []byte
 		piece := make([]byte, 100_000)
 		for n := byte(0); !g.owes(); n++ {
