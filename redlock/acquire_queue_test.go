@@ -74,7 +74,7 @@ func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 		return sets
 	}
 	one, hundred := cost(1), cost(100)
-	require.LessOrEqual(t, one, 12, "no more than a poll in half a second, and two attempts when it begins to listen")
+	require.LessOrEqual(t, one, 10, "no more than a poll in three quarters of a second, and two attempts when it begins to listen")
 	require.InDelta(t, one, hundred, 4)
 }
 

@@ -214,7 +214,7 @@ func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duratio
 		}
 		if stands {
 			latest := max(pollLatest, v.l.set.backoffMax)
-			d = latest/2 + rand.N(latest/2)
+			d = latest*3/4 + rand.N(latest/4)
 			pause.grown = 0 // it is no split vote: the next one begins with short pauses again
 		}
 		if free := seen.free + expiryMargin; seen.free >= 0 && free < d {

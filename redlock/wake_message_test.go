@@ -34,7 +34,7 @@ func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 }
 
 // A contender that waits for nothing but messages costs no command: one poll in at least
-// half a second, and a ping for each node's connection.
+// three quarters of a second, and a ping for each node's connection.
 func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -45,8 +45,8 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 		pass(time.Second)
 		fl.forget()
 		pass(time.Minute)
-		// Each of at most 120 polls asks three nodes, and then those that refused who it is.
-		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 120*6)
+		// Each of at most 80 polls asks three nodes, and then those that refused who it is.
+		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 80*6)
 		require.LessOrEqual(t, fl.count("PING"), 3*13)
 		require.Zero(t, fl.count("SUBSCRIBE"), "one subscription, made before")
 		require.Equal(t, 1000, b.queue.Waiting("a"))
@@ -76,7 +76,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 		k := take(t, a, "a", time.Hour)
 		synctest.Wait()
 		fl.masters[2].Stop()
-		waitsSeldom(fl, b, k, 120*4, "each poll asks two nodes, and then who it is")
+		waitsSeldom(fl, b, k, 80*4, "each poll asks two nodes, and then who it is")
 	})
 }
 
