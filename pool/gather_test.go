@@ -33,8 +33,9 @@ func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 		near, far := sockets(t, network, address)
 		g := newGather(near)
 		require.True(t, g.offers())
-		const most = 64 << 20 // beyond every buffer
 		require.NoError(t, near.SetWriteDeadline(time.Now().Add(maxWait))) // ends what waits for room
+
+		const most = 64 << 20 // beyond every buffer
 		var all []byte
 		piece := make([]byte, 100_000)
 		for n := byte(0); !g.owes(); n++ {

@@ -14,7 +14,8 @@ import (
 // willing is a node that grants everything, and costs nothing itself.
 type willing string
 
-func (w willing) Name() string { return string(w) }
+func (w willing) Name() string      { return string(w) }
+func (willing) Traits() wire.Traits { return wire.Traits{LetsGo: true} }
 func (willing) Submit(c *wire.Command) {
 	c.Send()
 	c.Answer(wire.Reply{Outcome: Granted, Fence: uint64(c.Hint)})

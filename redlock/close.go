@@ -69,11 +69,8 @@ func (l *Locker) held() []*Lock {
 // boundUndo bounds how long Close waits for an undo that was decided before. One that is
 // decided later bounds itself (decided): until then it waits for no more than the node timeout.
 func (k *Lock) boundUndo() {
-	k.mu.Lock() // and not sending, under which nodes are called
-	t := k.talk
-	k.mu.Unlock()
-	if t != nil && t.undo.decided.Load() {
-		k.outlast(&t.undo)
+	if r := k.undoing(); r != nil && r.decided.Load() {
+		k.outlast(r)
 	}
 }
 
@@ -81,6 +78,7 @@ func (k *Lock) boundUndo() {
 // not answered it by then: the node sees to that instant only when its connection ends or
 // a dial fails, and a frozen one keeps both for seconds.
 func (k *Lock) outlast(undo *round) {
+	undo.keep()
 	k.l.alarms.Set(&undo.alarm, undo.req.NotAfter, time.Second, (*outlasted)(k))
 	if !k.l.knows(k) { // the last answer may have come before that
 		k.l.alarms.Clear(&undo.alarm)

@@ -272,6 +272,7 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
+		k.talk.undo.keep()
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, l.Close(bg))
 		k.finished(&k.talk.undo)

@@ -172,8 +172,9 @@ func (k *Lock) regularTry(now clock.Instant) clock.Instant {
 // retry is when to extend again after a failure: soon, and then at doubling
 // intervals, none longer than the regular one. Called under mu.
 func (k *Lock) retry(now clock.Instant) clock.Instant {
-	pause := min(max(k.third()/16, time.Millisecond)<<min(k.retries, 8), k.third())
-	k.retries++
+	const doublings = 8
+	pause := min(max(k.third()/16, time.Millisecond)<<k.retries, k.third())
+	k.retries = min(k.retries+1, doublings)
 	return now.Add(pause/2 + rand.N(pause/2+1))
 }
 

@@ -36,6 +36,11 @@ func clustered(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return traits(n).Cluster })
 }
 
+// lettingGo reports whether all nodes let go of what they have answered.
+func lettingGo(nodes []Node) bool {
+	return !slices.ContainsFunc(nodes, func(n Node) bool { return !traits(n).LetsGo })
+}
+
 // checkSlots refuses what a Redis Cluster can't do at once, because it concerns several of
 // its masters (docs/rules.md rule 30).
 func (l *Locker) checkSlots(names []string) error {

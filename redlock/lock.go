@@ -31,20 +31,20 @@ type Lock struct {
 	terms      wire.Terms
 	opts       lockSettings
 	passedOn   bool        // by the holder before, in this process
+	confirmed  bool        // its fence took a second round trip
 	othersWait atomic.Bool // in other processes, as a node said when it was given back
 	outer      *Lock       // whose context it was acquired with; may be nil
 	of         *Lock       // of which it is a share: root, or another share of it
 	root       *Lock       // whose lease it shares; nil for a lease of its own
 
-	ttl       time.Duration // as acquired; what auto-extension asks for
-	fence     uint64        // does not change once it is held
-	confirmed bool          // … and took a second round trip
-	began     clock.Instant // of the acquisition: maximum and minimum hold count from it
-	one       [1]string
+	ttl   time.Duration // as acquired; what auto-extension asks for
+	fence uint64        // does not change once it is held
+	began clock.Instant // of the acquisition: maximum and minimum hold count from it
+	one   [1]string
 
 	// What talks to the nodes. While the lock is held mu guards both; before and after
 	// nobody changes them, but for renewTalk, under mu.
-	talk    *talk  // nil in a lock that is held for longer: see rest
+	talk    *talk  // nil in a lock that is held for longer: see rest; another's, perhaps, once it was given back
 	holding []bool // … by node: whether it may hold our keys; nil: all may
 
 	alarm alarm.Alarm // the next instant at which settle has something to do
@@ -55,11 +55,16 @@ type Lock struct {
 
 	// mu guards all below. Under it nobody is called but the alarms, which call
 	// nobody back under a lock of theirs.
-	mu       sync.Mutex
-	phase    phase
-	lost     bool           // a quorum says that it is not ours: to be ended
-	noExtend bool           // nothing extends it any more, though it is held
-	waits    bool           // for its turn to be extended
+	mu        sync.Mutex
+	phase     phase
+	lost      bool  // a quorum says that it is not ours: to be ended
+	noExtend  bool  // nothing extends it any more, though it is held
+	waits     bool  // for its turn to be extended
+	retries   uint8 // extensions that failed since one took effect, as far as it matters how many
+	bound     bool  // its context ends with the one given, in Do
+	releasing bool  // Release was called
+	released  bool  // … and has its result
+
 	cause    error          // why the hold ended
 	endedAt  clock.Instant  // when its validity was over, at the latest
 	until    clock.Instant  // the validity's end
@@ -71,20 +76,16 @@ type Lock struct {
 	extended clock.Instant  // when an extension last took effect
 	nextTry  clock.Instant  // of the auto-extension
 	nextRest clock.Instant  // when to give up what is not needed for holding; never: it was
-	retries  int
-	progress clock.Instant // of the latest Progress
+	progress clock.Instant  // of the latest Progress
 	shares   map[*Lock]struct{}
 
 	given    context.Context // what the lock's context is derived from, on first use
-	bound    bool            // … with its cancellation, in Do
 	ctx      *leaseContext
 	cancel   context.CancelCauseFunc
 	ctxCause error // why the context ended; set before or with cause
 
-	releasing bool          // Release was called
-	released  bool          // … and has its result
-	result    error         // of the first Release
-	others    chan struct{} // closed with the result; made by a second Release that has to wait
+	result error         // of the first Release
+	others chan struct{} // closed with the result; made by a second Release that has to wait
 }
 
 // phase is where a Lock's life stands.

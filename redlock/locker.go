@@ -28,6 +28,8 @@ type Locker struct {
 	waiters   *waiters     // those at the head of their lines, and who holds what they wait for
 	events    *events      // nil when nobody traces or logs
 	turns     turns        // of automatic extensions
+	talks     sync.Pool    // of *talk, to be used again
+	recycles  bool         // … as can be: nothing but its lock and its answers looks at one
 
 	closing chan struct{} // closed by Close
 
@@ -64,6 +66,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		closing:   make(chan struct{}),
 		leases:    make(map[string]*Lock),
 	}
+	l.recycles = l.events == nil && lettingGo(nodes)
 	l.waiters = newWaiters(l)
 	l.turns.alarms, l.turns.clock = l.alarms, set.clock
 	return l, nil

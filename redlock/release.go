@@ -70,6 +70,9 @@ func (k *Lock) giveBack() error {
 	k.talk.undo.wait(nil)
 	err := k.releaseResult()
 	k.l.traceReleased(k, err, began)
+	if k.l.recycles {
+		k.talk.letGo(k.l)
+	}
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 // ballots (a grant that must be undone was queued behind its undo anyway).
 type round struct {
 	l     *Locker
+	talk  *talk      // that it is a part of; may be nil
 	owner roundOwner // may be nil
 	names []string
 	req   wire.Request
@@ -174,11 +175,15 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 		r.hurry()
 	}
 	r.tell(news, last)
+	if r.talk != nil && plain(c, rep) {
+		r.talk.letGo(r.l)
+	}
 }
 
 // Ring ends the vote, at the node timeout or soon after a tie: whoever has not
 // answered is Unknown.
 func (r *round) Ring(*alarm.Alarm) {
+	r.keep()
 	now := r.l.now()
 	took, why := now.Sub(r.start), wire.ErrTimeout
 	if now.Before(r.until) {
@@ -238,7 +243,9 @@ func (r *round) early(d quorum.Decision) bool {
 
 func (r *round) tell(decided, last bool) {
 	if decided {
-		r.l.alarms.Clear(&r.alarm)
+		if !r.l.alarms.Clear(&r.alarm) {
+			r.keep() // it is about to ring
+		}
 		if r.owner != nil {
 			r.owner.decided(r)
 		}

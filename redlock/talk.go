@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -14,6 +15,7 @@ type talk struct {
 	acquire round         // no ballots after Resume
 	undo    round         // the release, or whatever undoes it
 	wake    chan struct{} // of both
+	users   atomic.Int32  // who may still look at it; see letGo
 	few     [6]ballot
 }
 
@@ -24,17 +26,70 @@ const restAfter = 500 * time.Millisecond
 // newTalk makes what k needs to be acquired and undone. Its terms must be set.
 func (k *Lock) newTalk() *talk {
 	n := len(k.l.nodes)
-	t := &talk{wake: make(chan struct{}, 1)}
-	ballots := t.few[:]
-	if 2*n > len(ballots) {
-		ballots = make([]ballot, 2*n)
+	t, _ := k.l.talks.Get().(*talk)
+	if t == nil {
+		t = &talk{wake: make(chan struct{}, 1)}
+		ballots := t.few[:]
+		if 2*n > len(ballots) {
+			ballots = make([]ballot, 2*n)
+		}
+		t.acquire.ballots, t.undo.ballots = ballots[:n:n], ballots[n:2*n]
 	}
-	t.acquire.names, t.acquire.wake = k.names, t.wake
-	t.acquire.prepare(k.l, nil, ballots[:n:n])
-	t.undo.names, t.undo.wake = k.names, t.wake
+	t.users.Store(int32(2*n + 1)) // the answers, and its lock
+	t.acquire.talk, t.acquire.names, t.acquire.wake = t, k.names, t.wake
+	t.acquire.prepare(k.l, nil, t.acquire.ballots)
+	t.undo.talk, t.undo.names, t.undo.wake = t, k.names, t.wake
 	t.undo.pace = faultPatient // a fault must not hide that the others released it
-	t.undo.prepare(k.l, k, ballots[n:2*n])
+	t.undo.prepare(k.l, k, t.undo.ballots)
 	return t
+}
+
+// letGo tells that one of those who may look at the talk never will again. Behind the last
+// one it is another lock's. The users of a lock whose every answer was a plain grant, in time,
+// are counted: each answer until it was dealt with, and the lock until its release has
+// returned. Whatever else gets to know the talk keeps it, and so does every other answer, by not
+// letting go: then it is nobody's again. That errs on the side of memory.
+func (t *talk) letGo(l *Locker) {
+	if t.users.Add(-1) > 0 {
+		return
+	}
+	acquire, undo := t.acquire.ballots, t.undo.ballots
+	clear(acquire)
+	clear(undo)
+	*t = talk{wake: t.wake}
+	select {
+	case <-t.wake: // of a decision that nobody had to wait for
+	default:
+	}
+	t.acquire.ballots, t.undo.ballots = acquire, undo
+	l.talks.Put(t)
+}
+
+// undoing is the undo of a lease that is in the books, kept; nil of others, and while there is
+// none. The last answer takes the lease out of the books before it lets go.
+func (k *Lock) undoing() *round {
+	k.mu.Lock() // and not sending, under which nodes are called
+	defer k.mu.Unlock()
+	k.l.mu.Lock()
+	defer k.l.mu.Unlock()
+	if k.talk == nil || k.l.leases[k.terms.Token] != k {
+		return nil
+	}
+	k.talk.undo.keep()
+	return &k.talk.undo
+}
+
+// keep has a round, and the talk that it is a part of, never be used again. The caller must
+// be somebody who has not let go of it.
+func (r *round) keep() {
+	if r.talk != nil {
+		r.talk.users.Add(1)
+	}
+}
+
+// plain reports whether a node has nothing to do with a command any more that it answered so.
+func plain(c *wire.Command, rep wire.Reply) bool {
+	return rep.Outcome == wire.Granted && !rep.Pending && c.Repeats == 0 && !c.Resent()
 }
 
 // renewTalk makes anew what rest gave up. Nothing is left of the acquire.

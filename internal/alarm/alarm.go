@@ -22,8 +22,8 @@ type Ringer interface {
 type Alarm struct {
 	at     clock.Instant
 	ringer Ringer
-	place  int // in the heap, from 1; 0 is not set
-	class  int // of its lag
+	place  int32 // in the heap, from 1; 0 is not set
+	class  int8  // of its lag
 }
 
 // A lag is kept as its class c: the longest second/2^c that is no longer than
@@ -37,9 +37,9 @@ const (
 
 // classOf returns the class of a lag, which it takes as 1 ms or 1 s when it is
 // outside of these: the least c with 2^c >= maxLag/lag.
-func classOf(lag time.Duration) int {
+func classOf(lag time.Duration) int8 {
 	lag = min(max(lag, minLag), maxLag)
-	return bits.Len64(uint64((maxLag - 1) / lag))
+	return int8(bits.Len64(uint64((maxLag - 1) / lag)))
 }
 
 // lags counts the alarms of each class.
@@ -48,12 +48,12 @@ type lags struct {
 	used  uint16 // bit c is set while count[c] > 0
 }
 
-func (l *lags) add(class int) {
+func (l *lags) add(class int8) {
 	l.count[class]++
 	l.used |= 1 << class
 }
 
-func (l *lags) remove(class int) {
+func (l *lags) remove(class int8) {
 	if l.count[class]--; l.count[class] == 0 {
 		l.used &^= 1 << class
 	}
@@ -72,13 +72,13 @@ func (h deadlines) Less(i, j int) bool { return h[i].at < h[j].at }
 
 func (h deadlines) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i+1, j+1
+	h[i].place, h[j].place = int32(i+1), int32(j+1)
 }
 
 func (h *deadlines) Push(x any) {
 	a := x.(*Alarm)
 	*h = append(*h, a)
-	a.place = len(*h)
+	a.place = int32(len(*h))
 }
 
 func (h *deadlines) Pop() any {

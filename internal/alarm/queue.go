@@ -49,7 +49,7 @@ func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Ringer) {
 	} else {
 		q.lags.remove(a.class)
 		a.at, a.class, a.ringer = at, class, r
-		heap.Fix(&q.heap, a.place-1)
+		heap.Fix(&q.heap, int(a.place-1))
 	}
 	// A timer that was set for no longer than the lag has no more than that to
 	// go, however long the machine slept since. So in the usual case nothing
@@ -94,7 +94,7 @@ func (q *Queue) Len() int {
 
 // remove takes an alarm that is set out of the heap.
 func (q *Queue) remove(a *Alarm) {
-	heap.Remove(&q.heap, a.place-1)
+	heap.Remove(&q.heap, int(a.place-1))
 	q.lags.remove(a.class)
 	a.ringer = nil
 }

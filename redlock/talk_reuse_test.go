@@ -1,0 +1,155 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// unused reports whether a talk was let go of by everybody: it is empty, and may be another
+// lock's any time.
+func (t *talk) unused() bool { return t.users.Load() == 0 && t.undo.owner == nil }
+
+// A lock that every node granted and gave back leaves its talk to the next one.
+func TestATalkIsUsedAgain(t *testing.T) {
+	for _, n := range []int{1, 3, 5} {
+		inBubble(t, n, func(fl *fleet) {
+			l := fl.locker()
+			for range 100 {
+				k := take(t, l, "a", time.Minute)
+				talk := k.talk
+				require.Len(t, talk.acquire.ballots, n)
+				require.Len(t, talk.undo.ballots, n)
+				require.NoError(t, k.Release(bg))
+				synctest.Wait()
+				require.True(t, talk.unused())
+			}
+			require.Empty(t, fl.left())
+		})
+	}
+}
+
+// It waits for the last answer, which may come long after the release has returned.
+func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		synctest.Wait()
+		talk := k.talk
+		fl.masters[2].Freeze()
+		require.NoError(t, k.Release(bg))
+		pass(time.Second)
+		require.EqualValues(t, 1, talk.users.Load())
+		require.Equal(t, k, talk.undo.owner)
+		fl.masters[2].Thaw()
+		synctest.Wait()
+		require.True(t, talk.unused())
+	})
+}
+
+// Whoever else may look at a talk keeps it from being used again: an alarm that rang, a node
+// that sent something twice or will, and hooks, which look at it later.
+func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
+	acquired := func(fl *fleet, opts ...Option) *Lock {
+		k := take(fl.t, fl.locker(opts...), "a", time.Minute)
+		synctest.Wait()
+		return k
+	}
+	for why, release := range map[string]func(fl *fleet) *talk{
+		"a node that refused": func(fl *fleet) *talk {
+			fl.masters[2].Set("a", "x", time.Hour)
+			k := acquired(fl)
+			require.NoError(fl.t, k.Release(bg))
+			return k.talk
+		},
+		"nodes that answered after the node timeout": func(fl *fleet) *talk {
+			k := acquired(fl)
+			fl.masters[1].Freeze()
+			fl.masters[2].Freeze()
+			require.ErrorIs(fl.t, k.Release(bg), ErrNoQuorum)
+			fl.masters[1].Thaw()
+			fl.masters[2].Thaw()
+			return k.talk
+		},
+		"an undo that was sent anew": func(fl *fleet) *talk {
+			k := acquired(fl)
+			fl.masters[2].FailWith("EVALSHA", "BUSY")
+			require.NoError(fl.t, k.Release(bg))
+			synctest.Wait()
+			fl.masters[2].FailWith("EVALSHA", "")
+			return k.talk
+		},
+		"an undo that another connection may have carried": func(fl *fleet) *talk {
+			k := acquired(fl)
+			fl.masters[2].Freeze()
+			require.NoError(fl.t, k.Release(bg))
+			fl.masters[2].Stop()
+			require.NoError(fl.t, fl.masters[2].Restart(true))
+			fl.masters[2].Thaw()
+			return k.talk
+		},
+		"hooks": func(fl *fleet) *talk {
+			k := acquired(fl, WithTrace(&Trace{}))
+			require.NoError(fl.t, k.Release(bg))
+			return k.talk
+		},
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			talk := release(fl)
+			pass(10 * time.Second)
+			require.False(fl.t, talk.unused(), why)
+		})
+	}
+}
+
+// An alarm that has begun to ring when the last answer decides rings on a round that is
+// nobody else's.
+func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		synctest.Wait()
+		undo := &k.talk.undo
+		fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
+		done := make(chan error)
+		go func() { done <- k.Release(bg) }()
+		synctest.Wait()
+		require.True(t, l.alarms.Clear(&undo.alarm), "as when it begins to ring")
+		require.NoError(t, <-done)
+		pass(time.Second)
+		undo.Ring(nil)
+		require.False(t, k.talk.unused())
+	})
+}
+
+// Close bounds how long it waits for an undo by an alarm of its talk, also where the last
+// answer comes at that very time.
+func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		synctest.Wait()
+		fl.masters[2].Freeze()
+		require.NoError(t, k.Release(bg))
+		require.NotNil(t, k.undoing())
+		fl.masters[2].Thaw()
+		synctest.Wait()
+		require.Nil(t, k.undoing(), "it has left the books")
+		require.False(t, k.talk.unused())
+	})
+}
+
+// Nodes that do not say that they let go of what they answered may look at it again.
+func TestATalkIsNotUsedAgainWhereNodesDoNotLetGo(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", time.Minute)
+		require.NoError(t, k.Release(bg))
+		require.False(t, k.talk.unused())
+		require.Equal(t, wire.Release, nodes[0].commands(wire.Release)[0].Op)
+	})
+}
