@@ -49,6 +49,8 @@ type link struct {
 	before int64 // answered, when a batch was taken last
 	row    int   // how many batches were taken without an answer between
 
+	silentSince clock.Instant // when row became too long
+
 	due  []*wire.Command // the reader's: written, in order
 	next int             // the reader's: the first of due that is unanswered
 

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/pool/wire"
@@ -36,7 +37,36 @@ func (k *link) remember() {
 	if answered != k.before {
 		k.row, k.before = 0, answered
 	}
-	k.row++
+	if k.row++; k.row == crowd {
+		k.silentSince = k.lane.node.cfg.Clock.Now()
+	}
+}
+
+// From silence on, the writer holds back what is for a peer that has not answered since, for so
+// small a share of that time, and holdMost at the most. A frozen peer would cost a system call
+// for each few commands, which are all in vain; what is given up meanwhile is never sent. Who
+// is far away answers later than that at first, and not once answers flow.
+const (
+	silence   = 50 * time.Millisecond
+	holdShare = 50
+	holdMost  = 10 * time.Millisecond
+)
+
+// holdBack waits before the next batch where the peer is silent.
+func (k *link) holdBack() {
+	if k.row < crowd || k.before != k.answered.Load() {
+		return
+	}
+	silent := k.lane.node.cfg.Clock.Now().Sub(k.silentSince)
+	if silent < silence {
+		return
+	}
+	over, stop := clock.After(k.lane.node.cfg.Clock, min(silent/holdShare, holdMost))
+	defer stop()
+	select {
+	case <-over:
+	case <-k.dead:
+	}
 }
 
 // mayOffer reports whether a caller writes itself. It does not where several were written
@@ -78,6 +108,9 @@ const (
 func (k *link) writeBatch(caller bool) (more bool) {
 	if k.session.owes() && !k.wrote(k.session.flush()) { // before more is taken: what is still queued can be given up
 		return false
+	}
+	if !caller {
+		k.holdBack()
 	}
 	if k.crowded() {
 		runtime.Gosched() // once: where others compute, each time may take a time slice of theirs

@@ -1,0 +1,77 @@
+package pool
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// A silent peer is not written to for every command: in the first second by a few hundred
+// writes, and then by a hundred a second. What was given up meanwhile is never sent, and all
+// else is answered once the peer goes on.
+func TestLittleIsWrittenToASilentPeer(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		before := n.Stats()
+		var kept, given []*call
+		unsent := 0
+		for range 2000 { // in two seconds
+			kept, given = append(kept, pinging().on(n)), append(given, pinging().on(n))
+			time.Sleep(time.Millisecond)
+			if given[len(given)-1].Cancel() {
+				unsent++
+			}
+		}
+		after := n.Stats()
+		require.Less(t, after.Writes-before.Writes, int64(400), "of 4,000 commands")
+		require.Greater(t, unsent, 1500)
+		began := time.Now()
+		m.Thaw()
+		for _, c := range kept {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		require.LessOrEqual(t, time.Since(began), holdMost)
+		for _, c := range given {
+			c.reply(t)
+		}
+		require.Less(t, n.Stats().Written-before.Written, int64(len(kept)+len(given)-unsent+1))
+		synctest.Wait()
+		began = time.Now()
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Zero(t, time.Since(began), "it has answered since")
+	})
+}
+
+// Who is far away is not taken for silent: what waits is little of the way at first, and
+// nothing once answers flow.
+func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		const far = 4 * silence
+		m.SetDelay(far)
+		took := make([]time.Duration, 1000)
+		var all sync.WaitGroup
+		for i := range took {
+			all.Go(func() {
+				began := time.Now()
+				assert.Equal(t, wire.Granted, pinging().outcome(t, n))
+				took[i] = time.Since(began)
+			})
+			time.Sleep(time.Millisecond)
+		}
+		all.Wait()
+		const flowing = int(far/time.Millisecond) + 10
+		require.Equal(t, far, slices.Min(took))
+		require.LessOrEqual(t, slices.Max(took[:flowing]), far+far/holdShare)
+		require.Equal(t, far, slices.Max(took[flowing:]))
+	})
+}
