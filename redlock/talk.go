@@ -45,9 +45,8 @@ func (k *Lock) newTalk() *talk {
 }
 
 // letGo tells that one of those who may look at the talk never will again. Behind the last
-// one it is another lock's. The users of a lock whose every answer was a plain grant, in time,
-// are counted: each answer until it was dealt with, and the lock until its release has
-// returned. Whatever else gets to know the talk keeps it, and so does every other answer, by not
+// one it is another lock's. Counted are the users of a lock whose every answer is plain: each
+// answer until it was dealt with, and the lock until its release has returned. Whatever else gets to know the talk keeps it, and so does every other answer, by not
 // letting go: then it is nobody's again. That errs on the side of memory.
 func (t *talk) letGo(l *Locker) {
 	if t.users.Add(-1) > 0 {
@@ -89,7 +88,8 @@ func (r *round) keep() {
 
 // plain reports whether a node has nothing to do with a command any more that it answered so.
 func plain(c *wire.Command, rep wire.Reply) bool {
-	return rep.Outcome == wire.Granted && !rep.Pending && c.Repeats == 0 && !c.Resent()
+	once := c.Repeats == 0 && !c.Resent()
+	return rep.Unsent || rep.Outcome == wire.Granted && !rep.Pending && once
 }
 
 // renewTalk makes anew what rest gave up. Nothing is left of the acquire.

@@ -52,6 +52,25 @@ func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	})
 }
 
+// Masters that are down, and what is given up on its way to frozen ones, make no difference.
+func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
+	for what, fail := range map[string]func(m *embedded.Master){"down": (*embedded.Master).Stop, "frozen": (*embedded.Master).Freeze} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			fail(fl.masters[2])
+			for range 10 { // until the connection is silent, or gone
+				require.NoError(fl.t, take(fl.t, l, "b", time.Minute).Release(bg))
+				pass(100 * time.Millisecond)
+			}
+			k := take(fl.t, l, "c", time.Minute)
+			require.NoError(fl.t, k.Release(bg))
+			pass(100 * time.Millisecond)
+			require.True(fl.t, k.talk.unused(), what)
+			fl.masters[2].Thaw()
+		})
+	}
+}
+
 // Whoever else may look at a talk keeps it from being used again: an alarm that rang, a node
 // that sent something twice or will, and hooks, which look at it later.
 func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {

@@ -12,7 +12,7 @@ type Traits struct {
 	// and the restart guard can't be (docs/rules.md rule 30).
 	Cluster bool
 	// LetsGo: the node does not look at a command nor at its request any more once it has called
-	// its Answer with Granted, and not Pending, having sent it once.
+	// its Answer with Unsent, or, having sent it once, with Granted and not Pending.
 	LetsGo bool
 }
 
