@@ -28,7 +28,7 @@ func TestABareQuorumIsToldFromASplitVoteWhileAMasterIsDown(t *testing.T) {
 						m.SetDelay(5 * time.Millisecond)
 					}
 				}
-				waitsSeldom(fl, b, k, 80*9, "each poll asks four nodes, who it is, and undoes")
+				waitsSeldom(fl, b, k, 9, "each poll asks four nodes, who it is, and undoes")
 			})
 		})
 	}

@@ -53,16 +53,20 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
-// waitsSeldom has b wait a minute for a lock on "a" that another process holds, with so many
-// commands at most, and hear of its release.
-func waitsSeldom(fl *fleet, b *Locker, k *Lock, most int, why string) {
+// waitsSeldom has b wait a minute for a lock on "a" that another process holds, with four
+// attempts at most before it waits, and a poll in three quarters of a second from then on, of
+// so many commands each; and hear of the release.
+func waitsSeldom(fl *fleet, b *Locker, k *Lock, each int, why string) {
 	t := fl.t
 	t.Helper()
+	fl.forget()
 	done := waitingFor(bg, b, "a")
-	pass(time.Second)
+	pass(400 * time.Millisecond)
+	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 4*each, why)
+	pass(600 * time.Millisecond)
 	fl.forget()
 	pass(time.Minute)
-	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), most, why)
+	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 80*each, why)
 	released := time.Now()
 	require.NoError(t, k.Release(bg))
 	require.Less(t, gets(t, done).at.Sub(released), 100*time.Millisecond, "it hears of the release")
@@ -76,7 +80,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 		k := take(t, a, "a", time.Hour)
 		synctest.Wait()
 		fl.masters[2].Stop()
-		waitsSeldom(fl, b, k, 80*4, "each poll asks two nodes, and then who it is")
+		waitsSeldom(fl, b, k, 4, "each poll asks two nodes, and then who it is")
 	})
 }
 
