@@ -85,10 +85,10 @@ func TestNumbersAreWrittenInThreeDigits(t *testing.T) {
 
 func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 	b := &book{Tables: map[string]table{"uncontended/n=3/goroutines=64": {Rows: []row{
-		{Kind: contest.Ours, Rate: 800}, {Kind: contest.Yardstick, Rate: 100},
+		{Kind: contest.Ours, Rate: 800}, {Kind: contest.Yardstick, Rate: 100}, {Kind: contest.Bare, Rate: 900},
 	}}}}
 	text := targetsTable(b)
-	assert.Contains(t, text, "| … 64 goroutines | ≥ 7x | 8x | met |")
+	assert.Contains(t, text, "| … 64 goroutines | ≥ 7x | 8x | met | 9x |")
 	assert.Contains(t, text, "not measured")
 
 	names := make(map[string]bool)
@@ -121,7 +121,7 @@ func TestTheCommandLineChoosesWorkloads(t *testing.T) {
 	require.NoError(t, err)
 	for _, w := range o.choose(workloads()) {
 		assert.Equal(t, healthy, w.fault)
-		assert.Equal(t, 3, w.servers)
+		assert.LessOrEqual(t, w.servers, 3)
 	}
 	_, err = parse([]string{"surplus"})
 	require.Error(t, err)

@@ -72,11 +72,18 @@ func uncontended() (list []workload) {
 	for _, n := range []int{3, 5} {
 		for _, g := range []int{1, 8, 64, 512} {
 			list = append(list, workload{
-				name:  fmt.Sprintf("uncontended/n=%d/goroutines=%d", n, g),
+				name:  free(n, g),
 				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 3,
 				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: time.Second}, kinds: everybody,
 			})
 		}
+	}
+	for _, g := range []int{1, 64} { // what is left to gain where one of three servers is out
+		list = append(list, workload{
+			name:  free(2, g),
+			title: goroutines(g) + ", both of 2 servers", servers: 2, rounds: 3,
+			load: load.Spec{Shape: load.Crowd, Goroutines: g, For: time.Second}, kinds: []string{contest.Ours, contest.Yardstick, contest.Bare},
+		})
 	}
 	return list
 }
@@ -102,6 +109,8 @@ func faults() (list []workload) {
 	return list
 }
 
+const alone = "one-name/alone"
+
 func contention() (list []workload) {
 	for _, processes := range []int{1, 2} {
 		for _, pause := range []time.Duration{0, 8 * ms} {
@@ -117,7 +126,10 @@ func contention() (list []workload) {
 			})
 		}
 	}
-	return append(list, workload{
+	return append(list, workload{ // what is left to gain: nobody is handed anything, nor waited for
+		name: alone, title: "1 goroutine alone, 1 ms hold, no pause", servers: 3, rounds: 2,
+		load: load.Spec{Shape: load.Fight, Goroutines: 1, Names: 1, Hold: ms, For: 2 * time.Second}, kinds: []string{contest.Ours, contest.Yardstick, contest.Bare},
+	}, workload{
 		name: "eight-names", title: "64 goroutines, 8 names, 1 ms hold, no pause", servers: 3, rounds: 2, kinds: queues,
 		load: load.Spec{Shape: load.Fight, Goroutines: 64, Names: 8, Hold: ms, For: 3 * time.Second},
 	})

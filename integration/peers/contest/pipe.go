@@ -11,10 +11,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+// Bare is what is left to gain: the limit that makes the most of the connections.
+const Bare = "bare pipelining, redigo"
+
 // pipeline sends the commands of a Redlock over one connection to each server, which all callers share, and returns when a majority answered. It
 // has no token of its own for each lock, no timeout, no undo, no context and no clock: what is left for a lock to lose on the same servers.
 var pipeline = Kind{
-	Name:  "bare pipelining, redigo",
+	Name:  Bare,
 	Note:  "no lock",
 	Limit: true,
 	Sends: plainCommands,
