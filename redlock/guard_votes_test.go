@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -75,24 +74,25 @@ func TestWhatAnAttemptEndsByForAllVotesUnderTheGuard(t *testing.T) {
 			}
 			vectors = next
 		}
-		nodes, l := fakes(t, n, WithRestartGuard(guardTTL), WithClock(clock.Runtime()), WithNodeTimeout(guardTTL/2)) // in real time
-		for _, v := range vectors {
-			for i, node := range nodes {
-				node.script = answering(ballotReply(v[i], i))
+		inFakes(t, n, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+			for _, v := range vectors {
+				for i, node := range nodes {
+					node.script = answering(ballotReply(v[i], i))
+				}
+				k, err := l.TryAcquire(bg, "a", guardTTL)
+				left, want := endOf(v)
+				if want == nil {
+					require.NoError(t, err, v)
+					_ = k.Release(bg)
+					continue
+				}
+				require.ErrorIs(t, err, want, v)
+				for _, other := range []error{ErrHeld, ErrNoQuorum, ErrQuarantined} {
+					require.Equal(t, other.Error() == want.Error(), is(err, other), "%s %v", v, other)
+				}
+				require.Equal(t, left, quarantines(t, err), v)
 			}
-			k, err := l.TryAcquire(bg, "a", guardTTL)
-			left, want := endOf(v)
-			if want == nil {
-				require.NoError(t, err, v)
-				_ = k.Release(bg)
-				continue
-			}
-			require.ErrorIs(t, err, want, v)
-			for _, other := range []error{ErrHeld, ErrNoQuorum, ErrQuarantined} {
-				require.Equal(t, other.Error() == want.Error(), is(err, other), "%s %v", v, other)
-			}
-			require.Equal(t, left, quarantines(t, err), v)
-		}
+		}, WithRestartGuard(guardTTL))
 	}
 }
 
