@@ -153,7 +153,7 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		return
 	}
 	if c.Op.Undoes() {
-		r.Pending = k.lane.repeat(c, r)
+		r.Kept, r.Pending = k.lane.repeat(c, r)
 	}
 	if k.lane.node.member != nil && c.Counts {
 		r.Others = r.Outcome != wire.Unknown // those who listen to other members are not counted there

@@ -111,7 +111,7 @@ func (n *Node) String() string {
 
 // Traits are what a coordinator must know of the node before it asks it anything.
 func (n *Node) Traits() wire.Traits {
-	t := wire.Traits{Cluster: n.cluster != nil, LetsGo: n.cluster == nil}
+	t := wire.Traits{Cluster: n.cluster != nil}
 	if n.follow != nil {
 		t.Settle = n.cfg.Sentinels.Settle
 	}

@@ -138,14 +138,15 @@ func (l *lane) again(c *wire.Command) {
 // repeat sends an answered undo once more after a pause: while its token's acquire
 // may still be executed, and when the server answered by an error (BUSY, NOREPLICAS, …)
 // and so still holds what was to be undone: then its answer is pending. It ends with the
-// command's not-after instant. What the user has no right to no repetition will do.
-func (l *lane) repeat(c *wire.Command, r wire.Reply) (pending bool) {
+// command's not-after instant. What the user has no right to no repetition will do. Kept
+// tells that there is one more to come, pending that its answer is waited for.
+func (l *lane) repeat(c *wire.Command, r wire.Reply) (kept, pending bool) {
 	refused := (r.Outcome == wire.Failed || r.Outcome == wire.Unknown) && !forbidden(r.Err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	orphaned := l.orphaned(c.Token)
 	if l.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired()) {
-		return false
+		return false, false
 	}
 	pending = refused && c.To != nil
 	next := l.repeats[c.Request]
@@ -155,7 +156,7 @@ func (l *lane) repeat(c *wire.Command, r wire.Reply) (pending bool) {
 	if pending {
 		next.command.To = c.To
 	}
-	return pending
+	return true, pending
 }
 
 // repetition is an undo that will be sent once more.

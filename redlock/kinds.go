@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -36,9 +37,14 @@ func clustered(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return traits(n).Cluster })
 }
 
-// lettingGo reports whether all nodes let go of what they have answered.
+// lettingGo reports whether all nodes are known to let go of what they have answered (see
+// plain): those of package pool that are single masters. One of the user's own, also one
+// that has such a node within, may look at a command behind its answer.
 func lettingGo(nodes []Node) bool {
-	return !slices.ContainsFunc(nodes, func(n Node) bool { return !traits(n).LetsGo })
+	return !slices.ContainsFunc(nodes, func(n Node) bool {
+		p, ok := n.(*pool.Node)
+		return !ok || p.Traits().Cluster
+	})
 }
 
 // checkSlots refuses what a Redis Cluster can't do at once, because it concerns several of

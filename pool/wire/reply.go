@@ -42,6 +42,10 @@ type Reply struct {
 	// Pending: the server answered an undo by an error, and it is sent anew. The same
 	// Answerer is told by another command, for the same node, how that ends.
 	Pending bool
+	// Kept: the node will send the undo once more, though nobody need be told how that ends,
+	// and so goes on looking at the request. An answer without it is the node's last look at a
+	// command that was sent once.
+	Kept bool
 	// Err says why, for Failed and Unknown, and sometimes for Refused.
 	Err error
 	// Fence is the counters' number after a grant with fencing; 0 without.

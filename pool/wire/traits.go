@@ -11,9 +11,6 @@ type Traits struct {
 	// Cluster: the node is a Redis Cluster. All keys of a request must have one slot there,
 	// and the restart guard can't be (docs/rules.md rule 30).
 	Cluster bool
-	// LetsGo: the node does not look at a command nor at its request any more once it has called
-	// its Answer with Unsent, or, having sent it once, with Granted and not Pending.
-	LetsGo bool
 }
 
 // SentinelView is what one Sentinel of a node said last.

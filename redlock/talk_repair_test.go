@@ -1,0 +1,49 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// The keys that a repair makes late are taken back by the undo that is repeated for it,
+// also when that was granted by the copy that a second repair had made.
+func TestARepairThatIsExecutedLateIsUndoneAfterAReleaseThatWasGranted(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(fl.t, l, "a", 4*time.Second)
+		m := fl.masters[2]
+		m.Deny("CLIENT KILL") // as behind a proxy
+		m.Del("a")
+		held := 0
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			for _, s := range wire.Scripts() {
+				if s.Name == "repair+guard" && cmd == "EVALSHA" && args[0] == s.Hash {
+					held++
+					return "", held == 1 // the first one is on its way until much later
+				}
+			}
+			return "", false
+		})
+		require.NoError(fl.t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		for _, c := range m.Clients() {
+			c.Drop()
+		}
+		pass(10 * time.Millisecond)
+		require.NoError(fl.t, k.Extend(bg, 4*time.Second))
+		synctest.Wait()
+		require.Equal(fl.t, 2, held)
+		require.Equal(fl.t, 3, fl.keys("a"))
+		require.NoError(fl.t, k.Release(bg))
+		pass(5 * time.Millisecond)
+		require.Zero(fl.t, fl.keys("a"))
+		m.Set("a", k.Token(), 4*time.Second) // only now the first repair is executed
+		pass(2 * time.Second)
+		require.Zero(fl.t, fl.keys("a"), "left behind by the late repair")
+	})
+}
