@@ -51,6 +51,23 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 	})
 }
 
+// Who was asked nothing owes no answer: what was given up before it was written does not count.
+func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		synctest.Wait()
+		for range 2 * crowd {
+			c := pinging()
+			c.Cancel()
+			require.Equal(t, wire.Failed, c.outcome(t, n))
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Zero(t, time.Since(began))
+	})
+}
+
 // Who is far away is not taken for silent: what waits is little of the way at first, and
 // nothing once answers flow.
 func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {

@@ -37,6 +37,9 @@ func (k *link) remember() {
 	if answered != k.before {
 		k.row, k.before = 0, answered
 	}
+	if len(k.batch) == 0 {
+		return // all was given up: no answer is owed for it
+	}
 	if k.row++; k.row == crowd {
 		k.silentSince = k.lane.node.cfg.Clock.Now()
 	}

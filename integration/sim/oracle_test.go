@@ -18,7 +18,7 @@ type hold struct {
 	name     string
 	token    string
 	fence    uint64
-	asked    time.Time // before the first command of the attempt
+	asked    time.Time // before a master executed the first command of the attempt
 	from, to time.Time // to is zero while it lasts
 	done     time.Time // when the acquisition returned, also of a hold that was over by then
 }
@@ -49,7 +49,7 @@ func newHistory() *history {
 	return &history{asked: map[string]time.Time{}, registers: map[string]*register{}}
 }
 
-// began notes when a token was first sent.
+// began notes when a token first came to a master: what that does to it begins there.
 func (h *history) began(token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -3,6 +3,7 @@ package sim
 import (
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ type tamper struct {
 	hook func(w *world, m *embedded.Master, cmd string, args []string) (reply string, handled bool)
 }
 
-// tap is a node that notes when each token is first sent, and may be tampered with.
+// tap is a node that is tampered with.
 type tap struct {
 	*pool.Node
 	world  *world
@@ -32,13 +33,18 @@ type tap struct {
 
 // Submit passes a command on.
 func (n *tap) Submit(c *wire.Command) {
-	if c.Op == wire.Acquire {
-		n.world.history.began(c.Token)
+	if !n.world.plan.tamper.submit(n.world, n, c) {
+		n.Node.Submit(c)
 	}
-	if t := n.world.plan.tamper; t != nil && t.submit != nil && t.submit(n.world, n, c) {
-		return
+}
+
+// tokenOf is the token of an acquire: a script's first argument behind its keys.
+func tokenOf(cmd string, args []string) string {
+	if cmd == "SET" {
+		return args[1]
 	}
-	n.Node.Submit(c)
+	keys, _ := strconv.Atoi(args[1])
+	return args[2+keys]
 }
 
 // op is what a master is asked by a command that is one of the library's scripts; "" for

@@ -103,6 +103,9 @@ func (w *world) open() {
 
 // hook delays every command on its way, and its answer.
 func (w *world) hook(m *embedded.Master, cmd string, args []string) (string, bool) {
+	if op(cmd, args) == "acquire" {
+		w.history.began(tokenOf(cmd, args))
+	}
 	if !w.still && op(cmd, args) != "" {
 		time.Sleep(w.some(w.plan.ttl / 4))
 		w.counts.add("messages", 1)
@@ -130,7 +133,11 @@ func (w *world) client(id int, rate float64) *client {
 			panic(err)
 		}
 		c.nodes = append(c.nodes, n)
-		nodes = append(nodes, &tap{Node: n, world: w, master: m})
+		if t := w.plan.tamper; t != nil && t.submit != nil {
+			nodes = append(nodes, &tap{Node: n, world: w, master: m})
+			continue
+		}
+		nodes = append(nodes, n) // as it is: the Locker trusts it to let go of what it answered
 	}
 	opts := []redlock.Option{redlock.WithClock(c.clock), redlock.WithOwner(fmt.Sprint("p", id))}
 	if w.plan.fencing {
