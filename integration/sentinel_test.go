@@ -183,7 +183,10 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	k := mustAcquire(t, l, "x", redlock.WithAutoExtend())
 	fence := k.Fence()
 	groups[0].FailOver(t)
-	await(t, "the lock stands on the promoted replica", func() bool { return len(lockKeys(t, groups[0].Replica)) == 1 })
+	await(t, "the lock stands on the promoted replica", func() bool {
+		require.NoError(t, context.Cause(k.Context()), "a majority of the groups goes on holding it")
+		return len(lockKeys(t, groups[0].Replica)) == 1
+	})
 	groups[1].Master.Kill(t)
 	groups[1].AwaitSwitch(t, groups[1].Master, groups[1].Sentinels...)
 	awaitFor(t, failoverWithin, "the lock stands on the second promoted replica", func() bool { return len(lockKeys(t, groups[1].Replica)) == 1 })
