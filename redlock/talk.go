@@ -9,8 +9,8 @@ import (
 )
 
 // talk is what an acquisition and its undo need to talk to the nodes, in one allocation for
-// up to three nodes. Most locks are given back soon. One that is held for longer gives it
-// up, and makes it anew for its undo: it is three quarters of a lock.
+// up to three nodes. Most locks are given back soon, and leave it to the next one. One that is
+// held for longer gives it up, and makes it anew for its undo: it is two thirds of a lock.
 type talk struct {
 	acquire round         // no ballots after Resume
 	undo    round         // the release, or whatever undoes it
@@ -46,8 +46,10 @@ func (k *Lock) newTalk() *talk {
 
 // letGo tells that one of those who may look at the talk never will again. Behind the last
 // one it is another lock's. Counted are the users of a lock whose every answer is plain: each
-// answer until it was dealt with, and the lock until its release has returned. Whatever else gets to know the talk keeps it, and so does every other answer, by not
-// letting go: then it is nobody's again. That errs on the side of memory.
+// answer until it was dealt with, and the lock until its release has returned. Whatever else
+// gets to know the talk keeps it, and so does every other answer, by not letting go: then it
+// is nobody's again (docs/adr/0012-a-locks-talk-is-used-again.md). That errs on the side of
+// memory.
 func (t *talk) letGo(l *Locker) {
 	if t.users.Add(-1) > 0 {
 		return
