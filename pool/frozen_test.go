@@ -95,6 +95,7 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 		for _, c := range calls {
 			require.Equal(t, wire.Granted, c.reply(t).Outcome)
 		}
+		synctest.Wait()
 		require.GreaterOrEqual(t, n.Stats().Writes, int64(6))
 	})
 }

@@ -85,6 +85,7 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 		writes := n.Stats().Writes
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		require.Equal(t, []string{"EVALSHA attest", "EVALSHA acquire+guard"}, quiet(m))
+		synctest.Wait()
 		require.Equal(t, writes+1, n.Stats().Writes, "in one flush")
 		for range 5 {
 			acquiringUnder(f, "A", "k").on(n).reply(t)

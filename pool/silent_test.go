@@ -20,6 +20,7 @@ import (
 func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		synctest.Wait()
 		m.Freeze()
 		before := n.Stats()
 		var kept, given []*call
@@ -43,6 +44,7 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 		for _, c := range given {
 			c.reply(t)
 		}
+		synctest.Wait()
 		require.Less(t, n.Stats().Written-before.Written, int64(len(kept)+len(given)-unsent+1))
 		synctest.Wait()
 		began = time.Now()

@@ -23,6 +23,7 @@ func TestALockIsHandedOverInOneFlush(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		done := wants(bg, l, "a")
+		synctest.Wait()
 		fl.forget()
 		var before, after [3]pool.Stats
 		for i, n := range l.nodes {
