@@ -210,6 +210,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 		other := fl.process().locker(WithRestartGuard(admitTTL))
 		require.NoError(t, releasedAtOnce(other), "two are enough")
 		fl.close(other)
+		synctest.Wait() // what it was asked by then, it has executed
 		fl.masters[2].FlushAll()
 		time.Sleep(lateMost + time.Second)
 		late.Release()
