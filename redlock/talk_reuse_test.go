@@ -40,7 +40,6 @@ func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		synctest.Wait()
 		talk := k.talk
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
@@ -76,9 +75,7 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 // that sent something twice or will, and hooks, which look at it later.
 func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	acquired := func(fl *fleet, opts ...Option) *Lock {
-		k := take(fl.t, fl.locker(opts...), "a", time.Minute)
-		synctest.Wait()
-		return k
+		return take(fl.t, fl.locker(opts...), "a", time.Minute)
 	}
 	for why, release := range map[string]func(fl *fleet) *talk{
 		"a node that refused": func(fl *fleet) *talk {
@@ -133,7 +130,6 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		synctest.Wait()
 		undo := &k.talk.undo
 		fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
 		done := make(chan error)
@@ -153,7 +149,6 @@ func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		synctest.Wait()
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
 		require.NotNil(t, k.undoing())
