@@ -55,9 +55,12 @@ const (
 	holdMost  = 10 * time.Millisecond
 )
 
+// inVain reports whether several batches were written in a row without an answer between.
+func (k *link) inVain() bool { return k.row >= crowd && k.before == k.answered.Load() }
+
 // holdBack waits before the next batch where the peer is silent.
 func (k *link) holdBack() {
-	if k.row < crowd || k.before != k.answered.Load() {
+	if !k.inVain() {
 		return
 	}
 	silent := k.lane.node.cfg.Clock.Now().Sub(k.silentSince)
@@ -77,7 +80,7 @@ func (k *link) holdBack() {
 // due together) would make each a system call, and to a frozen peer all are in vain. Called
 // under lane.mu while nobody writes.
 func (k *link) mayOffer() bool {
-	return k.session.offers() && (k.row < crowd || k.before != k.answered.Load())
+	return k.session.offers() && !k.inVain()
 }
 
 func (k *link) wakeWriter() {

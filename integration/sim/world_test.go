@@ -101,12 +101,13 @@ func (w *world) open() {
 	synctest.Wait()
 }
 
-// hook delays every command on its way, and its answer.
+// hook delays every command on its way, and its answer, and notes when a token comes first.
 func (w *world) hook(m *embedded.Master, cmd string, args []string) (string, bool) {
-	if op(cmd, args) == "acquire" {
+	what := op(cmd, args)
+	if what == "acquire" {
 		w.history.began(tokenOf(cmd, args))
 	}
-	if !w.still && op(cmd, args) != "" {
+	if !w.still && what != "" {
 		time.Sleep(w.some(w.plan.ttl / 4))
 		w.counts.add("messages", 1)
 	}

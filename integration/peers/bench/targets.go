@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quorumlock/go-redlock/integration/peers/contest"
@@ -12,10 +13,22 @@ import (
 // A target is what this library set out to reach.
 type target struct {
 	what, aim string
-	measured  func(b *book) (value float64, known bool)
+	measured  figure
 	met       func(value float64) bool
 	text      func(value float64) string
-	limit     func(b *book) (value float64, known bool) // what bare pipelining makes in its place; may be nil
+	limit     figure // what bare pipelining makes in its place; may be nil
+}
+
+// A figure is looked up in the tables of a book.
+type figure func(b *book) (value float64, known bool)
+
+// minimum is a target that is to be reached at the least, and maximum one at the most.
+func minimum(what string, least float64, measured, limit figure) target {
+	return target{what, fmt.Sprintf("≥ %vx", least), measured, atLeast(least), inTimes, limit}
+}
+
+func maximum(what string, most float64, measured, limit figure) target {
+	return target{what, fmt.Sprintf("≤ %v", most), measured, atMost(most), significant, limit}
 }
 
 func atLeast(least float64) func(float64) bool { return func(v float64) bool { return v >= least } }
@@ -25,12 +38,12 @@ func inTimes(v float64) string                 { return significant(v) + "x" }
 var fenced, guarded, async = contest.Ours + ", fencing", contest.Ours + ", fencing and guard", contest.Ours + ", async release"
 
 // faster is how many times as many operations one contestant does as another.
-func faster(workload, one, other string) func(*book) (float64, bool) {
-	return compared(workload, one, workload, other, func(r row) float64 { return r.Rate })
+func faster(workload, one, other string) figure {
+	return compared(workload, one, workload, other, rateOf)
 }
 
 // compared is a figure of one row as a multiple of another row's.
-func compared(workload, kind, otherWorkload, otherKind string, of func(row) float64) func(*book) (float64, bool) {
+func compared(workload, kind, otherWorkload, otherKind string, of func(row) float64) figure {
 	return func(b *book) (float64, bool) {
 		one, ok := b.row(workload, kind)
 		other, also := b.row(otherWorkload, otherKind)
@@ -41,27 +54,25 @@ func compared(workload, kind, otherWorkload, otherKind string, of func(row) floa
 	}
 }
 
-func figure(workload, kind string, of func(row) float64) func(*book) (float64, bool) {
+// only is a figure of one row.
+func only(workload, kind string, of func(row) float64) figure {
 	return func(b *book) (float64, bool) {
 		r, ok := b.row(workload, kind)
 		return of(r), ok && !r.Missing
 	}
 }
 
-func p50(r row) float64 { return float64(at(r.Both, 0.5)) }
-func p99(r row) float64 { return float64(at(r.Both, 0.99)) }
+func rateOf(r row) float64 { return r.Rate }
+func p50(r row) float64    { return float64(at(r.Both, 0.5)) }
+func p99(r row) float64    { return float64(at(r.Both, 0.99)) }
 
 func free(n, g int) string { return fmt.Sprintf("uncontended/n=%d/goroutines=%d", n, g) }
 
-func targets() (list []target) {
-	ratio := func(what string, least float64, measured func(*book) (float64, bool)) {
-		list = append(list, target{what: what, aim: fmt.Sprintf("≥ %vx", least), measured: measured, met: atLeast(least), text: inTimes})
-	}
-	bound := func(what string, most float64, measured func(*book) (float64, bool)) {
-		list = append(list, target{what: what, aim: fmt.Sprintf("≤ %v", most), measured: measured, met: atMost(most), text: significant})
-	}
-	limited := func(limit func(*book) (float64, bool)) { list[len(list)-1].limit = limit }
-	rate := func(r row) float64 { return r.Rate }
+func targets() []target {
+	return slices.Concat(freeTargets(), faultTargets(), nameTargets(), waitingTargets())
+}
+
+func freeTargets() (list []target) {
 	for _, u := range []struct {
 		what  string
 		n, g  int
@@ -73,52 +84,73 @@ func targets() (list []target) {
 		{"… 64 goroutines, 5 servers", 5, 64, 9},
 		{"… 512 goroutines, 5 servers", 5, 512, 12},
 	} {
-		ratio(u.what, u.least, faster(free(u.n, u.g), contest.Ours, contest.Yardstick))
-		limited(faster(free(u.n, u.g), contest.Bare, contest.Yardstick))
+		w := free(u.n, u.g)
+		list = append(list, minimum(u.what, u.least, faster(w, contest.Ours, contest.Yardstick), faster(w, contest.Bare, contest.Yardstick)))
 	}
-	ratio("a quorum of three against bsm/redislock's one server, 64 goroutines", 2.5, faster(free(3, 64), contest.Ours, "bsm/redislock"))
-	limited(faster(free(3, 64), contest.Bare, "bsm/redislock"))
-	bound("p99 of acquire and release, 64 goroutines, as a part of redsync's", 0.167,
-		compared(free(3, 64), contest.Ours, free(3, 64), contest.Yardstick, p99))
-	limited(compared(free(3, 64), contest.Bare, free(3, 64), contest.Yardstick, p99))
-	bound("allocations of acquire and release", 8, figure(free(3, 64), contest.Ours, func(r row) float64 { return r.Allocs }))
-	bound("… with fencing", 12, figure(free(3, 64), fenced, func(r row) float64 { return r.Allocs }))
-	ratio("with fencing, of the plain rate, 64 goroutines", 0.6, faster(free(3, 64), fenced, contest.Ours))
-	ratio("with fencing and guard", 0.5, faster(free(3, 64), guarded, contest.Ours))
+	w, allocs := free(3, 64), func(r row) float64 { return r.Allocs }
+	return append(list,
+		minimum("a quorum of three against bsm/redislock's one server, 64 goroutines", 2.5,
+			faster(w, contest.Ours, "bsm/redislock"), faster(w, contest.Bare, "bsm/redislock")),
+		maximum("p99 of acquire and release, 64 goroutines, as a part of redsync's", 0.167,
+			compared(w, contest.Ours, w, contest.Yardstick, p99), compared(w, contest.Bare, w, contest.Yardstick, p99)),
+		maximum("allocations of acquire and release", 8, only(w, contest.Ours, allocs), nil),
+		maximum("… with fencing", 12, only(w, fenced, allocs), nil),
+		minimum("with fencing, of the plain rate, 64 goroutines", 0.6, faster(w, fenced, contest.Ours), nil),
+		minimum("with fencing and guard", 0.5, faster(w, guarded, contest.Ours), nil),
+	)
+}
+
+func faultTargets() (list []target) {
 	for _, f := range []fault{frozen, dead, hole} {
 		for _, g := range []int{1, 64} {
-			ill, all := fmt.Sprintf("fault/%s/goroutines=%d", f, g), fmt.Sprintf("fault/all-well/goroutines=%d", g)
-			bound(fmt.Sprintf("one of three %s, %s: p50 as a multiple of when all are well", f, goroutines(g)), 1.2,
-				compared(ill, contest.Ours, all, contest.Ours, p50))
-			limited(compared(free(2, g), contest.Bare, free(3, g), contest.Bare, p50))
-			bound("… p99", 1.5, compared(ill, contest.Ours, all, contest.Ours, p99))
-			limited(compared(free(2, g), contest.Bare, free(3, g), contest.Bare, p99))
+			// Without one of three a lock needs both of the others.
+			multiple := func(of func(row) float64) (measured, limit figure) {
+				ill, all := fmt.Sprintf("fault/%s/goroutines=%d", f, g), fmt.Sprintf("fault/all-well/goroutines=%d", g)
+				return compared(ill, contest.Ours, all, contest.Ours, of), compared(free(2, g), contest.Bare, free(3, g), contest.Bare, of)
+			}
+			half, halfLimit := multiple(p50)
+			most, mostLimit := multiple(p99)
+			list = append(list,
+				maximum(fmt.Sprintf("one of three %s, %s: p50 as a multiple of when all are well", f, goroutines(g)), 1.2, half, halfLimit),
+				maximum("… p99", 1.5, most, mostLimit))
 		}
 	}
-	const one = "fault/frozen/goroutines=64"
-	ratio("one of three frozen, 64 goroutines, against redsync", 1000, faster(one, contest.Ours, contest.Yardstick))
-	limited(compared(free(2, 64), contest.Bare, one, contest.Yardstick, rate))
-	ratio("… against redsync that fails fast", 8, faster(one, contest.Ours, "redsync, redigo, fail fast"))
-	limited(compared(free(2, 64), contest.Bare, one, "redsync, redigo, fail fast", rate))
+	const ill, failFast = "fault/frozen/goroutines=64", "redsync, redigo, fail fast"
+	return append(list,
+		minimum("one of three frozen, 64 goroutines, against redsync", 1000,
+			faster(ill, contest.Ours, contest.Yardstick), compared(free(2, 64), contest.Bare, ill, contest.Yardstick, rateOf)),
+		minimum("… against redsync that fails fast", 8,
+			faster(ill, contest.Ours, failFast), compared(free(2, 64), contest.Bare, ill, failFast, rateOf)),
+	)
+}
+
+func nameTargets() (list []target) {
 	for _, processes := range []int{1, 2} {
 		name := fmt.Sprintf("one-name/processes=%d/pause=", processes)
-		ratio("16 goroutines on one name in "+processesOf(processes)+", against redsync", 1.15, faster(name+"0s", contest.Ours, contest.Yardstick))
-		limited(compared(alone, contest.Bare, name+"0s", contest.Yardstick, rate))
-		ratio("… 8 ms between turns", 3, faster(name+"8ms", contest.Ours, contest.Yardstick))
-		limited(compared(alone, contest.Bare, name+"8ms", contest.Yardstick, rate))
-		bound("… commands for a lock", 7, figure(name+"0s", contest.Ours, func(r row) float64 { return r.Commands }))
-		list = append(list, target{
-			what: "… Jain's index", aim: "≥ 0.98", measured: figure(name+"0s", contest.Ours, func(r row) float64 { return r.Jain }),
-			met: atLeast(0.98), text: significant,
-		})
+		turns := func(what string, least float64, workload string) target {
+			return minimum(what, least, faster(workload, contest.Ours, contest.Yardstick), compared(alone, contest.Bare, workload, contest.Yardstick, rateOf))
+		}
+		list = append(list,
+			turns("16 goroutines on one name in "+processesOf(processes)+", against redsync", 1.15, name+"0s"),
+			turns("… 8 ms between turns", 3, name+"8ms"),
+			maximum("… commands for a lock", 7, only(name+"0s", contest.Ours, func(r row) float64 { return r.Commands }), nil),
+			target{
+				what: "… Jain's index", aim: "≥ 0.98", measured: only(name+"0s", contest.Ours, func(r row) float64 { return r.Jain }),
+				met: atLeast(0.98), text: significant,
+			})
 	}
-	bound("hand-over to a waiter of another client, p50 in ms", 1, figure("hand-over", contest.Ours, func(r row) float64 {
-		return float64(at(r.Gap, 0.5)) / 1e6
-	}))
-	bound("1,000 waiters: commands a second", 20, figure("waiters", contest.Ours, func(r row) float64 { return r.CommandsPerSecond }))
-	bound("… seconds until all are through", 0.2, figure("waiters", contest.Ours, func(r row) float64 { return r.Drained.Seconds() }))
-	ratio("1 ms away, 1 goroutine, release not waited for, against redsync", 1.8, faster("distance/goroutines=1", async, contest.Yardstick))
 	return list
+}
+
+func waitingTargets() []target {
+	return []target{
+		maximum("hand-over to a waiter of another client, p50 in ms", 1, only("hand-over", contest.Ours, func(r row) float64 {
+			return float64(at(r.Gap, 0.5)) / 1e6
+		}), nil),
+		maximum("1,000 waiters: commands a second", 20, only("waiters", contest.Ours, func(r row) float64 { return r.CommandsPerSecond }), nil),
+		maximum("… seconds until all are through", 0.2, only("waiters", contest.Ours, func(r row) float64 { return r.Drained.Seconds() }), nil),
+		minimum("1 ms away, 1 goroutine, release not waited for, against redsync", 1.8, faster("distance/goroutines=1", async, contest.Yardstick), nil),
+	}
 }
 
 // limitText is what bare pipelining makes in its place.
