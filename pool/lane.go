@@ -20,6 +20,7 @@ type lane struct {
 	// and nobody is called: commands are answered after it is given up.
 	mu      sync.Mutex
 	queue   ring  // not written yet
+	sweepIn int   // how many commands come before sweep goes through the queue
 	link    *link // nil while there is no connection
 	down    error // why commands fail at once; nil while up, or while a dial may still succeed
 	closed  bool
@@ -27,7 +28,7 @@ type lane struct {
 	repeats map[*wire.Request]*repetition // by the undo
 }
 
-func newLane(n *Node) *lane { return &lane{node: n} }
+func newLane(n *Node) *lane { return &lane{node: n, sweepIn: sweepLeast} }
 
 func (l *lane) state() (up bool, queued int) {
 	l.mu.Lock()
@@ -43,9 +44,11 @@ func (l *lane) submit(c, behind *wire.Command) {
 	wrong, wrongBehind := l.enqueue(c), l.enqueue(behind)
 	k := l.link
 	if k == nil || k.writing || l.queue.len() == 0 {
+		dropped := l.sweep()
 		l.mu.Unlock()
 		refuse(c, wrong)
 		refuse(behind, wrongBehind)
+		dropAll(dropped)
 		return
 	}
 	k.writing = true
@@ -76,12 +79,6 @@ func (l *lane) enqueue(c *wire.Command) error {
 		l.queue.push(c)
 	}
 	return err
-}
-
-func refuse(c *wire.Command, why error) {
-	if why != nil {
-		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: why})
-	}
 }
 
 // refuses says why the command can't be queued. Undos always can, but on a closed
@@ -183,7 +180,7 @@ func (l *lane) serve(k *link) (lived bool, err error) {
 		k.session.close()
 		return false, ErrClosed
 	}
-	l.link, l.down = k, nil
+	l.link, l.down, l.sweepIn = k, nil, sweepLeast
 	k.renew()
 	k.writing = l.queue.len() > 0
 	wake := k.writing
@@ -231,36 +228,6 @@ func (l *lane) retire(k *link) (left []*wire.Command) {
 		}
 	}
 	return left
-}
-
-// failQueued makes commands fail at once until a connection stands again, and
-// ends those that wait; undos are kept while they are of use. It reports whether
-// that is news.
-func (l *lane) failQueued(err error) (news bool) {
-	l.mu.Lock()
-	news = l.down == nil
-	if l.closed {
-		err = ErrClosed
-	}
-	l.down = err
-	var drop []*wire.Command
-	for _, c := range l.queue.popAll(nil) {
-		expired := c.Expired()
-		switch {
-		case !c.Op.Undoes() || l.closed || expired && !l.orphaned(c.Token):
-			drop = append(drop, c)
-		case expired:
-			drop = append(drop, c)
-			l.queue.push(legacy(c))
-		default:
-			l.queue.push(c)
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range drop {
-		c.Drop(err)
-	}
-	return news
 }
 
 func (l *lane) close() {

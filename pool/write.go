@@ -124,10 +124,7 @@ func (k *link) writeBatch(caller bool) (more bool) {
 	if k.isDead() {
 		return false // writing stays set: what is queued waits for the next link
 	}
-	dropped := k.takeBatch()
-	for _, d := range dropped {
-		d.command.Drop(d.why)
-	}
+	dropAll(k.takeBatch())
 	if len(k.batch) > 0 && !k.wrote(k.send(caller)) {
 		return false // writing stays set: nobody writes on a dead link
 	}
@@ -202,19 +199,6 @@ func newAsking() *wire.Command {
 	c := &wire.Command{Request: r}
 	c.Send()
 	return c
-}
-
-// drop is a command that is not written, and why.
-type drop struct {
-	command *wire.Command
-	why     error
-}
-
-func whyDropped(c *wire.Command) error {
-	if c.Expired() {
-		return wire.ErrExpired
-	}
-	return wire.ErrGivenUp
 }
 
 func (k *link) send(caller bool) error {

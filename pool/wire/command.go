@@ -59,6 +59,9 @@ func (c *Command) Send() bool {
 	}
 }
 
+// GivenUp reports whether the command may not be sent, or not again.
+func (c *Command) GivenUp() bool { return c.state.Load()&given != 0 }
+
 // Unsend takes back Send for a command of which the node knows that it executed
 // nothing: a script answered by NOSCRIPT, to be sent again by its text. False
 // when it was given up meanwhile: then it must not be sent again.

@@ -1,0 +1,168 @@
+package pool
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// What was given up while a dial hangs does not wait for its end, whatever else does: it would
+// be thousands of commands in the seconds that a dial may take.
+func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
+	inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+		undo := releasing("A", "j").within(n, time.Millisecond).on(n)
+		late := acquiring("A", longTTL, "late").within(n, time.Millisecond).on(n)
+		var kept []*call
+		for i := range 100 * sweepLeast {
+			c := acquiring("A", longTTL, "k").on(n)
+			c.Cancel()
+			if i%sweepLeast == 0 {
+				kept = append(kept, acquiring("B", longTTL, strconv.Itoa(len(kept))).on(n))
+			}
+			require.LessOrEqual(t, n.Stats().Queued, 2*sweepLeast+2*len(kept))
+			time.Sleep(time.Millisecond / 2)
+		}
+		require.ErrorIs(t, late.reply(t).Err, wire.ErrExpired)
+		require.True(t, undo.pending(), "an undo is never too late")
+		gate <- nil
+		for _, c := range kept {
+			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		}
+		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		synctest.Wait()
+		var order []string
+		for _, c := range m.Log() {
+			if c.Name == "SET" {
+				order = append(order, c.Args[0])
+			}
+		}
+		require.Len(t, order, len(kept))
+		for i, key := range order {
+			require.Equal(t, strconv.Itoa(i), key)
+		}
+	})
+}
+
+// The same holds of a write that the peer does not take in.
+func TestWhatWasGivenUpDoesNotWaitForABlockedWrite(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		stuck := stuff(n)
+		kept := pinging().on(n)
+		for range 10 * batchMost {
+			c := acquiring("A", longTTL, "k").on(n)
+			c.Cancel()
+			require.LessOrEqual(t, n.Stats().Queued, batchMost+2*sweepLeast)
+		}
+		m.Thaw()
+		stuck.reply(t)
+		require.Equal(t, wire.Granted, kept.reply(t).Outcome)
+		synctest.Wait()
+		require.NotContains(t, m.Keys(), "k")
+	})
+}
+
+// countedReads counts how often a clock is read: each sweep reads that of the commands once.
+type countedReads struct {
+	clock.Clock
+	reads atomic.Int64
+}
+
+func (c *countedReads) Now() clock.Instant {
+	c.reads.Add(1)
+	return c.Clock.Now()
+}
+
+// A sweep goes through the whole queue, so that each has to be paid for by as many commands.
+func TestALongQueueIsSweptSeldom(t *testing.T) {
+	inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+		c := &countedReads{Clock: n.cfg.Clock}
+		submit := func(many int) (calls []*call, sweeps int64) {
+			before := c.reads.Load()
+			for range many {
+				calls = append(calls, pinging())
+				one := calls[len(calls)-1]
+				one.req.Clock, one.req.NotAfter = c, c.Clock.Now().Add(time.Minute)
+				one.on(n)
+			}
+			return calls, c.reads.Load() - before
+		}
+		const many = 100 * sweepLeast
+		calls, sweeps := submit(many)
+		require.LessOrEqual(t, sweeps, int64(10), "of %d, which doubled six times", many)
+		require.Equal(t, many, n.Stats().Queued)
+		gate <- nil
+		for _, one := range calls {
+			require.Equal(t, wire.Granted, one.reply(t).Outcome)
+		}
+		only(t, m).Drop()
+		synctest.Wait()
+		_, sweeps = submit(2 * sweepLeast)
+		require.Positive(t, sweeps, "the next dial hangs, and the queue is short again")
+		gate <- nil
+	})
+}
+
+// A queue that was long once, and was written since, is swept as any other: also when it was longer
+// than its room, of undos.
+func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
+	const room = 8 * batchMost
+	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		m.Freeze()
+		stuck := stuff(n)
+		var calls []*call
+		for range 2 * room {
+			calls = append(calls, releasing("A", "k").within(n, longTTL).on(n))
+		}
+		m.Thaw()
+		stuck.reply(t)
+		for _, c := range calls {
+			c.reply(t)
+		}
+		synctest.Wait()
+		m.Freeze()
+		stuck = stuff(n)
+		for range 2 * room {
+			c := acquiring("A", longTTL, "k").on(n)
+			c.Cancel()
+			require.LessOrEqual(t, n.Stats().Queued, 2*batchMost+1)
+		}
+		m.Thaw()
+		stuck.reply(t)
+	})
+}
+
+// A queue that was full of what was wanted once is not full of it for ever.
+func TestAFullQueueIsSweptAgain(t *testing.T) {
+	const room = 2 * sweepLeast
+	inBubble(t, func(c *Config) {
+		c.Queue = room
+		c.Dial = (&gated{gate: make(chan error)}).Dial
+	}, func(t *testing.T, _ *embedded.Master, n *Node) {
+		var calls []*call
+		for range room {
+			calls = append(calls, acquiring("A", longTTL, "k").on(n))
+		}
+		for _, c := range calls {
+			require.True(t, c.pending())
+			c.Cancel()
+		}
+		refused := 0
+		for c := pinging().on(n); !c.pending(); c = pinging().on(n) {
+			require.ErrorIs(t, c.reply(t).Err, ErrQueueFull)
+			refused++
+			require.LessOrEqual(t, refused, room)
+		}
+		require.Equal(t, 1, n.Stats().Queued)
+	})
+}
