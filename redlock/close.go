@@ -18,7 +18,8 @@ import (
 // answer is waited for until the keys have died by their TTL, and no longer. What is still
 // held when ctx is done is not taken away from under the work: it is not extended any more
 // and dies by its TTL, and the error, which matches the cause of ctx, names it. At last it
-// closes the nodes that Open made.
+// closes the nodes that Open made; what was not undone on them by then dies by its TTL, too,
+// while nodes that New was given go on with it.
 // It may be called more than once, also at the same time.
 func (l *Locker) Close(ctx context.Context) error {
 	idle := l.beginClose()
@@ -107,7 +108,11 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}) error {
 		names = append(names, k.names...)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("redlock: close: %w; what was released is still being undone on some nodes", context.Cause(ctx))
+		left := "is still being undone on some nodes"
+		if l.owned != nil {
+			left = "was not undone on all nodes, and stands there until its TTL"
+		}
+		return fmt.Errorf("redlock: close: %w; what was released %s", context.Cause(ctx), left)
 	}
 	slices.Sort(names)
 	return fmt.Errorf("redlock: close: %w; still held, until their TTL: %s", context.Cause(ctx), quoteAll(names))

@@ -154,6 +154,24 @@ func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
 	})
 }
 
+// Nodes that Open made end with the Locker, and with them what they had still to undo.
+func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, n := range l.nodes {
+			l.owned = append(l.owned, n.(*pool.Node))
+		}
+		k := take(t, l, "a", time.Minute)
+		fl.masters[2].Freeze()
+		require.NoError(t, k.Release(bg))
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		err := l.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "was not undone on all nodes, and stands there until its TTL")
+	})
+}
+
 func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()

@@ -96,8 +96,8 @@ func WithFailFast() LockOption { return lockOption(func(s *lockSettings) { s.fai
 // WithAsyncRelease makes Release return once the release is queued, behind all else of the
 // lock on every node's connection: for callers with real network latency, who would wait
 // a round trip for nothing that they could change. What became of it Trace.Released and
-// the log tell, and Locker.Close waits for it. That the lock had ended before Release
-// still returns.
+// the log tell, and Locker.Close waits for it: a process that ends without Close may leave
+// the lock to its TTL. That the lock had ended before Release still returns.
 func WithAsyncRelease() LockOption {
 	return lockOption(func(s *lockSettings) { s.asyncRelease = true })
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,6 +92,60 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 			require.Equal(t, c.asked, whoWasAsked(nodes), c.nodes)
 			require.Equal(t, c.held, seen.held, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
+		})
+	}
+}
+
+// answersAfter has a node act on acquires and looks at once, in the order in which they came,
+// and answer each so much later; one that is down says so then.
+func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
+	n.script = func(n *fakeNode, c *wire.Command) bool {
+		late := acquire
+		switch {
+		case c.Op == wire.Inspect:
+			late = look
+		case c.Op != wire.Acquire:
+			return false
+		}
+		rep := wire.Reply{Outcome: wire.Failed, Unsent: true, Err: errSome}
+		if !down {
+			if !c.Send() {
+				return false
+			}
+			rep = n.execute(c)
+		}
+		time.AfterFunc(late, func() { c.Answer(rep) })
+		return true
+	}
+}
+
+// There is no order of answers that tells nothing: whichever decide an attempt while a minority
+// is down (f) or lacks the key (a dot), and whoever says first who holds the name, one token on
+// a quorum is told from a split vote. So no attempt is made again for the order's sake.
+func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"fxx", ".xx", "fxxx", ".xxx", "fxxxx", "ffxxx", "f.xxx", "..xxx"} {
+		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+			for i, n := range nodes {
+				seenAs(n, what[i])
+			}
+			for _, acquires := range orders(len(nodes)) {
+				looks := slices.Clone(acquires)
+				for range 2 { // who holds it is told in the same order, and from behind
+					for i, n := range nodes {
+						answersAfter(n, what[i] == 'f', time.Duration(acquires[i])*time.Millisecond, time.Duration(looks[i])*time.Millisecond)
+					}
+					w := &wish{names: []string{"a"}, ttl: time.Minute}
+					_, err := l.attempt(bg, w, l.now())
+					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
+					seen, _ := l.explain(bg, w, err)
+					require.True(t, seen.held, "%s: attempt %v, look %v", what, acquires, looks)
+					pass(patienceLeast) // what is late has come
+					for i := range looks {
+						looks[i] = len(looks) - 1 - looks[i]
+					}
+				}
+			}
 		})
 	}
 }

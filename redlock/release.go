@@ -64,12 +64,12 @@ func (k *Lock) giveBack() error {
 	if k.root != nil {
 		return nil // the lease is the root's
 	}
-	if k.opts.asyncRelease {
-		return nil
+	var err error
+	if !k.opts.asyncRelease {
+		k.talk.undo.wait(nil)
+		err = k.releaseResult()
+		k.l.traceReleased(k, err, began)
 	}
-	k.talk.undo.wait(nil)
-	err := k.releaseResult()
-	k.l.traceReleased(k, err, began)
 	if k.l.recycles {
 		k.talk.letGo(k.l)
 	}

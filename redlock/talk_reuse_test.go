@@ -35,6 +35,25 @@ func TestATalkIsUsedAgain(t *testing.T) {
 	}
 }
 
+// So does one whose release nobody waits for, behind the last answer to it.
+func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for range 100 {
+			k := take(t, l, "a", time.Minute, WithAsyncRelease())
+			fl.masters[2].Freeze()
+			require.NoError(t, k.Release(bg))
+			synctest.Wait()
+			require.EqualValues(t, 1, k.talk.users.Load(), "one node has not answered")
+			require.Equal(t, k, k.talk.undo.owner)
+			fl.masters[2].Thaw()
+			synctest.Wait()
+			require.True(t, k.talk.unused())
+		}
+		require.Empty(t, fl.left())
+	})
+}
+
 // It waits for the last answer, which may come long after the release has returned.
 func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
@@ -127,20 +146,22 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 // An alarm that has begun to ring when the last answer decides rings on a round that is
 // nobody else's.
 func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
-		l := fl.locker()
-		k := take(t, l, "a", time.Minute)
-		undo := &k.talk.undo
-		fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
-		done := make(chan error)
-		go func() { done <- k.Release(bg) }()
-		synctest.Wait()
-		require.True(t, l.alarms.Clear(&undo.alarm), "as when it begins to ring")
-		require.NoError(t, <-done)
-		pass(time.Second)
-		undo.Ring(nil)
-		require.False(t, k.talk.unused())
-	})
+	for what, opts := range map[string][]LockOption{"waited for": nil, "not waited for": {WithAsyncRelease()}} {
+		inBubble(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			k := take(fl.t, l, "a", time.Minute, opts...)
+			undo := &k.talk.undo
+			fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
+			done := make(chan error, 1)
+			go func() { done <- k.Release(bg) }()
+			synctest.Wait()
+			require.True(fl.t, l.alarms.Clear(&undo.alarm), "as when it begins to ring")
+			require.NoError(fl.t, <-done)
+			pass(time.Second)
+			undo.Ring(nil)
+			require.False(fl.t, k.talk.unused(), what)
+		})
+	}
 }
 
 // Close bounds how long it waits for an undo by an alarm of its talk, also where the last

@@ -28,7 +28,7 @@ func TestABareQuorumIsToldFromASplitVoteWhileAMasterIsDown(t *testing.T) {
 						m.SetDelay(5 * time.Millisecond)
 					}
 				}
-				waitsSeldom(fl, b, k, 9, "each poll asks four nodes, who it is, and undoes")
+				waitsSeldom(fl, b, k, 10, "each poll asks four nodes, undoes on two, and asks all who it is")
 			})
 		})
 	}

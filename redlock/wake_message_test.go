@@ -53,22 +53,22 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
-// waitsSeldom has b wait a minute for a lock on "a" that another process holds, with few
-// attempts before it waits, and a poll or two in three quarters of a second from then on, of
-// so many commands each; and hear of the release. An attempt whose answers come in an order
-// that tells nothing is made again, which is seldom: a split vote would be tried for 40 times a
-// second.
+// waitsSeldom has b wait a minute for a lock on "a" that another process holds, with five
+// attempts at most before it waits, and a poll in three quarters of a second from then on, of
+// so many commands each at most; and hear of the release. How many they are is a matter of the
+// order of answers: an acquire that was not written when the attempt is lost is not sent at
+// all, and one that was written and not answered is undone.
 func waitsSeldom(fl *fleet, b *Locker, k *Lock, each int, why string) {
 	t := fl.t
 	t.Helper()
 	fl.forget()
 	done := waitingFor(bg, b, "a")
 	pass(400 * time.Millisecond)
-	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 7*each, why)
+	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 5*each, why)
 	pass(600 * time.Millisecond)
 	fl.forget()
 	pass(time.Minute)
-	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 120*each, why)
+	require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 80*each, why)
 	released := time.Now()
 	require.NoError(t, k.Release(bg))
 	require.Less(t, gets(t, done).at.Sub(released), 100*time.Millisecond, "it hears of the release")
@@ -82,7 +82,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 		k := take(t, a, "a", time.Hour)
 		synctest.Wait()
 		fl.masters[2].Stop()
-		waitsSeldom(fl, b, k, 4, "each poll asks two nodes, and then who it is")
+		waitsSeldom(fl, b, k, 5, "each poll asks two nodes, undoes on the one that was not waited for, and asks both who it is")
 	})
 }
 
