@@ -3,6 +3,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +87,27 @@ func TestNumbersAreWrittenInThreeDigits(t *testing.T) {
 	assert.Equal(t, "2 s", short(2*time.Second))
 }
 
+func TestATableHasWhatItsResultsHave(t *testing.T) {
+	full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
+	r := row{Kind: "x", Rate: 100, Gap: full, Acquire: full, ClientCPU: 40, ServerCPU: 30, Bytes: 2345, Allocs: 6}
+	fight, handOver, waiters := named(t, "eight-names"), named(t, "hand-over"), named(t, "waiters")
+	text := func(w workload) string { return plainTable(w, table{Rows: []row{r}}) }
+
+	assert.NotContains(t, text(fight), "acquire + release", "older results have none")
+	assert.Contains(t, text(fight), "2,345")
+	r.Both = full
+	assert.Contains(t, text(fight), "acquire + release")
+	for _, head := range []string{"client CPU µs", "server CPU µs", "allocs", "bytes"} {
+		assert.Contains(t, text(handOver), head)
+	}
+	assert.Regexp(t, `client CPU ms/s +server CPU ms/s(.|\n)* 4 +3 `, text(waiters), "CPU of all that wait in each second")
+
+	crowd := named(t, "uncontended/n=3/goroutines=1")
+	assert.NotContains(t, text(crowd), "0, 0", "system calls were not counted")
+	r.ClientCalls = 17
+	assert.Contains(t, text(crowd), "17, –")
+}
+
 func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 	b := &book{Tables: map[string]table{"uncontended/n=3/goroutines=64": {Rows: []row{
 		{Kind: contest.Ours, Rate: 800}, {Kind: contest.Yardstick, Rate: 100}, {Kind: contest.Bare, Rate: 900},
@@ -127,6 +152,47 @@ func TestTheCommandLineChoosesWorkloads(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestWhatIsAskedForAndCannotBeSaysWhy(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // what is not refused is interrupted before it starts a server
+	for _, c := range []struct{ args, says string }{
+		{"--contestants redsync --out ../../docs", "--out '' only"},
+		{"--contestants bsm/redislokc", "bsm/redislock; "},
+		{"--contestants go-redlock,redsync", "semicolons between"},
+		{"--only fault;hand-over", "commas between"},
+		{"--only fault,nothing", `begins with "nothing"`},
+		{"--rounds -1", "below 0"},
+		{"--nodes a:1", "needs 2 servers or more, and --nodes has 1"},
+		{"--nodes a:1,b:1,c:1 --only uncontended/n=5", "needs 5 servers"},
+		{"--nodes a:1,b:1,c:1 --only fault/dead", "do harm"},
+		{"--contestants bsm --only fault", "takes part"},
+		{"--only hand-over --out " + t.TempDir(), "benchmarks.md"},
+	} {
+		err := run(over, strings.Fields(c.args))
+		require.ErrorContains(t, err, c.says, c.args)
+	}
+	_, err := parse([]string{"--out", "../../docs", "--contestants", "redsync", "--out", ""})
+	require.NoError(t, err, "as make bench calls it")
+}
+
+func TestAPlotWithoutPointsIsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.svg")
+	both := func(r row) []time.Duration { return r.Both }
+	require.NoError(t, drawDistribution(path, "title", "axis", table{Rows: []row{{Kind: "x", Missing: true}}}, both))
+	require.NoFileExists(t, path)
+	full := slices.Repeat([]time.Duration{time.Millisecond, 2 * time.Millisecond}, len(curve))[:len(curve)]
+	require.NoError(t, drawDistribution(path, "title", "axis", table{Rows: []row{{Kind: "x", Both: full}}}, both))
+	require.FileExists(t, path)
+}
+
+func TestFiguresThatThePageDoesNotShowAreNotLeftBehind(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, pageName), []byte("no place for anything"), 0o600))
+	b := &book{Tables: map[string]table{"hand-over": {}}}
+	require.ErrorContains(t, b.write(dir), "no place")
+	assert.NoFileExists(t, filepath.Join(dir, dataName))
+}
+
 func TestGapsAreFromAReleaseToTheNextHolderOfThatName(t *testing.T) {
 	gaps := load.Gaps([]load.Turn{
 		{Name: 1, Acquired: 0, Released: 1e6},
@@ -137,4 +203,87 @@ func TestGapsAreFromAReleaseToTheNextHolderOfThatName(t *testing.T) {
 	assert.Equal(t, 2, gaps.Count())
 	assert.InEpsilon(t, time.Millisecond, gaps.Quantile(0), 0.01)
 	assert.InEpsilon(t, 2*time.Millisecond, gaps.Quantile(1), 0.01)
+}
+
+// folder has a page with a place for everything, and nothing measured.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	var page strings.Builder
+	places := map[string]bool{"machine": true, "targets": true}
+	for _, w := range workloads() {
+		places[w.section()] = true
+	}
+	for name := range places {
+		page.WriteString("<!-- bench: " + name + " -->\n<!-- /bench: " + name + " -->\n")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, pageName), []byte(page.String()), 0o600))
+	return dir
+}
+
+// named is one workload.
+func named(t *testing.T, name string) workload {
+	t.Helper()
+	all := workloads()
+	i := slices.IndexFunc(all, func(w workload) bool { return w.name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return all[i]
+}
+
+func TestWhatIsInterruptedIsNotBooked(t *testing.T) {
+	signal := errors.New("the signal")
+	for what, answer := range map[string]error{"after the answer": nil, "before it": errors.New("told nothing: EOF")} {
+		t.Run(what, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			dir := folder(t)
+			err := options{out: dir}.measureAll(ctx, []workload{named(t, "hand-over")},
+				func(context.Context, workload, string, []string) (load.Result, error) {
+					cancel(signal)
+					return load.Result{}, answer
+				})
+			require.ErrorIs(t, err, signal)
+			require.ErrorContains(t, err, "interrupted")
+			assert.NotContains(t, err.Error(), "told nothing", "that is what an interruption looks like from here")
+			assert.NoFileExists(t, filepath.Join(dir, dataName))
+		})
+	}
+}
+
+// page is what stands in the folder's page.
+func page(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, pageName))
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestAFigureStaysWithTheMachineAndTheDayItWasMeasuredOn(t *testing.T) {
+	dir := folder(t)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, filepath.Dir(dataName)), 0o700))
+	const old = `{"Machine":{"CPU":"Old","System":"Linux","Go":"1.25","Redis":"7","Day":"2026-01-02","Cores":4},
+		"Tables":{"hand-over":{"Title":"old one"},"waiters":{"Title":"old two"}}}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, dataName), []byte(old), 0o600))
+
+	const line = "Old, 4 cores, which clients and servers share; Linux; Redis 7; Go 1.25; 2026-01-02.\n"
+	for range 2 { // the second time of figures in which each table has a machine
+		require.NoError(t, run(t.Context(), []string{"--draw", "--out", dir}))
+		assert.Contains(t, page(t, dir), line)
+		assert.NotContains(t, page(t, dir), "measured on")
+	}
+
+	idle := func(context.Context, workload, string, []string) (load.Result, error) { return load.Result{}, nil }
+	require.NoError(t, options{out: dir}.measureAll(t.Context(), []workload{named(t, "eight-names")}, idle))
+	require.NoError(t, run(t.Context(), []string{"--draw", "--out", dir}))
+	text := page(t, dir)
+	assert.Contains(t, text, line, "of most tables")
+	assert.Equal(t, 1, strings.Count(text, "measured on"))
+	assert.Contains(t, text, "; measured on "+thisMachine(false).words()+")")
+}
+
+func TestATitleSaysNoMoreThanWhatIsUnusual(t *testing.T) {
+	usual := machine{CPU: "x", Day: "2026-01-02"}
+	assert.Empty(t, usual.unlike(usual))
+	assert.Equal(t, "; measured on 2026-01-03", machine{CPU: "x", Day: "2026-01-03"}.unlike(usual))
+	assert.Contains(t, machine{CPU: "x", Day: "2026-01-02", Given: true}.unlike(usual), "given by --nodes")
+	assert.NotContains(t, machine{Given: true}.String(), "share")
 }

@@ -15,7 +15,7 @@ import (
 
 // A book is all that was ever measured into one folder: what is measured anew replaces what was there of the same workload.
 type book struct {
-	Machine machine
+	Machine machine          `json:",omitzero"` // of tables that name none: so it was written before each had its own
 	Tables  map[string]table // by the workload's name
 }
 
@@ -24,10 +24,14 @@ const (
 	dataName = "benchmarks/results.json"
 )
 
+// openBook fails before anything is measured where there would be no place for it.
 func openBook(folder string) (*book, error) {
 	b := &book{Tables: make(map[string]table)}
 	if folder == "" {
 		return b, nil
+	}
+	if _, err := os.Stat(filepath.Join(folder, pageName)); err != nil {
+		return nil, fmt.Errorf("--out needs a folder with a page to fill: %w", err)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, dataName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,15 +40,38 @@ func openBook(folder string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, json.Unmarshal(text, b)
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, fmt.Errorf("%s: %w", dataName, err)
+	}
+	for name, t := range b.Tables {
+		if t.Machine == (machine{}) {
+			t.Machine = b.Machine
+			b.Tables[name] = t
+		}
+	}
+	b.Machine = machine{}
+	return b, nil
 }
 
-// write replaces the tables in the page, the plots, and the figures behind both.
+// usual is what most tables were measured on, and when. The page says it once, and every other table for itself.
+func (b *book) usual() (most machine) {
+	tables := make(map[machine]int)
+	for _, w := range workloads() {
+		if t, ok := b.Tables[w.name]; ok {
+			if tables[t.Machine]++; tables[t.Machine] > tables[most] {
+				most = t.Machine
+			}
+		}
+	}
+	return most
+}
+
+// write replaces the plots, the tables in the page, and last the figures behind both: where one of them fails, the figures stay those that
+// the page shows.
 func (b *book) write(folder string) error {
 	if folder == "" {
 		return nil
 	}
-	b.Machine = thisMachine()
 	text, err := json.Marshal(b)
 	if err != nil {
 		return err
@@ -52,13 +79,13 @@ func (b *book) write(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(dataName)), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, dataName), append(text, '\n'), 0o644); err != nil {
-		return err
-	}
 	if err := b.plot(filepath.Join(folder, filepath.Dir(dataName))); err != nil {
 		return err
 	}
-	return b.fillPage(filepath.Join(folder, pageName))
+	if err := b.fillPage(filepath.Join(folder, pageName)); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, dataName), append(text, '\n'), 0o644)
 }
 
 // fillPage writes tables into their places in the page. People write the rest.
@@ -68,10 +95,11 @@ func (b *book) fillPage(path string) error {
 		return err
 	}
 	page := string(text)
-	parts := map[string]string{"machine": b.Machine.String(), "targets": targetsTable(b)}
+	usual := b.usual()
+	parts := map[string]string{"machine": usual.String(), "targets": targetsTable(b)}
 	for _, w := range workloads() {
 		if t, ok := b.Tables[w.name]; ok {
-			parts[w.section()] += markdownTable(w, t)
+			parts[w.section()] += markdownTable(w, t, usual)
 		}
 	}
 	for name, part := range parts {

@@ -13,21 +13,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A machine is what was measured on, in words.
+// A machine is what was measured on, in words, and the day.
 type machine struct {
 	CPU, System, Go, Redis, Day string
 	Cores                       int
+	Given                       bool `json:",omitempty"` // servers by --nodes: of them nothing is known, not even whether they share the machine
 }
 
-func thisMachine() machine {
-	return machine{
-		CPU: processor(), System: system(), Go: strings.TrimPrefix(runtime.Version(), "go"), Redis: redisVersion(),
-		Day: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU(),
+func thisMachine(given bool) machine {
+	m := machine{
+		CPU: processor(), System: system(), Go: strings.TrimPrefix(runtime.Version(), "go"),
+		Day: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU(), Given: given,
 	}
+	if !given {
+		m.Redis = redisVersion()
+	}
+	return m
 }
 
-func (m machine) String() string {
-	return fmt.Sprintf("%s, %d cores, which clients and servers share; %s; Redis %s; Go %s; %s.\n", m.CPU, m.Cores, m.System, m.Redis, m.Go, m.Day)
+// words are without what ends the sentence.
+func (m machine) words() string {
+	if m == (machine{}) {
+		return "nothing yet"
+	}
+	if m.Given {
+		return fmt.Sprintf("%s, %d cores; %s; servers that were given by --nodes; Go %s; %s", m.CPU, m.Cores, m.System, m.Go, m.Day)
+	}
+	return fmt.Sprintf("%s, %d cores, which clients and servers share; %s; Redis %s; Go %s; %s", m.CPU, m.Cores, m.System, m.Redis, m.Go, m.Day)
+}
+
+func (m machine) String() string { return m.words() + ".\n" }
+
+// unlike says what is not as usual, for the title of a table: the day alone where the machine is the same.
+func (m machine) unlike(usual machine) string {
+	sameDay := m
+	sameDay.Day = usual.Day
+	switch {
+	case m == usual:
+		return ""
+	case sameDay == usual:
+		return "; measured on " + m.Day
+	}
+	return "; measured on " + m.words()
 }
 
 // processor is the model as Linux names it, and the architecture elsewhere.
@@ -52,7 +79,7 @@ func system() string {
 func redisVersion() string {
 	text, err := exec.Command("redis-server", "--version").Output()
 	if err != nil {
-		return "of the servers given"
+		return "unknown"
 	}
 	for word := range strings.FieldsSeq(string(text)) {
 		if version, ok := strings.CutPrefix(word, "v="); ok {

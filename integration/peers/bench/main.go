@@ -3,8 +3,8 @@
 // Program bench measures this library beside others, each in processes of its own and in turns, on redis-server processes that it starts on
 // this machine, and writes what it found into docs/benchmarks.md.
 //
-//	go -C integration/peers run ./bench --quick        # a look at everything: about three minutes
-//	go -C integration/peers run ./bench --only fault   # one workload
+//	GOWORK=off go -C integration/peers run ./bench --quick        # a look at everything: about three minutes
+//	GOWORK=off go -C integration/peers run ./bench --only fault   # those whose names begin so
 package main
 
 import (
@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
 // options are what the command line says.
@@ -56,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	chosen := o.choose(workloads())
 	if len(chosen) == 0 {
-		return fmt.Errorf("no workload's name begins with %q: see --list", o.only)
+		return o.nothingLeft()
 	}
 	if o.list {
 		for _, w := range chosen {
@@ -70,20 +72,20 @@ func run(ctx context.Context, args []string) error {
 	if err := mayEmpty(ctx, o.nodes); err != nil {
 		return err
 	}
-	return o.measureAll(ctx, chosen)
+	return o.measureAll(ctx, chosen, measure)
 }
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "rounds", 0, "how often each contestant has its turn; 0: as often as the workload says, 1 to 3 times")
+	flags.IntVar(&o.rounds, "rounds", 0, "how often each contestant has its turn; 0: as often as the workload says")
 	flags.BoolVar(&o.quick, "quick", false, "one round of a third of the time")
 	flags.BoolVar(&o.draw, "draw", false, "measure nothing: write the document of the figures that are in --out")
 	flags.BoolVar(&o.list, "list", false, "list the workloads and end")
 	flags.StringVar(&o.out, "out", "", "the `folder` with benchmarks.md in which tables, plots and figures are replaced; empty: print only")
 	only := flags.String("only", "", "workloads whose `names` begin so, with commas between")
-	kinds := flags.String("contestants", "", "contestants whose `names` contain one of these, with semicolons between")
+	kinds := flags.String("contestants", "", "contestants whose `names` contain one of these, with semicolons between. Their rows alone are no table for --out")
 	nodes := flags.String("nodes", "", "`host:port,…` of servers to use in place of those it starts. They must be empty, and are emptied "+
-		"after each measurement. Workloads with faults are left out")
+		"after each measurement. Workloads with faults, and those that need more servers, are left out")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -91,7 +93,7 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("what is %q?", flags.Arg(0))
 	}
 	o.only, o.kinds, o.nodes = words(*only, ","), words(*kinds, ";"), words(*nodes, ",")
-	return o, nil
+	return o, o.check()
 }
 
 func words(list, separator string) (found []string) {
@@ -124,25 +126,33 @@ func (o options) choose(list []workload) (chosen []workload) {
 				return !slices.ContainsFunc(o.kinds, func(part string) bool { return strings.Contains(kind, part) })
 			})
 		}
+		if len(w.kinds) == 0 {
+			continue
+		}
 		chosen = append(chosen, w)
 	}
 	return chosen
 }
 
+// A measurer measures one contestant once. It is [measure], but for tests.
+type measurer func(ctx context.Context, w workload, kind string, nodes []string) (load.Result, error)
+
 // measureAll measures, prints a table for each workload, and writes the document if there is a place for it.
-func (o options) measureAll(ctx context.Context, chosen []workload) error {
+func (o options) measureAll(ctx context.Context, chosen []workload, measure measurer) error {
 	book, err := openBook(o.out)
 	if err != nil {
 		return err
 	}
 	progress := log.New(os.Stderr, "", 0)
+	here := thisMachine(len(o.nodes) > 0)
 	began := time.Now()
 	for i, w := range chosen {
 		fmt.Printf("\n%s  (%d of %d, after %.0f s)\n", w.title, i+1, len(chosen), time.Since(began).Seconds())
-		t, err := o.compare(ctx, w, progress)
+		t, err := o.compare(ctx, w, measure, progress)
 		if err != nil {
 			return err
 		}
+		t.Machine = here
 		book.Tables[w.name] = t
 		fmt.Print(plainTable(w, t))
 		if err := book.write(o.out); err != nil { // what was measured stays when the rest is broken off
@@ -152,15 +162,16 @@ func (o options) measureAll(ctx context.Context, chosen []workload) error {
 	return book.write(o.out)
 }
 
-// compare gives all contestants their turns at one workload.
-func (o options) compare(ctx context.Context, w workload, progress *log.Logger) (table, error) {
+// compare gives all contestants their turns at one workload. An interruption is always an error, also where the last turn had an answer
+// before it: a table that lacks rows must not take the place of a whole one. What else is wrong then is its consequence.
+func (o options) compare(ctx context.Context, w workload, measure measurer, progress *log.Logger) (table, error) {
 	t := table{Title: w.title, Rounds: w.rounds, Seconds: w.load.For.Seconds()}
 	measured := make(map[string][]row)
 	for round := range w.rounds {
 		for _, kind := range w.kinds {
 			result, err := measure(ctx, w, kind, o.nodes)
 			if ctx.Err() != nil {
-				return t, err
+				return table{}, fmt.Errorf("interrupted, and nothing of %q is kept: %w", w.name, context.Cause(ctx))
 			}
 			if err != nil {
 				progress.Printf("  round %d  %-32s did not end: %v", round+1, kind, err)

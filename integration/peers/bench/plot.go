@@ -51,9 +51,11 @@ func sheet(title, x, y string) *plot.Plot {
 
 const width, height = 8 * vg.Inch, 4.5 * vg.Inch
 
-// drawDistribution is one line for each contestant: how many of its operations took no longer.
+// drawDistribution is one line for each contestant: how many of its operations took no longer. Where none has any there is no plot: its
+// logarithmic axis would have no bounds.
 func drawDistribution(path, title, axis string, t table, of func(row) []time.Duration) error {
 	p := sheet(title, axis, "part of all")
+	drawn := 0
 	for i, r := range t.Rows {
 		points := make(plotter.XYs, 0, len(curve))
 		for j, d := range of(r) {
@@ -61,9 +63,13 @@ func drawDistribution(path, title, axis string, t table, of func(row) []time.Dur
 				points = append(points, plotter.XY{X: float64(d) / 1e6, Y: curve[j]})
 			}
 		}
+		drawn += len(points)
 		if err := addLine(p, i, r.Kind, points); err != nil {
 			return err
 		}
+	}
+	if drawn == 0 {
+		return nil
 	}
 	return p.Save(width, height, path)
 }

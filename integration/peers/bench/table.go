@@ -15,6 +15,7 @@ type table struct {
 	Title   string
 	Rounds  int
 	Seconds float64 // of each measurement
+	Machine machine // and the day
 	Rows    []row
 }
 

@@ -24,12 +24,14 @@ func columns(shape load.Shape) []column {
 	case load.Crowd:
 		return []column{rate, ratio, acquired, both, clientCPU, serverCPU, calls, allocs, bytes, commands, failed}
 	case load.Fight:
-		return []column{rate, ratio, gap, acquired, jain, clientCPU, serverCPU, allocs, commands, failed}
+		return []column{rate, ratio, gap, acquired, both, jain, clientCPU, serverCPU, allocs, bytes, commands, failed}
 	case load.HandOver:
-		return []column{gap, commands}
+		return []column{gap, clientCPU, serverCPU, allocs, bytes, commands}
 	default:
 		return []column{
 			{"commands/s while they wait", func(_ table, r row) string { return number(r.CommandsPerSecond) }},
+			{"client CPU ms/s", func(_ table, r row) string { return measured(r.ClientCPU * r.Rate / 1e3) }},
+			{"server CPU ms/s", func(_ table, r row) string { return measured(r.ServerCPU * r.Rate / 1e3) }},
 			{"all through after", func(_ table, r row) string { return short(r.Drained) }},
 			failed,
 		}
@@ -44,10 +46,10 @@ var (
 	both     = column{"acquire + release p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Both) }}
 	gap      = column{"release to next holder p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Gap) }}
 
-	clientCPU = column{"client CPU µs", func(_ table, r row) string { return number(r.ClientCPU) }}
-	serverCPU = column{"server CPU µs", func(_ table, r row) string { return number(r.ServerCPU) }}
+	clientCPU = column{"client CPU µs", func(_ table, r row) string { return measured(r.ClientCPU) }}
+	serverCPU = column{"server CPU µs", func(_ table, r row) string { return measured(r.ServerCPU) }}
 	calls     = column{"system calls client, servers", func(_ table, r row) string {
-		return number(r.ClientCalls) + ", " + number(r.ServerCalls)
+		return measured(r.ClientCalls) + ", " + measured(r.ServerCalls)
 	}}
 	allocs   = column{"allocs", func(_ table, r row) string { return number(r.Allocs) }}
 	bytes    = column{"bytes", func(_ table, r row) string { return number(r.Bytes) }}
@@ -110,10 +112,10 @@ func plainTable(w workload, t table) string {
 	return aligned.String()
 }
 
-// markdownTable is for the document.
-func markdownTable(w workload, t table) string {
+// markdownTable is for the document, which says elsewhere what is usually measured on.
+func markdownTable(w workload, t table, usual machine) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n**%s** (%s of %.3g s)\n\n| |", t.Title, rounds(t.Rounds), t.Seconds)
+	fmt.Fprintf(&text, "\n**%s** (%s of %.3g s%s)\n\n| |", t.Title, rounds(t.Rounds), t.Seconds, t.Machine.unlike(usual))
 	columns := shown(w, t)
 	for _, c := range columns {
 		fmt.Fprintf(&text, " %s |", c.head)
@@ -168,6 +170,15 @@ func short(d time.Duration) string {
 	default:
 		return significant(d.Seconds()) + " s"
 	}
+}
+
+// measured is a number of what can't be nothing where it was counted at all: a system without /proc counts no system calls, nor can those of
+// servers that were given be.
+func measured(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return number(v)
 }
 
 // number has thousands apart when it is large.

@@ -73,7 +73,7 @@ func uncontended() (list []workload) {
 		for _, g := range []int{1, 8, 64, 512} {
 			list = append(list, workload{
 				name:  free(n, g),
-				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 3,
+				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 5,
 				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: time.Second}, kinds: everybody,
 			})
 		}

@@ -18,6 +18,7 @@ type fighter struct {
 	failed  int
 	turns   []Turn
 	acquire stats.Recorder
+	both    stats.Recorder
 }
 
 // fight is goroutines that want the same few names.
@@ -70,9 +71,11 @@ func (r *Run) contend(ctx context.Context, f *fighter) {
 		f.failed++
 		return
 	}
+	ended := now()
 	if ctx.Err() == nil {
 		f.turns = append(f.turns, t)
 		f.acquire.Add(time.Duration(t.Acquired - began))
+		f.both.Add(time.Duration(t.Acquired - began + ended - t.Released))
 	}
 }
 
@@ -84,6 +87,7 @@ func fought(crew []*fighter, elapsed time.Duration, cost Usage) Result {
 		result.Shares = append(result.Shares, len(f.turns))
 		result.Turns = append(result.Turns, f.turns...)
 		result.Acquire.Take(&f.acquire)
+		result.Both.Take(&f.both)
 	}
 	return result
 }

@@ -46,7 +46,7 @@ type Result struct {
 	Cost    Usage
 
 	Acquire stats.Distribution // how long until it was held
-	Both    stats.Distribution // … and given back
+	Both    stats.Distribution // … and given back, without the hold between
 	Shares  []int              // of each goroutine
 	Turns   []Turn             // of a Fight
 	Gaps    stats.Distribution // from the call of Release to the next holder

@@ -1,0 +1,68 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorumlock/go-redlock/integration/peers/contest"
+)
+
+// check refuses what would measure nothing, or less than was asked for, and rows that would take the place of a whole table.
+func (o options) check() error {
+	if o.rounds < 0 {
+		return fmt.Errorf("--rounds is %d: it can't be below 0", o.rounds)
+	}
+	if err := o.checkNames(); err != nil {
+		return err
+	}
+	if len(o.kinds) > 0 && o.out != "" {
+		return fmt.Errorf("--contestants would leave only their rows of the tables in %s: a part of the contestants goes with --out '' only", o.out)
+	}
+	return nil
+}
+
+func (o options) checkNames() error {
+	for _, prefix := range o.only {
+		if slices.ContainsFunc(workloads(), func(w workload) bool { return strings.HasPrefix(w.name, prefix) }) {
+			continue
+		}
+		if strings.Contains(prefix, ";") {
+			return fmt.Errorf("no workload's name begins with %q: --only takes names with commas between, not semicolons", prefix)
+		}
+		return fmt.Errorf("no workload's name begins with %q: see --list", prefix)
+	}
+	known := all(func(contest.Kind) bool { return true })
+	for _, part := range o.kinds {
+		if slices.ContainsFunc(known, func(kind string) bool { return strings.Contains(kind, part) }) {
+			continue
+		}
+		hint := ""
+		if strings.Contains(part, ",") {
+			hint = " (--contestants takes names with semicolons between, not commas)"
+		}
+		return fmt.Errorf("no contestant's name contains %q%s: there are %s", part, hint, strings.Join(known, "; "))
+	}
+	return nil
+}
+
+// nothingLeft says why no workload was chosen, though each name that was given exists.
+func (o options) nothingLeft() error {
+	anywhere := o
+	anywhere.nodes = nil
+	chosen, needs := anywhere.choose(workloads()), 0
+	for _, w := range chosen {
+		if w.fault == healthy && (needs == 0 || w.servers < needs) {
+			needs = w.servers
+		}
+	}
+	switch {
+	case len(chosen) == 0:
+		return fmt.Errorf("none of the contestants %q takes part in a workload of %q", o.kinds, o.only)
+	case needs == 0:
+		return fmt.Errorf("the workloads of %q do harm to servers, and so not to those given by --nodes", o.only)
+	}
+	return fmt.Errorf("what is to be measured needs %d servers or more, and --nodes has %d", needs, len(o.nodes))
+}
