@@ -34,15 +34,13 @@ func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			skew(name)
 			nodes[2].Do(t, "SET", name, "an administrator")
-			first, err := a.TryAcquire(t.Context(), name, time.Minute)
-			require.NoError(t, err)
+			first := acquired(t, a, name, time.Minute)
 			connected(t, a) // and so the third node has said no, for which nobody waited
 			nodes[2].Do(t, "DEL", name)
 			nodes[1].Do(t, "PEXPIRE", name, 1)
 			await(t, "the key has expired on the second node", func() bool { return len(nodes[1].Keys(t, name)) == 0 })
 
-			second, err := b.TryAcquire(t.Context(), name, time.Minute)
-			require.NoError(t, err)
+			second := acquired(t, b, name, time.Minute)
 			require.Positive(t, first.Remaining(), "both hold it")
 			require.Greater(t, second.Fence(), first.Fence())
 			require.True(t, redlock.AcceptFence(first.Fence(), first.Token(), second.Fence(), second.Token()))

@@ -60,7 +60,7 @@ func forgottenGrant(w *world) {
 	n1.FailWith("EVALSHA", "")
 	time.Sleep(310 * time.Millisecond) // A's key on n1 has expired
 	close(arrives)
-	w.background.Wait()
+	w.awaitBackground()
 	if lost != nil {
 		panic(lost)
 	}

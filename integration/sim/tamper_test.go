@@ -78,12 +78,28 @@ func (c sameToken) Write(p []byte) (int, error) {
 // twice: all clients have one token, for all attempts (docs/hazards.md H3).
 var twice = &tamper{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
 
-// later runs f in the background, before the scenario ends.
+// later runs f in the background, before the scenario ends. What begins when that is waited for, of a command that was
+// still on its way, only the bubble waits for.
 func (w *world) later(d time.Duration, f func()) {
-	w.background.Go(func() {
+	run := func() {
 		time.Sleep(d)
 		f()
-	})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ending {
+		go run()
+		return
+	}
+	w.background.Go(run)
+}
+
+// awaitBackground waits for what runs in the background.
+func (w *world) awaitBackground() {
+	w.mu.Lock()
+	w.ending = true
+	w.mu.Unlock()
+	w.background.Wait()
 }
 
 // unordered: of some acquires the bytes come to the master behind the undo (H95).

@@ -35,6 +35,7 @@ type world struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	ghosts []func() // what reaches masters when all are through
+	ending bool     // what runs in the background is waited for
 }
 
 // run plays a plan in a bubble and returns what the oracles found. The bubble itself
@@ -181,7 +182,7 @@ func (w *world) play() {
 	work.Wait()
 	stop()
 	script.Wait()
-	w.background.Wait()
+	w.awaitBackground()
 	for _, m := range w.masters {
 		m.SetDelay(0)
 		m.Thaw()
