@@ -25,6 +25,7 @@ type extension struct {
 	auto     bool
 	disowned atomic.Int32  // nodes that say "not yours"
 	took     bool          // it took effect; readable once booked is closed
+	told     atomic.Int32  // of the decision and the last answer, by goroutines of their own
 	booked   chan struct{} // closed when the lock has been told the decision; nil when nobody waits for that
 	owner    extensionOwner
 	few      [3]ballot
@@ -239,11 +240,20 @@ func (o *extensionOwner) decided(r *round) {
 	if x.booked != nil {
 		close(x.booked)
 	}
+	o.both()
 }
 
 func (o *extensionOwner) finished(r *round) {
 	o.lock.over(r)
-	o.lock.missed(o.x)
+	o.both()
+}
+
+// both books what is to be repaired, by whoever comes second: the last answer may come
+// while another one's goroutine is still booking the decision.
+func (o *extensionOwner) both() {
+	if o.x.told.Add(1) == 2 {
+		o.lock.missed(o.x)
+	}
 }
 
 // cancelExtensions gives up what of extensions and repairs still waits to be sent; the rest is in

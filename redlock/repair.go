@@ -5,7 +5,7 @@ import (
 )
 
 // missed books the nodes that an extension found without our keys, to be repaired. Called
-// when all of them have answered.
+// when all of them have answered and the decision is booked.
 func (k *Lock) missed(x *extension) {
 	if !k.l.set.repair {
 		return

@@ -52,6 +52,30 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 	})
 }
 
+// The node that lost its copy may answer last, while the goroutine of the vote that decided
+// is still to book the decision.
+func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(t, l, "a", 4*time.Second)
+		fl.masters[2].Del("a")
+		x := &extension{lock: k}
+		x.owner, x.start = extensionOwner{k, x}, l.now()
+		_, err := k.admit(x, 4*time.Second)
+		require.NoError(t, err)
+		wire.NewExtend(&x.req, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
+		x.prepare(l, nil, x.few[:])
+		for i, o := range []Outcome{Granted, Granted, Refused} {
+			x.ballots[i].cmd.Answer(wire.Reply{Outcome: o})
+		}
+		x.owner.finished(&x.round)
+		x.owner.decided(&x.round)
+		synctest.Wait()
+		require.Equal(t, 1, repairs(fl.masters[2]))
+		require.Equal(t, 3, fl.keys("a"))
+	})
+}
+
 // It never counts in the round that restored it: that round had a majority without it.
 func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
