@@ -155,8 +155,12 @@ func TestTheCommandLineChoosesWorkloads(t *testing.T) {
 func TestWhatIsAskedForAndCannotBeSaysWhy(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // what is not refused is interrupted before it starts a server
+	unmarked := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(unmarked, pageName), []byte("# Benchmarks\n"), 0o644))
 	for _, c := range []struct{ args, says string }{
 		{"--contestants redsync --out ../../docs", "--out '' only"},
+		{"--quick --out ../../docs", "--out '' only"},
+		{"--only hand-over --out " + unmarked, "has no place for"},
 		{"--contestants bsm/redislokc", "bsm/redislock; "},
 		{"--contestants go-redlock,redsync", "semicolons between"},
 		{"--only fault;hand-over", "commas between"},

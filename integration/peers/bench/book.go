@@ -30,8 +30,18 @@ func openBook(folder string) (*book, error) {
 	if folder == "" {
 		return b, nil
 	}
-	if _, err := os.Stat(filepath.Join(folder, pageName)); err != nil {
+	page, err := os.ReadFile(filepath.Join(folder, pageName))
+	if err != nil {
 		return nil, fmt.Errorf("--out needs a folder with a page to fill: %w", err)
+	}
+	places := []string{"machine", "targets"}
+	for _, w := range workloads() {
+		places = append(places, w.section())
+	}
+	for _, name := range places {
+		if _, err := fill(string(page), name, ""); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(folder, dataName))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,6 +21,9 @@ func (o options) check() error {
 	if len(o.kinds) > 0 && o.out != "" {
 		return fmt.Errorf("--contestants would leave only their rows of the tables in %s: a part of the contestants goes with --out '' only", o.out)
 	}
+	if o.quick && o.out != "" {
+		return fmt.Errorf("--quick would put a look in the place of what was measured in %s: it goes with --out '' only", o.out)
+	}
 	return nil
 }
 
