@@ -5,6 +5,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,9 +29,12 @@ func TestWorkloadsHaveNamesOfTheirOwnAndContestantsThatExist(t *testing.T) {
 		assert.False(t, names[w.name], w.name)
 		names[w.name] = true
 		require.NotEmpty(t, w.kinds, w.name)
-		for _, k := range w.kinds {
-			_, err := contest.Find(k)
+		rows := make(map[string]bool)
+		for _, turn := range w.turns() {
+			_, err := contest.Find(turn.kind)
 			require.NoError(t, err)
+			assert.False(t, rows[turn.row], "%s: %s", w.name, turn.row)
+			rows[turn.row] = true
 		}
 		assert.Contains(t, w.kinds, contest.Ours, w.name)
 		assert.Contains(t, w.kinds, contest.Yardstick, w.name)
@@ -116,20 +122,41 @@ func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 	assert.Contains(t, text, "| … 64 goroutines | ≥ 7x | 8x | met | 9x |")
 	assert.Contains(t, text, "not measured")
 
-	names := make(map[string]bool)
-	for _, w := range workloads() {
-		names[w.name] = true
-	}
 	all := &book{Tables: make(map[string]table)}
-	for name := range names {
-		rows := make([]row, 0, len(contest.Kinds()))
-		for _, k := range contest.Kinds() {
+	for _, w := range workloads() {
+		var rows []row
+		for _, turn := range w.turns() {
 			full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
-			rows = append(rows, row{Kind: k.Name, Rate: 1, Both: full, Acquire: full, Gap: full})
+			rows = append(rows, row{Kind: turn.row, Rate: 1, Both: full, Acquire: full, Gap: full})
 		}
-		all.Tables[name] = table{Rows: rows}
+		all.Tables[w.name] = table{Rows: rows}
 	}
 	assert.NotContains(t, targetsTable(all), "not measured", "a target that no workload can answer")
+	for _, target := range targets() {
+		if target.limit != nil {
+			assert.NotEmpty(t, target.limitText(all), target.what)
+		}
+	}
+}
+
+// A machine that others use is not what it was some minutes before.
+func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
+	var measured []string
+	measure := func(_ context.Context, w workload, kind string, _ []string) (load.Result, error) {
+		measured = append(measured, fmt.Sprint(kind, "; ", w.fault, "; ", w.servers))
+		return load.Result{Ops: len(measured), Elapsed: time.Second}, nil
+	}
+	o, err := parse([]string{"--rounds", "1", "--only", ill(frozen, 64), "--contestants", "go-redlock;bare pipelining"})
+	require.NoError(t, err)
+	b := &book{Tables: make(map[string]table)}
+	for _, w := range o.choose(workloads()) {
+		b.Tables[w.name], err = o.compare(t.Context(), w, measure, log.New(io.Discard, "", 0))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"go-redlock; frozen; 3", "go-redlock; ; 3", "bare pipelining, redigo; ; 3", "bare pipelining, redigo; ; 2"}, measured)
+	value, known := compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), allWell(contest.Ours), rateOf)(b)
+	assert.True(t, known)
+	assert.InDelta(t, 0.5, value, 0)
 }
 
 func TestTheCommandLineChoosesWorkloads(t *testing.T) {
@@ -166,7 +193,7 @@ func TestWhatIsAskedForAndCannotBeSaysWhy(t *testing.T) {
 		{"--only fault;hand-over", "commas between"},
 		{"--only fault,nothing", `begins with "nothing"`},
 		{"--rounds -1", "below 0"},
-		{"--nodes a:1", "needs 2 servers or more, and --nodes has 1"},
+		{"--nodes a:1", "needs 3 servers or more, and --nodes has 1"},
 		{"--nodes a:1,b:1,c:1 --only uncontended/n=5", "needs 5 servers"},
 		{"--nodes a:1,b:1,c:1 --only fault/dead", "do harm"},
 		{"--contestants bsm --only fault", "takes part"},

@@ -53,7 +53,12 @@ func openBook(folder string) (*book, error) {
 	if err := json.Unmarshal(text, b); err != nil {
 		return nil, fmt.Errorf("%s: %w", dataName, err)
 	}
+	known := workloads()
 	for name, t := range b.Tables {
+		if !slices.ContainsFunc(known, func(w workload) bool { return w.name == name }) {
+			delete(b.Tables, name) // no page shows it any more
+			continue
+		}
 		if t.Machine == (machine{}) {
 			t.Machine = b.Machine
 			b.Tables[name] = t

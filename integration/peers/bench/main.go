@@ -122,9 +122,11 @@ func (o options) choose(list []workload) (chosen []workload) {
 			w.rounds, w.load.For = 1, w.load.For/3
 		}
 		if len(o.kinds) > 0 {
-			w.kinds = slices.DeleteFunc(slices.Clone(w.kinds), func(kind string) bool {
+			other := func(kind string) bool {
 				return !slices.ContainsFunc(o.kinds, func(part string) bool { return strings.Contains(kind, part) })
-			})
+			}
+			w.kinds = slices.DeleteFunc(slices.Clone(w.kinds), other)
+			w.asides = slices.DeleteFunc(slices.Clone(w.asides), func(a aside) bool { return other(a.kind) })
 		}
 		if len(w.kinds) == 0 {
 			continue
@@ -168,25 +170,25 @@ func (o options) compare(ctx context.Context, w workload, measure measurer, prog
 	t := table{Title: w.title, Rounds: w.rounds, Seconds: w.load.For.Seconds()}
 	measured := make(map[string][]row)
 	for round := range w.rounds {
-		for _, kind := range w.kinds {
-			result, err := measure(ctx, w, kind, o.nodes)
+		for _, turn := range w.turns() {
+			result, err := measure(ctx, turn.of, turn.kind, o.nodes)
 			if ctx.Err() != nil {
 				return table{}, fmt.Errorf("interrupted, and nothing of %q is kept: %w", w.name, context.Cause(ctx))
 			}
 			if err != nil {
-				progress.Printf("  round %d  %-32s did not end: %v", round+1, kind, err)
+				progress.Printf("  round %d  %-45s did not end: %v", round+1, turn.row, err)
 				continue
 			}
-			one := rowOf(kind, result)
-			measured[kind] = append(measured[kind], one)
-			progress.Printf("  round %d  %-32s %9.0f/s", round+1, kind, one.Rate)
+			one := rowOf(turn.row, result)
+			measured[turn.row] = append(measured[turn.row], one)
+			progress.Printf("  round %d  %-45s %9.0f/s", round+1, turn.row, one.Rate)
 		}
 	}
-	for _, kind := range w.kinds {
-		if rows := measured[kind]; len(rows) > 0 {
+	for _, turn := range w.turns() {
+		if rows := measured[turn.row]; len(rows) > 0 {
 			t.Rows = append(t.Rows, median(rows))
 		} else {
-			t.Rows = append(t.Rows, row{Kind: kind, Missing: true})
+			t.Rows = append(t.Rows, row{Kind: turn.row, Missing: true})
 		}
 	}
 	return t, nil

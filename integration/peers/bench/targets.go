@@ -66,7 +66,8 @@ func rateOf(r row) float64 { return r.Rate }
 func p50(r row) float64    { return float64(at(r.Both, 0.5)) }
 func p99(r row) float64    { return float64(at(r.Both, 0.99)) }
 
-func free(n, g int) string { return fmt.Sprintf("uncontended/n=%d/goroutines=%d", n, g) }
+func free(n, g int) string      { return fmt.Sprintf("uncontended/n=%d/goroutines=%d", n, g) }
+func ill(f fault, g int) string { return fmt.Sprintf("fault/%s/goroutines=%d", f, g) }
 
 func targets() []target {
 	return slices.Concat(freeTargets(), faultTargets(), nameTargets(), waitingTargets())
@@ -103,10 +104,9 @@ func freeTargets() (list []target) {
 func faultTargets() (list []target) {
 	for _, f := range []fault{frozen, dead, hole} {
 		for _, g := range []int{1, 64} {
-			// Without one of three a lock needs both of the others.
+			w := ill(f, g)
 			multiple := func(of func(row) float64) (measured, limit figure) {
-				ill, all := fmt.Sprintf("fault/%s/goroutines=%d", f, g), fmt.Sprintf("fault/all-well/goroutines=%d", g)
-				return compared(ill, contest.Ours, all, contest.Ours, of), compared(free(2, g), contest.Bare, free(3, g), contest.Bare, of)
+				return compared(w, contest.Ours, w, allWell(contest.Ours), of), compared(w, bothOf2(contest.Bare), w, allWell(contest.Bare), of)
 			}
 			half, halfLimit := multiple(p50)
 			most, mostLimit := multiple(p99)
@@ -115,12 +115,13 @@ func faultTargets() (list []target) {
 				maximum("… p99", 1.5, most, mostLimit))
 		}
 	}
-	const ill, failFast = "fault/frozen/goroutines=64", "redsync, redigo, fail fast"
+	const failFast = "redsync, redigo, fail fast"
+	w := ill(frozen, 64)
 	return append(list,
 		minimum("one of three frozen, 64 goroutines, against redsync", 1000,
-			faster(ill, contest.Ours, contest.Yardstick), compared(free(2, 64), contest.Bare, ill, contest.Yardstick, rateOf)),
+			faster(w, contest.Ours, contest.Yardstick), faster(w, bothOf2(contest.Bare), contest.Yardstick)),
 		minimum("… against redsync that fails fast", 8,
-			faster(ill, contest.Ours, failFast), compared(free(2, 64), contest.Bare, ill, failFast, rateOf)),
+			faster(w, contest.Ours, failFast), faster(w, bothOf2(contest.Bare), failFast)),
 	)
 }
 
@@ -128,7 +129,7 @@ func nameTargets() (list []target) {
 	for _, processes := range []int{1, 2} {
 		name := fmt.Sprintf("one-name/processes=%d/pause=", processes)
 		turns := func(what string, least float64, workload string) target {
-			return minimum(what, least, faster(workload, contest.Ours, contest.Yardstick), compared(alone, contest.Bare, workload, contest.Yardstick, rateOf))
+			return minimum(what, least, faster(workload, contest.Ours, contest.Yardstick), faster(workload, alone(contest.Bare), contest.Yardstick))
 		}
 		list = append(list,
 			turns("16 goroutines on one name in "+processesOf(processes)+", against redsync", 1.15, name+"0s"),

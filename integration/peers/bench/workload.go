@@ -32,8 +32,40 @@ type workload struct {
 	processes int
 	load      load.Spec
 	kinds     []string
+	asides    []aside
 	rounds    int // at most
 }
+
+// An aside is measured in turns with the contestants, on something else than the workload, to compare them with: what was measured minutes
+// before says little about a machine that others use.
+type aside struct {
+	row, kind string
+	instead   func(w *workload)
+}
+
+// A turn is one contestant's, or an aside's.
+type turn struct {
+	row, kind string
+	of        workload
+}
+
+// turns are those of one round.
+func (w workload) turns() (list []turn) {
+	for _, kind := range w.kinds {
+		list = append(list, turn{kind, kind, w})
+	}
+	for _, a := range w.asides {
+		other := w
+		a.instead(&other)
+		list = append(list, turn{a.row, a.kind, other})
+	}
+	return list
+}
+
+// The rows of asides.
+func allWell(kind string) string { return kind + ", all well" }
+func bothOf2(kind string) string { return kind + ", both of two servers" }
+func alone(kind string) string   { return kind + ", 1 goroutine alone" }
 
 func (w workload) section() string {
 	section, _, _ := strings.Cut(w.name, "/")
@@ -78,40 +110,37 @@ func uncontended() (list []workload) {
 			})
 		}
 	}
-	for _, g := range []int{1, 64} { // what is left to gain where one of three servers is out
-		list = append(list, workload{
-			name:  free(2, g),
-			title: goroutines(g) + ", both of 2 servers", servers: 2, rounds: 3,
-			load: load.Spec{Shape: load.Crowd, Goroutines: g, For: time.Second}, kinds: []string{contest.Ours, contest.Yardstick, contest.Bare},
-		})
-	}
 	return list
 }
 
 func faults() (list []workload) {
-	for _, f := range []fault{healthy, frozen, dead, hole} {
+	well := func(w *workload) { w.fault = healthy }
+	both := func(w *workload) { w.fault, w.servers = healthy, 2 } // what a lock needs where one of three is out
+	for _, f := range []fault{frozen, dead, hole} {
 		for _, g := range []int{1, 64} {
 			kinds := quorums
 			if f == hole {
 				kinds = patient
 			}
-			what := "all well"
-			if f != healthy {
-				what = "one of three " + string(f)
-			}
 			list = append(list, workload{
-				name:  fmt.Sprintf("fault/%s/goroutines=%d", strings.ReplaceAll(strings.TrimPrefix(what, "one of three "), " ", "-"), g),
-				title: fmt.Sprintf("%s, %s", what, goroutines(g)), servers: 3, fault: f, rounds: 2,
+				name:  ill(f, g),
+				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 3,
 				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
+				asides: []aside{
+					{allWell(contest.Ours), contest.Ours, well},
+					{allWell(contest.Bare), contest.Bare, well},
+					{bothOf2(contest.Bare), contest.Bare, both},
+				},
 			})
 		}
 	}
 	return list
 }
 
-const alone = "one-name/alone"
-
 func contention() (list []workload) {
+	lonely := func(w *workload) { // what is left to gain: nobody is handed anything, nor waited for
+		w.processes, w.load.Goroutines, w.load.Pause = 1, 1, 0
+	}
 	for _, processes := range []int{1, 2} {
 		for _, pause := range []time.Duration{0, 8 * ms} {
 			between := "no pause"
@@ -122,14 +151,12 @@ func contention() (list []workload) {
 				name:  fmt.Sprintf("one-name/processes=%d/pause=%v", processes, pause),
 				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
 				processes: processes, kinds: queues,
-				load: load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
+				load:   load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
+				asides: []aside{{alone(contest.Bare), contest.Bare, lonely}},
 			})
 		}
 	}
-	return append(list, workload{ // what is left to gain: nobody is handed anything, nor waited for
-		name: alone, title: "1 goroutine alone, 1 ms hold, no pause", servers: 3, rounds: 2,
-		load: load.Spec{Shape: load.Fight, Goroutines: 1, Names: 1, Hold: ms, For: 2 * time.Second}, kinds: []string{contest.Ours, contest.Yardstick, contest.Bare},
-	}, workload{
+	return append(list, workload{
 		name: "eight-names", title: "64 goroutines, 8 names, 1 ms hold, no pause", servers: 3, rounds: 2, kinds: queues,
 		load: load.Spec{Shape: load.Fight, Goroutines: 64, Names: 8, Hold: ms, For: 3 * time.Second},
 	})
