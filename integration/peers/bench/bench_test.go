@@ -154,7 +154,7 @@ func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, []string{"go-redlock; frozen; 3", "go-redlock; ; 3", "bare pipelining, redigo; ; 3", "bare pipelining, redigo; ; 2"}, measured)
-	value, known := compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), allWell(contest.Ours), rateOf)(b)
+	value, known := compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), oursWell, rateOf)(b)
 	assert.True(t, known)
 	assert.InDelta(t, 0.5, value, 0)
 }

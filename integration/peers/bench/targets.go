@@ -106,7 +106,7 @@ func faultTargets() (list []target) {
 		for _, g := range []int{1, 64} {
 			w := ill(f, g)
 			multiple := func(of func(row) float64) (measured, limit figure) {
-				return compared(w, contest.Ours, w, allWell(contest.Ours), of), compared(w, bothOf2(contest.Bare), w, allWell(contest.Bare), of)
+				return compared(w, contest.Ours, w, oursWell, of), compared(w, bareOfTwo, w, bareWell, of)
 			}
 			half, halfLimit := multiple(p50)
 			most, mostLimit := multiple(p99)
@@ -119,9 +119,9 @@ func faultTargets() (list []target) {
 	w := ill(frozen, 64)
 	return append(list,
 		minimum("one of three frozen, 64 goroutines, against redsync", 1000,
-			faster(w, contest.Ours, contest.Yardstick), faster(w, bothOf2(contest.Bare), contest.Yardstick)),
+			faster(w, contest.Ours, contest.Yardstick), faster(w, bareOfTwo, contest.Yardstick)),
 		minimum("… against redsync that fails fast", 8,
-			faster(w, contest.Ours, failFast), faster(w, bothOf2(contest.Bare), failFast)),
+			faster(w, contest.Ours, failFast), faster(w, bareOfTwo, failFast)),
 	)
 }
 
@@ -129,7 +129,7 @@ func nameTargets() (list []target) {
 	for _, processes := range []int{1, 2} {
 		name := fmt.Sprintf("one-name/processes=%d/pause=", processes)
 		turns := func(what string, least float64, workload string) target {
-			return minimum(what, least, faster(workload, contest.Ours, contest.Yardstick), faster(workload, alone(contest.Bare), contest.Yardstick))
+			return minimum(what, least, faster(workload, contest.Ours, contest.Yardstick), faster(workload, bareAlone, contest.Yardstick))
 		}
 		list = append(list,
 			turns("16 goroutines on one name in "+processesOf(processes)+", against redsync", 1.15, name+"0s"),

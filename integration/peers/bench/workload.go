@@ -63,9 +63,12 @@ func (w workload) turns() (list []turn) {
 }
 
 // The rows of asides.
-func allWell(kind string) string { return kind + ", all well" }
-func bothOf2(kind string) string { return kind + ", both of two servers" }
-func alone(kind string) string   { return kind + ", 1 goroutine alone" }
+const (
+	oursWell  = contest.Ours + ", all well"
+	bareWell  = contest.Bare + ", all well"
+	bareOfTwo = contest.Bare + ", both of two servers" // what a lock needs where one of three is out
+	bareAlone = contest.Bare + ", 1 goroutine alone"   // nobody is handed anything, nor waited for
+)
 
 func (w workload) section() string {
 	section, _, _ := strings.Cut(w.name, "/")
@@ -115,7 +118,7 @@ func uncontended() (list []workload) {
 
 func faults() (list []workload) {
 	well := func(w *workload) { w.fault = healthy }
-	both := func(w *workload) { w.fault, w.servers = healthy, 2 } // what a lock needs where one of three is out
+	both := func(w *workload) { w.fault, w.servers = healthy, 2 }
 	for _, f := range []fault{frozen, dead, hole} {
 		for _, g := range []int{1, 64} {
 			kinds := quorums
@@ -127,9 +130,9 @@ func faults() (list []workload) {
 				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 3,
 				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
 				asides: []aside{
-					{allWell(contest.Ours), contest.Ours, well},
-					{allWell(contest.Bare), contest.Bare, well},
-					{bothOf2(contest.Bare), contest.Bare, both},
+					{oursWell, contest.Ours, well},
+					{bareWell, contest.Bare, well},
+					{bareOfTwo, contest.Bare, both},
 				},
 			})
 		}
@@ -138,7 +141,7 @@ func faults() (list []workload) {
 }
 
 func contention() (list []workload) {
-	lonely := func(w *workload) { // what is left to gain: nobody is handed anything, nor waited for
+	lonely := func(w *workload) {
 		w.processes, w.load.Goroutines, w.load.Pause = 1, 1, 0
 	}
 	for _, processes := range []int{1, 2} {
@@ -152,7 +155,7 @@ func contention() (list []workload) {
 				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
 				processes: processes, kinds: queues,
 				load:   load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
-				asides: []aside{{alone(contest.Bare), contest.Bare, lonely}},
+				asides: []aside{{bareAlone, contest.Bare, lonely}},
 			})
 		}
 	}
