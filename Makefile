@@ -150,7 +150,7 @@ hazards: ## check that docs/hazards.md names every known hazard, and tests that 
 	scripts/hazards
 
 .PHONY: mutants
-mutants: ## take the guards out of the code one by one and show that a test fails for each: 3 to 6 minutes
+mutants: ## take the guards out of the code one by one and show that a test fails for each: 3 to 13 minutes
 	scripts/mutants
 
 .PHONY: mutants-check
