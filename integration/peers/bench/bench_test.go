@@ -157,6 +157,17 @@ func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 	value, known := compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), oursWell, rateOf)(b)
 	assert.True(t, known)
 	assert.InDelta(t, 0.5, value, 0)
+
+	rows := b.Tables[ill(frozen, 64)].Rows
+	rows[slices.IndexFunc(rows, func(r row) bool { return r.Kind == contest.Ours })].Missing = true
+	_, known = compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), oursWell, rateOf)(b)
+	assert.False(t, known, "who did not end has not met a maximum")
+
+	turns := named(t, ill(frozen, 64)).turns()
+	assert.Equal(t, []string{contest.Ours, oursWell, contest.Yardstick}, []string{turns[0].row, turns[1].row, turns[2].row})
+	o, err = parse([]string{"--only", "one-name", "--contestants", "bare pipelining"})
+	require.NoError(t, err)
+	assert.Len(t, o.choose(workloads()), 4, "asides alone")
 }
 
 func TestTheCommandLineChoosesWorkloads(t *testing.T) {

@@ -128,7 +128,7 @@ func (o options) choose(list []workload) (chosen []workload) {
 			w.kinds = slices.DeleteFunc(slices.Clone(w.kinds), other)
 			w.asides = slices.DeleteFunc(slices.Clone(w.asides), func(a aside) bool { return other(a.kind) })
 		}
-		if len(w.kinds) == 0 {
+		if len(w.kinds)+len(w.asides) == 0 {
 			continue
 		}
 		chosen = append(chosen, w)

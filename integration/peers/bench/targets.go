@@ -47,7 +47,7 @@ func compared(workload, kind, otherWorkload, otherKind string, of func(row) floa
 	return func(b *book) (float64, bool) {
 		one, ok := b.row(workload, kind)
 		other, also := b.row(otherWorkload, otherKind)
-		if !ok || !also || of(other) == 0 {
+		if !ok || !also || one.Missing || other.Missing || of(other) == 0 {
 			return 0, false
 		}
 		return of(one) / of(other), true

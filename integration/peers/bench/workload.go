@@ -49,16 +49,22 @@ type turn struct {
 	of        workload
 }
 
-// turns are those of one round.
+// turns are those of one round. The asides of a contestant come right behind it: others may take half a minute.
 func (w workload) turns() (list []turn) {
+	asides := func(which func(kind string) bool) {
+		for _, a := range w.asides {
+			if which(a.kind) {
+				other := w
+				a.instead(&other)
+				list = append(list, turn{a.row, a.kind, other})
+			}
+		}
+	}
 	for _, kind := range w.kinds {
 		list = append(list, turn{kind, kind, w})
+		asides(func(of string) bool { return of == kind })
 	}
-	for _, a := range w.asides {
-		other := w
-		a.instead(&other)
-		list = append(list, turn{a.row, a.kind, other})
-	}
+	asides(func(of string) bool { return !slices.Contains(w.kinds, of) })
 	return list
 }
 
