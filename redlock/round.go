@@ -71,7 +71,8 @@ type roundOwner interface {
 	judge(r *round, rep wire.Reply) wire.Reply
 	// decided is called once, when the decision has been taken.
 	decided(r *round)
-	// finished is called once, when every command has been answered.
+	// finished is called once, when every command has been answered: behind decided on the same
+	// goroutine, but on another one perhaps while, or before, decided is called.
 	finished(r *round)
 }
 

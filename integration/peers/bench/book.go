@@ -34,8 +34,9 @@ func openBook(folder string) (*book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--out needs a folder with a page to fill: %w", err)
 	}
+	known := workloads()
 	places := []string{"machine", "targets"}
-	for _, w := range workloads() {
+	for _, w := range known {
 		places = append(places, w.section())
 	}
 	for _, name := range places {
@@ -53,7 +54,6 @@ func openBook(folder string) (*book, error) {
 	if err := json.Unmarshal(text, b); err != nil {
 		return nil, fmt.Errorf("%s: %w", dataName, err)
 	}
-	known := workloads()
 	for name, t := range b.Tables {
 		if !slices.ContainsFunc(known, func(w workload) bool { return w.name == name }) {
 			delete(b.Tables, name) // no page shows it any more
