@@ -29,6 +29,9 @@ DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs
 # Five minutes for what comes over the network and is not needed, where the machine can count them.
 BOUNDED      := $(if $(shell command -v timeout),timeout 300)
 
+# The oldest version of Go that is promised.
+OLDEST       := $(shell awk '$$1 == "go" { print $$2 }' go.mod)
+
 TESTFLAGS    ?=
 FUZZTIME     ?= 20s
 SIM          ?= 10000
@@ -57,18 +60,25 @@ build: ## build the command: bin/redlock
 	go build -o bin/redlock ./cmd/redlock
 
 .PHONY: test
-test: test-unit test-integration test-peers ## all tests: those that need no Docker, then those that do
+test: test-unit ## all tests: those that need no Docker, then those that do, side by side
+	scripts/together '$(MAKE) test-integration' '$(MAKE) test-peers'
 
 .PHONY: test-unit
-test-unit: ## the tests that need no Docker (TESTFLAGS='-run Name -v')
+test-unit: ## the tests that need no Docker, with the dependencies that users get (TESTFLAGS='-run Name -v')
 	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
-	go test $(RACE) -timeout 20m $(COVERAGE) $(TESTFLAGS) ./... ./otelredlock/...
+	GOWORK=off go test $(RACE) -timeout 20m $(COVERAGE) $(TESTFLAGS) ./...
+	GOWORK=off go -C otelredlock test $(RACE) -timeout 20m $(TESTFLAGS) ./...
 	$(if $(COVERAGE),scripts/cover coverage.out)
 	$(MAKE) test-model
 
 .PHONY: test-model
 test-model: ## the model without the race detector, under which most of its searches are left out: seconds
 	go test $(TESTFLAGS) ./internal/model
+
+.PHONY: test-oldest
+test-oldest: ## the tests that need no Docker, with the oldest Go that is promised: that of go.mod
+	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go test -timeout 20m $(TESTFLAGS) ./...
+	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C otelredlock test -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
@@ -83,8 +93,8 @@ peers: ## what this library and others do in those faults, as a table: 3 minutes
 	$(PEERS) run ./failures
 
 .PHONY: faults
-faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and its table: about 35 minutes
-	REDLOCK_TEST_FAULTS=all scripts/integration -timeout 90m -v -run 'TestEveryFaultIsSurvived|TestWithoutTheGuardTheOracle' $(TESTFLAGS)
+faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and docs/faults.md: about 35 minutes
+	scripts/faults $(TESTFLAGS)
 
 .PHONY: matrix
 matrix: ## the integration tests on Redis 6, 7, 8 and Valkey 8: about half an hour
@@ -117,11 +127,15 @@ model: ## search the protocols of fence and guard to wider bounds: minutes, 2 Gi
 
 .PHONY: sim
 sim: ## play SIM=10000 scenarios with faults drawn from seeds, and the negative controls: minutes
-	SIM_SCENARIOS=$(SIM) go test -timeout 40m -v $(TESTFLAGS) ./integration/sim
+	SIM_SCENARIOS=$(SIM) go test -count=1 -timeout 40m -v $(TESTFLAGS) ./integration/sim
 
 .PHONY: soak
 soak: ## play scenarios for as long as it is told (SOAK=10m)
 	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
+
+.PHONY: stress
+stress: ## repeat the tests that depend on time, and all tests, beside busy processes: a day or more, and it resumes (STRESS='regexp' STRESS_RUNS=1000)
+	scripts/stress '$(STRESS)'
 
 .PHONY: cover
 cover: ## the tests that need no Docker, with their coverage, which has to be enough: coverage.out
@@ -150,7 +164,7 @@ hazards: ## check that docs/hazards.md names every known hazard, and tests that 
 	scripts/hazards
 
 .PHONY: mutants
-mutants: ## take the guards out of the code one by one and show that a test fails for each: 3 to 13 minutes
+mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/mutants.md: 15 to 25 minutes
 	scripts/mutants
 
 .PHONY: mutants-check
@@ -184,9 +198,14 @@ release: ## make the files of a release, and publish nothing: VERSION=v1.2.3
 release-check: ## build this commit as for a release, twice, and compare
 	scripts/release --try
 
+# What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
 .PHONY: ci
-ci: lint tidy-check hazards mutants-check docs-check api-check vuln release-check test sim matrix-short ## what CI runs
-	$(MAKE) fuzz FUZZTIME=60s
+ci: hazards mutants-check docs-check api-check tidy-check ## what CI runs: about 15 minutes
+	scripts/together 'nice -n 19 $(MAKE) lint' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
+
+.PHONY: nightly
+nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)
+	scripts/nightly $(NIGHTLY)
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

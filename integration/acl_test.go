@@ -13,35 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// What a user of a server has to be allowed. This much is enough for everything:
-//
-//	ACL SETUSER app on >secret ~* resetchannels &redlock:free:* -@all
-//	  +set +get +del +exists +type +pttl +pexpire +ping +evalsha +eval +script|load
-//	  +client|setname +client|id +client|info +client|kill +info +time +publish +pubsub|numsub +subscribe +unsubscribe
-//
-// ~* can be narrower: the lock keys, and with them the prefix of redlock.WithKeyPrefix. What each command is for stands in its place
-// below, where it is missing.
-var rights = []string{
-	"+set", "+get", "+del", "+exists", "+type", "+pttl", "+pexpire", "+ping", "+evalsha", "+eval", "+script|load",
-	"+client|setname", "+client|id", "+client|info", "+client|kill", "+info", "+time",
-	"+publish", "+pubsub|numsub", "+subscribe", "+unsubscribe",
-}
-
 // needs says what can't be done without a right. Without the others everything can: see their reasons.
 var needs = map[string][]string{
-	"+set":     {"acquire", "acquire several"},
-	"+evalsha": {"acquire several", "extend", "check", "inspect", "release"},
-	"+get":     {"extend", "check", "inspect", "release"},
+	"+set":     {"acquire", "acquire several", "acquire fenced", "acquire guarded"},
+	"+evalsha": {"acquire several", "extend", "check", "inspect", "release", "acquire fenced", "acquire guarded"},
+	"+get":     {"extend", "check", "inspect", "release", "acquire fenced", "acquire guarded"},
 	"+del":     {"release"},
 	"+exists":  {"acquire several"},
 	"+type":    {"check", "inspect"},
+	"+strlen":  {"check", "inspect"},
 	"+pttl":    {"extend", "check", "inspect"},
 	"+pexpire": {"extend"},
 	"+ping":    {"healthy"},
-	"+info":    {"acquire", "acquire several", "healthy"}, // a node that does not say what it is does not vote
+	"+info":    {"acquire", "acquire several", "healthy", "acquire fenced", "acquire guarded"}, // a node that does not say what it is does not vote
+	"+time":    {"acquire fenced"},                                                             // and with the guard no quarantine can begin or end
+
+	"~app/*":               {"acquire", "acquire several", "acquire fenced", "acquire guarded"},
+	"~redlock:fence:app/*": {"acquire fenced"},
+	"~redlock:node":        {"acquire guarded"}, // and without the guard nobody notices that others have it
 
 	"+eval":           nil, // as long as scripts are loaded and nobody flushes them
 	"+script|load":    nil, // EVAL brings a script along when the server doesn't know it
@@ -49,11 +42,12 @@ var needs = map[string][]string{
 	"+client|id":      nil, // these three are for ending a connection that died with an acquire unanswered;
 	"+client|kill":    nil, // without any one of them, undos are repeated instead
 	"+client|info":    nil, // the database is taken for the one that was selected
-	"+time":           nil, // the doctor can't compare clocks
 	"+publish":        nil, // these two are for waiters of other processes, who otherwise find a release by a poll;
 	"+subscribe":      nil, // see TestWakeWithoutTheRightToPublishOrSubscribe
 	"+unsubscribe":    nil, // the connection ends with each name that nobody waits for any more, and others are subscribed to anew
 	"+pubsub|numsub":  nil, // it is taken for granted that other processes wait
+
+	"&redlock:free:app/*": nil, // what publish and subscribe are for
 }
 
 // denial is how servers say it, the second and the third one out of a script.
@@ -72,33 +66,50 @@ func setUser(t testing.TB, n *redistest.Node, rights ...any) {
 }
 
 func TestTheRightsThatAreNeeded(t *testing.T) {
-	nodes := masters(t, 1)
-	can := func(rights []string, opts ...redlock.Option) (failed []string) {
-		args := []any{"reset", "on", ">secret", "~app/*", "resetchannels", "&redlock:free:app/*", "-@all"}
-		for _, r := range rights {
-			args = append(args, r)
+	nodes := masters(t, 2)
+	rights := documented(t, everyLock, oneMaster, waitingForOne, healthChecks, fencing)
+	guard := redlock.WithRestartGuard(time.Hour)
+	admin := open(t, nodes[1:], guard)
+	_, err := admin.Admit(t.Context())
+	require.NoError(t, err)
+	can := func(rights []string, opts ...redlock.Option) []string {
+		allow(t, nodes, rights)
+		for _, n := range nodes {
+			n.Do(t, "SCRIPT", "FLUSH")
 		}
-		setUser(t, nodes[0], args...)
-		nodes[0].Do(t, "SCRIPT", "FLUSH")
-		opts = append(opts, redlock.WithKeyPrefix("app/"), redlock.WithNodeTimeout(patience/2)) // the first attempt dials
-		l, err := redlock.Open([]string{"redis://app:secret@" + nodes[0].Addr()}, opts...)
-		require.NoError(t, err)
-		defer closeLocker(t, l)
-		return inabilities(t, l, nodes[0])
+		opts = append(opts, redlock.WithNodeTimeout(patience/2)) // the first attempt dials
+		plain, fenced := asApp(nodes[:1], opts...)(t), asApp(nodes[:1], append(opts, redlock.WithFencing())...)(t)
+		guarded := asApp(nodes[1:], append(opts, guard)...)(t)
+		defer closeLocker(t, plain)
+		defer closeLocker(t, fenced)
+		defer closeLocker(t, guarded)
+		failed := inabilities(t, plain)
+		failed = append(failed, inability(t, "acquire fenced", fenced)...)
+		failed = append(failed, inability(t, "acquire guarded", guarded)...)
+		for _, n := range nodes {
+			for _, key := range lockKeys(t, n) { // what could not be released
+				n.Do(t, "DEL", key)
+			}
+		}
+		return failed
 	}
+	assert.ElementsMatch(t, rights, slices.Collect(maps.Keys(needs)), "what docs/operations.md lists")
 	assert.Empty(t, can(rights), "all rights that are listed")
 	for _, right := range slices.Sorted(maps.Keys(needs)) {
-		without := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })
-		assert.Equal(t, needs[right], can(without), "without %s", right)
+		assert.Equal(t, needs[right], can(less(rights, right)), "without %s", right)
 	}
 	optional := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return needs[r] == nil && r != "+eval" })
 	assert.Empty(t, can(optional), "without all that can be done without")
-	silent := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == "+info" })
-	assert.Empty(t, can(silent, redlock.WithoutNodeChecks()), "where nobody wants to know")
+	silent := less(rights, "+info")
+	assert.Equal(t, []string{"acquire guarded"}, can(silent, redlock.WithoutNodeChecks()), "where nobody wants to know, but the guard does")
+	for _, right := range []string{"+time", "+info"} {
+		nodes[1].Do(t, "DEL", wire.MarkerKey)
+		assert.Contains(t, can(less(rights, right)), "acquire guarded", "a quarantine can't begin without %s", right)
+	}
 }
 
 // inabilities are what can't be done with a Locker, and is told so in the server's words.
-func inabilities(t *testing.T, l *redlock.Locker, n *redistest.Node) (failed []string) {
+func inabilities(t *testing.T, l *redlock.Locker) (failed []string) {
 	t.Helper()
 	ctx, ttl := t.Context(), time.Minute
 	try := func(what string, err error) bool {
@@ -128,8 +139,19 @@ func inabilities(t *testing.T, l *redlock.Locker, n *redistest.Node) (failed []s
 		try("release", k.Release(ctx))
 	}
 	try("healthy", l.Healthy(ctx))
-	n.Do(t, "FLUSHALL") // what could not be released
 	return failed
+}
+
+// inability is what was to be done, where an acquisition fails.
+func inability(t *testing.T, what string, l *redlock.Locker) []string {
+	t.Helper()
+	k, err := l.TryAcquire(t.Context(), what, time.Minute)
+	if err != nil {
+		assert.Regexp(t, denial, err.Error(), what)
+		return []string{what}
+	}
+	_ = k.Release(t.Context())
+	return nil
 }
 
 func TestAKeyBeyondTheRightsIsRefusedByTheServer(t *testing.T) {

@@ -27,11 +27,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// The command's exit statuses (issue 3).
+// The command's exit statuses.
 const (
 	exitUnavailable = 69
 	exitLost        = 74
 	exitHeld        = 75
+	exitConfig      = 78
 )
 
 // command is the built command, and the servers it is told of.
@@ -106,7 +107,7 @@ func (c command) call(t *testing.T, words ...string) (status int, out, stderr st
 }
 
 // hold is a child that tells what it was given and runs until its input ends.
-var holdOn = []string{"--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $$"; cat`}
+var holdOn = []string{"--export-token", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $$"; cat`}
 
 func words(w []string, more ...string) []string { return append(append([]string(nil), w...), more...) }
 

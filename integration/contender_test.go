@@ -21,7 +21,8 @@ type contention struct {
 	TTL        time.Duration
 	Process    int
 	Lockers    int
-	Contenders int // of each Locker
+	Contenders int           // of each Locker
+	First      time.Duration // when the first round of runOnce begins, by crowd.Uptime
 }
 
 // TestMain makes the process a contender's where it was started as one.
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 
 // run contends until ctx ends.
 func (c contention) run(ctx context.Context, log *crowd.Log) {
+	if c.First > 0 {
+		c.runOnce(ctx, log)
+		return
+	}
 	lockers := make([]*redlock.Locker, c.Lockers)
 	var all sync.WaitGroup
 	for i := range lockers {

@@ -77,7 +77,7 @@ var alone = []state{
 	{
 		name: "loading",
 		enter: func(t *testing.T, c redis.Conn) {
-			do(t, c, "CONFIG", "SET", "key-load-delay", "500")
+			do(t, c, "CONFIG", "SET", "key-load-delay", "5000") // µs for each key: longer than the test waits
 			// It listens after every 2 MiB, where that can't be set (before Redis 7.0).
 			_, _ = c.Do("CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
 			do(t, c, "CONFIG", "SET", "rdbcompression", "no")
@@ -145,7 +145,7 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
 // vote is what the node says once it is in the state, or last said if it never says what it should.
 func (s state) vote(t *testing.T, l *redlock.Locker) (vote redlock.Vote) {
 	t.Helper()
-	for deadline := time.Now().Add(1500 * time.Millisecond); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
 		if err == nil {
 			_ = k.Release(t.Context()) // it came before the state, and what it leaves is looked for
@@ -162,8 +162,12 @@ func (s state) vote(t *testing.T, l *redlock.Locker) (vote redlock.Vote) {
 // away takes the node out of the state again, and what it does not let go by itself.
 func (s state) away(t *testing.T, n *redistest.Node, c redis.Conn) {
 	t.Helper()
-	if s.says == "BUSY" {
+	switch s.says {
+	case "BUSY":
 		_, err := n.Try("SCRIPT", "KILL")
+		require.NoError(t, err)
+	case "LOADING":
+		_, err := n.Try("CONFIG", "SET", "key-load-delay", "0")
 		require.NoError(t, err)
 	}
 	s.leave(t, c)

@@ -162,7 +162,7 @@ func TestAConnectionThatIsGivenUpUnderLoadStallsNobody(t *testing.T) {
 func TestAnAcquireThatArrivesLateIsNotExecutedBehindItsUndo(t *testing.T) {
 	nodes := masters(t, 3)
 	late := &network{}
-	l, pools := openPools(t, nodes, func(cfg *pool.Config) { cfg.HardTimeout, cfg.Dial = 500*time.Millisecond, late.dial })
+	l, pools := openPools(t, nodes, func(cfg *pool.Config) { cfg.HardTimeout, cfg.Dial = time.Minute, late.dial })
 	connected(t, l)
 	late.arrivesLate(t, l, nodes, pools)
 	noGhosts(t, l, nodes, time.Second)
@@ -178,7 +178,7 @@ func TestWithoutTheRightToKillUndosAreRepeated(t *testing.T) {
 	}
 	late := &network{}
 	l, pools := openPools(t, nodes, func(cfg *pool.Config) {
-		cfg.HardTimeout, cfg.Dial = 500*time.Millisecond, late.dial
+		cfg.HardTimeout, cfg.Dial = time.Minute, late.dial
 		cfg.Username, cfg.Password = "app", "secret"
 	})
 	connected(t, l)

@@ -3,15 +3,9 @@
 package integration
 
 import (
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/go-redlock/integration/redistest"
-	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // What an operator types: a look, an admission, a run; a master restarts; and what the doctor says of it all.
@@ -69,39 +63,4 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	assert.Contains(t, out, "with a maxTTL of "+guardTTL.String())
 	status, _, stderr = c.call(t, "status", "job")
 	assert.Zero(t, status, "but may look: %s", stderr)
-}
-
-// The rights of docs/operations.md are enough for the guard, and with SCAN for an admission.
-func TestTheRightsThatTheGuardNeeds(t *testing.T) {
-	n := masters(t, 1)[0]
-	able := func(rights []string) *redlock.Locker {
-		args := []any{"reset", "on", ">secret", "~*", "&*", "-@all"}
-		for _, r := range rights {
-			args = append(args, r)
-		}
-		n.Do(t, "FLUSHALL")
-		setUser(t, n, args...)
-		l, err := redlock.Open([]string{"redis://app:secret@" + n.Addr()}, redlock.WithRestartGuard(guardTTL), redlock.WithFencing())
-		require.NoError(t, err)
-		t.Cleanup(func() { closeLocker(t, l) })
-		return l
-	}
-	l := able(append(slices.Clone(rights), "+scan"))
-	_, err := l.Admit(t.Context())
-	require.NoError(t, err)
-	k := acquired(t, l, "x", time.Second)
-	require.NoError(t, k.Extend(t.Context(), time.Second))
-	require.NoError(t, l.Healthy(t.Context()))
-	released(t, k)
-
-	_, err = able(rights).Admit(t.Context())
-	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
-	require.ErrorContains(t, err, "+scan +pttl")
-	for _, right := range []string{"+time", "+info"} {
-		without := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })
-		_, err := able(without).TryAcquire(t.Context(), "x", time.Second)
-		require.Error(t, err, right)
-		assert.Regexp(t, denial, err.Error(), right)
-	}
-	redistest.NoKeys(t, []*redistest.Node{n}, time.Second)
 }

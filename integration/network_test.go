@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
@@ -30,6 +32,7 @@ type conn struct {
 	// Guarded by net.mu:
 	held   bool
 	bytes  []byte // on their way
+	broken bool   // the client reads an error
 	closed bool   // by the client; the server does not know
 }
 
@@ -59,6 +62,16 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	if c.broken {
+		return 0, syscall.ECONNRESET
+	}
+	return n, err
+}
+
 func (c *conn) Close() error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -81,6 +94,17 @@ func (n *network) hold() {
 	}
 }
 
+// breakHeld has the client lose the connections that are held. Their servers notice nothing.
+func (n *network) breakHeld(t *testing.T) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.held {
+		c.broken = true
+		assert.NoError(t, c.SetReadDeadline(time.Unix(1, 0))) // ends a Read that is under way
+	}
+}
+
 // deliver lets it arrive. A server that has ended a connection by itself takes nothing more.
 func (n *network) deliver() {
 	n.mu.Lock()
@@ -92,7 +116,7 @@ func (n *network) deliver() {
 	n.held = nil
 }
 
-// arrivesLate sends acquires to all servers, and gives them up with the connection that they are on the way by. They arrive when the undos
+// arrivesLate sends acquires to all servers, and breaks the connections that they are on the way by. They arrive when the undos
 // that took other connections have been executed.
 func (n *network) arrivesLate(t *testing.T, l *redlock.Locker, nodes []*redistest.Node, pools []*pool.Node) {
 	t.Helper()
@@ -101,6 +125,7 @@ func (n *network) arrivesLate(t *testing.T, l *redlock.Locker, nodes []*redistes
 		_, err := l.TryAcquire(t.Context(), fmt.Sprintf("late/%d", i), ghostTTL)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	}
+	n.breakHeld(t)
 	for _, p := range pools {
 		await(t, "another connection stands, and the undos are out", func() bool {
 			s := p.Stats()

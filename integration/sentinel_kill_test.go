@@ -106,14 +106,16 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 		wg.Go(func() { groups[i] = redistest.StartGroup(t, []int{3, 1, 1}[i]) })
 	}
 	wg.Wait()
+	const ttl = 4 * guardTTL // a machine under load may do nothing for seconds
+	slow := []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl / 8)}
 	log := &tenures{}
-	l, nodes := behind(t, &side{}, settle, groups, redlock.WithFencing(), log.watch("a"))
-	other, _ := behind(t, &side{}, settle, groups, redlock.WithFencing())
+	l, nodes := behind(t, &side{}, settle, groups, append(slow, log.watch("a"))...)
+	other, _ := behind(t, &side{}, settle, groups, slow...)
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)
 	var kept []*redlock.Lock
 	for i := range 4 {
-		kept = append(kept, mustAcquire(t, l, fmt.Sprintf("kept/%d", i), redlock.WithAutoExtend()))
+		kept = append(kept, acquired(t, l, fmt.Sprintf("kept/%d", i), ttl, redlock.WithAutoExtend()))
 	}
 	began := time.Now()
 	ctx, stop := context.WithCancel(t.Context())
@@ -138,7 +140,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 
 	assert.Same(t, groups[0].Replica, groups[0].Present(t, groups[0].Sentinels[0]))
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
-	assert.Greater(t, back.Sub(quarantined), guardTTL, "a promoted replica waits for maxTTL and Settle")
+	assert.Greater(t, back.Sub(quarantined), ttl, "a promoted replica waits for maxTTL and Settle")
 	holds, _, _ := log.state()
 	requireOrder(t, holds)
 	during := map[string]int{}
@@ -156,7 +158,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	}
 	t.Logf("acquired: %v; no master for %v, quarantined for %v", during, quarantined.Sub(killed), back.Sub(quarantined))
 	assert.Len(t, during, 4, "the lock passed on all the time")
-	assert.Greater(t, time.Since(began), 2*guardTTL, "locks that were not extended are over")
+	assert.Greater(t, time.Since(began), ttl, "locks that were not extended are over")
 	for _, k := range kept {
 		require.NoError(t, k.Context().Err())
 		require.NoError(t, k.Check(t.Context()))

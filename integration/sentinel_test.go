@@ -180,7 +180,7 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	}
 	wg.Wait()
 	const ttl = 4 * guardTTL // a machine under load may do nothing for seconds
-	l, nodes := behind(t, &side{}, settle, groups, redlock.WithFencing(), redlock.WithRepair(), redlock.WithRestartGuard(ttl))
+	l, nodes := behind(t, &side{}, settle, groups, redlock.WithFencing(), redlock.WithRepair(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl/8))
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)
 	k := acquired(t, l, "x", ttl, redlock.WithAutoExtend())

@@ -84,7 +84,9 @@ func (w *waiter) gotWithin(t *testing.T, released time.Time, bound time.Duration
 func TestWakeByAnAnnouncement(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
-	for range 5 {
+	const rounds = 5
+	announced := 0
+	for range rounds {
 		k := acquired(t, l, "wake", time.Minute)
 		w := waits(t, redistest.URLs(nodes), nodes, "wake", true)
 		for len(w.woken) > 0 {
@@ -93,9 +95,16 @@ func TestWakeByAnAnnouncement(t *testing.T) {
 		released := time.Now()
 		require.NoError(t, k.Release(t.Context()))
 		t.Log("had by another process after", w.gotWithin(t, released, pollBound))
-		require.Equal(t, "message", <-w.woken)
+		select {
+		case by := <-w.woken:
+			if by == "message" {
+				announced++
+			}
+		default: // the attempt behind its subscription was late, and had the lock
+		}
 		require.NoError(t, w.lock.Release(t.Context()))
 	}
+	assert.Greater(t, announced, rounds/2, "woken by messages; a poll comes first once in a while")
 }
 
 // Two Lockers take turns, many at home with each, and every holder is the only one.
@@ -201,14 +210,100 @@ func TestWakeAThousand(t *testing.T) {
 	const watched = 3 * time.Second
 	before := lockCommands(t, nodes)
 	time.Sleep(watched)
-	// A poll in half a second at the most: three SETs, and three questions who it is.
+	// Polls make no attempt, and do not ask who it is. One may have been made when the watching began.
 	sent := lockCommands(t, nodes) - before
-	assert.LessOrEqual(t, sent, 6*int(watched/(500*time.Millisecond)+1))
+	assert.LessOrEqual(t, sent, 6)
 	released := time.Now()
 	require.NoError(t, k.Release(t.Context()))
 	all.Wait()
 	t.Logf("%d commands in %v; all through %v after the release", sent, watched, time.Since(released))
 	assert.Less(t, time.Since(released), redistest.Slack*5*time.Second)
+}
+
+// Ten processes that wait for a lock, and its holder, cost each server at most 15 commands a second, those inside of scripts included.
+func TestWakeCostsOfTenProcesses(t *testing.T) {
+	nodes := masters(t, 3)
+	holder := open(t, nodes, redlock.WithOwner("holder"))
+	k := acquired(t, holder, "ten", 30*time.Second, redlock.WithAutoExtend())
+	var waiting []*waiter
+	for range 10 {
+		waiting = append(waiting, waits(t, redistest.URLs(nodes), nodes, "ten", false))
+	}
+	await(t, "all of them listen", func() bool {
+		return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, "ten") < int64(len(waiting)) })
+	})
+	time.Sleep(2 * time.Second) // they have settled
+	const watched, most = 4 * time.Second, 60
+	before := make([]int, len(nodes))
+	for i, n := range nodes {
+		before[i] = stat(t, n, "total_commands_processed")
+	}
+	time.Sleep(watched)
+	for i, n := range nodes {
+		sent := stat(t, n, "total_commands_processed") - before[i]
+		t.Logf("%d commands in %v", sent, watched)
+		assert.LessOrEqual(t, sent, most)
+	}
+	require.NoError(t, k.Release(t.Context()))
+	got := make(chan *waiter, len(waiting))
+	for _, w := range waiting {
+		go func() {
+			select {
+			case <-w.got:
+				got <- w
+			case <-t.Context().Done():
+			}
+		}()
+	}
+	for range waiting { // one after the other
+		require.NoError(t, (<-got).lock.Release(t.Context()))
+	}
+}
+
+// stat reads a number from INFO stats.
+func stat(t testing.TB, n *redistest.Node, field string) (value int) {
+	t.Helper()
+	text, ok := n.Do(t, "INFO", "stats").([]byte)
+	require.True(t, ok)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			_, err := fmt.Sscanf(rest, "%d", &value)
+			require.NoError(t, err)
+		}
+	}
+	return value
+}
+
+// A value of 32 MB under the lock's name is waited for, and never downloaded.
+func TestWakeBehindALongValue(t *testing.T) {
+	nodes := masters(t, 3)
+	const size = 32 << 20
+	for _, n := range nodes {
+		n.Do(t, "SETRANGE", "long", size-1, "x")
+	}
+	before := sentBytes(t, nodes)
+	l := open(t, nodes)
+	_, err := l.TryAcquire(t.Context(), "long", time.Minute)
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	require.NotErrorIs(t, err, redlock.ErrForeignKey)
+	w := waits(t, redistest.URLs(nodes), nodes, "long", true)
+	time.Sleep(time.Second)
+	assert.Less(t, sentBytes(t, nodes)-before, size/100)
+	freed := time.Now()
+	for _, n := range nodes {
+		n.Do(t, "DEL", "long")
+	}
+	w.gotWithin(t, freed, pollBound)
+	require.NoError(t, w.lock.Release(t.Context()))
+}
+
+// sentBytes counts what servers have sent.
+func sentBytes(t testing.TB, nodes []*redistest.Node) (sum int) {
+	t.Helper()
+	for _, n := range nodes {
+		sum += stat(t, n, "total_net_output_bytes")
+	}
+	return sum
 }
 
 // lockCommands counts what servers were asked about locks.

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -53,7 +54,7 @@ func newMetrics(s settings) (*metrics, error) {
 	_, err := meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
 		metric.WithDescription("Nodes that do not vote because they may have forgotten locks, as far as was seen."),
 		metric.WithInt64Callback(m.quarantined.observe))
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := oneline.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
 	m.beginLosses()

@@ -17,7 +17,7 @@ import (
 
 const (
 	name = "invoice/42"
-	ttl  = 10 * time.Second // worth 9.898 s
+	ttl  = 10 * time.Second // worth 9.893 s
 )
 
 func take(t *testing.T, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
@@ -41,7 +41,7 @@ func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
 			"redlock.acquire.duration{redlock.outcome=acquired}":                   "1/0.000",
 			"redlock.extend.duration{redlock.auto=false,redlock.outcome=extended}": "1/0.000",
 			"redlock.hold.duration{redlock.end=released}":                          "1/5.000",
-			"redlock.release.validity{}":                                           "1/6.898",
+			"redlock.release.validity{}":                                           "1/6.893",
 			"redlock.release.duration{redlock.outcome=released}":                   "1/0.000",
 			"redlock.nodes.quarantined{}":                                          "0",
 		} {
@@ -161,9 +161,7 @@ func TestWakeUpsAreCountedByTheirKind(t *testing.T) {
 		release := w.HoldByAnother(name, time.Hour)
 		time.AfterFunc(time.Minute, release)
 		k := take(t, l)
-		found := w.of("redlock.wakeups")
-		require.Contains(t, found, "{redlock.wakeup=poll}")
-		require.Equal(t, "1", found["{redlock.wakeup=message}"])
+		require.Equal(t, map[string]string{"{redlock.wakeup=message}": "1"}, w.of("redlock.wakeups"), "a poll that finds it held wakes nobody")
 		got := make(chan struct{})
 		go func() {
 			take(t, l)
@@ -174,6 +172,15 @@ func TestWakeUpsAreCountedByTheirKind(t *testing.T) {
 		<-got
 		acquired := w.of("redlock.acquire.duration")["{redlock.outcome=acquired}"]
 		require.True(t, strings.HasPrefix(acquired, "2/60.0"), acquired)
+	})
+}
+
+func TestAReleaseThatIsNotAnnouncedIsCountedAsAPoll(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		_ = w.HoldByAnother(name, time.Hour)
+		time.AfterFunc(time.Minute, func() { w.Forget(name) })
+		require.NoError(t, take(t, w.locker(nil)).Release(t.Context()))
+		require.Equal(t, map[string]string{"{redlock.wakeup=poll}": "1"}, w.of("redlock.wakeups"))
 	})
 }
 

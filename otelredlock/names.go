@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,6 +86,13 @@ func outcomes(err error, success string) []attribute.KeyValue {
 	return list
 }
 
+// serverCodes are the error codes of Redis and of this library's scripts. A server may answer by
+// any word, which must not become a value of a metric's attribute.
+var serverCodes = []string{
+	"ASK", "BUSY", "CLUSTERDOWN", "CROSSSLOT", "DENIED", "ERR", "EXECABORT", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOAUTH", "NOPERM",
+	"NOREPLICAS", "NOSCRIPT", "OOM", "READONLY", "TRYAGAIN", "UNMARKED", "WRONGPASS", "WRONGTYPE",
+}
+
 // code is what kind of error a node had; none for a command that was given up because it was of no use any more.
 func code(err error) (word string, some bool) {
 	var server *wire.ServerError
@@ -96,8 +104,10 @@ func code(err error) (word string, some bool) {
 		return "quarantined", true
 	case errors.Is(err, redlock.ErrUnfit):
 		return "unfit", true
-	case errors.As(err, &server):
+	case errors.As(err, &server) && slices.Contains(serverCodes, server.Code):
 		return server.Code, true
+	case server != nil:
+		return semconv.ErrorTypeOther.Value.AsString(), true
 	}
 	for _, k := range []struct {
 		err  error

@@ -13,7 +13,7 @@ import (
 // Scope is the name of the instrumentation scope.
 const Scope = "github.com/quorumlock/go-redlock/otelredlock"
 
-// Option changes what New makes. The zero set of options takes the global providers.
+// Option changes what New makes. The zero set of options takes the global providers. A nil Option is skipped.
 type Option interface{ apply(*settings) }
 
 type option func(*settings)
@@ -58,7 +58,9 @@ func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock
 func New(opts ...Option) (*redlock.Trace, error) {
 	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(), clock: clock.System()}
 	for _, o := range opts {
-		o.apply(&s)
+		if o != nil {
+			o.apply(&s)
+		}
 	}
 	m, err := newMetrics(s)
 	if err != nil {

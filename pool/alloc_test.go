@@ -14,7 +14,7 @@ import (
 // PERFORMANCE.md: what a command costs in a node is no allocation, neither to be held
 // against the fleet that it belongs to nor when its reply has come.
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
-	k := newLink(newLane(&Node{cfg: Config{Name: "n", Clock: clock.Runtime()}}), &session{}, facts{Facts: sound()})
+	k := newLink(newLane(&Node{cfg: &Config{Name: "n", Clock: clock.Runtime()}}), &session{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.req.Fleet, c.To = wire.NewFleet(false), nil
 	require.NoError(t, k.refuses(&c.Command)) // the first of its fleet costs something

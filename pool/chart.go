@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -22,6 +23,10 @@ const (
 	chartWithin = time.Second
 )
 
+// maxWitnesses is how many masters are asked for the map in one round, and maxReasons how many of
+// their errors are told.
+const maxWitnesses, maxReasons = 16, 8
+
 // poke has the map asked for soon.
 func (cl *cluster) poke() {
 	select {
@@ -32,12 +37,12 @@ func (cl *cluster) poke() {
 
 // keepCharting asks for the map until ctx is done.
 func (cl *cluster) keepCharting(ctx context.Context) {
-	cfg := &cl.node.cfg
-	wait := cfg.RedialMin
+	cfg := cl.node.cfg
+	retry := newBackoff(cfg)
 	for ctx.Err() == nil {
 		err := cl.survey(ctx)
 		if err == nil {
-			wait = cfg.RedialMin
+			retry.reset()
 			pause(ctx, cfg.Clock, chartSeldom)
 			cl.rest(ctx)
 			continue
@@ -45,8 +50,7 @@ func (cl *cluster) keepCharting(ctx context.Context) {
 		if cl.uncharted(err) && ctx.Err() == nil {
 			cl.node.log("no member of the Cluster tells its map", err)
 		}
-		pause(ctx, cfg.Clock, wait/2+rand.N(wait/2+1))
-		wait = min(2*wait, cfg.RedialMax)
+		retry.pause(ctx)
 	}
 }
 
@@ -64,19 +68,25 @@ func (cl *cluster) rest(ctx context.Context) {
 // survey asks one member after the other until one tells the map.
 func (cl *cluster) survey(ctx context.Context) error {
 	var errs []error
-	for _, address := range cl.witnesses() {
+	witnesses := cl.witnesses()
+	for _, address := range witnesses {
 		all, err := cl.ask(ctx, address)
 		if err == nil {
 			cl.adopt(all)
 			return nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", address, severed(err)))
+		if len(errs) < maxReasons {
+			errs = append(errs, fmt.Errorf("%s: %w", address, severed(err)))
+		}
 	}
-	return fmt.Errorf("pool: %s: no member of the Cluster tells its map: %w", cl.node.cfg.Name, oneLine{errors.Join(errs...)})
+	if more := len(witnesses) - len(errs); more > 0 {
+		errs = append(errs, fmt.Errorf("and %d more", more))
+	}
+	return fmt.Errorf("pool: %s: no member of the Cluster tells its map: %w", cl.node.cfg.Name, oneline.Join(errs...))
 }
 
-// witnesses are whom to ask, in this order: who should know best, the masters, and those
-// that the configuration names.
+// witnesses are whom to ask, in this order: who should know best, some of the masters, and those
+// that the configuration names. Masters that a wrong map named must not keep those from being asked.
 func (cl *cluster) witnesses() []string {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -94,7 +104,7 @@ func (cl *cluster) witnesses() []string {
 	}
 	add(cl.newest)
 	rand.Shuffle(len(masters), func(i, j int) { masters[i], masters[j] = masters[j], masters[i] })
-	add(masters...)
+	add(masters[:min(len(masters), maxWitnesses)]...)
 	add(cl.node.cfg.Cluster...)
 	return all
 }
@@ -109,6 +119,7 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []served, err e
 		defer s.abort()
 		stop := context.AfterFunc(ctx, s.abort)
 		defer stop()
+		s.in.scan.Limits = topologyLimits
 		err = s.run([]step{{"CLUSTER", []any{"SLOTS"}, func(reply any, err error) error {
 			all, err = slots(reply, err, address)
 			return err
@@ -136,7 +147,7 @@ func (cl *cluster) adopt(all []served) {
 	members := slices.Collect(maps.Values(cl.members))
 	cl.mu.Unlock()
 	for _, c := range waiting {
-		cl.send(c)
+		cl.resend(c)
 	}
 	for _, m := range members {
 		m.forward()
@@ -149,8 +160,8 @@ func (cl *cluster) adopt(all []served) {
 	}
 }
 
-// draw writes down who has which slots, and takes those out that have had none for long.
-// Called under mu.
+// draw writes down who has which slots, and takes those out that have had none for long, or
+// at once where there are too many. Called under mu.
 func (cl *cluster) draw(all []served) (gone []*member) {
 	now := cl.node.cfg.Clock.Now()
 	cl.owners = [wire.Slots]*member{}
@@ -165,9 +176,9 @@ func (cl *cluster) draw(all []served) (gone []*member) {
 	for _, m := range cl.members {
 		switch {
 		case busy[m]:
-		case m.idle == 0:
+		case m.idle == 0 && len(cl.members) <= maxMembers:
 			m.idle = now
-		case now.Sub(m.idle) >= cl.node.cfg.HardTimeout:
+		case now.Sub(m.idle) >= cl.node.cfg.HardTimeout, len(cl.members) > maxMembers:
 			delete(cl.members, m.address)
 			maps.DeleteFunc(cl.acquires, func(_ string, at *member) bool { return at == m })
 			gone = append(gone, m)

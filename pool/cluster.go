@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -20,6 +21,9 @@ import (
 // found. Of cfg the Address must be empty, and the Database 0; Username, Password, TLS and
 // all else are those of every member, whose addresses are what the Cluster calls them
 // (cluster-announce-ip, cluster-announce-hostname). It is Open with Config.Cluster set.
+//
+// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused, and the
+// node fails with an error that says so.
 //
 // One Cluster is one vote. All keys of a lock must have one hash slot. A replica that is
 // promoted lacks what its master had acknowledged last, because replication is
@@ -60,7 +64,7 @@ func (c Config) checkCluster() error {
 	case c.Proxied:
 		errs = append(errs, errors.New("a node is Proxied or a Cluster, not both: give the proxy's address as that of a single master"))
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 // clusterURL shows how the Cluster is reached.
@@ -102,7 +106,7 @@ func newCluster(n *Node) *cluster {
 		node: n, own: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
 		members: make(map[string]*member), acquires: make(map[string]*member), sessions: make(sessions),
 	}
-	cl.asker = &Node{cfg: n.cfg, source: cl.own, bare: true}
+	cl.asker = &Node{cfg: n.cfg, source: cl.own}
 	return cl
 }
 

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,17 +94,54 @@ func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
 		require.Equal(t, "n1 is a Redis Cluster of 3 masters, and one vote", all[3].Text)
 		cl.Masters[0].Deny("CLUSTER", "ASKING")
 		cl.Masters[1].Stop()
+		cl.Masters[2].Deny("PING")
 		cl.Masters[2].SetInfo("connected_slaves", "1")
 		e := examined(t, n)
 		require.Equal(t, []string{
-			"error rights", "warning rights", "warning persistence", "error unreachable", "warning persistence", "note cluster", "warning cluster",
+			"error rights", "warning rights", "warning persistence", "error unreachable", "warning rights", "warning persistence", "note cluster", "warning cluster",
 		}, codes(e.Findings))
 		require.Contains(t, e.Findings[0].Text, "ACL SETUSER … +cluster|slots")
+		require.Equal(t, []string{"cluster|slots", "asking", "ping"}, e.Missing, "of all masters")
 		require.Equal(t, 1, e.Replicas)
 		for _, m := range cl.Masters {
 			m.Stop()
 		}
 		require.Equal(t, wire.Failed, examining().outcome(t, n))
+	})
+}
+
+// A user of a Cluster has no right to the marker: each denial would be an entry of ACL LOG.
+func TestAClustersMastersAreNotAskedForTheMarker(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		examined(t, n)
+		for _, m := range cl.Masters {
+			require.NotEmpty(t, m.Log())
+			for _, e := range m.Log() {
+				require.NotContains(t, e.Args, wire.MarkerKey)
+			}
+		}
+	})
+}
+
+func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		clocks := func() (texts []string) {
+			for _, f := range examined(t, n).Findings {
+				if f.Code == wire.CodeClock {
+					texts = append(texts, f.Text)
+				}
+			}
+			return texts
+		}
+		cl.Masters[1].SetClock(-2 * time.Millisecond)
+		require.Empty(t, clocks())
+		cl.Masters[1].SetClock(2 * time.Millisecond)
+		cl.Masters[0].SetDelay(4 * time.Millisecond)
+		require.Empty(t, clocks(), "its clock is known to half of that")
+		cl.Masters[2].SetClock(time.Second)
+		texts := clocks()
+		require.Len(t, texts, 1)
+		require.Contains(t, texts[0], "n1 has masters whose clocks differ by 1s: an atomic slot migration")
 	})
 }
 
@@ -155,6 +193,11 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 		[]any{[]any{int64(-1), int64(1), node([]byte("a"), 1)}},
 		[]any{[]any{int64(0), int64(1), []any{}}},
 		[]any{[]any{int64(0), int64(1), node([]byte("?"), 1)}},
+		[]any{[]any{int64(1), int64(0), node([]byte("a"), 1)}},
+		[]any{[]any{int64(0), int64(16383), node([]byte("a"), 1)}, []any{int64(0), int64(0), node([]byte("b"), 1)}},
+		[]any{[]any{int64(0), int64(1), node([]byte("a\x1b[2J"), 1)}},
+		[]any{[]any{int64(0), int64(1), node([]byte(strings.Repeat("a", 256)), 1)}},
+		[]any{[]any{int64(0), int64(1), node([]byte("a"), 65536)}},
 		"OK", nil,
 	} {
 		_, err := slots(wrong, nil, "me:7")
@@ -162,7 +205,7 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"MOVED 5 a:1": "a:1", "ASK 5 a:1": "a:1", "MOVED 5 :1": "me:1", "MOVED 5 ::1:7": "[::1]:7", "MOVED 5 [::1]:7": "[::1]:7",
-		"MOVED 16384 a:1": "", "MOVED -1 a:1": "", "MOVED x a:1": "", "MOVED 5 a": "", "MOVED 5": "", "ERR MOVED 5 a:1": "", "": "",
+		"MOVED 16384 a:1": "", "MOVED -1 a:1": "", "MOVED x a:1": "", "MOVED 5 a": "", "MOVED 5 a:x": "", "MOVED 5": "", "ERR MOVED 5 a:1": "", "": "",
 	} {
 		asking, _, address := redirection(text, "me:7")
 		require.Equal(t, want, address, text)

@@ -65,6 +65,103 @@ func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *test
 	})
 }
 
+// Whoever was told to send a command to a master may do so while that is let go, or behind it.
+func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
+	stages := map[string]func(m *member){
+		"first of all": func(m *member) { m.vacate() },
+		"while its connections end": func(m *member) {
+			m.vacate()
+			m.stop()
+		},
+		"last of all": func(m *member) { m.leave() },
+	}
+	ways := map[string]func(m *member, c *call){
+		"submitted": func(m *member, c *call) { m.node.lane(&c.Command).submit(&c.Command, nil) },
+		"behind another one": func(m *member, c *call) {
+			m.node.lane(&c.Command).submit(&inspecting("foo").Command, &c.Command)
+		},
+		"sent on":  func(m *member, c *call) { m.node.lane(&c.Command).again(&c.Command) },
+		"repeated": func(m *member, c *call) { repeatLater(m, c, false) },
+		"parked":   func(m *member, c *call) { repeatLater(m, c, true) },
+	}
+	commands := map[string]func() *call{
+		"release": func() *call { return releasing("A", "foo") },
+		"shorten": func() *call { return shortening("A", time.Second, "foo") },
+		"extend":  func() *call { return extending("A", longTTL, "foo") },
+		"inspect": func() *call { return inspecting("foo") },
+		"acquire": func() *call { return acquiring("B", longTTL, "{foo}") },
+	}
+	for stage, end := range stages {
+		for way, hand := range ways {
+			for name, command := range commands {
+				inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+					c := command()
+					if (way == "repeated" || way == "parked") && !c.req.Op.Undoes() {
+						return // nothing else is
+					}
+					require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+					a, b := cl.Owner("foo"), cl.Add()
+					m := n.cluster.members[a.Addr()]
+					cl.Take(a, b, true)
+					n.cluster.poke()
+					time.Sleep(chartSeldom)
+					synctest.Wait()
+					a.ForgetLog()
+					n.cluster.mu.Lock()
+					delete(n.cluster.members, m.address)
+					n.cluster.mu.Unlock()
+					if way == "repeated" { // it is due when the master is being let go, or was taken out before
+						hand(m, c)
+						end(m)
+					} else {
+						end(m)
+						hand(m, c)
+					}
+					require.Equal(t, wire.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
+					require.Empty(t, quiet(a), "%s of %s, %s", name, way, stage)
+					m.leave()
+				})
+			}
+		}
+	}
+}
+
+// What concerns one master alone nobody else can answer.
+func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		m := n.cluster.members[a.Addr()]
+		cl.Take(a, b, true)
+		time.Sleep(2 * (chartOften + chartSeldom))
+		synctest.Wait()
+		require.Zero(t, a.Connections())
+		ping := pinging()
+		m.node.Submit(&ping.Command)
+		r := ping.reply(t)
+		requireUnsent(t, r)
+		require.ErrorIs(t, r.Err, errNoMaster)
+	})
+}
+
+// Its connection ended, and it may have been executed there (docs/rules.md rule 4).
+func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		m := n.cluster.members[cl.Owner("foo").Addr()]
+		m.leave()
+		require.NoError(t, n.Close())
+		fresh, carried := releasing("A", "foo"), releasing("B", "foo")
+		require.True(t, carried.Send())
+		carried.Again()
+		for _, c := range []*call{fresh, carried} {
+			m.node.lane(&c.Command).submit(&c.Command, nil)
+		}
+		r := fresh.reply(t)
+		requireUnsent(t, r)
+		require.ErrorIs(t, r.Err, ErrClosed)
+		require.Equal(t, wire.Unknown, carried.reply(t).Outcome)
+	})
+}
+
 // The dial came through when the master was let go: whoever waits for the keeper would wait
 // for as long as the connection lives.
 func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
@@ -137,4 +234,14 @@ func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 		require.False(t, ping.pending())
 		require.ErrorIs(t, ping.reply(t).Err, errNoMaster)
 	})
+}
+
+// repeatLater books an undo that a member answered.
+func repeatLater(m *member, c *call, refused bool) {
+	c.within(m.node, longTTL)
+	l := m.node.lane(&c.Command)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.node.admitsUndo()
+	l.repeatLater(&c.Command, refused).command.To = c
 }

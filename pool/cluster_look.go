@@ -2,12 +2,13 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -43,7 +44,7 @@ func (cl *cluster) pingAll(c *wire.Command) {
 	}
 	p := &pings{command: c, left: len(all), reply: wire.Reply{Outcome: wire.Granted}}
 	for _, m := range all {
-		each := &wire.Command{Request: c.Request, Node: c.Node, To: p}
+		each := &wire.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
 		m.node.lane(each).submit(each, nil)
 	}
 }
@@ -97,13 +98,18 @@ func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Examination
 		if found == nil {
 			found = e
 		}
+		for _, right := range e.Missing {
+			if !slices.Contains(found.Missing, right) {
+				found.Missing = append(found.Missing, right)
+			}
+		}
 		replicas += e.Replicas
 		said = append(said, e.Findings...)
 	}
 	if found == nil {
-		return nil, errors.Join(errs...)
+		return nil, oneline.Join(errs...)
 	}
-	found.Replicas, found.Findings = replicas, slices.Concat(said, cl.findings(len(all), unserved, replicas))
+	found.Replicas, found.Findings = replicas, slices.Concat(said, cl.findings(len(all), unserved, replicas), cl.clocks(each))
 	return found, nil
 }
 
@@ -121,4 +127,27 @@ func (cl *cluster) findings(masters, unserved, replicas int) (all []wire.Finding
 			"voting: prefer single masters, or masters behind Sentinels")
 	}
 	return all
+}
+
+// maxSpread is by how much the clocks of a Cluster's masters may differ: the constant part of the
+// default drift allowance.
+const maxSpread = 2 * time.Millisecond
+
+// clocks warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
+// expiries as instants, which the next master reads by its own clock (docs/nodes.md).
+func (cl *cluster) clocks(each []*wire.Examination) []wire.Finding {
+	spread := time.Duration(0)
+	for _, a := range each {
+		for _, b := range each {
+			if a != nil && b != nil && a.Timed && b.Timed {
+				spread = max(spread, a.Offset-b.Offset-(a.RoundTrip+b.RoundTrip)/2)
+			}
+		}
+	}
+	if spread <= maxSpread {
+		return nil
+	}
+	return []wire.Finding{{Grade: wire.Warning, Code: wire.CodeClock, Text: fmt.Sprintf("%s has masters whose clocks differ by %v: "+
+		"an atomic slot migration or a failover may end locks early by that much; run NTP on all of them",
+		cl.node.cfg.Name, spread.Round(time.Millisecond))}}
 }

@@ -11,16 +11,17 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // Config says how to reach one master. Of every setting zero means the default.
 // A Config is a value: changing it after [Open] changes nothing.
 type Config struct {
-	// Name is the node's name in errors and votes, of 1 to 255 printable bytes.
+	// Name is the node's name in errors and votes, of 1 to 255 printable bytes. A URL is no
+	// name: one that contains "://" or "@" is refused, unless it is the default.
 	// Defaults to host:port/database, over a unix socket path/database, with
 	// Sentinels to master@host:port/database with the first of them by name, and for a
 	// Cluster to cluster@host:port likewise.
@@ -30,7 +31,9 @@ type Config struct {
 	Network string
 
 	// Address is host:port, or the socket's path. It has no default, and must be empty
-	// where Sentinels or a Cluster say it.
+	// where Sentinels or a Cluster say it. A URL is no address, because it may carry a password:
+	// an address that contains "://" or "@" is refused, and not shown. An absolute path may
+	// contain "@". [OpenURL] takes URLs.
 	Address string
 
 	// Sentinels, unless nil, say the Address of the master; see [Sentinel]. Defaults to
@@ -79,11 +82,15 @@ type Config struct {
 	HardTimeout time.Duration
 
 	// RedialMin is the pause before the second dial in a row, which doubles up to
-	// RedialMax, both with jitter; 1 ms to 5 min. Default to 10 ms and 500 ms.
+	// RedialMax, both with jitter; 1 ms to 5 min. Default to 10 ms and 500 ms. A connection
+	// that ended within a second, or within RedialMax if that is more, counts as a failed
+	// dial, and after it the pause may grow to 500 ms at least. After one that lived for
+	// longer the server is dialled at once.
 	RedialMin, RedialMax time.Duration
 
 	// Connections is how many pipelined connections the node keeps, 1 to 64; of a Cluster,
-	// to each of its masters. Defaults to 1, which serves many thousand locks.
+	// to each of its masters. Defaults to 1, which serves many thousand locks. All commands
+	// of a lock take one of them, chosen by the first of its names in sorted order.
 	Connections int
 
 	// Queue is how many commands may wait to be written on each connection, 1 to
@@ -117,7 +124,11 @@ const (
 // in the one error.
 func (c Config) withDefaults() (Config, error) {
 	c = c.filled()
-	if err := c.check(); err != nil {
+	err := c.check()
+	switch {
+	case errors.Is(err, errIsURL): // its name may be made of it
+		return c, fmt.Errorf("pool: %w", err)
+	case err != nil:
 		return c, fmt.Errorf("pool: node %q: %w", c.Name, err)
 	}
 	return c, nil
@@ -154,7 +165,8 @@ func (c Config) DefaultName() string {
 }
 
 func (c Config) check() error {
-	err := errors.Join(
+	return oneline.Join(
+		c.checkName(),
 		c.checkAddress(),
 		printable("Name", c.Name, maxName, false),
 		printable("ClientName", c.ClientName, maxClientName, true),
@@ -166,13 +178,19 @@ func (c Config) check() error {
 		between("Connections", c.Connections, 1, maxConnections),
 		between("Queue", c.Queue, 1, maxQueue),
 	)
-	if err != nil {
-		return oneLine{err}
+}
+
+func (c Config) checkName() error {
+	if c.Name == c.DefaultName() { // made of addresses, which are checked
+		return nil
 	}
-	return nil
+	return notURL("Name", c.Name)
 }
 
 func (c Config) checkAddress() error {
+	if err := c.checkURLs(); err != nil {
+		return err
+	}
 	switch {
 	case len(c.Cluster) > 0:
 		return c.checkCluster()
@@ -204,7 +222,7 @@ func (c Config) checkSentinels() error {
 	if c.Proxied {
 		errs = append(errs, errors.New("a node is Proxied or follows Sentinels, not both: behind a proxy nobody knows which master answers"))
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 func unfit(setting, value, want string) error {
@@ -229,15 +247,11 @@ func printable(setting, s string, most int, graphic bool) error {
 	return between(setting+"'s length", len(s), 1, most)
 }
 
-// oneLine shows joined errors on one line.
-type oneLine struct{ error }
-
-func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
-
-func (e oneLine) Unwrap() error { return e.error }
-
 // String shows how the master is reached, as a URL without the password.
 func (c Config) String() string {
+	if c.checkURLs() != nil {
+		return notShown
+	}
 	user := ""
 	if c.Username != "" {
 		user = c.Username + "@"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -99,6 +100,78 @@ func TestNoRenderingOfAConfigShowsThePassword(t *testing.T) {
 	_, err := c.withDefaults()
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "hunter2")
+}
+
+// A URL in the place of an address or a name was quoted with its password.
+func TestAURLIsNoAddressAndNoNameAndIsNotShown(t *testing.T) {
+	for _, bad := range []string{"redis://:hunter2@h:1", ":hunter2@h:1", "hunter2@h", "redis://hunter2", "redis://h?sentinel_password=hunter2"} {
+		for what, c := range map[string]Config{
+			"Name":                {Name: bad, Address: "h:1"},
+			"Address":             {Address: bad},
+			"Address of a socket": {Address: bad, Network: "unix"},
+			"a named Address":     {Address: bad, Name: "n"},
+			"a dialled Address":   {Address: bad, Dial: dialTo(nil)},
+			"Cluster":             {Cluster: []string{"h:1", bad}},
+			"Address of Cluster":  {Cluster: []string{"h:1"}, Address: bad},
+			"Sentinels.Addresses": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1", bad}}},
+			"Sentinels.Master":    {Sentinels: &Sentinels{Master: bad, Addresses: []string{"h:1"}}},
+			"Address of Sentinel": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}}, Address: bad},
+		} {
+			c.Queue = -1 // so that all else that is wrong is told as well
+			_, err := Open(c)
+			require.ErrorIs(t, err, errIsURL, what)
+			require.ErrorContains(t, err, `contains "@" or "://"`, what)
+			require.ErrorContains(t, err, "Queue is -1", what)
+			for _, shown := range []string{err.Error(), c.String(), fmt.Sprintf("%#v %+v", c, c), fmt.Sprint(c.Sentinels)} {
+				require.NotContains(t, shown, "hunter2", what)
+			}
+		}
+		_, err := Wrap(bad, nil)
+		require.ErrorIs(t, err, errIsURL)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestNamesThatTheLibraryMakesAndPathsMayContainAnAt(t *testing.T) {
+	for _, c := range []Config{
+		{Network: "unix", Address: "/run/redis@6379.sock"},
+		{Network: "unix", Address: "@/run/redis"},
+		{Network: "unix", Address: "@redis"},
+		{Cluster: []string{"h:1"}, Name: "cluster@h:1"},
+		{Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}}, Name: "m@h:1/0"},
+	} {
+		unnamed := c
+		unnamed.Name = ""
+		for _, c := range []Config{c, unnamed} {
+			_, err := c.withDefaults()
+			require.NoError(t, err)
+			require.NotContains(t, c.String(), "not shown")
+		}
+	}
+}
+
+func TestNoRenderingOfANodeShowsThePassword(t *testing.T) {
+	const password = "hunter2"
+	for what, c := range map[string]Config{
+		"single": {Address: "h:1"}, "cluster": {Cluster: []string{"h:1"}},
+		"Sentinels": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}, Password: password}},
+	} {
+		c.Username, c.Password, c.Dial = "u", password, dialTo(nil)
+		n, err := Open(c)
+		require.NoError(t, err)
+		defer n.Close()
+		wrapped, err := Wrap("n", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, net.ErrClosed }})
+		require.NoError(t, err)
+		defer wrapped.Close()
+		require.Equal(t, `pool.Node(n)`, wrapped.GoString())
+		require.Equal(t, "pool.Node("+n.String()+")", n.GoString())
+		own := newOwnPool(n.cfg)
+		for _, v := range []any{n, c, &c, c.Sentinels, own, struct{ Node *Node }{n}, struct{ node *Node }{n}, struct{ own ownPool }{*own}} {
+			for _, verb := range []string{"%v", "%+v", "%#v"} {
+				require.NotContains(t, fmt.Sprintf(verb, v), password, "%s: %T as %s", what, v, verb)
+			}
+		}
+	}
 }
 
 func TestAConfigIsShownAsAURL(t *testing.T) {

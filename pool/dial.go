@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // dialRaw connects, bounded by ctx. Commands go over conn; out is the connection
@@ -91,7 +93,7 @@ func (c Config) credentials(ctx context.Context) (user, password string, err err
 }
 
 func (c Config) dialFailed(err error) error {
-	e := dialError{text: fmt.Sprintf("pool: dialling %s: %v", c, err)}
+	e := dialError{text: fmt.Sprintf("pool: dialling %s: %s", c, wire.Printable(err.Error()))}
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		e.cause = err
 	}

@@ -23,7 +23,9 @@ func whyDropped(c *wire.Command) error {
 }
 
 func refuse(c *wire.Command, why error) {
-	if why != nil {
+	if cl, ok := why.(letGoError); ok { //nolint:errorlint // never wrapped
+		cl.handBack(c)
+	} else if why != nil {
 		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: why})
 	}
 }

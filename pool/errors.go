@@ -18,7 +18,8 @@ var (
 	// ErrDisconnected: the connection ended before the answer came.
 	ErrDisconnected = errors.New("pool: the connection ended before the answer came")
 
-	// ErrUnfit: the node does not vote, because of what it is or how it is set up. The
+	// ErrUnfit: the node does not vote, because of what it is or how it is set up, or
+	// because it has answered three health checks in a row by errors. The
 	// error names the node, what is wrong, and the cure.
 	ErrUnfit = wire.ErrUnfit
 	// ErrGuardMismatch: the node is guarded by clients with another restart guard than this

@@ -119,8 +119,9 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 		return nil, n.whyAborted(ctx, err)
 	}
 	steps := append(configured(found), rights(found, r.Keys[0])...)
+	steps = append(steps, n.keyRights(found, r)...)
 	if n.member != nil {
-		try := trying(found)
+		try := trying(found, r.Keys[0])
 		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
 	}
 	if r.Survey == nil { // a subscriber can't be asked for its keys
@@ -132,7 +133,7 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 	if n.follow != nil {
 		found.Sentinels = n.follow.views()
 	}
-	found.Findings = append(n.findings(found.Facts), examinedToo(n.label(), found, r.Fleet != nil && r.Fleet.Guard != nil)...)
+	found.Findings = append(n.findings(found.Facts), examinedToo(n.label(), found, r)...)
 	found.Findings = append(found.Findings, opinions(n.cfg.Name, s.address, found.Sentinels)...)
 	return found, nil
 }
@@ -164,7 +165,7 @@ func configured(found *wire.Examination) []step {
 			pair, err := redis.Strings(reply, err)
 			if err == nil && len(pair) == 2 {
 				found.Configured = true
-				take(pair[1])
+				take(wire.Printable(pair[1]))
 			}
 			return nil
 		}}
@@ -178,9 +179,9 @@ func configured(found *wire.Examination) []step {
 
 // rights tries every command of ours in a way that changes nothing: on a key that does
 // not exist, or with an argument that is refused. Servers look at the right to a
-// command before anything else; about the right to the key nothing is concluded.
+// command before anything else.
 func rights(found *wire.Examination, key string) []step {
-	try := trying(found)
+	try := trying(found, key)
 	const nothing = "return 0"
 	channel := wire.FreePrefix + key
 	return []step{
@@ -189,6 +190,7 @@ func rights(found *wire.Examination, key string) []step {
 		try("del", "DEL", key),
 		try("exists", "EXISTS", key),
 		try("type", "TYPE", key),
+		try("strlen", "STRLEN", key),
 		try("pttl", "PTTL", key),
 		try("pexpire", "PEXPIRE", key, 1),
 		try("ping", "PING"),
@@ -210,34 +212,68 @@ func rights(found *wire.Examination, key string) []step {
 // listening tries the rights of a waiter. After it the connection may be good for
 // nothing else.
 func listening(found *wire.Examination, key string) []step {
-	try, channel := trying(found), wire.FreePrefix+key
+	try, channel := trying(found, key), wire.FreePrefix+key
 	return []step{try("subscribe", "SUBSCRIBE", channel), try("unsubscribe", "UNSUBSCRIBE", channel)}
 }
 
-// trying makes steps that tell which rights are missing.
-func trying(found *wire.Examination) func(right, name string, args ...any) step {
+// keyRights tries the rights to the keys beside the lock's, both to read and to write.
+// The marker exists: an argument that is no number keeps PEXPIRE from changing it.
+func (n *Node) keyRights(found *wire.Examination, r *wire.Request) (steps []step) {
+	if !unprefixed(r.Keys[0]) {
+		for _, counter := range r.Keys[1:] {
+			steps = append(steps, trying(found, counter)("pexpire", "PEXPIRE", counter, 1))
+		}
+	}
+	try := trying(found, wire.MarkerKey)
+	switch {
+	case n.member != nil: // the marker is not used there
+	case r.Fleet != nil && r.Fleet.Guard != nil:
+		steps = append(steps, try("pexpire", "PEXPIRE", wire.MarkerKey, "no number"))
+	default:
+		steps = append(steps, try("get", "GET", wire.MarkerKey))
+	}
+	return steps
+}
+
+// trying makes steps that tell which rights are missing: to a command, or to the key or
+// its channel.
+func trying(found *wire.Examination, key string) func(right, name string, args ...any) step {
 	return func(right, name string, args ...any) step {
 		return step{name, args, func(_ any, err error) error {
-			switch {
-			case err == nil:
-			case forbids(serverError(err)):
-				found.Missing = append(found.Missing, right)
-			case forbidsChannel(serverError(err)) && !slices.Contains(found.Missing, channels):
-				found.Missing = append(found.Missing, channels)
+			if err == nil {
+				return nil
+			}
+			missing := ""
+			switch err := serverError(err); {
+			case forbids(err, "command"):
+				missing = right
+			case forbids(err, "channel"):
+				missing = "&" + wire.FreePrefix + pattern(key)
+			case forbids(err, "key") && !unprefixed(key):
+				missing = "~" + pattern(key)
+			}
+			if missing != "" && !slices.Contains(found.Missing, missing) {
+				found.Missing = append(found.Missing, missing)
 			}
 			return nil
 		}}
 	}
 }
 
-// channels is the right to our channels, as ACL SETUSER takes it.
-const channels = "&" + wire.FreePrefix + "*"
+// unprefixed reports whether lock keys have no prefix in common. Then the user may be
+// allowed some, and nothing is concluded from one that is denied.
+func unprefixed(key string) bool { return strings.HasPrefix(key, wire.DoctorPrefix) }
 
-func forbidsChannel(err error) bool {
-	return answeredBy(err, "NOPERM") && strings.Contains(err.Error(), "channel")
+// pattern matches all keys that are named like the one on which rights are tried.
+func pattern(key string) string {
+	prefix, _, random := strings.Cut(key, wire.DoctorPrefix)
+	if !random {
+		return key
+	}
+	return prefix + "*"
 }
 
-// forbids tells a command that is denied from a key that is.
-func forbids(err error) bool {
-	return answeredBy(err, "NOPERM") && strings.Contains(err.Error(), "command")
+// forbids reports whether a server denies the right to a command, a key or a channel.
+func forbids(err error, what string) bool {
+	return answeredBy(err, "NOPERM") && strings.Contains(err.Error(), what)
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,13 @@ import (
 const freeKey = "redlock:doctor:test"
 
 func examining() *call { return newCall(func(r *wire.Request) { wire.NewExamine(r, freeKey) }) }
+
+// examiningUnder examines for a fleet, which may be nil, and with counters for fencing.
+func examiningUnder(f *wire.Fleet, key string, counters ...string) *call {
+	c := newCall(func(r *wire.Request) { wire.NewExamine(r, key, counters...) })
+	c.req.Fleet = f
+	return c
+}
 
 func examined(t *testing.T, n *Node) *wire.Examination {
 	t.Helper()
@@ -89,7 +97,7 @@ func TestAnExaminationEndsNobodysConnection(t *testing.T) {
 // docs/hazards.md H46: a right that is missing is named before somebody needs it.
 func TestEachMissingRightIsNamed(t *testing.T) {
 	for right, grade := range map[string]string{
-		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "pttl": "error", "pexpire": "error",
+		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "strlen": "error", "pttl": "error", "pexpire": "error",
 		"evalsha": "error", "eval": "warning", "ping": "warning", "client|id": "warning", "client|kill": "warning",
 		"publish": "warning", "subscribe": "warning", "pubsub|numsub": "note", "unsubscribe": "note", "client|info": "note", "client|setname": "note", "time": "note", "script|load": "note",
 	} {
@@ -104,9 +112,11 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	onMaster(t, func(m *embedded.Master) { m.Deny("eval", "script|load") }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, "error rights", codes(examined(t, n).Findings)[0], "then no script can get there")
 	})
-	keys := func(m *embedded.Master) { m.FailWith("GET", "NOPERM No permissions to access a key") }
-	onMaster(t, keys, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
-		require.Empty(t, examined(t, n).Missing, "who may not use this key may use others")
+	onMaster(t, func(m *embedded.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		fenced := examiningUnder(nil, freeKey, wire.Counter(freeKey, false)).on(n).reply(t)
+		require.Equal(t, "error rights", codes(fenced.Examined.Findings)[0], "then no counter can be raised")
+		guarded := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
+		require.Equal(t, "error rights", codes(guarded.Examined.Findings)[0], "then no quarantine can begin")
 	})
 	for _, words := range []string{ // of Redis 7 and 6
 		"NOPERM No permissions to access a channel",
@@ -119,6 +129,52 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 			require.Contains(t, e.Findings[0].Text, "ACL SETUSER … &redlock:free:*")
 		})
 	}
+}
+
+// The patterns are those of docs/operations.md, for a Locker with this prefix.
+func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
+	const key = "app/" + freeKey
+	for what, c := range map[string]struct {
+		denied string // the keys that begin like this
+		keys   []string
+		fleet  *wire.Fleet
+		want   []string
+		grade  string
+	}{
+		"lock keys":                  {"app/", []string{key}, nil, []string{"~app/*"}, "warning"},
+		"lock keys without a prefix": {"redlock:doctor:", []string{freeKey}, nil, nil, ""},
+		"counters":                   {"redlock:fence:", []string{key, wire.Counter(key, false)}, nil, []string{"~redlock:fence:app/*"}, "warning"},
+		"counters without a prefix":  {"redlock:fence:", []string{freeKey, wire.Counter(freeKey, false)}, nil, nil, ""},
+		"tagged counters":            {"redlock:fence:{", []string{key, wire.Counter(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
+		"the marker":                 {wire.MarkerKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
+		"the guard's marker":         {wire.MarkerKey, []string{key}, guardedFleet(), []string{"~redlock:node"}, "error"},
+	} {
+		deny := func(m *embedded.Master) {
+			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+				return "-NOPERM No permissions to access a key", cmd != "PUBLISH" && len(args) > 0 && strings.HasPrefix(args[0], c.denied)
+			})
+		}
+		onMaster(t, deny, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			e := examiningUnder(c.fleet, c.keys[0], c.keys[1:]...).on(n).reply(t).Examined
+			require.Equal(t, c.want, e.Missing, what)
+			if c.grade != "" {
+				require.Equal(t, c.grade+" rights", codes(e.Findings)[0], what)
+				require.Contains(t, e.Findings[0].Text, "ACL SETUSER … "+c.want[0], what)
+			}
+			require.Empty(t, m.Keys())
+		})
+	}
+}
+
+func TestAnExaminationLeavesTheMarkerAlone(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		m.Set(wire.MarkerKey, "marker", longTTL)
+		r := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
+		require.Empty(t, r.Examined.Missing)
+		value, _ := m.Get(wire.MarkerKey)
+		require.Equal(t, "marker", value)
+		require.Equal(t, longTTL, m.TTL(wire.MarkerKey))
+	})
 }
 
 func TestTheClockOfANodeIsComparedWithOurs(t *testing.T) {

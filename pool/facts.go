@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type facts struct {
 func (f *facts) take(reply any, err error) {
 	info, err := redis.String(reply, err)
 	if err != nil {
-		f.Unread = err.Error()
+		f.Unread = shownError(err)
 		return
 	}
 	f.Unread = ""
@@ -39,8 +40,8 @@ func (f *facts) server(info string) {
 	f.ReplID2 = infoField(info, "master_replid2")
 	f.Writable = f.Role == "slave" && infoField(info, "slave_read_only") == "0"
 	f.Backlog = infoField(info, "repl_backlog_active") == "1"
-	f.Replicas = int(infoNumber(info, "connected_slaves"))
-	f.Uptime = time.Duration(infoNumber(info, "uptime_in_seconds")) * time.Second
+	f.Replicas = infoCount(info, "connected_slaves")
+	f.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
 }
 
 func (f *facts) keeping(info string) {
@@ -52,22 +53,31 @@ func (f *facts) keeping(info string) {
 
 // mark reads what GET answered of the marker.
 func (f *facts) mark(reply any, err error) {
-	marker, err := redis.String(reply, err)
+	marker, err := markerText(reply, err)
 	f.Marker, f.MarkerUnread = marker, ""
 	switch {
 	case errors.Is(err, redis.ErrNil):
 	case err != nil:
-		f.MarkerUnread = serverError(err).Error()
+		f.MarkerUnread = shownError(err)
 	case marker == "":
 		f.MarkerUnread = "it is empty"
 	}
 }
 
-// infoField finds a field in what INFO answers.
+// maxMarker is longer than any marker of ours, in bytes: a node's name has up to 255, escaped.
+const maxMarker = 2 << 10
+
+// markerText reads a marker. One that is too long is cut, and so is none of ours.
+func markerText(reply any, err error) (string, error) {
+	text, err := redis.Bytes(reply, err)
+	return string(text[:min(len(text), maxMarker)]), err
+}
+
+// infoField finds a field in what INFO answers, of which it keeps no more than that.
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(v)
+			return strings.Clone(wire.Printable(strings.TrimSpace(v)))
 		}
 	}
 	return ""
@@ -77,6 +87,11 @@ func infoField(info, field string) string {
 func infoNumber(info, field string) int64 {
 	n, _ := strconv.ParseInt(infoField(info, field), 10, 64)
 	return n
+}
+
+// infoCount is a field that counts; 0 where it is none, and the largest int32 where it is larger.
+func infoCount(info, field string) int {
+	return int(max(0, min(infoNumber(info, field), math.MaxInt32)))
 }
 
 // isLoading tells what INFO does not say by an error: that the server still reads its
@@ -102,10 +117,14 @@ func database(reply any, err error, selected int) int {
 	return selected
 }
 
-// serverTime is what TIME answers, in Unix microseconds; 0 where it is denied.
+// maxTime is the latest time that is believed, in Unix seconds, of the year 2242: clocks are
+// compared in nanoseconds.
+const maxTime = 1 << 33
+
+// serverTime is what TIME answers, in Unix microseconds; 0 where it is denied, or no time.
 func serverTime(reply any, err error) int64 {
 	parts, err := redis.Int64s(reply, err)
-	if err != nil || len(parts) != 2 {
+	if err != nil || len(parts) != 2 || parts[0] < 0 || parts[0] > maxTime || parts[1] < 0 || parts[1] >= 1e6 {
 		return 0
 	}
 	return parts[0]*1e6 + parts[1]

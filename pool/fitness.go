@@ -89,18 +89,27 @@ func persistence(add adder, f wire.Facts) {
 	}
 }
 
-// Without the necessary rights a node can't vote. What the silent ones are for nobody
-// misses. Without any other one something is not done, or takes longer.
+// Without the necessary rights a node can't vote, and with fencing or the guard not
+// without TIME. What the silent ones are for nobody misses. Without any other one
+// something is not done, or takes longer; keys that are named otherwise may be allowed.
 var (
-	necessary = []string{"set", "get", "del", "exists", "type", "pttl", "pexpire", "evalsha", "cluster|slots"}
+	necessary = []string{"set", "get", "del", "exists", "type", "strlen", "pttl", "pexpire", "evalsha", "cluster|slots"}
 	silent    = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
 )
 
 // examinedToo are findings that take more than facts.
-func examinedToo(node string, e *wire.Examination, guarded bool) []wire.Finding {
+func examinedToo(node string, e *wire.Examination, r *wire.Request) []wire.Finding {
 	var all []wire.Finding
+	guarded, fenced := r.Fleet != nil && r.Fleet.Guard != nil, len(r.Keys) > 1
+	needed := slices.Clone(necessary)
+	if guarded {
+		needed = append(needed, "~"+wire.MarkerKey)
+	}
+	if guarded || fenced {
+		needed = append(needed, "time")
+	}
 	grades := []wire.Grade{wire.Error, wire.Warning, wire.Note}
-	for i, rights := range sorted(e.Missing) {
+	for i, rights := range sorted(e.Missing, needed) {
 		if len(rights) > 0 {
 			all = append(all, wire.Finding{Grade: grades[i], Code: wire.CodeRights, Text: fmt.Sprintf(
 				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), granting(rights))})
@@ -112,24 +121,24 @@ func examinedToo(node string, e *wire.Examination, guarded bool) []wire.Finding 
 	return all
 }
 
-// granting are the words of ACL SETUSER that give rights to commands and channels.
+// granting are the words of ACL SETUSER that give rights to commands, keys and channels.
 func granting(rights []string) string {
 	words := make([]string, len(rights))
 	for i, r := range rights {
-		words[i] = "+" + r
-		if r == channels {
-			words[i] = r
+		words[i] = r
+		if !strings.HasPrefix(r, "&") && !strings.HasPrefix(r, "~") {
+			words[i] = "+" + r
 		}
 	}
 	return strings.Join(words, " ")
 }
 
 // sorted parts rights into those that are necessary, those that are missed, and others.
-func sorted(missing []string) (parts [3][]string) {
+func sorted(missing, needed []string) (parts [3][]string) {
 	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
 	for _, right := range missing {
 		switch {
-		case slices.Contains(necessary, right), unscripted && right == "eval":
+		case slices.Contains(needed, right), unscripted && right == "eval":
 			parts[0] = append(parts[0], right)
 		case slices.Contains(silent, right):
 			parts[2] = append(parts[2], right)

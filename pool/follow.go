@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -56,7 +57,7 @@ func (f *follower) close() error {
 	for _, y := range f.sentries {
 		errs = append(errs, y.close())
 	}
-	return errors.Join(append(errs, f.own.close())...)
+	return oneline.Join(append(errs, f.own.close())...)
 }
 
 // note books what a Sentinel answered.

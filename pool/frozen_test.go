@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -69,10 +68,17 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 		require.True(t, undo.pending(), "an undo is taken also when the queue is full")
 
 		m.Thaw()
+		granted := 0
 		calls.Range(func(c, _ any) bool {
-			r := c.(*call).reply(t)
-			return r.Outcome == wire.Granted || r.Outcome == wire.Refused
+			switch r := c.(*call).reply(t); r.Outcome {
+			case wire.Granted:
+				granted++
+			default:
+				require.Equal(t, wire.Refused, r.Outcome, "all are for one key, and none is lost: %v", r.Err)
+			}
+			return true
 		})
+		require.Equal(t, 1, granted)
 		undo.reply(t)
 		require.Zero(t, n.Stats().Queued)
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -81,7 +87,16 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 
 // A batch is bounded in bytes, too: it is held in memory twice.
 func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	const most = 1 << 20 // and not batchBytes: what is claimed is a megabyte
+	var largest atomic.Int64
+	measured := func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return &measuredConn{conn, &largest}, err
+		}
+	}
+	inBubble(t, measured, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		first := stuff(n)
@@ -90,14 +105,30 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 		for range 60 {
 			calls = append(calls, inspecting(name).on(n))
 		}
+		synctest.Wait()
+		require.Equal(t, len(calls), n.Stats().Queued, "they wait where they can be given up")
+		require.Less(t, largest.Load(), int64(most))
 		m.Thaw()
 		first.reply(t)
 		for _, c := range calls {
 			require.Equal(t, wire.Granted, c.reply(t).Outcome)
 		}
 		synctest.Wait()
+		require.Greater(t, largest.Load(), int64(most/3), "what waits goes out together")
+		require.LessOrEqual(t, largest.Load(), int64(most))
 		require.GreaterOrEqual(t, n.Stats().Writes, int64(6))
 	})
+}
+
+// measuredConn notes the largest write.
+type measuredConn struct {
+	net.Conn
+	largest *atomic.Int64
+}
+
+func (c *measuredConn) Write(p []byte) (int, error) {
+	c.largest.Store(max(c.largest.Load(), int64(len(p))))
+	return c.Conn.Write(p)
 }
 
 // Over real sockets callers write themselves, and must not get stuck there. What the
@@ -362,19 +393,19 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 // measured by what the commands took to be made.
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = 20_000
-	l := newLane(&Node{cfg: Config{Clock: clock.Runtime()}})
+	l := newLane(&Node{cfg: &Config{Clock: clock.Runtime()}})
 	k := newLink(l, &session{}, facts{clientID: 1, Facts: wire.Facts{RunID: "r", Role: "master"}})
-	best := math.Inf(1)
-	for range 3 { // one connection after the other, while nothing expires
+	made, sorted := time.Hour, time.Hour // the shortest of each: a busy machine interrupts some
+	for range 10 {                       // one connection after the other, while nothing expires
 		began := time.Now()
 		for i := range many {
 			k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
 		}
-		made := time.Since(began)
+		made = min(made, time.Since(began))
 		began = time.Now()
 		require.Len(t, l.retire(k), many)
-		best = min(best, float64(time.Since(began))/float64(made))
+		sorted = min(sorted, time.Since(began))
 	}
 	require.Len(t, l.orphans.tokens, many)
-	require.Less(t, best, 3.0, "one look at all orphans for each would be 12, and more of more")
+	require.Less(t, sorted, 3*made, "one look at all orphans for each would be 12, and more of more")
 }

@@ -23,6 +23,7 @@ type guard struct {
 	until    clock.Instant // of the quarantine; 0 when there is none
 	timer    clock.Timer   // asks again when it has passed
 	told     bool          // it was logged that the node does not vote
+	soon     int           // answers in a row that the quarantine ends at once
 	behind   []unmarked    // answered behind the question that is under way
 }
 
@@ -167,14 +168,33 @@ func (g *guard) settle(rep wire.Reply, now clock.Instant) {
 		g.why = noMaster(n.cfg.Name)
 		return
 	}
-	g.until = now.Add(rep.Attestation.Left)
+	g.until = now.Add(min(rep.Attestation.Left, g.fleet.Guard.Quarantine(n.cfg.Name))) // the server may say anything
 	if rep.Attestation.Began {
 		n.pasts.begin(g.past, now.Add(g.fleet.Guard.Quarantine(n.cfg.Name)))
 	}
 	g.until = max(g.until, n.pasts.end(g.past))
 	if g.link.lane.link == g.link {
-		g.later(g.until.Sub(now) + time.Millisecond)
+		g.later(g.askPause(g.until.Sub(now) + time.Millisecond))
 	}
+}
+
+// A node that says again and again that its quarantine ends at once is asked every minAskPause.
+// Honest ones say so once or twice: they tell whole milliseconds.
+const (
+	minAskPause  = 20 * time.Millisecond
+	maxSoonAsked = 3
+)
+
+// askPause bounds the pause before the next question. Called under lane.mu.
+func (g *guard) askPause(pause time.Duration) time.Duration {
+	if pause >= minAskPause {
+		g.soon = 0
+		return pause
+	}
+	if g.soon++; g.soon > maxSoonAsked {
+		return minAskPause
+	}
+	return pause
 }
 
 // later asks again after d. Called under lane.mu.
@@ -195,6 +215,16 @@ func (g *guard) reason(now clock.Instant) error {
 		return &wire.QuarantineError{Node: g.link.lane.node.cfg.Name, Left: max(0, g.until.Sub(now))}
 	}
 	return errUnmarked
+}
+
+// whyNotVoting is why the server does not vote for a fleet, as far as its marker is known
+// on this connection. It asks nothing. Called under lane.mu.
+func (k *link) whyNotVoting(f *wire.Fleet) error {
+	g := k.guards[f]
+	if g == nil || !g.asked || g.underWay || g.votes {
+		return nil
+	}
+	return g.reason(k.lane.node.cfg.Clock.Now())
 }
 
 // isUnmarked reports whether a command found another marker than the one expected.
@@ -229,16 +259,12 @@ func (k *link) answerUnmarked(c *wire.Command, r wire.Reply) {
 }
 
 // remind asks again where the node stands with every guard that it was asked about, also
-// where it could not answer. It forgets those of fleets that have ended.
+// where it could not answer.
 func (k *link) remind() {
 	k.lane.mu.Lock()
 	var all []*guard
-	for f, g := range k.guards {
-		switch {
-		case f.Ended():
-			g.stop()
-			delete(k.guards, f)
-		case g.asked || g.why != nil:
+	for _, g := range k.guards {
+		if g.asked || g.why != nil {
 			all = append(all, g)
 		}
 	}

@@ -25,14 +25,14 @@ func (m mismatch) Unwrap() error { return m.error }
 // guarded: docs/rules.md rule 17, docs/hazards.md H112.
 func guarded(node, marker string) error {
 	return mismatch{fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
-		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, marker)}
+		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
 // foreign: docs/hazards.md H40.
 func foreign(node, marker string) error {
 	return mismatch{fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
 		"fleets do not exclude each other; give all clients the same, or, to change them, stop the old ones, wait their maxTTL, and delete that key",
-		wire.ErrUnfit, node, wire.MarkerKey, marker)}
+		wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
 func noMaster(node string) error {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,4 +122,41 @@ func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
 		require.NoError(t, n.Close())
 		require.Zero(t, c.waiting.Load())
 	})
+}
+
+// What a server says is left of a quarantine may be nonsense: it is clamped.
+func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
+	for _, left := range []string{"-5", "0", "1", "9223372036854775807"} {
+		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			time.Sleep(time.Second)
+			var asked atomic.Int64
+			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+				if cmd != "EVALSHA" || len(args) == 0 || args[0] != attestHash(t) {
+					return "", false
+				}
+				asked.Add(1)
+				return "*3\r\n$11\r\nquarantined\r\n:" + left + "\r\n:0\r\n", true
+			})
+			r := acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t)
+			var q *wire.QuarantineError
+			require.ErrorAs(t, r.Err, &q)
+			require.GreaterOrEqual(t, q.Left, time.Duration(0))
+			require.LessOrEqual(t, q.Left, guardTTL)
+			require.Equal(t, len(left) > 3, q.Left > time.Second, left)
+			time.Sleep(10 * time.Second)
+			require.LessOrEqual(t, asked.Load(), int64(10*time.Second/minAskPause+2+maxSoonAsked), left)
+		})
+	}
+}
+
+// attestHash is how the script is known that tells where a node stands with the guard.
+func attestHash(t *testing.T) string {
+	t.Helper()
+	for _, s := range wire.Scripts() {
+		if s.Name == "attest" {
+			return s.Hash
+		}
+	}
+	t.Fatal("no such script")
+	return ""
 }

@@ -21,21 +21,27 @@ type step struct {
 
 // handshake says who we are, reads the facts and loads the scripts, in one round
 // trip. It is bounded by ctx: when that is done the connection is aborted.
-func (n *Node) handshake(ctx context.Context, s *session) (facts, error) {
-	stop := context.AfterFunc(ctx, s.abort)
-	defer stop()
-	var f facts
-	steps, err := n.greeting(ctx, &f)
-	if err != nil {
-		return f, err
-	}
-	if err := s.run(steps); err != nil {
-		return f, n.whyAborted(ctx, err)
-	}
-	return f, nil
+func (n *Node) handshake(ctx context.Context, s *session) (f facts, err error) {
+	err = n.greet(ctx, s, n.preparing(&f))
+	return f, err
 }
 
-// greeted dials, and shakes hands.
+// greet says who we are, and takes the steps that follow, in one round trip.
+func (n *Node) greet(ctx context.Context, s *session, behind []step) error {
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	steps, err := n.greeting(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.run(append(steps, behind...)); err != nil {
+		return n.whyAborted(ctx, err)
+	}
+	return nil
+}
+
+// greeted dials for what is no lock's: a subscription, a Sentinel, a Cluster's map. It says
+// who we are and no more: facts and scripts are of no use there.
 func (n *Node) greeted(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
@@ -43,7 +49,7 @@ func (n *Node) greeted(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := n.handshake(ctx, s); err != nil {
+	if err := n.greet(ctx, s, nil); err != nil {
 		s.abort()
 		s.close()
 		return nil, err
@@ -59,7 +65,7 @@ func (n *Node) whyAborted(ctx context.Context, err error) error {
 	return err
 }
 
-func (n *Node) greeting(ctx context.Context, f *facts) ([]step, error) {
+func (n *Node) greeting(ctx context.Context) ([]step, error) {
 	var steps []step
 	if _, wrapped := n.source.(*wrappedPool); !wrapped {
 		auth, err := n.auth(ctx)
@@ -68,43 +74,45 @@ func (n *Node) greeting(ctx context.Context, f *facts) ([]step, error) {
 		}
 		steps = append(steps, auth...)
 	}
-	steps = append(steps, step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore})
-	if n.bare {
-		return steps, nil // a Sentinel has neither facts nor scripts of ours
-	}
-	steps = append(steps,
-		step{"CLIENT", []any{"ID"}, func(reply any, err error) error {
+	return append(steps, step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore}), nil
+}
+
+// preparing are the steps that read the facts and load the scripts.
+func (n *Node) preparing(f *facts) []step {
+	steps := []step{
+		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
 			f.clientID, _ = redis.Int64(reply, denied(err))
 			return fatal(err)
 		}},
-		step{"CLIENT", []any{"INFO"}, func(reply any, err error) error {
+		{"CLIENT", []any{"INFO"}, func(reply any, err error) error {
 			f.Database = database(reply, err, n.cfg.Database)
 			return fatal(err)
 		}},
 		// All of its usual parts: several by name are one command since Redis 7 only.
-		step{"INFO", nil, func(reply any, err error) error {
+		{"INFO", nil, func(reply any, err error) error {
 			f.take(reply, err)
 			if isLoading(reply) {
 				return errLoading
 			}
 			return fatal(err)
 		}},
-		step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
-			if n.member == nil { // in a Cluster it would be one of all servers
-				f.mark(reply, err)
-			}
-			return nil // what else it answers INFO says better
-		}},
-		step{"TIME", nil, func(reply any, err error) error {
+		{"TIME", nil, func(reply any, err error) error {
 			f.Time = serverTime(reply, err)
 			return fatal(err)
+		}},
+	}
+	if n.member == nil { // in a Cluster it would be one of all servers
+		steps = append(steps, step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
+			f.mark(reply, err)
+			return nil // what else it answers INFO says better
 		}})
+	}
 	for _, script := range wire.Scripts() {
 		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
 			return fatal(err) // where SCRIPT is denied, NOSCRIPT brings the text along
 		}})
 	}
-	return steps, nil
+	return steps
 }
 
 // auth are the steps that a wrapped pool's dial does itself.
@@ -173,6 +181,7 @@ func (s *session) say(steps []step) error {
 
 func (s *session) hear(steps []step) error {
 	var first, last error
+	password := "" // a service that is out of step answers AUTH later
 	for _, st := range steps {
 		reply, err := redis.ReceiveWithTimeout(s.redis, 0)
 		if s.redis.Err() != nil {
@@ -183,6 +192,10 @@ func (s *session) hear(steps []step) error {
 			}
 			return cmp.Or(first, err)
 		}
+		if st.name == "AUTH" {
+			password = fmt.Sprint(st.args[len(st.args)-1])
+		}
+		err = withheld(err, password)
 		if err != nil {
 			last = serverError(err)
 		}
@@ -210,23 +223,28 @@ func (s *session) kill(ctx context.Context, id int64) (killed bool, err error) {
 
 func ignore(any, error) error { return nil }
 
+// must is for a step without which nothing goes on.
 func must(name string) func(any, error) error {
 	return func(_ any, err error) error {
-		if err != nil {
-			return fmt.Errorf("pool: %s: %w", name, withoutArguments(serverError(err)))
+		if err == nil {
+			return nil
 		}
-		return nil
+		return fmt.Errorf("pool: %s: %w", name, serverError(err))
 	}
 }
 
-// withoutArguments takes a command's arguments out of the error about it: a server
-// that knows no AUTH repeats the password.
-func withoutArguments(err error) error {
-	var se *wire.ServerError
-	if errors.As(err, &se) {
-		se.Text, _, _ = strings.Cut(se.Text, ", with args beginning with")
+// withheld is the server's answer to AUTH without its text if that repeats the password, of
+// whatever length: to replace a short one would tell it by the gaps.
+func withheld(err error, password string) error {
+	var re redis.Error
+	if !errors.As(err, &re) || password == "" || !strings.Contains(withoutArgs(re), password) {
+		return err
 	}
-	return err
+	c := code(string(re))
+	if strings.Contains(c, password) {
+		c = "ERR"
+	}
+	return redis.Error(strings.TrimSpace(c + " (the server's text is not shown: it repeats the password)"))
 }
 
 // fatal passes on the states in which a server can't vote at all. A right that

@@ -26,7 +26,7 @@ func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
 		c.Username, c.Password, c.Database, c.ClientName = "u", "hunter2", 3, "billing"
 	}, func(t *testing.T, m *embedded.Master, n *Node) {
 		synctest.Wait()
-		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "GET", "TIME"}
+		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "TIME", "GET"}
 		require.Equal(t, append(said, slices.Repeat([]string{"SCRIPT LOAD"}, len(wire.Scripts()))...), names(m))
 		require.Equal(t, []string{"u", "hunter2"}, m.Log()[0].Args)
 
@@ -172,30 +172,54 @@ func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
 
 // Nor does a server get to show it: one that knows no AUTH repeats what it was given.
 func TestNoErrorShowsAPassword(t *testing.T) {
-	const password = "hunter2"
-	for reply, want := range map[string]string{
-		"WRONGPASS invalid username-password pair or user is disabled.":                 "WRONGPASS",
-		"ERR unknown command 'AUTH', with args beginning with: 'u' 'hunter2' ":          "ERR unknown command 'AUTH'",
-		"ERR unknown command `AUTH`, with args beginning with: `u`, `hunter2`, ":        "ERR unknown command `AUTH`",
-		"ERR AUTH <password> called without any password configured":                    "without any password configured",
-		"NOPERM User u has no permissions to run the 'auth' command, said the password": "NOPERM",
+	const usual, short, odd, long = "hunter2", "pw1", "a\x1bbc", "p4p4p4p4"
+	const withheld = " (the server's text is not shown"
+	for _, c := range []struct{ password, reply, want string }{
+		{usual, "WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS invalid username"},
+		{usual, "ERR unknown command 'AUTH', with args beginning with: 'u' 'hunter2' ", "ERR unknown command 'AUTH'"},
+		{usual, "ERR unknown command `AUTH`, with args beginning with: `u`, `hunter2`, ", "ERR unknown command `AUTH`"},
+		{usual, "ERR AUTH <password> called without any password configured", "without any password configured"},
+		{usual, "NOPERM User u has no permissions to run the 'auth' command, said the password", "NOPERM"},
+		{usual, "WRONGPASS not hunter2, nor 'hunter2'", "WRONGPASS" + withheld},
+		{usual, "hunter2", withheld},
+		{"WRONGPASS", "WRONGPASS no", "ERR" + withheld},
+		{short, "WRONGPASS pw1", "WRONGPASS" + withheld},
+		{odd, "ERR it was " + odd, "ERR" + withheld},
+		{strings.Repeat(long, 100), "ERR it was " + strings.Repeat(long, 100), "ERR" + withheld},
 	} {
 		var log bytes.Buffer
-		onMaster(t, func(m *embedded.Master) { m.FailWith("AUTH", reply) }, func(c *Config) {
-			c.Username, c.Password = "u", password
-			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		onMaster(t, func(m *embedded.Master) { m.FailWith("AUTH", c.reply) }, func(cfg *Config) {
+			cfg.Username, cfg.Password = "u", c.password
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}, func(t *testing.T, _ *embedded.Master, n *Node) {
 			r := pinging().on(n).reply(t)
 			requireUnsent(t, r)
-			require.ErrorContains(t, r.Err, want)
+			require.ErrorContains(t, r.Err, c.want)
 			require.ErrorContains(t, r.Err, "pool: AUTH: ")
-			require.NotContains(t, r.Err.Error(), password)
-			require.NotContains(t, n.String(), password)
+			require.NotContains(t, r.Err.Error(), "with args")
+			for _, shown := range []string{r.Err.Error(), n.String()} {
+				require.NotContains(t, shown, c.password)
+				require.NotContains(t, shown, long)
+			}
 			synctest.Wait() // it is logged, unless the node is closed before
 		})
 		require.Contains(t, log.String(), "dial failed")
-		require.NotContains(t, log.String(), password)
+		require.NotContains(t, log.String(), c.password)
+		require.NotContains(t, log.String(), long)
 	}
+}
+
+// A service of lines takes each line of a command for one, and so answers AUTH's arguments later.
+func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
+	const password = "hunter2"
+	onMaster(t, func(m *embedded.Master) {
+		m.RequireAuth("default", password)
+		m.FailWith("SELECT", "ERR what is "+password)
+	}, func(c *Config) { c.Password, c.Database = password, 1 }, func(t *testing.T, _ *embedded.Master, n *Node) {
+		r := pinging().on(n).reply(t)
+		require.ErrorContains(t, r.Err, "the server's text is not shown")
+		require.NotContains(t, r.Err.Error(), password)
+	})
 }
 
 func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {

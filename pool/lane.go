@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -24,8 +23,10 @@ type lane struct {
 	link    *link // nil while there is no connection
 	down    error // why commands fail at once; nil while up, or while a dial may still succeed
 	closed  bool
+	letGo   bool // it is of a member of a Cluster that was let go
 	orphans orphans
 	repeats map[*wire.Request]*repetition // by the undo
+	parked  parked
 }
 
 func newLane(n *Node) *lane { return &lane{node: n, sweepIn: sweepLeast} }
@@ -37,8 +38,8 @@ func (l *lane) state() (up bool, queued int) {
 }
 
 // submit queues the command, with another one behind it unless that is nil. Where nobody
-// writes it mostly offers what is queued to the socket itself; what that does not take in at
-// once is left to the writer (docs/rules.md rule 23).
+// writes a caller mostly offers what is queued to the socket itself; what that does not take
+// in at once, and what the library submits, is left to the writer (docs/rules.md rule 23).
 func (l *lane) submit(c, behind *wire.Command) {
 	l.mu.Lock()
 	wrong, wrongBehind := l.enqueue(c), l.enqueue(behind)
@@ -52,7 +53,7 @@ func (l *lane) submit(c, behind *wire.Command) {
 		return
 	}
 	k.writing = true
-	here := k.mayOffer()
+	here := c.Submitter == wire.ByCaller && k.mayOffer()
 	if here {
 		k.callers.Add(1)
 	}
@@ -82,9 +83,11 @@ func (l *lane) enqueue(c *wire.Command) error {
 }
 
 // refuses says why the command can't be queued. Undos always can, but on a closed
-// node: each belongs to an acquire that was written, and those are bounded.
+// node: each belongs to an acquire that was written, and ends with its keys.
 func (l *lane) refuses(c *wire.Command) error {
 	switch {
+	case l.letGo:
+		return letGoError{l.node.member.cluster}
 	case l.closed:
 		return ErrClosed
 	case c.Op.Undoes():
@@ -101,18 +104,17 @@ func (l *lane) refuses(c *wire.Command) error {
 
 // keepUp dials, serves, and dials anew until ctx is done.
 func (l *lane) keepUp(ctx context.Context) {
-	wait := l.node.cfg.RedialMin
+	redial := newBackoff(l.node.cfg)
 	for ctx.Err() == nil {
 		k, err := l.connect(ctx)
 		if err == nil {
-			var lived bool
-			if lived, err = l.serve(k); lived {
-				wait = l.node.cfg.RedialMin
-			}
+			var lived time.Duration
+			lived, err = l.serve(k)
+			well := redial.ended(lived)
 			l.node.log("connection ended", err)
 			if k.silent() {
 				l.failQueued(err) // nothing says that a dial would fare better
-			} else if lived {
+			} else if well {
 				l.node.member.trouble(l)
 				continue // a restart, most likely: commands wait for one dial
 			}
@@ -120,8 +122,7 @@ func (l *lane) keepUp(ctx context.Context) {
 			l.node.log("dial failed", err)
 		}
 		l.node.member.trouble(l)
-		pause(ctx, l.node.cfg.Clock, wait/2+rand.N(wait/2+1))
-		wait = min(2*wait, l.node.cfg.RedialMax)
+		redial.pause(ctx)
 	}
 	l.failQueued(ErrClosed)
 }
@@ -168,23 +169,23 @@ func (l *lane) open(ctx context.Context) (*session, facts, error) {
 	return s, f, nil
 }
 
-// serve runs the link until it ends, and sorts out what it leaves. It reports whether
-// the link lived so long that the next dial needs no pause: a server that accepts
-// connections and ends them again is not to be dialled without end.
-func (l *lane) serve(k *link) (lived bool, err error) {
+// serve runs the link until it ends, and sorts out what it leaves. It reports for how long
+// the link lived.
+func (l *lane) serve(k *link) (lived time.Duration, err error) {
 	began := l.node.cfg.Clock.Now()
 	l.mu.Lock()
 	if l.closed || l.node.life.Err() != nil { // whoever ends the node ends the links that stand by then
 		l.mu.Unlock()
 		k.session.abort()
 		k.session.close()
-		return false, ErrClosed
+		return 0, ErrClosed
 	}
 	l.link, l.down, l.sweepIn = k, nil, sweepLeast
 	k.renew()
 	k.writing = l.queue.len() > 0
 	wake := k.writing
 	k.lookLater()
+	l.probeSoon()
 	l.mu.Unlock()
 	l.node.log("connected", nil)
 	if k.unfit != nil { // written by this goroutine alone
@@ -199,7 +200,7 @@ func (l *lane) serve(k *link) (lived bool, err error) {
 	for _, c := range left {
 		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: ended(err)})
 	}
-	return l.node.cfg.Clock.Now().Sub(began) > l.node.cfg.RedialMax, err
+	return l.node.cfg.Clock.Now().Sub(began), err
 }
 
 // retire takes the ended link away. What it had written and not heard of is kept
@@ -217,6 +218,11 @@ func (l *lane) retire(k *link) (left []*wire.Command) {
 	l.orphans.sweep(now)
 	for _, c := range k.unheard() {
 		switch {
+		case c.Op.Undoes() && !l.closed && l.outdated(c): // as every connection may end in this way
+			left = append(left, c)
+			if c.Clock != nil && l.orphaned(c.Token) {
+				l.queue.push(legacy(c))
+			}
 		case c.Op.Undoes() && !l.closed:
 			c.Again()
 			l.queue.push(c)
@@ -228,6 +234,16 @@ func (l *lane) retire(k *link) (left []*wire.Command) {
 		}
 	}
 	return left
+}
+
+// outdated reports whether an undo is of no use to its owner any more: its keys have expired. One
+// that legacy made has no owner, and is of use while its acquire may still be executed. Called
+// under mu.
+func (l *lane) outdated(c *wire.Command) bool {
+	if c.Clock == nil {
+		return c.To == nil && !l.orphaned(c.Token)
+	}
+	return c.Expired()
 }
 
 func (l *lane) close() {

@@ -37,6 +37,7 @@ type link struct {
 	cleared *wire.Fleet // whose commands were held against all this last, and may pass
 	joined  map[*wire.Fleet]bool
 	looks   clock.Timer // of look
+	health  health
 	guards  map[*wire.Fleet]*guard
 
 	answered atomic.Int64
@@ -51,8 +52,9 @@ type link struct {
 
 	silentSince clock.Instant // when row became too long
 
-	due  []*wire.Command // the reader's: written, in order
-	next int             // the reader's: the first of due that is unanswered
+	due        []*wire.Command          // the reader's: written, in order
+	next       int                      // the reader's: the first of due that is unanswered
+	unexecuted map[string]clock.Instant // the reader's: see noteAcquire
 
 	timer   clock.Timer // of watch
 	seen    int64       // watch's: answered when it last looked
@@ -66,6 +68,9 @@ func newLink(l *lane, s *session, f facts) *link {
 
 // run reads until the connection ends, and returns why, with the writer joined.
 func (k *link) run() error {
+	if k.session.in != nil {
+		k.session.in.onUnfinished = k.watchUnfinished
+	}
 	k.writer.Go(k.write)
 	k.fail(k.read())
 	k.writer.Wait()
@@ -132,8 +137,8 @@ func (k *link) heard() *wire.Command {
 
 func (k *link) settle(c *wire.Command, v any, err error) {
 	k.lane.node.count.replies.Add(1)
-	if err != nil && k.turns(err) { // before the answer, so that what its caller sends next waits for the dial
-		k.fail(fmt.Errorf("%w (%w)", errTurned, serverError(err)))
+	if err != nil && c.Repeats == 0 && k.turns(err) { // before the answer, so that what its caller sends next waits for the dial
+		k.fail(fmt.Errorf("%w (%w)", errTurned, serverError(redacted(err, c.Token))))
 	}
 	if c.Op == wire.Examine {
 		k.looked(v, err)
@@ -144,23 +149,27 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		return
 	}
 	r := k.lane.node.follow.belated(c, k.session.address, decode(c, v, err))
-	if isUnmarked(c, r) {
-		k.answerUnmarked(c, r)
-		return
-	}
 	if unscripted(c, r) && c.Unsend() {
 		k.lane.again(c)
 		return
 	}
+	k.noteAcquire(c, r) // this answer is its last one
+	if isUnmarked(c, r) {
+		k.answerUnmarked(c, r)
+		return
+	}
 	if c.Op.Undoes() {
-		r.Kept, r.Pending = k.lane.repeat(c, r)
+		r.Kept, r.Pending = k.lane.repeat(c, r, k.nothingToUndo(c))
+	}
+	if c.Op == wire.Acquire && err != nil && r.Outcome != wire.Refused || c.Op.Undoes() && err == nil && k.health.failed > 0 {
+		k.lookSoon() // the answer says that the server's state has changed
 	}
 	if k.lane.node.member != nil && c.Counts {
 		r.Others = r.Outcome != wire.Unknown // those who listen to other members are not counted there
 	}
 	if r.Outcome == wire.Refused && c.Resent() {
 		// What is not there any more it may have undone itself, the first time.
-		r = wire.Reply{Outcome: wire.Unknown, Err: ErrDisconnected}
+		r = wire.Reply{Outcome: wire.Unknown, Undone: true, Err: ErrDisconnected}
 	}
 	c.Answer(r)
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,8 +18,9 @@ const (
 )
 
 // refuses is why a command is not sent on this connection: its server is unfit to
-// vote, or votes under another name. What undoes is always sent. For a fleet that is
-// known it costs one comparison. Called under lane.mu.
+// vote, fails its health checks, or votes under another name. What undoes is always sent, and
+// extensions also while checks fail. For a fleet that is known it costs two comparisons.
+// Called under lane.mu.
 func (k *link) refuses(c *wire.Command) error {
 	if c.Op.Undoes() || c.Op == wire.Examine {
 		return nil
@@ -26,10 +28,18 @@ func (k *link) refuses(c *wire.Command) error {
 	if err := k.lane.node.follow.refuses(c, k.session.address); err != nil {
 		return err
 	}
+	node := k.lane.node.cfg.Name
+	if k.health.why != nil && c.Op != wire.Extend && !c.Fleet.Excepts(node) {
+		return k.health.why
+	}
+	if c.Op == wire.Poll {
+		if err := k.whyNotVoting(c.Fleet); err != nil {
+			return err
+		}
+	}
 	if c.Fleet != nil && c.Fleet == k.cleared {
 		return nil
 	}
-	node := k.lane.node.cfg.Name
 	switch {
 	case c.Guarded && (c.Fleet == nil || c.Fleet.Guard == nil):
 		return errNoGuard
@@ -69,13 +79,26 @@ func (k *link) leave() {
 	k.joined, k.cleared = nil, nil
 }
 
+// forgetEnded drops all that the connection knows of fleets that have ended: a connection
+// that several Lockers share may outlive most of them. Called under lane.mu.
+func (k *link) forgetEnded() {
+	if k.cleared != nil && k.cleared.Ended() {
+		k.cleared = nil
+	}
+	maps.DeleteFunc(k.joined, func(f *wire.Fleet, _ bool) bool { return f.Ended() })
+	maps.DeleteFunc(k.guards, func(f *wire.Fleet, g *guard) bool {
+		if f.Ended() {
+			g.stop()
+		}
+		return f.Ended()
+	})
+}
+
 // lookLater sets the timer for the next look. Called under lane.mu, on the connection
 // that the lane has now.
 func (k *link) lookLater() {
-	every := lookFit
-	if k.unfit != nil {
-		every = lookUnfit
-	}
+	every := k.lookEvery()
+	k.health.next = k.lane.node.cfg.Clock.Now().Add(every)
 	if k.looks == nil {
 		k.looks = k.lane.node.cfg.Clock.AfterFunc(every, k.look)
 		return
@@ -86,14 +109,14 @@ func (k *link) lookLater() {
 // look asks the server once more what it is, by a command like any other.
 func (k *link) look() {
 	k.lane.mu.Lock()
-	gone := k.lane.link != k
+	due := k.lane.link == k && k.beginCheck()
 	k.lane.mu.Unlock()
-	if gone {
+	if !due {
 		return
 	}
 	r := &wire.Request{}
 	wire.NewExamine(r, "")
-	k.lane.submit(&wire.Command{Request: r, To: looker{k}}, nil)
+	k.lane.submit(&wire.Command{Request: r, To: looker{k}, Submitter: wire.ByLibrary}, nil)
 }
 
 // looker is told that a look is over, however it ended, and has the next one made.
@@ -103,11 +126,17 @@ type looker struct{ *link }
 func (k looker) Answer(*wire.Command, wire.Reply) {
 	k.lane.mu.Lock()
 	stands := k.lane.link == k.link
+	answered := k.health.failed == 0
 	if stands {
+		k.forgetEnded()
 		k.lookLater()
 	}
 	k.lane.mu.Unlock()
-	if stands {
+	if !stands {
+		return
+	}
+	k.lane.node.pasts.forgetEnded()
+	if answered {
 		k.remind()
 	}
 }
@@ -117,8 +146,10 @@ var errTurned = errors.New("pool: the server has become another, or changed its 
 // looked takes what INFO answered. It is called by the reader, which alone changes
 // facts while the connection stands.
 func (k *link) looked(reply any, err error) {
+	k.forgetUnexecuted()
 	if err != nil && !answeredBy(serverError(err), "NOPERM") {
-		return // BUSY, or nonsense: nothing is known that was not known before
+		k.checkFailed(serverError(err)) // BUSY, or nonsense: nothing is known of the server that was not known before
+		return
 	}
 	next := k.facts
 	next.take(reply, err)
@@ -128,18 +159,19 @@ func (k *link) looked(reply any, err error) {
 	}
 	unfit := verdict(k.lane.node.findings(next.Facts))
 	k.lane.mu.Lock()
-	news := (unfit == nil) != (k.unfit == nil)
+	news := (unfit == nil) != (k.whyUnfit() == nil)
 	k.facts, k.unfit, k.cleared = next, unfit, nil
+	k.health.failed, k.health.why = 0, nil
 	k.lane.mu.Unlock()
 	if news {
 		k.tellFitness()
 	}
 }
 
-// tellFitness logs whether the node votes.
+// tellFitness logs whether the node votes. Called by the goroutine that alone changes that.
 func (k *link) tellFitness() {
-	if k.unfit != nil {
-		k.lane.node.log("does not vote", k.unfit)
+	if why := k.whyUnfit(); why != nil {
+		k.lane.node.log("does not vote", why)
 		return
 	}
 	k.lane.node.log("votes again", nil)

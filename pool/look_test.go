@@ -2,7 +2,9 @@ package pool
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,17 +94,6 @@ func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 		m.FailWith("EVALSHA", "")
 		time.Sleep(2 * time.Second)
 		require.Empty(t, m.Keys(), "and once it is a master what was owed is undone")
-	})
-}
-
-// What is known stays known while the server can't say it: BUSY passes by.
-func TestALookThatIsNotAnsweredByFactsChangesNothing(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
-		synctest.Wait()
-		m.FailWith("INFO", "BUSY Redis is busy running a script.")
-		time.Sleep(time.Minute)
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
 
@@ -239,4 +230,21 @@ func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, dials+1, n.Stats().Dials, "and the next dial comes at once")
 	})
+}
+
+// The reason of such an end is logged, and told to all whose answers it costs.
+func TestTheEndOfAConnectionShowsNoToken(t *testing.T) {
+	const token = "me:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	var log strings.Builder
+	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.FailWith("SET", "READONLY not SET k "+token)
+		r := acquiring(token, longTTL, "k").on(n).reply(t)
+		require.ErrorContains(t, r.Err, "READONLY")
+		require.NotContains(t, r.Err.Error(), "ABCDEFGH")
+		synctest.Wait()
+	})
+	require.Contains(t, log.String(), "connection ended")
+	require.Contains(t, log.String(), "READONLY")
+	require.NotContains(t, log.String(), "ABCDEFGH")
 }

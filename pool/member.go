@@ -19,9 +19,9 @@ type member struct {
 func (cl *cluster) member(address string) *member {
 	m := cl.members[address]
 	if m == nil {
-		cfg := cl.node.cfg
+		cfg := *cl.node.cfg
 		cfg.Cluster, cfg.Address = nil, address
-		m = &member{cluster: cl, address: address, node: &Node{cfg: cfg, source: newOwnPool(cfg)}}
+		m = &member{cluster: cl, address: address, node: &Node{cfg: &cfg, source: newOwnPool(&cfg)}}
 		m.node.member = m
 		m.node.start(cl.node.life)
 		cl.members[address] = m
@@ -57,22 +57,42 @@ func (m *member) forwardFrom(l *lane) {
 				l.queue.push(c)
 			}
 		}
+		away = append(away, l.unparkIf(func(c *wire.Command) bool { return m.cluster.elsewhere(c, m, l.link != nil) })...)
 	}
 	l.mu.Unlock()
 	for _, c := range away {
-		m.cluster.send(c)
+		m.cluster.resend(c)
 	}
 }
 
 // elsewhere reports whether a command that waits for a member had better go to another one:
 // not one that was asked of it by way of exception, unless there is no connection.
 func (cl *cluster) elsewhere(c *wire.Command, m *member, up bool) bool {
-	if len(c.Keys) == 0 || c.Op == wire.Examine || c.Asking && up {
+	if !slotted(c) || c.Asking && up {
 		return false
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	return !cl.closed && cl.place(c) != m
+	owner := cl.owner(c) // nobody else can have what waits for a slot without an owner
+	return !cl.closed && owner != nil && owner != m
+}
+
+// slotted reports whether a command concerns whoever has a slot, and not one master.
+func slotted(c *wire.Command) bool { return len(c.Keys) > 0 && c.Op != wire.Examine }
+
+// letGoError is why a member takes no command any more: it was let go, and the Cluster has
+// another one for what concerns a slot. A command may have been on its way to the member.
+type letGoError struct{ *cluster }
+
+func (letGoError) Error() string { return errNoMaster.Error() }
+
+// handBack has a command go where it belongs now, and ends one that concerned the member.
+func (cl letGoError) handBack(c *wire.Command) {
+	if slotted(c) {
+		cl.resend(c)
+		return
+	}
+	c.Drop(errNoMaster)
 }
 
 // leave hands on what waits for the member, and ends it. It has no slot, and so nothing on it
@@ -80,7 +100,14 @@ func (cl *cluster) elsewhere(c *wire.Command, m *member, up bool) bool {
 // the slot: its connections end before the lanes are closed, so that such undos are kept as
 // for a next connection.
 func (m *member) leave() {
-	m.vacate(false) // before the keepers end, which fail what is queued
+	m.vacate() // before the keepers end, which fail what is queued
+	m.stop()
+	m.vacate()         // of undos that were not answered
+	_ = m.node.Close() // redigo's pool has nothing to say
+}
+
+// stop ends the connections, and waits for their keepers.
+func (m *member) stop() {
 	m.node.end()
 	for _, l := range m.node.lanes {
 		l.mu.Lock()
@@ -91,32 +118,20 @@ func (m *member) leave() {
 		}
 	}
 	m.node.keep.Wait()
-	m.vacate(true)
-	_ = m.node.Close() // redigo's pool has nothing to say
 }
 
-// vacate hands on what is queued, also undos that are to be repeated. From the last time on
-// nothing is.
-func (m *member) vacate(last bool) {
-	var left, own []*wire.Command // own: they concern this master alone
+// vacate hands back what is queued, also undos that are to be repeated. Commands that arrive
+// later are never queued: they are handed back at once.
+func (m *member) vacate() {
+	var left []*wire.Command
 	for _, l := range m.node.lanes {
 		l.mu.Lock()
-		for _, c := range l.queue.popAll(nil) {
-			if len(c.Keys) > 0 && c.Op != wire.Examine {
-				left = append(left, c)
-			} else {
-				own = append(own, c)
-			}
-		}
-		left = append(left, l.endRepeats()...)
-		l.closed = l.closed || last
+		l.letGo = true
+		left = append(l.queue.popAll(left), l.endRepeats()...)
 		l.mu.Unlock()
 	}
 	for _, c := range left {
-		m.cluster.send(c)
-	}
-	for _, c := range own {
-		c.Drop(errNoMaster)
+		letGoError{m.cluster}.handBack(c)
 	}
 }
 

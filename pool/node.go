@@ -17,7 +17,7 @@ var ErrClosed = errors.New("pool: the node is closed")
 // Node is one Redis master, or a Cluster. It dials in the background from Open on, dials anew
 // whenever its connection ends, and is safe for concurrent use.
 type Node struct {
-	cfg     Config
+	cfg     *Config // behind a pointer fmt does not print its fields; never changed
 	source  source
 	follow  *follower // of Sentinels; nil without
 	cluster *cluster  // that it is; nil for a single master
@@ -27,7 +27,6 @@ type Node struct {
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	keep    sync.WaitGroup // one keeper goroutine for each lane
-	bare    bool           // leads to a Sentinel, or asks for a Cluster's map
 	exams   examinations
 	pasts   pasts
 	count   counters
@@ -40,7 +39,7 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg}
+	n := &Node{cfg: &cfg}
 	switch {
 	case cfg.Sentinels != nil:
 		n.follow = newFollower(n)
@@ -50,7 +49,7 @@ func Open(cfg Config) (*Node, error) {
 		n.cluster = newCluster(n)
 		n.source = n.cluster
 	default:
-		n.source = newOwnPool(cfg)
+		n.source = newOwnPool(&cfg)
 	}
 	n.start(context.Background())
 	return n, nil
@@ -72,12 +71,16 @@ func OpenURL(rawURL string) (*Node, error) {
 // and timeouts do not apply to them. With Dial alone a dial that hangs can't be
 // cancelled; Stats.HangingDials counts such goroutines. The pool is not closed
 // by Close. The name must tell the node from the others.
+//
+// Replies are not bounded on these connections, because the pool's dial hides the socket:
+// redigo allocates what a reply announces, so one hostile reply can end the process. A node
+// made by Open does not have this weakness.
 func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 	cfg, err := wrapConfig(name, p, opts)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg}
+	n := &Node{cfg: &cfg}
 	n.source = newWrappedPool(p, &n.count.hanging)
 	n.start(context.Background())
 	return n, nil
@@ -100,8 +103,8 @@ func (n *Node) start(parent context.Context) {
 // Name is the node's name: in votes, errors and logs.
 func (n *Node) Name() string { return n.cfg.Name }
 
-// String is the node's address without its password, and the name of a node that
-// Wrap made: where its pool dials to nobody knows.
+// String returns the node's address without its password. For a node made by Wrap it returns
+// the name, because the address is unknown.
 func (n *Node) String() string {
 	if _, wrapped := n.source.(*wrappedPool); wrapped {
 		return n.cfg.Name
@@ -109,9 +112,12 @@ func (n *Node) String() string {
 	return n.cfg.String()
 }
 
+// GoString is String: %#v shows no password either, and no field that changes meanwhile.
+func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
+
 // Traits are what a coordinator must know of the node before it asks it anything.
 func (n *Node) Traits() wire.Traits {
-	t := wire.Traits{Cluster: n.cluster != nil}
+	t := wire.Traits{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
 	if n.follow != nil {
 		t.Settle = n.cfg.Sentinels.Settle
 	}
@@ -127,7 +133,8 @@ func (n *Node) Traits() wire.Traits {
 // until they are answered or their not-after instant has passed.
 //
 // On a node that is not fit to vote all but undos are answered at once as Failed, by
-// ErrUnfit; the request's Fleet makes exceptions. An Examine is answered by a
+// ErrUnfit, and so are all but undos and extensions while its health checks fail; the
+// request's Fleet makes exceptions. An Examine is answered by a
 // connection of its own, also of an unfit node.
 func (n *Node) Submit(c *wire.Command) {
 	n.count.commands.Add(1)
@@ -143,7 +150,7 @@ func (n *Node) Submit(c *wire.Command) {
 
 // SubmitBoth is Submit for two commands that go out in one flush, the second behind the
 // first: a release, and the acquire of whoever is next. With more than one connection
-// they may take different ones, and then in any order.
+// they take different ones where their first keys differ, and then go in any order.
 func (n *Node) SubmitBoth(first, second *wire.Command) {
 	n.count.commands.Add(2)
 	if n.cluster != nil {
@@ -163,13 +170,14 @@ func (n *Node) submitBoth(first, second *wire.Command) {
 	two.submit(second, nil)
 }
 
-// lane is the connection of a token: all commands of a lock take one, as their order is
-// what undoes a late acquire (docs/rules.md rule 6).
+// lane is the connection of a name: all commands of a lock have the same keys and take one
+// connection, as their order is what undoes a late acquire (docs/rules.md rule 6). The next
+// acquire of the name goes behind a release that nobody waited for.
 func (n *Node) lane(c *wire.Command) *lane {
-	if len(n.lanes) == 1 {
+	if len(n.lanes) == 1 || len(c.Keys) == 0 {
 		return n.lanes[0]
 	}
-	return n.lanes[maphash.String(n.seed, c.Token)%uint64(len(n.lanes))]
+	return n.lanes[maphash.String(n.seed, c.Keys[0])%uint64(len(n.lanes))]
 }
 
 // Close ends the connections and answers what is under way: unsent commands as

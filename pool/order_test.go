@@ -154,6 +154,45 @@ func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
 	})
 }
 
+// A lock's next holder must not overtake the release of the one before, which nobody may have waited for.
+func TestAllCommandsOfANameTakeOneConnection(t *testing.T) {
+	const connections, keys = 4, 100
+	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		m.ForgetLog()
+		var acquires []*call
+		for i := range keys {
+			key := fmt.Sprint("key ", i)
+			for j := range 5 {
+				token := fmt.Sprint("token ", i, j)
+				acquires = append(acquires, acquiring(token, longTTL, key, "another").on(n))
+				releasing(token, key, "another").on(n)
+			}
+		}
+		for _, c := range acquires {
+			c.reply(t)
+		}
+		synctest.Wait()
+		by, all := map[string]map[int64]bool{}, map[int64]bool{}
+		for _, e := range m.Log() {
+			if e.Name != "EVALSHA" {
+				continue // a health check
+			}
+			key := e.Args[2] // hash, number, key
+			if by[key] == nil {
+				by[key] = map[int64]bool{}
+			}
+			by[key][e.Client], all[e.Client] = true, true
+		}
+		require.Len(t, by, keys)
+		require.Len(t, all, connections, "the names are spread over all connections")
+		for key, connections := range by {
+			require.Len(t, connections, 1, key)
+		}
+		require.Empty(t, m.Keys())
+	})
+}
+
 func TestOneConnectionThatEndsLeavesTheOthersAlone(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *embedded.Master, n *Node) {
 		synctest.Wait()

@@ -35,7 +35,7 @@ type oldLink struct {
 }
 
 // Undos are repeated after 20 ms, then at doubling intervals up to a
-// second: a frozen server goes on at a time that nobody knows.
+// second: a frozen server goes on at a time that nobody knows. So are probes (see parked).
 const (
 	repeatSoonest = 20 * time.Millisecond
 	repeatLatest  = time.Second
@@ -118,6 +118,11 @@ func (l *lane) killOld(ctx context.Context, s *session, f facts) error {
 // again queues a command once more, as by its first submission.
 func (l *lane) again(c *wire.Command) {
 	l.mu.Lock()
+	if l.letGo {
+		l.mu.Unlock()
+		letGoError{l.node.member.cluster}.handBack(c)
+		return
+	}
 	if l.closed || l.link == nil && l.down != nil && !c.Op.Undoes() {
 		l.mu.Unlock()
 		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: ErrDisconnected})
@@ -135,23 +140,37 @@ func (l *lane) again(c *wire.Command) {
 	}
 }
 
-// repeat sends an answered undo once more after a pause: while its token's acquire
-// may still be executed, and when the server answered by an error (BUSY, NOREPLICAS, …)
+// repeat sends an answered undo once more: after a pause while its token's acquire may
+// still be executed, and behind a probe when the server answered by an error (BUSY, NOREPLICAS, …)
 // and so still holds what was to be undone: then its answer is pending. It ends with the
-// command's not-after instant. What the user has no right to no repetition will do. Kept
-// tells that there is one more to come, pending that its answer is waited for.
-func (l *lane) repeat(c *wire.Command, r wire.Reply) (kept, pending bool) {
+// command's not-after instant. What the user has no right to no repetition will do. An undo
+// that has nothing to undo is not repeated for its error. Kept tells that there is one more
+// to come, pending that its answer is waited for.
+func (l *lane) repeat(c *wire.Command, r wire.Reply, nothing bool) (kept, pending bool) {
 	refused := (r.Outcome == wire.Failed || r.Outcome == wire.Unknown) && !forbidden(r.Err)
+	kept, pending = l.keep(c, refused, nothing)
+	if !refused && c.Repeats > 0 {
+		l.sendParked()
+	}
+	return kept, pending
+}
+
+// keep books one more sending of an undo, if one is needed. Refused: the server answered it by
+// an error.
+func (l *lane) keep(c *wire.Command, refused, nothing bool) (kept, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	orphaned := l.orphaned(c.Token)
-	if l.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired()) {
+	if l.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired() || nothing) {
 		return false, false
 	}
 	pending = refused && c.To != nil
 	next := l.repeats[c.Request]
 	if next == nil {
-		next = l.repeatLater(c)
+		if !l.node.admitsUndo() {
+			return false, false
+		}
+		next = l.repeatLater(c, refused)
 	}
 	if pending {
 		next.command.To = c.To
@@ -162,23 +181,30 @@ func (l *lane) repeat(c *wire.Command, r wire.Reply) (kept, pending bool) {
 // repetition is an undo that will be sent once more.
 type repetition struct {
 	command *wire.Command
-	timer   clock.Timer
+	timer   clock.Timer // nil: it is parked
 }
 
-// repeatLater sets the timer. There is one for an undo, however often it comes by: members
-// of a Cluster send it to and fro, and if each visit had one they would double each time.
-// Called under mu.
-func (l *lane) repeatLater(c *wire.Command) *repetition {
-	next := &repetition{command: &wire.Command{Request: c.Request, Node: c.Node, Repeats: min(c.Repeats, math.MaxUint8-1) + 1}}
+// repeatLater parks the undo, or sets the timer of one that the server executed. There is one
+// for an undo, however often it comes by: members of a Cluster send it to and fro, and if each
+// visit had one they would double each time. Called under mu.
+func (l *lane) repeatLater(c *wire.Command, refused bool) *repetition {
+	next := &repetition{command: &wire.Command{
+		Request: c.Request, Node: c.Node, Repeats: min(c.Repeats, math.MaxUint8-1) + 1, Submitter: wire.ByLibrary,
+	}}
 	if l.repeats == nil {
 		l.repeats = make(map[*wire.Request]*repetition)
 	}
 	l.repeats[c.Request] = next
-	next.timer = l.node.cfg.Clock.AfterFunc(min(repeatSoonest<<min(c.Repeats, 10), repeatLatest), func() {
+	if refused {
+		next.command.Asking = c.Asking // it goes to the same member
+		l.park(next.command)
+		return next
+	}
+	next.timer = l.node.cfg.Clock.AfterFunc(doubled(c.Repeats), func() {
 		l.mu.Lock()
 		mine := l.repeats[c.Request] == next
 		if mine {
-			delete(l.repeats, c.Request)
+			l.unbook(c.Request)
 		}
 		l.mu.Unlock()
 		if mine {
@@ -188,6 +214,15 @@ func (l *lane) repeatLater(c *wire.Command) *repetition {
 	return next
 }
 
+// doubled returns the pause after so many repetitions: 20 ms, doubled each time, at most 1 s.
+func doubled(times uint8) time.Duration { return min(repeatSoonest<<min(times, 10), repeatLatest) }
+
+// unbook takes an undo out of those that will be sent once more. Called under mu.
+func (l *lane) unbook(r *wire.Request) {
+	delete(l.repeats, r)
+	l.node.releaseUndo()
+}
+
 // forbidden: no retry helps. Of what scripts may not do, servers say it without a code.
 func forbidden(err error) bool {
 	var se *wire.ServerError
@@ -195,13 +230,16 @@ func forbidden(err error) bool {
 }
 
 // endRepeats leaves no timer of repeat behind, and returns the commands that will not be
-// sent. Called under mu, on a closed lane.
+// sent. Called under mu, on a closed lane or one that is let go.
 func (l *lane) endRepeats() (left []*wire.Command) {
-	for _, next := range l.repeats {
-		next.timer.Stop()
+	for r, next := range l.repeats {
+		if next.timer != nil {
+			next.timer.Stop()
+		}
 		left = append(left, next.command)
+		l.unbook(r)
 	}
-	l.repeats = nil
+	l.parked.end()
 	return left
 }
 

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -40,21 +41,25 @@ func (m *pasts) of(f *wire.Fleet, node string, facts wire.Facts, now clock.Insta
 	return own
 }
 
-// fleets are those that have asked where the node stands. It forgets those that have
-// ended.
+// fleets are those that have asked where the node stands.
 func (m *pasts) fleets() []*wire.Fleet {
+	m.forgetEnded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []*wire.Fleet
 	for f, own := range m.all {
-		switch {
-		case f.Ended():
-			delete(m.all, f)
-		case own.asked:
+		if own.asked {
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// forgetEnded drops fleets that have ended.
+func (m *pasts) forgetEnded() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.all, func(f *wire.Fleet, _ *past) bool { return f.Ended() })
 }
 
 // begin starts our own timer of a quarantine that began with our question.

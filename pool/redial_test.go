@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -135,23 +136,91 @@ func TestRedialsBackOffAndStartAnew(t *testing.T) {
 	})
 }
 
-// A server that takes connections and drops them must not be dialled in a tight loop.
-func TestAServerThatHangsUpAtOnceIsDialledWithBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
-		defer m.Close()
-		n := opened(t, m, func(c *Config) {
-			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := m.Dial(ctx, network, address)
-				if err == nil {
-					time.AfterFunc(time.Millisecond, func() { _ = conn.Close() })
-				}
-				return conn, err
+// dropper is a network that ends each connection after a while, and counts them by address.
+type dropper struct {
+	dial func(context.Context, string, string) (net.Conn, error)
+	life time.Duration
+
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (d *dropper) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	time.AfterFunc(d.life, func() { _ = conn.Close() })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count[address]++
+	return conn, nil
+}
+
+// dropping puts the network into a node's way.
+func (d *dropper) dropping(c *Config) {
+	d.dial, d.count = c.Dial, map[string]int{}
+	c.Dial = d.Dial
+}
+
+// most is how many connections there were to one address, since it was asked last.
+func (d *dropper) most() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, of := range d.count {
+		n = max(n, of)
+	}
+	clear(d.count)
+	return n
+}
+
+// A server that takes connections and drops them must not be dialled in a tight loop: each
+// costs it a handshake. That is so for every kind of connection, and whatever RedialMax says
+// of dials that fail.
+func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
+	const aSecond = 4 // four at the most, for each of the connections that one keeps up
+	for _, life := range []time.Duration{time.Millisecond, 11 * time.Millisecond, 600 * time.Millisecond, 1100 * time.Millisecond} {
+		for _, redialMax := range []time.Duration{0, 10 * time.Millisecond} {
+			d := &dropper{life: life}
+			change := func(c *Config) {
+				c.RedialMax = redialMax
+				d.dropping(c)
 			}
-		})
-		defer n.Close()
-		time.Sleep(time.Minute)
-		require.Less(t, n.Stats().Dials, int64(60_000/250+20))
+			within := func(connections int) {
+				t.Helper()
+				time.Sleep(5 * time.Second) // the first dials follow each other closely
+				d.most()
+				time.Sleep(30 * time.Second)
+				require.LessOrEqual(t, d.most(), 30*aSecond*connections, "%v, RedialMax %v", life, redialMax)
+			}
+			inBubble(t, change, func(_ *testing.T, _ *embedded.Master, n *Node) {
+				within(1)
+				s := n.Subscribe(make(diary, 10_000))
+				defer s.Close()
+				s.Add("a")
+				within(2)
+			})
+			behindSentinels(t, change, func(*testing.T, *house, *Node) {
+				within(2) // it is asked, and listened to
+			})
+			inCluster(t, change, func(*testing.T, *embedded.Cluster, *Node) {
+				within(2) // locks, and the map
+			})
+		}
+	}
+}
+
+// That is no restart of a server that was well.
+func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		for range 20 {
+			time.Sleep(minLife + time.Millisecond)
+			only(t, m).Drop()
+			synctest.Wait()
+			began := time.Now()
+			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Zero(t, time.Since(began))
+		}
 	})
 }
 

@@ -23,12 +23,12 @@ func (k *link) redirect(c *wire.Command, err error) bool {
 	}
 	asking, slot, address := redirection(serverError(err).Error(), m.address)
 	if address == "" {
-		if answeredBy(serverError(err), "CLUSTERDOWN") {
+		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Repeats == 0 { // a probe tells nothing new
 			m.cluster.poke()
 		}
 		return false
 	}
-	if c.Hops >= maxHops || !c.Recall() {
+	if c.Hops >= maxHops || !m.cluster.knowsOrHasRoomFor(address) || !c.Recall() {
 		return false
 	}
 	to := m.cluster.moved(c, asking, slot, address)
@@ -37,10 +37,14 @@ func (k *link) redirect(c *wire.Command, err error) bool {
 		return true
 	}
 	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/rules.md rule 6)
-		k.lane.repeat(c, wire.Reply{Outcome: wire.Granted})
+		k.lane.keep(c, false, k.nothingToUndo(c))
 	}
+	probe := c.Op.Undoes() && c.Repeats > 0
 	c.Hops, c.Asking = c.Hops+1, asking
 	to.node.lane(c).again(c)
+	if probe { // the server takes commands again: those that fail elsewhere are parked there
+		k.lane.sendParked()
+	}
 	return true
 }
 
@@ -60,7 +64,15 @@ func redirection(text, from string) (asking bool, slot int, address string) {
 	if host == "" {
 		host, _, _ = net.SplitHostPort(from)
 	}
-	return words[0] == "ASK", slot, net.JoinHostPort(host, port)
+	address, _ = endpoint(host, port)
+	return words[0] == "ASK", slot, address
+}
+
+// knowsOrHasRoomFor reports whether a command may be sent on to an address.
+func (cl *cluster) knowsOrHasRoomFor(address string) bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.members[address] != nil || len(cl.members) < maxMembers
 }
 
 // moved books where a command goes, and the slot unless that still moves. Nil: the cluster

@@ -12,8 +12,28 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// decode turns what redigo received into a vote.
+// decode turns what redigo received into a vote. No error of it shows the command's token:
+// a server may repeat what it was sent.
 func decode(c *wire.Command, v any, err error) wire.Reply {
+	if err != nil {
+		err = redacted(err, c.Token)
+	}
+	if status, ok := v.(string); ok && len(status) > len("PONG") { // before it is cut
+		v = wire.Redact(status, c.Token)
+	}
+	return decodeReply(c, v, err)
+}
+
+// redacted is an error without a secret that a server repeated, before the error is cut.
+func redacted(err error, secret string) error {
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return err
+	}
+	return redis.Error(wire.Redact(string(re), secret))
+}
+
+func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 	if err != nil {
 		return refusal(err)
 	}
@@ -40,6 +60,8 @@ func decode(c *wire.Command, v any, err error) wire.Reply {
 		return decodeCount(v, int64(len(c.Keys)))
 	case wire.Inspect:
 		return decodeInspect(v, len(c.Keys))
+	case wire.Poll:
+		return decodePoll(v)
 	case wire.Ping:
 		if v == "PONG" {
 			return wire.Reply{Outcome: wire.Granted}
@@ -115,17 +137,17 @@ func decodeAttestation(v any) wire.Reply {
 	switch {
 	case word == "ok" && len(list) == 2:
 		a.Standing = wire.Marked
-		a.Marker, err = redis.String(list[1], nil)
+		a.Marker, err = markerText(list[1], nil)
 	case word == "foreign" && len(list) == 2:
 		a.Standing = wire.Foreign
-		a.Marker, err = redis.String(list[1], nil)
+		a.Marker, err = markerText(list[1], nil)
 	case word == "marked" && len(list) == 2: // to Admit
 		r.Outcome = wire.Refused
-		a.Marker, err = redis.String(list[1], nil)
+		a.Marker, err = markerText(list[1], nil)
 	case word == "quarantined" && len(list) == 3:
 		left, err1 := redis.Int64(list[1], nil)
 		began, err2 := redis.Int64(list[2], nil)
-		a.Standing, a.Left, a.Began = wire.Quarantined, time.Duration(left)*time.Millisecond, began == 1
+		a.Standing, a.Left, a.Began = wire.Quarantined, lifetime(max(0, left)), began == 1
 		err = errors.Join(err1, err2)
 	case word == "replica" && len(list) == 1:
 		a.Standing = wire.NoMaster
@@ -148,7 +170,7 @@ func decodeInspect(v any, keys int) wire.Reply {
 	r := wire.Reply{Outcome: wire.Granted, Holds: make([]wire.Hold, keys)}
 	for i := range r.Holds {
 		kind, err1 := redis.String(list[perKey*i], nil)
-		value, err2 := redis.String(list[perKey*i+1], nil)
+		value, err2 := tokenOrSize(list[perKey*i+1])
 		ms, err3 := redis.Int64(list[perKey*i+2], nil)
 		if kind == "" || ms < -2 || errors.Join(err1, err2, err3) != nil {
 			return unknown(v)
@@ -158,9 +180,37 @@ func decodeInspect(v any, keys int) wire.Reply {
 	return r
 }
 
+// tokenOrSize reads a value, or the size of one that is too long for a token.
+func tokenOrSize(v any) (string, error) {
+	if size, ok := v.(int64); ok {
+		return wire.LongValue(size), nil
+	}
+	return redis.String(v, nil)
+}
+
+// decodePoll reads what PTTL answers: -2 without a key, -1 for one that never expires.
+func decodePoll(v any) wire.Reply {
+	switch ms, ok := v.(int64); {
+	case !ok || ms < -2:
+		return unknown(v)
+	case ms == -2:
+		return wire.Reply{Outcome: wire.Granted}
+	default:
+		return wire.Reply{Outcome: wire.Refused, Left: lifetime(ms)}
+	}
+}
+
+// maxLifetime is some 146 years: a margin can be added to it.
+const maxLifetime = math.MaxInt64 / 2
+
+// lifetime turns milliseconds that a server tells into a duration. Redis takes a PX of 9e18, which no Duration holds
+// (docs/hazards.md H23).
+func lifetime(ms int64) time.Duration {
+	return time.Duration(min(ms, int64(maxLifetime/time.Millisecond))) * time.Millisecond
+}
+
 func hold(kind, value string, ms int64) wire.Hold {
-	// Redis takes a PX of 9e18, which no Duration holds (docs/hazards.md H23).
-	ttl := time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+	ttl := lifetime(ms)
 	switch {
 	case kind == "none":
 		return wire.Hold{}
@@ -189,6 +239,12 @@ var executedNothing = map[string]bool{
 	"ASK": true, "BUSY": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "DENIED": true, "LOADING": true,
 	"MASTERDOWN": true, "MISCONF": true, "MOVED": true, "NOAUTH": true, "NOPERM": true, "NOREPLICAS": true,
 	"NOSCRIPT": true, "OOM": true, "READONLY": true, "TRYAGAIN": true, "UNMARKED": true, "WRONGPASS": true,
+}
+
+// saysUnexecuted reports whether an error is a server's with one of these codes.
+func saysUnexecuted(err error) bool {
+	var se *wire.ServerError
+	return errors.As(err, &se) && executedNothing[se.Code]
 }
 
 // refusal classifies an error reply.
@@ -230,19 +286,37 @@ func deniedInScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
 
-// serverError is redigo's error with its code taken out.
+// serverError is redigo's error with its code taken out. Its text is fit to be shown: without
+// the arguments that a server repeats when it does not know a command, a token or a password
+// among them, without what terminals act on, and of a bounded length.
 func serverError(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
 		return err
 	}
-	return &wire.ServerError{Code: code(string(re)), Text: string(re)}
+	text := withoutArgs(re)
+	return &wire.ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(wire.Printable(text))} // and no more is kept
 }
 
-// code is a reply's first word. Redis before 7 wraps the errors of scripts in
+// withoutArgs is an error's text without the arguments that a server repeats.
+func withoutArgs(err error) string {
+	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
+	return text
+}
+
+// shownError is the error of a question as reports show it.
+func shownError(err error) string { return wire.Printable(serverError(err).Error()) }
+
+// maxCode is the longest word that is taken for a code.
+const maxCode = 32
+
+// code is a reply's first word, if that is a code: capital letters. Redis before 7 wraps the errors of scripts in
 // text of its own, with the code behind a dash.
 func code(text string) string {
 	first, _, _ := strings.Cut(text, " ")
+	if strings.Trim(first, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(first) > maxCode {
+		return "" // no code: it may be anything
+	}
 	if first != "ERR" {
 		return first
 	}

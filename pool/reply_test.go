@@ -55,7 +55,7 @@ var serverStates = map[string]struct {
 			"The user executing the script can't run this command or subcommand ", wire.Failed, "ERR",
 	},
 	"no right, script of Redis 6 that handles errors": {
-		"@user_script: 10: The user executing the script can't run this command or subcommand", wire.Failed, "@user_script:",
+		"@user_script: 10: The user executing the script can't run this command or subcommand", wire.Failed, "",
 	},
 	"no right, script of Redis 8 and Valkey": {
 		"ERR ACL failure in script: User app has no permissions to run the 'del' command script: 04c017ba14d57ed5eb3", wire.Failed, "ERR",
@@ -82,7 +82,7 @@ var serverStates = map[string]struct {
 	"a script's defect": {"ERR user_script:3: attempt to compare number with nil" + inScript, wire.Unknown, "ERR"},
 	"a code not known":  {"NEWCODE something of a later version", wire.Unknown, "NEWCODE"},
 	"no code":           {"ERR something went wrong", wire.Unknown, "ERR"},
-	"lower case":        {"readonly you can't", wire.Unknown, "readonly"},
+	"lower case":        {"readonly you can't", wire.Unknown, ""},
 	"a code inside":     {"ERR tried -NEWCODE and READONLY", wire.Unknown, "ERR"},
 	"a longer code":     {"BUSYGROUP Consumer Group name already exists", wire.Unknown, "BUSYGROUP"},
 	"nothing at all":    {"", wire.Unknown, ""},
@@ -122,7 +122,8 @@ func TestAServersStateIsNoVoteAndAnUnknownOneMayHaveExecuted(t *testing.T) {
 			var se *wire.ServerError
 			require.ErrorAs(t, r.Err, &se, state)
 			require.Equal(t, want.code, se.Code, state)
-			require.EqualError(t, r.Err, want.text, state)
+			shown, _, _ := strings.Cut(want.text, ", with args")
+			require.EqualError(t, r.Err, shown, state)
 			require.NotErrorIs(t, r.Err, context.DeadlineExceeded, state)
 		}
 	}
@@ -185,10 +186,11 @@ func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
 
 // Redis takes a PX of 9e18 (docs/hazards.md H23), which is beyond what a Duration holds.
 func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
-	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1} {
+	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {
 		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil)
 		require.Equal(t, wire.Granted, r.Outcome)
-		require.Equal(t, time.Duration(math.MaxInt64).Truncate(time.Millisecond), r.Holds[0].TTL)
+		require.Equal(t, time.Duration(maxLifetime).Truncate(time.Millisecond), r.Holds[0].TTL)
+		require.Positive(t, r.Holds[0].TTL+time.Hour, "a margin can be added")
 	}
 }
 
@@ -235,7 +237,7 @@ func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 	confirm := func() *call { return confirming("H", "held") }
 	for command, calls := range map[string][]func() *call{
 		"SET": {set, acquire, fence, confirm}, "EXISTS": {acquire, fence}, "GET": {extend, release, shorten, inspect, fence, confirm},
-		"DEL": {release}, "PTTL": {extend, shorten, inspect}, "PEXPIRE": {extend, shorten}, "TYPE": {inspect}, "TIME": {fence, confirm},
+		"DEL": {release}, "PTTL": {extend, shorten, inspect}, "PEXPIRE": {extend, shorten}, "TYPE": {inspect}, "STRLEN": {inspect}, "TIME": {fence, confirm},
 	} {
 		for _, text := range []string{
 			"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Errors writing to the AOF file",

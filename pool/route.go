@@ -20,6 +20,12 @@ func (cl *cluster) submit(c *wire.Command) {
 
 var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster can't be under the restart guard", wire.ErrUnfit)
 
+// resend routes a command that was taken out of a queue, on a goroutine of the node's own.
+func (cl *cluster) resend(c *wire.Command) {
+	c.Submitter = wire.ByLibrary
+	cl.send(c)
+}
+
 // send routes a command that is nowhere: it was just submitted, or taken out of a queue.
 func (cl *cluster) send(c *wire.Command) {
 	m, err := cl.route(c)
@@ -81,18 +87,25 @@ func (cl *cluster) route(c *wire.Command) (*member, error) {
 // it, whatever the map says by now (docs/rules.md rule 6). A slot that nobody has goes to
 // anybody, who says so. Called under mu, with a map.
 func (cl *cluster) place(c *wire.Command) *member {
-	if m := cl.acquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
+	if m := cl.owner(c); m != nil {
 		return m
-	}
-	if len(c.Keys) > 0 {
-		if m := cl.owners[wire.Slot(c.Keys[0])]; m != nil {
-			return m
-		}
 	}
 	for _, m := range cl.members {
 		return m
 	}
 	return nil // never: a map has masters
+}
+
+// owner is place for a command whose slot a member is known to have; nil where none is. Called
+// under mu.
+func (cl *cluster) owner(c *wire.Command) *member {
+	if m := cl.acquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
+		return m
+	}
+	if len(c.Keys) == 0 {
+		return nil
+	}
+	return cl.owners[wire.Slot(c.Keys[0])]
 }
 
 // voyage is told the answer to an acquire, which has arrived then.

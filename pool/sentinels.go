@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // Sentinels say which server is the master of a node: whichever more than half of them
@@ -104,7 +106,7 @@ func (s *Sentinels) check() error {
 			errs = append(errs, errors.New("a Sentinel is listed twice: it would be counted twice"))
 		}
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 // fresh is how long what a Sentinel said counts by our own clock, which may be slower
@@ -146,6 +148,9 @@ func (s Sentinels) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // url shows how the master is reached.
 func (s *Sentinels) url(encrypted bool, user string, database int) string {
+	if s.checkURLs() != nil {
+		return notShown
+	}
 	scheme := sentinelScheme
 	if encrypted {
 		scheme = encryptedSentinels

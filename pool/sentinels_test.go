@@ -435,3 +435,42 @@ func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
 		require.InDelta(t, 90, votes, 10, "0.9 s of every 5 s")
 	})
 }
+
+// One Sentinel that announces without end has the others asked some ten times a second.
+func TestAFloodOfAnnouncementsIsNoFloodOfQuestions(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *house, _ *Node) {
+		for _, s := range h.sentinels {
+			s.ForgetLog()
+		}
+		for range 1000 { // 10 s
+			h.sentinels[0].Switch("m", h.a.Addr())
+			time.Sleep(10 * time.Millisecond)
+		}
+		asked := count(h.sentinels[1].Master, "SENTINEL")
+		require.Less(t, asked, 2*10*50, "two commands a question")
+		require.Greater(t, asked, 2*10)
+	})
+}
+
+// What a Sentinel names stands in logs, and is dialled.
+func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
+	for _, wrong := range [][]any{
+		{"", "1"},
+		{"h", ""},
+		{"h", "0"},
+		{"h", "65536"},
+		{"h", "-1"},
+		{"h", "x"},
+		{"h\x1b[2J", "1"},
+		{"h h", "1"},
+		{strings.Repeat("h", 256), "1"},
+		{"h"},
+		{"h", "1", "2"},
+	} {
+		_, err := address(wrong, nil)
+		require.ErrorIs(t, err, errNoAddress, "%q", wrong)
+	}
+	got, err := address([]any{"::1", "65535"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "[::1]:65535", got)
+}

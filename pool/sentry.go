@@ -3,15 +3,18 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
 )
+
+// askPause follows maxSoonAsked announcements: one Sentinel that announces without end could have
+// all of them asked without a pause.
+const askPause = 100 * time.Millisecond
 
 // sentry keeps asking one Sentinel who the master is, and listens to what it announces,
 // on two connections: a subscriber can ask nothing.
@@ -21,11 +24,12 @@ type sentry struct {
 	node     *Node // leads to the Sentinel; it has no lanes, and knows none of our scripts
 	ear      *Subscription
 	wake     chan struct{} // ask at once; holds one
+	soon     int           // keepAsking's: questions in a row that an announcement brought forward
 }
 
 func newSentry(f *follower, place int, cfg Config) *sentry {
 	y := &sentry{follower: f, place: place, wake: make(chan struct{}, 1)}
-	y.node = &Node{cfg: cfg, source: newOwnPool(cfg), bare: true}
+	y.node = &Node{cfg: &cfg, source: newOwnPool(&cfg)}
 	y.node.life, y.node.end = context.WithCancel(context.Background())
 	y.ear = y.node.Subscribe(y)
 	return y
@@ -67,8 +71,7 @@ func (*sentry) Down(error) {}
 
 // keepAsking asks until ctx is done, on one connection as long as that lasts.
 func (y *sentry) keepAsking(ctx context.Context) {
-	cfg := &y.node.cfg
-	wait := cfg.RedialMin
+	redial := newBackoff(y.node.cfg)
 	for ctx.Err() == nil {
 		answered, err := y.interview(ctx)
 		if ctx.Err() != nil {
@@ -76,10 +79,9 @@ func (y *sentry) keepAsking(ctx context.Context) {
 		}
 		y.follower.failed(y.place, severed(err))
 		if answered {
-			wait = cfg.RedialMin
+			redial.reset() // it is asked in turns: one that drops each connection is dialled no more often
 		}
-		pause(ctx, cfg.Clock, wait/2+rand.N(wait/2+1))
-		wait = min(2*wait, cfg.RedialMax)
+		redial.pause(ctx)
 	}
 }
 
@@ -107,10 +109,16 @@ func (y *sentry) interview(ctx context.Context) (answered bool, err error) {
 
 // rest waits until it is time to ask again; false when that is never.
 func (y *sentry) rest(ctx context.Context) bool {
-	over, stop := clock.After(y.node.cfg.Clock, y.follower.node.cfg.Sentinels.Settle/asksInSettle)
+	often := y.follower.node.cfg.Sentinels.Settle / asksInSettle
+	if y.soon++; y.soon > maxSoonAsked {
+		y.soon = 0
+		pause(ctx, y.node.cfg.Clock, min(askPause, often))
+	}
+	over, stop := clock.After(y.node.cfg.Clock, often)
 	defer stop()
 	select {
 	case <-over:
+		y.soon = 0
 	case <-y.wake:
 	case <-ctx.Done():
 		return false
@@ -134,7 +142,7 @@ func (y *sentry) ask(ctx context.Context, s *session) (n naming, err error) {
 		{"SENTINEL", []any{"MASTER", of.Master}, func(reply any, err error) error {
 			facts, err := redis.StringMap(reply, err)
 			if err == nil { // it is not answered where the master is unknown, or the right is missing
-				_, _ = fmt.Sscan(facts["num-other-sentinels"], &n.others)
+				n.others, _ = strconv.Atoi(facts["num-other-sentinels"])
 			}
 			return nil
 		}},
@@ -150,8 +158,8 @@ func address(reply any, err error) (string, error) {
 		return "", nil
 	case err != nil:
 		return "", serverError(err)
-	case len(parts) != 2 || parts[0] == "" || parts[1] == "":
-		return "", errors.New("pool: the Sentinel answered no address")
+	case len(parts) != 2:
+		return "", errNoAddress
 	}
-	return net.JoinHostPort(parts[0], parts[1]), nil
+	return endpoint(parts[0], parts[1])
 }

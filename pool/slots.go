@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 
@@ -18,14 +19,25 @@ type served struct {
 
 var errNoMap = errors.New("it has no map of any slots: perhaps it has left its Cluster, or belongs to none yet")
 
+// maxMembers is how many masters of a Cluster a node connects to. Redis Clusters have at most
+// 1,000 in practice: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
+const maxMembers = 1024
+
+var (
+	errTooManyMembers = fmt.Errorf("the map names more than %d masters", maxMembers)
+	errOverlap        = errors.New("the map gives a slot to more than one master")
+	errNoAddress      = errors.New("the server named an invalid address")
+)
+
 // slots reads what CLUSTER SLOTS answered. A master without a host is reached as who was
-// asked.
+// asked. A map that no Cluster has is refused whole.
 func slots(reply any, err error, asked string) (all []served, _ error) {
 	list, err := redis.Values(reply, err)
 	if err != nil {
 		return nil, serverError(err)
 	}
 	host, _, _ := net.SplitHostPort(asked)
+	masters, taken := make(map[string]bool), 0
 	for _, entry := range list {
 		parts, _ := redis.Values(entry, nil)
 		if len(parts) < 3 {
@@ -34,8 +46,11 @@ func slots(reply any, err error, asked string) (all []served, _ error) {
 		first, err1 := redis.Int(parts[0], nil)
 		last, err2 := redis.Int(parts[1], nil)
 		master, err3 := redis.Values(parts[2], nil)
-		if errors.Join(err1, err2, err3) != nil || first < 0 || last >= wire.Slots || len(master) < 2 {
+		if errors.Join(err1, err2, err3) != nil || first < 0 || last < first || last >= wire.Slots || len(master) < 2 {
 			return nil, errProtocol
+		}
+		if taken += last - first + 1; taken > wire.Slots {
+			return nil, errOverlap
 		}
 		name, _ := redis.String(master[0], nil)
 		port, _ := redis.Int(master[1], nil)
@@ -45,10 +60,27 @@ func slots(reply any, err error, asked string) (all []served, _ error) {
 		if name == "?" || port == 0 {
 			continue // it has no name that anybody could use
 		}
-		all = append(all, served{first, last, net.JoinHostPort(name, strconv.Itoa(port))})
+		address, err := endpoint(name, strconv.Itoa(port))
+		if err != nil {
+			return nil, err
+		}
+		if masters[address] = true; len(masters) > maxMembers {
+			return nil, errTooManyMembers
+		}
+		all = append(all, served{first, last, address})
 	}
 	if len(all) == 0 {
 		return nil, errNoMap
 	}
 	return all, nil
+}
+
+// endpoint is the address of a host and port that a server named. What can't be one is refused:
+// it would stand in errors and logs, at any length.
+func endpoint(host, port string) (string, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || printable("host", host, maxName, true) != nil {
+		return "", errNoAddress
+	}
+	return net.JoinHostPort(host, port), nil
 }

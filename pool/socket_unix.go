@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"syscall"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // socket is one that can be asked to take in what it has room for.
@@ -44,7 +46,7 @@ func socketOf(c net.Conn) *socket {
 func unblock(raw syscall.RawConn) error {
 	var wrong error
 	err := raw.Control(func(fd uintptr) { wrong = syscall.SetNonblock(int(fd), true) }) //nolint:gosec // a file descriptor
-	return errors.Join(err, wrong)
+	return oneline.Join(err, wrong)
 }
 
 // offer writes what the socket takes in at once, and says how much that was. It does not
@@ -53,7 +55,7 @@ func (s *socket) offer(b []byte) (n int, err error) {
 	s.bytes, s.written, s.err = b, 0, nil
 	err = s.conn.Write(s.write)
 	s.bytes = nil
-	return s.written, errors.Join(err, s.err)
+	return s.written, oneline.Join(err, s.err)
 }
 
 // writeOnce reports that it is done in any case: the runtime would wait for room.

@@ -8,14 +8,17 @@ import (
 	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // session is a dialled connection before it becomes a link.
 type session struct {
 	redis redis.Conn
-	raw   net.Conn // what the watchdog closes; nil where a wrapped pool dialled
-	out   *gather  // nil where a wrapped pool dialled
-	put   func()   // gives the connection back to the pool it counts in; may be nil
+	raw   net.Conn     // what the watchdog closes; nil where a wrapped pool dialled
+	out   *gather      // nil where a wrapped pool dialled
+	in    *boundedConn // what redigo reads from; nil where a wrapped pool dialled
+	put   func()       // gives the connection back to the pool it counts in; may be nil
 
 	address string                // that Sentinels named; empty where there are none
 	why     atomic.Pointer[error] // why it was cut
@@ -67,7 +70,7 @@ type source interface {
 // ownPool is a redigo pool for our own connections. Each is borrowed for its
 // whole life. Pool.Wait stays false: with it, Close may panic (REDIGO.md).
 type ownPool struct {
-	cfg  Config
+	cfg  *Config // not Config: as in Node
 	pool *redis.Pool
 }
 
@@ -78,7 +81,7 @@ type (
 	addressKey struct{}
 )
 
-func newOwnPool(cfg Config) *ownPool {
+func newOwnPool(cfg *Config) *ownPool {
 	o := &ownPool{cfg: cfg}
 	o.pool = &redis.Pool{MaxIdle: cfg.Connections, DialContext: o.connect}
 	return o
@@ -91,7 +94,7 @@ func (o *ownPool) dial(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	if s.redis == nil {
-		return nil, errors.Join(errors.New("pool: redigo's pool gave a connection that it had not dialled"), c.Close())
+		return nil, oneline.Join(errors.New("pool: redigo's pool gave a connection that it had not dialled"), c.Close())
 	}
 	s.put = func() { _ = c.Close() }
 	return s, nil
@@ -101,7 +104,7 @@ func (o *ownPool) dial(ctx context.Context) (*session, error) {
 // session that the context carries: commands go to it directly, because the
 // pool's wrapper looks each command's name up in a table.
 func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
-	cfg := o.cfg
+	cfg := *o.cfg
 	if named, ok := ctx.Value(addressKey{}).(string); ok {
 		cfg.Address = named
 	}
@@ -109,9 +112,10 @@ func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := redis.NewConn(conn, 0, 0)
+	in := newBoundedConn(conn, replyLimits)
+	c := redis.NewConn(in, 0, 0)
 	if s, ok := ctx.Value(sessionKey{}).(*session); ok {
-		s.redis, s.raw, s.out = c, out.Conn, out
+		s.redis, s.raw, s.out, s.in = c, out.Conn, out, in
 	}
 	return c, nil
 }
@@ -136,6 +140,9 @@ func (s *session) offer() error {
 	}
 	return s.out.offer()
 }
+
+// unfinished reports whether the peer has begun a reply and not ended it.
+func (s *session) unfinished() bool { return s.in != nil && s.in.unfinished.Load() }
 
 func (s *session) offers() bool { return s.out != nil && s.out.offers() }
 

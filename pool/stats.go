@@ -22,10 +22,14 @@ type Stats struct {
 	Switches     int64 // how often they came to name another one
 	Masters      int   // of a Cluster, that have slots
 	Redirects    int64 // commands that members of a Cluster have sent on to others (MOVED, ASK)
+	ParkedUndos  int   // undos that will be sent once more, most of them because the server answered by an error; at most 10,000
+	DroppedUndos int64 // undos that were given up because that many were parked: their keys remain until their TTL
 }
 
 type counters struct {
 	commands, written, writes, replies, dials, dialFailures, hanging, killed, lines atomic.Int64
+	parked, dropped                                                                 atomic.Int64
+	dropping                                                                        atomic.Bool // it was logged that undos are dropped
 }
 
 // Stats reads the counters. It is safe for concurrent use; the figures are not
@@ -40,6 +44,8 @@ func (n *Node) Stats() Stats {
 		DialFailures: n.count.dialFailures.Load(),
 		HangingDials: n.count.hanging.Load(),
 		Killed:       n.count.killed.Load(),
+		ParkedUndos:  int(n.count.parked.Load()),
+		DroppedUndos: n.count.dropped.Load(),
 	}
 	if n.follow != nil {
 		s.Sentinels, s.Switches = n.follow.naming()

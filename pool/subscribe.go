@@ -3,8 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
+	"time"
 )
 
 // Listener is told what happens on a Subscription, by one goroutine. It must not
@@ -22,8 +22,8 @@ type Listener interface {
 // Subscription is a connection of its own for pub/sub: a pipelined one can't carry
 // it. It is dialled when the first channel is wanted and dialled anew, with backoff,
 // when it ends; some seconds after none is wanted any more it is closed, and nothing
-// is left of it. It is safe for concurrent use, and none of its methods but Close
-// waits for anything.
+// is left of it. A server that refuses to subscribe is asked again after half a minute.
+// It is safe for concurrent use, and none of its methods but Close waits for anything.
 type Subscription struct {
 	node     *Node
 	listener Listener
@@ -31,6 +31,9 @@ type Subscription struct {
 	end      context.CancelFunc
 	done     sync.WaitGroup
 	wake     chan struct{} // something is wanted, or not any more; holds one
+
+	redial  *backoff // keepUp's
+	refused bool     // keepUp's: it was logged that the server refuses to subscribe
 
 	mu      sync.Mutex      // guards what follows; nobody is called under it
 	wanted  map[string]bool // true once SUBSCRIBE was sent on the present connection
@@ -43,7 +46,10 @@ type Subscription struct {
 // Close waits for its end.
 func (n *Node) Subscribe(listener Listener) *Subscription {
 	life, end := context.WithCancel(n.life)
-	return &Subscription{node: n, listener: listener, life: life, end: end, wake: make(chan struct{}, 1), wanted: make(map[string]bool)}
+	return &Subscription{
+		node: n, listener: listener, life: life, end: end, redial: newBackoff(n.cfg),
+		wake: make(chan struct{}, 1), wanted: make(map[string]bool),
+	}
 }
 
 // Add wants messages of a channel from now on.
@@ -89,24 +95,33 @@ func (s *Subscription) poke() {
 	}
 }
 
+// refusedPause is how long a server that refused to subscribe is not asked again: its
+// operator has to change something first.
+const refusedPause = 30 * time.Second
+
 // keepUp dials while something is wanted, until ctx is done.
 func (s *Subscription) keepUp(ctx context.Context) {
-	wait := s.node.cfg.RedialMin
 	for s.goesOn(ctx) {
 		heard, err := s.serve(ctx)
-		if ctx.Err() != nil {
-			continue
+		s.refused = s.refused && heard == 0
+		if errors.Is(err, ErrReplyLimit) {
+			s.redial.violated(heard)
+		} else {
+			s.redial.ended(heard)
 		}
-		if errors.Is(err, errUnwanted) {
-			wait = s.node.cfg.RedialMin
+		if ctx.Err() != nil || errors.Is(err, errUnwanted) {
 			continue
 		}
 		s.listener.Down(severed(err))
-		if heard {
-			wait = s.node.cfg.RedialMin
+		if errors.Is(err, errRefused) {
+			if !s.refused {
+				s.node.log("the server refuses SUBSCRIBE, waiters poll", err)
+			}
+			s.refused = true
+			pause(ctx, s.node.cfg.Clock, refusedPause)
+			continue
 		}
-		pause(ctx, s.node.cfg.Clock, wait/2+rand.N(wait/2+1))
-		wait = min(2*wait, s.node.cfg.RedialMax)
+		s.redial.pause(ctx)
 	}
 }
 
@@ -125,12 +140,14 @@ func (s *Subscription) wants() bool {
 	return len(s.wanted) > 0
 }
 
-// serve runs one connection until it ends.
-func (s *Subscription) serve(ctx context.Context) (heard bool, err error) {
+// serve runs one connection until it ends. It reports for how long that lived, and 0 when
+// nothing was heard.
+func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err error) {
 	c, err := s.node.greeted(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
+	began := s.node.cfg.Clock.Now()
 	p := &subscriber{s: s, session: c, dead: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { p.fail(ErrClosed) })
 	defer stop()
@@ -141,7 +158,10 @@ func (s *Subscription) serve(ctx context.Context) (heard bool, err error) {
 	p.fail(p.read())
 	writer.Wait()
 	c.close()
-	return p.words.Load() > 0, p.err
+	if p.words.Load() > 0 {
+		heard = s.node.cfg.Clock.Now().Sub(began)
+	}
+	return heard, p.err
 }
 
 // forgetSent: nothing was said on the new connection yet.

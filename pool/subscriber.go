@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // pingEvery is how often a subscription's connection is asked whether it lives. Two
@@ -92,7 +94,7 @@ func (p *subscriber) say() error {
 	if len(leave) > 0 {
 		errs = append(errs, p.send("UNSUBSCRIBE", leave...))
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 func (p *subscriber) send(command string, args ...any) error {
@@ -107,11 +109,24 @@ func (p *subscriber) read() error {
 	for {
 		reply, err := redis.ReceiveWithTimeout(p.session.redis, 0)
 		if err != nil {
-			return serverError(err) // also a refusal: without the right to subscribe there is nothing to hear
+			return p.refusal(serverError(err))
 		}
 		p.words.Add(1)
 		p.hear(reply)
 	}
+}
+
+// errRefused ends a connection that may not subscribe, nor will one after it.
+var errRefused = errors.New("pool: the server refuses to subscribe")
+
+// refusal tells such an end from any other. An error behind other answers concerns a later
+// command, as UNSUBSCRIBE: the next connection may subscribe.
+func (p *subscriber) refusal(err error) error {
+	lasts := answeredBy(err, "NOPERM") || answeredBy(err, "NOAUTH") || answeredBy(err, "ERR")
+	if lasts && p.words.Load() == 0 {
+		return fmt.Errorf("%w (%w)", errRefused, err)
+	}
+	return err
 }
 
 func (p *subscriber) hear(reply any) {

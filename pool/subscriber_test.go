@@ -2,10 +2,12 @@ package pool
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/embedded"
@@ -43,19 +45,94 @@ func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
 	}
 }
 
-func TestARefusedSubscriptionIsToldAndTriedWithBackoff(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
+	lines := make(chan string, 100)
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(handler(func(msg string) { lines <- msg }))
+	}, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
 		m.Deny("SUBSCRIBE")
-		heard := make(downs, 1000)
+		heard := make(diary, 1000)
 		s := n.Subscribe(heard)
 		defer s.Close()
+		const tries = 4
+		for range (tries - 1) * 30 * 2 { // waiters come and go
+			s.Add("a")
+			time.Sleep(250 * time.Millisecond)
+			s.Remove("a")
+			time.Sleep(250 * time.Millisecond)
+		}
 		s.Add("a")
-		require.ErrorContains(t, <-heard, "NOPERM")
-		time.Sleep(time.Minute)
-		require.Less(t, len(heard), 60_000/250+20)
 		synctest.Wait()
-		require.LessOrEqual(t, m.Connections(), 2)
+		require.Equal(t, tries, count(m, "SUBSCRIBE"))
+		require.Len(t, heard, tries)
+		require.Equal(t, 1, m.Connections())
 		require.Equal(t, wire.Granted, pinging().outcome(t, n), "the node itself is well")
+
+		m.Deny()
+		time.Sleep(refusedPause)
+		synctest.Wait()
+		require.Equal(t, 2, m.Connections())
+		for range tries {
+			require.Equal(t, "down", <-heard)
+		}
+		require.Equal(t, "subscribed a", <-heard)
+		logged := map[string]int{}
+		for len(lines) > 0 {
+			logged[<-lines]++
+		}
+		require.Equal(t, map[string]int{"redlock node: connected": 1, "redlock node: the server refuses SUBSCRIBE, waiters poll": 1}, logged)
+	})
+}
+
+// What the server could not do now it may do soon, and a right that other commands lack does not
+// keep it from subscribing.
+func TestASubscriptionThatEndsForAnotherReasonIsMadeAnewAtOnce(t *testing.T) {
+	for name, refuse := range map[string]func(m *embedded.Master, s *Subscription){
+		"a script is running": func(m *embedded.Master, _ *Subscription) {
+			m.FailWith("SUBSCRIBE", "BUSY Redis is busy running a script")
+			m.Clients()[1].Drop()
+		},
+		"no right to unsubscribe": func(m *embedded.Master, s *Subscription) {
+			m.Deny("UNSUBSCRIBE")
+			s.Remove("b")
+		},
+	} {
+		subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+			s.Add("a")
+			require.Equal(t, "subscribed a", <-heard)
+			s.Add("b")
+			require.Equal(t, "subscribed b", <-heard)
+			refuse(m, s)
+			require.Equal(t, "down", <-heard, name)
+			time.Sleep(100 * time.Millisecond)
+			m.Deny()
+			m.FailWith("SUBSCRIBE", "")
+			time.Sleep(time.Second)
+			require.Equal(t, 2, m.Connections(), name)
+		})
+	}
+}
+
+// Facts and scripts are of no use on a line that carries hints.
+func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
+	greeting := func(t *testing.T, m *embedded.Master, n *Node) []string {
+		t.Helper()
+		synctest.Wait()
+		m.ForgetLog()
+		s := n.Subscribe(make(diary, 10))
+		defer s.Close()
+		s.Add("a")
+		synctest.Wait()
+		return names(m)
+	}
+	onMaster(t, func(m *embedded.Master) { m.RequireAuth("user", "secret") }, func(c *Config) {
+		c.Username, c.Password, c.Database = "user", "secret", 3
+	}, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, []string{"AUTH", "SELECT", "CLIENT SETNAME", "SUBSCRIBE"}, greeting(t, m, n))
+	})
+	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, _ *redis.Pool, n *Node) {
+		require.Equal(t, []string{"CLIENT SETNAME", "CLIENT SETNAME", "SUBSCRIBE"}, greeting(t, m, n), "the service's, and ours")
 	})
 }
 

@@ -69,12 +69,14 @@ func ages(keys []string, found *wire.Examination) []step {
 			continue
 		}
 		steps = append(steps, step{"PTTL", []any{key}, func(reply any, err error) error {
-			ms, err := redis.Int64(reply, err)
+			ms, ok := reply.(int64)
 			switch {
 			case err != nil:
 				unsurveyed(found, err)
+			case !ok:
+				unsurveyed(found, errProtocol) // and what it said may be a value
 			case ms >= 0 && found.Alive == "":
-				found.Alive, found.AliveFor = key, hold("string", key, ms).TTL
+				found.Alive, found.AliveFor = wire.Printable(key), hold("string", key, ms).TTL
 			}
 			return nil
 		}})
@@ -84,6 +86,6 @@ func ages(keys []string, found *wire.Examination) []step {
 
 func unsurveyed(found *wire.Examination, err error) {
 	if err != nil && found.Unsurveyed == "" {
-		found.Unsurveyed = serverError(err).Error()
+		found.Unsurveyed = shownError(err)
 	}
 }

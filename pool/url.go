@@ -51,6 +51,9 @@ func ParseURL(rawURL string) (Config, error) {
 }
 
 func parseURL(rawURL string) (c Config, err error) {
+	if strings.TrimSpace(rawURL) == "" {
+		return c, errors.New("it is empty, and probably so is the variable that it comes from")
+	}
 	rawURL, more := severalHosts(rawURL)
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -232,4 +235,46 @@ func shown(name string) string {
 		return "(of an odd name)"
 	}
 	return strconv.Quote(name)
+}
+
+// errIsURL refuses a URL that stands where an address or a name belongs. It does not show it:
+// it may carry a password.
+var errIsURL = errors.New(`contains "@" or "://", as a URL does, which is not shown: OpenURL takes a URL`)
+
+// notShown stands in the place of such a URL.
+const notShown = "(not shown: a URL stands where an address belongs)"
+
+func notURL(setting, value string) error {
+	if strings.Contains(value, "@") || strings.Contains(value, "://") {
+		return fmt.Errorf("%s %w", setting, errIsURL)
+	}
+	return nil
+}
+
+// checkURLs refuses URLs among the addresses. An absolute path of a socket may contain "@",
+// which also marks the abstract namespace of Linux.
+func (c Config) checkURLs() error {
+	address := c.Address
+	if c.Network == "unix" {
+		address = strings.TrimPrefix(address, "@")
+		if strings.HasPrefix(address, "/") {
+			address = strings.ReplaceAll(address, "@", "")
+		}
+	}
+	err := notURL("Address", address)
+	for _, a := range c.Cluster {
+		err = cmp.Or(err, notURL("Cluster", a))
+	}
+	return cmp.Or(err, c.Sentinels.checkURLs())
+}
+
+func (s *Sentinels) checkURLs() error {
+	if s == nil {
+		return nil
+	}
+	err := notURL("Sentinels.Master", s.Master)
+	for _, a := range s.Addresses {
+		err = cmp.Or(err, notURL("Sentinels.Addresses", a))
+	}
+	return err
 }

@@ -110,7 +110,9 @@ func TestRedissVerifiesTheHost(t *testing.T) {
 
 func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                                     "the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster",
+		"":                                     "it is empty, and probably so is the variable that it comes from",
+		" ":                                    "it is empty, and probably so is the variable that it comes from",
+		"redis://h?name=r%3A%2F%2Fhunter2%40h": `Name contains "@" or "://"`,
 		"h:6379":                               "must be redis://",
 		"http://h":                             "the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster",
 		"redis:h":                              "must be redis://",

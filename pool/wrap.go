@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// WrapOption changes how Wrap uses a pool.
+// WrapOption changes how Wrap uses a pool. A nil one is skipped.
 type WrapOption func(*Config)
 
 // WithHardTimeout is Config.HardTimeout for a wrapped pool.
@@ -37,6 +39,9 @@ func WithDatabase(n int) WrapOption { return func(c *Config) { c.Database = n } 
 func WithLogger(l *slog.Logger) WrapOption { return func(c *Config) { c.Logger = l } }
 
 func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
+	if err := notURL("the name", name); err != nil {
+		return Config{}, fmt.Errorf("pool: Wrap: %w", err)
+	}
 	switch {
 	case name == "":
 		return Config{}, errors.New("pool: Wrap needs a name for the node")
@@ -47,7 +52,9 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 	}
 	cfg := Config{Name: name, Address: "wrapped:0"}
 	for _, o := range opts {
-		o(&cfg)
+		if o != nil {
+			o(&cfg)
+		}
 	}
 	return cfg.withDefaults()
 }
@@ -116,7 +123,22 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 	if c == nil && err == nil {
 		err = errors.New("pool: the wrapped pool dialled neither a connection nor an error")
 	}
+	if err != nil {
+		err = ofWrapped(err)
+	}
 	return c, err
+}
+
+// ofWrapped is the error of a wrapped pool's dial. A server's error may be the answer to AUTH, and repeat
+// a password that only the pool knows: of it the code is shown.
+func ofWrapped(err error) error {
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return dialError{text: wire.Printable(err.Error()), cause: err}
+	}
+	se := &wire.ServerError{Code: code(string(re))}
+	se.Text = strings.TrimSpace(se.Code + " (the server's text is not shown: it may repeat a password)")
+	return dialError{text: se.Text, cause: se}
 }
 
 func (w *wrappedPool) close() error { return nil }

@@ -290,3 +290,10 @@ func TestOptionsOfAWrappedPoolAreThoseOfAConfig(t *testing.T) {
 	require.True(t, cfg.Proxied)
 	require.Same(t, logger, cfg.Logger)
 }
+
+func TestANilWrapOptionIsSkipped(t *testing.T) {
+	n, err := Wrap("n", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}, nil, WithDatabase(3), nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, n.cfg.Database)
+	require.NoError(t, n.Close())
+}

@@ -129,6 +129,7 @@ func (k *link) writeBatch(caller bool) (more bool) {
 		return false // writing stays set: nobody writes on a dead link
 	}
 	k.lane.node.count.written.Add(int64(len(k.batch)))
+	clear(k.batch) // each command leads to its Locker, which may be closed while the connection lives
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
 	k.writing = k.lane.queue.len() > 0 || k.session.owes()

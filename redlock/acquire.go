@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -31,10 +32,15 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 	return l.acquire(ctx, wishFor(name, ttl), opts)
 }
 
-// TryAcquire is Acquire with exactly one attempt: it asks the nodes once, does not
-// wait in line, and matches ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate when it
-// fails. It takes no longer than twice the node timeout: nodes that refused are asked who
-// holds the name, and a fencing token may have to be confirmed.
+// TryAcquire is Acquire without waiting for a holder: it does not wait in line, and matches ErrHeld,
+// ErrNoQuorum, ErrQuarantined or ErrTooLate when it fails. One attempt decides, unless contenders split
+// the votes: then it attempts again until one of them has the lock, but begins no attempt when the node
+// timeout is over. Then the error matches ErrHeld, and QuorumError.Split is set unless the same keys blocked
+// it throughout.
+//
+// It takes at most three times the node timeout: the last attempt, and the query for the holder or the
+// confirmation of a fencing token, may take a node timeout each. A lock that is plainly held takes two
+// round trips.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	w := wishFor(name, ttl)
 	w.once = true
@@ -49,7 +55,7 @@ func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Durati
 	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
 }
 
-// TryAcquireAll is AcquireAll with exactly one attempt.
+// TryAcquireAll is AcquireAll without waiting for a holder: see TryAcquire.
 func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl, once: true}, opts)
 }
@@ -60,7 +66,7 @@ type wish struct {
 	one   [1]string
 	ttl   time.Duration
 	opts  lockSettings
-	once  bool  // one attempt
+	once  bool  // it does not wait for a holder
 	tries int   // attempts that failed
 	bound bool  // the lock's context ends with the acquiring one
 	outer *Lock // whose context the caller gave
@@ -101,8 +107,8 @@ func (l *Locker) acquire(ctx context.Context, w *wish, opts []LockOption) (*Lock
 	var err error
 	if !w.once {
 		k, err = l.contend(ctx, w)
-	} else if k, err = l.attempt(ctx, w, l.now()); err != nil {
-		_, err = l.explain(ctx, w, err)
+	} else {
+		k, err = l.try(ctx, w)
 	}
 	if err == nil {
 		w.granted()
@@ -110,16 +116,69 @@ func (l *Locker) acquire(ctx context.Context, w *wish, opts []LockOption) (*Lock
 	return k, err
 }
 
+// try attempts until it is clear who has the lock, or until the node timeout is over.
+func (l *Locker) try(ctx context.Context, w *wish) (*Lock, error) {
+	start := l.now()
+	k, seen, lost := l.attempt(ctx, w, start, nil)
+	if seen.cut && ctx.Err() != nil { // Close alone leaves it at what the attempt has found
+		return nil, l.gaveUp(w, context.Cause(ctx), lost)
+	}
+	if lost == nil || !isSplit(lost) {
+		return k, lost
+	}
+	timeout := l.set.timeout(w.ttl)
+	v, until := &w.waiter, start.Add(timeout)
+	v.l, v.ctx, v.done = l, ctx, ctx.Done()
+	pause := backoff{least: l.set.backoffMin, most: l.set.backoffMax}
+	for {
+		d := pause.next(seen.took)
+		if !l.now().Add(d).Before(until) {
+			return nil, unsplit(lost, seen.blocked > timeout/2)
+		}
+		if _, err := v.sleep(d, nil); err != nil {
+			return nil, l.gaveUp(w, err, lost)
+		}
+		before := lost
+		k, seen, lost = l.attempt(ctx, w, l.now(), nil)
+		switch {
+		case lost != nil && (seen.cut || ctx.Err() != nil): // an attempt that was cut short knows less than those before it
+			return nil, l.gaveUp(w, endedBy(ctx), before)
+		case lost == nil || !isSplit(lost):
+			return k, lost
+		}
+	}
+}
+
+// endedBy returns why a call was cut short: the context's cause, or else ErrClosed.
+func endedBy(ctx context.Context) error {
+	return cmp.Or(context.Cause(ctx), ErrClosed)
+}
+
+func isSplit(err error) bool {
+	var e *QuorumError
+	return errors.As(err, &e) && e.Split
+}
+
+// unsplit returns the error of the last attempt. Where the same keys have blocked throughout, they are a
+// holder's and the votes are not split.
+func unsplit(err error, blocked bool) error {
+	var e *QuorumError
+	if !blocked || !errors.As(err, &e) {
+		return err
+	}
+	held := *e // a hook may be reading e
+	held.Split = false
+	return &held
+}
+
 // check refuses what is out of bounds before anything is sent.
 func (l *Locker) check(ctx context.Context, w *wish, opts []LockOption) (err error) {
-	if w.opts, err = l.lockSettings(w.ttl, opts); err != nil {
-		return err
-	}
-	if err := l.checkNames(w.names); err != nil {
-		return err
-	}
 	if l.isClosed() {
 		return ErrClosed
+	}
+	w.opts, err = l.lockSettings(w.ttl, opts)
+	if err := joinInvalid(err, l.checkNames(w.names)); err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return &waitError{op: "acquire", names: w.names, cause: context.Cause(ctx), last: errNotTried}

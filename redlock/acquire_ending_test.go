@@ -74,6 +74,7 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 		ctx, cancel := context.WithCancel(bg)
 		var sets atomic.Int32
 		fl.each(func(m *embedded.Master) {
+			m.Deny("SUBSCRIBE") // so that it polls by attempts
 			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 				switch {
 				case cmd == "SET":
@@ -98,8 +99,9 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
+		token := wire.NewToken("she")
 		for i, n := range nodes {
-			n.held["a"] = wire.NewToken("she")
+			n.held["a"] = token
 			n.script = func(_ *fakeNode, c *wire.Command) bool { return i == 2 && c.Op == wire.Inspect }
 		}
 		began, got := time.Now(), make(chan error, 2)

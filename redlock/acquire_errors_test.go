@@ -29,7 +29,7 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": Failed,
 		"CLUSTERDOWN Hash slot not served":                                                 Failed,
 		"MOVED 15495 127.0.0.1:7002":                                                       Failed,
-		"ERR unknown command 'SET', with args beginning with: ":                            Failed,
+		"ERR unknown command 'SET'":                                                        Failed,
 		"ERR max number of clients reached":                                                Failed,
 		"ERR something went wrong half-way":                                                Unknown,
 		"NEWCODE of a server to come":                                                      Unknown,

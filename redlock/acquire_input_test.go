@@ -164,8 +164,8 @@ func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 			{[]LockOption{WithProgress(-1)}, []string{"WithProgress(-1ns)", "more than 0"}},
 			{[]LockOption{WithProgress(time.Second)}, []string{"WithProgress", "WithAutoExtend"}},
 			{[]LockOption{WithMinValidity(-1)}, []string{"WithMinValidity(-1ns)", "more than 0"}},
-			{[]LockOption{WithMinValidity(time.Minute)}, []string{"WithMinValidity(1m0s)", "59.398s"}},
-			{[]LockOption{WithMinValidity(2 * time.Minute), WithMinHold(2 * time.Minute)}, []string{"1m58.798s"}},
+			{[]LockOption{WithMinValidity(time.Minute)}, []string{"WithMinValidity(1m0s)", "59.393s"}},
+			{[]LockOption{WithMinValidity(2 * time.Minute), WithMinHold(2 * time.Minute)}, []string{"1m58.793s"}},
 			{[]LockOption{WithStopMargin(-1)}, []string{"WithStopMargin(-1ns)", "more than 0"}},
 			{[]LockOption{WithStopMargin(30*time.Second + 1)}, []string{"WithStopMargin(30.000000001s)", "half of the TTL of 1m0s"}},
 			{[]LockOption{WithMaxHold(time.Second), WithMinHold(2 * time.Second)}, []string{"WithMaxHold(1s)", "WithMinHold(2s)"}},
@@ -178,11 +178,11 @@ func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 		}
 		tight := fl.locker(WithNodeTimeout(100*time.Millisecond), WithDrift(0.5, time.Millisecond))
 		fl.forget()
-		_, err := tight.Acquire(bg, "a", 202*time.Millisecond)
-		refuses(t, err, "TTL of 202ms", "100ms", "drift", "WithNodeTimeout")
+		_, err := tight.Acquire(bg, "a", 212*time.Millisecond)
+		refuses(t, err, "TTL of 212ms", "100ms", "drift", "WithNodeTimeout")
 		synctest.Wait()
 		require.Zero(t, fl.count())
-		_, err = tight.Acquire(bg, "a", 203*time.Millisecond)
+		_, err = tight.Acquire(bg, "a", 213*time.Millisecond)
 		require.NoError(t, err)
 	})
 }

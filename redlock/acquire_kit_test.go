@@ -33,7 +33,7 @@ var errSome = errors.New("some trouble")
 
 // process is another process on the same masters, with a clock of its own.
 func (fl *fleet) process() *fleet {
-	return &fleet{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime())}
+	return &fleet{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime()), two: fl.two}
 }
 
 func (fl *fleet) each(f func(m *embedded.Master)) {

@@ -57,8 +57,9 @@ func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 			fl.masters[slow].SetDelay(5 * time.Millisecond)
 			fl.masters[2].Freeze()
 			took := elapsed(func() {
-				_, err := l.TryAcquire(bg, "a", 10*time.Second)
+				_, _, err := l.attempt(bg, &wish{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
 				require.ErrorIs(t, err, ErrHeld)
+				require.True(t, isSplit(err))
 				require.NotErrorIs(t, err, ErrNodeTimeout, "it was not that long")
 			})
 			require.Less(t, took, 100*time.Millisecond, "slow %d", slow)

@@ -16,7 +16,9 @@ import (
 )
 
 // worth is what a TTL is worth by the default drift of 1 % and 2 ms.
-func worth(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
+func worth(ttl time.Duration) time.Duration {
+	return ttl - ttl/100 - 2*time.Millisecond - min(ttl/20, 5*time.Millisecond)
+}
 
 // H5: validity counts from before the first send, exactly, however long the answers
 // take, and ends before the key does on any node that granted.

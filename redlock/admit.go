@@ -17,23 +17,23 @@ import (
 // run, before the first client is started, whose first acquisition starts that
 // wait. (docs/hazards.md H101.)
 //
-// It asks all nodes, and refuses unless every one of them answers, is fit, and has no
-// marker: beside a marked node one without is a node that forgot. It refuses also while
-// any key with a TTL lives outside of the namespace redlock:, which may be a lock; for that
-// it looks through all keys of each node's database (SCAN and PTTL), until ctx is done. It
-// never ends a quarantine: a node that a client contacts meanwhile stays out.
+// Admit asks all nodes. It refuses unless every node answers, is fit to vote, and has no
+// marker: a node without one beside a marked node has forgotten it. Admit also refuses if a
+// key with a TTL exists outside the namespace redlock:, because it may be a lock. To find
+// such keys it scans each node's database (SCAN and PTTL) until ctx is done. It never ends
+// a quarantine: a node that a client contacts meanwhile stays quarantined.
 //
-// It needs WithRestartGuard, otherwise it matches ErrInvalid. A refusal matches
-// ErrNotAdmitted, says of each node why and what to do, and comes with a report, in which
-// it stands as findings too. Nodes that were admitted before another one failed stay so:
-// they vote, and the others will after their quarantine. Without a report it was closed
-// (ErrClosed), or the error matches the cause of ctx, and no node was admitted.
+// Admit needs WithRestartGuard; without it the error matches ErrInvalid. A refusal matches
+// ErrNotAdmitted and comes with a report: its findings say of each node why, and what to do.
+// If a node fails after others were admitted, those stay admitted and vote. The rest vote after
+// their quarantine. If the report is nil no node was admitted: the Locker was closed (ErrClosed)
+// or ctx ended.
 func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	switch {
-	case !l.set.guarded:
-		return nil, invalid("Admit needs WithRestartGuard: without it no node waits for anything")
 	case l.isClosed():
 		return nil, ErrClosed
+	case !l.set.guarded:
+		return nil, invalid("Admit needs WithRestartGuard: without it no node waits for anything")
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("redlock: admit: %w", context.Cause(ctx))
 	}

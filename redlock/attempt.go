@@ -9,15 +9,31 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// attempt asks all nodes once, with a token of its own (docs/hazards.md H3), and undoes
-// whatever it may have written when it does not succeed. Start is the present.
-func (l *Locker) attempt(ctx context.Context, w *wish, start clock.Instant) (*Lock, error) {
-	k, err := l.prepare(ctx, w, start)
-	if err != nil {
-		return nil, err
+// attempt asks all nodes once, with a token of its own (docs/hazards.md H3), or concludes an
+// attempt that was begun. It undoes whatever an attempt that fails may have written, and then
+// queries the nodes for the reason.
+func (l *Locker) attempt(ctx context.Context, w *wish, start clock.Instant, begun *Lock) (*Lock, scene, error) {
+	k := begun
+	if k == nil {
+		var err error
+		if k, err = l.prepare(ctx, w, start); err != nil {
+			return nil, scene{}, err
+		}
+		k.talk.acquire.submit(nil, nil)
 	}
-	k.talk.acquire.submit(nil, nil)
-	return l.conclude(ctx, k)
+	if lost := l.conclude(ctx, k); lost != nil {
+		w.tries++
+		decided := k.talk.undo.start
+		seen, lost := l.explain(ctx, w, k, lost)
+		l.traceAttempt(k, lost, decided)
+		seen.took = decided.Sub(start)
+		return nil, seen, lost
+	}
+	if l.isClosed() { // won while Close listed the held ones
+		k.finish(ErrClosed, undoKeys)
+		return nil, scene{}, ErrClosed
+	}
+	return k, scene{}, nil
 }
 
 // prepare makes an attempt that has only to be submitted. The clock was read for it:
@@ -28,15 +44,14 @@ func (l *Locker) prepare(ctx context.Context, w *wish, start clock.Instant) (*Lo
 		return nil, err
 	}
 	r := &k.talk.acquire
-	r.tries = w.tries
 	r.start, k.began = start, start
 	r.req.Clock, r.req.NotAfter = l.set.clock, quorum.Until(r.start, k.ttl, l.set.drift)
 	r.open(l.set.timeout(w.ttl))
 	return k, nil
 }
 
-// conclude waits for the outcome of an attempt that was submitted.
-func (l *Locker) conclude(ctx context.Context, k *Lock) (*Lock, error) {
+// conclude waits for the outcome of an attempt that was submitted, and begins the hold or the undo.
+func (l *Locker) conclude(ctx context.Context, k *Lock) error {
 	r, until := &k.talk.acquire, k.talk.acquire.req.NotAfter
 	in := r.wait(ctx.Done())
 	now := l.now()
@@ -47,17 +62,12 @@ func (l *Locker) conclude(ctx context.Context, k *Lock) (*Lock, error) {
 	}
 	if err != nil {
 		k.takeBack(undoAttempt)
-		l.traceAttempt(k, err, now)
-		return nil, err
+		return err
 	}
 	l.waiters.took(k)
 	k.hold(until, now)
 	l.traceAttempt(k, nil, now)
-	if l.isClosed() { // won while Close listed the held ones
-		k.finish(ErrClosed, undoKeys)
-		return nil, ErrClosed
-	}
-	return k, nil
+	return nil
 }
 
 // tooShort reports whether a validity is of no use: none before the context ends, or
@@ -94,15 +104,15 @@ func (k *Lock) verdict(ctx context.Context, decided bool, until, now clock.Insta
 	won := decided && r.won()
 	switch {
 	case ctx.Err() != nil:
-		reason := ErrTooLate
-		if !won {
-			reason = r.reason()
+		last := r.lossError()
+		if won {
+			last.Reason = ErrTooLate
 		}
-		return &waitError{op: "acquire", names: k.names, cause: context.Cause(ctx), last: r.fail(reason)}
+		return &waitError{op: "acquire", names: k.names, cause: context.Cause(ctx), last: last}
 	case k.l.isClosed():
 		return ErrClosed
 	case !won:
-		return r.fail(r.reason())
+		return r.lossError()
 	case k.tooShort(until.Sub(now)):
 		return r.fail(ErrTooLate)
 	}

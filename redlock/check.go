@@ -9,16 +9,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Check asks a quorum whether the lock is still ours: one round trip, for before a
-// step that can't be taken back. It finds what no local clock can: a key that was
-// deleted, or that expired early because a node's clock was set (docs/hazards.md H52, H63).
+// Check asks a quorum of nodes whether the lock is still held. It takes one round trip and at
+// most the node timeout. Call it before a step that cannot be undone: it finds what no local
+// clock can, for example a key that was deleted, or one that expired early because a node's
+// clock was set.
 //
-// nil: it is held, and Remaining says for how long; the end may have been moved
-// forward in time to what the nodes support, never back. A key's end is known only to
-// within the round trip of the question. ErrLost: the handle has ended. ErrNoQuorum,
-// ErrQuarantined, or the cause of ctx: too few nodes answered to know, and the handle is as
-// it was. It takes no longer than the node timeout. Of a handle that has ended before it
-// returns why.
+// Check may shorten the validity to what the nodes still support. It never extends it. The
+// nodes' answers are exact to within the round trip.
+//
+// It returns nil if the lock is held; Remaining then returns for how long. It returns an error
+// that matches ErrLost if a quorum says that the lock is not held, and the lock ends. It
+// returns one that matches ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes
+// answered, and the lock is unchanged. If the lock had ended before, Check returns the reason.
 func (k *Lock) Check(ctx context.Context) error {
 	if !k.live() {
 		return k.endError()
@@ -67,7 +69,7 @@ func (k *Lock) weaken(r *round) error {
 	case others > len(k.l.nodes)-need:
 		k.finish(ErrLost, undoKeys)
 	case !ok:
-		return calledAs("check", r.fail(r.trouble()))
+		return calledAs("check", r.faultError())
 	default:
 		k.lower(until, r.start)
 	}

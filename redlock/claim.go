@@ -14,10 +14,10 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Claim is a lock between two handles: what Detach gives and Resume takes. It is a
-// baton: who resumes copies of it in two processes holds one lock in two hands. It
-// marshals to text and to JSON; whoever has it can release the lock, so that it
-// is to be kept like a password. String hides the token.
+// Claim is a lock without a handle: Detach returns it, and Resume makes a handle of it again.
+// Use a Claim once: if two processes resume copies of it, both hold the same lock. It marshals
+// to text and to JSON. Keep it like a password, because it contains the token, which can release
+// the lock. String hides the token.
 type Claim struct {
 	Names []string `json:"names"`
 	Token string   `json:"token"`
@@ -121,6 +121,11 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 // for the node timeout, so that none acts on the lock in its next holder's hands. Of a
 // handle that has ended it returns why; a share and a lock with WithMinHold can't be
 // detached (ErrInvalid).
+//
+// A node that has not answered the acquisition yet may execute it later, behind a release
+// by another process. The key then blocks that node until its TTL. One Detach leaves at most
+// a minority of such nodes, so that others get the lock all the same. A release in this
+// Locker leaves nothing.
 func (k *Lock) Detach() (Claim, error) {
 	switch {
 	case k.root != nil:
@@ -151,6 +156,9 @@ func (k *Lock) Detach() (Claim, error) {
 // none or options out of bounds, ErrClosed, or the cause of ctx. With an error nothing was
 // changed on the nodes. It takes no longer than the node timeout.
 //
+// A claim whose token does not have the form of this library's tokens is refused (ErrInvalid):
+// otherwise a forged claim could extend or delete any key with an expiry whose value is known.
+//
 // The Locker needs the nodes and the key prefix of the one that acquired the lock. Options
 // are those of an acquisition; WithMinHold and WithShared can't be given.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
@@ -164,6 +172,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 		k.terms.SetCounters(l.clustered)
 	}
 	k.talk.acquire.ballots = nil // others acquired it: a release goes to all nodes
+	k.resumed = true
 	if err := l.register(k); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
@@ -179,8 +188,14 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 }
 
 func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *wish, opts []LockOption) error {
-	if claim.Token == "" {
+	if l.isClosed() {
+		return ErrClosed
+	}
+	switch {
+	case claim.Token == "":
 		return invalid("the claim has no token")
+	case !wire.WellFormed(claim.Token), !isLabel(wire.Label(claim.Token)):
+		return invalid("the claim's token is not one that this library makes")
 	}
 	if claim.Fence >= maxFence {
 		return invalid("the claim's fence of %d is not below 2^53", claim.Fence)
@@ -211,11 +226,13 @@ func (k *Lock) resume(ctx context.Context) error {
 	case others > len(k.l.nodes)-need:
 		return calledAs("resume", r.fail(ErrLost))
 	case !ok:
-		return calledAs("resume", r.fail(r.trouble()))
+		return calledAs("resume", r.faultError())
 	case k.tooShort(until.Sub(now)):
 		return calledAs("resume", r.fail(ErrTooLate))
 	}
+	k.mu.Lock()
 	k.longest = max(k.longest, r.longestLeft())
+	k.mu.Unlock()
 	k.l.waiters.took(k)
 	k.hold(until, now)
 	return nil

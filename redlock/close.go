@@ -2,26 +2,42 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// Close ends the Locker as http.Server.Shutdown ends a server. New acquisitions and
-// those that wait fail with ErrClosed. The contexts of held locks end with cause
-// ErrClosed; then Close waits, until ctx is done, for their holders to release them
-// and for what is being undone; auto-extension goes on that long. A node that does not
-// answer is waited for until the keys have died by their TTL, and no longer. What is still
-// held when ctx is done is not taken away from under the work: it is not extended any more
-// and dies by its TTL, and the error, which matches the cause of ctx, names it. At last it
-// closes the nodes that Open made; what was not undone on them by then dies by its TTL, too,
-// while nodes that New was given go on with it.
-// It may be called more than once, also at the same time.
+// Close shuts the Locker down, as http.Server.Shutdown does a server, and the end of ctx cuts it
+// short, unlike Release, because it waits for holders as long as they work. New and waiting
+// acquisitions fail with ErrClosed, and the contexts of held locks end with cause ErrClosed.
+// Close then waits, until ctx ends, for the holders to release their locks and for the nodes
+// to delete the keys of locks that have ended. Auto-extension goes on that long.
+//
+// Close does not wait long for a dead or frozen minority. Once a quorum has confirmed a
+// release, or if an attempt never became a lock, Close gives the other nodes their hard
+// timeout and dial timeout (pool.Config, 10 s by default) from when their commands were
+// submitted. A release that no quorum confirmed is waited for until its keys have expired.
+// The error matches ErrKeysLeft if keys are left to expire by their TTL.
+//
+// Locks still held when ctx ends are not released: they are no longer extended, expire by
+// their TTL, and are named in the error, which matches the cause of ctx. If ctx was done
+// before Close was called, pending deletions get the node timeout, as in Release.
+// At last Close closes the nodes made by Open; nodes passed to New go on deleting.
+//
+// Close may be called more than once, also concurrently.
 func (l *Locker) Close(ctx context.Context) error {
+	if l.closing == nil { // New did not make it
+		return ErrClosed
+	}
+	began, grace := l.now(), time.Duration(0)
+	if ctx.Err() != nil {
+		grace = l.readTimeout()
+	}
 	idle := l.beginClose()
 	for _, k := range l.held() {
 		k.stop(ErrClosed)
@@ -32,12 +48,19 @@ func (l *Locker) Close(ctx context.Context) error {
 	var err error
 	select {
 	case <-idle:
+		l.undos.join(l.set.clock, l.readTimeout())
 	case <-ctx.Done():
-		err = l.abandon(ctx, idle)
+		err = l.abandon(ctx, idle, grace)
+		l.undos.join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 	}
 	l.waiters.close()
 	l.fleet.End()
-	return errors.Join(err, closeAll(l.owned))
+	if left := l.leftoverError(); err == nil {
+		err = left
+	} else if left != nil {
+		err = fmt.Errorf("%w; %w", err, left)
+	}
+	return oneline.Join(err, closeAll(l.owned))
 }
 
 // beginClose returns a channel that is closed when no lease is left.
@@ -75,25 +98,98 @@ func (k *Lock) boundUndo() {
 	}
 }
 
-// outlast has the lease leave the books when the undo is of no use any more, whoever has
-// not answered it by then: the node sees to that instant only when its connection ends or
-// a dial fails, and a frozen one keeps both for seconds.
+// outlast takes the lease out of the books when it is no longer worth waiting for the nodes
+// that have not answered its undo. The nodes notice that instant only when a connection ends
+// or a dial fails, and a frozen one keeps both for seconds.
 func (k *Lock) outlast(undo *round) {
 	undo.keep()
-	k.l.alarms.Set(&undo.alarm, undo.req.NotAfter, time.Second, (*outlasted)(k))
+	k.outlastUntil(undo, min(undo.req.NotAfter, undo.start.Add(recovery(k.l.nodes))))
+}
+
+func (k *Lock) outlastUntil(undo *round, at clock.Instant) {
+	k.l.alarms.Set(&undo.alarm, at, time.Second, (*outlasted)(k))
 	if !k.l.knows(k) { // the last answer may have come before that
 		k.l.alarms.Clear(&undo.alarm)
 	}
 }
 
+// isBlocked reports whether keys of an ended lock may keep a quorum from other clients: it was
+// held, and no quorum has confirmed its release.
+func (k *Lock) isBlocked(undo *round) bool {
+	k.mu.Lock()
+	held := k.phase != attempting
+	k.mu.Unlock()
+	return held && !undo.confirmed()
+}
+
 // outlasted is a lease as that alarm sees it.
 type outlasted Lock
 
-// Ring is called by the Locker's alarms.
-func (o *outlasted) Ring(*alarm.Alarm) { o.l.forget((*Lock)(o)) }
+// Ring is called by the Locker's alarms, when every node that can be reached has had the time
+// to answer on a new connection. Where the keys may keep a quorum from other clients, it goes on
+// waiting until a quorum has confirmed the release, or until they have expired.
+func (o *outlasted) Ring(*alarm.Alarm) {
+	k, now := (*Lock)(o), o.l.now()
+	undo := k.undoing()
+	if undo == nil {
+		return // the last answer has come
+	}
+	if now.Before(undo.req.NotAfter) && k.isBlocked(undo) {
+		k.outlastUntil(undo, min(undo.req.NotAfter, now.Add(time.Second)))
+		return
+	}
+	k.l.mu.Lock()
+	k.l.leftover.add(undo.req.NotAfter, now)
+	k.l.mu.Unlock()
+	k.l.forget(k)
+}
 
-// abandon leaves what is still held to its TTL.
-func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}) error {
+// leftover counts locks whose keys were not deleted on every node.
+type leftover struct {
+	locks int
+	until clock.Instant // when the last of the keys expires
+}
+
+func (l *leftover) add(until, now clock.Instant) {
+	if now.Before(until) {
+		l.locks, l.until = l.locks+1, max(l.until, until)
+	}
+}
+
+// leftoverError is nil when nothing is left to expire: of what Close did not wait for, and
+// of what is still being undone.
+func (l *Locker) leftoverError() error {
+	now := l.now()
+	l.mu.Lock()
+	left := l.leftover
+	l.mu.Unlock()
+	for _, k := range l.leaseList() {
+		undo := k.undoing()
+		switch {
+		case undo == nil || k.live():
+		case undo.decided.Load():
+			left.add(undo.req.NotAfter, now)
+		default: // it may just be being submitted
+			k.mu.Lock()
+			if !k.resumed || k.phase != attempting { // a Resume that is not over has written nothing
+				left.add(now.Add(k.longest), now)
+			}
+			k.mu.Unlock()
+		}
+	}
+	if left.locks == 0 || !now.Before(left.until) {
+		return nil
+	}
+	expiry := left.until.Sub(now).Round(time.Millisecond)
+	if l.owned == nil {
+		return fmt.Errorf("%w: %d, within %v unless the nodes delete them before", ErrKeysLeft, left.locks, expiry)
+	}
+	return fmt.Errorf("%w: %d, within %v", ErrKeysLeft, left.locks, expiry)
+}
+
+// abandon leaves to their TTL the locks that are still held, and what can't be undone within
+// the grace period.
+func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.Duration) error {
 	select {
 	case <-idle: // as well
 		return nil
@@ -107,13 +203,46 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}) error {
 		k.mu.Unlock()
 		names = append(names, k.names...)
 	}
+	if l.awaitUndos(grace) && len(names) == 0 {
+		return nil
+	}
 	if len(names) == 0 {
-		left := "is still being undone on some nodes"
-		if l.owned != nil {
-			left = "was not undone on all nodes, and stands there until its TTL"
-		}
-		return fmt.Errorf("redlock: close: %w; what was released %s", context.Cause(ctx), left)
+		return fmt.Errorf("redlock: close: %w", context.Cause(ctx))
 	}
 	slices.Sort(names)
 	return fmt.Errorf("redlock: close: %w; still held, until their TTL: %s", context.Cause(ctx), quoteAll(names))
+}
+
+// awaitUndos waits until nothing is being undone, and reports whether that was so in time.
+func (l *Locker) awaitUndos(within time.Duration) bool {
+	over, stop := clock.After(l.set.clock, within)
+	defer stop()
+	for _, k := range l.leaseList() {
+		if k.live() {
+			continue
+		}
+		for {
+			change, known := l.nextChange(k)
+			if !known {
+				break
+			}
+			select {
+			case <-change:
+			case <-over:
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// nextChange returns a channel that is closed when the next lease leaves the books, and
+// whether k is still in them.
+func (l *Locker) nextChange(k *Lock) (change <-chan struct{}, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed, l.leases[k.terms.Token] == k
 }

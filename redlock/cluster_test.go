@@ -206,6 +206,41 @@ func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
 	})
 }
 
+// An atomic slot migration carries expiries as instants. A server whose clock is ahead ends a
+// lock early on its Cluster (docs/hazards.md H52). That costs this one vote: a lock that three
+// Clusters hold stays exclusive. Where two Clusters do so, Check finds it.
+func TestALockSurvivesAnAtomicMigrationToAServerWhoseClockIsAhead(t *testing.T) {
+	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+		a, b := clusterClient(t, clusters), clusterClient(t, clusters)
+		k := take(t, a, "x", 10*time.Second)
+		valid := k.Remaining()
+		move := func(c *embedded.Cluster, ahead time.Duration) {
+			next := c.Add()
+			next.SetClock(ahead)
+			c.MoveAtomically("x", next)
+		}
+		move(clusters[0], 4*time.Second)
+		require.Equal(t, 6*time.Second, clusters[0].Owner("x").TTL("x"))
+		move(clusters[1], -4*time.Second)
+		require.Equal(t, 14*time.Second, clusters[1].Owner("x").TTL("x"))
+		pass(7 * time.Second)
+		_, there := clusters[0].Owner("x").Get("x")
+		require.False(t, there, "expired three seconds early")
+		_, err := b.TryAcquire(bg, "x", time.Second)
+		require.ErrorIs(t, err, ErrHeld)
+		require.NoError(t, k.Check(bg))
+		require.Equal(t, valid-7*time.Second, k.Remaining(), "two Clusters keep it for that long")
+
+		move(clusters[2], 2*time.Second)
+		require.NoError(t, k.Check(bg))
+		require.Less(t, k.Remaining(), time.Second, "a majority keeps it for no longer")
+		require.Positive(t, k.Remaining())
+		require.NoError(t, k.Extend(bg, 10*time.Second))
+		require.Equal(t, valid, k.Remaining(), "an extension sends a TTL, which each server counts by itself")
+		require.ErrorIs(t, k.Release(bg), nil)
+	})
+}
+
 func TestHealthIsThatOfEveryMaster(t *testing.T) {
 	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
 		l := clusterClient(t, clusters)

@@ -40,10 +40,18 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 // for as long as ctx lasts.
 func (l *Locker) examine(ctx context.Context, survey bool) *inquiry {
 	// A key that nobody has: drawn like a token, in the namespace where no lock is.
-	key := l.set.prefix + reservedPrefix + "doctor:" + wire.NewToken("")
+	random := wire.NewToken("")
+	key := l.set.prefix + wire.DoctorPrefix + random
+	var counters []string
+	if l.set.fencing {
+		counters = append(counters, wire.Counter(key, l.clustered))
+	}
+	if l.set.fencing && l.clustered { // the name of a counter depends on braces in the lock's
+		counters = append(counters, wire.Counter(l.set.prefix+wire.DoctorPrefix+"{"+random+"}", true))
+	}
 	end := l.now().Add(l.readTimeout())
 	return l.inquire(func(_ int, r *wire.Request) {
-		wire.NewExamine(r, key)
+		wire.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = l.set.clock, end
 		if survey {
 			r.Survey = ctx

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +93,34 @@ func TestADiagnosisTellsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
 		require.Equal(t, 3*time.Second, r.ClockSpread)
 		require.Contains(t, r.Findings[2].Text, "(n1: AOF, fsync always; n2: ")
 	})
+}
+
+// The patterns are those of docs/operations.md: of this Locker's prefix, and with fencing of
+// its counters.
+func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
+	denied := []string{"~app/*", "&redlock:free:app/*", "~redlock:fence:app/*", "~redlock:node"}
+	for what, c := range map[string]struct {
+		opts []Option
+		want []string
+	}{
+		"plain":   {nil, slices.Concat(denied[:2], denied[3:])},
+		"fencing": {[]Option{WithFencing()}, denied},
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			fl.masters[1].Hook(func(_ int64, cmd string, args []string) (string, bool) {
+				switch {
+				case cmd == "PUBLISH":
+					return "-NOPERM No permissions to access a channel", true
+				case len(args) > 0 && (strings.HasPrefix(args[0], "app/") || strings.HasPrefix(args[0], "redlock:")):
+					return "-NOPERM No permissions to access a key", cmd != "SUBSCRIBE" && cmd != "UNSUBSCRIBE"
+				}
+				return "", false
+			})
+			r, _ := diagnosed(t, fl.locker(append(c.opts, WithKeyPrefix("app/"))...))
+			require.Equal(t, c.want, r.Nodes[1].MissingRights, what)
+			require.Empty(t, r.Nodes[0].MissingRights)
+		})
+	}
 }
 
 // What is silent is not waited for beyond the node timeout, and is told.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // Do acquires the lock on a name, runs fn while it is held and extended, and releases
@@ -11,12 +13,12 @@ import (
 // the lock does (ErrLost, ErrMaxHold, ErrClosed), and also when ctx does. fn should
 // return then; Do does not return before it has.
 //
-// The error is that of the acquisition, as in Acquire; or fn's own, joined with
-// ErrLost or ErrMaxHold when the lock ended before fn returned, also when fn returned
-// nil. Under a share (WithShared) it is joined with ErrReleased or ErrDetached too, when
-// somebody ended the lock that was shared. Neither a Close meanwhile is an error of Do, nor
-// that a release could not be confirmed: the work was done while the lock was held, and
-// what is left of it expires. When fn panics the lock is released and the panic goes on.
+// Do returns the error of the acquisition, as in Acquire, or the error of fn. If the lock ended
+// before fn returned, the error also matches ErrLost or ErrMaxHold, even if fn returned nil.
+// Under a share (WithShared) it also matches ErrReleased or ErrDetached if the shared lock was
+// released or detached. Do returns no error if the Locker was closed meanwhile or if the
+// release could not be confirmed: the work ran under the lock, and leftover keys expire. If
+// fn panics, Do releases the lock and the panic continues.
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
@@ -26,14 +28,16 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
+	link, unlink := context.WithCancel(ctx) // between the user's context and the lock's: see contextWithin
+	defer unlink()
 	defer func() { _ = k.Release(ctx) }() // for a panic; a second Release does nothing
-	err = fn(k.Context(), k)              //nolint:contextcheck // derived from ctx: see bound
+	err = fn(k.contextWithin(link), k)
 	outlived := k.root != nil && !k.root.live()
 	switch end := k.Release(ctx); {
 	case errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold):
-		return errors.Join(end, err)
+		return oneline.Join(end, err)
 	case outlived:
-		return errors.Join(k.endError(), err)
+		return oneline.Join(k.endError(), err)
 	}
 	return err
 }

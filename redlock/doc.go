@@ -1,7 +1,7 @@
 // Package redlock holds a lock across N independent Redis masters by quorum.
 //
 // A lock belongs to whom N/2+1 masters granted it, for as long as its TTL lasts
-// on them less the clocks' drift. It is safe while the masters keep what they
+// on them less the clocks' drift and a margin for late timers. It is safe while the masters keep what they
 // acknowledged and clocks drift less than the allowance; docs/safety.md says
 // what that means and what no lease can promise.
 //
@@ -18,6 +18,7 @@
 //
 //	locker.go, options.go, close.go   a Locker's life
 //	acquire.go, wait.go               from a name to a Lock: queue, attempts, pauses
+//	waiter.go, poll.go, listen.go     what a waiter does until an attempt can succeed
 //	attempt.go, round.go              one question to all nodes, one decision
 //	lock.go, hold.go, context.go      the handle, and how a hold ends
 //	extend.go, release.go, check.go   what a holder asks of the nodes

@@ -9,13 +9,14 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // The sentinels. Every error of this package matches one of them, or the cause of
 // the caller's own context, by errors.Is.
 var (
-	// ErrHeld: somebody else holds the name (or split the votes). Waiting helps.
+	// ErrHeld: another holds the name, or contenders split the votes (QuorumError.Split). Waiting helps.
 	ErrHeld = errors.New("redlock: held by another")
 	// ErrNoQuorum: too many nodes failed or did not answer for a quorum to say yes
 	// or no. Waiting may help; it is worth an alarm.
@@ -41,6 +42,9 @@ var (
 	ErrAlreadyHeld = errors.New("redlock: already held here")
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("redlock: the locker is closed")
+	// ErrKeysLeft: Close returned before the keys of locks that have ended were deleted on
+	// every node. The error says how many locks, and when the keys expire at the latest.
+	ErrKeysLeft = errors.New("redlock: keys of ended locks are left to expire")
 	// ErrInvalid: an argument or setting is out of its bounds; nothing was sent.
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
@@ -53,7 +57,8 @@ var (
 	// ErrNodeTimeout: a node did not answer within the node timeout. It never
 	// matches context.DeadlineExceeded.
 	ErrNodeTimeout = wire.ErrTimeout
-	// ErrUnfit: a node does not vote because of what it is, or how it is set up. The
+	// ErrUnfit: a node does not vote because of what it is, or how it is set up, or
+	// because it has answered three health checks in a row by errors. The
 	// error names the node, what is wrong, and the cure; Diagnose tells of all.
 	ErrUnfit = wire.ErrUnfit
 	// ErrGuardMismatch: a node is guarded by clients with another restart guard than this
@@ -120,6 +125,9 @@ type QuorumError struct {
 	Votes []Vote
 	// Reason is ErrHeld, ErrNoQuorum, ErrQuarantined, ErrTooLate or ErrLost.
 	Reason error
+	// Split reports, for ErrHeld, a split vote: the votes do not show that another client holds the
+	// lock, as where contenders got a part of the nodes each.
+	Split bool
 	// Expires is, for a release that could not be confirmed, how long the keys that
 	// may be left live at most.
 	Expires time.Duration
@@ -135,8 +143,12 @@ func (e *QuorumError) Error() string {
 		}
 		all = multierror.Append(all, v)
 	}
-	return fmt.Sprintf("%v: %s %s: %d of %d votes, %d needed%s [%v]",
-		e.Reason, e.Op, quoteAll(e.Names), granted, len(e.Votes), e.Need, e.expiry(), all)
+	split := ""
+	if e.Split {
+		split = "split vote, "
+	}
+	return fmt.Sprintf("%v: %s %s: %s%d of %d votes, %d needed%s [%v]",
+		e.Reason, e.Op, quoteAll(e.Names), split, granted, len(e.Votes), e.Need, e.expiry(), all)
 }
 
 func (e *QuorumError) expiry() string {
@@ -163,7 +175,7 @@ func (e *QuorumError) Unwrap() []error {
 func joinVotes(errs []error) string {
 	lines := make([]string, len(errs))
 	for i, err := range errs {
-		lines[i] = err.Error()
+		lines[i] = oneline.Text(err)
 	}
 	return strings.Join(lines, "; ")
 }
@@ -194,7 +206,7 @@ type waitError struct {
 }
 
 func (e *waitError) Error() string {
-	return fmt.Sprintf("redlock: %s %s: %v; until then: %v", e.op, quoteAll(e.names), e.cause, e.last)
+	return fmt.Sprintf("redlock: %s %s: %s; until then: %s", e.op, quoteAll(e.names), oneline.Text(e.cause), oneline.Text(e.last))
 }
 
 func (e *waitError) Unwrap() []error { return []error{e.cause, e.last} }
@@ -216,6 +228,43 @@ func calledAs(op string, err error) error {
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, slices.Insert(args, 0, any(ErrInvalid))...)
 }
+
+// invalids are all that is wrong with a call, under one ErrInvalid.
+type invalids struct{ errs []error }
+
+// joinInvalid joins errors that match ErrInvalid. It returns nil if there are none.
+func joinInvalid(errs ...error) error {
+	var all []error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		var more *invalids
+		if errors.As(err, &more) {
+			all = append(all, more.errs...)
+		} else {
+			all = append(all, err)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return &invalids{all}
+}
+
+func (e *invalids) Error() string {
+	prefix := ErrInvalid.Error() + ": "
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = strings.TrimPrefix(oneline.Text(err), prefix)
+	}
+	return prefix + strings.Join(texts, "; ")
+}
+
+func (e *invalids) Unwrap() []error { return e.errs }
 
 func quoteAll(names []string) string {
 	if len(names) == 1 {

@@ -31,18 +31,18 @@ type extension struct {
 	few      [3]ballot
 }
 
-// Extend asks the nodes to keep the lock for ttl from now on, and moves the end of
-// its validity when a quorum has confirmed: never back, and only while the old end
-// has not passed. It never makes a key that is gone, and never shortens one. ttl has
-// the bounds that Acquire's has (ErrInvalid).
+// Extend asks the nodes to keep the lock for ttl from now. If a quorum confirms before the
+// current validity ends, the validity is extended. Extend never shortens it. On the nodes
+// it never creates a key that is gone, and never shortens a key's TTL. ttl has the same
+// bounds as in Acquire (ErrInvalid).
 //
-// An error leaves the lock as it was, valid until its old end, unless it matches
-// ErrLost: then a quorum said that it is not ours, or the end had passed. ErrNoQuorum
-// means that it may be tried again. Once the stop margin has begun (WithStopMargin), or
-// Locker.Close has given up waiting, the error is the context's cause, though Remaining
-// may be above 0. When ctx ends first the error matches its cause, and the extension may
-// still take effect. Of a handle that has ended it returns why. A share extends the lock
-// that it is a share of.
+// If Extend fails, the lock stays valid until its current end, unless the error matches
+// ErrLost: a quorum said that the lock is not held, or the validity had ended. ErrNoQuorum
+// means that the caller may try again. After the stop margin has begun (WithStopMargin), or
+// Locker.Close has stopped waiting, the error is the cause of the lock's context, although
+// Remaining may be above 0. If ctx ends first, the error matches its cause, and the extension
+// may still take effect. If the lock had ended before, Extend returns the reason. A share
+// extends the lock that it shares.
 func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := k.l.set.checkTTL("TTL", ttl); err != nil {
 		return err
@@ -56,6 +56,7 @@ func (k *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if k.root != nil {
 		return k.root.Extend(ctx, ttl)
 	}
+	k.sending.Lock()
 	x, err := k.startExtend(ttl, byCaller)
 	if err == nil {
 		err = x.result(ctx)
@@ -103,9 +104,8 @@ func (x *extension) failure() error {
 }
 
 // startExtend submits an extension. The token's sending lock keeps it in front of
-// the release, which also looks for it in underWay.
+// the release, which also looks for it in underWay. Called under that lock, which it unlocks.
 func (k *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
-	k.sending.Lock()
 	defer k.sending.Unlock()
 	x := &extension{lock: k, auto: auto}
 	if !auto {
@@ -128,6 +128,9 @@ func (k *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	x.prepare(k.l, &x.owner, ballots)
 	for i := range x.ballots {
 		x.ballots[i].cmd.To = x
+	}
+	if auto {
+		x.submittedBy(wire.ByLibrary)
 	}
 	x.ask(k.l.set.timeout(ttl), nil)
 	return x, nil
@@ -198,7 +201,7 @@ func (k *Lock) lose() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.phase == held && !k.lost {
-		k.lost, k.endedAt = true, now
+		k.lost, k.endedAt = true, min(now, k.end())
 		k.l.alarms.Set(&k.alarm, now, time.Second, (*ringer)(k))
 	}
 }

@@ -18,7 +18,7 @@ const maxFence = 1 << 53
 // AcceptFence says whether a protected resource may let a request with this fencing
 // token through, and is what the resource should check in the same transaction as its
 // write, with the largest token it has let through and whose it was: larger, or equal
-// and from the same owner. Owner is whatever tells holders apart, such as Lock.Token; a
+// and from the same owner. Owner is whatever tells holders apart, such as Lock.ID; a
 // plain >= would let two holders with one number pass (docs/hazards.md H93).
 func AcceptFence(seen uint64, seenOwner string, fence uint64, owner string) bool {
 	return fence > seen || fence == seen && owner == seenOwner
@@ -95,7 +95,7 @@ var errNoGrant = errors.New("had not granted")
 
 // confirmReason: a node that says no to a confirmation has lost the key meanwhile.
 func confirmReason(r *round) error {
-	if errors.Is(r.reason(), ErrHeld) {
+	if errors.Is(r.lossError().Reason, ErrHeld) {
 		return ErrTooLate
 	}
 	return ErrNoQuorum

@@ -111,7 +111,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 		want            error
 	}{
 		{time.Millisecond, 490 * time.Millisecond, nil},
-		{time.Millisecond, 500 * time.Millisecond, ErrTooLate}, // 988 ms are good for less than two round trips
+		{time.Millisecond, 500 * time.Millisecond, ErrTooLate}, // 983 ms are good for less than two round trips
 		{500 * time.Millisecond, 200 * time.Millisecond, nil},
 		{500 * time.Millisecond, 300 * time.Millisecond, ErrTooLate},
 	} {
@@ -123,7 +123,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 			if c.want == nil {
 				require.NoError(t, err)
 				require.True(t, k.confirmed)
-				require.Equal(t, 988*time.Millisecond-2*c.delay, k.Remaining())
+				require.Equal(t, 983*time.Millisecond-2*c.delay, k.Remaining())
 				return
 			}
 			require.ErrorIs(t, err, c.want)

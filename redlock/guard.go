@@ -72,9 +72,9 @@ func (e *QuorumError) quarantines() []time.Duration {
 	return all
 }
 
-// QuarantinedFor is for how long no quorum can vote: until enough quarantines are over,
-// where nodes that failed otherwise go on to fail, and those that were not waited for are
-// well. 0 for another Reason than ErrQuarantined.
+// QuarantinedFor returns how long until enough quarantines end for a quorum. It assumes that
+// nodes that failed for other reasons stay failed, and that nodes that had not answered are
+// healthy. It is 0 if Reason is not ErrQuarantined.
 func (e *QuorumError) QuarantinedFor() time.Duration {
 	if !errors.Is(e.Reason, ErrQuarantined) {
 		return 0
@@ -92,22 +92,11 @@ func (e *QuorumError) QuarantinedFor() time.Duration {
 	return 0
 }
 
-// fault tells quarantines that leave no quorum from nodes that can't be reached. Called
-// under mu.
-func (r *round) fault() error {
-	failed, quarantined := 0, 0
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		if !b.voted || b.outcome == wire.Granted || b.outcome == wire.Refused {
-			continue
-		}
-		failed++
-		var q *QuarantineError
-		if errors.As(b.err, &q) {
-			quarantined++
-		}
-	}
-	if quarantined > 0 && failed-quarantined <= len(r.ballots)-r.tally.Need() {
+// faultReason tells quarantines that leave no quorum from nodes that can't be reached.
+func (e *QuorumError) faultReason() error {
+	_, failed := e.against()
+	quarantined := len(e.quarantines())
+	if quarantined > 0 && failed-quarantined <= len(e.Votes)-e.Need {
 		return ErrQuarantined
 	}
 	return ErrNoQuorum

@@ -26,21 +26,18 @@ func ballotReply(letter byte, node int) wire.Reply {
 	return wire.Reply{Outcome: wire.Failed, Err: errSome}
 }
 
-// endOf is what an attempt must end by when the nodes answer in this order, and for how
-// long no quorum can vote.
+// endOf is what TryAcquire must end by, and for how long no quorum can vote.
 func endOf(vector string) (left time.Duration, want error) {
 	n := map[byte]int{}
 	need, spare := len(vector)/2+1, (len(vector)-1)/2
 	for i := range len(vector) {
 		n[vector[i]]++
-		switch {
-		case n['g'] == need:
-			return 0, nil
-		case n['r']+n['f']+n['q'] > spare && n['f']+n['q'] <= spare:
-			return 0, ErrHeld // decided while nobody need be asked what is wrong
-		case n['f']+n['q'] > spare:
-			return faultOf(vector, spare)
-		}
+	}
+	switch {
+	case n['g'] >= need:
+		return 0, nil
+	case n['f']+n['q'] > spare:
+		return faultOf(vector, spare)
 	}
 	return 0, ErrHeld
 }

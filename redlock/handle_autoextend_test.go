@@ -12,15 +12,15 @@ import (
 )
 
 func TestALockIsExtendedAtAThirdOfItsValidity(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
-		third := (30*time.Second - 302*time.Millisecond) / 3
+		third := (30*time.Second - 307*time.Millisecond) / 3
 		for n := range 5 {
 			pass(third - 1)
 			require.Equal(t, 3*n, fl.orders(wire.Extend))
 			pass(1)
 			require.Equal(t, 3*(n+1), fl.orders(wire.Extend))
-			require.Equal(t, 30*time.Second-302*time.Millisecond, k.Remaining())
+			require.Equal(t, 30*time.Second-307*time.Millisecond, k.Remaining())
 		}
 		require.NoError(t, k.Release(context.Background()))
 		pass(time.Hour)
@@ -29,7 +29,7 @@ func TestALockIsExtendedAtAThirdOfItsValidity(t *testing.T) {
 }
 
 func TestALockWithoutAutoExtendEndsByItself(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second)
 		ctx := k.Context()
 		pass(k.Remaining() - 1)
@@ -42,7 +42,7 @@ func TestALockWithoutAutoExtendEndsByItself(t *testing.T) {
 }
 
 func TestAFailedExtensionIsTriedAgainAndAgainWhileTheLockIsValid(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		defer failing(fl.masters...)()
@@ -91,7 +91,7 @@ func TestAutoExtensionSurvivesADeadNode(t *testing.T) {
 		"empty":   func(fl *fleet) { require.NoError(fl.t, fl.masters[1].Restart(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *fleet) {
 				k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
 				ctx := k.Context()
 				kill(fl)
@@ -108,7 +108,7 @@ func TestAutoExtensionSurvivesADeadNode(t *testing.T) {
 
 // A caller's own short extensions must not put the regular one off beyond the end.
 func TestShortExtensionsByTheCallerDoNotStarveTheAutoExtension(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		for range 20 {
 			pass(9 * time.Second)
@@ -121,7 +121,7 @@ func TestShortExtensionsByTheCallerDoNotStarveTheAutoExtension(t *testing.T) {
 }
 
 func TestAWorkerThatHangsLosesItsLock(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithProgress(5*time.Second))
 		ctx := k.Context()
 		for range 10 {
@@ -141,7 +141,7 @@ func TestAWorkerThatHangsLosesItsLock(t *testing.T) {
 }
 
 func TestAWorkerThatGoesOnInTimeKeepsItsLock(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend(), WithProgress(time.Second))
 		pass(20 * time.Second) // nothing was extended at 10 s
 		require.Zero(t, fl.orders(wire.Extend))

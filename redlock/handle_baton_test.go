@@ -35,7 +35,7 @@ func TestALockIsNotResumedBesideALiveHandle(t *testing.T) {
 }
 
 func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
@@ -55,7 +55,7 @@ func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
 }
 
 func TestALostLockIsNotResumedWhileItIsUndone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
@@ -95,7 +95,7 @@ func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
 // Detach waits for an extension under way, at most for the node timeout, and what was
 // not sent of it never is.
 func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
 		a, b := fl.locker(), fl.locker()
 		k := take(t, a, "a", 10*time.Second)
@@ -127,7 +127,7 @@ func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 }
 
 func TestAnAutoExtenderEndsWithDetach(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", 9*time.Second, WithAutoExtend())
 		pass(20 * time.Second)
@@ -160,7 +160,7 @@ func TestDetachGivesUpAnAcquireThatWasNotSent(t *testing.T) {
 }
 
 func TestAShareIsNotValidBesideADetachedLock(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
 		a, b := fl.locker(), fl.locker()
 		k := take(t, a, "a", 10*time.Second)
@@ -180,7 +180,7 @@ func TestAShareIsNotValidBesideADetachedLock(t *testing.T) {
 }
 
 func TestOfAnEndedLockDetachSaysWhyItEnded(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", time.Second)

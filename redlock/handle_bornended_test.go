@@ -15,12 +15,12 @@ import (
 // stop margin.
 
 func TestAStopMarginThatLeavesNothingIsRefused(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
-		l := fl.locker(WithDrift(0.5, time.Second)) // 10 s are worth 4 s
+	inBubbles(t, 3, func(fl *fleet) {
+		l := fl.locker(WithDrift(0.5, time.Second)) // 10 s are worth 3.995 s
 		_, err := l.TryAcquire(bg, "a", 10*time.Second, WithStopMargin(4*time.Second))
 		require.ErrorIs(t, err, ErrInvalid)
-		require.ErrorContains(t, err, "less than it is worth (4s)")
-		k := take(t, l, "a", 10*time.Second, WithStopMargin(4*time.Second-time.Millisecond))
+		require.ErrorContains(t, err, "less than it is worth (3.995s)")
+		k := take(t, l, "a", 10*time.Second, WithStopMargin(3994*time.Millisecond))
 		require.NoError(t, k.Context().Err())
 		require.NoError(t, k.Release(bg))
 	})
@@ -54,7 +54,7 @@ func TestALockWonWithinItsStopMarginIsTooLate(t *testing.T) {
 }
 
 func TestAClaimResumedWithinItsStopMarginIsTooLate(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		claim, err := take(t, l, "a", 10*time.Second).Detach()
 		require.NoError(t, err)

@@ -23,7 +23,7 @@ func closing(ctx context.Context, l *Locker) <-chan error {
 }
 
 func TestCloseEndsContextsAndWaitsForTheHoldersWhoseLocksAreExtendedMeanwhile(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", 3*time.Second, WithAutoExtend())
 		s := shared(t, k)
@@ -46,7 +46,7 @@ func TestCloseEndsContextsAndWaitsForTheHoldersWhoseLocksAreExtendedMeanwhile(t 
 }
 
 func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		theirs := take(t, fl.locker(), "b", time.Minute)
@@ -67,7 +67,7 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 			second(l.TryAcquire(bg, "c", time.Second)),
 			second(l.AcquireAll(bg, []string{"c", "d"}, time.Second)),
 			second(l.Acquire(context.WithoutCancel(k.Context()), "a", time.Second, WithShared())),
-			second(l.Resume(bg, Claim{Names: []string{"c"}, Token: "x", TTL: time.Second})),
+			second(l.Resume(bg, Claim{Names: []string{"c"}, Token: wire.NewToken(""), TTL: time.Second})),
 			second(l.Inspect(bg, "a")),
 			l.Healthy(bg),
 			l.Do(bg, "c", time.Second, func(context.Context, *Lock) error { panic("entered") }),
@@ -101,7 +101,7 @@ func TestCloseWaitsForAttemptsUnderWay(t *testing.T) {
 }
 
 func TestCloseNamesWhatIsStillHeldAndLeavesItToItsTTL(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k, err := l.AcquireAll(context.Background(), []string{"b", "a"}, 30*time.Second, WithAutoExtend())
 		require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestCloseNamesWhatIsStillHeldAndLeavesItToItsTTL(t *testing.T) {
 }
 
 func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		first, other := closing(bg, l), closing(bg, l)
@@ -156,7 +156,7 @@ func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
 
 // Nodes that Open made end with the Locker, and with them what they had still to undo.
 func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		for _, n := range l.nodes {
 			l.owned = append(l.owned, n.(*pool.Node))
@@ -168,12 +168,13 @@ func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
 		defer cancel()
 		err := l.Close(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "was not undone on all nodes, and stands there until its TTL")
+		require.ErrorIs(t, err, ErrKeysLeft)
+		require.EqualError(t, err, "redlock: close: context deadline exceeded; redlock: keys of ended locks are left to expire: 1, within 59s")
 	})
 }
 
 func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
@@ -183,7 +184,8 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 		began := fl.clock.Now()
 		err := l.Close(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "still being undone")
+		require.ErrorIs(t, err, ErrKeysLeft)
+		require.ErrorContains(t, err, "1, within 57s unless the nodes delete them before")
 		require.Equal(t, 3*time.Second, fl.clock.Now().Sub(began))
 		done := closing(bg, l)
 		require.Empty(t, done)
@@ -197,14 +199,15 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 // 5 s after the keys have died.
 func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 	nothing := func(*embedded.Master) {}
+	const recovery = 10 * time.Second                                // a node's hard timeout and dial timeout
 	for name, fault := range map[string][2]func(m *embedded.Master){ // before the acquire, and after it
 		"frozen":                   {nothing, (*embedded.Master).Freeze},
 		"frozen since the acquire": {(*embedded.Master).Freeze, nothing},
 		"dead":                     {nothing, (*embedded.Master).Stop},
 	} {
-		for _, ttl := range []time.Duration{time.Second, 6500 * time.Millisecond, 12 * time.Second, time.Minute} {
+		for _, ttl := range []time.Duration{time.Second, 6500 * time.Millisecond, 12 * time.Second, time.Hour} {
 			for _, early := range []bool{true, false} { // released before Close begins
-				inBubble(t, 3, func(fl *fleet) {
+				inBubbles(t, 3, func(fl *fleet) {
 					l := fl.locker()
 					fault[0](fl.masters[2])
 					k := take(t, l, "a", ttl)
@@ -217,10 +220,18 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 					if !early {
 						require.NoError(t, k.Release(bg))
 					}
-					require.NoError(t, <-done)
-					require.Equal(t, ttl, fl.clock.Now().Sub(began), "%s, released before Close: %v", name, early)
+					err := <-done
+					require.Equal(t, min(ttl, recovery), fl.clock.Now().Sub(began), "%s, released before Close: %v", name, early)
+					if ttl > recovery {
+						require.ErrorIs(t, err, ErrKeysLeft)
+					} else {
+						require.NoError(t, err)
+					}
 					require.Zero(t, l.alarms.Len())
 					fl.masters[2].Thaw()
+					if !fl.masters[2].Up() {
+						require.NoError(t, fl.masters[2].Restart(true))
+					}
 					pass(10 * time.Second)
 					require.Zero(t, fl.keys("a"), "the node undoes all the same what was executed late")
 				})
@@ -231,7 +242,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 
 // The release is decided by the node timeout, after Close has begun to wait.
 func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", 8*time.Second)
 		fl.masters[1].Freeze()
@@ -245,9 +256,70 @@ func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testin
 	})
 }
 
+// Until a quorum has confirmed it, the keys may keep the name from everybody.
+func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing.T) {
+	inBubbles(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		fl.masters[1].Freeze()
+		fl.masters[2].Freeze()
+		require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
+		done := closing(bg, l)
+		pass(30 * time.Second)
+		require.Empty(t, done)
+		fl.masters[1].Thaw()
+		fl.masters[2].Thaw()
+		require.NoError(t, <-done)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// A quorum may confirm behind the vote, and behind the time that nodes have to recover.
+func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
+	for _, after := range []time.Duration{200 * time.Millisecond, 20 * time.Second} {
+		inBubbles(t, 3, func(fl *fleet) {
+			l := fl.locker()
+			k := take(t, l, "a", time.Hour)
+			fl.masters[1].Freeze()
+			fl.masters[2].Freeze()
+			began := fl.clock.Now()
+			require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
+			done := closing(bg, l)
+			pass(after)
+			require.Empty(t, done)
+			fl.masters[1].Thaw()
+			require.ErrorIs(t, <-done, ErrKeysLeft)
+			require.LessOrEqual(t, fl.clock.Now().Sub(began), max(10*time.Second, after+7*time.Second), "and not an hour")
+			require.Zero(t, l.alarms.Len())
+			fl.masters[2].Thaw()
+		})
+	}
+}
+
+// Its lock is another handle's until it is over, and nothing of it is left.
+func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
+	inBubbles(t, 3, func(fl *fleet) {
+		claim, err := take(t, fl.locker(), "a", time.Minute).Detach()
+		require.NoError(t, err)
+		l := fl.locker()
+		for _, m := range fl.masters {
+			m.SetDelay(50 * time.Millisecond)
+		}
+		resumed := make(chan error, 1)
+		go func() { resumed <- second(l.Resume(bg, claim)) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
+		defer cancel()
+		err = l.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, ErrKeysLeft)
+		require.ErrorIs(t, <-resumed, ErrClosed)
+	})
+}
+
 // What is answered before leaves no alarm behind.
 func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].SetDelay(200 * time.Millisecond)
@@ -287,7 +359,7 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 
 // The last answer may overtake the one that decides.
 func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		k.talk.undo.keep()
@@ -296,5 +368,76 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 		k.finished(&k.talk.undo)
 		k.decided(&k.talk.undo)
 		require.Zero(t, l.alarms.Len())
+	})
+}
+
+// Nobody holds anything by such an attempt: its keys are in nobody's way but on that node.
+func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testing.T) {
+	inBubbles(t, 3, func(fl *fleet) {
+		held := take(t, fl.locker(), "a", time.Hour)
+		l := fl.locker()
+		fl.masters[2].Freeze()
+		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
+		defer cancel()
+		_, err := l.Acquire(ctx, "a", time.Hour)
+		require.ErrorIs(t, err, ErrHeld)
+		synctest.Wait()
+		require.NotZero(t, booked(l))
+		require.LessOrEqual(t, elapsed(func() { err = l.Close(bg) }), 10*time.Second)
+		require.ErrorIs(t, err, ErrKeysLeft)
+		require.Zero(t, booked(l))
+		fl.masters[2].Thaw()
+		require.NoError(t, held.Release(bg))
+	})
+}
+
+func TestHowLongCloseWaitsIsAMatterOfTheNodes(t *testing.T) {
+	inBubbles(t, 3, func(fl *fleet) {
+		var nodes []Node
+		for _, m := range fl.masters {
+			nodes = append(nodes, fl.node(m, pool.Config{HardTimeout: 2 * time.Second, DialTimeout: time.Second}))
+		}
+		l, err := New(nodes, WithClock(fl.clock))
+		require.NoError(t, err)
+		defer fl.close(l)
+		synctest.Wait()
+		k := take(t, l, "a", time.Minute)
+		fl.masters[1].Freeze()
+		require.NoError(t, k.Release(bg))
+		require.Equal(t, 3*time.Second, elapsed(func() { err = l.Close(bg) }))
+		require.ErrorIs(t, err, ErrKeysLeft)
+		require.Equal(t, defaultRecovery, recovery([]Node{nodes[0], newFake("a user's own")}))
+	})
+}
+
+// As where a signal ends the context that main gave to Close.
+func TestACloseWhoseContextIsDoneWaitsForUndosAsReleaseDoes(t *testing.T) {
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		fl.masters[2].SetDelay(200 * time.Millisecond)
+		require.NoError(t, k.Release(bg))
+		require.Equal(t, 200*time.Millisecond, elapsed(func() { require.NoError(t, l.Close(over)) }))
+		require.Zero(t, fl.keys("a"))
+	})
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		other := take(t, l, "b", time.Minute)
+		fl.masters[2].Freeze()
+		require.NoError(t, k.Release(bg))
+		var err error
+		require.Equal(t, 500*time.Millisecond, elapsed(func() { err = l.Close(over) }), "the node timeout")
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, ErrKeysLeft)
+		require.ErrorContains(t, err, `still held, until their TTL: "b"`)
+		fl.masters[2].Thaw()
+		synctest.Wait()
+		require.Zero(t, elapsed(func() { err = l.Close(over) }), "holders are not waited for")
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, ErrKeysLeft)
+		require.NoError(t, other.Release(bg))
 	})
 }

@@ -41,6 +41,17 @@ func (c *leapClock) Now() clock.Instant {
 	return c.Clock.Now().Add(time.Duration(c.gone.Load()))
 }
 
+// contextOf makes the lock's context as its acquirer does: Do links it to the given one.
+func contextOf(t *testing.T, k *Lock) context.Context {
+	t.Helper()
+	if !k.bound {
+		return k.Context()
+	}
+	link, unlink := context.WithCancel(k.given)
+	t.Cleanup(unlink)
+	return k.contextWithin(link)
+}
+
 // The parent is a lock's own context, which settles that lock when it is looked at, and the
 // lock takes its shares along. Its stop margin or its end comes at every reading of the
 // clock within Context. A deadlock fails the bubble.
@@ -74,7 +85,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 						require.NoError(t, err)
 						c.leap(n, by)
 						for err := range together(3, func(int) error {
-							derived, cancel := context.WithCancel(inner.Context())
+							derived, cancel := context.WithCancel(contextOf(t, inner))
 							defer cancel()
 							return derived.Err()
 						}) {
@@ -121,7 +132,7 @@ func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 		k, err := l.acquire(ctx, &wish{names: []string{"a"}, ttl: time.Second, bound: true, once: true}, nil)
 		require.NoError(t, err)
 		ctx.hook = func() { require.NoError(t, k.Release(bg)) }
-		work := k.Context()
+		work := contextOf(t, k)
 		select {
 		case <-work.Done():
 			require.ErrorIs(t, context.Cause(work), ErrReleased)

@@ -35,7 +35,7 @@ func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 }
 
 func TestDoReturnsTheFunctionsErrorOrTheAcquisitions(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		err := l.Do(context.Background(), "a", time.Second, func(context.Context, *Lock) error { return errWork })
 		require.Equal(t, errWork, err)
@@ -199,7 +199,7 @@ func TestDoUnderAShareSaysThatTheLockWasEndedByItsOwner(t *testing.T) {
 		{ErrReleased, func(k *Lock) error { return k.Release(bg) }},
 		{ErrDetached, func(k *Lock) error { _, err := k.Detach(); return err }},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *fleet) {
 			l := fl.locker()
 			k := take(t, l, "a", time.Second)
 			err := l.Do(k.Context(), "a", time.Second, func(shared context.Context, _ *Lock) error {

@@ -88,7 +88,7 @@ func releaseAmid(t *testing.T, fl *fleet, at [3]stage, forgotten bool) {
 // docs/hazards.md H15: an extension of its own that is under way does not make a release
 // fail or wait.
 func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		heal := failing(fl.masters[0])
 		defer heal()

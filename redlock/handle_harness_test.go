@@ -22,11 +22,18 @@ import (
 // take acquires a lock, and returns when every node has answered.
 func take(t *testing.T, l *Locker, name string, ttl time.Duration, opts ...LockOption) *Lock {
 	t.Helper()
-	k, err := l.TryAcquire(context.Background(), name, ttl, opts...)
+	names := []string{name}
+	if _, two := withTwo.Load(l); two {
+		names = append(names, "also "+name)
+	}
+	k, err := l.TryAcquireAll(context.Background(), names, ttl, opts...)
 	require.NoError(t, err)
 	synctest.Wait()
 	return k
 }
+
+// withTwo are the Lockers of which take takes two names: see inBubbles.
+var withTwo sync.Map
 
 // pass lets d of the bubble's time pass, and what is due happen.
 func pass(d time.Duration) {

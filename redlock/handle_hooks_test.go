@@ -43,7 +43,7 @@ func life(t *testing.T, l *Locker, name string) {
 }
 
 func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
 		var mu sync.Mutex
 		var l *Locker
@@ -155,7 +155,7 @@ func (brokenLog) Enabled(context.Context, slog.Level) bool { return true }
 func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
 func TestALoggerThatPanicsEndsNothing(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		ended := 0
 		trace := &Trace{Ended: func(EndedEvent) { ended++; panic("as well") }}
 		l := fl.locker(WithLogger(slog.New(brokenLog{})), WithTrace(trace))
@@ -201,7 +201,7 @@ func TestWhatHappensToALockIsToldInItsOrder(t *testing.T) {
 }
 
 func TestAVoteBehindTheDecisionOrTheNodeTimeoutIsCalledLate(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		late := map[string]bool{}
 		l := fl.locker(WithTrace(&Trace{Vote: func(e VoteEvent) {
 			if e.Op == "extend" {

@@ -17,7 +17,7 @@ import (
 // lock ends, by one of many releases, or by Detach.
 func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	for n := range 4 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *fleet) {
 			l := fl.locker(WithTrace(&Trace{Vote: func(VoteEvent) {}, Extended: func(ExtendedEvent) {}}))
 			for i, m := range fl.masters {
 				m.SetDelay(time.Duration(i+1) * time.Millisecond)

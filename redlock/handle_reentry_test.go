@@ -82,7 +82,7 @@ func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *fleet) {
 				l := fl.locker()
 				k := take(t, l, "a", time.Second)
 				ctx := context.WithoutCancel(k.Context())
@@ -98,7 +98,7 @@ func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 }
 
 func TestOtherNamesAndOtherLockersAreNotHeldAlready(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		other, err := l.TryAcquire(k.Context(), "b", time.Second)
@@ -112,7 +112,7 @@ func TestOtherNamesAndOtherLockersAreNotHeldAlready(t *testing.T) {
 }
 
 func TestWithSharedIsAPlainAcquisitionForWhoHoldsNothing(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithShared())
 		require.Equal(t, 3, fl.keys("a"))
 		require.NoError(t, k.Release(bg))

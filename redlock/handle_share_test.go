@@ -25,7 +25,7 @@ func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 }
 
 func TestAShareCostsNoTrafficAndHasAReleaseOfItsOwn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
 			m.ForgetLog()
@@ -52,7 +52,7 @@ func TestAShareCostsNoTrafficAndHasAReleaseOfItsOwn(t *testing.T) {
 }
 
 func TestAShareHasAMaximumHoldOfItsOwn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		s := shared(t, k, WithMaxHold(3*time.Second))
 		inner := shared(t, s)
@@ -120,7 +120,7 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 		}},
 	} {
 		t.Run(test.cause.Error(), func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *fleet) {
 				var ended []EndedEvent
 				l := fl.locker(WithTrace(&Trace{Ended: func(e EndedEvent) { ended = append(ended, e) }}))
 				k := take(t, l, "a", 10*time.Second, test.opts...)
@@ -151,7 +151,7 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 // The outer handle's context ends early (WithStopMargin): so do the shares', also of a
 // share that is taken afterwards.
 func TestTheStopMarginEndsTheContextsOfSharesToo(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second, WithStopMargin(4*time.Second))
 		s := shared(t, k)
@@ -210,7 +210,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 }
 
 func TestAShareExtendsChecksAndReportsProgressOfItsLock(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithProgress(5*time.Second))
 		s := shared(t, k)
 		require.NoError(t, s.Extend(bg, 4*time.Second))

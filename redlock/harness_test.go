@@ -30,6 +30,7 @@ type fleet struct {
 	t       *testing.T
 	masters []*embedded.Master
 	clock   *clock.Skewed // of every Locker that the fleet makes
+	two     bool          // where take is asked for one name it takes two
 }
 
 // inBubble runs f on n masters in virtual time. At its end no goroutine may be
@@ -50,6 +51,20 @@ func inBubble(t *testing.T, n int, f func(fl *fleet)) {
 	})
 }
 
+// inBubbles runs f as inBubble does, once for locks on one name, and once for locks on two: then take adds a
+// name to the one that it is given.
+func inBubbles(t *testing.T, n int, f func(fl *fleet)) {
+	t.Helper()
+	for name, two := range map[string]bool{"one name": false, "two names": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, n, func(fl *fleet) {
+				fl.two = two
+				f(fl)
+			})
+		})
+	}
+}
+
 // locker makes a Locker with nodes of its own, connected, as another process would
 // have. It is closed, nodes and all, when the test ends.
 func (fl *fleet) locker(opts ...Option) *Locker {
@@ -61,6 +76,10 @@ func (fl *fleet) locker(opts ...Option) *Locker {
 	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
 	require.NoError(fl.t, err)
 	fl.t.Cleanup(func() { fl.close(l) })
+	if fl.two {
+		withTwo.Store(l, true)
+		fl.t.Cleanup(func() { withTwo.Delete(l) })
+	}
 	synctest.Wait() // the first dials are through
 	return l
 }
@@ -172,6 +191,11 @@ func (n *fakeNode) execute(c *wire.Command) wire.Reply {
 			r.Holds = append(r.Holds, wire.Hold{Value: n.held[k], TTL: time.Minute})
 		}
 		return r
+	case wire.Poll:
+		if free == all {
+			return wire.Reply{Outcome: wire.Granted}
+		}
+		return wire.Reply{Outcome: wire.Refused, Left: time.Minute}
 	case wire.Ping:
 		return wire.Reply{Outcome: wire.Granted}
 	}
@@ -218,7 +242,7 @@ func TestALockIsAcquiredExtendedCheckedAndReleasedOnRealCode(t *testing.T) {
 		require.ErrorContains(t, err, `held by "me" for 2s more`)
 		require.NoError(t, k.Extend(ctx, 5*time.Second))
 		require.NoError(t, k.Check(ctx))
-		require.Equal(t, 4948*time.Millisecond, k.Remaining())
+		require.Equal(t, 4943*time.Millisecond, k.Remaining())
 		require.NoError(t, k.Release(ctx))
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))

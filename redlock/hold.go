@@ -29,27 +29,36 @@ func (r *ringer) Ring(*alarm.Alarm) { (*Lock)(r).ring() }
 
 // ring does what is due, and sets the alarm to what comes next.
 func (k *Lock) ring() {
-	k.settle()
+	deferred := k.settle()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.arm()
+	at := k.due()
+	if deferred && !k.lost {
+		at = min(k.l.now().Add(k.firstPause()), k.end().Add(-k.opts.stopMargin))
+	}
+	k.armAt(at)
 }
 
 // arm sets the alarm to the next instant at which something is due. Called under mu.
-func (k *Lock) arm() {
-	at := k.due()
+func (k *Lock) arm() { k.armAt(k.due()) }
+
+// armAt sets the alarm to an instant, while the lock is held. Called under mu.
+func (k *Lock) armAt(at clock.Instant) {
 	if k.phase != held || at == never {
 		k.l.alarms.Clear(&k.alarm)
 		return
 	}
 	// An end may be noticed this late after a suspend: see Context.
-	k.l.alarms.Set(&k.alarm, at, min(time.Second, k.ttl/10), (*ringer)(k))
+	k.l.alarms.Set(&k.alarm, at, min(250*time.Millisecond, k.ttl/10), (*ringer)(k))
 }
 
 // settle does what the clock says is due: it ends the hold or its context, or
 // extends. It is called by the alarm and by whoever asks how the lock stands, so
 // that the answer is right also when no timer ran (docs/hazards.md H24, H62, H107).
-func (k *Lock) settle() {
+//
+// It returns true if it deferred an extension or a repair. A caller holds the sending lock then,
+// and may be inside a node's Submit. The timers' goroutine must not wait for that.
+func (k *Lock) settle() (deferred bool) {
 	if k.of != nil {
 		k.of.settle() // its end is the share's
 	}
@@ -61,14 +70,14 @@ func (k *Lock) settle() {
 		if cause != nil {
 			k.stop(cause) // whoever ended it may not have come that far
 		}
-		return
+		return false
 	}
 	k.rest(now)
 	end, cause := k.end(), k.endCause()
 	switch {
 	case k.lost || !now.Before(end):
 		k.mu.Unlock()
-		k.finish(cause, undoKeys)
+		k.finish(cause, undoByLibrary)
 	case !now.Before(end.Add(-k.opts.stopMargin)):
 		if !k.noExtend {
 			k.noExtend = true
@@ -76,6 +85,9 @@ func (k *Lock) settle() {
 		}
 		k.mu.Unlock()
 		k.stop(cause)
+	case k.missing != nil && !k.noExtend && !k.sending.TryLock():
+		k.mu.Unlock()
+		return true
 	case k.missing != nil && !k.noExtend:
 		k.mu.Unlock()
 		k.repair()
@@ -83,6 +95,9 @@ func (k *Lock) settle() {
 		k.waits, k.nextTry = true, k.waitUntil()
 		k.arm()
 		k.mu.Unlock()
+	case k.wantsExtension(now) && !k.sending.TryLock():
+		k.mu.Unlock()
+		return true
 	case k.wantsExtension(now):
 		ttl := k.ttl
 		k.nextTry = now.Add(2 * k.l.set.timeout(ttl)) // until the outcome says otherwise
@@ -92,6 +107,7 @@ func (k *Lock) settle() {
 	default:
 		k.mu.Unlock()
 	}
+	return false
 }
 
 // waitUntil is for how long a lock may wait for its turn to be extended: until a third of
@@ -173,10 +189,13 @@ func (k *Lock) regularTry(now clock.Instant) clock.Instant {
 // intervals, none longer than the regular one. Called under mu.
 func (k *Lock) retry(now clock.Instant) clock.Instant {
 	const doublings = 8
-	pause := min(max(k.third()/16, time.Millisecond)<<k.retries, k.third())
+	pause := min(k.firstPause()<<k.retries, k.third())
 	k.retries = min(k.retries+1, doublings)
 	return now.Add(pause/2 + rand.N(pause/2+1))
 }
+
+// firstPause is how soon an extension is tried again that failed, or was deferred.
+func (k *Lock) firstPause() time.Duration { return max(k.third()/16, time.Millisecond) }
 
 func (k *Lock) third() time.Duration {
 	return (k.l.set.validity(k.ttl) - k.opts.stopMargin) / 3
@@ -200,16 +219,20 @@ func (k *Lock) stop(cause error) {
 	}
 }
 
-// What becomes of the keys when a hold ends.
+// keysAfter is what becomes of the keys when a hold ends.
+type keysAfter uint8
+
 const (
-	undoKeys  = true
-	leaveKeys = false
+	leaveKeys     keysAfter = iota
+	undoKeys                // at once, on this goroutine, which is a caller's
+	undoByLibrary           // by the undo queue: this may be the alarms' goroutine, on which all other ends depend
 )
 
 // finish ends the hold: from here on nothing revives it. All shares end first,
 // then its context; then, and never before, its keys are undone (docs/hazards.md H113).
-// It reports whether it was this call that ended it.
-func (k *Lock) finish(cause error, undo bool) bool {
+// Up to there it calls no code of the user's and waits for nothing. It reports whether it
+// was this call that ended it.
+func (k *Lock) finish(cause error, keys keysAfter) bool {
 	now := k.l.now()
 	k.mu.Lock()
 	if k.phase != held {
@@ -235,8 +258,10 @@ func (k *Lock) finish(cause error, undo bool) bool {
 	switch {
 	case k.root != nil:
 		k.of.dropShare(k)
-	case undo:
+	case keys == undoKeys:
 		k.takeBack(undoHold)
+	case keys == undoByLibrary:
+		k.l.undos.add(k)
 	default:
 		k.l.waiters.left(k)
 	}

@@ -42,11 +42,11 @@ type NodeStatus struct {
 // status has what the others said. There is none with another error: ErrInvalid for a name
 // out of bounds, ErrClosed, or the cause of ctx.
 func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
-	if err := l.set.checkName(name); err != nil {
-		return nil, err
-	}
 	if l.isClosed() {
 		return nil, ErrClosed
+	}
+	if err := l.set.checkName(name); err != nil {
+		return nil, err
 	}
 	r := l.inspection(nil, []string{name})
 	r.pace, r.start = everyVote, l.now()
@@ -121,7 +121,7 @@ func (l *Locker) Healthy(ctx context.Context) error {
 		return err
 	}
 	if !r.won() {
-		return r.fail(r.trouble())
+		return r.faultError()
 	}
 	return nil
 }

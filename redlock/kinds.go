@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -47,6 +48,14 @@ func lettingGo(nodes []Node) bool {
 	})
 }
 
+// ownNodes reports whether all nodes are those of package pool, whose Submit never blocks.
+func ownNodes(nodes []Node) bool {
+	return !slices.ContainsFunc(nodes, func(n Node) bool {
+		_, ok := n.(*pool.Node)
+		return !ok
+	})
+}
+
 // checkSlots refuses what a Redis Cluster can't do at once, because it concerns several of
 // its masters (docs/rules.md rule 30).
 func (l *Locker) checkSlots(names []string) error {
@@ -62,6 +71,18 @@ func (l *Locker) checkSlots(names []string) error {
 		}
 	}
 	return nil
+}
+
+// defaultRecovery is the Traits.Recovery of a node that does not tell its own.
+const defaultRecovery = 10 * time.Second
+
+// recovery is the longest Traits.Recovery of all nodes.
+func recovery(nodes []Node) time.Duration {
+	var longest time.Duration
+	for _, n := range nodes {
+		longest = max(longest, cmp.Or(traits(n).Recovery, defaultRecovery))
+	}
+	return longest
 }
 
 // settling is by how much the quarantines of nodes last longer; nil when none do.

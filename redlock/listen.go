@@ -227,11 +227,15 @@ func (v *waiter) hear(node int) {
 		return
 	}
 	v.said[node] = true
-	if v.heard++; v.heard >= quorum.Majority(len(v.l.nodes)) {
-		v.stir(byMessage)
+	now, at := v.l.now(), v.quiet
+	if v.heard++; v.heard < quorum.Majority(len(v.l.nodes)) {
+		at = max(at, now.Add(echo))
+	}
+	if left := at.Sub(now); left > 0 {
+		v.l.alarms.Set(&v.alarm, at, left, v)
 		return
 	}
-	v.l.alarms.Set(&v.alarm, v.l.now().Add(echo), echo, v)
+	v.stir(byMessage)
 }
 
 // Ring wakes it some time after the first announcement.
@@ -239,7 +243,11 @@ func (v *waiter) Ring(*alarm.Alarm) {
 	ws := v.l.waiters
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if v.heard > 0 {
+	switch left := v.quiet.Sub(v.l.now()); {
+	case v.heard == 0:
+	case left > 0:
+		v.l.alarms.Set(&v.alarm, v.quiet, left, v)
+	default:
 		v.stir(byMessage)
 	}
 }

@@ -50,7 +50,8 @@ type Lock struct {
 	alarm alarm.Alarm // the next instant at which settle has something to do
 
 	// sending is held while commands of this token are submitted, so that an
-	// extension can't be queued behind the release. It is taken before mu.
+	// extension can't be queued behind the release. It is locked before mu, and under mu
+	// only tried: the timers' goroutine must not wait for it.
 	sending sync.Mutex
 
 	// mu guards all below. Under it nobody is called but the alarms, which call
@@ -62,6 +63,7 @@ type Lock struct {
 	waits     bool  // for its turn to be extended
 	retries   uint8 // extensions that failed since one took effect, as far as it matters how many
 	bound     bool  // its context ends with the one given, in Do
+	resumed   bool  // another handle acquired it
 	releasing bool  // Release was called
 	released  bool  // … and has its result
 
@@ -100,12 +102,12 @@ const (
 // Names are the names that the lock holds, sorted, in a slice of the caller's own.
 func (k *Lock) Names() []string { return slices.Clone(k.names) }
 
-// Token is the value that stands under the lock's keys. Who knows it can release
-// the lock: it is no text for logs.
+// Token is the value of the lock's keys. A client that knows it and can reach a quorum of
+// the nodes can extend and release the lock: for logs and databases use ID.
 func (k *Lock) Token() string { return k.terms.Token }
 
 // Remaining is how long the lock is still valid, by a clock that counts suspended
-// time, with drift taken off. Zero or less: stop now. It needs no network.
+// time, with drift and a margin for late timers taken off (WithDrift). Zero or less: stop now. It needs no network.
 func (k *Lock) Remaining() time.Duration {
 	left := k.left(k.l.now())
 	if left > 0 && k.of != nil {

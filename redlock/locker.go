@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"errors"
 	"reflect"
 	"sync"
 	"time"
@@ -10,15 +9,18 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/fifo"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Locker acquires locks on a fixed set of nodes. A service makes one and shares it:
 // it is safe for concurrent use, and contention is settled at home first. It has
-// no goroutine of its own while it holds nothing.
+// no goroutine of its own while it holds nothing. The zero Locker is closed: its methods
+// return ErrClosed, Close too.
 type Locker struct {
 	nodes     []Node
+	trips     []roundTrips // by node
 	owned     []*pool.Node // that Open made, and Close ends
 	set       settings
 	fleet     *wire.Fleet  // what the nodes know of each other
@@ -28,15 +30,18 @@ type Locker struct {
 	waiters   *waiters     // those at the head of their lines, and who holds what they wait for
 	events    *events      // nil when nobody traces or logs
 	turns     turns        // of automatic extensions
+	undos     undoQueue    // of locks that the library ended
 	talks     sync.Pool    // of *talk, to be used again
 	recycles  bool         // … as can be: nothing but its lock and its answers looks at one
 
 	closing chan struct{} // closed by Close
 
-	mu     sync.Mutex       // guards what follows; nobody is called under it
-	leases map[string]*Lock // by token: under way, held, or being undone
-	closed bool
-	idle   chan struct{} // made by Close; closed when no lease is left
+	mu       sync.Mutex       // guards what follows; nobody is called under it
+	leases   map[string]*Lock // by token: under way, held, or being undone
+	closed   bool
+	idle     chan struct{} // made by Close; closed when no lease is left
+	changed  chan struct{} // closed when the next lease leaves the books; nil while nobody waits for that
+	leftover leftover      // what Close did not wait for
 }
 
 // New makes a Locker over nodes that the caller made and will close after it. The
@@ -46,17 +51,15 @@ type Locker struct {
 // one fewer does. It sends nothing, and matches ErrInvalid when it fails.
 func New(nodes []Node, opts ...Option) (*Locker, error) {
 	set, err := settingsOf(opts)
-	if err := errors.Join(err, checkNodes(nodes)); err != nil {
-		return nil, err
+	if wrong := checkNodes(nodes); wrong != nil {
+		return nil, joinInvalid(err, wrong)
 	}
-	if err := set.checkUnsafe(nodeNames(nodes)); err != nil {
-		return nil, err
-	}
-	if err := set.checkKinds(nodes); err != nil {
+	if err := joinInvalid(err, set.checkUnsafe(nodeNames(nodes)), set.checkKinds(nodes)); err != nil {
 		return nil, err
 	}
 	l := &Locker{
 		nodes:     append([]Node(nil), nodes...),
+		trips:     make([]roundTrips, len(nodes)),
 		set:       set,
 		fleet:     newFleet(set, nodes),
 		clustered: clustered(nodes),
@@ -69,15 +72,17 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	l.recycles = l.events == nil && lettingGo(nodes)
 	l.waiters = newWaiters(l)
 	l.turns.alarms, l.turns.clock = l.alarms, set.clock
+	l.undos.blocking = !ownNodes(nodes)
 	return l, nil
 }
 
 // Open makes a Locker over a pool.Node for each URL (pool.ParseURL), which it owns:
-// Close ends them. It dials in the background and fails for no dead node.
+// Close ends them. It dials in the background and fails for no dead node. An error matches
+// ErrInvalid; it names wrong URLs by their positions, from 1, and shows no password.
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	set, wrong := settingsOf(opts)
 	configs, err := configs(urls, set)
-	if err := errors.Join(wrong, err); err != nil {
+	if err := joinInvalid(wrong, err); err != nil {
 		return nil, err // before anything is dialled
 	}
 	nodes := make([]Node, 0, len(urls))
@@ -85,28 +90,40 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	for _, cfg := range configs {
 		n, err := pool.Open(cfg)
 		if err != nil {
-			return nil, errors.Join(invalid("%w", err), closeAll(owned))
+			return nil, oneline.Join(invalid("%w", err), closeAll(owned))
 		}
 		nodes, owned = append(nodes, n), append(owned, n)
 	}
 	l, err := New(nodes, opts...)
 	if err != nil {
-		return nil, errors.Join(err, closeAll(owned))
+		return nil, oneline.Join(err, closeAll(owned))
 	}
 	l.owned = owned
 	return l, nil
 }
 
-// configs reads the URLs, and refuses a list that is none.
+// configs reads the URLs. Its error names wrong ones by their positions: they may carry passwords.
 func configs(urls []string, set settings) ([]pool.Config, error) {
 	list := make([]pool.Config, 0, len(urls))
-	for _, u := range urls {
+	encrypted := false
+	var errs []error
+	for i, u := range urls {
 		cfg, err := pool.ParseURL(u)
 		if err != nil {
-			return nil, invalid("%w", err)
+			errs = append(errs, invalid("URL %d of %d: %w", i+1, len(urls), err))
 		}
 		cfg.Clock, cfg.Logger = set.clock, set.logger
+		if cfg.TLS != nil {
+			encrypted = true
+			set.encrypt(&cfg)
+		}
 		list = append(list, cfg)
+	}
+	if set.tls != nil && !encrypted && errs == nil {
+		errs = append(errs, invalid("WithTLSConfig: no URL begins with rediss"))
+	}
+	if errs != nil {
+		return nil, joinInvalid(errs...)
 	}
 	if err := checkDistinct(list); err != nil {
 		return nil, err
@@ -146,7 +163,7 @@ func closeAll(nodes []*pool.Node) error {
 	for _, n := range nodes {
 		errs = append(errs, n.Close())
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 func checkNodes(nodes []Node) error {
@@ -222,6 +239,10 @@ func (l *Locker) forget(k *Lock) {
 	if l.leases[k.terms.Token] == k {
 		delete(l.leases, k.terms.Token)
 	}
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
 	if !l.closed || len(l.leases) > 0 {
 		return
 	}
@@ -239,7 +260,11 @@ func (l *Locker) knows(k *Lock) bool {
 	return l.leases[k.terms.Token] == k
 }
 
+// isClosed reports whether the Locker was closed. One that New did not make counts as closed.
 func (l *Locker) isClosed() bool {
+	if l.closing == nil {
+		return true
+	}
 	select {
 	case <-l.closing:
 		return true

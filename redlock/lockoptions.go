@@ -4,7 +4,7 @@ import "time"
 
 // LockOption changes one acquisition. The zero set of options is right for most. One
 // that is out of its bounds, or does not go with another, makes the acquisition fail with
-// ErrInvalid before anything is sent.
+// ErrInvalid, whose error names all of them, before anything is sent. A nil LockOption is skipped.
 type LockOption interface{ applyLock(*lockSettings) }
 
 type lockOption func(*lockSettings)
@@ -25,12 +25,12 @@ type lockSettings struct {
 	progress     time.Duration
 	minValidity  time.Duration
 	stopMargin   time.Duration
-	err          error // the first setting out of bounds
+	err          error // the settings out of bounds
 }
 
 func (s *lockSettings) positive(what string, d time.Duration) time.Duration {
-	if d <= 0 && s.err == nil {
-		s.err = invalid("%s(%v): more than 0", what, d)
+	if d <= 0 {
+		s.err = joinInvalid(s.err, invalid("%s(%v): more than 0", what, d))
 	}
 	return d
 }
@@ -93,11 +93,14 @@ func WithShared() LockOption { return lockOption(func(s *lockSettings) { s.share
 // of nodes can vote, instead of waiting for them to come back. It still waits for a holder.
 func WithFailFast() LockOption { return lockOption(func(s *lockSettings) { s.failFast = true }) }
 
-// WithAsyncRelease makes Release return once the release is queued, behind all else of the
-// lock on every node's connection: for callers with real network latency, who would wait
-// a round trip for nothing that they could change. What became of it Trace.Released and
-// the log tell, and Locker.Close waits for it: a process that ends without Close may leave
-// the lock to its TTL. That the lock had ended before Release still returns.
+// WithAsyncRelease makes Release return once the release is queued for every node. It saves
+// a round trip where the network is slow. The outcome is reported to Trace.Released and the
+// log. Locker.Close waits for it; without Close the lock may remain until its TTL. Release
+// still returns an error if the lock had already ended.
+//
+// The release is queued after the lock's other commands, on the same connection. If nodes keep
+// several connections (pool.Config.Connections), the next attempt on some of a lock's several
+// names can overtake the release, and is then refused.
 func WithAsyncRelease() LockOption {
 	return lockOption(func(s *lockSettings) { s.asyncRelease = true })
 }
@@ -105,16 +108,12 @@ func WithAsyncRelease() LockOption {
 // lockSettings reads the options and checks them against each other.
 func (l *Locker) lockSettings(ttl time.Duration, opts []LockOption) (lockSettings, error) {
 	s := gather(opts)
-	if s.err != nil {
-		return s, s.err
-	}
-	if err := l.set.checkTTL("TTL", ttl); err != nil {
-		return s, err
-	}
+	err := joinInvalid(s.err, l.set.checkTTL("TTL", ttl))
 	if s.minHold > 0 {
-		if err := l.set.checkTTL("WithMinHold", s.minHold); err != nil {
-			return s, err
-		}
+		err = joinInvalid(err, l.set.checkTTL("WithMinHold", s.minHold))
+	}
+	if err != nil {
+		return s, err
 	}
 	if s.autoExtend && s.maxHold == 0 {
 		s.maxHold = DefaultMaxTTL
@@ -128,24 +127,31 @@ func gather(opts []LockOption) lockSettings {
 	}
 	var set lockSettings
 	for _, o := range opts {
-		o.applyLock(&set)
+		if o != nil {
+			o.applyLock(&set)
+		}
 	}
 	return set
 }
 
 func (l *Locker) checkTogether(ttl time.Duration, s lockSettings) error {
 	valid := l.set.validity(max(ttl, s.minHold))
-	switch {
-	case s.stopMargin > ttl/2 || s.stopMargin >= valid:
-		return invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than it is worth (%v)", s.stopMargin, ttl, valid)
-	case s.minValidity > valid:
-		return invalid("WithMinValidity(%v): more than a TTL of %v is worth (%v)", s.minValidity, max(ttl, s.minHold), valid)
-	case s.maxHold > 0 && s.maxHold < s.minHold:
-		return invalid("WithMaxHold(%v) is less than WithMinHold(%v)", s.maxHold, s.minHold)
-	case s.maxHold > 0 && s.maxHold <= s.stopMargin:
-		return invalid("WithMaxHold(%v) is not more than WithStopMargin(%v)", s.maxHold, s.stopMargin)
-	case s.progress > 0 && !s.autoExtend:
-		return invalid("WithProgress needs WithAutoExtend")
+	var errs []error
+	if s.stopMargin > ttl/2 || s.stopMargin >= valid {
+		errs = append(errs, invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than it is worth (%v)",
+			s.stopMargin, ttl, valid))
 	}
-	return nil
+	if s.minValidity > valid {
+		errs = append(errs, invalid("WithMinValidity(%v): more than a TTL of %v is worth (%v)", s.minValidity, max(ttl, s.minHold), valid))
+	}
+	if s.maxHold > 0 && s.maxHold < s.minHold {
+		errs = append(errs, invalid("WithMaxHold(%v) is less than WithMinHold(%v)", s.maxHold, s.minHold))
+	}
+	if s.maxHold > 0 && s.maxHold <= s.stopMargin {
+		errs = append(errs, invalid("WithMaxHold(%v) is not more than WithStopMargin(%v)", s.maxHold, s.stopMargin))
+	}
+	if s.progress > 0 && !s.autoExtend {
+		errs = append(errs, invalid("WithProgress needs WithAutoExtend"))
+	}
+	return joinInvalid(errs...)
 }

@@ -21,13 +21,28 @@ func (ev *events) attempted(names []string, err error) {
 	case errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrQuarantined):
 		var cut *waitError // by its context: it tells nothing of the nodes
 		if !errors.As(err, &cut) && !ev.standing.dark.Swap(true) {
-			ev.warn("no quorum votes: nothing can be acquired", "names", names, "error", err)
+			ev.warn("no quorum votes: nothing can be acquired", "names", printable(names), "error", err)
 		}
-	case err == nil || errors.Is(err, ErrHeld):
+	case err == nil || quorumVoted(err):
 		if ev.standing.dark.Load() && ev.standing.dark.Swap(false) {
 			ev.info("a quorum votes again")
 		}
 	}
+}
+
+// quorumVoted reports whether a quorum of nodes voted in an attempt that failed.
+func quorumVoted(err error) bool {
+	var e *QuorumError
+	if !errors.As(err, &e) {
+		return false
+	}
+	votes := 0
+	for _, v := range e.Votes {
+		if v.Outcome == Granted || v.Outcome == Refused {
+			votes++
+		}
+	}
+	return votes >= e.Need
 }
 
 // voted is told of every vote on an acquisition: other commands are executed by nodes that

@@ -171,7 +171,7 @@ func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
 		require.True(t, ends[0].Shared)
 		require.Zero(t, ends[0].Left)
 		require.False(t, ends[1].Shared)
-		require.Equal(t, 10*time.Second-102*time.Millisecond, ends[1].Left)
+		require.Equal(t, worth(10*time.Second), ends[1].Left)
 		require.ErrorIs(t, ends[2].Cause, ErrLost)
 		require.Zero(t, ends[2].Left)
 		for _, m := range when[:6] {

@@ -3,9 +3,12 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -13,6 +16,12 @@ import (
 type scene struct {
 	held bool          // it is no split vote: one token stands on a quorum, or nobody can have one
 	free time.Duration // how long until that can be over without a release; negative: nobody knows
+
+	blocked time.Duration // for how long the same keys have left no quorum
+	took    time.Duration // that the attempt took until it was decided
+	tokens  string        // that stand on a quorum, for all names
+	foreign bool          // a token is not of this library, whose releases are announced
+	cut     bool          // the context's end or Close kept the query from its end: nothing else is set
 }
 
 // look asks nodes who holds the names, after an attempt that others had the better of. It
@@ -23,49 +32,93 @@ type look struct {
 	votes []Vote // of the attempt
 }
 
-// explain asks the nodes that refused who holds the name, and returns the error with
-// what they said. It costs one round trip after a refusal, and nothing otherwise. The
-// error given stays as it is: a hook may be reading it. For a contender that is to wait
-// it asks also whom the attempt did not wait for, where those that refused are too few to
-// tell.
-func (l *Locker) explain(ctx context.Context, w *wish, err error) (scene, error) {
-	var refused *QuorumError
-	if !errors.As(err, &refused) || !errors.Is(refused.Reason, ErrHeld) || ctx.Err() != nil {
+// explain queries the nodes for the reason of an attempt that failed, and returns its error with that
+// reason and with the holder that each node reported. After a refusal it costs one round trip, and nothing
+// otherwise. It queries the nodes that refused. It also queries nodes that had not answered at the decision
+// if their answers can change the reason: where they decide between a fault and a split vote it may last
+// the node timeout. A query that the context's end or Close cuts short changes no reason.
+func (l *Locker) explain(ctx context.Context, w *wish, attempt *Lock, err error) (scene, error) {
+	var first *QuorumError
+	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
 		return scene{}, err
 	}
-	qe := *refused
-	qe.Votes = slices.Clone(refused.Votes)
-	k := l.look(w, refused)
+	if ctx.Err() != nil {
+		return scene{cut: true}, err
+	}
+	k, cut := l.look(w, first), false
 	select {
 	case <-k.wake:
 	case <-ctx.Done():
+		cut = true
 	case <-l.closing: // what is found would be of no use
+		cut = true
 	}
 	l.alarms.Clear(&k.alarm)
+	e := attempt.talk.acquire.fail(ErrHeld) // with the votes that came in meanwhile
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range k.ballots {
-		why := holder(k.holds[i])
-		if why != nil && (qe.Votes[i].Outcome == wire.Refused || errors.Is(why, ErrForeignKey)) {
-			qe.Votes[i].Err = why
-		}
+	k.fillIn(e.Votes)
+	if cut {
+		return scene{cut: true}, e
 	}
 	seen := k.scene()
-	if !seen.held && !w.once {
-		seen.free, seen.held = w.waiter.stuck(k)
+	held := seen.held
+	if !held {
+		seen.free, seen.held, seen.blocked = w.waiter.stuck(k)
 	}
-	return seen, &qe
+	stands := held || seen.blocked > l.readTimeout() || e.foreign()
+	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, stands) {
+	case quorum.NoQuorum:
+		e.Reason = e.faultReason()
+	case quorum.Split:
+		e.Split = true
+	}
+	return seen, e
+}
+
+// fillIn adds what the query found to the votes of the attempt. Called under mu.
+func (k *look) fillIn(votes []Vote) {
+	for i := range k.ballots {
+		b, v, why := &k.ballots[i], &votes[i], holder(k.holds[i])
+		if k.votes[i].unheard() && errors.Is(v.Err, wire.ErrGivenUp) {
+			*v = k.votes[i] // the undo cancelled the acquire: the node did not fail
+		}
+		unheard := v.unheard()
+		switch {
+		case why != nil && (v.Outcome == Refused || unheard || errors.Is(why, ErrForeignKey)):
+			v.Err = why
+			if unheard {
+				v.Outcome = Refused
+			}
+		case unheard && b.failed():
+			v.Outcome, v.Err, v.Took = b.outcome, b.err, b.took
+		}
+	}
+}
+
+// failed reports whether a query was asked and answered by nothing, or not in time.
+func (b *ballot) failed() bool {
+	return b.voted && b.outcome != wire.Granted && b.outcome != wire.Refused
 }
 
 // look begins one. Its wake gets a value when enough is known.
-func (l *Locker) look(w *wish, refused *QuorumError) *look {
-	k := &look{round: l.inspection(nil, w.names), votes: refused.Votes}
+func (l *Locker) look(w *wish, lost *QuorumError) *look {
+	k := &look{round: l.inspection(nil, w.names), votes: lost.Votes}
 	for i := range k.ballots {
 		k.ballots[i].cmd.To = k
 	}
-	timeout, more := l.set.timeout(w.ttl), !w.once && refused.fewRefused()
-	if took, granted := refused.split(); more && granted {
-		timeout = min(timeout, grace(took, w.tries)) // it may be a split vote: see hurry
+	unheard := 0
+	for i := range k.votes {
+		if k.votes[i].unheard() {
+			unheard++
+		}
+	}
+	refused, failed := lost.against()
+	mayFail := failed+unheard > len(k.votes)-lost.Need
+	more := mayFail || refused < lost.Need && refused+unheard >= lost.Need
+	timeout := l.set.timeout(w.ttl)
+	if took, granted := lost.split(); more && granted && !mayFail {
+		timeout = min(timeout, l.unheardTimeout(k.votes, took)) // it may be a split vote: see hurry
 	}
 	k.pace, k.start = everyVote, l.now()
 	k.ask(timeout, func(node int) (wire.Reply, bool) {
@@ -73,6 +126,17 @@ func (l *Locker) look(w *wish, refused *QuorumError) *look {
 		return wire.Reply{Outcome: wire.Refused, Unsent: true}, v.Outcome != wire.Refused && (!more || !v.unheard())
 	})
 	return k
+}
+
+// unheardTimeout is how long to wait for the nodes that had not answered, as after a tie.
+func (l *Locker) unheardTimeout(votes []Vote, took time.Duration) time.Duration {
+	d := tieTimeout(took)
+	for i := range votes {
+		if votes[i].unheard() {
+			d = max(d, l.trips[i].patience())
+		}
+	}
+	return d
 }
 
 // Answer takes one node's answer.
@@ -106,28 +170,29 @@ func (k *look) told() bool {
 			most = max(most, len(left))
 		}
 	}
-	return most >= k.tally.Need() || most+open < k.tally.Need()
+	if most >= k.tally.Need() {
+		return true
+	}
+	return most+open < k.tally.Need() && !k.mayFail(open)
+}
+
+// mayFail reports whether the nodes still to be heard of decide between a fault and a split vote.
+// Called under mu.
+func (k *look) mayFail(open int) bool {
+	failed := 0
+	for i := range k.votes {
+		v, b := &k.votes[i], &k.ballots[i]
+		if v.unheard() && b.failed() || v.Outcome != Granted && v.Outcome != Refused && !v.unheard() {
+			failed++
+		}
+	}
+	spare := len(k.votes) - k.tally.Need()
+	return failed <= spare && failed+open > spare
 }
 
 // unheard reports whether an attempt was decided before the node answered, and not by
 // its silence.
 func (v *Vote) unheard() bool { return errors.Is(v.Err, errUndecided) && v.Took == 0 }
-
-// fewRefused reports whether too few refused to show a token on a quorum, and together
-// with those that the attempt did not wait for they are enough: while a minority is down,
-// the first refusals decide. Of an odd number of nodes that all vote they never are.
-func (e *QuorumError) fewRefused() bool {
-	refused, unheard := 0, 0
-	for i := range e.Votes {
-		switch v := &e.Votes[i]; {
-		case v.Outcome == Refused:
-			refused++
-		case v.unheard():
-			unheard++
-		}
-	}
-	return refused < e.Need && refused+unheard >= e.Need
-}
 
 // split reports whether the attempt had a vote, and how long refusals took.
 func (e *QuorumError) split() (took time.Duration, granted bool) {
@@ -157,11 +222,14 @@ func (r *round) holders(name int) map[string][]time.Duration {
 // expires, unless it is extended. Called under mu.
 func (r *round) scene() scene {
 	var s scene
+	var tokens strings.Builder
 	for name := range r.names {
-		for _, left := range r.holders(name) {
+		for token, left := range r.holders(name) {
+			s.foreign = s.foreign || token != "" && !wire.WellFormed(token)
 			if len(left) < r.tally.Need() {
 				continue
 			}
+			_, _ = fmt.Fprintln(&tokens, name, token)
 			slices.Sort(left)
 			// It is free when too few are left for a quorum.
 			if d := left[len(left)-r.tally.Need()]; !s.held || d < 0 || s.free >= 0 && d > s.free {
@@ -169,6 +237,7 @@ func (r *round) scene() scene {
 			}
 		}
 	}
+	s.tokens = tokens.String()
 	return s
 }
 

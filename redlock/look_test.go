@@ -43,6 +43,16 @@ func whoWasAsked(nodes []*fakeNode) string {
 	return string(list)
 }
 
+// lose makes an attempt without the query for the reason.
+func lose(l *Locker, w *wish) (*Lock, error) {
+	k, err := l.prepare(bg, w, l.now())
+	if err != nil {
+		return nil, err
+	}
+	k.talk.acquire.submit(nil, nil)
+	return k, l.conclude(bg, k)
+}
+
 // docs/rules.md rule 22: who is asked, after an attempt, to tell a holder from a split vote,
 // for how long, and what is seen then.
 func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
@@ -71,7 +81,9 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 		{"fgxxX", "345", true, 0},
 		{"fgxx.", "345", false, 0},
 		{"ffxXX", "345", true, 0},
-		{"ffgxX", "4", false, 0},
+		{"ffgxX", "45", false, 0}, // the fifth decides whether it is a fault
+		{"ffgx-", "45", false, long},
+		{"ffggxxX", "56", false, 0},
 		// Where all others tell, or can't, nobody waits for one that is mute.
 		{"fxxX-", "2345", true, 0},
 		{"fgxy-", "345", false, 0},
@@ -85,10 +97,10 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 				seenAs(n, c.nodes[i])
 			}
 			w := &wish{names: []string{"a"}, ttl: time.Minute}
-			_, err := l.attempt(bg, w, l.now())
+			k, err := lose(l, w)
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
 			var seen scene
-			took := elapsed(func() { seen, _ = l.explain(bg, w, err) })
+			took := elapsed(func() { seen, _ = l.explain(bg, w, k, err) })
 			require.Equal(t, c.asked, whoWasAsked(nodes), c.nodes)
 			require.Equal(t, c.held, seen.held, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
@@ -136,9 +148,9 @@ func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 						answersAfter(n, what[i] == 'f', time.Duration(acquires[i])*time.Millisecond, time.Duration(looks[i])*time.Millisecond)
 					}
 					w := &wish{names: []string{"a"}, ttl: time.Minute}
-					_, err := l.attempt(bg, w, l.now())
+					k, err := lose(l, w)
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
-					seen, _ := l.explain(bg, w, err)
+					seen, _ := l.explain(bg, w, k, err)
 					require.True(t, seen.held, "%s: attempt %v, look %v", what, acquires, looks)
 					pass(patienceLeast) // what is late has come
 					for i := range looks {
@@ -150,15 +162,21 @@ func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 	}
 }
 
-// Who does not wait need not know: TryAcquire asks those that refused only.
-func TestWhoDoesNotWaitAsksNobodyElseWhoHoldsAName(t *testing.T) {
-	onFakes(t, 5, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
-		for i, n := range nodes {
-			seenAs(n, "fxxX-"[i])
-		}
-		var err error
-		require.Zero(t, elapsed(func() { err = tried(l) }))
-		require.ErrorIs(t, err, ErrHeld)
-		require.Equal(t, "23", whoWasAsked(nodes))
-	})
+// A lock that is plainly held costs TryAcquire one attempt and one query, and no repetition.
+func TestTryAcquireReportsAPlainHolderAtOnce(t *testing.T) {
+	for _, what := range []string{"xxx", "gxx", "xxX", "fxx", "ggxxx", "gxxxX", "fxxX-", "ffxxX", "xxXX"} {
+		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+			for i, n := range nodes {
+				seenAs(n, what[i])
+			}
+			var err error
+			require.Zero(t, elapsed(func() { err = tried(l) }), what)
+			require.ErrorIs(t, err, ErrHeld, what)
+			require.False(t, isSplit(err), what)
+			for _, n := range nodes {
+				require.LessOrEqual(t, len(n.commands(wire.Acquire)), 1, what)
+				require.LessOrEqual(t, len(n.commands(wire.Inspect)), 1, what)
+			}
+		})
+	}
 }

@@ -9,12 +9,12 @@ import (
 // fake one. It must keep three promises:
 //
 //   - Submit never blocks on the network;
-//   - each command is answered exactly once, by [wire.Command.Answer], before or
-//     after Submit returns, and takes effect only after [wire.Command.Send] said
-//     true: when it says false the command was given up, and is answered as Failed
-//     and Unsent; a release answered as Pending is answered once more, by another command;
-//   - commands with one token take effect in the order they were submitted, so
-//     that a release can't be overtaken by the acquire that it undoes.
+//   - each command is answered exactly once, by [wire.Command.Answer], before or after Submit
+//     returns. Before the node writes a command it calls [wire.Command.Send]. If Send returns
+//     false the command was cancelled: the node must not write it, and answers it as Failed and
+//     Unsent. A release answered as Pending is retried; a second command reports its result;
+//   - commands with one token take effect in the order in which they were submitted, so an
+//     acquire cannot overtake the release that undoes it.
 //
 // A node may answer wire.Examine as Failed: Diagnose then says that it can't be asked.
 // Whether its server is fit to vote is the node's own business (wire.Fleet says what the

@@ -1,7 +1,8 @@
 package redlock
 
 import (
-	"errors"
+	"context"
+	"crypto/tls"
 	"log/slog"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -25,7 +27,8 @@ const (
 )
 
 // Option changes a Locker. The zero set of options is right for most. One that is out of
-// its bounds makes New and Open fail with ErrInvalid.
+// its bounds makes New and Open fail with ErrInvalid, whose error names all such options. A nil
+// Option is skipped.
 type Option interface{ apply(*settings) }
 
 type option func(*settings)
@@ -52,6 +55,7 @@ type settings struct {
 	logger      *slog.Logger
 	unsafe      []string // nodes that vote whatever is found of them
 	unchecked   bool     // all do
+	tls         func(context.Context) (*tls.Config, error)
 }
 
 func defaults() settings {
@@ -87,13 +91,17 @@ func WithNodeTimeout(d time.Duration) Option {
 
 // WithDrift is what is taken off every TTL for clocks that run at different rates:
 // factor × TTL + floor. Factor from 0 to 0.5, floor not negative. Defaults to 0.01 and 2 ms.
+// In addition 5 ms are taken off because timers fire late, or a twentieth of a TTL below 100 ms.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(s *settings) { s.drift = quorum.Drift{Factor: factor, Floor: int64(floor)} })
 }
 
 // WithBackoff bounds the pause between two attempts of a waiting Acquire: from
 // one round trip, and at least from shortest, doubling up to longest, with
-// jitter. More than 0, and shortest no longer than longest. Defaults to 1 ms and 100 ms.
+// jitter. So does TryAcquire between the attempts of a split vote: with a shortest pause of the
+// node timeout or more it makes one attempt. A waiter that hears of releases polls at most every second, or every longest if
+// that is longer. Where a client of another library holds the lock, it polls every 50 to 250 ms whatever
+// longest is, and no sooner than shortest. More than 0, and shortest no longer than longest. Defaults to 1 ms and 100 ms.
 func WithBackoff(shortest, longest time.Duration) Option {
 	return option(func(s *settings) { s.backoffMin, s.backoffMax = shortest, longest })
 }
@@ -135,8 +143,8 @@ func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.log
 
 // WithUnsafeNodes names nodes that vote in spite of what is wrong with them: a replica,
 // one that evicts keys, one that does not answer INFO, one that is another node's
-// server. The assumptions of the lock are broken there, and exclusion is only as good as
-// what is known better about those nodes. Each name must be a node's. Defaults to none.
+// server. The lock's assumptions do not hold on these nodes: mutual exclusion then depends on
+// what you know about them. Each name must be a node's. Defaults to none.
 func WithUnsafeNodes(names ...string) Option {
 	return option(func(s *settings) { s.unsafe = append(s.unsafe, names...) })
 }
@@ -146,6 +154,25 @@ func WithUnsafeNodes(names ...string) Option {
 // for servers that can't be asked by INFO, where somebody else makes sure of all that;
 // Diagnose goes on to tell what it finds.
 func WithoutNodeChecks() Option { return option(func(s *settings) { s.unchecked = true }) }
+
+// WithTLSConfig gives the nodes that Open makes from rediss:// URLs a TLS configuration, for a
+// private certificate authority or client certificates. It is called at every dial, possibly
+// concurrently, as pool.Config.TLS is. Open refuses it where no URL asks for TLS. New does
+// not use it: its nodes have configurations of their own. Defaults to the system's authorities.
+func WithTLSConfig(config func(context.Context) (*tls.Config, error)) Option {
+	return option(func(s *settings) { s.tls = config })
+}
+
+// encrypt has a node that is reached by TLS, and its Sentinels, use that configuration.
+func (s *settings) encrypt(cfg *pool.Config) {
+	if s.tls == nil {
+		return
+	}
+	cfg.TLS = s.tls
+	if cfg.Sentinels != nil {
+		cfg.Sentinels.TLS = s.tls
+	}
+}
 
 // orInvalid keeps a zero that the caller gave apart from one that was not given.
 func orInvalid(d time.Duration) time.Duration {
@@ -158,43 +185,52 @@ func orInvalid(d time.Duration) time.Duration {
 func settingsOf(opts []Option) (settings, error) {
 	s := defaults()
 	for _, o := range opts {
-		o.apply(&s)
+		if o != nil {
+			o.apply(&s)
+		}
 	}
-	return s, errors.Join(s.settle(), s.check())
+	return s, joinInvalid(s.settle(), s.check())
 }
 
 func (s *settings) check() error {
 	const year = 365 * 24 * time.Hour
-	switch {
-	case s.clock == nil:
-		return invalid("WithClock: the clock is nil")
-	case strings.HasPrefix(s.prefix, reservedPrefix) || len(s.prefix) > maxNameLen:
-		return invalid("WithKeyPrefix(%q): at most %d bytes, and not %q", s.prefix, maxNameLen, reservedPrefix)
-	case len(s.owner) > maxOwnerLen || strings.ContainsFunc(s.owner, notLabel):
-		return invalid("WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, maxOwnerLen)
-	case s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond:
-		return invalid("WithNodeTimeout: at least 1ms")
-	case !(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0:
-		return invalid("WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative",
-			s.drift.Factor, time.Duration(s.drift.Floor))
-	case s.backoffMin <= 0 || s.backoffMax < s.backoffMin:
-		return invalid("WithBackoff(%v, %v): 0 < shortest <= longest", s.backoffMin, s.backoffMax)
-	case s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0:
-		return invalid("WithMaxTTL(%v): whole milliseconds from %v to %v", s.maxTTL, MinTTL, year)
+	return joinInvalid(
+		invalidIf(s.clock == nil, "WithClock: the clock is nil"),
+		invalidIf(strings.HasPrefix(s.prefix, reservedPrefix) || len(s.prefix) > maxNameLen,
+			"WithKeyPrefix(%q): at most %d bytes, and not %q", s.prefix, maxNameLen, reservedPrefix),
+		invalidIf(!isLabel(s.owner),
+			"WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, maxOwnerLen),
+		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
+		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
+			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
+		invalidIf(s.backoffMin <= 0 || s.backoffMax < s.backoffMin,
+			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoffMin, s.backoffMax),
+		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
+			"WithMaxTTL(%v): whole milliseconds from %v to %v", s.maxTTL, MinTTL, year),
+	)
+}
+
+func invalidIf(wrong bool, format string, args ...any) error {
+	if !wrong {
+		return nil
 	}
-	return nil
+	return invalid(format, args...)
 }
 
 // checkUnsafe refuses names that are no node's: a slip there would be taken for an
 // exception that is made.
 func (s *settings) checkUnsafe(nodes []string) error {
+	var errs []error
 	for _, name := range s.unsafe {
 		if !slices.Contains(nodes, name) {
-			return invalid("WithUnsafeNodes: there is no node %q; the nodes are %s", name, quoteAll(nodes))
+			errs = append(errs, invalid("WithUnsafeNodes: there is no node %q; the nodes are %s", name, quoteAll(nodes)))
 		}
 	}
-	return nil
+	return joinInvalid(errs...)
 }
+
+// isLabel reports whether an owner's label is within its bounds (WithOwner).
+func isLabel(s string) bool { return len(s) <= maxOwnerLen && !strings.ContainsFunc(s, notLabel) }
 
 func notLabel(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
@@ -206,7 +242,7 @@ func (s *settings) checkTTL(what string, ttl time.Duration) error {
 	case ttl%time.Millisecond != 0:
 		return invalid("%s of %v: whole milliseconds only", what, ttl)
 	case s.validity(ttl) <= s.timeout(ttl):
-		return invalid("%s of %v: leaves %v after drift, must be more than the node timeout of %v (WithNodeTimeout)",
+		return invalid("%s of %v: leaves %v after the margins for drift and late timers, must be more than the node timeout of %v (WithNodeTimeout)",
 			what, ttl, s.validity(ttl), s.timeout(ttl))
 	}
 	return nil
@@ -214,7 +250,7 @@ func (s *settings) checkTTL(what string, ttl time.Duration) error {
 
 // validity is what a TTL is worth to its holder.
 func (s *settings) validity(ttl time.Duration) time.Duration {
-	return ttl - time.Duration(s.drift.Of(int64(ttl)))
+	return quorum.Until(time.Duration(0), ttl, s.drift)
 }
 
 // timeout is how long answers count in a round about a lock of this TTL.

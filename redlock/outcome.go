@@ -43,23 +43,44 @@ func (r *round) cleared() bool {
 	return n >= r.tally.Need()
 }
 
-// reason tells a refusal from a fault, for a round that was not won. It is part of
-// the decision: who answers later does not change it. Of a round that was not
-// waited for nobody knows that the name is held, unless a node said so.
-func (r *round) reason() error {
+// confirmed reports whether a majority said that it holds nothing of the token any more,
+// because it deleted it or because it had none. For a round that undoes.
+func (r *round) confirmed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.faulty || !r.decided.Load() && (r.refused == 0 || !r.tally.Reachable()) {
-		return r.fault()
+	n := 0
+	for i := range r.ballots {
+		if b := &r.ballots[i]; b.outcome == wire.Granted || b.outcome == wire.Refused || b.undone {
+			n++
+		}
 	}
-	return ErrHeld
+	return n >= r.tally.Need()
 }
 
-// trouble is why too few nodes answered.
-func (r *round) trouble() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fault()
+// lossError returns the votes of a round that was not won, with the reason as far as the votes tell
+// it. ErrHeld is preliminary: a query of the nodes has to confirm it (see explain). A round that the
+// caller did not wait for is held only if a node refused.
+func (r *round) lossError() *QuorumError {
+	e := r.fail(ErrHeld)
+	refused, failed := e.against()
+	if quorum.LossOf(len(e.Votes), refused, failed, true) == quorum.NoQuorum || refused == 0 && !r.decided.Load() {
+		e.Reason = e.faultReason()
+	}
+	return e
+}
+
+// against counts the votes that are no grants: refusals, and nodes that failed or did not answer. A
+// node that had not answered at the decision counts as neither.
+func (e *QuorumError) against() (refused, failed int) {
+	for i := range e.Votes {
+		switch v := &e.Votes[i]; {
+		case v.Outcome == Refused:
+			refused++
+		case v.Outcome != Granted && !v.unheard():
+			failed++
+		}
+	}
+	return refused, failed
 }
 
 // fail is the round's outcome as an error.
@@ -78,5 +99,12 @@ func (r *round) fail(reason error) *QuorumError {
 		}
 		e.Votes = append(e.Votes, v)
 	}
+	return e
+}
+
+// faultError is the outcome of a round that too few nodes answered.
+func (r *round) faultError() *QuorumError {
+	e := r.fail(nil)
+	e.Reason = e.faultReason()
 	return e
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Release gives the lock back and ends the handle. It is idempotent: a second call
-// returns what the first did and sends nothing. It sends also when ctx is done, and
-// waits for a quorum's answer, or for the node timeout.
+// Release gives the lock back and ends the handle, and the end of ctx does not cut it short, unlike
+// Close, because it never waits longer than the node timeout. It sends also when ctx is
+// done, and waits for a quorum's answer. It is idempotent: a second call returns what the
+// first did and sends nothing.
 //
 // Three endings are told apart. nil: a quorum released it. ErrLost (a *LostError or
 // *QuorumError): it had ended before, so that the work may have overlapped with
@@ -114,9 +115,17 @@ const (
 // becomes of the caller's context (H19), until every node has answered or the keys
 // have died by their TTL. Nodes that can't hold anything of ours are spared: those
 // that refused the acquire, and those that no byte of it was sent to, nor will be.
-func (k *Lock) takeBack(hold bool) {
+func (k *Lock) takeBack(hold bool) { k.submitUndo(hold, wire.ByCaller) }
+
+// submitUndo is takeBack on a goroutine of either kind.
+func (k *Lock) submitUndo(hold bool, by wire.Submitter) {
 	k.sending.Lock()
 	defer k.sending.Unlock()
+	k.submitUndoLocked(hold, by)
+}
+
+// submitUndoLocked is submitUndo under sending.
+func (k *Lock) submitUndoLocked(hold bool, by wire.Submitter) {
 	k.cancelExtensions()
 	if k.talk == nil {
 		k.renewTalk()
@@ -127,8 +136,11 @@ func (k *Lock) takeBack(hold bool) {
 	var behind *round
 	if h.next != nil {
 		behind = &h.next.talk.acquire
+		behind.submittedBy(by)
 	}
+	r.submittedBy(by)
 	r.req.Clock, r.req.NotAfter = k.l.set.clock, r.start.Add(k.longest)
+	r.req.AcquiredHere = !k.resumed && k.repaired == nil
 	r.open(k.l.set.timeout(k.longest))
 	r.submit(k.spared, behind)
 	if h.next != nil {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // docs/rules.md rule 10. The next lock on the name is behind the release in every node's queue.
@@ -43,6 +45,44 @@ func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
 		fl.each(func(m *embedded.Master) { m.Thaw() })
 		require.NoError(t, l.Close(bg), "it waits for what is being undone")
 		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// Each node executes what its connections carry in any order.
+func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *testing.T) {
+	const connections, names = 4, 40
+	inBubble(t, 3, func(fl *fleet) {
+		nodes := make([]Node, len(fl.masters))
+		for i, m := range fl.masters {
+			n := fl.node(m, pool.Config{Connections: connections})
+			defer n.Close()
+			nodes[i] = n
+		}
+		synctest.Wait()
+		l, err := New(nodes, WithClock(fl.clock), WithBackoff(nodeTimeoutMax, nodeTimeoutMax)) // one attempt decides
+		require.NoError(t, err)
+		for i := range names {
+			name := fmt.Sprint("name ", i)
+			k := take(t, l, name, time.Minute, WithAsyncRelease())
+			fl.each(func(m *embedded.Master) {
+				for _, c := range m.Clients() {
+					c.HoldRequests()
+				}
+			})
+			require.NoError(t, k.Release(bg))
+			next := make(chan error, 1)
+			go func() {
+				_, err := l.TryAcquire(bg, name, time.Minute)
+				next <- err
+			}()
+			synctest.Wait()
+			for c := range connections {
+				fl.each(func(m *embedded.Master) { m.Clients()[c].Release() })
+				synctest.Wait()
+			}
+			require.NoError(t, <-next, name)
+		}
+		fl.close(l)
 	})
 }
 

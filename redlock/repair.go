@@ -32,8 +32,8 @@ func (k *Lock) missed(x *extension) {
 // repair takes the keys again on the nodes that lost them. It counts in no vote; those
 // nodes' next answers to an extension do. As it creates keys it is sent no later than the
 // validity lasts, is undone on every node that was asked, and in order (docs/rules.md rule 9).
+// Called under the sending lock, which it unlocks.
 func (k *Lock) repair() {
-	k.sending.Lock()
 	defer k.sending.Unlock()
 	r := k.l.newRound(&repairOwner{k}, k.names)
 	r.pace, r.start = everyVote, k.l.now() // what Detach waits for is the nodes' answers
@@ -53,6 +53,7 @@ func (k *Lock) repair() {
 	r.req.Clock, r.req.NotAfter = k.l.set.clock, k.end()
 	k.begin(r)
 	k.mu.Unlock()
+	r.submittedBy(wire.ByLibrary)
 	wire.NewRepair(&r.req, &k.terms, k.ttl, k.l.set.maxTTL, k.fence)
 	r.ask(k.l.set.timeout(k.ttl), func(node int) (wire.Reply, bool) {
 		return wire.Reply{Outcome: wire.Failed, Unsent: true}, !missing[node]

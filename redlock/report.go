@@ -41,8 +41,10 @@ type NodeReport struct {
 	Timed       bool
 	ClockOffset time.Duration
 	RoundTrip   time.Duration
-	// MissingRights are those commands of ours that the node's user may not run, as ACL
-	// SETUSER takes them.
+	// MissingRights are the rights that this Locker needs and the node's user lacks: commands
+	// ("set", "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
+	// ("~redlock:node", "&redlock:free:app/*"). Patterns of lock keys and fence counters are
+	// only tried with WithKeyPrefix.
 	MissingRights []string
 	// Guard is where the node stands with the restart guard; empty where neither it nor the
 	// Locker knows of one.
@@ -85,12 +87,9 @@ func (r *Report) All() []Finding {
 	return append(all, r.Findings...)
 }
 
-// Codes of findings about all nodes together, beside the nodes' own "duplicate" and
-// "persistence".
-const (
-	codeEven  = "even"
-	codeClock = "clock"
-)
+// Codes of findings about all nodes together, beside the nodes' own "clock", "duplicate"
+// and "persistence".
+const codeEven = "even"
 
 // spreadMost is how far clocks that are kept by anybody may be apart.
 const spreadMost = time.Second
@@ -102,7 +101,7 @@ func (r *Report) compare() {
 		r.find(GradeWarning, codeEven, "%d nodes tolerate no more failures than %d: take one more, or one fewer", n, n-1)
 	}
 	if r.measureSpread(); r.ClockSpread > spreadMost {
-		r.find(GradeWarning, codeClock, "the nodes' clocks differ by %v: run NTP on all of them, so that none has to be set right while "+
+		r.find(GradeWarning, wire.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, so that none has to be set right while "+
 			"locks live", r.ClockSpread.Round(time.Millisecond))
 	}
 	r.findMixture()

@@ -11,7 +11,8 @@ import (
 type wakeUp uint8
 
 const (
-	asleep wakeUp = iota
+	asleep   wakeUp = iota
+	byAnswer        // a poll was answered; not reported to hooks
 	byPoll
 	byExpiry
 	bySubscription
@@ -65,7 +66,7 @@ func (v *waiter) sleep(d time.Duration, wake <-chan struct{}) (over bool, err er
 		return false, nil
 	case <-timer:
 		return true, nil
-	case <-v.ctx.Done():
+	case <-v.done:
 		return false, context.Cause(v.ctx)
 	case <-v.l.closing:
 		return false, ErrClosed
@@ -94,6 +95,7 @@ func (v *waiter) endRest(woken wakeUp, err error) (*Lock, wakeUp, error) {
 	}
 	k := v.launched
 	v.state, v.launched = busy, nil
+	v.poll = nil // its answers wake no later rest
 	if k != nil {
 		return k, byHandOver, nil // whoever takes it looks at the context
 	}

@@ -24,7 +24,6 @@ type round struct {
 	req   wire.Request
 	start clock.Instant // read before the first send (docs/hazards.md H5)
 	pace  pace
-	tries int           // attempts before this one of the same acquisition
 	wake  chan struct{} // gets one value at the decision; holds one
 
 	alarm alarm.Alarm   // the end of the vote
@@ -38,7 +37,6 @@ type round struct {
 	waiting  int         // nodes without a last answer
 	decided  atomic.Bool // changes under mu
 	decision quorum.Decision
-	faulty   bool // decided when too many had failed to tell whether somebody holds it
 }
 
 // pace is how much of the vote a decision waits for.
@@ -59,6 +57,7 @@ type ballot struct {
 	late    bool // … after it had been counted as Unknown
 	outcome wire.Outcome
 	unsent  bool
+	undone  bool // see wire.Reply
 	took    time.Duration
 	err     error
 	fence   uint64
@@ -93,6 +92,13 @@ func (r *round) prepare(l *Locker, owner roundOwner, ballots []ballot) {
 func (r *round) ask(timeout time.Duration, known func(node int) (rep wire.Reply, ok bool)) {
 	r.open(timeout)
 	r.submit(known, nil)
+}
+
+// submittedBy marks the commands with the kind of goroutine that is about to submit them.
+func (r *round) submittedBy(by wire.Submitter) {
+	for i := range r.ballots {
+		r.ballots[i].cmd.Submitter = by
+	}
 }
 
 // cancel gives up what still waits to be sent.
@@ -146,13 +152,11 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	if r.owner != nil && rep.Outcome == wire.Granted {
 		rep = r.owner.judge(r, rep)
 	}
-	var took time.Duration
-	if rep.Outcome != wire.Granted || r.l.events != nil {
-		took = r.l.now().Sub(r.start)
-	}
+	took := r.latency(c.Node, rep)
 	r.mu.Lock()
 	b := &r.ballots[c.Node]
 	late, behind := b.voted, b.voted || r.decided.Load()
+	b.undone = rep.Undone
 	b.replied, b.late, b.outcome, b.unsent, b.err, b.took = true, late, rep.Outcome, rep.Unsent, rep.Err, took
 	b.fence = rep.Fence
 	if r.holds != nil {
@@ -195,6 +199,9 @@ func (r *round) Ring(*alarm.Alarm) {
 	for i := range r.ballots {
 		if b := &r.ballots[i]; !b.replied {
 			b.outcome, b.err, b.took = wire.Unknown, why, took
+			if r.req.Op == wire.Acquire {
+				r.l.trips[i].missed(took, !now.Before(r.until))
+			}
 			news = r.count(b) || news
 		}
 	}
@@ -221,7 +228,7 @@ func (r *round) count(b *ballot) (news bool) {
 	if r.decided.Load() || d == quorum.Open || r.early(d) {
 		return false
 	}
-	r.decision, r.faulty = d, !r.tally.Reachable()
+	r.decision = d
 	r.decided.Store(true)
 	return true
 }

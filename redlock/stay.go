@@ -24,34 +24,43 @@ const unknown time.Duration = math.MaxInt64
 
 // stuck reports whether no contender can have a quorum until a key goes that stays where it
 // is, or a node votes again that does not, and how soon that can be without a release;
-// negative: nobody knows. No attempt is of use before. Called under the look's mu.
-func (v *waiter) stuck(k *look) (free time.Duration, stuck bool) {
+// negative: nobody knows. No attempt is of use before. Blocked is for how long the same keys have left
+// no quorum. Called under the look's mu.
+func (v *waiter) stuck(k *look) (free time.Duration, stuck bool, blocked time.Duration) {
 	now, longest := k.l.now(), k.l.readTimeout()
 	if v.stays == nil {
 		v.stays = make([]stay, len(k.ballots))
 	}
-	var inTheWay []time.Duration
+	var inTheWay, ages []time.Duration
 	for i := range k.ballots {
 		s, holds := &v.stays[i], k.holds[i]
 		token, left := firstHeld(holds)
+		if token != "" && token == s.token {
+			ages = append(ages, now.Sub(s.since))
+		}
 		switch {
 		case k.votes[i].Outcome == wire.Failed:
-			inTheWay = append(inTheWay, quarantineLeft(&k.votes[i]))
+			inTheWay = append(inTheWay, quarantineLeft(k.votes[i].Err))
 		case token != s.token && len(holds) > 0:
 			*s = stay{token, now}
 		case token != "" && now.Sub(s.since) > longest:
 			inTheWay = append(inTheWay, left)
 		}
 	}
-	over := len(inTheWay) - (len(k.ballots) - k.tally.Need())
+	spare := len(k.ballots) - k.tally.Need()
+	if len(ages) > spare {
+		slices.Sort(ages)
+		blocked = ages[len(ages)-1-spare]
+	}
+	over := len(inTheWay) - spare
 	if over <= 0 {
-		return 0, false
+		return 0, false, blocked
 	}
 	slices.Sort(inTheWay)
 	if free = inTheWay[over-1]; free == unknown {
 		free = -1
 	}
-	return free, true
+	return free, true, blocked
 }
 
 // firstHeld is the first token that stands in the way on a node, and for how long.
@@ -69,9 +78,9 @@ func firstHeld(holds []wire.Hold) (token string, left time.Duration) {
 }
 
 // quarantineLeft is for how long a node that failed does not vote, as far as it is known.
-func quarantineLeft(v *Vote) time.Duration {
+func quarantineLeft(err error) time.Duration {
 	var q *QuarantineError
-	if errors.As(v.Err, &q) && q.Left > 0 {
+	if errors.As(err, &q) && q.Left > 0 {
 		return q.Left + quarantineMargin
 	}
 	return unknown

@@ -17,9 +17,11 @@ import (
 type Trace struct {
 	// Vote: a node answered, in time or late, whatever it was asked.
 	Vote func(VoteEvent)
-	// Attempt: all nodes were asked once for a lock, and it was decided; also for TryAcquire.
+	// Attempt: all nodes were asked once for a lock, and it was decided; also for TryAcquire. After one
+	// that failed the nodes were queried for the reason.
 	Attempt func(AttemptEvent)
-	// Waiting: an attempt of an Acquire or AcquireAll failed, and it waits.
+	// Waiting: an attempt of an Acquire or AcquireAll failed, or a poll found the name still
+	// held, and it waits.
 	Waiting func(WaitingEvent)
 	// Woken: a waiting Acquire goes on.
 	Woken func(WokenEvent)
@@ -101,8 +103,8 @@ type AcquiredEvent struct {
 	Waited   time.Duration // from the call on
 }
 
-// WaitingEvent is why an Acquire waits: Err is that of its attempt, and says who holds
-// the name and for how long (HeldError).
+// WaitingEvent is why an Acquire waits: Err is that of its last attempt, and says who holds
+// the name and for how long (HeldError). A poll updates how long.
 type WaitingEvent struct {
 	Names   []string
 	Attempt int // the first is 1
@@ -118,8 +120,9 @@ type GaveUpEvent struct {
 }
 
 // WokenEvent is why a waiting Acquire tries again: "message" (a release was announced),
-// "expiry" (of what the holder's keys had left, or of a quarantine), "poll", "subscription"
-// (releases are heard of from now on), or "hand-over" (a lock of this process ended). A lock
+// "expiry" (of what the holder's keys had left, or of a quarantine), "poll" (a poll found that
+// an attempt can succeed, or the pause between two attempts is over), "subscription" (releases are heard of from now on), or "hand-over"
+// (a lock of this process ended). A poll that finds the name still held wakes nobody. A lock
 // that is handed to it, with an attempt begun, wakes nobody: AcquiredEvent tells.
 type WokenEvent struct {
 	Names []string
@@ -161,15 +164,17 @@ func (l *Locker) moment(ctx context.Context) Moment { return Moment{ctx, time.Un
 
 func (k *Lock) moment() Moment { return k.l.moment(k.given) }
 
-func (l *Locker) traceAttempt(k *Lock, err error, now clock.Instant) {
+func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
 	if l.events == nil {
 		return
 	}
 	e := AttemptEvent{
-		Moment: k.moment(), Names: k.names, Err: err, Took: now.Sub(k.began), Confirmed: k.confirmed,
+		Moment: k.moment(), Names: k.names, Err: err, Took: decided.Sub(k.began), Confirmed: k.confirmed,
 	}
 	if err == nil {
 		e.Validity = k.Remaining()
+	} else { // what followed was the query for the reason
+		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
 	l.events.attempted(k.names, err)
 	post(l.events, l.events.trace.Attempt, e)
@@ -215,7 +220,7 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 		Moment: k.moment(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
 	}
 	if e.Err != nil && e.Validity > 0 { // the end of a hold is logged by itself
-		l.events.warn("extension failed", "names", k.names, "valid for", e.Validity, "error", e.Err)
+		l.events.warn("extension failed", "names", printable(k.names), "valid for", e.Validity, "error", e.Err)
 	}
 	post(l.events, l.events.trace.Extended, e)
 }
@@ -229,7 +234,7 @@ func (k *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		Moment: k.moment(), Names: k.names, Cause: cause, Held: now.Sub(k.began), Left: max(0, left), Shared: k.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", k.names, "owner", wire.Mask(k.terms.Token), "cause", cause, "held", e.Held)
+		ev.warn("lock ended under its holder", "names", printable(k.names), "owner", wire.Mask(k.terms.Token), "cause", cause, "held", e.Held)
 	}
 	post(ev, ev.trace.Ended, e)
 }
@@ -239,7 +244,7 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 		return
 	}
 	if err != nil {
-		l.events.warn("release", "names", k.names, "error", err)
+		l.events.warn("release", "names", printable(k.names), "error", err)
 	}
 	post(l.events, l.events.trace.Released, ReleasedEvent{k.moment(), k.names, err, l.now().Sub(began)})
 }

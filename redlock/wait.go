@@ -6,14 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 )
-
-// pollLatest is how long a contender that is told of releases goes without an attempt of
-// its own at the most: messages are hints, and may be lost (docs/hazards.md H82).
-const pollLatest = time.Second
 
 // contend waits in line, and at its head attempts until it succeeds.
 func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
@@ -28,14 +21,6 @@ func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
 	}
 	l.traceAcquired(k, n, began)
 	return k, nil
-}
-
-// once makes an attempt, or concludes one that was begun.
-func (l *Locker) once(ctx context.Context, w *wish, start clock.Instant, given *Lock) (*Lock, error) {
-	if given != nil {
-		return l.conclude(ctx, given)
-	}
-	return l.attempt(ctx, w, start)
 }
 
 // errBehind is the reason of an Acquire that ended in line: somebody of this process
@@ -59,13 +44,18 @@ func (l *Locker) hopeless(w *wish, err error) bool {
 	case errors.Is(qe.Reason, ErrNoQuorum), errors.Is(qe.Reason, ErrQuarantined):
 		return w.opts.failFast
 	}
-	foreign := 0
-	for _, v := range qe.Votes {
+	return qe.foreign()
+}
+
+// foreign reports whether keys that are no locks leave no quorum.
+func (e *QuorumError) foreign() bool {
+	n := 0
+	for _, v := range e.Votes {
 		if errors.Is(v.Err, ErrForeignKey) {
-			foreign++
+			n++
 		}
 	}
-	return foreign > len(qe.Votes)-quorum.Majority(len(qe.Votes))
+	return n > len(e.Votes)-e.Need
 }
 
 // quarantined is how long to leave nodes in peace that can't vote yet: not much longer

@@ -3,9 +3,9 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
@@ -14,7 +14,8 @@ import (
 // need not wait costs nothing.
 type waiter struct {
 	l    *Locker
-	ctx  context.Context
+	ctx  context.Context // only its own goroutine may call it: it may be the user's
+	done <-chan struct{} // of ctx
 	wish *wish
 
 	// Guarded by waiters.mu:
@@ -28,9 +29,17 @@ type waiter struct {
 	heard    int  // nodes that announced a release since it was armed
 	said     []bool
 
-	alarm alarm.Alarm // soon after the first announcement
+	alarm alarm.Alarm   // soon after the first announcement
+	quiet clock.Instant // until then no announcement wakes it: those before were in vain
+	poll  *keyPoll      // under way
 
-	stays []stay // by node, made when first needed; of its own goroutine
+	// Of its own goroutine:
+	stays   []stay // by node, made when first needed
+	last    error  // why it waits
+	reason  wakeUp // why it made the attempt
+	tokens  string // that held the names after the last attempt
+	vain    int    // announcements in a row after which the same tokens held the names
+	renewed bool   // they did so after an expiry, too: their holder extends them
 }
 
 // waiterState is what becomes of a waiter.
@@ -46,38 +55,34 @@ const (
 func (v *waiter) contend() (k *Lock, attempts int, err error) {
 	l, w, ctx := v.l, v.wish, v.ctx
 	pause := backoff{least: l.set.backoffMin, most: l.set.backoffMax}
-	last := errBehind
+	v.last = errBehind
 	given, err := v.behindOthers(l.set.backoffMin)
 	for n := 1; err == nil; n++ {
 		if n > 1 || given != nil { // before that nothing was heard
 			v.arm()
 		}
-		start := l.now()
-		k, lost := l.once(ctx, w, start, given)
+		k, seen, lost := l.attempt(ctx, w, l.now(), given)
 		if lost == nil {
 			return k, n, nil
 		}
-		w.tries++
-		took := l.now().Sub(start)
-		seen, lost := l.explain(ctx, w, lost)
 		if ctx.Err() != nil && n > 1 {
 			break // an attempt that was cut short, or its explanation, knows less than those before it
 		}
-		if last = lost; l.hopeless(w, lost) {
+		if v.last = lost; l.hopeless(w, lost) {
 			return nil, n, lost
 		}
 		l.traceWaiting(w, n, lost)
-		given, err = v.await(seen, lost, &pause, took)
+		given, err = v.await(seen, &pause, seen.took)
 	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	return nil, 0, l.gaveUp(w, err, last)
+	return nil, 0, l.gaveUp(w, err, v.last)
 }
 
 // enter puts it at the end of its line.
 func (v *waiter) enter(ctx context.Context, l *Locker, w *wish) {
-	v.l, v.ctx, v.wish = l, ctx, w
+	v.l, v.ctx, v.done, v.wish = l, ctx, ctx.Done(), w
 	if l.queue.Enter(&w.place, w.names, v) {
 		v.Turn()
 	}
@@ -149,8 +154,14 @@ func (v *waiter) arm() {
 
 // forget forgets what was heard. Called under waiters.mu.
 func (v *waiter) forget() {
-	v.woken, v.heard = asleep, 0
+	v.heard = 0
 	clear(v.said)
+	v.sleepOn()
+}
+
+// sleepOn takes a wake-up back. Called under waiters.mu.
+func (v *waiter) sleepOn() {
+	v.woken = asleep
 	select {
 	case <-v.wake:
 	default:
@@ -202,27 +213,28 @@ func (v *waiter) behindOthers(roundTrip time.Duration) (given *Lock, err error) 
 
 // await waits after an attempt that failed until there is something to gain from another
 // one: a message, the end of the holder's validity, or a poll, whichever is first.
-func (v *waiter) await(seen scene, lost error, pause *backoff, took time.Duration) (given *Lock, err error) {
-	d, timed := max(pause.next(took), quarantined(lost)), byPoll
-	if errors.Is(lost, ErrHeld) {
+func (v *waiter) await(seen scene, pause *backoff, took time.Duration) (given *Lock, err error) {
+	d, timed := max(pause.next(took), quarantined(v.last)), byPoll
+	if errors.Is(v.last, ErrHeld) {
 		v.refused(seen.held)
 	}
+	v.noteVain(seen)
+	first, stands, woken := false, false, asleep
 	if seen.held {
-		first, stands := v.listen()
-		if first && stands {
-			return nil, nil // it may have been released before we listened
-		}
-		if stands {
-			latest := max(pollLatest, v.l.set.backoffMax)
-			d = latest*3/4 + rand.N(latest/4)
-			pause.grown = 0 // it is no split vote: the next one begins with short pauses again
-		}
+		first, stands = v.listen()
 		if free := seen.free + expiryMargin; seen.free >= 0 && free < d {
 			d, timed = free, byExpiry
 		}
 	}
-	given, woken, err := v.rest(d, timed)
+	if !stands {
+		given, woken, err = v.rest(d, timed)
+	}
+	if stands || seen.held && woken == bySubscription {
+		pause.grown = 0                                         // it is no split vote: the next one begins with short pauses again
+		given, woken, err = v.whileHeld(seen, first || !stands) // it may have been released before we listened
+	}
 	if err == nil && given == nil {
+		v.reason = woken
 		v.l.traceWoken(v, woken)
 		return v.behindOthers(took)
 	}

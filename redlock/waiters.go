@@ -113,14 +113,14 @@ func (ws *waiters) choose(k *Lock, now clock.Instant) (next *waiter, h handing) 
 }
 
 // free reports whether nobody here holds any of a head's names, and it waits. Called
-// under mu. So it does not ask the context for Err: that of a lock may end the lock, which
-// is to be handed over then, too.
+// under mu, on another goroutine than the head's. So it does not call the context, which may
+// be the user's, or a lock's that ends when it is asked.
 func (ws *waiters) free(head *waiter) bool {
 	if head.state != waiting {
 		return false
 	}
 	select {
-	case <-head.ctx.Done():
+	case <-head.done:
 		return false
 	default:
 	}

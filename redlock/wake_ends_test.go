@@ -19,7 +19,7 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 		wait time.Duration
 	}{
 		"release":      {end: func(k *Lock) { _ = k.Release(bg) }},
-		"validity":     {wait: 2*time.Second - 22*time.Millisecond},
+		"validity":     {wait: worth(2 * time.Second)},
 		"maximum hold": {opts: []LockOption{WithMaxHold(time.Second)}, wait: time.Second},
 		"loss": {end: func(k *Lock) {
 			for _, n := range k.l.nodes[:2] { // a quorum says that it is not ours

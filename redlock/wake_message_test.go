@@ -205,7 +205,7 @@ func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 					time.Sleep(before)
 					released := time.Now()
 					_ = k.Release(bg)
-					bound := pollLatest + 300*time.Millisecond + 100*time.Millisecond
+					bound := maxPollPause + 300*time.Millisecond + 100*time.Millisecond
 					require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(released), bound)
 					fl.thaw()
 				})
@@ -267,7 +267,7 @@ func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
 		pass(5 * time.Second)
 		freed := time.Now()
 		fl.each(func(m *embedded.Master) { m.Del("a") })
-		require.LessOrEqual(t, gets(t, done).at.Sub(freed), pollLatest)
+		require.LessOrEqual(t, gets(t, done).at.Sub(freed), maxPollPause)
 	})
 }
 

@@ -69,11 +69,11 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 		"a key that is deleted": {flushed, func(fl *fleet, _ *Lock) time.Duration {
 			fl.masters[1].Del("a")
 			return 0
-		}, pollLatest},
+		}, maxPollPause},
 		"a start": {stopped, func(fl *fleet, _ *Lock) time.Duration {
 			require.NoError(fl.t, fl.masters[0].Restart(true))
 			return guardTTL
-		}, pollLatest},
+		}, maxPollPause},
 	} {
 		for range 3 { // a poll may come at the right time by chance
 			whereNobodyCan(t, c.out, func(fl *fleet, k *Lock, waiting <-chan won) {
@@ -91,14 +91,19 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 // What stands no longer than an attempt may last is a vote that its contender gives back
 // without a word: to split the votes with it is no reason to wait.
 func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
-	whereNobodyCan(t, flushed, func(fl *fleet, _ *Lock, waiting <-chan won) {
-		fl.masters[1].Set("a", "0", time.Minute)
-		pass(time.Second) // until the pauses are those of split votes again
+	const votes, long = 15, nodeTimeoutMax - 100*time.Millisecond
+	voting := func(fl *fleet, k *Lock) {
+		flushed(fl, k)
+		go func() {
+			for i := range votes {
+				fl.masters[1].Set("a", fmt.Sprint("another's ", i), time.Minute)
+				time.Sleep(long)
+			}
+		}()
+	}
+	whereNobodyCan(t, voting, func(fl *fleet, _ *Lock, waiting <-chan won) {
 		fl.forget()
-		for i := range 10 {
-			fl.masters[1].Set("a", fmt.Sprint("another's ", i), time.Minute)
-			pass(nodeTimeoutMax - 100*time.Millisecond)
-		}
+		pass(votes*long - 2*time.Second)
 		require.Greater(t, scripts(fl.masters[2], "acquire"), 40, "of 80 attempts in four seconds")
 		freed := time.Now()
 		fl.masters[1].Del("a")

@@ -38,7 +38,8 @@ it ends when --ttl has passed, so that a script that dies leaves nothing behind,
 a script that takes longer has to extend it in time. Where one command is all that is
 to be guarded, redlock run is safer: it ends the command when the lock is lost.
 
-Who has the claim can release the lock: keep it as you would a password. Give it to
+Who has the claim can release the lock, because it contains the lock's token: keep it as
+you would a password; logs and databases take the ID of --json. Give the claim to
 extend and release by a pipe, as in the example: what stands on a command line can be
 read by others on the machine (in a shell, echo and printf are no commands of
 their own).
@@ -55,7 +56,8 @@ expired: see redlock run -h. extend and release need the same --guard then.
 
 With --json it prints one object:
   names    the lock's names; here one
-  claim    the claim
+  id       the ID of this acquisition, for logs and databases
+  claim    the claim, which contains the token
   fence    the number; only without --no-fence
   left_ms  for how long the lock is safe from now on
 `
@@ -94,13 +96,13 @@ func handOut(ctx context.Context, c *call, locker *redlock.Locker, lock *redlock
 		_ = lock.Release(ctx)
 		return exitSignal + int(sig)
 	}
-	left := lock.Remaining()
+	h := newHolding(lock)
 	claim, err := lock.Detach()
 	if err != nil {
 		c.say("%v", err)
 		return exitLost
 	}
-	if err := c.printClaim(newHolding(claim, left), claim, asJSON); err != nil {
+	if err := c.printClaim(h, claim, asJSON); err != nil {
 		c.say("the claim could not be written, so that the lock is given back: %v", err)
 		if lock, err := locker.Resume(ctx, claim); err == nil {
 			_ = lock.Release(ctx)
@@ -123,6 +125,7 @@ func hearAll(ctx context.Context, locker *redlock.Locker, lock *redlock.Lock) {
 // holding is what programs are told of a lock that is held by a claim.
 type holding struct {
 	Names  []string `json:"names"`
+	ID     string   `json:"id"`
 	Claim  string   `json:"claim,omitempty"`
 	Fence  uint64   `json:"fence,omitempty"`
 	LeftMS int64    `json:"left_ms"`

@@ -85,20 +85,20 @@ const (
 
 func benchFlags(f *form) body {
 	b := &bench{clock: clock.System()}
-	given, guard, prefix, asJSON := nodesFlag(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
+	given, guard, prefix, asJSON := nodesFlags(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
 	inside := f.Bool("embedded", false, "measure three masters inside of this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
 	f.DurationVar(&b.bound, "for", 5*time.Second, "how long, up to 10m (default: 5s)")
 	f.IntVar(&b.count, "count", 0, "the `number` of acquisitions to stop at (default: as many as there is time for)")
 	return func(ctx context.Context, c *call) int {
-		urls, end, err := b.prepare(c, *given, *inside, guard)
+		nodes, end, err := b.prepare(c, given, *inside, guard)
 		if err != nil {
 			return c.misused("%v", err)
 		}
 		defer end()
 		// The library's node timeout would take connections that are still being made for dead.
 		opts := append(guarding(b.guard), c.prefix(prefix), redlock.WithNodeTimeout(nodeTimeout(b.ttl())), redlock.WithOwner("bench"))
-		if b.locker, err = redlock.Open(urls, opts...); err != nil {
+		if b.locker, err = nodes.open(opts...); err != nil {
 			return c.misused("%v", err)
 		}
 		defer closeSoon(b.locker)
@@ -107,27 +107,27 @@ func benchFlags(f *form) body {
 }
 
 // prepare checks what was asked for, and finds the masters.
-func (b *bench) prepare(c *call, given string, inside bool, guard flag.Value) (urls []string, end func(), err error) {
+func (b *bench) prepare(c *call, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
-		return nil, nil, errors.New("it takes no NAME: it has its own")
-	case inside && given != "":
-		return nil, nil, errors.New("--embedded brings its own masters: it does not go with --nodes")
+		return nodes, nil, errors.New("it takes no NAME: it has its own")
+	case inside && given.given():
+		return nodes, nil, errEmbedded
 	case b.clients < 1 || b.clients > mostClients:
-		return nil, nil, fmt.Errorf("--clients can be from 1 to %d", mostClients)
+		return nodes, nil, fmt.Errorf("--clients can be from 1 to %d", mostClients)
 	case b.bound <= 0 || b.bound > mostTime:
-		return nil, nil, fmt.Errorf("--for can be up to %v", mostTime)
+		return nodes, nil, fmt.Errorf("--for can be up to %v", mostTime)
 	case b.count < 0 || b.count > mostCount:
-		return nil, nil, fmt.Errorf("--count can be up to %d", mostCount)
+		return nodes, nil, fmt.Errorf("--count can be up to %d", mostCount)
 	}
 	if b.guard, err = c.guard(guard); err != nil {
-		return nil, nil, err
+		return nodes, nil, err
 	}
-	urls, end, err = c.mastersOf(given, inside)
+	nodes, end, err = c.mastersOf(given, inside)
 	if errors.Is(err, errNoNodes) {
 		err = errors.New("no masters are given by --nodes or REDLOCK_NODES; --embedded measures some inside of this process")
 	}
-	return urls, end, err
+	return nodes, end, err
 }
 
 func (b *bench) ttl() time.Duration {
@@ -175,6 +175,9 @@ func (b *bench) warm(ctx context.Context) ([]sample, error) {
 	samples := make([]sample, b.clients)
 	for i := range samples {
 		samples[i].name = b.name(i)
+	}
+	if err := (restartGuard{b.locker, b.guard}).begun(ctx); err != nil {
+		return nil, err
 	}
 	for range 10 {
 		lock, err := b.locker.TryAcquire(ctx, b.name(0), b.ttl())

@@ -59,11 +59,16 @@ func (c *call) say(format string, args ...any) {
 // plain is an error's text without the library's name, which stands there already.
 func plain(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
 
-var claims = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
+var (
+	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
+	passwords = regexp.MustCompile(`(://)[^"\n]*@`)
+)
 
-// masked hides claims: one may stand where something else was expected, and be told of as
-// what is wrong. Who has it can release the lock.
-func masked(text string) string { return claims.ReplaceAllString(text, "redlock1.…") }
+// masked hides claims, by which anyone can release the lock, and what may be a password in a
+// URL. A message quotes them where one was given in place of something else.
+func masked(text string) string {
+	return passwords.ReplaceAllString(claims.ReplaceAllString(text, "redlock1.…"), "$1…@")
+}
 
 // misused says what is wrong with the words that were given.
 func (c *call) misused(format string, args ...any) int {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 )
@@ -28,7 +27,7 @@ func startChild(p *plan, c *call, env []string, tty *terminal) (*child, error) {
 	}
 	defer func() { _ = inner.Close() }()
 	cmd := exec.Command(self(), append([]string{gateMode, p.program}, p.command...)...)
-	cmd.Env = slices.Concat(c.env, env)
+	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
 	cmd.ExtraFiles = []*os.File{inner}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

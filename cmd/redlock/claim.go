@@ -24,6 +24,7 @@ extension never makes a lock that has ended.
 
 With --json it prints one object:
   names    the lock's names
+  id       its ID, as redlock acquire and run tell it
   fence    its number; only where one was counted
   left_ms  for how long the lock is safe from now on
 `,
@@ -46,6 +47,7 @@ func releaseEntry() command {
 		about: claimAbout + `
 With --json it prints one object:
   names     the lock's names
+  id        its ID, as redlock acquire and run tell it
   released  true
 `,
 		endings: []ending{
@@ -68,14 +70,14 @@ be those it was acquired with, or the lock is taken for lost.
 
 // claimFlags are those that extend and release have in common.
 type claimFlags struct {
-	nodes  *string
+	nodes  nodeFlags
 	guard  flag.Value
 	prefix *prefixValue
 	asJSON *bool
 }
 
 func newClaimFlags(f *form) claimFlags {
-	return claimFlags{nodes: nodesFlag(f), guard: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
+	return claimFlags{nodes: nodesFlags(f), guard: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 }
 
 func extendFlags(f *form) body {
@@ -87,10 +89,10 @@ func extendFlags(f *form) body {
 				return err
 			}
 			hearAll(ctx, locker, lock)
-			left := lock.Remaining()
-			claim, err := lock.Detach()
+			h := newHolding(lock)
+			_, err := lock.Detach()
 			if err == nil && *flags.asJSON {
-				err = c.object(newHolding(claim, left))
+				err = c.object(h)
 			}
 			return err
 		})
@@ -105,8 +107,9 @@ func releaseFlags(f *form) body {
 			if err == nil && *flags.asJSON {
 				err = c.object(struct {
 					Names    []string `json:"names"`
+					ID       string   `json:"id"`
 					Released bool     `json:"released"`
-				}{lock.Names(), true})
+				}{lock.Names(), lock.ID(), true})
 			}
 			return err
 		})
@@ -127,24 +130,32 @@ func (flags claimFlags) with(ctx context.Context, c *call, ttl time.Duration,
 	case ttl < redlock.MinTTL: // the library would say it, but not before it has asked the masters
 		return c.misused("--ttl can be from %v", redlock.MinTTL)
 	}
-	locker, err := flags.open(c, claim, ttl)
+	maxTTL, err := c.guard(flags.guard)
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	locker, err := flags.open(c, claim, maxTTL, ttl)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer closeSoon(locker)
-	lock, err := locker.Resume(ctx, claim)
+	var lock *redlock.Lock
+	resume := func(ctx context.Context) (err error) {
+		lock, err = locker.Resume(ctx, claim)
+		return err
+	}
+	err = restartGuard{locker, maxTTL}.begunFor(ctx, resume)
+	if err == nil {
+		err = resume(ctx)
+	}
 	if err == nil {
 		err = do(locker, lock, ttl)
 	}
 	return c.ended(claim, err)
 }
 
-func (flags claimFlags) open(c *call, claim redlock.Claim, ttl time.Duration) (*redlock.Locker, error) {
-	urls, err := c.nodes(*flags.nodes)
-	if err != nil {
-		return nil, err
-	}
-	guard, err := c.guard(flags.guard)
+func (flags claimFlags) open(c *call, claim redlock.Claim, guard, ttl time.Duration) (*redlock.Locker, error) {
+	nodes, err := c.nodes(flags.nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +163,7 @@ func (flags claimFlags) open(c *call, claim redlock.Claim, ttl time.Duration) (*
 	if guard == 0 && claim.TTL > redlock.DefaultMaxTTL { // of a program that allows so much
 		opts = append(opts, redlock.WithMaxTTL(claim.TTL))
 	}
-	return redlock.Open(urls, opts...)
+	return nodes.open(opts...)
 }
 
 // maxClaim bounds what is read: several names of 512 bytes, and to spare.
@@ -196,6 +207,6 @@ func (c *call) ended(claim redlock.Claim, err error) int {
 	return refusal(err)
 }
 
-func newHolding(claim redlock.Claim, left time.Duration) holding {
-	return holding{Names: claim.Names, Fence: claim.Fence, LeftMS: left.Milliseconds()}
+func newHolding(lock *redlock.Lock) holding {
+	return holding{Names: lock.Names(), ID: lock.ID(), Fence: lock.Fence(), LeftMS: lock.Remaining().Milliseconds()}
 }

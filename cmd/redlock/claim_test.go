@@ -43,10 +43,15 @@ func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	claim, text := acquired(t, env, "--owner", "tester", "job")
 	require.Equal(t, []string{"job"}, claim.Names)
 	require.Equal(t, 30*time.Second, claim.TTL)
-	for _, m := range all[:2] {
-		token, _ := m.Get("job")
-		require.Equal(t, claim.Token, token)
+	readAll(all...)
+	held := 0
+	for _, m := range all { // one of them may have got it too late
+		if token, ok := m.Get("job"); ok {
+			require.Equal(t, claim.Token, token)
+			held++
+		}
 	}
+	require.GreaterOrEqual(t, held, 2)
 	require.True(t, strings.HasPrefix(claim.Token, "tester:"))
 
 	require.Equal(t, silent, invokeWith(t, text, env, "extend", "--ttl", "10m", "-"))
@@ -55,6 +60,7 @@ func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	require.Greater(t, all[0].TTL("job"), 9*time.Minute, "an extension shortens nothing")
 
 	require.Equal(t, silent, invokeWith(t, text, env, "release", "-"))
+	readAll(all...)
 	require.Empty(t, locks(all...))
 	got := invokeWith(t, text, env, "release", "-")
 	require.Equal(t, exitLost, got.status)
@@ -73,6 +79,7 @@ func TestAClaimIsOfTheNextHolderAndNoneBeforeIt(t *testing.T) {
 	second, next := acquired(t, env, "job")
 	require.Greater(t, second.Fence, first.Fence)
 	require.Equal(t, exitLost, invokeWith(t, text, env, "release", "-").status)
+	readAll(all...)
 	require.Len(t, locks(all...), 3, "the next holder's stands")
 	require.Equal(t, silent, invokeWith(t, next, env, "release", "-"))
 }
@@ -90,17 +97,17 @@ func TestProgramsAreToldOfAClaimInObjects(t *testing.T) {
 	read(invoke(t, env, "acquire", "--json", "job"))
 	claim, _ := h["claim"].(string)
 	require.InDelta(t, 29_600, h["left_ms"], 5000)
-	fence := h["fence"]
+	fence, id := h["fence"], h["id"]
 	require.Greater(t, fence, 1e15)
-	require.Len(t, h, 4)
+	require.Len(t, h, 5)
 
 	read(invoke(t, env, "extend", "--json", "--ttl", "5m", claim))
 	require.InDelta(t, 297_000, h["left_ms"], 10_000)
 	delete(h, "left_ms")
-	require.Equal(t, map[string]any{"names": []any{"job"}, "fence": fence}, h)
+	require.Equal(t, map[string]any{"names": []any{"job"}, "id": id, "fence": fence}, h)
 
 	read(invoke(t, env, "release", "--json", claim))
-	require.Equal(t, map[string]any{"names": []any{"job"}, "released": true}, h)
+	require.Equal(t, map[string]any{"names": []any{"job"}, "id": id, "released": true}, h)
 
 	read(invoke(t, env, "acquire", "--no-fence", "--json", "job"))
 	require.NotContains(t, h, "fence")
@@ -137,6 +144,10 @@ func TestWithoutAQuorumClaimsAre69(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	_, text := acquired(t, envOf(all), "job")
+	readAll(all...)
+	if len(locks(all[2])) == 0 { // two grants are enough
+		all[0], all[2] = all[2], all[0]
+	}
 	all[0].Stop()
 	all[1].Stop()
 	for _, args := range [][]string{{"acquire", "--wait", "0", "another job"}, {"extend", "-"}, {"release", "-"}} {

@@ -19,13 +19,15 @@ var offered = map[string]struct {
 	words []string
 	some  bool // there may be others
 }{
-	"redlock stat":                           {words: []string{"status"}},
-	"redlock hel":                            {words: []string{"help"}},
-	"redlock help rel":                       {words: []string{"release"}},
-	"redlock completion b":                   {words: []string{"bash"}},
-	"redlock acquire job --w":                {words: []string{"--wait"}},
-	"redlock run status --w":                 {words: []string{"--wait"}}, // the name of a lock, here
-	"redlock status --":                      {words: []string{"--watch", "--interval", "--json", "--nodes", "--prefix", "--help"}},
+	"redlock stat":            {words: []string{"status"}},
+	"redlock hel":             {words: []string{"help"}},
+	"redlock help rel":        {words: []string{"release"}},
+	"redlock completion b":    {words: []string{"bash"}},
+	"redlock acquire job --w": {words: []string{"--wait"}},
+	"redlock run status --w":  {words: []string{"--wait"}}, // the name of a lock, here
+	"redlock status --": {words: []string{
+		"--watch", "--interval", "--json", "--nodes", "--nodes-file", "--cacert", "--cert", "--key", "--prefix", "--help",
+	}},
 	"redlock acquire --ttl ":                 {},
 	"redlock status ":                        {},
 	"redlock status -- ech":                  {},

@@ -86,14 +86,18 @@ func (s *show) acts() []act {
 const demoTime = 15 * time.Second
 
 func demoFlags(f *form) body {
-	given, prefix, asJSON := nodesFlag(f), prefixFlag(f), jsonFlag(f)
+	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	return func(ctx context.Context, c *call) int {
 		if len(c.all()) > 0 {
 			return c.misused("it takes no NAME")
 		}
-		st, err := setStage(c, *given, c.prefixText(prefix))
+		nodes, err := c.nodes(given)
+		if err != nil && (!errors.Is(err, errNoNodes) || given.given()) {
+			return c.misused("%v", err)
+		}
+		st, err := setStage(nodes, c.prefixText(prefix))
 		switch {
-		case errors.Is(err, redlock.ErrInvalid), errors.Is(err, errEmptyNode):
+		case errors.Is(err, redlock.ErrInvalid):
 			return c.misused("%v", err)
 		case err != nil:
 			c.say("%v", err)
@@ -137,8 +141,8 @@ func (s *show) wrong(err error) {
 }
 
 // setStage makes a stage, on which a client can be made.
-func setStage(c *call, given, prefix string) (*stage, error) {
-	st, err := findStage(c, given)
+func setStage(nodes nodeList, prefix string) (*stage, error) {
+	st, err := findStage(nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -152,15 +156,12 @@ func setStage(c *call, given, prefix string) (*stage, error) {
 	return st, nil
 }
 
-func findStage(c *call, given string) (*stage, error) {
-	urls, err := c.nodes(given)
-	switch {
-	case errors.Is(err, errNoNodes):
+// findStage plays on the masters that were given, or on its own.
+func findStage(nodes nodeList) (*stage, error) {
+	if len(nodes.urls) == 0 {
 		return ownStage()
-	case err != nil:
-		return nil, err
 	}
-	st, err := givenStage(urls)
+	st, err := givenStage(nodes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
 	}

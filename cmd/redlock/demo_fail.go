@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -83,7 +84,7 @@ func (w *worker) work(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// turn is one acquisition in exactly one attempt, with a little work.
+// turn is one acquisition that does not wait for a holder, with a little work.
 func (w *worker) turn(ctx context.Context) error {
 	began := w.clock.Now()
 	lock, err := w.locker.TryAcquire(ctx, w.name, 5*time.Second)
@@ -96,7 +97,7 @@ func (w *worker) turn(ctx context.Context) error {
 		return rest(ctx, 10*time.Millisecond)
 	}
 	w.took, w.total = append(w.took, w.clock.Now().Sub(began)), w.total+1
-	return errors.Join(rest(ctx, 10*time.Millisecond), lock.Release(ctx))
+	return oneline.Join(rest(ctx, 10*time.Millisecond), lock.Release(ctx))
 }
 
 // tell prints the turns since it was last called: a mark each, and the slowest.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -44,7 +45,7 @@ func (s *show) takeOver(ctx context.Context) error {
 	})
 	t.mark("emil waits for it")
 	if err := t.extendTwice(ctx, dora, ttl); err != nil {
-		return errors.Join(err, ctx.Err())
+		return oneline.Join(context.Cause(ctx), err)
 	}
 	until := s.clock.Now().Add(dora.Remaining())
 	t.mark("dora hangs: from here on nobody extends")

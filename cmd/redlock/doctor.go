@@ -17,13 +17,17 @@ func doctorEntry() command {
 		flags:   doctorFlags,
 		about:   doctorAbout,
 		endings: []ending{
-			{exitOK, "no errors were found; with --admit, all masters are admitted"},
-			{exitFailed, "an error was found, or a master was not admitted"},
+			{exitOK, "no errors were found; with --admit, all masters are admitted; with --begin-guard, all vote"},
+			{exitFailed, "an error was found, or a master was not admitted; with --begin-guard, nothing was changed"},
 			endsMisused,
+			{exitUnavailable, "--begin-guard: the masters did not come to vote in time"},
+			{exitConfig, "--begin-guard: a client with another list or another maxTTL was there first"},
+			{exitSignal, "signal n ended --begin-guard; the same command goes on to wait"},
 		},
 		examples: []string{
 			"redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379",
 			"redlock doctor --guard 1m --admit  # before the first client is started",
+			"redlock doctor --guard 1m --begin-guard  # where clients without the guard may have locks",
 		},
 	}
 }
@@ -50,6 +54,13 @@ last maxTTL. It refuses unless every one answers, is fit and has no marker of th
 yet, and as long as a key with a TTL is there, which may be a lock. It never ends a
 quarantine. It looks through all keys, which takes a while where there are many.
 
+With --begin-guard it begins the restart guard on masters where clients may have locks: it
+writes a marker on each, which quarantines it for maxTTL, and waits until all of them vote.
+From then on they refuse clients without the guard, and nobody gets a lock before the wait
+is over; locks that are held stay held. It refuses where an error is found. When it was
+ended early the same command goes on to wait. Other subcommands with --guard refuse to
+write the first marker.
+
 With --json it prints one object:
   ok               no errors were found
   nodes            for each master
@@ -65,19 +76,21 @@ With --json it prints one object:
 `
 
 func doctorFlags(f *form) body {
-	d := &examination{given: nodesFlag(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
+	d := &examination{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 	f.BoolVar(&d.inside, "embedded", false, "look at three masters inside of this process, to see what it says")
 	f.BoolVar(&d.admit, "admit", false, "take new masters in at once (see below)")
+	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all masters vote under it (see below)")
 	return d.doctor
 }
 
 // examination is what the doctor was asked for.
 type examination struct {
-	given         *string
+	given         nodeFlags
 	guardGiven    flag.Value
 	prefix        *prefixValue
 	asJSON        *bool
-	inside, admit bool
+	inside        bool
+	admit, begins bool
 }
 
 func (d *examination) doctor(ctx context.Context, c *call) int {
@@ -89,19 +102,26 @@ func (d *examination) doctor(ctx context.Context, c *call) int {
 		return c.misused("it takes no NAME: it looks at the masters")
 	case d.admit && guard == 0:
 		return c.misused("--admit needs --guard: without it no master waits for anything")
-	case d.inside && *d.given != "":
-		return c.misused("--embedded brings its own masters: it does not go with --nodes")
+	case d.begins && guard == 0:
+		return c.misused("--begin-guard needs --guard")
+	case d.begins && d.admit:
+		return c.misused("--begin-guard waits, and --admit skips the wait: give one of them")
+	case d.inside && d.given.given():
+		return c.misused("%v", errEmbedded)
 	}
-	urls, end, err := c.mastersOf(*d.given, d.inside)
+	nodes, end, err := c.mastersOf(d.given, d.inside)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer end()
-	locker, err := redlock.Open(urls, append(guarding(guard), c.prefix(d.prefix), redlock.WithNodeTimeout(coldTimeout))...)
+	locker, err := nodes.open(append(guarding(guard), c.prefix(d.prefix), redlock.WithNodeTimeout(coldTimeout))...)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer closeSoon(locker)
+	if d.begins {
+		return d.begin(ctx, c, locker, nodes, guard)
+	}
 	ask := locker.Diagnose
 	if d.admit {
 		ask = locker.Admit
@@ -154,17 +174,17 @@ func notAdmitted(report *redlock.Report) string {
 func hindersAdmission(f redlock.Finding) bool { return f.Code == "admission" }
 
 // mastersOf are those given, or some of this process.
-func (c *call) mastersOf(given string, inside bool) (urls []string, end func(), err error) {
+func (c *call) mastersOf(given nodeFlags, inside bool) (nodes nodeList, end func(), err error) {
 	if !inside {
-		urls, err = c.nodes(given)
-		return urls, func() {}, err
+		nodes, err = c.nodes(given)
+		return nodes, func() {}, err
 	}
 	s, err := ownStage()
 	if err != nil {
-		return nil, nil, err
+		return nodes, nil, err
 	}
 	for _, m := range s.masters {
-		urls = append(urls, m.URL()+"?name="+m.Name())
+		nodes.urls = append(nodes.urls, m.URL()+"?name="+m.Name())
 	}
-	return urls, s.close, nil
+	return nodes, s.close, nil
 }

@@ -34,7 +34,7 @@ func refusal(err error) int {
 		return exitSignal + int(sig.Signal)
 	case errors.Is(err, redlock.ErrInvalid):
 		return exitUsage
-	case notForUs(err):
+	case notForUs(err), isNotBegun(err):
 		return exitConfig
 	case errors.Is(err, redlock.ErrForeignKey):
 		// Waiting would not help: 75 would tell a cron job that all is well.
@@ -69,6 +69,8 @@ func inShort(err error) string {
 	switch {
 	case errors.Is(err, redlock.ErrForeignKey):
 		return "its key holds something that is no lock"
+	case errors.As(err, &qe) && qe.Split:
+		return "split vote: others tried at the same time"
 	case errors.As(err, &held):
 		return held.Error()
 	case errors.Is(err, redlock.ErrHeld):

@@ -42,7 +42,7 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 		bye, cancel := context.WithTimeout(context.Background(), farewell)
 		defer cancel()
 		err = giveBack(bye, lock)
-		_ = l.Close(bye)
+		closeIn(bye, l)
 		took = time.Since(began)
 		time.Sleep(time.Minute) // what it left in the background comes to its end
 	})

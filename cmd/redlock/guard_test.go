@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,13 +25,15 @@ func guarded(t *testing.T) []*embedded.Master {
 	return all
 }
 
-func TestARunOnNewMastersWithTheGuardIs75AndSaysForHowLong(t *testing.T) {
+func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []string{"0", "50ms"} {
-		p := start(t, guarded(t), "run", "--no-fence", "--guard", "1h", "--wait", wait, "job", "--", "echo", "never")
+		all := guarded(t)
+		quarantined(t, all, time.Hour)
+		p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", wait, "job", "--", "echo", "never")
 		status, messages := p.status(), p.messages()
 		require.Equal(t, 75, status, messages)
-		require.Regexp(t, `job: masters that may have forgotten locks are quarantined for (1h0m0s|59m59)`, messages)
+		require.Regexp(t, `job: masters that may have forgotten locks are quarantined for (1h0m0s|59m5)`, messages)
 		require.Contains(t, messages, "doctor --admit")
 		require.Empty(t, p.gone())
 	}
@@ -39,7 +42,10 @@ func TestARunOnNewMastersWithTheGuardIs75AndSaysForHowLong(t *testing.T) {
 func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
-	p := start(t, all, "run", "--no-fence", "--guard", "1s", "--ttl", "1s", "job", "--", "echo", "done")
+	_, err := binary()
+	require.NoError(t, err, "it takes longer to build than a quarantine lasts")
+	quarantined(t, all, 5*time.Second)
+	p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "done")
 	require.Contains(t, p.message(), "waiting up to 1m0s for job: masters that may have forgotten locks")
 	require.Equal(t, "done", p.line())
 	require.Equal(t, 0, p.status())
@@ -100,9 +106,11 @@ func TestAMinorityThatIsGuardedForOthersDoesNotEndAWait(t *testing.T) {
 	require.Equal(t, 0, p.status())
 }
 
-func TestAnAcquireOnNewMastersWithTheGuardIs75(t *testing.T) {
+func TestAnAcquireOnQuarantinedMastersIs75(t *testing.T) {
 	t.Parallel()
-	got := invoke(t, append(envOf(guarded(t)), "REDLOCK_GUARD=1h"), "acquire", "--no-fence", "--wait", "0", "job")
+	all := guarded(t)
+	quarantined(t, all, time.Hour)
+	got := invoke(t, append(envOf(all), "REDLOCK_GUARD=1h"), "acquire", "--no-fence", "--wait", "0", "job")
 	require.Equal(t, exitHeld, got.status, got)
 	require.Contains(t, got.err, "quarantined for ")
 }

@@ -83,10 +83,18 @@ const overviewText = `"redlock help COMMAND" or "redlock COMMAND -h" says more, 
 The masters are given by --nodes or in REDLOCK_NODES: URLs with commas between
 them, the same for everybody who uses the same locks. For example
   export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
-A comma in a password is written %2C. What stands on a command line can be read by
-others on the machine: a URL with a password belongs into the variable. In the same
+A comma in a password is written %2C. Other users of the machine can read a command
+line: a URL with a password belongs into the variable, or into a file. --nodes-file, or
+REDLOCK_NODES_FILE, names one with such a list, or with one URL per line.
+
+A flag takes precedence over the variables. --nodes together with --nodes-file is refused,
+as are both variables: clients with different lists do not exclude each other. In the same
 way REDLOCK_GUARD stands for --guard, where the masters are guarded, and REDLOCK_PREFIX
 for --prefix, where they keep other things as well.
+
+For rediss URLs --cacert names a file with the certificate authority, where it is not one
+of the system's; --cert and --key name the client's certificate, where the masters ask for
+one. They are read at every connection, so that certificates can be renewed.
 
 Flags may stand before and after other words. Colours are used on a terminal only,
 and not where NO_COLOR is set.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // keeper is the process that kills the command when this one can't: when it was
@@ -39,6 +41,7 @@ func startKeeper(g group, left func() time.Duration) (*keeper, error) {
 	// A session of its own: no signal for this process's group or terminal reaches it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
+	cmd.Env = []string{} // it needs none of our secrets
 	tell, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -56,7 +59,7 @@ func startKeeper(g group, left func() time.Duration) (*keeper, error) {
 	_, _ = fmt.Fprintln(tell, int(g))
 	if !asked.Scan() {
 		late.Stop()
-		return nil, errors.Join(errors.New("the keeper does not answer"), cmd.Wait())
+		return nil, oneline.Join(errors.New("the keeper does not answer"), cmd.Wait())
 	}
 	late.Stop()
 	k.answer(left)

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -21,11 +19,6 @@ const farewell = 250 * time.Millisecond
 // default because every invocation begins without connections: the first answer
 // takes a dial, and perhaps a TLS handshake, before it.
 const coldTimeout = 2 * time.Second
-
-// nodesFlag defines --nodes.
-func nodesFlag(f *form) *string {
-	return f.String("nodes", "", "the masters' `URLs`, with commas between them (default: $REDLOCK_NODES)")
-}
 
 // jsonFlag defines --json.
 func jsonFlag(f *form) *bool {
@@ -120,25 +113,11 @@ func nodeTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/4, time.Millisecond), coldTimeout)
 }
 
-var (
-	errNoNodes = errors.New("no masters are given by --nodes or REDLOCK_NODES; masters inside of this process, " +
-		"as the demo has them, would end with it, and a lock on them would be a lie")
-	errEmptyNode = errors.New("there is an empty URL between the commas of --nodes or REDLOCK_NODES")
-)
-
-// nodes reads the list of masters: the flag, or else the variable.
-func (c *call) nodes(given string) ([]string, error) {
-	if given == "" {
-		given = c.getenv("REDLOCK_NODES")
+// closeIn closes a locker unless the time is over: Close would wait for the node timeout then.
+func closeIn(ctx context.Context, l *redlock.Locker) {
+	if ctx.Err() == nil {
+		_ = l.Close(ctx)
 	}
-	if strings.TrimSpace(given) == "" {
-		return nil, errNoNodes
-	}
-	urls := pool.SplitURLs(given)
-	if slices.Contains(urls, "") {
-		return nil, errEmptyNode
-	}
-	return urls, nil
 }
 
 // closeSoon ends a locker in the time that a person does not notice.

@@ -54,7 +54,7 @@ func lastStamp(t *testing.T, printed string) time.Time {
 func TestALockThatIsLostIs74AlsoWhenTheCommandThenSucceeds(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "2s", "job", "--", "sh", "-c",
+	p := start(t, all, "run", "--ttl", "12s", "--grace", "6s", "job", "--", "sh", "-c",
 		`trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
 	require.Equal(t, "ready", p.line())
 	lose(all)
@@ -91,13 +91,14 @@ func lose(all []*embedded.Master) {
 func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "2s", "--grace", "200ms", "job", "--", "sh", "-c", stubborn(t))
+	const ttl = 6 * time.Second // of which the loss takes a third, and the kill the grace
+	p := start(t, all, "run", "--ttl", ttl.String(), "--grace", "200ms", "job", "--", "sh", "-c", stubborn(t))
 	p.until("ready")
 	lost := time.Now()
 	lose(all)
 	require.Equal(t, 74, p.status())
 	require.Regexp(t, `job is lost: sh has (\d\d?|1\d\d|200)ms to end$`, p.message())
-	require.True(t, lastStamp(t, p.gone()).Before(lost.Add(2*time.Second)))
+	require.True(t, lastStamp(t, p.gone()).Before(lost.Add(ttl)))
 }
 
 // docs/hazards.md H106: no write of the command after the end of the validity.
@@ -124,7 +125,7 @@ func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
 func TestTheCommandAndItsChildrenDieWithRedlock(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "700ms", "job", "--", "sh", "-c", stubborn(t))
+	p := start(t, all, "run", "--ttl", "5s", "job", "--", "sh", "-c", stubborn(t))
 	p.until("ready")
 	keeper := keeperOf(t, p.cmd.Process.Pid)
 	// What ends programs in passing does not end the keeper, nor what ends redlock's group.
@@ -143,7 +144,7 @@ func TestTheCommandOfARedlockThatIsStoppedEndsBeforeTheNextOneBegins(t *testing.
 	t.Parallel()
 	all := masters(t)
 	output := filepath.Join(t.TempDir(), "output")
-	first := start(t, all, "run", "--ttl", "1500ms", "job", "--", "sh", "-c", "exec >"+output+"; "+stubborn(t))
+	first := start(t, all, "run", "--ttl", "4s", "job", "--", "sh", "-c", "exec >"+output+"; "+stubborn(t))
 	eventually(t, "the first writes", func() bool { s, _ := os.ReadFile(output); return strings.Count(string(s), "\n") > 3 })
 	first.signal(syscall.SIGSTOP)
 	second := start(t, all, "run", "job", "--", "sh", "-c", "date +%s%N; sleep 0.3") // time for the first to write

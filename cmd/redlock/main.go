@@ -6,7 +6,8 @@
 //
 //	main.go, table.go, form.go, help.go  from words to a subcommand; all that is told of each
 //	call.go, exit.go, page.go, grid.go   its streams and statuses; what a person reads
-//	locker.go, wish.go, take.go          the masters; the lock that is asked for; taking it
+//	nodes.go, tls.go, locker.go          the masters, and how to reach them
+//	wish.go, take.go                     the lock that is asked for; taking it
 //	liveline.go, waitline.go             what a person sees while it waits
 //	run.go, plan.go                      `run`: what is asked for
 //	supervise.go, leash.go, sweep.go     watching over the command, until when, and what it leaves
@@ -16,6 +17,7 @@
 //	acquire.go, claim.go                 `acquire`, `extend` and `release`
 //	status.go, status_text.go, watch.go  `status`
 //	doctor.go, doctor_text.go            `doctor`
+//	guard.go, begin.go                   --guard: whether it has begun; `doctor --begin-guard`
 //	bench*.go, histogram.go              `bench`
 //	demo*.go, stage.go, line.go          `demo`
 //	completion*.go, version.go           `completion` and `version`

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/embedded"
@@ -21,11 +22,23 @@ func masters(t *testing.T) []*embedded.Master {
 		all = append(all, m)
 	}
 	t.Cleanup(func() {
+		readAll(all...)
 		for _, m := range all {
 			require.Empty(t, locks(m), "a key is left on %s", m.Name())
 		}
 	})
 	return all
+}
+
+// readAll waits until the masters have read what clients sent before they went. A frozen
+// master never has; nothing is waited for longer than a few seconds.
+func readAll(all ...*embedded.Master) {
+	deadline := time.Now().Add(5 * time.Second)
+	for _, m := range all {
+		for m.Connections() > 0 && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 // locks lists the keys of all locks on the masters; fence counters outlive them.
@@ -52,6 +65,21 @@ func nodesOf(all []*embedded.Master) string {
 func holdAll(all []*embedded.Master, name, token string, ttl time.Duration) {
 	for _, m := range all {
 		m.Set(name, token, ttl)
+	}
+}
+
+// announce publishes a release on each master, until somebody there has heard it.
+func announce(t *testing.T, all []*embedded.Master, name string) {
+	t.Helper()
+	for _, m := range all {
+		raw, err := m.Dial(t.Context(), "", "")
+		require.NoError(t, err)
+		c := redis.NewConn(raw, 0, 0)
+		require.Eventually(t, func() bool {
+			heard, err := redis.Int(c.Do("PUBLISH", "redlock:free:"+name, ""))
+			return err == nil && heard > 0
+		}, time.Minute, 5*time.Millisecond, "nobody listens on %s", m.Name())
+		require.NoError(t, c.Close())
 	}
 }
 

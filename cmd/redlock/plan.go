@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 type plan struct {
 	*wish
 	grace   time.Duration
+	token   bool   // COMMAND is given the lock's token
 	program string // where COMMAND was found
 	command []string
 }
@@ -25,6 +27,7 @@ func newPlan(f *form) *plan {
 	p := &plan{wish: wishFlags(f, ownerOf(os.Getpid()), "pid")}
 	f.DurationVar(&p.grace, "grace", -1, "how long the command has to end when the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
+	f.BoolVar(&p.token, "export-token", false, "give COMMAND the lock's token, in REDLOCK_TOKEN: it can release the lock by it")
 	return p
 }
 
@@ -84,14 +87,30 @@ func (p *plan) options() []redlock.LockOption {
 	}
 }
 
-// environment is what COMMAND is told. What a run around this one was given is not its
-// own: without a fence the variable is empty.
-func (p *plan) environment(lock *redlock.Lock) []string {
+// environment is that of COMMAND: redlock's own without its secrets, and what COMMAND is told
+// of its lock. Without a fence that variable is empty, so that a script that needs it fails.
+func (p *plan) environment(inherited []string, lock *redlock.Lock) []string {
 	fence := ""
 	if n := lock.Fence(); n != 0 {
 		fence = strconv.FormatUint(n, 10)
 	}
-	return []string{"REDLOCK_NAME=" + p.name, "REDLOCK_TOKEN=" + lock.Token(), "REDLOCK_FENCE=" + fence}
+	env := slices.DeleteFunc(slices.Clone(inherited), isWithheld)
+	env = append(env, "REDLOCK_NAME="+p.name, "REDLOCK_ID="+lock.ID(), "REDLOCK_FENCE="+fence)
+	if p.token {
+		env = append(env, "REDLOCK_TOKEN="+lock.Token())
+	}
+	return env
+}
+
+// isWithheld reports whether COMMAND does not inherit a variable: it contains passwords or
+// leads to them, or it describes the lock of a redlock run around this one.
+func isWithheld(entry string) bool {
+	name, _, _ := strings.Cut(entry, "=")
+	switch name {
+	case "REDLOCK_NODES", "REDLOCK_NODES_FILE", "REDLOCK_TOKEN", "REDLOCK_NAME", "REDLOCK_ID", "REDLOCK_FENCE":
+		return true
+	}
+	return false
 }
 
 // find looks for COMMAND as a shell does.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,8 +22,9 @@ import (
 )
 
 // The tests here run the real binary, because what they are about is what becomes of
-// processes. patience is how long anything is waited for that should be at hand.
-const patience = 10 * time.Second
+// processes. patience bounds every wait for an event. It is long: eight busy processes on two
+// cores leave little for each of the tests, which run in parallel.
+const patience = time.Minute
 
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "redlock")
@@ -37,6 +39,7 @@ var buildDir string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		takeDefaults()
 		var err error
 		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
 			panic(err)
@@ -44,6 +47,18 @@ func TestMain(m *testing.M) {
 		defer func() { _ = os.RemoveAll(buildDir) }()
 		return m.Run()
 	}())
+}
+
+// takeDefaults has the processes that tests start end by the signals that end programs, also where
+// this one was started with some of them ignored, as by nohup or in the background of a script. A
+// program inherits what is ignored, and not what is handled.
+func takeDefaults() {
+	handled := make(chan os.Signal, 1)
+	for _, s := range endings {
+		if signal.Ignored(s) {
+			signal.Notify(handled, s)
+		}
+	}
 }
 
 // process is a running redlock, in a session of its own.
@@ -103,7 +118,7 @@ func (p *process) line() string {
 	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
 	s, err := p.lines.ReadString('\n')
 	if err != nil {
-		p.t.Fatalf("%v; standard error: %s", err, p.messages())
+		p.t.Fatalf("%v; standard error: %s", err, p.messagesSoFar())
 	}
 	return strings.TrimSpace(s)
 }
@@ -125,8 +140,18 @@ func (p *process) message() string {
 	return strings.TrimSpace(s)
 }
 
-// messages are those that are left, as far as they have come.
+// messages returns the messages that are left. It waits until redlock and all that inherited
+// its standard error are gone.
 func (p *process) messages() string {
+	p.t.Helper()
+	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(patience)))
+	all, err := io.ReadAll(p.said)
+	require.NoError(p.t, err, "standard error is still open")
+	return string(all)
+}
+
+// messagesSoFar returns what a test that has failed can still read.
+func (p *process) messagesSoFar() string {
 	_ = p.err.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	all, _ := io.ReadAll(p.said)
 	return string(all)
@@ -155,7 +180,7 @@ func (p *process) status() int {
 	case <-time.After(patience):
 		_ = p.cmd.Process.Kill()
 		<-end
-		p.t.Fatalf("redlock does not end; standard error: %s", p.messages())
+		p.t.Fatalf("redlock does not end; standard error: %s", p.messagesSoFar())
 	}
 	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return statusOf(ws)

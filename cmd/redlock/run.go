@@ -36,7 +36,7 @@ func (p *plan) carryOut(ctx context.Context, c *call) int {
 	exit := p.hold(c, lock, in)
 	bye, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	defer func() { _ = locker.Close(bye) }() // in what giving back has left of the time
+	defer func() { closeIn(bye, locker) }() // in what giving back has left of the time
 	// Also after a loss: within the stop margin it is still ours to give back.
 	switch err := giveBack(bye, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:

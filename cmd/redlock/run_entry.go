@@ -28,12 +28,20 @@ func runEntry() command {
 }
 
 const runAbout = `COMMAND runs only while NAME is held: the lock is extended as long as it runs, and
-given back when it has ended. COMMAND's environment has REDLOCK_NAME,
-REDLOCK_TOKEN (who knows the token can release the lock) and REDLOCK_FENCE, a number
-that is larger than that of all who held NAME before: a database that remembers the
-largest it has seen, and turns smaller ones away, is safe from a COMMAND that goes on
-too late. The masters count it in redlock:fence:NAME, which lives for 7 days; with
---no-fence it is empty.
+given back when it has ended. COMMAND's environment has
+
+  REDLOCK_NAME   the lock's name
+  REDLOCK_ID     the ID of this acquisition, for logs and databases: no other has it
+  REDLOCK_FENCE  a number that is larger than that of all who held NAME before; with
+                 --no-fence it is empty
+  REDLOCK_TOKEN  only with --export-token: whoever knows it can release the lock
+
+A database that remembers the largest fence it has seen, and turns smaller ones away, is
+safe from a COMMAND that goes on too late. The masters count fences in
+redlock:fence:NAME, which lives for 7 days.
+
+COMMAND does not inherit REDLOCK_NODES and REDLOCK_NODES_FILE, which may contain
+passwords or lead to them. A COMMAND that calls redlock itself takes --nodes-file.
 
 While NAME is held elsewhere, a line on the terminal says by whom and for how long.
 
@@ -49,7 +57,7 @@ program that makes a session of its own, as daemons do, runs without the lock.
 
 With --guard a master that was started, emptied or promoted does not vote before
 every lock that it may have forgotten has expired, which --ttl may be as long as at
-the most. New masters wait, too, once: see redlock doctor --admit. Masters that are
-guarded with another maxTTL, or for another list of masters, refuse at once, whatever
---wait says.
+the most. It refuses at once, whatever --wait says, where no master is under the guard yet:
+redlock doctor --begin-guard or --admit begins it. So do masters that are guarded with
+another maxTTL, or for another list of masters.
 `

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
 )
 
 func TestACommandRunsWhileTheNameIsHeldAndKnowsItsToken(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--owner", "tester", "job/1", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN"; read x; echo "$x"`)
+	p := start(t, all, "run", "--export-token", "--owner", "tester", "job/1", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN"; read x; echo "$x"`)
 	seen := p.line()
 	for _, m := range all {
 		token, ok := m.Get("job/1")
@@ -37,7 +39,7 @@ func TestACommandRunsWhileTheNameIsHeldAndKnowsItsToken(t *testing.T) {
 func TestAHeldNameIsExtendedAsLongAsTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "1500ms", "job", "--", "sh", "-c", "echo go; read x")
+	p := start(t, all, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
 	eventually(t, "the lock is extended", func() bool { return all[0].Commands()["EVALSHA"] >= 5 }) // of which one took it
 	_, ok := all[0].Get("job")                                                                      // four thirds of its time have passed
@@ -125,6 +127,26 @@ func TestAKeyThatIsNoLockIsNotTakenForAHolder(t *testing.T) {
 	require.Empty(t, p.gone())
 	for _, m := range all {
 		m.Del("job")
+	}
+}
+
+// Two of three masters do not answer, the third refuses: that is a fault and not somebody who holds the
+// name, and a monitor that ignores 75 has to notice it.
+func TestARefusalWithoutAQuorumIs69(t *testing.T) {
+	t.Parallel()
+	for what, silence := range map[string]func(*embedded.Master){"stopped": (*embedded.Master).Stop, "frozen": (*embedded.Master).Freeze} {
+		for _, wait := range []string{"0", "100ms"} {
+			all := masters(t)
+			all[2].Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+			silence(all[0])
+			silence(all[1])
+			p := start(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
+			status, messages := p.status(), p.messages()
+			require.Equal(t, 69, status, "%s, --wait %s: %s", what, wait, messages)
+			require.Contains(t, messages, "no quorum")
+			require.Empty(t, p.gone())
+			all[2].Del("job")
+		}
 	}
 }
 
@@ -245,7 +267,7 @@ func TestTheCommandLeadsAGroupOfItsOwn(t *testing.T) {
 func TestAStoppedCommandKeepsItsLockAndGoesOn(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "1500ms", "job", "--", "sh", "-c", "echo $$; read x")
+	p := start(t, all, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo $$; read x")
 	pid, err := strconv.Atoi(p.line())
 	require.NoError(t, err)
 	p.signal(syscall.SIGTSTP)

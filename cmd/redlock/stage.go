@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -18,6 +19,7 @@ type stage struct {
 	lines   []*line
 	masters []*embedded.Master // nil with --nodes
 	prefix  string             // of all keys
+	tls     tlsConfig          // nil: as the URLs say
 }
 
 // ownStage starts three masters in this process.
@@ -39,9 +41,9 @@ func ownStage() (*stage, error) {
 }
 
 // givenStage plays on somebody's masters.
-func givenStage(urls []string) (*stage, error) {
-	s := &stage{}
-	for _, u := range urls {
+func givenStage(nodes nodeList) (*stage, error) {
+	s := &stage{tls: nodes.tls}
+	for _, u := range nodes.urls {
 		if err := s.add(u); err != nil {
 			return nil, err
 		}
@@ -56,6 +58,9 @@ func (s *stage) add(url string) error {
 	}
 	if cfg.Name == "" { // the default, which stands in votes, and so has to be known here
 		cfg.Name = fmt.Sprintf("%s/%d", cfg.Address, cfg.Database)
+	}
+	if s.tls != nil && cfg.TLS != nil {
+		cfg.TLS = s.tls
 	}
 	l := &line{}
 	cfg.Dial = l.dial
@@ -137,7 +142,7 @@ func (s *stage) leftovers(ctx context.Context, names []string) error {
 			}
 		}
 	}
-	return errors.Join(all...)
+	return oneline.Join(all...)
 }
 
 func (s *stage) close() {

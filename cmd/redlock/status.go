@@ -57,7 +57,7 @@ const (
 )
 
 func statusFlags(f *form) body {
-	given, prefix, asJSON := nodesFlag(f), prefixFlag(f), jsonFlag(f)
+	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	watch := f.Bool("watch", false, "go on looking, and show what changes")
 	interval := f.Duration("interval", time.Second, "how long to wait between two looks, from 100ms to 1h (default: 1s)")
 	return func(ctx context.Context, c *call) int {
@@ -68,11 +68,11 @@ func statusFlags(f *form) body {
 		if *interval < leastInterval || *interval > mostInterval {
 			return c.misused("--interval can be from %v to %v", leastInterval, mostInterval)
 		}
-		urls, err := c.nodes(*given)
+		nodes, err := c.nodes(given)
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		locker, err := redlock.Open(urls, c.prefix(prefix), redlock.WithNodeTimeout(coldTimeout))
+		locker, err := nodes.open(c.prefix(prefix), redlock.WithNodeTimeout(coldTimeout))
 		if err != nil {
 			return c.misused("%v", err)
 		}

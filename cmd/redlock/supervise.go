@@ -30,7 +30,7 @@ func (p *plan) hold(c *call, lock *redlock.Lock, in inbox) int {
 	w := &watch{c: c, p: p, lock: lock, in: in, tty: openTerminal(c.stdin), leash: newLeash(lock, p)}
 	adopt()
 	var err error
-	if w.child, err = startChild(p, c, p.environment(lock), w.tty); err != nil {
+	if w.child, err = startChild(p, c, p.environment(c.env, lock), w.tty); err != nil {
 		c.say("%v", err)
 		return exitSystem
 	}

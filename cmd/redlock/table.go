@@ -59,7 +59,7 @@ var (
 	endsMisused    = ending{exitUsage, "wrong usage"}
 	endsNoQuorum   = ending{exitUnavailable, "no quorum of masters could be reached"}
 	endsHeld       = ending{exitHeld, "NAME is held elsewhere, or too many masters are quarantined (--guard)"}
-	endsUnguarded  = ending{exitConfig, "the masters are guarded for others: with another list, another maxTTL, or --guard is missing"}
+	endsUnguarded  = ending{exitConfig, "the masters are guarded for others: with another list, another maxTTL, or --guard is missing; or the guard has not begun"}
 	endsClaimLost  = ending{exitLost, "the lock is lost: it has expired, or was released"}
 	endsQuarantine = ending{exitHeld, "too many masters are quarantined (--guard)"}
 	endsSignal     = ending{exitSignal, "signal n ended it"}

@@ -34,7 +34,17 @@ func (w *wish) take(ctx context.Context, c *call, locker *redlock.Locker, in inb
 
 // try makes one attempt and then waits, so that a person is told for what.
 func (w *wish) try(ctx context.Context, c *call, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
-	lock, err := locker.TryAcquire(ctx, w.name, w.ttl, opts...)
+	g := restartGuard{locker, w.guard}
+	var lock *redlock.Lock
+	attempt := func(ctx context.Context) (err error) {
+		lock, err = locker.TryAcquire(ctx, w.name, w.ttl, opts...)
+		return err
+	}
+	notBegun := g.begunFor(ctx, attempt)
+	err := notBegun
+	if err == nil {
+		err = attempt(ctx)
+	}
 	if w.wait == 0 || !passes(err) || ctx.Err() != nil {
 		return lock, err
 	}
@@ -44,9 +54,16 @@ func (w *wish) try(ctx context.Context, c *call, locker *redlock.Locker, opts []
 	defer w.line.end()
 	ctx, cancel := context.WithTimeout(ctx, w.wait)
 	defer cancel()
+	if notBegun = g.await(ctx, notBegun); notBegun != nil {
+		return nil, notBegun
+	}
 	lock, waitErr := locker.Acquire(ctx, w.name, w.ttl, opts...)
-	if errors.Is(waitErr, context.DeadlineExceeded) && !errors.Is(waitErr, redlock.ErrHeld) && !foundFault(waitErr) {
-		return nil, err // it was cut off while it asked: what was known before stands
+	switch {
+	case !errors.Is(waitErr, context.DeadlineExceeded):
+	case !quorumVoted(waitErr) && !foundFault(waitErr):
+		return nil, err // the deadline cut its first attempt short: the earlier error knows more
+	case errors.Is(waitErr, redlock.ErrHeld) && !namesHolder(waitErr) && namesHolder(err):
+		return nil, err // it cut the query for the holder short
 	}
 	return lock, waitErr
 }
@@ -58,6 +75,27 @@ func passes(err error) bool {
 	}
 	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTooLate) ||
 		errors.Is(err, redlock.ErrQuarantined)
+}
+
+// namesHolder reports whether an error says who holds the lock.
+func namesHolder(err error) bool {
+	var held *redlock.HeldError
+	return errors.As(err, &held)
+}
+
+// quorumVoted reports whether a quorum of masters granted or refused.
+func quorumVoted(err error) bool {
+	var qe *redlock.QuorumError
+	if !errors.As(err, &qe) {
+		return false
+	}
+	votes := 0
+	for _, v := range qe.Votes {
+		if v.Outcome == redlock.Granted || v.Outcome == redlock.Refused {
+			votes++
+		}
+	}
+	return votes >= qe.Need
 }
 
 // foundFault reports whether any node failed, or was silent for as long as it may be.

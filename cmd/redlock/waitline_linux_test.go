@@ -15,6 +15,7 @@ func TestOnATerminalALineSaysWhoHoldsTheLock(t *testing.T) {
 	s.shows("\rredlock: waiting 1m0s at most for job: held by \"alice\" for ")
 	s.shows(" more\x1b[K")
 	holdAll(all, "job", "bob:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	announce(t, all, "job") // as alice's release would
 	s.shows("held by \"bob\" for ")
 	setFree(all, "job")
 	s.shows("\r\x1b[Kbegun") // on a line that is clean again
@@ -26,7 +27,7 @@ func TestTheLineIsGoneWhenTheWaitWasInVain(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
-	s := onScreen(t, all, `"$0" run --wait 300ms job -- true; echo "status: $?"`)
+	s := onScreen(t, all, `"$0" run --wait 3s job -- true; echo "status: $?"`)
 	s.shows("\rredlock: waiting ")
 	s.shows("\r\x1b[Kredlock: job: held by \"alice\"")
 	s.shows("status: 75")

@@ -20,9 +20,9 @@ type wish struct {
 	owner   string
 	noFence bool
 	guard   time.Duration // maxTTL; 0: none
-	urls    []string
+	nodeList
 
-	nodesGiven *string
+	nodesGiven nodeFlags
 	guardGiven flag.Value
 	prefix     *prefixValue
 
@@ -34,7 +34,7 @@ const usualTTL = 30 * time.Second
 // wishFlags defines what both have in common. The label says who holds the lock: this
 // process, or the one that called it.
 func wishFlags(f *form, owner, whose string) *wish {
-	w := &wish{nodesGiven: nodesFlag(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
+	w := &wish{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
 	f.DurationVar(&w.ttl, "ttl", -1, "how long the lock lives unless it is extended (default: 30s, or --guard's "+
 		"maxTTL where that is less)")
 	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for it; 0 is one attempt (default: 1m)")
@@ -46,7 +46,7 @@ func wishFlags(f *form, owner, whose string) *wish {
 // bound reads the masters and the guard, and checks what the library can't know of. It
 // checks the TTL itself.
 func (w *wish) bound(c *call) (err error) {
-	if w.urls, err = c.nodes(*w.nodesGiven); err != nil {
+	if w.nodeList, err = c.nodes(w.nodesGiven); err != nil {
 		return err
 	}
 	if w.guard, err = c.guard(w.guardGiven); err != nil {
@@ -71,7 +71,7 @@ func (w *wish) open(c *call) (*redlock.Locker, error) {
 	if !w.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}
-	return redlock.Open(w.urls, append(opts, w.line.options()...)...)
+	return w.nodeList.open(append(opts, w.line.options()...)...)
 }
 
 // ownerOf is host/pid, as far as that is a label.

@@ -19,7 +19,7 @@ import (
 )
 
 // Patience bounds every wait for contenders. Tests end long before, unless something is wrong.
-const Patience = 40 * time.Second
+const Patience = 2 * time.Minute
 
 // Crowd are the processes of contenders and what they have told.
 type Crowd struct {

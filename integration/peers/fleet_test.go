@@ -118,6 +118,53 @@ func TestRedsyncAndThisLibraryExcludeEachOther(t *testing.T) {
 	}
 }
 
+// An instance that was migrated to this library gets its share beside those that were not, within a factor of two: those announce no
+// releases, so that it polls as often as they do.
+func TestAMigratedInstanceGetsItsShare(t *testing.T) {
+	for _, held := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(held.String(), func(t *testing.T) {
+			nodes := redistest.Start(t, 3)
+			addrs := make([]string, len(nodes))
+			for i, n := range nodes {
+				addrs[i] = n.Addr()
+			}
+			names := []string{contest.Ours, contest.Yardstick, contest.Yardstick, contest.Yardstick}
+			turns := make([]int, len(names))
+			ctx, cancel := context.WithTimeout(t.Context(), contention)
+			defer cancel()
+			var all sync.WaitGroup
+			for i, name := range names {
+				kind, err := contest.Find(name)
+				require.NoError(t, err)
+				c, err := kind.Open(t.Context(), addrs, contest.Options{Goroutines: 1, TTL: time.Minute})
+				require.NoError(t, err, name)
+				t.Cleanup(func() { assert.NoError(t, c.Close()) })
+				all.Go(func() {
+					for ctx.Err() == nil {
+						hold, err := c.Acquire(ctx, "share")
+						if err != nil {
+							continue
+						}
+						turns[i]++
+						time.Sleep(held)
+						assert.NoError(t, hold.Release(context.WithoutCancel(ctx)))
+						time.Sleep(held)
+					}
+				})
+			}
+			all.Wait()
+			sum := 0
+			for _, n := range turns {
+				sum += n
+			}
+			share := float64(turns[0]) / float64(sum)
+			t.Logf("turns %v: the migrated one has %.0f %%", turns, 100*share)
+			assert.GreaterOrEqual(t, share, 0.125)
+			assert.LessOrEqual(t, share, 0.5)
+		})
+	}
+}
+
 // The control: libraries that lock under keys of their own do not exclude each other, and that is seen.
 func TestAFleetThatDoesNotAgreeOnKeysIsFoundOut(t *testing.T) {
 	_, clients := openFleet(t)

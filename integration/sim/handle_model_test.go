@@ -57,7 +57,7 @@ type claimed struct {
 }
 
 func worth(ttl time.Duration) time.Duration {
-	return ttl - time.Duration(quorum.DefaultDrift().Of(int64(ttl)))
+	return quorum.Until(time.Duration(0), ttl, quorum.DefaultDrift())
 }
 
 // end is when the hold ends if nothing happens; the zero time for a share without a
@@ -154,15 +154,12 @@ func earlier(a, b time.Time) time.Time {
 
 // take is an attempt: whether it is won, and if not, which errors are right.
 func (m *model) take(h *handle, now time.Time) (right []error) {
-	yes, no, down := m.votes(nil, now)
+	yes, _, down := m.votes(nil, now)
 	if yes < 2 {
-		if no > 0 {
-			right = append(right, redlock.ErrHeld)
+		if down >= 2 {
+			return []error{redlock.ErrNoQuorum}
 		}
-		if down > 0 { // whoever answers first decides
-			right = append(right, redlock.ErrNoQuorum)
-		}
-		return right
+		return []error{redlock.ErrHeld} // or a split vote, which is not repeated here
 	}
 	px := max(h.ttl, h.minHold)
 	h.began, h.until = now, now.Add(worth(px))

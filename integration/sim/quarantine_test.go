@@ -30,14 +30,16 @@ func forgottenGrant(w *world) {
 		panic(err)
 	}
 	defer a.holding(k)()
+	synctest.Wait() // two grants are enough, and n3 may not have denied its own yet
 	n3.Deny()
 	time.Sleep(700 * time.Millisecond)
 
-	arrives := make(chan struct{})
-	for _, m := range w.masters[:2] { // n2, too: a tie would end the attempt
+	var arrives [2]chan struct{}
+	for i, m := range w.masters[:2] { // n2, too: a tie would end the attempt
+		arrives[i] = make(chan struct{})
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if op(cmd, args) == "acquire" && strings.HasPrefix(tokenIn(args), "p1:") {
-				<-arrives
+				<-arrives[i]
 			}
 			return "", false
 		})
@@ -57,9 +59,12 @@ func forgottenGrant(w *world) {
 	synctest.Wait()
 	n1.FailWith("EVALSHA", "OOM command not allowed when used memory > 'maxmemory'.")
 	_ = k.Extend(background, 3*time.Second) // needs n3
+	synctest.Wait()                         // n1 may have its command still before it
 	n1.FailWith("EVALSHA", "")
 	time.Sleep(310 * time.Millisecond) // A's key on n1 has expired
-	close(arrives)
+	close(arrives[0])
+	synctest.Wait() // n1 grants before n2 refuses, which would be a tie
+	close(arrives[1])
 	w.awaitBackground()
 	if lost != nil {
 		panic(lost)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,20 +49,42 @@ func report(counts *counted, played, violations int64, began time.Time) string {
 	return b.String()
 }
 
+// liveHeap is how many bytes of the heap are reachable.
+func liveHeap() uint64 {
+	runtime.GC()
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// requireFlat compares the lowest samples of the second quarter and of the last one. A run of few samples shows nothing.
+func requireFlat(t *testing.T, live []uint64) {
+	t.Helper()
+	quarter := len(live) / 4
+	if quarter < 3 {
+		return
+	}
+	before, after := slices.Min(live[quarter:2*quarter]), slices.Min(live[3*quarter:])
+	fmt.Printf("sim: live heap %d kB in the second quarter, %d kB in the last\n", before>>10, after>>10)
+	require.Less(t, after, before+before/4+1<<20, "the heap grows")
+}
+
 // docs/rules.md, promises 1, 3 and 5, over random faults. A scenario that fails prints its
 // seed: -sim.seed=N -sim.scenarios=1 plays it again.
 func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 	var counts counted
 	var next, played, bad atomic.Int64
-	began := time.Now()
-	stopped := make(chan struct{})
-	defer close(stopped)
+	began, goroutines := time.Now(), runtime.NumGoroutine()
+	var live []uint64 // bytes of the heap, every 20 s
+	stopped, reported := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(reported)
 		for {
 			select {
 			case <-stopped:
 				return
 			case <-time.After(20 * time.Second):
+				live = append(live, liveHeap())
 				fmt.Print("sim: ", strings.SplitAfter(report(&counts, played.Load(), bad.Load(), began), "\n")[0])
 			}
 		}
@@ -85,7 +108,14 @@ func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 			})
 		}
 	})
+	close(stopped)
+	<-reported
 	fmt.Print("sim: ", report(&counts, played.Load(), bad.Load(), began))
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond) // what has said that it is done may still be on its way out
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines, "goroutines are left")
+	requireFlat(t, live)
 	if played.Load() >= 100 {
 		require.Greater(t, counts.of["acquired"], 2*int(played.Load()), "the simulation does not get anywhere")
 		for _, kind := range slices.Concat(withinAssumptions, amnesia, beyond) {

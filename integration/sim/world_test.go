@@ -151,6 +151,9 @@ func (w *world) client(id int, rate float64) *client {
 	if w.plan.repair {
 		opts = append(opts, redlock.WithRepair())
 	}
+	if w.still && w.plan.directed == nil { // a pause that is longer than the node timeout: TryAcquire repeats no split vote
+		opts = append(opts, redlock.WithBackoff(time.Second, time.Second))
+	}
 	l, err := redlock.New(nodes, opts...)
 	if err != nil {
 		panic(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +27,30 @@ func words(found []finding) []string {
 		all = append(all, f.String())
 	}
 	return all
+}
+
+func TestFiguresOfAnOlderStateOfTheCodeAreWarnedOf(t *testing.T) {
+	inFolder(t, map[string]string{"redlock/a.go": "package redlock\n"})
+	git := func(words ...string) string {
+		c := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, words...)...)
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return strings.TrimSpace(string(out))
+	}
+	commit := func() string {
+		git("add", "-A")
+		git("commit", "-q", "--allow-empty", "-m", "x")
+		return git("rev-parse", "--short", "HEAD")
+	}
+	git("init", "-q")
+	first := commit()
+	require.NoError(t, os.WriteFile("redlock/a.go", []byte("package redlock // changed\n"), 0o666))
+	second := commit()
+	pages := []*page{read("a.md", "Measured at commit "+first+".\n\nMeasured at commit "+second+", and at commit 0000000, not `commit abcdef0`.\n")}
+	old := words(checkAge(pages))
+	require.Len(t, old, 2)
+	assert.Equal(t, "a.md:1: measured at commit "+first+": redlock or pool has changed since", old[0])
+	assert.Contains(t, old[1], "a.md:3: measured at commit 0000000: it can't be compared")
 }
 
 func TestLinksThatLeadNowhereAreFound(t *testing.T) {
@@ -79,6 +104,19 @@ func TestCodeThatDoesNotCompileIsFoundAtItsLine(t *testing.T) {
 		lines = append(lines, f.line)
 	}
 	assert.ElementsMatch(t, []int{4, 24, 28, 32}, lines, words(found))
+}
+
+func TestCodeThatUsesATokenIsFound(t *testing.T) {
+	p := read("page.md", strings.Join([]string{
+		"```go", "slog.Info(\"held\", \"lock\", lock.Token())", "```",
+		"", "```go", "slog.Info(\"held\", \"lock\", lock.ID())", "```",
+		"", "<!-- not compiled: another library's -->", "```go", "lock.Token()", "```",
+	}, "\n"))
+
+	_, found, err := checkGo([]*page{p})
+
+	require.NoError(t, err)
+	assert.Equal(t, []string{"page.md:2: the block uses a token, which can release the lock: use Lock.ID"}, words(found))
 }
 
 func TestCommandsThatDoNotExistAreFound(t *testing.T) {

@@ -57,6 +57,9 @@ func checkGo(pages []*page) (int, []finding, error) {
 			if b.left != "" {
 				continue
 			}
+			if strings.Contains(b.text, ".Token()") {
+				found = append(found, finding{p.path, b.line, "the block uses a token, which can release the lock: use Lock.ID"})
+			}
 			f, err := program(fset, p.path, b)
 			if err != nil {
 				found = append(found, errorsOf(p.path, b.line, err)...)

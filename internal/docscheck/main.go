@@ -1,6 +1,7 @@
 // Docscheck checks what documents say against what is there: that every link leads
 // somewhere, that Go code compiles, and that the targets of make, the redlock command's
-// flags and the API's names which they mention exist. It fetches nothing.
+// flags and the API's names which they mention exist. It warns of figures that were
+// measured at an older state of the code ("commit 1bfe5c8"). It fetches nothing.
 //
 // usage: docscheck PAGE|FOLDER…
 //
@@ -25,10 +26,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: docscheck PAGE|FOLDER…")
 		os.Exit(2)
 	}
-	found, summary, err := check(os.Args[1:])
+	found, old, summary, err := check(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "docscheck:", err)
 		os.Exit(1)
+	}
+	for _, f := range old {
+		fmt.Fprintln(os.Stderr, "warning:", f)
 	}
 	for _, f := range found {
 		fmt.Fprintln(os.Stderr, f)
@@ -48,38 +52,38 @@ type finding struct {
 
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.page, f.line, f.text) }
 
-func check(roots []string) ([]finding, string, error) {
+// check finds what is wrong in pages, and figures that are old.
+func check(roots []string) (found, old []finding, summary string, _ error) {
 	paths, err := pagesOf(roots)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	var pages []*page
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, "", err
 		}
 		pages = append(pages, read(filepath.ToSlash(path), string(text)))
 	}
-	var found []finding
 	links, more := checkLinks(pages)
 	found = append(found, more...)
 	blocks, more, err := checkGo(pages)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	found = append(found, more...)
 	commands, more, err := checkCommands(pages)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	found = append(found, more...)
 	names, more, err := checkNames(pages)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	found = append(found, more...)
-	return found, fmt.Sprintf("%d pages, %d links, %d blocks of Go, %d commands, %d names of the API; %d wrong",
+	return found, checkAge(pages), fmt.Sprintf("%d pages, %d links, %d blocks of Go, %d commands, %d names of the API; %d wrong",
 		len(pages), links, blocks, commands, names, len(found)), nil
 }
 

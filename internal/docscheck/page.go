@@ -13,6 +13,7 @@ type page struct {
 	anchors map[string]bool
 	links   []text
 	spans   []text // of code, in a line
+	commits []text // at which the page says that something was measured
 	blocks  []block
 }
 
@@ -39,7 +40,9 @@ var (
 	attribute = regexp.MustCompile(`\b(?:src|srcset|href)="([^"]+)"`)
 	reference = regexp.MustCompile(`^\s{0,3}\[[^\]]+\]:\s+(\S+)`)
 	named     = regexp.MustCompile(`\b(?:id|name)="([^"]+)"`)
-	comment   = regexp.MustCompile(`(?s)<!--\s*(with|not compiled):\s*(.*?)\s*-->`)
+	// "commit 1bfe5c8": figures were measured there.
+	measuredAt = regexp.MustCompile(`\bcommit ([0-9a-f]{7,40})\b`)
+	comment    = regexp.MustCompile(`(?s)<!--\s*(with|not compiled):\s*(.*?)\s*-->`)
 )
 
 // reader goes through a page line by line.
@@ -129,6 +132,9 @@ func (r *reader) prose(number int, line string) {
 		r.page.spans = append(r.page.spans, text{number, m[2]})
 	}
 	bare := span.ReplaceAllString(line, "")
+	for _, m := range measuredAt.FindAllStringSubmatch(bare, -1) {
+		r.page.commits = append(r.page.commits, text{number, m[1]})
+	}
 	for _, m := range named.FindAllStringSubmatch(bare, -1) {
 		r.page.anchors[m[1]] = true
 	}

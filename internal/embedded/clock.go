@@ -35,6 +35,13 @@ func (m *Master) gained() time.Duration {
 	return time.Duration(float64(now().Sub(m.since)) * m.gain)
 }
 
+// clockAhead is by how much the clock is ahead of everybody else's now.
+func (m *Master) clockAhead() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ahead + m.gained()
+}
+
 // tell tells miniredis the time where that is not everybody's; under m.mu. miniredis
 // can be told an instant only, so that every command begins by it.
 func (m *Master) tell() {

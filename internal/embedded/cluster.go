@@ -125,6 +125,31 @@ func (c *Cluster) Finish(key string) {
 	delete(c.moving, slot)
 }
 
+// MoveAtomically gives a key's slot, and all keys in it, to another master at one instant, as
+// CLUSTER MIGRATION (Redis 8.4) and CLUSTER MIGRATESLOTS (Valkey 9) do. Unlike MIGRATE these
+// carry expiries as instants, which the other master reads by its own clock.
+func (c *Cluster) MoveAtomically(key string, to *Master) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slot := c.slot(key)
+	from := c.owners[slot]
+	later := from.clockAhead() - to.clockAhead()
+	for _, k := range from.Keys() {
+		if c.slot(k) != slot {
+			continue
+		}
+		v, _ := from.Get(k)
+		ttl := from.TTL(k)
+		from.Del(k)
+		if ttl == 0 {
+			to.Set(k, v, 0)
+		} else if ttl+later > 0 {
+			to.Set(k, v, ttl+later)
+		}
+	}
+	c.owners[slot] = to
+}
+
 // Move is Begin and Finish.
 func (c *Cluster) Move(key string, to *Master) {
 	c.Begin(key, to)
@@ -200,7 +225,7 @@ func keysOf(cmd string, args []string) []string {
 	case "EVAL", "EVALSHA":
 		n, _ := strconv.Atoi(args[1])
 		return args[2 : 2+n]
-	case "GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE":
+	case "GET", "SET", "DEL", "EXISTS", "TYPE", "STRLEN", "PTTL", "PEXPIRE":
 		return args[:1]
 	}
 	return nil

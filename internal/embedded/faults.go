@@ -69,6 +69,9 @@ func (c *Client) Release() {
 	c.master.turn.Broadcast()
 }
 
+// Say sends the client bytes that it did not ask for.
+func (c *Client) Say(raw string) { c.out.send([]byte(raw)) }
+
 // CutReply lets the first n bytes of the next reply through and then drops the
 // connection. Commands that were sent execute all the same (docs/hazards.md H71).
 func (c *Client) CutReply(n int) { c.out.change(func(o *output) { o.cut = n + 1 }) }

@@ -61,7 +61,8 @@
 // other marker becomes ok only through a full maxTTL (or by Admit before the
 // first client), every client is guarded with the same maxTTL ≥ every PX,
 // nothing brings older data back under a marker that is ok, and rules 5, 8 and 9
-// hold. It holds with repairs, claims and logs together.
+// hold. It holds with repairs, claims and logs together, also where an extension
+// counts from a node that was repaired while its round was under way.
 //
 // Idea of a proof. Whatever a node voted for before it forgot is over, by
 // the voter's clock, when it votes again: the vote was worth no more than maxTTL
@@ -71,8 +72,8 @@
 // Not modelled: clocks that differ or jump, and with them the drift allowance
 // and the client's own timer of rule 16; what a connection knows of a node (a
 // key is created wherever the marker is ok, whichever incarnation was expected,
-// which is more than the rule allows); several names; the order of two
-// connections (rule 6 is taken as kept); Sentinel (rule 29); the fence under the
+// which is more than the rule allows); several names; two rounds of extensions
+// at once; the order of two connections (rule 6 is taken as kept); Sentinel (rule 29); the fence under the
 // guard, whose counters are forgotten too and rest on the hint.
 //
 // Wherever the code was found to do more than the model, or less, the model is

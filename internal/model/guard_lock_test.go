@@ -122,20 +122,28 @@ func (m guardModel) extend(s guard, a, n int, emit func(step, guard)) {
 	}
 }
 
-// count is rules 8 and 9: the answer counts unless the key was repaired in
-// the same round, and with a majority of them `until` moves, counted from
-// before the round.
+// count is rules 8 and 9: the answer counts, also from a node that was repaired
+// while the round was under way. With a majority of them `until` moves, counted
+// from before the round.
 func (m guardModel) count(s guard, a, n int, emit func(step, guard)) {
 	at := &s.attempt[a]
-	if c := &s.node[n].copy[a]; at.round > 0 && !c.repaired && c.vote == 0 {
+	if c := &s.node[n].copy[a]; at.round > 0 && c.vote == 0 {
+		text := "%n extends %a"
+		if c.repaired {
+			text = extendsRepaired
+		}
 		c.vote = 1
 		if s.votes(a) >= majority {
 			at.phase, at.valid = held, max(at.valid, at.round)
 			s.newRound(a, 0)
 		}
-		emit(step{text: "%n extends %a", a: int8(a), n: int8(n)}, s)
+		emit(step{text: text, a: int8(a), n: int8(n)}, s)
 	}
 }
+
+// extendsRepaired is the step of an extension that counts from a node that was
+// repaired while its round was under way.
+const extendsRepaired = "%n extends %a, repaired in that round"
 
 // votes counts the nodes that answered a round.
 func (s *guard) votes(a int) (count int) {
@@ -145,7 +153,10 @@ func (s *guard) votes(a int) (count int) {
 	return count
 }
 
-// repair gives a node that lost its copy another one: rule 9.
+// repair gives a node that lost its copy another one: rule 9. Its own answer is
+// no vote. It is booked by an earlier round, and may execute while the next one
+// is under way: the next one's command may be sent again behind it (NOSCRIPT,
+// MOVED).
 func (m guardModel) repair(s guard, a, n int, emit func(step, guard)) {
 	at, c := &s.node[n], &s.node[n].copy[a]
 	valid := s.attempt[a].phase == held || s.attempt[a].phase == detached

@@ -42,7 +42,7 @@ type guardCopy struct {
 	life      int8 // ticks until the key that it wrote last expires; a deleted one's when a log may bring it back
 	vote      int8 // ticks that this node's answer supports in a Resume; 1 in a round of extensions
 	asked     bool // its SET has executed, or never will
-	repaired  bool // in the round under way, in which it does not count
+	repaired  bool // in the round under way: told apart in runs, no rule reads it
 	straggler bool // had not granted when the attempt was won: guardRules.undoStragglers
 }
 

@@ -120,6 +120,15 @@ func TestQuarantineIsKeptTwice(t *testing.T) {
 	}
 }
 
+// The shortest run that breaks exclusion without the quarantine is of an extension that
+// counts from a node that was repaired while its round was under way. So the searches above
+// visit such extensions.
+func TestAnExtensionCountsFromANodeThatWasRepairedInItsRound(t *testing.T) {
+	found := explore(guardModel{guardRules{repairAnywhere: true, countAnywhere: true}, repair}.system())
+	found.report(t)
+	require.Contains(t, found.trace, step{text: extendsRepaired, a: 0, n: 2}.String())
+}
+
 func TestSymmetryOfTheGuardLosesNoState(t *testing.T) {
 	requireSymmetry(t, guardModel{guardBounds: guardBounds{ttl: 1, repairs: true, logs: !underRace}}.system())
 	requireSymmetry(t, guardModel{guardRules{unguarded: [attempts]bool{false, true}}, guardBounds{ttl: 1, claims: !underRace}}.system())

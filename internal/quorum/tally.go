@@ -92,12 +92,6 @@ func (t Tally) Outstanding() int { return t.nodes - t.granted - t.refused - t.fa
 // Need returns how many grants win: the majority of the nodes.
 func (t Tally) Need() int { return Majority(t.nodes) }
 
-// Reachable reports whether a majority may still answer at all, with whatever
-// vote. It is how a refusal is told from a fault: a vote lost while reachable
-// was lost to a holder, one lost when no longer reachable can't tell. It turns
-// false at the (n-q+1)-th failure and stays so.
-func (t Tally) Reachable() bool { return !t.blocks(t.failed) }
-
 // RefusedByQuorum reports whether so many nodes refused that no majority can
 // grant, whatever all the others say. To an extension or a release, where a
 // refusal says "not yours", it means that the lock is lost now.

@@ -95,8 +95,8 @@ func requireCounts(t *testing.T, tally quorum.Tally, n int, seen []vote) {
 	g, r, f := count(seen, grant), count(seen, refuse), count(seen, fail)
 	ok := tally.Granted() == g && tally.Refused() == r && tally.Failed() == f &&
 		tally.Outstanding() == n-len(seen) &&
-		// A majority of the nodes did not fail; a majority did not refuse.
-		tally.Reachable() == (2*(n-f) > n) && tally.RefusedByQuorum() == (2*(n-r) <= n)
+		// A majority did not refuse.
+		tally.RefusedByQuorum() == (2*(n-r) <= n)
 	if !ok {
 		t.Fatalf("n=%d %v: %+v", n, seen, tally)
 	}
@@ -141,18 +141,6 @@ func TestAnEvenFleetIsLostOneRefusalBelowAMajority(t *testing.T) {
 	require.Equal(t, quorum.Open, tally.Refuse())
 	require.Equal(t, quorum.Lost, tally.Refuse())
 	require.True(t, tally.RefusedByQuorum())
-	require.True(t, tally.Reachable())
-}
-
-func TestAFaultIsToldFromARefusal(t *testing.T) {
-	tally := quorum.NewTally(5)
-	tally.Fail()
-	tally.Fail()
-	require.Equal(t, quorum.Lost, tally.Refuse())
-	require.True(t, tally.Reachable(), "three may answer")
-	tally.Fail()
-	require.False(t, tally.Reachable())
-	require.False(t, tally.RefusedByQuorum())
 }
 
 func TestTheZeroTallyDecidesNothing(t *testing.T) {

@@ -23,13 +23,21 @@ func (d Drift) Of(ttl int64) int64 {
 	return add(ceil(max(d.Factor, 0)*float64(max(ttl, 0))), max(d.Floor, 0))
 }
 
-// Until returns the instant at which a lease ends: start + ttl - drift, where
+// Lateness returns the margin by which a lease ends before drift alone would end it. Timers
+// fire late: the margin lets Done close before another client may hold the lock. It is 5 ms,
+// or a twentieth of a TTL in nanoseconds that is shorter than 100 ms, and never negative.
+func Lateness(ttl int64) int64 {
+	const longest, share = 5_000_000, 20
+	return min(max(ttl, 0)/share, longest)
+}
+
+// Until returns the instant at which a lease ends: start + ttl - drift - lateness, where
 // start was read before the first byte of the request was sent (docs/hazards.md
 // H5). It is the only place where a lease's end is made. Where the range ends
 // it saturates, never at a later instant than the true one within the range.
 func Until[I, D ~int64](start I, ttl D, drift Drift) I {
 	// In this order: start+ttl can then only be cut on the early side.
-	return I(add(add(int64(start), int64(ttl)), -drift.Of(int64(ttl))))
+	return I(add(add(add(int64(start), int64(ttl)), -drift.Of(int64(ttl))), -Lateness(int64(ttl))))
 }
 
 // Supported returns the instant until which need nodes hold their copies: the

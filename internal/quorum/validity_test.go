@@ -44,11 +44,22 @@ func TestDriftIsNeverNegativeAndNeverWraps(t *testing.T) {
 	require.Equal(t, int64(math.MaxInt64), quorum.Drift{Factor: 1}.Of(math.MaxInt64))
 }
 
-func TestALeaseIsCountedFromItsStartLessTheDrift(t *testing.T) {
+func TestLatenessIsFiveMillisecondsAndATwentiethOfAShortTTL(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		24 * time.Hour: 5 * time.Millisecond, 100 * time.Millisecond: 5 * time.Millisecond,
+		99 * time.Millisecond: 4950 * time.Microsecond, 10 * time.Millisecond: 500 * time.Microsecond, 0: 0, -time.Hour: 0,
+	} {
+		require.EqualValues(t, want, quorum.Lateness(int64(ttl)), "TTL %v", ttl)
+	}
+}
+
+func TestALeaseIsCountedFromItsStartLessTheMargins(t *testing.T) {
 	start := instant(1_000_000_000)
 	until := quorum.Until(start, 10*time.Second, quorum.DefaultDrift())
-	require.Equal(t, start+instant(9_898*time.Millisecond), until)
-	require.Equal(t, start+instant(time.Second), quorum.Until(start, time.Second, quorum.Drift{}))
+	require.Equal(t, start+instant(9_893*time.Millisecond), until)
+	require.Equal(t, start+instant(995*time.Millisecond), quorum.Until(start, time.Second, quorum.Drift{}))
+	short := quorum.Until(start, 10*time.Millisecond, quorum.DefaultDrift())
+	require.Equal(t, start+instant(7400*time.Microsecond), short)
 }
 
 func TestALeaseShorterThanItsDriftEndsBeforeItsStart(t *testing.T) {
@@ -63,6 +74,7 @@ func requireUntil(t *testing.T, start, ttl int64, drift quorum.Drift) {
 	got := big.NewInt(int64(quorum.Until(instant(start), time.Duration(ttl), drift)))
 	sum := new(big.Int).Add(big.NewInt(start), big.NewInt(ttl))
 	want := new(big.Int).Sub(sum, big.NewInt(drift.Of(ttl)))
+	want.Sub(want, big.NewInt(quorum.Lateness(ttl)))
 	if sum.IsInt64() && want.IsInt64() {
 		require.Zero(t, want.Cmp(got), "want %v, got %v", want, got)
 		return

@@ -23,9 +23,23 @@ type Command struct {
 	// Asking tells that the present one takes it by way of exception; for the node's own use.
 	Hops   uint8
 	Asking bool
+	// Submitter is the kind of goroutine that submits the command.
+	Submitter Submitter
 
 	state atomic.Uint32
 }
+
+// Submitter is a kind of goroutine that submits commands.
+type Submitter uint8
+
+const (
+	// ByCaller is a goroutine of the user's in a method of the library. It may write to the
+	// socket itself, and let other goroutines run first.
+	ByCaller Submitter = iota
+	// ByLibrary is a goroutine of the library, on which other locks depend: timers, a
+	// connection's reader, the undos. It leaves the command to the connection's writer.
+	ByLibrary
+)
 
 // The bits of a command's state. They settle who comes first, without a lock:
 // the writer that sends it, or the coordinator that gives it up.

@@ -26,9 +26,10 @@ var (
 
 // ServerError is an error that a server answered.
 type ServerError struct {
-	// Code is the reply's first word: "LOADING", "READONLY", "ERR", …
+	// Code is the reply's first word: "LOADING", "READONLY", "ERR", … It is empty where that is
+	// not made of capital letters.
 	Code string
-	// Text is the whole reply.
+	// Text is the reply: printable, at most 512 bytes, and without the command's arguments.
 	Text string
 }
 

@@ -73,8 +73,9 @@ type Examination struct {
 	Unsurveyed string
 	Alive      string
 	AliveFor   time.Duration
-	// Missing are the rights of ours that the user of the connection has not, as ACL
-	// SETUSER takes them: "set", "client|kill".
+	// Missing are the rights that the user of the connection lacks: commands ("set",
+	// "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
+	// ("~redlock:node", "&redlock:free:app/*").
 	Missing []string
 	// Sentinels is what those said that the node follows; nil where there are none.
 	Sentinels []SentinelView

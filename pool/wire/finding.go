@@ -68,5 +68,6 @@ const (
 	CodeHistory     = "history"     // it was a replica before
 	CodeRights      = "rights"      // commands that the user may not run
 	CodeUnreachable = "unreachable" // no answer
+	CodeClock       = "clock"       // of masters of a Cluster
 	CodeSentinels   = "sentinels"   // what the node's Sentinels say
 )

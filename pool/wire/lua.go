@@ -106,12 +106,17 @@ const restore = `
 for _, key in ipairs(gone) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 `
 
+// look answers the size in the place of a value that is longer than any token: a value of
+// many megabytes must not be downloaded by every query.
 const look = `
 local seen = {}
 for i = 1, n do
   local kind = redis.call('TYPE', KEYS[i]).ok
   local value = ''
-  if kind == 'string' then value = redis.call('GET', KEYS[i]) end
+  if kind == 'string' then
+    value = redis.call('STRLEN', KEYS[i])
+    if value <= 256 then value = redis.call('GET', KEYS[i]) end
+  end
   seen[#seen+1] = kind
   seen[#seen+1] = value
   seen[#seen+1] = redis.call('PTTL', KEYS[i])

@@ -80,7 +80,7 @@ func (g *Guard) Disagrees(m Marker, node string) []string {
 		all = append(all, fmt.Sprintf("its Sentinels' Settle is %v there and %v here", m.Settle, g.Settle[node]))
 	}
 	if m.Node != node {
-		all = append(all, fmt.Sprintf("the node is called %q there and %q here", m.Node, node))
+		all = append(all, fmt.Sprintf("the node is called %q there and %q here", Printable(m.Node), node))
 	}
 	if m.Fingerprint != g.Fingerprint {
 		all = append(all, "the list of the nodes' names is another one")

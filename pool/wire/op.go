@@ -21,6 +21,7 @@ const (
 	Attest     // say where the node stands with the restart guard, and see to its marker
 	Admit      // mark a node that has no marker as fit to vote
 	Examine    // say what you are
+	Poll       // say whether a key exists, and for how long; never a vote
 )
 
 // String names the operation as errors do.
@@ -40,6 +41,8 @@ func (op Op) String() string {
 		return "shorten"
 	case Inspect:
 		return "inspect"
+	case Poll:
+		return "poll"
 	case Ping:
 		return "ping"
 	case Attest:

@@ -46,6 +46,9 @@ type Reply struct {
 	// and so goes on looking at the request. An answer without it is the node's last look at a
 	// command that was sent once.
 	Kept bool
+	// Undone: an undo that is Unknown, because it was sent twice, found nothing of the token on
+	// the node. So nothing of it is left there, whatever the first one found.
+	Undone bool
 	// Err says why, for Failed and Unknown, and sometimes for Refused.
 	Err error
 	// Fence is the counters' number after a grant with fencing; 0 without.
@@ -54,6 +57,8 @@ type Reply struct {
 	Others bool
 	// Attestation is what Attest and Admit found.
 	Attestation *Attestation
+	// Left is for how long the key of a refused Poll still exists; negative when it never expires.
+	Left time.Duration
 	// Holds is what Inspect found, one for each key in the request's order.
 	Holds []Hold
 	// Examined is what Examine found.
@@ -62,7 +67,8 @@ type Reply struct {
 
 // Hold is what one key holds on one node.
 type Hold struct {
-	// Value is the token that stands there; empty when there is none.
+	// Value is the token that stands there; empty when there is none. Of a value that is
+	// longer than any token it only tells the size (see LongValue).
 	Value string
 	// TTL is what remains; negative when the key never expires. Truncated to
 	// milliseconds by the server.

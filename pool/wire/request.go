@@ -33,6 +33,10 @@ type Request struct {
 	// Shown: the answer is for people, and counts for no lock; a client without the guard
 	// may look at guarded nodes.
 	Shown bool
+	// AcquiredHere says of an undo that nothing but this process's acquire can have created
+	// the keys: the token was neither repaired nor resumed. Where that acquire surely executed
+	// nothing, the node then does not repeat the undo.
+	AcquiredHere bool
 	// Clock and NotAfter: a command still unsent when Clock shows NotAfter is
 	// dropped, and answered as Failed and Unsent. A nil Clock never drops.
 	Clock    clock.Clock
@@ -133,6 +137,13 @@ func NewInspect(r *Request, t *Terms) {
 	r.callOn(inspectKind, t)
 }
 
+// NewPoll fills r with a Poll of the only key. It is a plain command and no script, which
+// costs the server one command, and it downloads no value.
+func NewPoll(r *Request, t *Terms) {
+	r.of(Poll, t, 0, 0)
+	r.name, r.args = "PTTL", append(r.few[:0], t.boxed[0])
+}
+
 // NewPing fills r with a Ping.
 func NewPing(r *Request) {
 	r.of(Ping, &Terms{}, 0, 0)
@@ -153,16 +164,16 @@ func NewAsking(r *Request) {
 	r.name, r.args = "ASKING", nil
 }
 
-// NewExamine fills r with an Examine. Rights are tried on the key, which must not
-// exist.
-func NewExamine(r *Request, key string) {
-	r.of(Examine, &Terms{Keys: []string{key}}, 0, 0)
+// NewExamine fills r with an Examine. Rights are tried on the key, and with fencing on the
+// counters. None of them may exist.
+func NewExamine(r *Request, key string, counters ...string) {
+	r.of(Examine, &Terms{Keys: append([]string{key}, counters...)}, 0, 0)
 	r.name, r.args = "INFO", nil
 }
 
 func (r *Request) of(op Op, t *Terms, ttl, maxTTL time.Duration) {
 	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token, ttl, maxTTL
-	r.Hint, r.Clamp, r.Fence, r.Guarded, r.Shown, r.Counts = 0, 0, 0, false, false, false
+	r.Hint, r.Clamp, r.Fence, r.Guarded, r.Shown, r.Counts, r.AcquiredHere = 0, 0, 0, false, false, false, false
 	r.script = nil // it may have been of another kind
 }
 

@@ -125,12 +125,17 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 		creates, undoes bool
 	}{
 		wire.Acquire: {"acquire", true, false},
+		wire.Confirm: {"confirm", false, false},
+		wire.Repair:  {"repair", true, false},
 		wire.Extend:  {"extend", false, false},
 		wire.Release: {"release", false, true},
 		wire.Shorten: {"shorten", false, true},
 		wire.Inspect: {"inspect", false, false},
+		wire.Attest:  {"attest", false, false},
+		wire.Admit:   {"admit", false, false},
 		wire.Examine: {"examine", false, false},
 		wire.Ping:    {"ping", false, false},
+		wire.Poll:    {"poll", false, false},
 		wire.Op(99):  {"op(99)", false, false},
 	} {
 		require.Equal(t, want.name, op.String())

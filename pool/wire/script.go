@@ -112,10 +112,10 @@ return #mine
 `)}
 
 	// inspectKind answers three values for each key: its type, its value where it
-	// is a string, its remaining time in milliseconds (-1: for ever, -2: no key).
+	// is a string (its size where that is above 256 bytes), its remaining time in milliseconds (-1: for ever, -2: no key).
 	inspectKind = kind{
-		plain:   script("inspect", "c9fad20da7b3b92aa121eebb735894a0d06c28f1", plain, look),
-		guarded: script("inspect+guard", "42c54be64a8bf93a726c2f2258446abc87090384", plainGuarded, marked, look),
+		plain:   script("inspect", "b2be7cd6059048632ba2c9e215700169960cc123", plain, look),
+		guarded: script("inspect+guard", "7e59ec60b1c8b87c4e72283fe29123865db31561", plainGuarded, marked, look),
 	}
 
 	// pingScript answers PONG where the marker is the one expected.

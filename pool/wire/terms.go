@@ -23,6 +23,9 @@ const Reserved = "redlock:"
 // is published.
 const FreePrefix = Reserved + "free:"
 
+// DoctorPrefix stands before the random part of the key on which an Examine tries rights.
+const DoctorPrefix = Reserved + "doctor:"
+
 // FencePrefix stands before a lock's key in the key of its fence counter.
 const FencePrefix = Reserved + "fence:"
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/rand"
+	"fmt"
 	"strings"
 )
 
@@ -20,15 +21,32 @@ func NewToken(owner string) string {
 	return owner + ":" + rand.Text()
 }
 
-// Owner is the label of a token that NewToken made; empty when there is none,
-// and for the token of another kind of client.
-func Owner(token string) string {
+// Owner is the label of a token, to be shown; empty when there is none, and for the token of another
+// kind of client. The label is made printable, because any client that may write to a node chooses it.
+func Owner(token string) string { return Printable(Label(token)) }
+
+// Label is the label of a token as it stands there: see Owner.
+func Label(token string) string {
 	i := len(token) - randomLen - 1
-	if i < 1 || token[i] != ':' || strings.Trim(token[i+1:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+	if i < 1 || token[i] != ':' || !isRandom(token[i+1:]) {
 		return ""
 	}
 	return token[:i]
 }
+
+// WellFormed reports whether a token has the form of those that NewToken makes. A holder with
+// another token is a client of another library, which announces no release.
+func WellFormed(token string) bool {
+	return Label(token) != "" || isRandom(token)
+}
+
+func isRandom(s string) bool {
+	return len(s) == randomLen && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// LongValue stands for a value of so many bytes, which is too long for a token and is not
+// downloaded.
+func LongValue(bytes int64) string { return fmt.Sprintf("(%d bytes)", bytes) }
 
 // Mask shows a token's label and hides the rest: who knows a token in full can
 // release the lock.

@@ -73,14 +73,17 @@ func TestForeignTokensAreMaskedWhole(t *testing.T) {
 func FuzzMask(f *testing.F) {
 	f.Add("uuid:1")
 	f.Add("owner:ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	f.Add("\x7f:22222222222222222222222222")
 	f.Fuzz(func(t *testing.T, token string) {
 		owner := wire.Owner(token)
 		if owner == "" {
 			require.Contains(t, []string{"", "…"}, wire.Mask(token))
 			return
 		}
-		require.Len(t, token, len(owner)+1+26)
-		require.True(t, strings.HasPrefix(token, owner+":"))
+		label := wire.Label(token)
+		require.Len(t, token, len(label)+1+26)
+		require.True(t, strings.HasPrefix(token, label+":"))
+		require.Equal(t, wire.Printable(label), owner)
 		require.Equal(t, owner+":…", wire.Mask(token))
 	})
 }

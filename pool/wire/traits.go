@@ -11,6 +11,9 @@ type Traits struct {
 	// Cluster: the node is a Redis Cluster. All keys of a request must have one slot there,
 	// and the restart guard can't be (docs/rules.md rule 30).
 	Cluster bool
+	// Recovery is how long a command that a server leaves unanswered can take until it was
+	// sent again on a new connection: the hard timeout and the dial timeout. 0: not known.
+	Recovery time.Duration
 }
 
 // SentinelView is what one Sentinel of a node said last.

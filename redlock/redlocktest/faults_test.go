@@ -2,6 +2,7 @@ package redlocktest_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,11 +180,27 @@ func TestARestartedMasterKeepsItsLocksOrNot(t *testing.T) {
 func TestADayWithoutAQuorumIsSoonOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
-		l := q.Locker(patient)
+		var attempts atomic.Int64
+		l := q.Locker(patient, redlock.WithTrace(&redlock.Trace{Attempt: func(redlock.AttemptEvent) { attempts.Add(1) }}))
 		q.LoseMajority()
+		got := make(chan error, 1)
+		go func() {
+			k, err := l.Acquire(t.Context(), name, ttl)
+			if err == nil {
+				err = k.Release(t.Context())
+			}
+			got <- err
+		}()
 		time.Sleep(time.Minute)
+		before := attempts.Load()
+		require.Positive(t, before)
 		q.Advance(24 * time.Hour)
+		synctest.Wait()
+		require.LessOrEqual(t, attempts.Load()-before, int64(2), "a day that passes at once is one pause between attempts")
+		require.Empty(t, got)
 		q.Restore()
-		take(t, l)
+		began := time.Now()
+		require.NoError(t, <-got)
+		require.Less(t, time.Since(began), 5*time.Second)
 	})
 }

@@ -13,8 +13,8 @@ const schema = `
 CREATE TABLE account (
   id      INTEGER PRIMARY KEY,
   balance INTEGER NOT NULL,
-  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest that was let through,
-  owner   TEXT    NOT NULL DEFAULT ''  -- and whose it was
+  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest fence that was let through,
+  lock_id TEXT    NOT NULL DEFAULT ''  -- and the Lock.ID that it came with
 );
 INSERT INTO account (id, balance) VALUES (1, 100);
 `
@@ -22,8 +22,8 @@ INSERT INTO account (id, balance) VALUES (1, 100);
 // blind writes whoever asks. fenced writes only for a fence that [redlock.AcceptFence] accepts, and remembers it: check and write are
 // one statement of one transaction, so that nothing comes between them.
 const (
-	blind  = `UPDATE account SET balance = ?1, fence = ?2, owner = ?3 WHERE id = 1`
-	fenced = blind + ` AND (?2 > fence OR ?2 = fence AND ?3 = owner)`
+	blind  = `UPDATE account SET balance = ?1, fence = ?2, lock_id = ?3 WHERE id = 1`
+	fenced = blind + ` AND (?2 > fence OR ?2 = fence AND ?3 = lock_id)`
 )
 
 var errTurnedAway = errors.New("turned away: somebody with a larger fence has written")
@@ -59,13 +59,13 @@ func (b *bank) read(ctx context.Context) (balance int, err error) {
 }
 
 // write sets the balance on behalf of a lock's holder. errTurnedAway: it was not let through, and nothing has changed.
-func (b *bank) write(ctx context.Context, balance int, fence uint64, owner string) error {
+func (b *bank) write(ctx context.Context, balance int, fence uint64, lockID string) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()                                       // nothing is left to it after a commit
-	result, err := tx.ExecContext(ctx, b.update, balance, int64(fence), owner) //nolint:gosec // fences are below 2^53
+	defer func() { _ = tx.Rollback() }()                                        // nothing is left to it after a commit
+	result, err := tx.ExecContext(ctx, b.update, balance, int64(fence), lockID) //nolint:gosec // fences are below 2^53
 	if err != nil {
 		return err
 	}

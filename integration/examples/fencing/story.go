@@ -84,7 +84,7 @@ func (s *story) takeIn(ctx context.Context, w *worker, amount int, pause func() 
 		}
 		s.Say("  %s  goes on; its lease has been over for %v", w.name, (-lock.Remaining()).Round(time.Millisecond))
 	}
-	if err := s.bank.write(ctx, balance+amount, lock.Fence(), lock.Token()); err != nil {
+	if err := s.bank.write(ctx, balance+amount, lock.Fence(), lock.ID()); err != nil {
 		s.Say("  %s  wants to write %d: %v", w.name, balance+amount, err)
 		return err
 	}

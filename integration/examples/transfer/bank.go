@@ -13,12 +13,12 @@ const schema = `
 CREATE TABLE account (
   id      TEXT    PRIMARY KEY,
   balance INTEGER NOT NULL,
-  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest that was let through,
-  owner   TEXT    NOT NULL DEFAULT ''  -- and whose it was
+  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest fence that was let through,
+  lock_id TEXT    NOT NULL DEFAULT ''  -- and the Lock.ID that it came with
 )`
 
 // write sets a balance for a fence that redlock.AcceptFence accepts, and remembers it.
-const write = `UPDATE account SET balance = ?2, fence = ?3, owner = ?4 WHERE id = ?1 AND (?3 > fence OR ?3 = fence AND ?4 = owner)`
+const write = `UPDATE account SET balance = ?2, fence = ?3, lock_id = ?4 WHERE id = ?1 AND (?3 > fence OR ?3 = fence AND ?4 = lock_id)`
 
 var errTurnedAway = errors.New("turned away: somebody with a larger fence has written")
 
@@ -63,14 +63,14 @@ type entry struct {
 
 // book writes both entries, or neither: check and write are one transaction. The lock has one fence for all its names, and each account
 // remembers it for itself.
-func (b *bank) book(ctx context.Context, fence uint64, owner string, entries ...entry) error {
+func (b *bank) book(ctx context.Context, fence uint64, lockID string, entries ...entry) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing is left to it after a commit
 	for _, e := range entries {
-		result, err := tx.ExecContext(ctx, write, e.id, e.balance, int64(fence), owner) //nolint:gosec // fences are below 2^53
+		result, err := tx.ExecContext(ctx, write, e.id, e.balance, int64(fence), lockID) //nolint:gosec // fences are below 2^53
 		if err != nil {
 			return err
 		}

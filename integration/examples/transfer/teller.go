@@ -53,7 +53,7 @@ func (t *teller) transfer(ctx context.Context, from, to string, amount int, paus
 			return err
 		}
 	}
-	return t.bank.book(ctx, lock.Fence(), lock.Token(), entry{from, a - amount}, entry{to, b + amount})
+	return t.bank.book(ctx, lock.Fence(), lock.ID(), entry{from, a - amount}, entry{to, b + amount})
 }
 
 // work makes a teller's transfers. One that was too slow for its lease begins again; one that can't be made picks another.

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// begin has the masters begin the restart guard, and waits until all of them vote.
+func (d *examination) begin(ctx context.Context, c *call, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
+	ctx, stop := listen().until(ctx)
+	defer stop()
+	report, err := locker.Diagnose(ctx)
+	if err != nil {
+		c.say("%v", err)
+		return refusal(err)
+	}
+	if report.Failed() {
+		exit := d.tell(c, report, nil)
+		c.say("the guard was not begun, and nothing was changed: the errors that were found say why, and what to do")
+		return exit
+	}
+	if !allVote(report) {
+		c.say("the masters are quarantined for %v; clients without the guard are refused from now on", maxTTL)
+		// A lock of a short TTL takes another node timeout than a look at the masters.
+		opts := append(guarding(maxTTL), c.prefix(d.prefix), redlock.WithOwner("doctor"), redlock.WithNodeTimeout(nodeTimeout(beginTTL(maxTTL))))
+		client, err := nodes.open(opts...)
+		if err != nil {
+			return c.misused("%v", err)
+		}
+		defer closeSoon(client)
+		if report, err = whenAllVote(ctx, locker, client, maxTTL); err != nil {
+			c.say("the guard is not in force on all masters yet: %v; the same command goes on to wait", err)
+			return refusal(err)
+		}
+	}
+	exit := d.tell(c, report, nil)
+	if exit == exitOK && !*d.asJSON {
+		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
+	}
+	return exit
+}
+
+// lateVotes is how much longer than maxTTL it may take until all masters vote, beside what nodes
+// behind Sentinels add.
+const lateVotes = time.Minute
+
+// whenAllVote has a client acquire a lock of its own, which begins quarantines and ends them, until
+// every master votes.
+func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL time.Duration) (*redlock.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*maxTTL+lateVotes)
+	defer cancel()
+	name := "begin-guard-" + strings.ToLower(rand.Text()[:10])
+	for {
+		lock, err := client.Acquire(ctx, name, beginTTL(maxTTL))
+		if err != nil {
+			return nil, err
+		}
+		_ = lock.Release(ctx) // what is left of it expires
+		report, err := locker.Diagnose(ctx)
+		if err != nil || allVote(report) {
+			return report, err
+		}
+		if err := rest(ctx, guardPause); err != nil { // the last ones follow soon
+			return nil, fmt.Errorf("not all of them vote: %w", err)
+		}
+	}
+}
+
+// beginTTL is the TTL of that lock.
+func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL) }
+
+// allVote reports whether every master has a marker that lets it vote.
+func allVote(r *redlock.Report) bool {
+	return !slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != redlock.GuardOK })
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// The first attempt finds the holder. The deadline cuts off the query of the next one, after a quorum
+// has refused it.
+func TestAWaitThatEndsDuringItsQueryNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	script := map[string]string{}
+	for _, s := range wire.Scripts() {
+		script[s.Hash] = s.Name
+	}
+	all := masters(t)
+	holdAll(all, "job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	for _, m := range all {
+		attempts := 0
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			if cmd == "EVALSHA" && script[args[0]] == "acquire+fence" {
+				attempts++
+			}
+			// What is handled without a reply is never answered.
+			return "", cmd == "EVALSHA" && script[args[0]] == "inspect" && attempts > 1
+		})
+		t.Cleanup(func() { m.Del("job") })
+	}
+	got := invoke(t, envOf(all), "acquire", "--wait", "300ms", "job")
+	require.Equal(t, exitHeld, got.status, got)
+	require.Regexp(t, `(?m)^redlock: job: held by "other"`, got.err)
+}

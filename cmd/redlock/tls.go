@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+)
+
+// tlsConfig is how connections are encrypted. The files are read at every dial, so that
+// certificates can be renewed while a command runs.
+type tlsConfig func(context.Context) (*tls.Config, error)
+
+// tlsConfig is made of --cacert, --cert and --key; nil when none of them is given.
+func (n nodeFlags) tlsConfig() (tlsConfig, error) {
+	switch {
+	case (*n.cert == "") != (*n.key == ""):
+		return nil, errors.New("--cert and --key need each other")
+	case *n.cacert == "" && *n.cert == "":
+		return nil, nil
+	}
+	load := func(context.Context) (*tls.Config, error) { return n.loadTLS() }
+	_, err := n.loadTLS() // what is wrong is reported before anything is dialled
+	return load, err
+}
+
+func (n nodeFlags) loadTLS() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if *n.cacert != "" {
+		text, err := readFile("--cacert", *n.cacert)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--cacert: %s contains no certificate in PEM form", *n.cacert)
+		}
+	}
+	if *n.cert != "" {
+		cert, err := readFile("--cert", *n.cert)
+		if err != nil {
+			return nil, err
+		}
+		key, err := readFile("--key", *n.key)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("--cert %s and --key %s are no pair in PEM form: %w", *n.cert, *n.key, err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}

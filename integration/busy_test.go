@@ -1,0 +1,130 @@
+package integration
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// busyWith has a node run a script that never ends, so that it answers everything by BUSY.
+func busyWith(t *testing.T, n *redistest.Node) (over func()) {
+	t.Helper()
+	c := admin(t, n)
+	do(t, c, "CONFIG", "SET", "lua-time-limit", "1")
+	require.NoError(t, c.Send("EVAL", "while true do end", 0))
+	require.NoError(t, c.Flush())
+	await(t, "BUSY", func() bool {
+		_, err := n.Try("GET", "x")
+		return err != nil
+	})
+	return func() {
+		_, err := n.Try("SCRIPT", "KILL")
+		require.NoError(t, err)
+		_, err = c.Receive()
+		require.ErrorContains(t, err, "killed by user")
+	}
+}
+
+// rate makes locks from several goroutines, and returns how many each second.
+func rate(t *testing.T, l *redlock.Locker, goroutines int, lasts time.Duration) float64 {
+	t.Helper()
+	var made atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range goroutines {
+		all.Go(func() {
+			for time.Since(began) < lasts {
+				k, err := l.TryAcquire(t.Context(), fmt.Sprint("busy", i), 30*time.Second)
+				if err == nil && k.Release(t.Context()) == nil {
+					made.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(made.Load()) / time.Since(began).Seconds()
+}
+
+// One of three nodes is busy with a script. The others go on, the busy one is asked twice a
+// second by an idle client, and what it granted before is undone when the script has ended. A
+// fourth server, which is nobody's node, is as busy during the control: both take one core.
+func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
+	const goroutines, round, idle = 64, 3 * time.Second, 10 * time.Second
+	servers := masters(t, 4)
+	nodes, control := servers[:3], servers[3]
+	l, pools := openPools(t, nodes, func(*pool.Config) {})
+	connected(t, l)
+
+	at := pools[2]
+	var before, start, during float64
+	var over func()
+	for try := 1; ; try++ { // what else the machine computes may change between two rounds, but not every time
+		over = busyWith(t, control)
+		rate(t, l, goroutines, time.Second)
+		before = rate(t, l, goroutines, round)
+		over()
+		over = busyWith(t, nodes[2])
+		start = rate(t, l, goroutines, round)
+		during = rate(t, l, goroutines, round)
+		if during > before/2 || try == 3 {
+			break
+		}
+		over()
+		redistest.NoKeys(t, nodes, 5*time.Second)
+		awaitFor(t, patience, "its vote", func() bool { return at.Stats().ParkedUndos == 0 && l.Healthy(t.Context()) == nil })
+	}
+	time.Sleep(2 * time.Second)
+	parked := at.Stats().ParkedUndos
+	written := at.Stats().Written
+	time.Sleep(idle)
+	perSecond := float64(at.Stats().Written-written) / idle.Seconds()
+	t.Logf("locks a second: %.0f with all nodes, %.0f in the first %v of BUSY, %.0f (%.0f %%) in the next; "+
+		"idle: %.1f commands a second to the busy node, %d undos parked",
+		before, start, round, during, 100*during/before, perSecond, parked)
+	assert.LessOrEqual(t, perSecond, 2.1)
+	assert.Greater(t, during, before/2, "80 %% is what an idle machine must show; others may be computing")
+	assert.LessOrEqual(t, parked, goroutines, "grants that were followed by BUSY, and no more")
+	assert.Zero(t, at.Stats().DroppedUndos)
+
+	over()
+	redistest.NoKeys(t, nodes, 5*time.Second)
+	awaitFor(t, patience, "its vote", func() bool { return at.Stats().ParkedUndos == 0 && l.Healthy(t.Context()) == nil })
+}
+
+// A node grants many locks, and answers each undo by BUSY.
+func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
+	const locks, idle = 1000, 5 * time.Second
+	nodes := masters(t, 3)
+	l, pools := openPools(t, nodes, func(*pool.Config) {})
+	connected(t, l)
+	held := make([]*redlock.Lock, locks)
+	for i := range held {
+		held[i] = acquired(t, l, fmt.Sprint("held", i), 5*time.Minute)
+	}
+	over := busyWith(t, nodes[2])
+	for _, k := range held {
+		_ = k.Release(t.Context()) // which others that compute may hold up for longer than the node timeout
+	}
+	at := pools[2]
+	await(t, "parked undos", func() bool { return at.Stats().ParkedUndos > locks/2 })
+	time.Sleep(2 * time.Second)
+	written := at.Stats().Written
+	time.Sleep(idle)
+	perSecond := float64(at.Stats().Written-written) / idle.Seconds()
+	t.Logf("%d undos parked, %.1f commands a second", at.Stats().ParkedUndos, perSecond)
+	assert.LessOrEqual(t, perSecond, 2.1)
+	over()
+	began := time.Now()
+	redistest.NoKeys(t, nodes, 5*time.Second)
+	t.Logf("all undone %v after the end of the script", time.Since(began).Round(time.Millisecond))
+	awaitFor(t, patience, "the books", func() bool { return at.Stats().ParkedUndos == 0 })
+}

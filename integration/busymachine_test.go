@@ -1,0 +1,114 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// busyFor is how long the probe lasts: by default two TTLs of its locks.
+func busyFor(t *testing.T) (d time.Duration, whole bool) {
+	t.Helper()
+	text := os.Getenv("REDLOCK_TEST_BUSY")
+	if text == "" {
+		return 6 * time.Second, false
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err)
+	return d, true
+}
+
+// TestLocksAreKeptOnABusyMachine holds many locks that extend themselves in a process whose processors are taken by other goroutines,
+// while contenders acquire and release. It prints how many locks were lost, and how late Done was closed after the end of a validity.
+// REDLOCK_TEST_BUSY=30s makes it last that long, and bounds that lateness: the machine must have nothing else to do then.
+func TestLocksAreKeptOnABusyMachine(t *testing.T) {
+	const (
+		locks      = 200
+		ttl        = 3 * time.Second
+		contenders = 8
+		names      = 4
+		short      = 500 * time.Millisecond
+		spinners   = 4 // for each processor
+		latest     = 100 * time.Millisecond
+	)
+	length, whole := busyFor(t)
+	l := open(t, masters(t, 3))
+	connected(t, l)
+	held := make([]*redlock.Lock, locks)
+	for i := range held {
+		held[i] = acquired(t, l, "held/"+strconv.Itoa(i), ttl, redlock.WithAutoExtend())
+	}
+
+	ctx, stop := context.WithTimeout(t.Context(), length)
+	defer stop()
+	var all sync.WaitGroup
+	var over atomic.Bool
+	for range spinners * runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for n := 0; !over.Load(); { // it only takes a processor
+				n++
+			}
+		})
+	}
+	var turns atomic.Int64
+	for i := range contenders {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				k, err := l.Acquire(ctx, "contended/"+strconv.Itoa(i%names), ttl)
+				if err != nil {
+					continue
+				}
+				turns.Add(1)
+				_ = k.Release(ctx)
+			}
+		})
+	}
+	var mu sync.Mutex
+	var late time.Duration // the largest
+	ends := 0
+	for i := range contenders {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				k, err := l.Acquire(ctx, "ends/"+strconv.Itoa(i), ttl, redlock.WithMaxHold(short))
+				if err != nil {
+					continue
+				}
+				done, end := k.Context().Done(), time.Now().Add(k.Remaining())
+				<-done
+				mu.Lock()
+				late, ends = max(late, time.Since(end)), ends+1
+				mu.Unlock()
+			}
+		})
+	}
+	<-ctx.Done()
+	over.Store(true)
+	all.Wait()
+
+	lost := 0
+	for _, k := range held {
+		if errors.Is(context.Cause(k.Context()), redlock.ErrLost) {
+			lost++
+		}
+		_ = k.Release(t.Context())
+	}
+	t.Logf("%v with %d busy goroutines on %d processors: %d of %d locks lost, %d turns of contenders, Done up to %v after the end in %d cases",
+		length, spinners*runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0), lost, locks, turns.Load(), late, ends)
+	assert.Zero(t, lost, "locks lost")
+	assert.Positive(t, turns.Load())
+	require.Positive(t, ends)
+	if whole {
+		assert.LessOrEqual(t, late, latest)
+	}
+}

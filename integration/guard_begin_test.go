@@ -1,0 +1,65 @@
+//go:build unix
+
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// The guard is switched on where clients without it hold locks: one stray --guard changes nothing, and
+// the doctor begins it.
+func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
+	nodes := masters(t, 3)
+	c := buildCommand(t, nodes)
+	l := open(t, nodes)
+	held := acquired(t, l, "job", time.Minute)
+	const maxTTL = 4 * guardTTL // the node timeout is a quarter of it: a busy machine needs that
+	guard := []string{"--guard", maxTTL.String()}
+	status, out, stderr := c.call(t, words([]string{"run", "--wait", "20s", "other"}, append(guard, "--", "echo", "never")...)...)
+	assert.Equal(t, exitConfig, status, stderr)
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "--begin-guard")
+	assert.Contains(t, stderr, "--admit")
+	for _, n := range nodes {
+		assert.Empty(t, n.Keys(t, "redlock:node"))
+	}
+	require.NoError(t, held.Extend(t.Context(), time.Minute), "clients without the guard go on")
+
+	r := c.start(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
+	for _, n := range nodes {
+		await(t, "it has begun", func() bool { return len(n.Keys(t, "redlock:node")) == 1 })
+	}
+	require.NoError(t, r.Process.Kill(), "it is ended early, and goes on when it is called again")
+	r.exit(t)
+	began := time.Now()
+	status, out, stderr = c.call(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
+	require.Zero(t, status, stderr+out)
+	assert.Less(t, time.Since(began), 10*maxTTL)
+	assert.Contains(t, out, "The guard is in force")
+
+	status, _, stderr = c.call(t, words([]string{"acquire", "--wait", "0", "job"}, guard...)...)
+	assert.Equal(t, exitHeld, status, "what was held stays held: %s", stderr)
+	require.NoError(t, held.Release(t.Context()))
+	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, "done\n", out)
+
+	fresh, err := redlock.Open(redistest.URLs(nodes))
+	require.NoError(t, err)
+	defer closeLocker(t, fresh)
+	_, err = fresh.TryAcquire(t.Context(), "job", time.Minute)
+	require.ErrorIs(t, err, redlock.ErrGuardMismatch, "a client without the guard")
+
+	nodes[0].Restart(t) // rule 16
+	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
+	assert.Zero(t, status, stderr)
+	assert.Equal(t, "done\n", out)
+	await(t, "the master that was restarted is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:node")) == 1 })
+}

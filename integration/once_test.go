@@ -1,0 +1,84 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+const (
+	onceProcesses = 5
+	onceRounds    = 100
+	onceApart     = 50 * time.Millisecond
+	onceTimeout   = 2 * time.Second // an answer counts for so long on a busy machine
+)
+
+// runOnce is a process that tries the guide's recipe for jobs that must run once at the beginning of each round, as the others do. It
+// releases what it has won at once.
+func (c contention) runOnce(ctx context.Context, log *crowd.Log) {
+	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(onceTimeout))
+	if err != nil {
+		panic(err)
+	}
+	name := strconv.Itoa(c.Process)
+	for round := range onceRounds {
+		crowd.Idle(ctx, c.First+time.Duration(round)*onceApart-crowd.Uptime())
+		job := []string{fmt.Sprintf("%s%d", c.Names[0], round)}
+		from := crowd.Uptime()
+		lock, err := l.TryAcquire(ctx, job[0], c.TTL, redlock.WithMinHold(time.Minute))
+		if err != nil {
+			log.Judge(name, err, redlock.ErrHeld)
+			continue
+		}
+		log.Held(crowd.Hold{Contender: name, Names: job, From: from, To: crowd.Uptime()})
+		log.Failed(name, lock.Release(ctx))
+	}
+	log.Held(crowd.Hold{Contender: name, Names: []string{"all rounds"}})
+	log.Failed("close", closeWithin(l, patience))
+}
+
+// The recipe for jobs that must run once: of five processes that try at the same instant one has the lock, in each round.
+func TestAJobThatMustRunOnceRunsOnce(t *testing.T) {
+	nodes := masters(t, 3)
+	first := crowd.Uptime() + 2*time.Second // all have begun by then
+	told := make([]contention, onceProcesses)
+	for i := range told {
+		told[i] = contention{
+			URLs: redistest.URLs(nodes), Names: []string{"once/"}, TTL: 10 * time.Second,
+			Process: i, First: first,
+		}
+	}
+	all := crowd.Start(t, told...)
+	all.Until(t, "all rounds are over", func(since []crowd.Hold) bool {
+		over := 0
+		for _, h := range since {
+			if h.Names[0] == "all rounds" {
+				over++
+			}
+		}
+		return over == onceProcesses
+	}, nil)
+	all.Stop(t)
+	require.Empty(t, all.Faults())
+	winners := map[string][]string{}
+	for _, h := range all.Holds() {
+		if strings.HasPrefix(h.Names[0], "once/") {
+			winners[h.Names[0]] = append(winners[h.Names[0]], h.Contender)
+		}
+	}
+	for round := range onceRounds {
+		job := fmt.Sprintf("once/%d", round)
+		require.Len(t, winners[job], 1, "%s: won by %v", job, winners[job])
+	}
+}

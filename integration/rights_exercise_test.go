@@ -1,0 +1,275 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// The rows of the table of rights in docs/operations.md.
+const (
+	everyLock      = "every lock"
+	oneMaster      = "a node that is one master, also behind Sentinels; with or without the restart guard"
+	oneCluster     = "a node that is a Redis Cluster"
+	waitingForOne  = "waiting: `Acquire`, `AcquireAll`, `Do`"
+	healthChecks   = "`Locker.Healthy`"
+	fencing        = "fencing"
+	clusterFencing = "fencing, where any node is a Redis Cluster"
+	diagnosis      = "`Locker.Diagnose`, `redlock doctor`"
+	admission      = "`Locker.Admit`, `redlock doctor --admit`"
+	ofSentinels    = "Sentinels, for a user of their own; no other row applies to it"
+)
+
+// appPrefix is the key prefix of the documented patterns.
+const appPrefix = "app/"
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+// rightsSection is the part of docs/operations.md that says which rights are needed.
+func rightsSection(t testing.TB) string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "\n## Rights\n")
+	require.True(t, found)
+	section, _, found = strings.Cut(section, "\n## ")
+	require.True(t, found)
+	return section
+}
+
+// documented are the rights in these rows of the table, as ACL SETUSER takes them, each once.
+func documented(t testing.TB, rows ...string) (rights []string) {
+	t.Helper()
+	table, _, _ := strings.Cut(rightsSection(t), "\n    ACL SETUSER")
+	for _, row := range rows {
+		found := false
+		for line := range strings.Lines(strings.ReplaceAll(table, `\|`, "\x00")) {
+			cells := strings.Split(line, "|")
+			if len(cells) != 6 || strings.TrimSpace(cells[1]) != row {
+				continue
+			}
+			found = true
+			for _, span := range codeSpan.FindAllStringSubmatch(strings.Join(cells[2:5], " "), -1) {
+				for right := range strings.FieldsSeq(strings.ReplaceAll(span[1], "\x00", "|")) {
+					if !slices.Contains(rights, right) {
+						rights = append(rights, right)
+					}
+				}
+			}
+		}
+		require.True(t, found, "a row for %q", row)
+	}
+	return rights
+}
+
+// less are rights without one of them.
+func less(rights []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == one })
+}
+
+// allow gives the user app these rights and no others on all servers, and empties their ACL LOG.
+func allow(t testing.TB, servers []*redistest.Node, rights []string) {
+	t.Helper()
+	args := []any{"reset", "on", ">secret", "resetchannels", "-@all"}
+	for _, r := range rights {
+		args = append(args, r)
+	}
+	for _, n := range servers {
+		setUser(t, n, args...)
+		n.Do(t, "ACL", "LOG", "RESET")
+	}
+}
+
+// denials are what the servers have denied since then.
+func denials(t testing.TB, servers []*redistest.Node) (all []string) {
+	t.Helper()
+	for _, n := range servers {
+		for _, entry := range n.Do(t, "ACL", "LOG").([]any) {
+			var words []string
+			for _, field := range entry.([]any) {
+				if b, ok := field.([]byte); ok {
+					words = append(words, string(b))
+				}
+			}
+			all = append(all, strings.Join(words, " "))
+		}
+	}
+	return all
+}
+
+// asApp opens Lockers over servers as the user app.
+func asApp(servers []*redistest.Node, opts ...redlock.Option) func(t testing.TB, more ...redlock.Option) *redlock.Locker {
+	return func(t testing.TB, more ...redlock.Option) *redlock.Locker {
+		t.Helper()
+		var urls []string
+		for _, n := range servers {
+			urls = append(urls, strings.Replace(n.URL(), "://", "://app:secret@", 1))
+		}
+		opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(nodeTimeout)}, opts, more)
+		l, err := redlock.Open(urls, opts...)
+		require.NoError(t, err)
+		return l
+	}
+}
+
+// exercise is one run through what rights are for. Where one is missing errors are not looked at, and the first denial ends it.
+type exercise struct {
+	t       *testing.T
+	servers []*redistest.Node
+	missing bool
+	a, b    *redlock.Locker // as two processes
+}
+
+type step struct {
+	what string
+	do   func(ctx context.Context) error
+}
+
+// run takes the steps, again and again where a right is missing, until a server denies it.
+func (x *exercise) run(steps []step) {
+	x.t.Helper()
+	for deadline := time.Now().Add(redistest.Slack * patience); !x.over(steps); {
+		require.True(x.t, time.Now().Before(deadline), "no server denies anything")
+	}
+}
+
+// over takes the steps, and reports whether that was all.
+func (x *exercise) over(steps []step) bool {
+	x.t.Helper()
+	within := redistest.Slack * patience
+	if x.missing {
+		within = 3 * time.Second
+	}
+	for _, s := range steps {
+		ctx, cancel := context.WithTimeout(x.t.Context(), within)
+		err := s.do(ctx)
+		cancel()
+		switch denied := denials(x.t, x.servers); {
+		case !x.missing:
+			require.NoError(x.t, err, s.what)
+			require.Empty(x.t, denied, s.what)
+		case len(denied) > 0:
+			return true
+		}
+	}
+	return !x.missing
+}
+
+// until waits for a condition as long as the step may take.
+func until(ctx context.Context, ok func() bool) error {
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+const (
+	heldFor     = 10 * time.Second
+	nodeTimeout = time.Second
+)
+
+// common are the steps of Lockers of any kind.
+func (x *exercise) common() []step {
+	return []step{
+		{"acquire, extend, check, inspect, release", func(ctx context.Context) error { return x.whole(ctx, "one") }},
+		{"several names", func(ctx context.Context) error { return x.whole(ctx, "{several}1", "{several}2") }},
+		{"scripts that the server has forgotten", func(ctx context.Context) error {
+			for _, n := range x.servers {
+				n.Do(x.t, "SCRIPT", "FLUSH")
+			}
+			return x.whole(ctx, "{several}1", "{several}2")
+		}},
+		{"minimum hold", x.heldLongEnough},
+		{"resume", x.resume},
+		{"wake up", x.wakeUp},
+		{"health", x.healthy},
+	}
+}
+
+// heldLongEnough releases a lock before its minimum hold is over, and waits until that is.
+func (x *exercise) heldLongEnough(ctx context.Context) error {
+	k, err := x.a.Acquire(ctx, "least", heldFor, redlock.WithMinHold(2*nodeTimeout))
+	if err != nil {
+		return err
+	}
+	err = k.Release(ctx)
+	return errors.Join(err, until(ctx, func() bool {
+		return !slices.ContainsFunc(x.servers, func(n *redistest.Node) bool { return len(lockKeys(x.t, n)) > 0 })
+	}))
+}
+
+func (x *exercise) healthy(ctx context.Context) error {
+	return errors.Join(x.a.Healthy(ctx), x.b.Healthy(ctx))
+}
+
+// whole is the life of a lock.
+func (x *exercise) whole(ctx context.Context, names ...string) error {
+	k, err := x.a.AcquireAll(ctx, names, heldFor)
+	if err != nil {
+		return err
+	}
+	_, looked := x.b.Inspect(ctx, names[0])
+	return errors.Join(looked, k.Extend(ctx, 2*heldFor), k.Check(ctx), k.Release(ctx))
+}
+
+func (x *exercise) resume(ctx context.Context) error {
+	k, err := x.a.Acquire(ctx, "moving", heldFor)
+	if err != nil {
+		return err
+	}
+	claim, err := k.Detach()
+	if err != nil {
+		return err
+	}
+	k, err = x.b.Resume(ctx, claim)
+	if err != nil {
+		return err
+	}
+	return k.Release(ctx)
+}
+
+// wakeUp has one lock wanted by waiters of one process, while another process holds it. They are so many that one of them looks who else
+// waits. Then nobody wants the lock any more.
+func (x *exercise) wakeUp(ctx context.Context) error {
+	const name = "wanted"
+	k, err := x.a.Acquire(ctx, name, heldFor)
+	if err != nil {
+		return err
+	}
+	waiters := make(chan error, 20)
+	for range cap(waiters) {
+		go func() {
+			k, err := x.b.Acquire(ctx, name, heldFor)
+			if err == nil {
+				err = k.Release(ctx)
+			}
+			waiters <- err
+		}()
+	}
+	subscribed := func(want bool) func() bool {
+		return func() bool {
+			some := slices.ContainsFunc(x.servers, func(n *redistest.Node) bool { return listeners(x.t, n, appPrefix+name) > 0 })
+			return some == want
+		}
+	}
+	err = until(ctx, subscribed(true))
+	err = errors.Join(err, k.Release(ctx))
+	for range cap(waiters) {
+		err = errors.Join(err, <-waiters)
+	}
+	return errors.Join(err, until(ctx, subscribed(false)))
+}

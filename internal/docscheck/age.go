@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+)
+
+// checkAge finds figures that were measured at a commit since which the code has changed. These are warnings: what takes
+// hours is not measured anew for every commit.
+func checkAge(pages []*page) (found []finding) {
+	seen := make(map[string]string) // by commit
+	for _, p := range pages {
+		for _, c := range p.commits {
+			since, known := seen[c.text]
+			if !known {
+				since = changedSince(c.text)
+				seen[c.text] = since
+			}
+			if since != "" {
+				found = append(found, finding{p.path, c.line, "measured at commit " + c.text + since})
+			}
+		}
+	}
+	return found
+}
+
+// changedSince is empty where redlock and pool are as they were at a commit.
+func changedSince(commit string) string {
+	err := exec.Command("git", "diff", "--quiet", commit, "HEAD", "--", "redlock", "pool").Run()
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &ended) && ended.ExitCode() == 1:
+		return ": redlock or pool has changed since"
+	default:
+		return fmt.Sprintf(": it can't be compared (%v)", err)
+	}
+}

@@ -1,0 +1,156 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// form is what a hostile server says: a beginning, and what follows without end.
+type form struct {
+	begin, rest string
+	ends        bool // it is no RESP2 or breaks a limit: the client must end the connection
+}
+
+// enough is how many bytes are said at the most: more than any limit on a reply.
+const enough = 20 << 20
+
+// peer stands between a client and a server. It hands everything on until the client says
+// something, and then says its form in place of the server.
+type peer struct {
+	server dialer
+	after  string // what the client has to say; empty: it speaks first
+	form   form
+	armed  atomic.Bool
+	said   chan struct{} // readable once the form was said and, if it must, the client has hung up
+	once   sync.Once
+	conns  sync.WaitGroup
+}
+
+func newPeer(server dialer, after string, f form) *peer {
+	return &peer{server: server, after: after, form: f, said: make(chan struct{})}
+}
+
+// dial connects to the server through the peer, over TCP.
+func (p *peer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	up, err := p.server(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	near, far, err := loopback(ctx)
+	if err != nil {
+		_ = up.Close()
+		return nil, err
+	}
+	c := &peerConn{peer: p, client: far, server: up}
+	p.conns.Go(c.fromClient)
+	p.conns.Go(c.fromServer)
+	return near, nil
+}
+
+// loopback makes both ends of a TCP connection.
+func loopback(ctx context.Context) (near, far net.Conn, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	var d net.Dialer
+	if near, err = d.DialContext(ctx, "tcp", l.Addr().String()); err != nil {
+		return nil, nil, err
+	}
+	if far, err = l.Accept(); err != nil {
+		_ = near.Close()
+		return nil, nil, err
+	}
+	return near, far, nil
+}
+
+// peerConn is one connection of a peer.
+type peerConn struct {
+	peer           *peer
+	client, server net.Conn
+
+	mu       sync.Mutex // held while the client is written to
+	hijacked bool
+}
+
+func (c *peerConn) fromServer() {
+	p := make([]byte, 4<<10)
+	for {
+		n, err := c.server.Read(p)
+		if err != nil {
+			break
+		}
+		c.mu.Lock()
+		if !c.hijacked {
+			_, _ = c.client.Write(p[:n])
+		}
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.hijacked {
+		_ = c.client.Close()
+	}
+}
+
+func (c *peerConn) fromClient() {
+	defer c.server.Close()
+	defer c.client.Close()
+	var heard []byte
+	p := make([]byte, 4<<10)
+	for {
+		if c.peer.armed.Load() && bytes.Contains(heard, []byte(c.peer.after)) {
+			c.speak()
+			return
+		}
+		n, err := c.client.Read(p)
+		if err != nil {
+			return
+		}
+		heard = append(heard[max(0, len(heard)-len(c.peer.after)):], p[:n]...)
+		if c.peer.armed.Load() && bytes.Contains(heard, []byte(c.peer.after)) {
+			continue
+		}
+		if _, err := c.server.Write(p[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// speak says the form, and waits until the client hangs up.
+func (c *peerConn) speak() {
+	c.mu.Lock()
+	c.hijacked = true
+	c.mu.Unlock()
+	var gone sync.WaitGroup
+	gone.Go(func() { // what the client says is read, so that it can go on
+		p := make([]byte, 4<<10)
+		for {
+			if _, err := c.client.Read(p); err != nil {
+				return
+			}
+		}
+	})
+	f := c.peer.form
+	_, err := c.client.Write([]byte(f.begin))
+	if f.rest != "" {
+		chunk := []byte(strings.Repeat(f.rest, 1+(32<<10)/len(f.rest)))
+		for said := 0; err == nil && said < enough; said += len(chunk) {
+			_ = c.client.SetWriteDeadline(time.Now().Add(time.Second)) // of one that does not read on, all was said
+			_, err = c.client.Write(chunk)
+		}
+	}
+	if !f.ends {
+		c.peer.once.Do(func() { close(c.peer.said) })
+	}
+	gone.Wait()
+	c.peer.once.Do(func() { close(c.peer.said) })
+}

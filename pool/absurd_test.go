@@ -1,0 +1,53 @@
+package pool
+
+import (
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAbsurdNumbersOfAServerAreClamped(t *testing.T) {
+	for text, want := range map[string]int{
+		"-1": 0, "7": 7, "9223372036854775807": math.MaxInt32, "99999999999999999999": math.MaxInt32, "1e9": 0, "x": 0, "": 0,
+	} {
+		var f facts
+		f.take("run_id:a\r\nuptime_in_seconds:"+text+"\r\nconnected_slaves:"+text+"\r\n", nil)
+		require.Equal(t, want, f.Replicas, text)
+		require.Equal(t, time.Duration(want)*time.Second, f.Uptime, text)
+	}
+	for _, wrong := range [][2]int64{{-1, 0}, {0, -1}, {1, 1e6}, {maxTime + 1, 0}, {math.MaxInt64, 0}, {math.MinInt64, 0}, {1, math.MaxInt64}} {
+		require.Zero(t, serverTime([]any{wrong[0], wrong[1]}, nil), "%v", wrong)
+	}
+	latest := serverTime([]any{int64(maxTime), int64(999999)}, nil)
+	require.Positive(t, time.Duration(latest)*time.Microsecond, "it fits into a Duration")
+}
+
+// A link keeps facts and a lock its votes: not the replies that they were read from.
+func TestNothingKeptOfAReplyKeepsTheReply(t *testing.T) {
+	const replies = 64
+	filler := strings.Repeat("x", 1<<20)
+	all := make([]facts, replies)
+	errs := make([]error, replies)
+	before := liveHeap()
+	for i := range all {
+		all[i].take([]byte("run_id:abc\r\nrole:master\r\nx:"+filler), nil)
+		all[i].mark([]byte("mark"+filler), nil)
+		errs[i] = serverError(redis.Error("ERR unknown command 'X', with args beginning with: " + filler[:60<<10]))
+	}
+	require.Less(t, liveHeap(), before+4<<20)
+	require.Equal(t, "abc", all[0].RunID)
+	require.Len(t, all[0].Marker, maxMarker)
+	require.EqualError(t, errs[replies-1], "ERR unknown command 'X'")
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,54 @@
+package pool
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// redigo reads what a boundedConn hands on, and nothing else: of all programs and packages that
+// importers and users get, one function makes redigo's connections.
+func TestRedigoGetsNoConnectionThatIsNotBounded(t *testing.T) {
+	var made []string
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{"integration", "embedded", "bin", ".git", "testdata"}, name):
+			return fs.SkipDir
+		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, _ := n.(*ast.SelectorExpr)
+			if call == nil {
+				return true
+			}
+			from, _ := call.X.(*ast.Ident)
+			if from != nil && from.Name == "redis" && (strings.HasPrefix(call.Sel.Name, "Dial") || strings.HasPrefix(call.Sel.Name, "NewConn")) {
+				made = append(made, fmt.Sprintf("%s: %s", filepath.ToSlash(path), call.Sel.Name))
+			}
+			return true
+		})
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"../pool/source.go: NewConn"}, made, "bound the new one, and add it here")
+	s, err := newOwnPool(&Config{Network: "tcp", Address: fake(wellBehaved).listen(t, "tcp", "127.0.0.1:0").Addr().String(), Connections: 1}).dial(t.Context())
+	require.NoError(t, err)
+	defer s.close()
+	require.NotNil(t, s.in, "it is bounded")
+	s.abort()
+}

@@ -1,0 +1,250 @@
+package pool
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// hostileReplies are what a confused proxy, a wrong service or a hostile server may send:
+// a beginning, and what follows without end.
+var hostileReplies = map[string][2]string{
+	"a bulk string of 256 TiB":        {"$281474976710656\r\n"},
+	"a bulk string of 1 TiB":          {"$1099511627776\r\n"},
+	"an array of 2^45":                {"*35184372088832\r\n"},
+	"a length that overflows":         {"*18446744073709551617\r\n:1\r\n"},
+	"arrays without end":              {"", "*1\r\n"},
+	"a line without end":              {"+", "x"},
+	"an error without end":            {"-ERR ", "x"},
+	"a header without end":            {"$", "0"},
+	"an array that is much too long":  {"*16384\r\n", "*16384\r\n:1\r\n"},
+	"bulk strings without end":        {"*16384\r\n", "$1048576\r\n" + strings.Repeat("x", 1<<20) + "\r\n"},
+	"a bulk string that does not end": {"$1\r\nabc", "d"},
+	"another protocol":                {"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", "<html></html>\r\n"},
+}
+
+// tampered is a connection whose peer says something else once it is told to.
+type tampered struct {
+	net.Conn
+	armed   *atomic.Bool
+	stream  [2]string
+	pending string
+	begun   bool
+}
+
+// Read hands on what the peer says until the connection is armed.
+func (c *tampered) Read(p []byte) (int, error) {
+	if !c.begun {
+		n, err := c.Conn.Read(p)
+		if err != nil || !c.armed.Load() {
+			return n, err
+		}
+		c.begun, c.pending = true, c.stream[0]
+	}
+	if c.pending == "" {
+		c.pending = c.stream[1]
+	}
+	if c.pending == "" { // it has said all: what comes is the peer's silence
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.pending)
+	c.pending = c.pending[n:]
+	return n, nil
+}
+
+// tampering makes a dial whose connections say stream once armed.
+func tampering(m *embedded.Master, armed *atomic.Bool, stream [2]string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := m.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &tampered{Conn: c, armed: armed, stream: stream}, nil
+	}
+}
+
+// allocated is how many bytes f allocates, freed or not.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestAHostileReplyEndsItsConnectionAndNothingElse(t *testing.T) {
+	for name, stream := range hostileReplies {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := embedded.New("n1")
+				defer m.Close()
+				var armed atomic.Bool
+				cfg := configFor(m)
+				cfg.Dial = tampering(m, &armed, stream)
+				n, err := Open(cfg)
+				require.NoError(t, err)
+				defer n.Close()
+				require.Equal(t, wire.Granted, pinging().outcome(t, n))
+				armed.Store(true)
+				require.Less(t, allocated(func() {
+					r := pinging().on(n).reply(t)
+					require.Equal(t, wire.Unknown, r.Outcome)
+					require.ErrorIs(t, r.Err, ErrDisconnected)
+					time.Sleep(time.Second) // dials meet it in their handshake
+					synctest.Wait()
+				}), uint64(64<<20))
+				require.Greater(t, n.Stats().DialFailures, int64(0))
+				armed.Store(false)
+				time.Sleep(10 * time.Second)
+				require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			})
+		})
+	}
+}
+
+// Whole replies within the limits pass, however they are cut.
+func TestAReplyOfManyPartsIsOne(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		keys := make([]string, 1024)
+		for i := range keys {
+			keys[i] = strings.Repeat("k", i%100+1) + string(rune('a'+i%26)) + time.Duration(i).String()
+		}
+		require.Equal(t, wire.Granted, acquiring("token", longTTL, keys...).outcome(t, n))
+		r := inspecting(keys...).on(n).reply(t)
+		require.Equal(t, wire.Granted, r.Outcome)
+		require.Len(t, r.Holds, len(keys))
+	})
+}
+
+// A reply that nobody asked for is watched from its first byte on.
+func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		time.Sleep(n.cfg.HardTimeout / 2) // nothing is due any more
+		only(t, m).Say("+half a li")
+		time.Sleep(n.cfg.HardTimeout - time.Millisecond)
+		require.Equal(t, 1, n.Stats().Connected)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Zero(t, n.Stats().Connected)
+		time.Sleep(time.Second) // the dial
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	})
+}
+
+func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
+	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		require.Equal(t, "subscribed a", <-heard)
+		dials := s.node.Stats().Dials
+		publish(t, m, "a", strings.Repeat("x", replyLimits.Bulk+1))
+		require.Equal(t, "down", <-heard)
+		require.Equal(t, "subscribed a", <-heard)
+		require.Equal(t, dials, s.node.Stats().Dials, "the pipelined connection stays")
+		publish(t, m, "a", "1")
+		require.Equal(t, "a: 1", <-heard)
+	})
+}
+
+// A server that goes on sending such messages is dialled ever more seldom.
+func TestASubscriptionThatGoesOnBeingViolatedIsMadeAnewEverMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New("n1")
+		defer m.Close()
+		cfg := configFor(m)
+		var dials atomic.Int64
+		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := m.Dial(ctx, network, address)
+			if dials.Add(1) == 1 || err != nil {
+				return c, err // the pipelined connection
+			}
+			armed := &atomic.Bool{}
+			armed.Store(true)
+			return &tampered{Conn: c, armed: armed, stream: [2]string{"+OK\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n$1099511627776\r\n"}}, nil
+		}
+		n, err := Open(cfg)
+		require.NoError(t, err)
+		defer n.Close()
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		s := n.Subscribe(make(diary, 1000))
+		defer s.Close()
+		s.Add("a")
+		time.Sleep(10 * time.Minute)
+		require.Less(t, dials.Load(), int64(60))
+		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	})
+}
+
+// FuzzReplies gives any bytes to a connection as redigo reads it.
+func FuzzReplies(f *testing.F) {
+	for _, stream := range hostileReplies {
+		if len(stream[0])+len(stream[1]) < 1<<10 {
+			f.Add([]byte(stream[0] + strings.Repeat(stream[1], 20)))
+		}
+	}
+	f.Add([]byte("$134217728\r\n"))
+	f.Add([]byte("*8388608\r\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		ours, theirs := net.Pipe()
+		go func() {
+			_, _ = theirs.Write(stream)
+			_ = theirs.Close()
+		}()
+		c := redis.NewConn(newBoundedConn(ours, replyLimits), 0, 0)
+		if spent := allocated(func() {
+			for c.Err() == nil {
+				_, _ = c.Receive()
+			}
+		}); spent > 64<<20 {
+			t.Fatalf("%d bytes allocated for %d", spent, len(stream))
+		}
+		_ = c.Close()
+	})
+}
+
+// Servers repeat what they were sent, and a proxy may say anything.
+func TestNoErrorShowsTheCommandsToken(t *testing.T) {
+	const token = "me:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	for _, says := range []string{
+		"ERR unknown command 'EVALSHA', with args beginning with: 'hash' '1' 'k' '" + token + "' ",
+		"ERR wrong: " + token, "SOMECODE " + token + " " + token, token, "+" + token, "+OK " + token, "+" + strings.Repeat("x", 25) + token, "$29\r\n" + token,
+		"ERR " + strings.Repeat("x", 495) + token, // which is cut within the token
+	} {
+		for name, c := range map[string]*call{
+			"acquire": acquiring(token, time.Second, "k"), "release": releasing(token, "k"), "extend": extending(token, time.Second, "k"),
+		} {
+			var r wire.Reply
+			if status, ok := strings.CutPrefix(says, "+"); ok {
+				r = decode(&c.Command, status, nil)
+			} else {
+				r = decode(&c.Command, nil, redis.Error(says))
+			}
+			require.Error(t, r.Err)
+			require.NotContains(t, r.Err.Error(), token, "%s: %s", name, says)
+			require.NotContains(t, r.Err.Error(), "ABCDEFGH", "%s: %s", name, says)
+		}
+	}
+}
+
+func TestWhatAServerSaysIsPrintableAndShort(t *testing.T) {
+	for _, says := range []string{"ERR \x1b[2J", "\x1b]0;title\x07", "ERR " + strings.Repeat("x", 60<<10), strings.Repeat("X", 1000)} {
+		r := decode(&pinging().Command, nil, redis.Error(says))
+		require.Less(t, len(r.Err.Error()), 600)
+		require.NotContains(t, r.Err.Error(), "\x1b")
+		var se *wire.ServerError
+		require.ErrorAs(t, r.Err, &se)
+		require.LessOrEqual(t, len(se.Code), maxCode)
+	}
+	require.Equal(t, `mas\x1bter`, infoField("role:mas\x1bter\r\n", "role"))
+}

@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// mapOf is what CLUSTER SLOTS answers of so many masters, each with one slot.
+func mapOf(masters int, host string) (list []any) {
+	for i := range masters {
+		list = append(list, []any{int64(i), int64(i), []any{fmt.Appendf(nil, "%s%d", host, i), int64(1), []byte("id")}})
+	}
+	return list
+}
+
+func TestAMapOfTooManyMastersIsRefused(t *testing.T) {
+	all, err := slots(mapOf(maxMembers, "h"), nil, "me:7")
+	require.NoError(t, err)
+	require.Len(t, all, maxMembers)
+	_, err = slots(mapOf(maxMembers+1, "h"), nil, "me:7")
+	require.EqualError(t, err, "the map names more than 1024 masters")
+}
+
+// Each map may name other masters, and each MOVED one more.
+func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, _ *embedded.Cluster, n *Node) {
+		for round := range 3 {
+			all, err := slots(mapOf(maxMembers, fmt.Sprintf("h%d-", round)), nil, "me:7")
+			require.NoError(t, err)
+			n.cluster.adopt(all)
+			synctest.Wait()
+			require.Equal(t, maxMembers, memberCount(n))
+		}
+		require.NoError(t, n.cluster.survey(t.Context()), "it is found again")
+		synctest.Wait()
+		require.Equal(t, 3, n.Stats().Masters)
+	})
+}
+
+func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		cl.Owner("x").Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			return fmt.Sprintf("MOVED %d elsewhere:1", wire.Slot("x")), cmd == "SET"
+		})
+		all, err := slots(mapOf(maxMembers-3, "h"), nil, "me:7")
+		require.NoError(t, err)
+		n.cluster.mu.Lock()
+		for _, r := range all {
+			n.cluster.member(r.address)
+		}
+		n.cluster.mu.Unlock()
+		r := acquiring("A", longTTL, "x").on(n).reply(t)
+		require.Equal(t, wire.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, "MOVED")
+		require.Equal(t, maxMembers, memberCount(n))
+	})
+}
+
+func memberCount(n *Node) int {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return len(n.cluster.members)
+}
+
+// A map that named a thousand dead masters does not keep those that the configuration names from
+// being asked, nor does it make an error of a thousand lines.
+func TestFewMastersAreAskedForTheMapAndFewErrorsTold(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		all, err := slots(mapOf(maxMembers, "h"), nil, "me:7")
+		require.NoError(t, err)
+		n.cluster.adopt(all)
+		synctest.Wait()
+		asked := n.cluster.witnesses()
+		require.Len(t, asked, maxWitnesses+1)
+		require.Contains(t, asked, cl.Masters[0].Addr())
+		cl.Masters[0].Stop()
+		err = n.cluster.survey(t.Context())
+		require.ErrorContains(t, err, fmt.Sprintf("and %d more", maxWitnesses+1-maxReasons))
+		require.Less(t, len(err.Error()), 2<<10)
+		require.False(t, errors.Is(err, errNoMap))
+	})
+}

@@ -1,0 +1,146 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// planted colours a terminal, turns the direction of its text, and is long.
+var planted = "\x1b[31m\u202e" + strings.Repeat("z", 10<<10)
+
+// requireShowable fails for what a terminal acts on, and for what fills it.
+func requireShowable(t *testing.T, what, text string) {
+	t.Helper()
+	require.NotContains(t, text, strings.Repeat("z", 520), what)
+	for _, r := range text {
+		require.True(t, unicode.IsPrint(r), "%s: %q in %q", what, r, text)
+	}
+}
+
+func TestWhatAServerSaysOfItselfIsPrintable(t *testing.T) {
+	for _, fields := range [][]string{{"redis_version", "maxmemory_policy"}, {"role"}, {"redis_mode"}, {"run_id", "master_replid2"}} {
+		onMaster(t, func(m *embedded.Master) {
+			for _, f := range fields {
+				m.SetInfo(f, planted)
+			}
+			m.SetInfo("maxmemory", "1")
+			m.SetInfo("aof_enabled", "1")
+			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+				return fmt.Sprintf("*2\r\n%s%s", bulk("setting"), bulk("\n"+planted)), cmd == "CONFIG"
+			})
+		}, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+			e := examined(t, n)
+			require.Contains(t, e.Persistence(), `\x0a\x1b[31m\u202ez`)
+			for _, text := range []string{e.Version, e.Mode, e.Role, e.RunID, e.ReplID2, e.Eviction, e.BacklogTTL, e.Fsync, e.Persistence()} {
+				requireShowable(t, "a fact", text)
+			}
+			for _, f := range e.Findings {
+				requireShowable(t, f.Code, f.Text)
+			}
+			if r := pinging().on(n).reply(t); r.Err != nil {
+				requireShowable(t, "a vote", r.Err.Error())
+			}
+		})
+	}
+}
+
+func TestWhatAServerRefusesIsPrintable(t *testing.T) {
+	onMaster(t, func(m *embedded.Master) {
+		m.FailWith("INFO", "ERR "+planted)
+		m.FailWith("GET", "ERR "+planted)
+	}, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		e := examined(t, n)
+		for _, text := range []string{e.Unread, e.MarkerUnread, e.Findings[0].Text, pinging().on(n).reply(t).Err.Error()} {
+			require.Contains(t, text, `\x1b[31m\u202ez`)
+			requireShowable(t, "a refusal", text)
+		}
+	})
+	found := &wire.Examination{}
+	unsurveyed(found, errors.New(planted))
+	requireShowable(t, "a survey", found.Unsurveyed)
+	for _, f := range ages([]string{planted}, found) {
+		require.NoError(t, f.take(int64(1), nil))
+	}
+	requireShowable(t, "a key", found.Alive)
+}
+
+func TestAMarkerIsShownPrintable(t *testing.T) {
+	for _, err := range []error{guarded("n", planted), foreign("n", planted)} {
+		require.ErrorContains(t, err, "[31m")
+		requireShowable(t, "a marker", err.Error())
+	}
+}
+
+func TestAnAddressThatASentinelOrAClusterNamesIsPrintable(t *testing.T) {
+	for _, bad := range []string{"h\x1b[31m", "h\u202e", "h\n", strings.Repeat("z", 600)} {
+		_, err := address([]any{[]byte(bad), []byte("1")}, nil)
+		require.ErrorIs(t, err, errNoAddress)
+		_, err = address([]any{[]byte("h"), []byte(bad)}, nil)
+		require.Error(t, err)
+		_, err = slots([]any{[]any{int64(0), int64(1), []any{[]byte(bad), int64(7)}}}, nil, "me:7")
+		require.ErrorIs(t, err, errNoAddress)
+	}
+}
+
+// The words of a dial may be a server's: of its certificate, or to the AUTH that a wrapped pool sends.
+func TestTheErrorOfADialIsPrintable(t *testing.T) {
+	failing := errors.New(planted + "\n")
+	for what, open := range map[string]func(c Config) (*Node, error){
+		"Dial": func(c Config) (*Node, error) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, failing }
+			return Open(c)
+		},
+		"Credentials": func(c Config) (*Node, error) {
+			c.Credentials = func(context.Context) (string, string, error) { return "", "", failing }
+			return Open(c)
+		},
+		"TLS": func(c Config) (*Node, error) {
+			c.TLS = func(context.Context) (*tls.Config, error) { return nil, failing }
+			return Open(c)
+		},
+		"Wrap": func(c Config) (*Node, error) {
+			dial := func() (redis.Conn, error) { return nil, failing }
+			return Wrap("n", &redis.Pool{Dial: dial}, WithClock(c.Clock), WithLogger(c.Logger))
+		},
+		"AUTH of Wrap": func(c Config) (*Node, error) {
+			dial := func() (redis.Conn, error) {
+				return nil, fmt.Errorf("dialling: %w", redis.Error("ERR not 'hunter2'"+planted))
+			}
+			return Wrap("n", &redis.Pool{Dial: dial}, WithClock(c.Clock), WithLogger(c.Logger))
+		},
+	} {
+		var log strings.Builder
+		synctest.Test(t, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer server.Close()
+			n, err := open(Config{
+				Name: "n", Address: "h:1", Clock: clock.Runtime(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Dial: func(context.Context, string, string) (net.Conn, error) { return client, nil },
+			})
+			require.NoError(t, err)
+			text := pinging().on(n).reply(t).Err.Error()
+			synctest.Wait()
+			require.NoError(t, n.Close())
+			requireShowable(t, what, text)
+			require.NotContains(t, text, "hunter2", what)
+		})
+		require.Contains(t, log.String(), "dial failed", what)
+		requireShowable(t, what, strings.ReplaceAll(log.String(), "\n", ""))
+		require.NotContains(t, log.String(), "hunter2", what)
+	}
+}

@@ -1,0 +1,377 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+const (
+	busy  = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	weird = "WEIRD an error that nobody knows"
+)
+
+// failing makes a master answer the commands of locks by an error, but not its health checks.
+func failing(m *embedded.Master, with string) {
+	m.FailWith("SET", with)
+	m.FailWith("EVALSHA", with)
+	m.FailWith("EVAL", with)
+}
+
+// undoing is the release of an attempt of this process's own.
+func undoing(token string, keys ...string) *call {
+	c := releasing(token, keys...)
+	c.req.AcquiredHere = true
+	return c
+}
+
+func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
+	for _, says := range []string{
+		busy, "CLUSTERDOWN The cluster is down", "MISCONF Errors writing to the AOF file",
+		"OOM command not allowed when used memory > 'maxmemory'.", "NOREPLICAS Not enough good replicas to write.",
+	} {
+		for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+			inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+				synctest.Wait()
+				failing(m, says)
+				require.Equal(t, wire.Failed, acquiring("A", longTTL, keys...).outcome(t, n))
+				m.ForgetLog()
+				r := undoing("A", keys...).within(n, longTTL).on(n).reply(t)
+				require.Equal(t, wire.Failed, r.Outcome)
+				require.ErrorContains(t, r.Err, says)
+				require.False(t, r.Pending || r.Kept, says)
+				require.Zero(t, n.Stats().ParkedUndos)
+				time.Sleep(time.Minute)
+				require.Equal(t, 1, count(m, "EVALSHA release"), says)
+				require.Empty(t, n.lanes[0].link.unexecuted)
+			})
+		}
+	}
+}
+
+// The undo is submitted while its acquire is unanswered, as after a node timeout.
+func TestAnUndoBehindAnAcquireThatExecutesNothingIsSentOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		synctest.Wait()
+		failing(m, busy)
+		m.SetDelay(time.Second)
+		acquire := acquiring("A", longTTL, "a").on(n)
+		time.Sleep(time.Second / 2)
+		require.False(t, acquire.Cancel())
+		r := undoing("A", "a").within(n, longTTL).on(n).reply(t)
+		require.False(t, r.Pending || r.Kept)
+		require.Equal(t, 1, count(m, "EVALSHA release"))
+	})
+}
+
+// Where anything but the acquire's own answer may be true of the keys, the undo is repeated.
+func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
+	plain := func(*Config) {}
+	for what, c := range map[string]struct {
+		change  func(c *Config)
+		acquire func(t *testing.T, m *embedded.Master, n *Node)
+		others  bool // other acquires than this process's may have created the keys
+	}{
+		"a grant followed by BUSY": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+			require.Equal(t, wire.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+			failing(m, busy)
+		}},
+		"an unknown error": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+			failing(m, weird)
+			require.Equal(t, wire.Unknown, acquiring("A", longTTL, "a").outcome(t, n))
+			m.Set("a", "A", longTTL) // it was executed
+		}},
+		"a proxy": {change: func(c *Config) { c.Proxied = true }, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+			failing(m, busy)
+			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			m.Set("a", "A", longTTL)
+		}},
+		"an acquire that was sent again by its text": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+			m.FlushScripts()
+			m.FailWith("EVAL", busy)
+			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n))
+			require.Equal(t, 1, count(m, "EVAL acquire"))
+			failing(m, busy)
+			m.Set("a", "A", longTTL)
+		}},
+		"a repair, or another process": {others: true, change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+			failing(m, busy)
+			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			m.Set("a", "A", longTTL)
+		}},
+		"another connection": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+			failing(m, busy)
+			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			only(t, m).Drop()
+			time.Sleep(time.Second)
+			m.Set("a", "A", longTTL)
+		}},
+	} {
+		inBubble(t, c.change, func(t *testing.T, m *embedded.Master, n *Node) {
+			synctest.Wait()
+			c.acquire(t, m, n)
+			undo := undoing("A", "a").within(n, longTTL)
+			undo.req.AcquiredHere = !c.others
+			r := undo.on(n).reply(t)
+			require.True(t, r.Pending, "%s: %v", what, r)
+			require.Equal(t, 1, n.Stats().ParkedUndos, what)
+			time.Sleep(5 * time.Second)
+			require.Equal(t, []string{"a"}, m.Keys(), what)
+			failing(m, "")
+			require.NotEqual(t, wire.Failed, lastReply(t, undo).Outcome, what)
+			require.Empty(t, m.Keys(), what)
+			require.Zero(t, n.Stats().ParkedUndos, what)
+		})
+	}
+}
+
+// A member of a Cluster sent the acquire on, and the next one does not execute it.
+func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		b := others(cl, "foo")[0]
+		cl.Move("foo", b)
+		b.FailWith("SET", "CLUSTERDOWN The cluster is down")
+		require.Equal(t, wire.Failed, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, int64(1), n.Stats().Redirects)
+		failing(b, "CLUSTERDOWN The cluster is down")
+		require.True(t, undoing("A", "foo").within(n, longTTL).on(n).reply(t).Pending)
+	})
+}
+
+// parkedTTL is the TTL of what parkedUndos undo.
+const parkedTTL = 2 * time.Minute
+
+// parkedUndos are undos of grants at a master that has begun to fail.
+func parkedUndos(t *testing.T, m *embedded.Master, n *Node, many int, with string) []*call {
+	t.Helper()
+	synctest.Wait()
+	undos := make([]*call, many)
+	for i := range undos {
+		key := strconv.Itoa(i)
+		m.Set(key, "A"+key, parkedTTL)
+		undos[i] = undoing("A"+key, key).within(n, parkedTTL)
+	}
+	failing(m, with)
+	for _, u := range undos {
+		require.True(t, u.on(n).reply(t).Pending)
+	}
+	require.Equal(t, many, n.Stats().ParkedUndos)
+	return undos
+}
+
+// However many are parked: one probe a second, no timer for each, and all of them at once
+// when the probe is executed.
+func TestParkedUndosFollowOneProbe(t *testing.T) {
+	for _, with := range []string{busy, weird} {
+		ticking := &tallying{}
+		inBubble(t, func(c *Config) { ticking.Clock = c.Clock; c.Clock = ticking }, func(t *testing.T, m *embedded.Master, n *Node) {
+			undos := parkedUndos(t, m, n, 2000, with)
+			require.Less(t, ticking.waiting.Load(), int64(8), "timers")
+			time.Sleep(2 * time.Second)
+			for range 10 {
+				m.ForgetLog()
+				time.Sleep(time.Second)
+				require.LessOrEqual(t, count(m, "EVALSHA release"), 1)
+			}
+			require.Len(t, m.Keys(), 2000)
+			failing(m, "")
+			time.Sleep(repeatLatest + 10*time.Millisecond)
+			require.Empty(t, m.Keys(), "in some round trips")
+			require.Zero(t, n.Stats().ParkedUndos)
+			for _, u := range undos {
+				require.Equal(t, wire.Granted, lastReply(t, u).Outcome)
+			}
+		})
+	}
+}
+
+// lastReply waits for an undo's last answer: as a probe it may be answered as pending before.
+func lastReply(t *testing.T, undo *call) wire.Reply {
+	t.Helper()
+	for {
+		if r := undo.reply(t); !r.Pending {
+			return r
+		}
+	}
+}
+
+// One undo's error may be its own. It neither holds others back nor is sent more often
+// because others succeed.
+func TestAProbeThatAlwaysFailsHoldsBackNoOther(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		parkedUndos(t, m, n, 20, weird)
+		failing(m, "")
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			return weird, isOf(cmd, args, "A0")
+		})
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"0"}, m.Keys())
+		time.Sleep(2 * time.Second)
+		m.ForgetLog()
+		for i := range 1000 { // all is well with others
+			require.Equal(t, wire.Granted, acquiring("B", longTTL, "b").outcome(t, n))
+			require.Equal(t, wire.Granted, undoing("B", "b").within(n, longTTL).outcome(t, n), i)
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.InDelta(t, 1010, count(m, "EVALSHA release"), 2)
+	})
+}
+
+func isOf(cmd string, args []string, token string) bool {
+	if cmd != "EVALSHA" && cmd != "EVAL" {
+		return false
+	}
+	return slices.Contains(args, token)
+}
+
+func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		undos := parkedUndos(t, m, n, 10, busy)
+		time.Sleep(parkedTTL + 2*repeatLatest)
+		require.Zero(t, n.Stats().ParkedUndos)
+		for _, u := range undos {
+			require.ErrorIs(t, lastReply(t, u).Err, wire.ErrExpired)
+			require.True(t, u.pending())
+		}
+		failing(m, "")
+		m.ForgetLog()
+		time.Sleep(time.Minute)
+		require.Empty(t, quiet(m))
+	})
+}
+
+// Its acquire died unanswered, where nothing can be killed, and the master is gone since. The
+// undo's caller gets an answer in time, and the undo is kept for when the master comes back.
+func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
+	const ttl = 20 * time.Second
+	onMaster(t, func(m *embedded.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		release := orphaned(t, m, n, acquiring("A", ttl, "k"))
+		time.Sleep(time.Second)
+		failing(m, busy)
+		undo := undoing("A", "k").within(n, ttl).on(n)
+		require.True(t, undo.reply(t).Pending)
+		m.FailWith("*", "LOADING Redis is loading the dataset in memory") // no dial succeeds
+		clients := m.Clients()
+		clients[len(clients)-1].Drop()
+		time.Sleep(ttl + time.Second)
+		require.False(t, undo.pending())
+		require.ErrorIs(t, lastReply(t, undo).Err, wire.ErrExpired)
+		require.Equal(t, 1, n.Stats().ParkedUndos)
+		m.FailWith("*", "")
+		failing(m, "")
+		time.Sleep(time.Second)
+		release()
+		time.Sleep(repeatLatest + 100*time.Millisecond)
+		require.Empty(t, m.Keys(), "what came late was undone")
+		time.Sleep(3 * ttl)
+		require.Zero(t, n.Stats().ParkedUndos)
+		require.True(t, undo.pending())
+	})
+}
+
+// A new connection is one more reason to try.
+func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		parkedUndos(t, m, n, 100, busy)
+		time.Sleep(10 * time.Second)
+		m.Stop()
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 100, n.Stats().ParkedUndos)
+		require.NoError(t, m.Restart(true))
+		failing(m, "")
+		for n.Stats().Connected == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Empty(t, m.Keys())
+		require.Zero(t, n.Stats().ParkedUndos)
+	})
+}
+
+// The bound is the node's, whatever its connections. What is beyond it is over: answered,
+// counted, and never sent.
+func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
+	const beyond = 50
+	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *embedded.Master, n *Node) {
+		parkedUndos(t, m, n, maxParked, busy)
+		var late []*call
+		for i := range beyond {
+			token := "late" + strconv.Itoa(i)
+			m.Set(token, token, longTTL)
+			c := undoing(token, token).within(n, longTTL).on(n)
+			r := c.reply(t)
+			require.Equal(t, wire.Failed, r.Outcome)
+			require.False(t, r.Pending || r.Kept, "it is answered for good")
+			late = append(late, c)
+		}
+		s := n.Stats()
+		require.Equal(t, maxParked, s.ParkedUndos)
+		require.Equal(t, int64(beyond), s.DroppedUndos)
+		failing(m, "")
+		time.Sleep(5 * time.Second)
+		require.Len(t, m.Keys(), beyond, "it is never sent later")
+		for _, c := range late {
+			require.True(t, c.pending())
+		}
+		require.Zero(t, n.Stats().ParkedUndos)
+		failing(m, busy)
+		again := undoing("late0", "late0").within(n, longTTL).on(n)
+		require.True(t, again.reply(t).Pending, "there is room again")
+	})
+}
+
+// Each member of a Cluster has a probe of its own, and the other members go on.
+func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		bad, good := cl.Owner("foo"), others(cl, "foo")
+		for i := range 50 {
+			require.Equal(t, wire.Granted, acquiring(fmt.Sprint("A", i), longTTL, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
+		}
+		failing(bad, "CLUSTERDOWN Hash slot not served")
+		for i := range 50 {
+			require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, longTTL).on(n).reply(t).Pending)
+		}
+		require.Equal(t, 50, n.Stats().ParkedUndos)
+		time.Sleep(2 * time.Second)
+		bad.ForgetLog()
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 10, count(bad, "EVALSHA release"), 1)
+		require.Zero(t, count(good[0], "EVALSHA release")+count(good[1], "EVALSHA release"))
+		failing(bad, "")
+		time.Sleep(repeatLatest + 10*time.Millisecond)
+		require.Empty(t, bad.Keys())
+		require.Zero(t, n.Stats().ParkedUndos)
+	})
+}
+
+// The slot goes to another member, with the keys.
+func TestParkedUndosGoWithTheirSlot(t *testing.T) {
+	for name, dies := range map[string]bool{"moved": false, "failed over": true} {
+		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+			from := cl.Owner("foo")
+			for i := range 50 {
+				require.Equal(t, wire.Granted, acquiring(fmt.Sprint("A", i), time.Minute, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
+			}
+			failing(from, busy)
+			for i := range 50 {
+				require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, time.Minute).on(n).reply(t).Pending)
+			}
+			to := cl.Add()
+			if dies {
+				from.Stop()
+			}
+			cl.Take(from, to, true)
+			time.Sleep(3 * time.Second) // the member is not let go yet
+			require.Empty(t, to.Keys(), name)
+			require.Zero(t, n.Stats().ParkedUndos, name)
+		})
+	}
+}

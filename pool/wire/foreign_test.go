@@ -1,0 +1,56 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestForeignTextIsMadePrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "",
+		"ERR no such key":     "ERR no such key",
+		"größe \u00a0x":       `größe \u00a0x`,
+		"\x1b[31mred\x07\r\n": `\x1b[31mred\x07\x0d\x0a`,
+		"a\xffb":              `a\xffb`,
+		"\u202eright":         `\u202eright`,
+		"\uFFFD":              `\ufffd`,
+	} {
+		require.Equal(t, want, Printable(text), "%q", text)
+	}
+}
+
+func TestForeignTextIsCut(t *testing.T) {
+	for _, text := range []string{strings.Repeat("x", 513), strings.Repeat("ü", 300), strings.Repeat("日", 200)} {
+		got := Printable(text)
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, len(got), 512+len("…"))
+		require.True(t, strings.HasSuffix(got, "…"))
+		require.NotContains(t, got, `\x`, "no half of a rune is shown")
+	}
+	require.Equal(t, strings.Repeat("x", 512), Printable(strings.Repeat("x", 512)))
+}
+
+func TestASecretIsReplacedWhereverItStands(t *testing.T) {
+	require.Equal(t, "… and …", Redact("s3cret and s3cret", "s3cret"))
+	for _, none := range []string{"", "as"} {
+		require.Equal(t, "as it is", Redact("as it is", none))
+	}
+}
+
+// Any client that may write to a node chooses the label.
+func TestTheLabelOfATokenIsPrintable(t *testing.T) {
+	const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	long := strings.Repeat("z", 10<<10)
+	require.Equal(t, `\x1b[31m\x0a\u202e`, Owner("\x1b[31m\n\u202e"+random))
+	require.Equal(t, `\x1b:…`, Mask("\x1b"+random))
+	require.Less(t, len(Owner(long+random)), 520)
+	require.Less(t, len(Mask(long+random)), 520)
+	require.True(t, WellFormed("\x1b"+random))
+	m := Marker{Node: "\x1b\u202e" + long}
+	different := strings.Join((&Guard{}).Disagrees(m, "n"), "; ")
+	require.Contains(t, different, `\\x1b\\u202ezz`)
+	require.Less(t, len(different), 700)
+}

@@ -1,0 +1,37 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+)
+
+// A key of another application with an expiry looks like a lock to anybody who knows its value.
+func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
+	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		for _, value := range []string{
+			"logged in", "1", random[:25], random + "A", strings.ToLower(random), "me:" + random[:25], ":" + random,
+			"a:b:" + random, "a b:" + random, "a\x1b[31m:" + random, strings.Repeat("x", maxOwnerLen+1) + ":" + random,
+		} {
+			for _, m := range fl.masters {
+				m.Set("session", value, time.Hour)
+			}
+			_, err := l.Resume(bg, Claim{Names: []string{"session"}, Token: value, TTL: time.Minute})
+			matches(t, err, ErrInvalid)
+			require.NotContains(t, err.Error(), value)
+			require.Equal(t, 3, fl.keys("session"))
+			require.Equal(t, time.Hour, fl.masters[0].TTL("session"))
+		}
+		for _, token := range []string{random, "me:" + random} {
+			_, err := l.Resume(bg, Claim{Names: []string{"a"}, Token: token, TTL: time.Minute})
+			matches(t, err, ErrLost)
+		}
+		fl.each(func(m *embedded.Master) { m.Del("session") })
+	})
+}

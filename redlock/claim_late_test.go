@@ -1,0 +1,126 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// unanswered are locks of which a node was sent a command that creates a key, and then froze.
+var unanswered = map[string]func(t *testing.T, l *Locker, m *embedded.Master) *Lock{
+	"acquire": func(t *testing.T, l *Locker, m *embedded.Master) *Lock {
+		t.Helper()
+		m.Freeze()
+		return take(t, l, "a", guardTTL)
+	},
+	"repair": func(t *testing.T, l *Locker, m *embedded.Master) *Lock {
+		t.Helper()
+		k := take(t, l, "a", guardTTL)
+		m.Del("a")
+		freezeAt(m, "repair+guard")
+		require.NoError(t, k.Extend(bg, guardTTL))
+		synctest.Wait()
+		return k
+	},
+}
+
+// Whoever resumes a claim in the Locker that gave it releases behind what that sent: it
+// leaves nothing, as if the lock had never been detached.
+func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswered(t *testing.T) {
+	for what, acquired := range unanswered {
+		for fate, pause := range map[string]func(m *embedded.Master){
+			"it is answered late": func(*embedded.Master) { pass(time.Second) },
+			"its connection ends": func(m *embedded.Master) {
+				for _, c := range m.Clients() {
+					c.Drop()
+				}
+				pass(time.Second)
+			},
+			"its connection falls silent":       func(*embedded.Master) { pass(guardTTL * 4 / 5) },
+			"its node is frozen beyond the TTL": func(*embedded.Master) { pass(2 * guardTTL) },
+		} {
+			inBubble(t, 3, func(fl *fleet) {
+				l := fl.guarded(WithRepair())
+				m := fl.masters[2]
+				k := acquired(fl.t, l, m)
+				require.Equal(fl.t, 2, fl.keys("a"))
+				claim, err := k.Detach()
+				require.NoError(fl.t, err)
+				k, err = l.Resume(bg, claim)
+				require.NoError(fl.t, err)
+				require.NoError(fl.t, k.Release(bg))
+				pause(m)
+				m.Hook(nil)
+				m.Thaw()
+				pass(2 * time.Second)
+				require.Zero(fl.t, fl.keys("a"), "%s, %s", what, fate)
+				require.Zero(fl.t, booked(l), "%s, %s", what, fate)
+			})
+		}
+	}
+}
+
+// Another process releases over connections of its own, and overtakes it. What is left then
+// blocks a minority, which keeps nobody from the lock, and expires with its TTL.
+func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilItsTTL(t *testing.T) {
+	for what, acquired := range map[string]func(l *Locker, m *embedded.Master, client *embedded.Client) *Lock{
+		"acquire": func(l *Locker, _ *embedded.Master, client *embedded.Client) *Lock {
+			client.HoldRequests()
+			return take(t, l, "a", guardTTL)
+		},
+		"repair": func(l *Locker, m *embedded.Master, client *embedded.Client) *Lock {
+			k := take(t, l, "a", guardTTL)
+			m.Del("a")
+			holdAt(m, "repair+guard", client)
+			require.NoError(t, k.Extend(bg, guardTTL))
+			synctest.Wait()
+			return k
+		},
+	} {
+		inBubble(t, 3, func(fl *fleet) {
+			l, m := fl.guarded(WithRepair()), fl.masters[2]
+			client := m.Clients()[0]
+			other := fl.guarded()
+			k := acquired(l, m, client)
+			require.Equal(fl.t, 2, fl.keys("a"))
+			claim, err := k.Detach()
+			require.NoError(fl.t, err)
+			k, err = other.Resume(bg, claim)
+			require.NoError(fl.t, err)
+			require.NoError(fl.t, k.Release(bg))
+			pass(time.Second)
+			require.Zero(fl.t, fl.keys("a"), what)
+			m.Hook(nil)
+			client.Release()
+			pass(time.Second)
+			left, _ := m.Get("a")
+			require.Equal(fl.t, claim.Token, left, what)
+			require.LessOrEqual(fl.t, m.TTL("a"), claim.TTL, what)
+
+			_, err = other.Resume(bg, claim)
+			require.ErrorIs(fl.t, err, ErrLost, "it is no lock")
+			k, err = other.TryAcquire(bg, "a", time.Second)
+			require.NoError(fl.t, err, what)
+			require.NoError(fl.t, k.Release(bg))
+			pass(claim.TTL)
+			require.Zero(fl.t, fl.keys("a"), what)
+		})
+	}
+}
+
+// holdAt is freezeAt for one client alone.
+func holdAt(m *embedded.Master, script string, client *embedded.Client) {
+	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+		for _, s := range wire.Scripts() {
+			if s.Name == script && cmd == "EVALSHA" && args[0] == s.Hash {
+				client.HoldRequests()
+			}
+		}
+		return "", false
+	})
+}

@@ -1,0 +1,160 @@
+package redlock
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// planted colours a terminal, ends a line, and turns the direction of its text.
+const planted = "\x1b[31m\n\u202e"
+
+// requireShowable fails for what a terminal acts on, and for what fills it. Lines of logs end.
+func requireShowable(t *testing.T, text string) {
+	t.Helper()
+	for _, r := range strings.TrimSuffix(text, "\n") {
+		require.True(t, unicode.IsPrint(r), "%q in %q", r, text)
+	}
+	require.NotContains(t, text, strings.Repeat("z", 520))
+}
+
+// requireAllShowable does so for errors, and for values in every form in which programs print one.
+func requireAllShowable(t *testing.T, all ...any) {
+	t.Helper()
+	for _, v := range all {
+		if err, isError := v.(error); isError {
+			requireShowable(t, err.Error())
+			continue
+		}
+		for _, form := range printed(t, v) {
+			requireShowable(t, form)
+		}
+	}
+}
+
+// plant sets a key on all masters that does not expire.
+func (fl *fleet) plant(key, value string) {
+	fl.each(func(m *embedded.Master) { m.Set(key, value, 0) })
+}
+
+func TestTheLabelsOfOthersArePrintable(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()))
+		fl.plant("a", planted+":ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+		_, err := l.TryAcquire(bg, "a", time.Minute)
+		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorContains(t, err, "[31m")
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		status, inspectErr := l.Inspect(bg, "a")
+		require.NoError(t, inspectErr)
+		require.Equal(t, `\x1b[31m\x0a\u202e`, status.Owner)
+		requireAllShowable(t, err, held.Owner, status.Owner, status.Nodes[0].Owner, status.Nodes[0].Token)
+		synctest.Wait()
+		requireAllShowable(t, log.text.String())
+	})
+}
+
+// A node of the caller's own may answer a label of any length.
+func TestALongLabelIsCut(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		long := planted + strings.Repeat("z", 10<<10) + ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		for _, n := range nodes {
+			n.held["a"] = long
+		}
+		_, err := l.TryAcquire(bg, "a", time.Minute)
+		require.ErrorIs(t, err, ErrHeld)
+		status, inspectErr := l.Inspect(bg, "a")
+		require.NoError(t, inspectErr)
+		require.Contains(t, status.Owner, "zzz")
+		requireAllShowable(t, err, status.Owner, status.Nodes[0].Token)
+	})
+}
+
+func TestTheMarkersOfOthersArePrintable(t *testing.T) {
+	long := planted + strings.Repeat("z", 10<<10)
+	for _, marker := range []string{long, "1|r|0|60000|0|f|" + url.QueryEscape(long) + "|ok", "1|r|0|60000|0|f|n|" + planted} {
+		for _, opts := range [][]Option{nil, {WithRestartGuard(admitTTL)}} {
+			log := &logged{}
+			inBubble(t, 3, func(fl *fleet) {
+				fl.plant(wire.MarkerKey, marker)
+				l := fl.locker(append(opts, WithLogger(log.logger()))...)
+				_, err := l.TryAcquire(bg, "a", time.Minute)
+				require.Error(t, err)
+				report, diagnoseErr := l.Diagnose(bg)
+				require.NoError(t, diagnoseErr)
+				require.True(t, report.Failed())
+				requireAllShowable(t, err, report)
+				if opts != nil {
+					report, err = l.Admit(bg)
+					require.ErrorIs(t, err, ErrNotAdmitted)
+					requireAllShowable(t, err, report)
+				}
+				synctest.Wait()
+				for _, line := range log.lines() {
+					requireShowable(t, line)
+				}
+			})
+		}
+	}
+}
+
+func TestTheNameOfAKeyThatASurveyFindsIsPrintable(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithRestartGuard(admitTTL))
+		fl.each(func(m *embedded.Master) { m.Set(planted+strings.Repeat("z", 10<<10), "x", time.Hour) })
+		report, err := l.Admit(bg)
+		require.ErrorIs(t, err, ErrNotAdmitted)
+		require.ErrorContains(t, err, "zzz")
+		requireAllShowable(t, err, report)
+	})
+}
+
+// A claim may come from anywhere, and a lock has whatever names it says.
+func TestAClaimOfOthersIsPrintable(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithLogger(log.logger()))
+		const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		fl.each(func(m *embedded.Master) { m.Set(planted, "me"+random, time.Minute) })
+		raw, err := json.Marshal(map[string]any{"names": []string{planted}, "token": planted + random, "ttl": time.Minute})
+		require.NoError(t, err)
+		var claim Claim
+		require.NoError(t, json.Unmarshal(raw, &claim))
+		_, refused := l.Resume(bg, claim)
+		require.ErrorIs(t, refused, ErrInvalid)
+		requireAllShowable(t, claim.String(), fmt.Sprintf("%+v %#v", claim, claim), refused)
+		claim.Token = "me" + random
+		k, err := l.Resume(bg, claim)
+		require.NoError(t, err)
+		_, again := l.Resume(bg, claim)
+		require.ErrorIs(t, again, ErrAlreadyHeld)
+		requireAllShowable(t, k, again)
+		fl.each(func(m *embedded.Master) { m.Del(planted) })
+		lost := k.Release(bg)
+		require.ErrorIs(t, lost, ErrLost)
+		_, gone := fl.locker().Resume(bg, claim)
+		require.ErrorIs(t, gone, ErrLost)
+		claim.Names = []string{strings.Repeat("z", 10<<10)}
+		_, long := fl.locker().Resume(bg, claim)
+		require.ErrorIs(t, long, ErrInvalid)
+		var damaged Claim
+		requireAllShowable(t, lost, gone, long, damaged.UnmarshalText([]byte(planted)), damaged.UnmarshalJSON([]byte(`"`+planted)))
+		synctest.Wait()
+		require.Contains(t, log.text.String(), "[31m")
+		for _, line := range log.lines() {
+			requireShowable(t, line)
+		}
+	})
+}

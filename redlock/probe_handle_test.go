@@ -1,0 +1,280 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// margins is what a validity lacks of its TTL: 1 % and 2 ms of drift, and 5 ms for late timers.
+func margins(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
+
+// docs/hazards.md H113: however a lock ends, its context and those of all its shares have ended when the first
+// command is submitted that undoes it.
+func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
+	forget := func(fl *fleet) {
+		for _, m := range fl.masters[:2] {
+			m.Del("a")
+		}
+	}
+	for what, test := range map[string]struct {
+		end   func(fl *fleet, k *Lock) error
+		cause error
+	}{
+		"a release": {func(_ *fleet, k *Lock) error { return k.Release(bg) }, ErrReleased},
+		"a release of one that Close told": {func(fl *fleet, k *Lock) error {
+			closed := closing(bg, k.l)
+			require.ErrorIs(fl.t, context.Cause(k.Context()), ErrClosed)
+			defer func() { require.NoError(fl.t, <-closed) }()
+			return k.Release(bg)
+		}, ErrClosed},
+		"Check": {func(fl *fleet, k *Lock) error {
+			forget(fl)
+			require.ErrorIs(fl.t, k.Check(bg), ErrLost)
+			return nil
+		}, ErrLost},
+		"Extend": {func(fl *fleet, k *Lock) error {
+			forget(fl)
+			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrLost)
+			return nil
+		}, ErrLost},
+		"a caller that looks at the clock": {func(fl *fleet, k *Lock) error {
+			fl.clock.Jump(5 * time.Second)
+			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrMaxHold)
+			return nil
+		}, ErrMaxHold},
+		"its maximum hold": {func(*fleet, *Lock) error { pass(5 * time.Second); return nil }, ErrMaxHold},
+	} {
+		t.Run(what, func(t *testing.T) {
+			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+				l, p := fl.probed()
+				k := takeAll(t, l, names, 10*time.Second, WithMaxHold(5*time.Second))
+				s := shared(t, k)
+				inner := shared(t, s)
+				p.watch(k, s, inner)
+				p.take(wire.Release, time.Millisecond)
+				require.NoError(t, test.end(fl, k))
+				synctest.Wait()
+				undone := p.of(wire.Release)
+				require.Len(t, undone, 3)
+				for _, u := range undone {
+					require.Zero(t, u.open, "of the contexts of the lock and its shares")
+				}
+				for _, h := range []*Lock{k, s, inner} {
+					require.ErrorIs(t, context.Cause(h.Context()), test.cause)
+				}
+				require.Zero(t, fl.keys(names[len(names)-1]))
+			})
+		})
+	}
+}
+
+// docs/hazards.md H5 and H12: the time that submissions take is no part of a validity, and what would be sent
+// when the old one is over is not sent at all.
+func TestAnExtensionCountsFromBeforeItsFirstSubmission(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l, p := fl.probed()
+		k := takeAll(t, l, names, 10*time.Second)
+		p.take(wire.Extend, 10*time.Millisecond)
+		began := l.now()
+		require.NoError(t, k.Extend(bg, 20*time.Second))
+		require.Equal(t, began.Add(20*time.Second-margins(20*time.Second)), l.now().Add(k.Remaining()))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
+	for what, opts := range map[string][]LockOption{"by a caller": nil, "by itself": {WithAutoExtend()}} {
+		t.Run(what, func(t *testing.T) {
+			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+				l, p := fl.probed()
+				k := takeAll(t, l, names, 10*time.Second, opts...)
+				work := k.Context()
+				p.within(wire.Extend, func() { fl.clock.Jump(max(0, k.Remaining())) })
+				if opts == nil {
+					require.ErrorIs(t, k.Extend(bg, 20*time.Second), ErrLost)
+				} else {
+					pass(4 * time.Second)
+				}
+				synctest.Wait()
+				require.Len(t, p.of(wire.Extend), 3, "submitted, and")
+				require.Zero(t, fl.sees("extend"), "not sent")
+				require.ErrorIs(t, work.Err(), context.Canceled)
+				require.ErrorIs(t, context.Cause(work), ErrLost)
+				require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+				require.ErrorIs(t, k.Release(bg), ErrLost)
+			})
+		})
+	}
+}
+
+// docs/rules.md rule 9: a repair gives a node back what it lost, and takes nothing from anybody.
+func TestARepairTouchesNoKeyThatStands(t *testing.T) {
+	others := map[string]func(m *embedded.Master, key string){
+		"another's": func(m *embedded.Master, key string) { m.Set(key, "another", time.Minute) },
+		"no lock":   func(m *embedded.Master, key string) { m.PushList(key) },
+	}
+	for what, take := range others {
+		for _, fencing := range []bool{false, true} {
+			t.Run(what, func(t *testing.T) {
+				forOneNameAndTwo(t, func(fl *fleet, names []string) {
+					opts := []Option{WithRepair()}
+					if fencing {
+						opts = append(opts, WithFencing())
+					}
+					l := fl.guarded(opts...)
+					k := takeAll(t, l, names, 4*time.Second)
+					m := fl.masters[2]
+					for _, name := range names {
+						m.Del(name)
+					}
+					last := names[len(names)-1]
+					take(m, last)
+					require.NoError(t, k.Extend(bg, 4*time.Second))
+					synctest.Wait()
+					require.Equal(t, 1, repairs(m), "it was tried")
+					if v, ok := m.Get(last); ok {
+						require.Equal(t, "another", v)
+						require.Equal(t, time.Minute, m.TTL(last))
+					}
+					require.Equal(t, []string{last}, standing(m, names))
+					require.NoError(t, k.Release(bg))
+					synctest.Wait()
+					require.Equal(t, []string{last}, standing(m, names))
+				})
+			})
+		}
+	}
+}
+
+// standing lists which of the names stand on a master.
+func standing(m *embedded.Master, names []string) (some []string) {
+	for _, key := range m.Keys() {
+		for _, name := range names {
+			if key == name {
+				some = append(some, name)
+			}
+		}
+	}
+	return some
+}
+
+// Of two names one is gone: the other's key keeps the time that it has.
+func TestARepairMakesOnlyTheKeysThatAreGone(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := takeAll(t, l, []string{"a", "b"}, 2*time.Second)
+		require.NoError(t, k.Extend(bg, 8*time.Second))
+		synctest.Wait()
+		m := fl.masters[2]
+		m.Del("b")
+		require.NoError(t, k.Extend(bg, 8*time.Second))
+		synctest.Wait()
+		require.Equal(t, 8*time.Second, m.TTL("a"), "not shortened")
+		require.Equal(t, 2*time.Second, m.TTL("b"))
+		v, _ := m.Get("b")
+		require.Equal(t, k.Token(), v)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// docs/hazards.md H52: a lock on several names ends with the first of its keys, whichever that is.
+func TestCheckAndResumeBelieveTheShortestKey(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	for i, short := range names {
+		t.Run(short, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				l, p := fl.probed()
+				k := takeAll(t, l, names, 20*time.Second)
+				for _, m := range fl.masters[:2] {
+					m.Set(names[(i+1)%3], k.Token(), 15*time.Second)
+					m.Set(short, k.Token(), 5*time.Second)
+				}
+				p.take(wire.Inspect, 10*time.Millisecond)
+				end := l.now().Add(5*time.Second - margins(5*time.Second) - time.Millisecond)
+				require.NoError(t, k.Check(bg))
+				require.Equal(t, end, l.now().Add(k.Remaining()), "less a millisecond, and from before the first submission")
+				synctest.Wait()
+
+				claim, err := k.Detach()
+				require.NoError(t, err)
+				fl.masters[1].Set(short, k.Token(), 2*time.Second)
+				fl.masters[2].Set(short, k.Token(), 2*time.Second)
+				end = l.now().Add(2*time.Second - margins(2*time.Second) - time.Millisecond)
+				k, err = l.Resume(bg, claim)
+				require.NoError(t, err)
+				require.Equal(t, end, l.now().Add(k.Remaining()))
+				require.NoError(t, k.Release(bg))
+			})
+		})
+	}
+}
+
+// One key of several that is gone, or is another's, is no lock any more, whichever that is.
+func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	for _, lost := range names {
+		for _, to := range []string{"", "another"} {
+			t.Run(lost+" "+to, func(t *testing.T) {
+				inBubble(t, 3, func(fl *fleet) {
+					l := fl.locker()
+					spoil := func() {
+						for _, m := range fl.masters[:2] {
+							m.Del(lost)
+							if to != "" {
+								m.Set(lost, to, time.Minute)
+							}
+						}
+					}
+					k := takeAll(t, l, names, 20*time.Second)
+					claim, err := k.Detach()
+					require.NoError(t, err)
+					spoil()
+					_, err = l.Resume(bg, claim)
+					require.ErrorIs(t, err, ErrLost)
+
+					fl.each(func(m *embedded.Master) { m.FlushAll() })
+					k = takeAll(t, l, names, 20*time.Second)
+					spoil()
+					require.ErrorIs(t, k.Check(bg), ErrLost)
+					require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+				})
+			})
+		}
+	}
+}
+
+// docs/hazards.md H12, H94: a confirmation that would be sent when the attempt's validity is over is not sent.
+func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l, p := fl.probed(WithFencing())
+		fl.apart()
+		p.take(wire.Confirm, 10*time.Second)
+		_, err := l.TryAcquireAll(bg, names, 10*time.Second)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		synctest.Wait()
+		require.NotEmpty(t, p.of(wire.Confirm))
+		require.Zero(t, fl.sees("confirm"))
+		for _, name := range names {
+			require.Zero(t, fl.keys(name))
+		}
+	})
+}
+
+// docs/rules.md rule 5: an undo is never too late, because the acquire that it undoes may be as late.
+func TestAnUndoIsSentHoweverLongItsSubmissionTakes(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l, p := fl.probed()
+		k := takeAll(t, l, names, 10*time.Second)
+		p.take(wire.Release, 10*time.Second)
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Equal(t, 3, fl.sees("release"))
+	})
+}

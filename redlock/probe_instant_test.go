@@ -1,0 +1,469 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// What happens between two steps of a function, at one instant.
+
+// endings are the ways in which a lock can end while somebody is about to send for it.
+var endings = map[string]func(skewed *clock.Skewed, k *Lock){
+	"its end, to the instant": func(skewed *clock.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
+	"a quorum disowns it":     func(_ *clock.Skewed, k *Lock) { k.lose() },
+	"a release": func(_ *clock.Skewed, k *Lock) {
+		ended := k.Context().Done()
+		go func() { _ = k.Release(bg) }()
+		<-ended
+	},
+}
+
+// gated makes a Locker over three fakes by a clock that can stop, jump, and hold up a goroutine that reads it.
+func gated(t *testing.T, opts ...Option) (nodes []*fakeNode, l *Locker, skewed *clock.Skewed, c *gatedClock) {
+	t.Helper()
+	skewed = clock.NewSkewed(clock.Runtime())
+	c = &gatedClock{Clock: skewed}
+	nodes, l = fakes(t, 3, append(opts, WithClock(c))...)
+	return nodes, l, skewed, c
+}
+
+// docs/hazards.md H12: after the first look whether the lock is held there is another, under the lock that orders what is sent.
+func TestNoExtensionIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
+	for what, end := range endings {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, l, skewed, c := gated(t)
+				k := take(t, l, "a", 10*time.Second)
+				k.Context()
+				skewed.Stall() // no timer ends it
+				c.gate(2)
+				extended := make(chan error, 1)
+				go func() { extended <- k.Extend(bg, 20*time.Second) }()
+				<-c.reached
+				end(skewed, k)
+				close(c.open)
+				require.Error(t, <-extended)
+				skewed.Resume()
+				synctest.Wait()
+				for _, n := range nodes {
+					require.Empty(t, n.commands(wire.Extend))
+				}
+			})
+		})
+	}
+}
+
+func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
+	for what, end := range endings {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, l, skewed, c := gated(t, WithRestartGuard(guardTTL), WithRepair())
+				k := take(t, l, "a", 4*time.Second)
+				k.Context()
+				nodes[2].forgetKey("a")
+				skewed.Stall()
+				x := extendUnnoticed(t, k)
+				require.True(t, x.took)
+				c.gate(2) // behind the look at the clock that finds it due
+				settled := make(chan bool)
+				go func() { settled <- k.settle() }()
+				<-c.reached
+				end(skewed, k)
+				close(c.open)
+				<-settled
+				skewed.Resume()
+				synctest.Wait()
+				require.Empty(t, nodes[2].commands(wire.Repair))
+			})
+		})
+	}
+}
+
+// extendUnnoticed extends a lock as far as booking what is to be repaired.
+func extendUnnoticed(t *testing.T, k *Lock) *extension {
+	t.Helper()
+	k.sending.Lock()
+	x, err := k.startExtend(k.ttl, byCaller)
+	require.NoError(t, err)
+	synctest.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	require.NotNil(t, k.missing)
+	return x
+}
+
+func (n *fakeNode) forgetKey(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.held, key)
+}
+
+// What nothing extends any more is not repaired either, and its alarm does not ring for that.
+func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l, skewed, _ := gated(t, WithRestartGuard(guardTTL), WithRepair())
+		k := take(t, l, "a", 4*time.Second)
+		nodes[2].forgetKey("a")
+		skewed.Stall()
+		extendUnnoticed(t, k)
+		k.mu.Lock()
+		k.noExtend = true // as Close does
+		k.arm()
+		k.mu.Unlock()
+		skewed.Resume()
+		pass(time.Second)
+		require.Empty(t, nodes[2].commands(wire.Repair))
+		require.Greater(t, k.Remaining(), time.Duration(0))
+	})
+}
+
+// The alarm brings a repair at once, and not with the next extension.
+func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l := fl.guarded(WithRepair())
+		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
+		pass(time.Second) // behind the alarm by which a lock gives up its talk
+		fl.masters[2].Del(names[len(names)-1])
+		pass(k.third() - time.Second)
+		require.Equal(t, 3, fl.sees("extend"))
+		require.Equal(t, 1, repairs(fl.masters[2]))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// A repair waits for all answers to the extension: a node that answers behind the decision may lack the key as well.
+func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
+	inBubble(t, 5, func(fl *fleet) {
+		l := fl.guarded(WithRepair())
+		k := take(t, l, "a", 8*time.Second)
+		fl.masters[4].Del("a")
+		for i, m := range fl.masters {
+			m.SetDelay(time.Duration(5-i) * 20 * time.Millisecond) // the one that lacks it answers first
+		}
+		require.NoError(t, k.Extend(bg, 8*time.Second))
+		pass(10 * time.Millisecond)
+		require.Zero(t, repairs(fl.masters[4]), "one has not answered")
+		pass(10 * time.Second / 100)
+		require.Equal(t, 1, repairs(fl.masters[4]))
+		require.NoError(t, k.Release(bg))
+		pass(time.Second)
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// A lock that lacks nothing is not repaired, and its undo may say that only its acquire has written.
+func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l := fl.guarded(WithRepair())
+		k := takeAll(t, l, names, 4*time.Second)
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		pass(time.Second)
+		require.Nil(t, k.repaired)
+		require.Empty(t, k.underWay)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// docs/rules.md rule 5: a node that refused the acquire is undone once it was repaired, whatever was repaired since.
+func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l := fl.guarded(WithRepair())
+		fl.masters[2].Set("a", "somebody", 500*time.Millisecond)
+		k := takeAll(t, l, names, 8*time.Second)
+		pass(time.Second)
+		require.NoError(t, k.Extend(bg, 8*time.Second))
+		synctest.Wait()
+		fl.masters[1].Del("a")
+		require.NoError(t, k.Extend(bg, 8*time.Second))
+		synctest.Wait()
+		require.Equal(t, 1, repairs(fl.masters[1]))
+		require.Equal(t, 1, repairs(fl.masters[2]))
+		require.Empty(t, k.underWay, "nothing is kept of a repair that was answered")
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// extensions collects what a Trace tells of extensions.
+func extensions(list *[]ExtendedEvent) Option {
+	return WithTrace(&Trace{Extended: func(e ExtendedEvent) { *list = append(*list, e) }})
+}
+
+// A hook that hears of an extension hears also that it found the lock gone.
+func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		var told []ExtendedEvent
+		k := takeAll(t, fl.locker(extensions(&told)), names, 10*time.Second)
+		for _, m := range fl.masters[:2] {
+			m.Del(names[0])
+		}
+		require.ErrorIs(t, k.Extend(bg, 10*time.Second), ErrLost)
+		synctest.Wait()
+		require.Len(t, told, 1)
+		require.ErrorIs(t, told[0].Err, ErrLost)
+		require.LessOrEqual(t, told[0].Validity, time.Duration(0))
+	})
+}
+
+// docs/hazards.md H114: also where the replies come at the very instant of the end, before any timer.
+func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
+	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []ExtendedEvent
+				nodes, l, skewed, _ := gated(t, extensions(&told))
+				k := take(t, l, "a", 10*time.Second)
+				var letGo []func()
+				for _, n := range nodes {
+					letGo = append(letGo, silent(n, wire.Extend))
+				}
+				extended := make(chan error, 1)
+				go func() { extended <- k.Extend(bg, 20*time.Second) }()
+				synctest.Wait()
+				skewed.Stall()
+				skewed.Jump(k.Remaining() - early)
+				for _, f := range letGo {
+					f()
+				}
+				err := <-extended
+				synctest.Wait()
+				require.Len(t, told, 1)
+				if early > 0 {
+					require.NoError(t, err)
+					require.NoError(t, told[0].Err)
+					require.Greater(t, k.Remaining(), time.Second)
+				} else {
+					require.ErrorIs(t, err, ErrLost)
+					require.ErrorIs(t, told[0].Err, ErrLost)
+					require.LessOrEqual(t, k.Remaining(), time.Duration(0))
+				}
+				skewed.Resume()
+			})
+		})
+	}
+}
+
+// A caller whose context ends when the extension is decided already hears what was decided.
+func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		k := takeAll(t, fl.locker(), names, 10*time.Second)
+		k.sending.Lock()
+		x, err := k.startExtend(20*time.Second, byCaller)
+		require.NoError(t, err)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		for range 100 { // which of two that are ready is taken is drawn by lot
+			require.NoError(t, x.result(ctx))
+		}
+		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), context.Canceled)
+		require.ErrorIs(t, k.Extend(ctx, time.Microsecond), ErrInvalid)
+		synctest.Wait()
+		require.Equal(t, 3, fl.orders(wire.Extend), "a context that is done sends nothing")
+		require.NoError(t, k.Release(bg))
+		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), context.Canceled)
+	})
+}
+
+// Only automatic extensions take turns, and each gives its turn back.
+func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		l, p := fl.probed()
+		turns := func() int {
+			l.turns.mu.Lock()
+			defer l.turns.mu.Unlock()
+			return l.turns.underWay
+		}
+		var during []int
+		p.within(wire.Extend, func() { during = append(during, turns()) })
+		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
+		require.NoError(t, k.Extend(bg, 9*time.Second))
+		synctest.Wait()
+		require.Zero(t, turns())
+		pass(3 * time.Second)
+		require.Zero(t, turns())
+		require.Equal(t, []int{0, 0, 0, 1, 1, 1}, during)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// What a release could not undo expires with the longest TTL that any command gave the keys.
+func TestWhatIsLeftExpiresWithTheLongestTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 20 * time.Second} {
+		forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			k := takeAll(t, fl.locker(), names, 10*time.Second)
+			require.NoError(t, k.Extend(bg, ttl))
+			fl.each(down)
+			err := k.Release(bg)
+			var q *QuorumError
+			require.ErrorAs(t, err, &q)
+			require.Equal(t, max(ttl, 10*time.Second), q.Expires)
+		})
+	}
+}
+
+// The first refusals that make a quorum say when the lock was lost; those that come later change nothing.
+func TestALockIsLostWhenTheFirstQuorumDisownsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l, skewed, _ := gated(t)
+		k := take(t, l, "a", 10*time.Second)
+		var letGo []func()
+		for _, n := range nodes {
+			letGo = append(letGo, silent(n, wire.Extend))
+			n.forgetKey("a")
+		}
+		extended := make(chan error, 1)
+		go func() { extended <- k.Extend(bg, 20*time.Second) }()
+		synctest.Wait()
+		skewed.Stall() // its alarm does not ring
+		letGo[0]()
+		letGo[1]()
+		k.mu.Lock()
+		lost := k.lost
+		k.mu.Unlock()
+		require.True(t, lost)
+		skewed.Jump(100 * time.Millisecond)
+		letGo[2]()
+		var e *LostError
+		require.ErrorAs(t, k.Release(bg), &e)
+		require.Equal(t, 100*time.Millisecond, e.For)
+		require.ErrorIs(t, <-extended, ErrLost)
+		skewed.Resume()
+	})
+}
+
+// Nor do those that come behind the end, whether a timer has noticed that or not.
+func TestRefusalsAfterTheEndDoNotMoveIt(t *testing.T) {
+	for what, late := range map[string]time.Duration{"no timer has run": 20 * time.Millisecond, "a timer ended it": time.Second} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes, l, skewed, _ := gated(t)
+				k := take(t, l, "a", 10*time.Second)
+				var letGo []func()
+				for _, n := range nodes {
+					letGo = append(letGo, silent(n, wire.Extend))
+					n.forgetKey("a")
+				}
+				skewed.Jump(k.Remaining() - 10*time.Millisecond)
+				extended := make(chan error, 1)
+				go func() { extended <- k.Extend(bg, 20*time.Second) }()
+				pass(late)
+				for _, f := range letGo {
+					f()
+				}
+				require.ErrorIs(t, <-extended, ErrLost)
+				late -= 10 * time.Millisecond
+				require.Equal(t, -late, k.Remaining())
+				var e *LostError
+				require.ErrorAs(t, k.Release(bg), &e)
+				require.Equal(t, late, e.For)
+			})
+		})
+	}
+}
+
+// An end that Check has lowered comes when it is due: a timer is set for it.
+func TestALoweredEndComesInTime(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		k := takeAll(t, fl.locker(), names, 30*time.Second)
+		done := k.Context().Done()
+		pass(2 * time.Second) // behind the alarm by which a lock gives up its talk
+		for _, m := range fl.masters {
+			m.Set(names[len(names)-1], k.Token(), 5*time.Second)
+		}
+		require.NoError(t, k.Check(bg))
+		left := k.Remaining()
+		require.Less(t, left, 5*time.Second)
+		pass(left - 1)
+		require.False(t, isClosed(done))
+		pass(1)
+		require.True(t, isClosed(done))
+	})
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Check never raises the end, whatever it has found by the time that another has lowered it.
+func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		left := k.Remaining()
+		k.lower(l.now().Add(left+time.Second), l.now())
+		require.Equal(t, left, k.Remaining())
+		k.lower(l.now().Add(left-time.Second), l.now())
+		require.Equal(t, left-time.Second, k.Remaining())
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// What Check has asked at the instant at which an extension took effect may lower the end; what it asked before may not.
+func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
+	for what, since := range map[string]time.Duration{"at the instant": 0, "before": 1} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) {
+				l := fl.locker()
+				k := take(t, l, "a", 10*time.Second)
+				pass(time.Second)
+				require.NoError(t, k.Extend(bg, 10*time.Second))
+				left := k.Remaining()
+				k.lower(l.now().Add(time.Second), l.now().Add(-since))
+				require.Equal(t, since > 0, left == k.Remaining())
+				require.NoError(t, k.Release(bg))
+			})
+		})
+	}
+}
+
+// A node whose keys last as long as the validity, but for the part of a millisecond that PTTL cuts off, supports it:
+// a quorum of such nodes is enough, and the third is not waited for.
+func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
+	for what, ttl := range map[string]time.Duration{"as long": 9999 * time.Millisecond, "for less": 9998 * time.Millisecond} {
+		t.Run(what, func(t *testing.T) {
+			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+				k := takeAll(t, fl.locker(WithDrift(0, 0)), names, 10*time.Second)
+				for _, m := range fl.masters {
+					m.Set(names[len(names)-1], k.Token(), ttl)
+				}
+				fl.masters[2].Freeze()
+				var err error
+				took := elapsed(func() { err = k.Check(bg) })
+				require.NoError(t, err)
+				require.Equal(t, ttl == 9999*time.Millisecond, took == 0)
+				fl.masters[2].Thaw()
+				require.NoError(t, k.Release(bg))
+			})
+		})
+	}
+}
+
+// Done is closed soon after a suspend, as Context promises, also where the lock's own timer is far away.
+func TestAContextEndsSoonAfterASuspend(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+				k := takeAll(t, fl.locker(), names, ttl)
+				done := k.Context().Done()
+				pass(600 * time.Millisecond) // behind the alarm by which a lock gives up its talk
+				fl.clock.Suspend(ttl)
+				pass(min(250*time.Millisecond, ttl/10))
+				require.True(t, isClosed(done))
+			})
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package redlock
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// In a bubble a function takes no time, so that a test can't see in which order it did things. Probes make
+// the order visible: time passes in each Submit, and what holds in that instant is noted.
+
+// probe is a node of package pool whose Submit is watched.
+type probe struct {
+	*pool.Node
+	probes *probes
+}
+
+// Submit notes the command, and lets time pass before the node gets it.
+func (n *probe) Submit(c *wire.Command) {
+	n.probes.note(c)
+	n.Node.Submit(c)
+}
+
+// probes are the nodes of one Locker.
+type probes struct {
+	clock *clock.Skewed
+
+	mu      sync.Mutex
+	takes   map[wire.Op]time.Duration // how long the Submit of an operation takes
+	during  map[wire.Op]func()        // what happens within
+	watched []context.Context
+	log     []submission
+}
+
+// submission is what a probe noted when a command was submitted.
+type submission struct {
+	op   wire.Op
+	node int
+	at   clock.Instant // before the time that Submit takes
+	open int           // watched contexts that had not ended
+}
+
+func (p *probes) note(c *wire.Command) {
+	p.mu.Lock()
+	s := submission{op: c.Op, node: c.Node, at: p.clock.Now()}
+	for _, ctx := range p.watched {
+		select {
+		case <-ctx.Done():
+			if ctx.Err() == nil {
+				s.open++
+			}
+		default:
+			s.open++
+		}
+	}
+	p.log = append(p.log, s)
+	takes, during := p.takes[c.Op], p.during[c.Op]
+	p.mu.Unlock()
+	p.clock.Jump(takes) // no timer notices
+	if during != nil {
+		during()
+	}
+}
+
+// take has each Submit of an operation take that long.
+func (p *probes) take(op wire.Op, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.takes[op] = d
+}
+
+// within has f called in each Submit of an operation.
+func (p *probes) within(op wire.Op, f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.during[op] = f
+}
+
+// watch looks at the contexts of handles from now on.
+func (p *probes) watch(handles ...*Lock) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watched = nil
+	for _, k := range handles {
+		p.watched = append(p.watched, k.Context())
+	}
+}
+
+// of lists the submissions of an operation.
+func (p *probes) of(op wire.Op) (some []submission) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.log {
+		if s.op == op {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// probed makes a Locker over probes of the fleet's masters.
+func (fl *fleet) probed(opts ...Option) (*Locker, *probes) {
+	fl.t.Helper()
+	p := &probes{clock: fl.clock, takes: map[wire.Op]time.Duration{}, during: map[wire.Op]func(){}}
+	nodes := make([]Node, len(fl.masters))
+	for i, m := range fl.masters {
+		nodes[i] = &probe{fl.node(m, pool.Config{}), p}
+	}
+	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
+	require.NoError(fl.t, err)
+	fl.t.Cleanup(func() {
+		fl.close(l)
+		for _, n := range nodes {
+			_ = n.(*probe).Close()
+		}
+	})
+	if l.set.guarded {
+		fl.serve(l)
+	}
+	return l, p
+}
+
+// forOneNameAndTwo runs f on three masters in virtual time, for a lock on one name and for one on two.
+func forOneNameAndTwo(t *testing.T, f func(fl *fleet, names []string)) {
+	t.Helper()
+	for _, names := range [][]string{{"a"}, {"a", "b"}} {
+		t.Run(strings.Join(names, " and "), func(t *testing.T) {
+			inBubble(t, 3, func(fl *fleet) { f(fl, names) })
+		})
+	}
+}
+
+// takeAll acquires a lock on names, and returns when every node has answered.
+func takeAll(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ...LockOption) *Lock {
+	t.Helper()
+	k, err := l.TryAcquireAll(bg, names, ttl, opts...)
+	require.NoError(t, err)
+	pass(0)
+	return k
+}
+
+// sees reports how often the masters were sent the scripts of an operation, by whatever name.
+func (fl *fleet) sees(script string) int {
+	n := 0
+	fl.each(func(m *embedded.Master) { n += scripts(m, script) })
+	return n
+}

@@ -1,0 +1,141 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// withAStaleKey runs f on three masters. The first is near and holds a key that nobody frees, the second
+// is near and grants, and the third is far away.
+func withAStaleKey(t *testing.T, far time.Duration, f func(fl *fleet, l *Locker)) {
+	t.Helper()
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker()
+		fl.masters[0].Set("a", "somebody gone", time.Hour)
+		fl.masters[2].SetDelay(far)
+		f(fl, l)
+	})
+}
+
+// docs/rules.md rule 22: a tied attempt waits for a distant node by that node's own round trips.
+func TestATieWaitsForADistantMaster(t *testing.T) {
+	t.Parallel()
+	for _, far := range []time.Duration{time.Millisecond, 12 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
+		withAStaleKey(t, far, func(_ *fleet, l *Locker) {
+			for i := range 50 {
+				var k *Lock
+				var err error
+				took := elapsed(func() { k, err = l.TryAcquire(bg, "a", 10*time.Second) })
+				require.NoError(t, err, "%v away, attempt %d", far, i)
+				if i > 0 {
+					require.Equal(t, far, took, "%v away: it wins at its first attempt, %d", far, i)
+				}
+				require.NoError(t, k.Release(bg))
+				pass(time.Second)
+			}
+		})
+	}
+}
+
+// A waiting Acquire of a new Locker needs a few attempts until the distant node has answered once.
+func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
+	t.Parallel()
+	for _, far := range []time.Duration{25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
+		for range 20 {
+			withAStaleKey(t, far, func(_ *fleet, l *Locker) {
+				for i := range 3 {
+					var k *Lock
+					var err error
+					took := elapsed(func() { k, err = l.Acquire(bg, "a", 10*time.Second) })
+					require.NoError(t, err)
+					if most := 2*far + patienceLeast + l.set.backoffMax; i == 0 { // one round trip to learn, a pause, one to win
+						require.LessOrEqual(t, took, most, "%v away", far)
+					} else {
+						require.Equal(t, far, took, "%v away", far)
+					}
+					require.NoError(t, k.Release(bg))
+					pass(time.Second)
+				}
+			})
+		}
+	}
+}
+
+// A distant node that freezes ends the next tie after twice its round trip, or with the node timeout if
+// that is sooner, and later ties at once. When it answers again it is waited for again.
+func TestATieDoesNotWaitForAFrozenMaster(t *testing.T) {
+	t.Parallel()
+	for _, far := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond} {
+		ties(t, far)
+	}
+}
+
+func ties(t *testing.T, far time.Duration) {
+	t.Helper()
+	withAStaleKey(t, far, func(fl *fleet, l *Locker) {
+		tie := func() (took time.Duration, err error) {
+			var k *Lock
+			took = elapsed(func() {
+				k, _, err = l.attempt(bg, &wish{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
+			})
+			if err == nil {
+				require.NoError(t, k.Release(bg))
+			}
+			pass(2 * far)
+			return took, err
+		}
+		_, _ = tie()
+		took, err := tie()
+		require.NoError(t, err)
+		require.Equal(t, far, took)
+		fl.masters[2].Freeze()
+		took, err = tie()
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, min(tripsPatience*far, nodeTimeoutMax), took)
+		for range 5 {
+			took, err = tie()
+			require.ErrorIs(t, err, ErrHeld)
+			require.Equal(t, patienceLeast, took)
+		}
+		fl.masters[2].Thaw()
+		pass(time.Second)
+		took, err = tie()
+		require.NoError(t, err, "it has answered")
+		require.Equal(t, far, took)
+		synctest.Wait()
+		require.Equal(t, 1, fl.keys("a"))
+	})
+}
+
+// docs/rules.md rule 22: of contenders with a near vote each, all wait for the distant node that breaks
+// the tie, and each gets the lock in its turn.
+func TestContendersWithAVoteEachWaitForADistantMasterAndMakeProgress(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(fl *fleet) {
+		var lockers []*Locker
+		for range 2 {
+			lockers = append(lockers, fl.process().locker())
+		}
+		fl.masters[2].SetDelay(50 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
+		defer cancel()
+		for err := range together(2, func(i int) error {
+			for range 20 {
+				k, err := lockers[i].Acquire(ctx, "a", 10*time.Second)
+				if err != nil {
+					return err
+				}
+				if err := k.Release(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}) {
+			require.NoError(t, err)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package redlock
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// watchedNode notes by which kind of goroutine each command was submitted.
+type watchedNode struct {
+	Node
+
+	mu   sync.Mutex
+	seen map[wire.Op][]wire.Submitter
+}
+
+func (n *watchedNode) Submit(c *wire.Command) {
+	n.mu.Lock()
+	n.seen[c.Op] = append(n.seen[c.Op], c.Submitter)
+	n.mu.Unlock()
+	n.Node.Submit(c)
+}
+
+// take returns how each command of one operation was submitted since the last call, without
+// repetitions.
+func (n *watchedNode) take(op wire.Op) []wire.Submitter {
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := slices.Compact(n.seen[op])
+	n.seen[op] = nil
+	return all
+}
+
+// watched makes a guarded Locker whose third node is watched.
+func (fl *fleet) watched(opts ...Option) (*Locker, *watchedNode) {
+	fl.t.Helper()
+	n := &watchedNode{Node: fl.node(fl.masters[2], pool.Config{}), seen: map[wire.Op][]wire.Submitter{}}
+	nodes := []Node{fl.node(fl.masters[0], pool.Config{}), fl.node(fl.masters[1], pool.Config{}), n}
+	l, err := New(nodes, append([]Option{WithClock(fl.clock), WithRestartGuard(guardTTL)}, opts...)...)
+	require.NoError(fl.t, err)
+	fl.t.Cleanup(func() {
+		fl.close(l)
+		_ = n.Node.(*pool.Node).Close()
+	})
+	fl.serve(l)
+	for op := range n.seen {
+		n.take(op)
+	}
+	return l, n
+}
+
+func TestWhatTheLibraryStartsItselfIsLeftToTheWriters(t *testing.T) {
+	library := []wire.Submitter{wire.ByLibrary}
+	inBubble(t, 3, func(fl *fleet) {
+		l, n := fl.watched(WithRepair())
+		take(t, l, "a", 2*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
+		next := make(chan *Lock, 1)
+		go func() {
+			k, _ := l.Acquire(bg, "a", 2*time.Second)
+			next <- k
+		}()
+		pass(100 * time.Millisecond)
+		n.take(wire.Acquire)
+		pass(time.Second)
+		require.Equal(t, library, n.take(wire.Extend), "an automatic extension")
+		fl.masters[2].Del("a")
+		pass(2 * time.Second)
+		require.Equal(t, library, n.take(wire.Extend))
+		require.Equal(t, library, n.take(wire.Repair), "a repair")
+		n.take(wire.Release)
+		n.take(wire.Acquire)
+		k := <-next
+		require.Equal(t, library, n.take(wire.Release), "the undo of a lock that a timer ended")
+		require.Equal(t, library, n.take(wire.Acquire), "the attempt that goes behind it")
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestWhatCallersAskForIsWrittenByThem(t *testing.T) {
+	caller := []wire.Submitter{wire.ByCaller}
+	inBubble(t, 3, func(fl *fleet) {
+		l, n := fl.watched()
+		k := take(t, l, "a", 2*time.Second)
+		require.Equal(t, caller, n.take(wire.Acquire))
+		require.NoError(t, k.Extend(bg, 5*time.Second))
+		require.Equal(t, caller, n.take(wire.Extend))
+		require.NoError(t, k.Check(bg))
+		require.Equal(t, caller, n.take(wire.Inspect))
+
+		fl.masters[2].Del("a") // that it is granted there
+		_, err := l.TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, caller, n.take(wire.Release), "the undo of an attempt that lost")
+
+		next := make(chan *Lock, 1)
+		go func() {
+			k, _ := l.Acquire(bg, "a", 2*time.Second)
+			next <- k
+		}()
+		pass(100 * time.Millisecond)
+		n.take(wire.Acquire)
+		require.NoError(t, k.Release(bg))
+		require.Equal(t, caller, n.take(wire.Release))
+		require.Equal(t, caller, n.take(wire.Acquire), "the attempt that goes behind it")
+		require.NoError(t, (<-next).Release(bg))
+	})
+}

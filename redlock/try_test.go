@@ -1,0 +1,249 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// splitFor runs TryAcquire on three masters of which two hold other tokens for a while.
+func splitFor(fl *fleet, l *Locker, d time.Duration, opts ...LockOption) (*Lock, error) {
+	for i, m := range fl.masters[:2] {
+		m.Set("a", []string{"x", "y"}[i], time.Hour)
+	}
+	time.AfterFunc(d, func() {
+		fl.masters[0].Del("a")
+		fl.masters[1].Del("a")
+	})
+	return l.TryAcquire(bg, "a", 2*time.Second, opts...)
+}
+
+// docs/rules.md rule 19: each repetition has a token of its own, and follows the undo of the one before.
+func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond)
+		require.NoError(t, err)
+		synctest.Wait()
+		sets, pending := tokens(fl.masters[2]), ""
+		require.Greater(t, len(sets), 2)
+		seen := map[string]bool{}
+		for _, e := range fl.masters[2].Log() {
+			switch {
+			case e.Name == "SET":
+				require.Empty(t, pending, "its undo was not queued before")
+				require.False(t, seen[e.Args[1]], "a token was used twice")
+				pending, seen[e.Args[1]] = e.Args[1], true
+			case e.Name == "EVALSHA" && pending != "" && slices.Contains(e.Args, pending) && e.Args[0] != hashOf(t, "inspect"):
+				pending = ""
+			}
+		}
+		require.Equal(t, k.Token(), pending, "and the last one won")
+		require.Equal(t, worth(2*time.Second), k.Remaining(), "its validity counts from its own start")
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Empty(t, fl.left())
+	})
+}
+
+func hashOf(t *testing.T, name string) string {
+	t.Helper()
+	for _, s := range wire.Scripts() {
+		if kindOf(s) == name {
+			return s.Hash
+		}
+	}
+	t.Fatalf("there is no script %s", name)
+	return ""
+}
+
+// A minimum hold counts from the attempt that won.
+func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond, WithMinHold(time.Second))
+		require.NoError(t, err)
+		synctest.Wait() // the third has it as well
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		fl.each(func(m *embedded.Master) { require.Equal(t, time.Second, m.TTL("a")) })
+	})
+}
+
+// Two contenders that died have left a key each: TryAcquire attempts until the node timeout is over, and
+// then says that the name is held. Where the keys change until then it is a split vote.
+func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
+	for _, stay := range []bool{true, false} {
+		inBubble(t, 3, func(fl *fleet) {
+			stop := make(chan struct{})
+			if !stay {
+				go func() {
+					for i := 0; ; i++ {
+						select {
+						case <-stop:
+							return
+						case <-time.After(20 * time.Millisecond):
+							fl.masters[0].Set("a", "x"+string(rune('a'+i%26)), time.Hour)
+						}
+					}
+				}()
+			}
+			var err error
+			took := elapsed(func() { _, err = splitFor(fl, fl.locker(), time.Hour) })
+			close(stop)
+			require.ErrorIs(t, err, ErrHeld)
+			require.Equal(t, !stay, isSplit(err), "%v", err)
+			if !stay {
+				require.ErrorContains(t, err, `acquire "a": split vote, 1 of 3 votes`)
+			}
+			require.LessOrEqual(t, took, nodeTimeoutMax)
+			require.Greater(t, took, nodeTimeoutMax/2)
+		})
+	}
+}
+
+// A caller that gives up, and Close, end the pause between two attempts.
+func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
+		defer cancel()
+		l := fl.locker()
+		fl.masters[0].Set("a", "x", time.Hour)
+		fl.masters[1].Set("a", "y", time.Hour)
+		var err error
+		require.Equal(t, 50*time.Millisecond, elapsed(func() { _, err = l.TryAcquire(ctx, "a", 2*time.Second) }))
+		require.ErrorIs(t, err, ctx.Err())
+		require.ErrorIs(t, err, ErrHeld)
+		time.AfterFunc(50*time.Millisecond, func() { _ = l.Close(bg) })
+		require.Equal(t, 50*time.Millisecond, elapsed(func() { _, err = l.TryAcquire(bg, "a", 2*time.Second) }))
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+// A lock that is plainly held is no split vote because the query for its holder was cut short, in the
+// first attempt or a later one. The error says why the call ended.
+func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		const trip = 50 * time.Millisecond
+		token := wire.NewToken("holder")
+		fl.each(func(m *embedded.Master) {
+			m.Set("a", token, time.Minute)
+			m.SetDelay(trip)
+		})
+		for _, what := range []string{"TryAcquire", "Acquire"} {
+			acquire := (*Locker).TryAcquire
+			if what == "Acquire" {
+				acquire = (*Locker).Acquire
+			}
+			l := fl.locker()
+			pass(time.Second) // it has dialled
+			ctx, cancel := context.WithTimeout(bg, 3*trip/2)
+			_, err := acquire(l, ctx, "a", 10*time.Second)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded, what)
+			require.ErrorIs(t, err, ErrHeld, what)
+			require.False(t, isSplit(err), "%s: %v", what, err)
+			time.AfterFunc(3*trip/2, func() { _ = l.Close(bg) })
+			_, err = acquire(l, bg, "a", 10*time.Second)
+			require.ErrorIs(t, err, map[string]error{"TryAcquire": ErrHeld, "Acquire": ErrClosed}[what])
+			require.False(t, isSplit(err), "%s: %v", what, err)
+		}
+	})
+}
+
+// Close ends a repetition that queries for the holder, with its own error.
+func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		const trip = 50 * time.Millisecond
+		l := fl.locker()
+		fl.each(func(m *embedded.Master) {
+			m.Set("a", m.Name(), time.Minute)
+			m.SetDelay(trip)
+		})
+		attempts := 0
+		fl.masters[0].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "SET" {
+				if attempts++; attempts == 2 { // the query begins after a round trip
+					time.AfterFunc(3*trip/2, func() { _ = l.Close(bg) })
+				}
+			}
+			return "", false
+		})
+		_, err := l.TryAcquire(bg, "a", 10*time.Second)
+		require.Equal(t, ErrClosed, err)
+		require.Equal(t, 2, attempts)
+	})
+}
+
+// A shortest pause of the node timeout or more leaves no time for another attempt.
+func TestTryAcquireMakesOneAttemptWhereThePauseIsAsLongAsTheNodeTimeout(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		_, err := splitFor(fl, fl.locker(WithBackoff(nodeTimeoutMax, time.Second)), 50*time.Millisecond)
+		require.ErrorIs(t, err, ErrHeld)
+		require.True(t, isSplit(err))
+	})
+}
+
+// Two of three nodes do not answer and the third refuses: that is a fault, for every kind of
+// acquisition, for the log and for hooks.
+func TestARefusalWithoutAQuorumIsAFault(t *testing.T) {
+	for _, what := range []string{"fxf", "ffx", "xff", "f-x", "-x-", "x--", "fx-"} {
+		synctest.Test(t, func(t *testing.T) {
+			log, attempts := &logged{}, []error(nil)
+			nodes, l := fakes(t, 3, WithClock(clock.Runtime()), WithLogger(log.logger()),
+				WithTrace(&Trace{Attempt: func(e AttemptEvent) { attempts = append(attempts, e.Err) }}))
+			defer func() { _ = l.Close(bg) }()
+			for i, n := range nodes {
+				seenAs(n, what[i])
+			}
+			err := tried(l)
+			require.ErrorIs(t, err, ErrNoQuorum, what)
+			require.NotErrorIs(t, err, ErrHeld, what)
+			require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.told(t), what)
+			_, err = l.Acquire(bg, "a", time.Minute, WithFailFast())
+			require.ErrorIs(t, err, ErrNoQuorum, what)
+			require.NotErrorIs(t, err, ErrHeld, what)
+			require.Empty(t, log.told(t), "%s: no quorum votes again", what)
+			ctx, cancel := context.WithTimeout(bg, time.Millisecond)
+			defer cancel()
+			_, err = l.TryAcquire(ctx, "a", time.Minute)
+			require.Error(t, err, what)
+			require.Empty(t, log.told(t), "%s: nor did one in an attempt that was cut short", what)
+			require.Len(t, attempts, 3)
+			attempts = attempts[:2]
+			for _, err := range attempts {
+				require.ErrorIs(t, err, ErrNoQuorum, what)
+			}
+		})
+	}
+}
+
+// An acquire that the undo cancelled before it was sent tells nothing of its node: with one node down
+// and one refusal the third is free, and that is a split vote.
+func TestACancelledAcquireIsNoFault(t *testing.T) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		seenAs(nodes[0], 'f')
+		seenAs(nodes[1], 'x')
+		var queued *wire.Command
+		nodes[2].script = func(n *fakeNode, c *wire.Command) bool {
+			switch {
+			case c.Op == wire.Acquire:
+				queued = c
+				return true
+			case queued != nil:
+				n.act(queued) // it is given up
+				queued = nil
+			}
+			return false
+		}
+		_, _, err := l.attempt(bg, &wish{names: []string{"a"}, ttl: time.Minute}, l.now(), nil)
+		require.ErrorIs(t, err, ErrHeld)
+		require.True(t, isSplit(err), "%v", err)
+	})
+}

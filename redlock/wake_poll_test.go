@@ -1,0 +1,432 @@
+package redlock
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
+)
+
+// settled waits until those who wait for a lock have subscribed, asked who holds it, and
+// polled once.
+func (fl *fleet) settled() {
+	pass(3 * time.Second)
+	fl.forget()
+}
+
+// quotas requires that each master was sent at least and at most so many polls, and at most
+// so many commands in all.
+func (fl *fleet) quotas(least, most, all int) {
+	fl.t.Helper()
+	synctest.Wait()
+	fl.each(func(m *embedded.Master) {
+		sum := 0
+		for _, n := range m.Commands() {
+			sum += n
+		}
+		polls := m.Commands()["PTTL"]
+		require.GreaterOrEqual(fl.t, polls, least, "%v", m.Commands())
+		require.LessOrEqual(fl.t, polls, most, "%v", m.Commands())
+		require.LessOrEqual(fl.t, sum, all, "%v", m.Commands())
+	})
+}
+
+// docs/rules.md rule 20: a waiter asks a node by one plain command a second, and makes no
+// attempt while the lock is held.
+func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		take(t, fl.locker(), "a", time.Hour)
+		for range 10 {
+			wants(bg, fl.process().locker(), "a")
+		}
+		fl.settled()
+		pass(4 * time.Second)
+		fl.quotas(35, 50, 60)
+		require.Zero(t, fl.count("SET", "EVALSHA", "EVAL"))
+	})
+}
+
+// slowToSubmit is a node behind which a poller is not scheduled for a while.
+type slowToSubmit struct{ *pool.Node }
+
+func (n slowToSubmit) Submit(c *wire.Command) {
+	poll := c.Op == wire.Poll
+	n.Node.Submit(c)
+	if poll {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A poll that is answered before its rest begins ends at once, and not with the node timeout.
+func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		nodes := make([]Node, 3)
+		for i, m := range fl.masters {
+			nodes[i] = slowToSubmit{fl.node(m, pool.Config{})}
+		}
+		l, err := New(nodes, WithClock(fl.clock))
+		require.NoError(t, err)
+		defer func() {
+			fl.close(l)
+			for _, n := range nodes {
+				_ = n.(slowToSubmit).Close()
+			}
+		}()
+		k := take(t, fl.locker(), "a", time.Hour)
+		done := wants(bg, l, "a")
+		fl.settled()
+		pass(10 * time.Second)
+		fl.quotas(10, 11, 14) // and three health checks
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, gets(t, done).k.Release(bg))
+	})
+}
+
+// A poll that a message interrupts wakes nobody when its last answer comes: here the votes are split by then.
+func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		by := make(chan string, 100)
+		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.By }}), WithBackoff(4*time.Second, 4*time.Second))
+		token := wire.NewToken("x")
+		fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
+		done := wants(bg, l, "a")
+		pass(6 * time.Second)
+		fl.masters[2].SetDelay(400 * time.Millisecond)
+		ws := l.waiters
+		stirred := func() bool {
+			ws.mu.Lock()
+			defer ws.mu.Unlock()
+			v := ws.names["a"].head
+			if v.poll == nil || v.poll.unanswered[2] == 0 {
+				return false
+			}
+			fl.each(func(m *embedded.Master) { m.Set("a", wire.NewToken(m.Name()), time.Hour) })
+			for len(by) > 0 {
+				<-by
+			}
+			v.stir(byMessage)
+			return true
+		}
+		for !stirred() {
+			pass(time.Millisecond)
+		}
+		pass(time.Second)
+		require.Equal(t, "message", <-by)
+		require.Empty(t, by)
+		fl.each(func(m *embedded.Master) {
+			m.SetDelay(0)
+			m.Del("a")
+		})
+		gets(t, done)
+	})
+}
+
+// Several names cost one command each.
+func TestAPollAsksForEachName(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.locker(), fl.process().locker()
+		k := take(t, a, "b", time.Hour)
+		done := wants(bg, b, "a", "b", "c")
+		fl.settled()
+		pass(4 * time.Second)
+		fl.quotas(3*4, 3*5, 3*5+2)
+		require.Zero(t, fl.count("SET", "EVALSHA", "EVAL"))
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, gets(t, done).k.Release(bg))
+	})
+}
+
+// docs/hazards.md H82: a poll finds the free lock, and an attempt follows.
+func TestALostAnnouncementCostsASecond(t *testing.T) {
+	for range 5 {
+		inBubble(t, 3, func(fl *fleet) {
+			a, b := fl.locker(), fl.process().locker()
+			k := take(t, a, "a", time.Hour)
+			done := wants(bg, b, "a")
+			pass(3 * time.Second)
+			fl.each(func(m *embedded.Master) {
+				require.Len(t, subscribers(m), 1)
+				subscribers(m)[0].HoldReplies()
+			})
+			released := time.Now()
+			require.NoError(t, k.Release(bg))
+			require.LessOrEqual(t, gets(t, done).at.Sub(released), maxPollPause)
+		})
+	}
+}
+
+// A holder that extends its lock and then dies is found when the keys expire: polls have
+// told when that is.
+func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
+	for i := range 5 {
+		inBubble(t, 3, func(fl *fleet) {
+			token := wire.NewToken("dead")
+			fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
+			done := wants(bg, fl.locker(), "a")
+			fl.settled()
+			left := 2*time.Second + time.Duration(i)*77*time.Millisecond
+			fl.each(func(m *embedded.Master) { m.Set("a", token, left) })
+			took := elapsed(func() { gets(t, done) })
+			require.GreaterOrEqual(t, took, left)
+			require.LessOrEqual(t, took, left+2*expiryMargin)
+		})
+	}
+}
+
+// The quorum of a lock whose holder extends it again and again is not tried for at each end
+// that was foretold.
+func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		token := wire.NewToken("busy")
+		extend := func() { fl.each(func(m *embedded.Master) { m.Set("a", token, 90*time.Millisecond) }) }
+		extend()
+		done := wants(bg, fl.locker(), "a")
+		for range 600 {
+			pass(10 * time.Millisecond)
+			extend()
+			require.Empty(t, done)
+		}
+		require.LessOrEqual(t, fl.count("SET"), 3*3)
+		require.LessOrEqual(t, fl.count("PTTL"), 3*8)
+		extended := time.Now()
+		require.LessOrEqual(t, gets(t, done).at.Sub(extended), 90*time.Millisecond+maxPollPause)
+	})
+}
+
+// A key that never expires is waited for, and polled like any other.
+func TestAKeyThatNeverExpiresIsPolled(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.isPolledUntilFree(wire.NewToken(""), 0, 4*time.Second, maxPollPause, 4, 5, 7)
+	})
+}
+
+// isPolledUntilFree sets the key on all nodes, for ttl. In that while a waiter sends as many
+// commands as quotas allows, and no attempt. It gets the lock within pause of the key's deletion.
+func (fl *fleet) isPolledUntilFree(value string, ttl, while, pause time.Duration, least, most, all int) {
+	fl.t.Helper()
+	fl.each(func(m *embedded.Master) { m.Set("a", value, ttl) })
+	done := wants(bg, fl.locker(), "a")
+	fl.settled()
+	pass(while)
+	fl.quotas(least, most, all)
+	require.Zero(fl.t, fl.count("SET", "EVALSHA", "EVAL"))
+	freed := time.Now()
+	fl.each(func(m *embedded.Master) { m.Del("a") })
+	require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(freed), pause)
+}
+
+// A node that does not vote blocks an attempt as a key does: here one is quarantined or
+// down, and another one holds the key.
+func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
+	t.Parallel()
+	for what, out := range map[string]func(*fleet, *Lock){"quarantined": flushed, "stopped": stopped} {
+		whereNobodyCan(t, out, func(fl *fleet, _ *Lock, _ <-chan won) {
+			fl.forget()
+			pass(6 * time.Second)
+			require.Zero(t, scripts(fl.masters[2], "acquire"), what)
+			require.Greater(t, fl.masters[2].Commands()["PTTL"], 20, what)
+		})
+	}
+}
+
+// A quarantine is neither begun nor ended by a poll.
+func TestAPollDoesNotTouchTheRestartGuard(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.guarded(), "a", guardTTL)
+		b := fl.process().locker(WithRestartGuard(guardTTL))
+		ctx, cancel := context.WithCancel(bg)
+		defer cancel()
+		go func() { _, _ = b.Acquire(ctx, "a", time.Second) }()
+		fl.settled()
+		fl.masters[2].FlushAll()
+		pass(1500 * time.Millisecond)
+		require.GreaterOrEqual(t, fl.masters[2].Commands()["PTTL"], 1)
+		require.Empty(t, state(fl.masters[2]))
+		require.NoError(t, k.Check(bg))
+	})
+}
+
+// A poll that is not answered is a fault: the attempt that follows reports it, and so does
+// the error in the end.
+func TestAnUnansweredPollIsAFault(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		take(t, fl.locker(), "a", time.Hour)
+		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
+		defer cancel()
+		done := wants(ctx, fl.process().locker(), "a")
+		fl.settled()
+		for _, m := range fl.masters[:2] {
+			m.Freeze()
+		}
+		pass(3 * time.Second)
+		require.Positive(t, fl.masters[2].Commands()["SET"])
+		w := <-done
+		require.ErrorIs(t, w.err, context.DeadlineExceeded)
+		require.ErrorIs(t, w.err, ErrNoQuorum)
+		fl.thaw()
+	})
+}
+
+// The error in the end tells what the keys have left by the last poll.
+func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		token := wire.NewToken("she")
+		fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		done := wants(ctx, fl.locker(), "a")
+		fl.settled()
+		fl.each(func(m *embedded.Master) { m.Set("a", token, 20*time.Second) })
+		var held *HeldError
+		require.ErrorAs(t, (<-done).err, &held)
+		require.Equal(t, "she", held.Owner)
+		require.InDelta(t, 13, held.Left.Seconds(), 1.1)
+	})
+}
+
+// Clients of other libraries announce nothing: they are polled as they poll each other.
+func TestAForeignHolderIsPolledOften(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.isPolledUntilFree("vUaK0H9tNXAZqK8q1vUaKQ==", time.Hour, 15*time.Second, maxForeignPause, 60, 200, 210)
+	})
+}
+
+// flood announces a release a thousand times a second on all nodes, until stop is called.
+func flood(l *Locker, name string) (stop func()) {
+	var over atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !over.Load() {
+			for i := range l.nodes {
+				(&ear{ws: l.waiters, node: i}).Message(wire.FreePrefix+name, "")
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return func() {
+		over.Store(true)
+		<-ended
+	}
+}
+
+// Announcements that lead to nothing make a waiter back off. A release among them is found
+// within the time between two polls.
+func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
+	for range 3 {
+		inBubble(t, 3, func(fl *fleet) {
+			a, b := fl.locker(), fl.process().locker()
+			k := take(t, a, "a", time.Hour)
+			done := wants(bg, b, "a")
+			fl.settled()
+			stop := flood(b, "a")
+			defer stop()
+			pass(10 * time.Second)
+			require.LessOrEqual(t, fl.masters[0].Commands()["SET"], 25, "ten until the pause is a second, and then less than two a second")
+			released := time.Now()
+			require.NoError(t, k.Release(bg))
+			w := gets(t, done)
+			require.LessOrEqual(t, w.at.Sub(released), maxPollPause)
+			require.NoError(t, w.k.Release(bg))
+		})
+	}
+}
+
+// A release that comes right after an announcement in vain is heard when the pause is over.
+func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		const pause = 100 * time.Millisecond
+		a, b := fl.locker(), fl.process().locker(WithBackoff(pause, pause))
+		k := take(t, a, "a", time.Hour)
+		done := wants(bg, b, "a")
+		fl.settled()
+		for i := range 2 { // a majority
+			(&ear{ws: b.waiters, node: i}).Message(wire.FreePrefix+"a", "")
+		}
+		synctest.Wait()
+		require.Positive(t, fl.count("SET"), "it was followed by an attempt")
+		released := time.Now()
+		require.NoError(t, k.Release(bg))
+		require.LessOrEqual(t, gets(t, done).at.Sub(released), pause)
+	})
+}
+
+// When the flood is over, and when the lock has changed hands, the next release is heard of
+// at once again.
+func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		a, b := fl.locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		done := wants(bg, b, "a")
+		fl.settled()
+		stop := flood(b, "a")
+		pass(10 * time.Second)
+		stop()
+		pass(2 * time.Second)
+		released := time.Now()
+		require.NoError(t, k.Release(bg))
+		w := gets(t, done)
+		require.LessOrEqual(t, w.at.Sub(released), echo)
+		require.NoError(t, w.k.Release(bg))
+	})
+}
+
+// tapped counts what a connection receives.
+type tapped struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+func (c tapped) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.received.Add(int64(n))
+	return n, err
+}
+
+// A value that is too long for a token is not downloaded. Somebody unknown holds the name
+// by it, and is waited for.
+func TestALongValueIsNotDownloaded(t *testing.T) {
+	inBubble(t, 1, func(fl *fleet) {
+		m := fl.masters[0]
+		var received atomic.Int64
+		n, err := pool.Open(pool.Config{
+			Name: "n1", Address: m.Addr(), Clock: fl.clock,
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := m.Dial(ctx, network, address)
+				return tapped{c, &received}, err
+			},
+		})
+		require.NoError(t, err)
+		l, err := New([]Node{n}, WithClock(fl.clock))
+		require.NoError(t, err)
+		defer fl.close(l)
+		for _, size := range []int{256, 257, 1 << 20} {
+			m.Set("a", strings.Repeat("x", size), time.Hour)
+			var held *HeldError
+			err = tried(l)
+			require.ErrorIs(t, err, ErrHeld)
+			require.NotErrorIs(t, err, ErrForeignKey)
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, HeldError{Left: time.Hour}, *held)
+			s, err := l.Inspect(bg, "a")
+			require.NoError(t, err)
+			require.True(t, s.Held)
+			require.Equal(t, "…", s.Nodes[0].Token)
+		}
+		done := wants(bg, l, "a")
+		fl.settled()
+		m.Del("a")
+		gets(t, done)
+		require.Less(t, received.Load(), int64(bufio.MaxScanTokenSize))
+	})
+}
