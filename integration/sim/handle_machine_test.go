@@ -230,8 +230,19 @@ func (m *machine) master(rt *rapid.T, up bool) int {
 func (m *machine) stops(rt *rapid.T) {
 	i := m.master(rt, true)
 	m.up[i] = false
+	var failures []int64
+	for _, c := range m.clients {
+		failures = append(failures, c.nodes[i].Stats().DialFailures)
+	}
 	m.masters[i].Stop()
-	time.Sleep(50 * time.Millisecond) // a dial has failed: from here on commands fail at once
+	// A failed dial makes commands fail at once. Until then they wait: after a connection that
+	// lived for less than a second, as long as the pause before the dial.
+	for n, c := range m.clients {
+		for c.nodes[i].Stats().DialFailures == failures[n] {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+	}
 }
 
 // starts waits until everybody is connected again, and what was to be undone there is.
