@@ -134,7 +134,7 @@ soak: ## play scenarios for as long as it is told (SOAK=10m)
 	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
 
 .PHONY: stress
-stress: ## repeat the tests that depend on time, and all tests, beside busy processes: a day or more, and it resumes (STRESS='regexp' STRESS_RUNS=1000)
+stress: ## repeat the tests that depend on time, and all tests, beside busy processes, and write docs/stress.md: a day or more, and it resumes (STRESS='regexp')
 	scripts/stress '$(STRESS)'
 
 .PHONY: cover
