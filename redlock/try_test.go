@@ -100,7 +100,7 @@ func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
 			require.ErrorIs(t, err, ErrHeld)
 			require.Equal(t, !stay, isSplit(err), "%v", err)
 			if !stay {
-				require.ErrorContains(t, err, `acquire "a": split vote, 1 of 3 votes`)
+				require.Regexp(t, `acquire "a": split vote, [01] of 3 votes`, err) // 0: two refusals came first
 			}
 			require.LessOrEqual(t, took, nodeTimeoutMax)
 			require.Greater(t, took, nodeTimeoutMax/2)
