@@ -166,6 +166,7 @@ func TestTheReleaseOfAResumedLockIsKeptForAsLongAsItsKeysLive(t *testing.T) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		require.NoError(t, k.Extend(ctx, 10*time.Minute))
+		synctest.Wait() // the third has extended it as well
 		claim, err := k.Detach()
 		require.NoError(t, err)
 		k, err = fl.locker().Resume(ctx, claim)
