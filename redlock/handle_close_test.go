@@ -377,6 +377,7 @@ func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testi
 		held := take(t, fl.locker(), "a", time.Hour)
 		l := fl.locker()
 		fl.masters[2].Freeze()
+		fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) }) // the frozen node is sent the attempt before the others answer
 		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
 		defer cancel()
 		_, err := l.Acquire(ctx, "a", time.Hour)
