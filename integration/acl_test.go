@@ -119,7 +119,7 @@ func inabilities(t *testing.T, l *redlock.Locker) (failed []string) {
 		}
 		failed = append(failed, what)
 		if assert.Regexp(t, denial, err.Error(), what) { // which is known before anything is executed
-			assert.Equal(t, redlock.Failed, votesOf(t, err)[0].Outcome, "%s: %v", what, err)
+			assert.Equal(t, redlock.OutcomeFailed, votesOf(t, err)[0].Outcome, "%s: %v", what, err)
 		}
 		return false
 	}
@@ -170,7 +170,7 @@ func TestAKeyBeyondTheRightsIsRefusedByTheServer(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
 		assert.Regexp(t, denial, err.Error(), what)
 		for _, v := range votesOf(t, err) {
-			assert.NotEqual(t, redlock.Granted, v.Outcome, "%s: %v", what, v)
+			assert.NotEqual(t, redlock.OutcomeGranted, v.Outcome, "%s: %v", what, v)
 		}
 		assert.NotContains(t, err.Error(), "secret")
 	}

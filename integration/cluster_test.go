@@ -206,7 +206,7 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 			k := acquired(t, holder, name, time.Minute)
 			events := make(chan string, 1000)
 			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{
-				Woken:    func(e redlock.WokenEvent) { events <- e.By },
+				Woken:    func(e redlock.WokenEvent) { events <- e.Reason },
 				Waiting:  func(redlock.WaitingEvent) { events <- "waiting" },
 				Acquired: func(redlock.AcquiredEvent) { events <- "acquired" },
 			}))

@@ -126,7 +126,7 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
 
 	vote := s.vote(t, one)
 	require.ErrorContains(t, vote, s.says)
-	assert.Equal(t, redlock.Failed, vote.Outcome, "surely not executed: %v", vote)
+	assert.Equal(t, redlock.OutcomeFailed, vote.Outcome, "surely not executed: %v", vote)
 	assert.Contains(t, vote.Error(), nodes[0].Addr())
 	var said *wire.ServerError
 	if assert.ErrorAs(t, vote, &said) {
@@ -229,7 +229,7 @@ func TestAnAddressThatIsNoMasterOfOursSaysWhatIsThere(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorContains(t, err, c.says)
 			assert.NotContains(t, err.Error(), "wrong@")
-			assert.Equal(t, redlock.Failed, votesOf(t, err)[0].Outcome)
+			assert.Equal(t, redlock.OutcomeFailed, votesOf(t, err)[0].Outcome)
 		})
 	}
 	redistest.NoKeys(t, nodes, 0)

@@ -56,7 +56,7 @@ func TestAServerThatIsNoSoundMasterIsRefusedInWordsUntilItIsCured(t *testing.T) 
 		require.ErrorIs(t, err, redlock.ErrUnfit, what)
 		for i, n := range nodes[:2] {
 			require.ErrorContains(t, err, n.Addr()+"/0"+ill.words, what)
-			assert.Equal(t, redlock.Failed, votesOf(t, err)[i].Outcome)
+			assert.Equal(t, redlock.OutcomeFailed, votesOf(t, err)[i].Outcome)
 		}
 		redistest.NoKeys(t, nodes, patience)
 		for _, n := range nodes[:2] {
@@ -143,7 +143,7 @@ func TestADiagnosisOfRealServers(t *testing.T) {
 		assert.Equal(t, "master", n.Role)
 		assert.Equal(t, "AOF, fsync always", n.Persistence)
 		assert.Empty(t, n.MissingRights)
-		assert.True(t, n.Timed)
+		assert.True(t, n.ClockRead)
 		assert.Less(t, n.ClockOffset.Abs(), time.Second, "they share a clock")
 		assert.NotZero(t, n.RoundTrip)
 		assert.Equal(t, int64(0), nodes[i].Do(t, "DBSIZE"), "nothing was written")

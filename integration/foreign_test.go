@@ -68,7 +68,7 @@ func TestAKeyWithoutAnExpiryIsToldAsSuch(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	var held *redlock.HeldError
 	require.ErrorAs(t, err, &held)
-	assert.Negative(t, held.Left)
+	assert.Negative(t, held.Remaining)
 	assert.ErrorContains(t, err, "without an expiry")
 }
 

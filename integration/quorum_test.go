@@ -49,12 +49,12 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 	}{
 		"by two nodes that are dead": {
 			(*redistest.Node).Kill, (*redistest.Node).Restart,
-			[]redlock.Outcome{redlock.Failed, redlock.Unknown},
+			[]redlock.Outcome{redlock.OutcomeFailed, redlock.OutcomeUnknown},
 			false,
 		},
 		"by two nodes that are frozen": {
 			(*redistest.Node).Pause, (*redistest.Node).Unpause,
-			[]redlock.Outcome{redlock.Unknown},
+			[]redlock.Outcome{redlock.OutcomeUnknown},
 			true,
 		},
 	} {
@@ -84,7 +84,7 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 				}
 			}
 			if c.timeout { // dead nodes decide it at once, and nobody waits for the third
-				assert.Equal(t, redlock.Granted, votes[1].Outcome, "%v", votes[1])
+				assert.Equal(t, redlock.OutcomeGranted, votes[1].Outcome, "%v", votes[1])
 			}
 			redistest.NoKeys(t, nodes[1:2], time.Second)
 

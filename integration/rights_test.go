@@ -259,7 +259,7 @@ func rightsBehindSentinels(t *testing.T) {
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
 		cfg.Name, cfg.Dial, cfg.Username, cfg.Password = "a", g.Dial, "app", "secret"
-		cfg.Sentinels.Settle, cfg.Sentinels.Username, cfg.Sentinels.Password = settle, "app", "secret"
+		cfg.Sentinels.MaxAge, cfg.Sentinels.Username, cfg.Sentinels.Password = settle, "app", "secret"
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })

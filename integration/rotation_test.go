@@ -66,8 +66,8 @@ func shutOut(t *testing.T, l *redlock.Locker, reason *regexp.Regexp, passwords .
 		}
 		votes := votesOf(t, err)
 		for _, v := range votes {
-			require.NotEqual(t, redlock.Granted, v.Outcome)
-			said[v.Node] = said[v.Node] || v.Outcome == redlock.Failed && reason.MatchString(v.Err.Error())
+			require.NotEqual(t, redlock.OutcomeGranted, v.Outcome)
+			said[v.Node] = said[v.Node] || v.Outcome == redlock.OutcomeFailed && reason.MatchString(v.Err.Error())
 		}
 		return !slices.ContainsFunc(votes, func(v redlock.Vote) bool { return !said[v.Node] })
 	})

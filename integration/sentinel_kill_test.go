@@ -60,7 +60,7 @@ func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, 
 func unanswered(release error, node string) bool {
 	var qe *redlock.QuorumError
 	return errors.Is(release, redlock.ErrNoQuorum) && errors.As(release, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
-		return v.Node == node && v.Outcome == redlock.Unknown
+		return v.Node == node && v.Outcome == redlock.OutcomeUnknown
 	})
 }
 
@@ -76,7 +76,7 @@ func (s *tenures) watch(node string) redlock.Option {
 		switch {
 		case errors.As(e.Vote.Err, &why) && s.quarantined.IsZero():
 			s.quarantined = time.Now()
-		case e.Vote.Outcome == redlock.Granted && !s.quarantined.IsZero() && s.back.IsZero():
+		case e.Vote.Outcome == redlock.OutcomeGranted && !s.quarantined.IsZero() && s.back.IsZero():
 			s.back = time.Now()
 		}
 	}})

@@ -78,7 +78,7 @@ func behind(t *testing.T, s *side, settle time.Duration, groups []*redistest.Gro
 	for i, g := range groups {
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
-		cfg.Name, cfg.Sentinels.Settle, cfg.Dial = string(rune('a'+i)), settle, s.dialler(g)
+		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), settle, s.dialler(g)
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })

@@ -84,7 +84,7 @@ func (m *metrics) acquired(e redlock.AcquiredEvent) {
 	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(nil, "acquired")...)))
 }
 
-func (m *metrics) gaveUp(e redlock.GaveUpEvent) {
+func (m *metrics) gaveUp(e redlock.AcquireFailedEvent) {
 	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(e.Err, "")...)))
 }
 
@@ -97,7 +97,7 @@ func (m *metrics) ended(e redlock.EndedEvent) {
 	m.holds.Record(e.Context, e.Held.Seconds(), with(m.of(e.Names, EndKey.String(end))))
 	switch end {
 	case "released":
-		m.validity.Record(e.Context, e.Left.Seconds(), with(m.of(e.Names)))
+		m.validity.Record(e.Context, e.Validity.Seconds(), with(m.of(e.Names)))
 	case "lost", "max_hold":
 		m.losses.Add(e.Context, 1, with(m.of(e.Names, EndKey.String(end))))
 	}
@@ -112,7 +112,7 @@ func (m *metrics) released(e redlock.ReleasedEvent) {
 }
 
 func (m *metrics) woken(e redlock.WokenEvent) {
-	m.wakeups.Add(background, 1, with(m.of(e.Names, WakeUpKey.String(e.By))))
+	m.wakeups.Add(background, 1, with(m.of(e.Names, WakeUpKey.String(e.Reason))))
 }
 
 // vote counts what a node answered. One that was not asked, because the round was decided before, answered nothing.

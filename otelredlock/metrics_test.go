@@ -57,7 +57,7 @@ func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
 func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)
-		release := w.HoldByAnother(name, time.Hour)
+		release := w.HoldElsewhere(name, time.Hour)
 		_, err := l.TryAcquire(t.Context(), name, ttl)
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -87,7 +87,7 @@ func TestLocksThatEndUnderTheirHoldersAreLosses(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)
 		take(t, l)
-		w.Expire(name)
+		w.ExpireNow(name)
 		synctest.Wait()
 		k := take(t, l, redlock.WithMaxHold(time.Second))
 		time.Sleep(time.Second)
@@ -158,7 +158,7 @@ func TestQuarantinedNodesAreCountedUntilTheyVote(t *testing.T) {
 func TestWakeUpsAreCountedByTheirKind(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)
-		release := w.HoldByAnother(name, time.Hour)
+		release := w.HoldElsewhere(name, time.Hour)
 		time.AfterFunc(time.Minute, release)
 		k := take(t, l)
 		require.Equal(t, map[string]string{"{redlock.wakeup=message}": "1"}, w.of("redlock.wakeups"), "a poll that finds it held wakes nobody")
@@ -177,8 +177,8 @@ func TestWakeUpsAreCountedByTheirKind(t *testing.T) {
 
 func TestAReleaseThatIsNotAnnouncedIsCountedAsAPoll(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
-		_ = w.HoldByAnother(name, time.Hour)
-		time.AfterFunc(time.Minute, func() { w.Forget(name) })
+		_ = w.HoldElsewhere(name, time.Hour)
+		time.AfterFunc(time.Minute, func() { w.DeleteKey(name) })
 		require.NoError(t, take(t, w.locker(nil)).Release(t.Context()))
 		require.Equal(t, map[string]string{"{redlock.wakeup=poll}": "1"}, w.of("redlock.wakeups"))
 	})
@@ -211,7 +211,7 @@ func TestTheDocumentListsEveryMetric(t *testing.T) {
 		require.NoError(t, k.Extend(t.Context(), ttl))
 		require.NoError(t, k.Release(t.Context()))
 		take(t, l)
-		w.Expire(name)
+		w.ExpireNow(name)
 		seen := map[string]bool{}
 		for point := range w.figures() {
 			metric, _, _ := strings.Cut(point, "{")

@@ -30,14 +30,14 @@ func newQuarantines(c clock.Clock) *quarantines {
 func (q *quarantines) saw(e redlock.VoteEvent) {
 	var why *redlock.QuarantineError
 	in := errors.As(e.Vote.Err, &why)
-	out := e.Op == "acquire" && (e.Vote.Outcome == redlock.Granted || e.Vote.Outcome == redlock.Refused)
+	out := e.Op == "acquire" && (e.Vote.Outcome == redlock.OutcomeGranted || e.Vote.Outcome == redlock.OutcomeRefused)
 	if !in && !out {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if in {
-		q.until[e.Vote.Node] = q.clock.Now().Add(why.Left)
+		q.until[e.Vote.Node] = q.clock.Now().Add(why.Remaining)
 	} else {
 		delete(q.until, e.Vote.Node)
 	}

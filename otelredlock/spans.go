@@ -19,7 +19,7 @@ type spans struct {
 }
 
 // span makes one, with an error's votes as its events. The names are those of a lock.
-func (t *spans) span(m redlock.Moment, name string, names []string, took time.Duration, err error, of ...attribute.KeyValue) {
+func (t *spans) span(m redlock.EventInfo, name string, names []string, took time.Duration, err error, of ...attribute.KeyValue) {
 	of = t.of(names, of...)
 	if !t.hideNames {
 		of = append(of, NamesKey.StringSlice(names))
@@ -58,15 +58,15 @@ func (t *spans) attempt(e redlock.AttemptEvent) {
 	if e.Err == nil {
 		of = append(of, ConfirmedKey.Bool(e.Confirmed), ValidityKey.Float64(e.Validity.Seconds()))
 	}
-	t.span(e.Moment, "redlock.attempt", e.Names, e.Took, e.Err, of...)
+	t.span(e.EventInfo, "redlock.attempt", e.Names, e.Took, e.Err, of...)
 }
 
 func (t *spans) acquired(e redlock.AcquiredEvent) {
-	t.span(e.Moment, "redlock.acquire", e.Names, e.Waited, nil, append(outcomes(nil, "acquired"), AttemptsKey.Int(e.Attempts))...)
+	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, nil, append(outcomes(nil, "acquired"), AttemptsKey.Int(e.Attempts))...)
 }
 
-func (t *spans) gaveUp(e redlock.GaveUpEvent) {
-	t.span(e.Moment, "redlock.acquire", e.Names, e.Waited, e.Err, outcomes(e.Err, "")...)
+func (t *spans) gaveUp(e redlock.AcquireFailedEvent) {
+	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, e.Err, outcomes(e.Err, "")...)
 }
 
 // ended makes the span of a hold, and of a share's, too.
@@ -77,9 +77,9 @@ func (t *spans) ended(e redlock.EndedEvent) {
 	if end == "lost" || end == "max_hold" {
 		err, of = e.Cause, append(of, errorType(end))
 	}
-	t.span(e.Moment, "redlock.hold", e.Names, e.Held, err, of...)
+	t.span(e.EventInfo, "redlock.hold", e.Names, e.Held, err, of...)
 }
 
 func (t *spans) released(e redlock.ReleasedEvent) {
-	t.span(e.Moment, "redlock.release", e.Names, e.Took, e.Err, outcomes(e.Err, "released")...)
+	t.span(e.EventInfo, "redlock.release", e.Names, e.Took, e.Err, outcomes(e.Err, "released")...)
 }

@@ -64,13 +64,13 @@ func TestAFaultIsAnErrorWithEveryNodesVote(t *testing.T) {
 func TestARefusalIsNoErrorAndALossIsOne(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)
-		w.HoldByAnother(name, time.Minute)
+		w.HoldElsewhere(name, time.Minute)
 		_, err := l.TryAcquire(t.Context(), name, ttl)
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		require.Equal(t, codes.Unset, w.ended("redlock.attempt")[0].Status().Code)
-		w.Expire(name)
+		w.ExpireNow(name)
 		take(t, l)
-		w.Expire(name)
+		w.ExpireNow(name)
 		synctest.Wait()
 		hold := w.ended("redlock.hold")[0]
 		require.Equal(t, codes.Error, hold.Status().Code)

@@ -16,7 +16,7 @@ import (
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	k := newLink(newLane(&Node{cfg: &Config{Name: "n", Clock: clock.Runtime()}}), &session{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
-	c.req.Fleet, c.To = wire.NewFleet(false), nil
+	c.req.NodeSet, c.To = wire.NewNodeSet(false), nil
 	require.NoError(t, k.refuses(&c.Command)) // the first of its fleet costs something
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		if k.refuses(&c.Command) != nil {

@@ -123,7 +123,7 @@ func TestAReplyOfManyPartsIsOne(t *testing.T) {
 		require.Equal(t, wire.Granted, acquiring("token", longTTL, keys...).outcome(t, n))
 		r := inspecting(keys...).on(n).reply(t)
 		require.Equal(t, wire.Granted, r.Outcome)
-		require.Len(t, r.Holds, len(keys))
+		require.Len(t, r.KeyStates, len(keys))
 	})
 }
 

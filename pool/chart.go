@@ -221,7 +221,7 @@ func (cl *cluster) uncharted(err error) (news bool) {
 	cl.tell()
 	cl.mu.Unlock()
 	for _, c := range drop {
-		c.Drop(err)
+		c.Fail(err)
 	}
 	return news
 }

@@ -143,7 +143,7 @@ func (cl *cluster) shut() {
 	cl.closed, cl.waiting = true, nil
 	cl.mu.Unlock()
 	for _, c := range waiting {
-		c.Drop(ErrClosed)
+		c.Fail(ErrClosed)
 	}
 	for _, m := range all {
 		_ = m.node.Close() // redigo's pool has nothing to say

@@ -43,14 +43,14 @@ func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 func TestOfAClusterNobodyKnowsWhoWaits(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, _ *embedded.Cluster, n *Node) {
 		for _, own := range []int{0, 5} {
-			announced := func(r *wire.Request) { wire.NewAnnouncedRelease(r, terms("A", []string{"foo"}), own) }
+			announced := func(r *wire.Request) { wire.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own) }
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 			r := newCall(announced).on(n).reply(t)
 			require.Equal(t, wire.Granted, r.Outcome)
-			require.True(t, r.Others)
+			require.True(t, r.RemoteWaiters)
 			r = newCall(announced).on(n).reply(t)
 			require.Equal(t, wire.Refused, r.Outcome)
-			require.True(t, r.Others)
+			require.True(t, r.RemoteWaiters)
 		}
 	})
 }
@@ -78,9 +78,9 @@ func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })
 		defer twin.Close()
-		f := wire.NewFleet(false)
+		f := wire.NewNodeSet(false)
 		a, b := acquiring("A", longTTL, "foo"), acquiring("B", longTTL, "foo")
-		a.req.Fleet, b.req.Fleet = f, f
+		a.req.NodeSet, b.req.NodeSet = f, f
 		require.Equal(t, wire.Granted, a.outcome(t, n))
 		requireUnfit(t, b.on(twin).reply(t), "n1 and n2 are the same server")
 	})
@@ -101,7 +101,7 @@ func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
 			"error rights", "warning rights", "warning persistence", "error unreachable", "warning rights", "warning persistence", "note cluster", "warning cluster",
 		}, codes(e.Findings))
 		require.Contains(t, e.Findings[0].Text, "ACL SETUSER … +cluster|slots")
-		require.Equal(t, []string{"cluster|slots", "asking", "ping"}, e.Missing, "of all masters")
+		require.Equal(t, []string{"cluster|slots", "asking", "ping"}, e.MissingRights, "of all masters")
 		require.Equal(t, 1, e.Replicas)
 		for _, m := range cl.Masters {
 			m.Stop()

@@ -150,8 +150,8 @@ func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 		m.leave()
 		require.NoError(t, n.Close())
 		fresh, carried := releasing("A", "foo"), releasing("B", "foo")
-		require.True(t, carried.Send())
-		carried.Again()
+		require.True(t, carried.MarkSent())
+		carried.MarkResend()
 		for _, c := range []*call{fresh, carried} {
 			m.node.lane(&c.Command).submit(&c.Command, nil)
 		}
@@ -190,10 +190,10 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 		require.NoError(t, n.Close())
 		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
 		for _, c := range []*call{carried, moved} {
-			require.True(t, c.Send())
-			c.Again() // its connection ended
+			require.True(t, c.MarkSent())
+			c.MarkResend() // its connection ended
 		}
-		require.True(t, moved.Send())
+		require.True(t, moved.MarkSent())
 		require.True(t, k.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379")))
 		n.cluster.send(&carried.Command)
 		n.cluster.send(&fresh.Command)

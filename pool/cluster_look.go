@@ -38,8 +38,8 @@ func (cl *cluster) pingAll(c *wire.Command) {
 		refuse(c, fmt.Errorf("pool: %w: %s has nobody for %d of its %d slots", wire.ErrUnfit, cl.node.cfg.Name, unserved, wire.Slots))
 		return
 	}
-	if !c.Send() {
-		c.Drop(wire.ErrGivenUp)
+	if !c.MarkSent() {
+		c.Fail(wire.ErrGivenUp)
 		return
 	}
 	p := &pings{command: c, left: len(all), reply: wire.Reply{Outcome: wire.Granted}}
@@ -68,25 +68,25 @@ func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
 	r, last := p.reply, p.left == 0
 	p.mu.Unlock()
 	if last {
-		r.Unsent = false
+		r.NotSent = false
 		p.command.Answer(r)
 	}
 }
 
 // look examines all masters at once. The facts are those of the first that answers; what
 // is found is of all of them.
-func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Examination, error) {
+func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
 	if err := cl.await(ctx); err != nil {
 		return nil, err
 	}
 	all, unserved := cl.masters()
-	each, errs := make([]*wire.Examination, len(all)), make([]error, len(all))
+	each, errs := make([]*wire.Diagnosis, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
 		wg.Go(func() { each[i], errs[i] = m.node.look(ctx, r) })
 	}
 	wg.Wait()
-	var found *wire.Examination
+	var found *wire.Diagnosis
 	var said []wire.Finding
 	replicas := 0
 	for i, e := range each {
@@ -98,9 +98,9 @@ func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Examination
 		if found == nil {
 			found = e
 		}
-		for _, right := range e.Missing {
-			if !slices.Contains(found.Missing, right) {
-				found.Missing = append(found.Missing, right)
+		for _, right := range e.MissingRights {
+			if !slices.Contains(found.MissingRights, right) {
+				found.MissingRights = append(found.MissingRights, right)
 			}
 		}
 		replicas += e.Replicas
@@ -135,11 +135,11 @@ const maxSpread = 2 * time.Millisecond
 
 // clocks warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
 // expiries as instants, which the next master reads by its own clock (docs/nodes.md).
-func (cl *cluster) clocks(each []*wire.Examination) []wire.Finding {
+func (cl *cluster) clocks(each []*wire.Diagnosis) []wire.Finding {
 	spread := time.Duration(0)
 	for _, a := range each {
 		for _, b := range each {
-			if a != nil && b != nil && a.Timed && b.Timed {
+			if a != nil && b != nil && a.ClockRead && b.ClockRead {
 				spread = max(spread, a.Offset-b.Offset-(a.RoundTrip+b.RoundTrip)/2)
 			}
 		}

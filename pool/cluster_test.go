@@ -59,14 +59,14 @@ func holders(cl *embedded.Cluster, key string) (n int) {
 
 func TestALockIsOnTheMasterOfItsSlot(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
-		require.True(t, n.Traits().Cluster)
+		require.True(t, n.Kind().Cluster)
 		for _, key := range []string{"foo", "bar", "orders", "{a}b", "x"} {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, key).outcome(t, n), key)
 			_, there := cl.Owner(key).Get(key)
 			require.True(t, there, key)
 			require.Equal(t, wire.Refused, acquiring("B", longTTL, key).outcome(t, n), key)
 			require.Equal(t, wire.Granted, extending("A", 2*longTTL, key).outcome(t, n), key)
-			require.Equal(t, "A", inspecting(key).on(n).reply(t).Holds[0].Value, key)
+			require.Equal(t, "A", inspecting(key).on(n).reply(t).KeyStates[0].Value, key)
 			require.Equal(t, wire.Granted, releasing("A", key).outcome(t, n), key)
 			require.Zero(t, holders(cl, key), key)
 		}
@@ -178,7 +178,7 @@ func TestTRYAGAINAndCLUSTERDOWNAreFaultsAndNoVotes(t *testing.T) {
 		require.Equal(t, wire.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "TRYAGAIN")
 		undo := releasing("A", "{foo}1", "{foo}2").within(n, longTTL).on(n)
-		require.True(t, undo.reply(t).Pending)
+		require.True(t, undo.reply(t).Retrying)
 		cl.Finish("foo")
 		require.Equal(t, wire.Granted, undo.reply(t).Outcome, "repeated")
 

@@ -11,7 +11,7 @@ type drop struct {
 // dropAll ends commands that left the queue unsent. Not under mu: their owners are called.
 func dropAll(list []drop) {
 	for _, d := range list {
-		d.command.Drop(d.why)
+		d.command.Fail(d.why)
 	}
 }
 
@@ -26,7 +26,7 @@ func refuse(c *wire.Command, why error) {
 	if cl, ok := why.(letGoError); ok { //nolint:errorlint // never wrapped
 		cl.handBack(c)
 	} else if why != nil {
-		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: why})
+		c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: why})
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *lane) sweep() (dropped []drop) {
 	var stale staleness
 	for range l.queue.len() {
 		c := l.queue.pop()
-		if !c.Op.Undoes() && (c.GivenUp() || stale.past(c)) {
+		if !c.Op.Undoes() && (c.Cancelled() || stale.past(c)) {
 			dropped = append(dropped, drop{c, whyDropped(c)})
 			continue
 		}

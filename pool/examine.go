@@ -61,7 +61,7 @@ func (e *examinations) close() {
 func (n *Node) examine(c *wire.Command) {
 	err := n.exams.begin()
 	if err != nil {
-		c.Drop(err)
+		c.Fail(err)
 		return
 	}
 	go func() {
@@ -72,8 +72,8 @@ func (n *Node) examine(c *wire.Command) {
 		}
 		ctx, cancel := context.WithTimeout(n.life, bound)
 		defer cancel()
-		if !c.Send() {
-			c.Drop(wire.ErrGivenUp)
+		if !c.MarkSent() {
+			c.Fail(wire.ErrGivenUp)
 			return
 		}
 		found, err := n.look(ctx, c.Request)
@@ -81,12 +81,12 @@ func (n *Node) examine(c *wire.Command) {
 			c.Answer(wire.Reply{Outcome: wire.Failed, Err: severed(err)})
 			return
 		}
-		c.Answer(wire.Reply{Outcome: wire.Granted, Examined: found})
+		c.Answer(wire.Reply{Outcome: wire.Granted, Diagnosis: found})
 	}()
 }
 
 // look dials, reads everything, and hangs up.
-func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Examination, error) {
+func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
 	if n.cluster != nil {
 		return n.cluster.look(ctx, r)
 	}
@@ -97,8 +97,8 @@ func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Examination, er
 	defer s.close()
 	defer s.abort()
 	found, err := n.consult(ctx, s, r)
-	if err == nil && r.Survey != nil {
-		err = n.survey(r.Survey, s, found) //nolint:contextcheck // it lasts longer than ctx
+	if err == nil && r.ScanContext != nil {
+		err = n.survey(r.ScanContext, s, found) //nolint:contextcheck // it lasts longer than ctx
 	}
 	if err != nil {
 		return nil, err
@@ -107,14 +107,14 @@ func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Examination, er
 }
 
 // consult asks all that takes a few round trips.
-func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.Examination, error) {
+func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.Diagnosis, error) {
 	f, err := n.handshake(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
-	found := &wire.Examination{Facts: f.Facts}
+	found := &wire.Diagnosis{Facts: f.Facts}
 	if err := n.timing(s, found); err != nil {
 		return nil, n.whyAborted(ctx, err)
 	}
@@ -124,7 +124,7 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 		try := trying(found, r.Keys[0])
 		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
 	}
-	if r.Survey == nil { // a subscriber can't be asked for its keys
+	if r.ScanContext == nil { // a subscriber can't be asked for its keys
 		steps = append(steps, listening(found, r.Keys[0])...)
 	}
 	if err := s.run(steps); err != nil {
@@ -140,7 +140,7 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 
 // timing asks for the time alone, so that the round trip is that of one question: the
 // node's clock is compared with this machine's at its middle.
-func (n *Node) timing(s *session, found *wire.Examination) error {
+func (n *Node) timing(s *session, found *wire.Diagnosis) error {
 	var theirs int64
 	began, ours := n.cfg.Clock.Now(), clock.Wall()
 	err := s.run([]step{{"TIME", nil, func(reply any, err error) error {
@@ -152,14 +152,14 @@ func (n *Node) timing(s *session, found *wire.Examination) error {
 	}
 	found.RoundTrip = n.cfg.Clock.Now().Sub(began)
 	ours += found.RoundTrip.Microseconds() / 2
-	if found.Timed = theirs != 0; found.Timed {
+	if found.ClockRead = theirs != 0; found.ClockRead {
 		found.Time, found.Offset = theirs, time.Duration(theirs-ours)*time.Microsecond
 	}
 	return nil
 }
 
 // configured reads what INFO does not say, where the user may.
-func configured(found *wire.Examination) []step {
+func configured(found *wire.Diagnosis) []step {
 	read := func(setting string, take func(value string)) step {
 		return step{"CONFIG", []any{"GET", setting}, func(reply any, err error) error {
 			pair, err := redis.Strings(reply, err)
@@ -180,7 +180,7 @@ func configured(found *wire.Examination) []step {
 // rights tries every command of ours in a way that changes nothing: on a key that does
 // not exist, or with an argument that is refused. Servers look at the right to a
 // command before anything else.
-func rights(found *wire.Examination, key string) []step {
+func rights(found *wire.Diagnosis, key string) []step {
 	try := trying(found, key)
 	const nothing = "return 0"
 	channel := wire.FreePrefix + key
@@ -211,14 +211,14 @@ func rights(found *wire.Examination, key string) []step {
 
 // listening tries the rights of a waiter. After it the connection may be good for
 // nothing else.
-func listening(found *wire.Examination, key string) []step {
+func listening(found *wire.Diagnosis, key string) []step {
 	try, channel := trying(found, key), wire.FreePrefix+key
 	return []step{try("subscribe", "SUBSCRIBE", channel), try("unsubscribe", "UNSUBSCRIBE", channel)}
 }
 
 // keyRights tries the rights to the keys beside the lock's, both to read and to write.
 // The marker exists: an argument that is no number keeps PEXPIRE from changing it.
-func (n *Node) keyRights(found *wire.Examination, r *wire.Request) (steps []step) {
+func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) {
 	if !unprefixed(r.Keys[0]) {
 		for _, counter := range r.Keys[1:] {
 			steps = append(steps, trying(found, counter)("pexpire", "PEXPIRE", counter, 1))
@@ -227,7 +227,7 @@ func (n *Node) keyRights(found *wire.Examination, r *wire.Request) (steps []step
 	try := trying(found, wire.MarkerKey)
 	switch {
 	case n.member != nil: // the marker is not used there
-	case r.Fleet != nil && r.Fleet.Guard != nil:
+	case r.NodeSet != nil && r.NodeSet.Guard != nil:
 		steps = append(steps, try("pexpire", "PEXPIRE", wire.MarkerKey, "no number"))
 	default:
 		steps = append(steps, try("get", "GET", wire.MarkerKey))
@@ -237,7 +237,7 @@ func (n *Node) keyRights(found *wire.Examination, r *wire.Request) (steps []step
 
 // trying makes steps that tell which rights are missing: to a command, or to the key or
 // its channel.
-func trying(found *wire.Examination, key string) func(right, name string, args ...any) step {
+func trying(found *wire.Diagnosis, key string) func(right, name string, args ...any) step {
 	return func(right, name string, args ...any) step {
 		return step{name, args, func(_ any, err error) error {
 			if err == nil {
@@ -252,8 +252,8 @@ func trying(found *wire.Examination, key string) func(right, name string, args .
 			case forbids(err, "key") && !unprefixed(key):
 				missing = "~" + pattern(key)
 			}
-			if missing != "" && !slices.Contains(found.Missing, missing) {
-				found.Missing = append(found.Missing, missing)
+			if missing != "" && !slices.Contains(found.MissingRights, missing) {
+				found.MissingRights = append(found.MissingRights, missing)
 			}
 			return nil
 		}}

@@ -18,17 +18,17 @@ const freeKey = "redlock:doctor:test"
 func examining() *call { return newCall(func(r *wire.Request) { wire.NewExamine(r, freeKey) }) }
 
 // examiningUnder examines for a fleet, which may be nil, and with counters for fencing.
-func examiningUnder(f *wire.Fleet, key string, counters ...string) *call {
+func examiningUnder(f *wire.NodeSet, key string, counters ...string) *call {
 	c := newCall(func(r *wire.Request) { wire.NewExamine(r, key, counters...) })
-	c.req.Fleet = f
+	c.req.NodeSet = f
 	return c
 }
 
-func examined(t *testing.T, n *Node) *wire.Examination {
+func examined(t *testing.T, n *Node) *wire.Diagnosis {
 	t.Helper()
 	r := examining().on(n).reply(t)
 	require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
-	return r.Examined
+	return r.Diagnosis
 }
 
 // codes are those of the findings, with their grades.
@@ -50,9 +50,9 @@ func TestAnExaminationTellsWhatAMasterIs(t *testing.T) {
 		require.Equal(t, 2, e.Database)
 		require.Equal(t, 20*time.Millisecond, e.RoundTrip)
 		require.InDelta(t, time.Minute, e.Uptime, float64(time.Second))
-		require.True(t, e.Timed)
+		require.True(t, e.ClockRead)
 		require.Equal(t, -10*time.Millisecond, e.Offset, "the master looked when the question came, which took no time")
-		require.Empty(t, e.Missing)
+		require.Empty(t, e.MissingRights)
 		require.Equal(t, []string{"warning persistence"}, codes(e.Findings))
 		require.Empty(t, m.Keys())
 		synctest.Wait()
@@ -89,7 +89,7 @@ func TestAnExaminationEndsNobodysConnection(t *testing.T) {
 			}
 			return "", false
 		})
-		require.NotContains(t, examined(t, n).Missing, "client|kill")
+		require.NotContains(t, examined(t, n).MissingRights, "client|kill")
 		require.Equal(t, []string{"9223372036854775807"}, ids)
 	})
 }
@@ -103,7 +103,7 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	} {
 		onMaster(t, func(m *embedded.Master) { m.Deny(right) }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 			e := examined(t, n)
-			require.Equal(t, []string{right}, e.Missing)
+			require.Equal(t, []string{right}, e.MissingRights)
 			require.Equal(t, grade+" rights", codes(e.Findings)[0], right)
 			require.Contains(t, e.Findings[0].Text, "n1 does not allow its user "+right)
 			require.Contains(t, e.Findings[0].Text, "+"+right)
@@ -113,10 +113,10 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 		require.Equal(t, "error rights", codes(examined(t, n).Findings)[0], "then no script can get there")
 	})
 	onMaster(t, func(m *embedded.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
-		fenced := examiningUnder(nil, freeKey, wire.Counter(freeKey, false)).on(n).reply(t)
-		require.Equal(t, "error rights", codes(fenced.Examined.Findings)[0], "then no counter can be raised")
+		fenced := examiningUnder(nil, freeKey, wire.FenceKey(freeKey, false)).on(n).reply(t)
+		require.Equal(t, "error rights", codes(fenced.Diagnosis.Findings)[0], "then no counter can be raised")
 		guarded := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
-		require.Equal(t, "error rights", codes(guarded.Examined.Findings)[0], "then no quarantine can begin")
+		require.Equal(t, "error rights", codes(guarded.Diagnosis.Findings)[0], "then no quarantine can begin")
 	})
 	for _, words := range []string{ // of Redis 7 and 6
 		"NOPERM No permissions to access a channel",
@@ -125,7 +125,7 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 		deaf := func(m *embedded.Master) { m.FailWith("PUBLISH", words); m.FailWith("SUBSCRIBE", words) }
 		onMaster(t, deaf, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 			e := examined(t, n)
-			require.Equal(t, []string{"&redlock:free:*"}, e.Missing)
+			require.Equal(t, []string{"&redlock:free:*"}, e.MissingRights)
 			require.Contains(t, e.Findings[0].Text, "ACL SETUSER … &redlock:free:*")
 		})
 	}
@@ -137,15 +137,15 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 	for what, c := range map[string]struct {
 		denied string // the keys that begin like this
 		keys   []string
-		fleet  *wire.Fleet
+		fleet  *wire.NodeSet
 		want   []string
 		grade  string
 	}{
 		"lock keys":                  {"app/", []string{key}, nil, []string{"~app/*"}, "warning"},
 		"lock keys without a prefix": {"redlock:doctor:", []string{freeKey}, nil, nil, ""},
-		"counters":                   {"redlock:fence:", []string{key, wire.Counter(key, false)}, nil, []string{"~redlock:fence:app/*"}, "warning"},
-		"counters without a prefix":  {"redlock:fence:", []string{freeKey, wire.Counter(freeKey, false)}, nil, nil, ""},
-		"tagged counters":            {"redlock:fence:{", []string{key, wire.Counter(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
+		"counters":                   {"redlock:fence:", []string{key, wire.FenceKey(key, false)}, nil, []string{"~redlock:fence:app/*"}, "warning"},
+		"counters without a prefix":  {"redlock:fence:", []string{freeKey, wire.FenceKey(freeKey, false)}, nil, nil, ""},
+		"tagged counters":            {"redlock:fence:{", []string{key, wire.FenceKey(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
 		"the marker":                 {wire.MarkerKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
 		"the guard's marker":         {wire.MarkerKey, []string{key}, guardedFleet(), []string{"~redlock:node"}, "error"},
 	} {
@@ -155,8 +155,8 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 			})
 		}
 		onMaster(t, deny, nil, func(t *testing.T, m *embedded.Master, n *Node) {
-			e := examiningUnder(c.fleet, c.keys[0], c.keys[1:]...).on(n).reply(t).Examined
-			require.Equal(t, c.want, e.Missing, what)
+			e := examiningUnder(c.fleet, c.keys[0], c.keys[1:]...).on(n).reply(t).Diagnosis
+			require.Equal(t, c.want, e.MissingRights, what)
 			if c.grade != "" {
 				require.Equal(t, c.grade+" rights", codes(e.Findings)[0], what)
 				require.Contains(t, e.Findings[0].Text, "ACL SETUSER … "+c.want[0], what)
@@ -170,7 +170,7 @@ func TestAnExaminationLeavesTheMarkerAlone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		m.Set(wire.MarkerKey, "marker", longTTL)
 		r := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
-		require.Empty(t, r.Examined.Missing)
+		require.Empty(t, r.Diagnosis.MissingRights)
 		value, _ := m.Get(wire.MarkerKey)
 		require.Equal(t, "marker", value)
 		require.Equal(t, longTTL, m.TTL(wire.MarkerKey))
@@ -189,7 +189,7 @@ func TestTheClockOfANodeIsComparedWithOurs(t *testing.T) {
 		require.Equal(t, 5*time.Second, examined(t, n).Offset)
 		m.Hook(nil)
 		m.Deny("TIME")
-		require.False(t, examined(t, n).Timed)
+		require.False(t, examined(t, n).ClockRead)
 	})
 }
 
@@ -217,7 +217,7 @@ func TestWithoutTheRightToCONFIGTheFsyncPolicyIsUnknown(t *testing.T) {
 		e := examined(t, n)
 		require.Equal(t, "AOF", e.Persistence())
 		require.Equal(t, []string{"note persistence"}, codes(e.Findings))
-		require.Empty(t, e.Missing, "it is no right that a lock needs")
+		require.Empty(t, e.MissingRights, "it is no right that a lock needs")
 	})
 }
 

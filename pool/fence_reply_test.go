@@ -12,7 +12,7 @@ import (
 // aHint is a client's time in 2026.
 const aHint = int64(1_790_000_000_000_000)
 
-func counting(token string, keys []string) *wire.Terms {
+func counting(token string, keys []string) *wire.LockArgs {
 	t := terms(token, keys)
 	t.SetCounters(false)
 	return t

@@ -98,9 +98,9 @@ var (
 )
 
 // examinedToo are findings that take more than facts.
-func examinedToo(node string, e *wire.Examination, r *wire.Request) []wire.Finding {
+func examinedToo(node string, e *wire.Diagnosis, r *wire.Request) []wire.Finding {
 	var all []wire.Finding
-	guarded, fenced := r.Fleet != nil && r.Fleet.Guard != nil, len(r.Keys) > 1
+	guarded, fenced := r.NodeSet != nil && r.NodeSet.Guard != nil, len(r.Keys) > 1
 	needed := slices.Clone(necessary)
 	if guarded {
 		needed = append(needed, "~"+wire.MarkerKey)
@@ -109,7 +109,7 @@ func examinedToo(node string, e *wire.Examination, r *wire.Request) []wire.Findi
 		needed = append(needed, "time")
 	}
 	grades := []wire.Grade{wire.Error, wire.Warning, wire.Note}
-	for i, rights := range sorted(e.Missing, needed) {
+	for i, rights := range sorted(e.MissingRights, needed) {
 		if len(rights) > 0 {
 			all = append(all, wire.Finding{Grade: grades[i], Code: wire.CodeRights, Text: fmt.Sprintf(
 				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), granting(rights))})
@@ -151,7 +151,7 @@ func sorted(missing, needed []string) (parts [3][]string) {
 
 // forgetful: what a restart forgets may be granted twice (docs/safety.md), but not under
 // the restart guard.
-func forgetful(node string, e *wire.Examination, guarded bool) []wire.Finding {
+func forgetful(node string, e *wire.Diagnosis, guarded bool) []wire.Finding {
 	grade, cure := wire.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL before it comes back"
 	if guarded {
 		grade, cure = wire.Note, "the guard keeps it from voting for its maxTTL then"
@@ -172,7 +172,7 @@ func forgetful(node string, e *wire.Examination, guarded bool) []wire.Finding {
 }
 
 // opinions are what there is to say of a node's Sentinels, which have named its master.
-func opinions(node, master string, all []wire.SentinelView) []wire.Finding {
+func opinions(node, master string, all []wire.SentinelAnswer) []wire.Finding {
 	if len(all) == 0 {
 		return nil
 	}

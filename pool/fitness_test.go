@@ -173,13 +173,13 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
-			for token, fleet := range map[string]*wire.Fleet{"A": wire.NewFleet(true), "B": wire.NewFleet(false, "n0", "n1")} {
+			for token, fleet := range map[string]*wire.NodeSet{"A": wire.NewNodeSet(true), "B": wire.NewNodeSet(false, "n0", "n1")} {
 				call := acquiring(token, longTTL, token)
-				call.req.Fleet = fleet
+				call.req.NodeSet = fleet
 				require.Equal(t, wire.Granted, call.outcome(t, n), what)
 			}
 			call := acquiring("C", longTTL, "C")
-			call.req.Fleet = wire.NewFleet(false, "n2")
+			call.req.NodeSet = wire.NewNodeSet(false, "n2")
 			requireUnfit(t, call.on(n).reply(t), c.words)
 		})
 	}

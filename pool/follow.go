@@ -126,7 +126,7 @@ func (f *follower) refuses(c *wire.Command, address string) error {
 	if f == nil {
 		return nil
 	}
-	if !c.Shown && !c.Fleet.Settles(f.node.cfg.Name, f.node.cfg.Sentinels.Settle) {
+	if !c.Informational && !c.NodeSet.KnowsMaxAge(f.node.cfg.Name, f.node.cfg.Sentinels.MaxAge) {
 		return errUnsettled
 	}
 	return f.refusesVotes(address)
@@ -149,7 +149,7 @@ func (f *follower) refusesVotes(address string) error {
 func (f *follower) reason() error {
 	if f.why == nil {
 		s := f.node.cfg.Sentinels
-		f.why = fmt.Errorf("pool: %w: %s", wire.ErrUnfit, unnamed(f.node.cfg.Name, s.Master, f.said, s.majority(), s.Settle))
+		f.why = fmt.Errorf("pool: %w: %s", wire.ErrUnfit, unnamed(f.node.cfg.Name, s.Master, f.said, s.majority(), s.MaxAge))
 	}
 	return f.why
 }
@@ -251,12 +251,12 @@ func (f *follower) naming() (sentinels int, switches int64) {
 }
 
 // views are what the Sentinels said, for an Examination.
-func (f *follower) views() []wire.SentinelView {
+func (f *follower) views() []wire.SentinelAnswer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []wire.SentinelView
+	var all []wire.SentinelAnswer
 	for _, n := range f.said {
-		v := wire.SentinelView{Address: n.sentinel, Master: n.master, Others: n.others}
+		v := wire.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.others}
 		if n.master != "" {
 			v.Age = f.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
 		}

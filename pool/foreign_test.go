@@ -70,13 +70,13 @@ func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 			requireShowable(t, "a refusal", text)
 		}
 	})
-	found := &wire.Examination{}
+	found := &wire.Diagnosis{}
 	unsurveyed(found, errors.New(planted))
-	requireShowable(t, "a survey", found.Unsurveyed)
+	requireShowable(t, "a survey", found.ScanDenied)
 	for _, f := range ages([]string{planted}, found) {
 		require.NoError(t, f.take(int64(1), nil))
 	}
-	requireShowable(t, "a key", found.Alive)
+	requireShowable(t, "a key", found.LiveKey)
 }
 
 func TestAMarkerIsShownPrintable(t *testing.T) {

@@ -50,7 +50,7 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 					}
 					full.Add(1)
 					r := <-c.answered
-					if !errors.Is(r.Err, ErrQueueFull) || !r.Unsent || r.Outcome != wire.Failed {
+					if !errors.Is(r.Err, ErrQueueFull) || !r.NotSent || r.Outcome != wire.Failed {
 						t.Error(r)
 					}
 				}
@@ -240,7 +240,7 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 			r := c.reply(t)
 			require.Equal(t, wire.Unknown, r.Outcome, name)
 			require.ErrorIs(t, r.Err, ErrSilent)
-			require.False(t, r.Unsent)
+			require.False(t, r.NotSent)
 		}
 		require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
 		require.LessOrEqual(t, time.Since(began), 6250*time.Millisecond)

@@ -11,7 +11,7 @@ import (
 // guard is where a connection stands with the restart guard of one fleet.
 type guard struct {
 	link  *link
-	fleet *wire.Fleet
+	fleet *wire.NodeSet
 	want  any // the marker that scripts compare, boxed
 	past  *past
 
@@ -35,7 +35,7 @@ type unmarked struct {
 }
 
 // guardOf finds the connection's guard for a fleet. Called under lane.mu.
-func (k *link) guardOf(f *wire.Fleet) *guard {
+func (k *link) guardOf(f *wire.NodeSet) *guard {
 	if g := k.guards[f]; g != nil {
 		return g
 	}
@@ -49,7 +49,7 @@ func (k *link) guardOf(f *wire.Fleet) *guard {
 		past: n.pasts.of(f, n.cfg.Name, k.facts.Facts, n.cfg.Clock.Now()),
 	}
 	if k.guards == nil {
-		k.guards = make(map[*wire.Fleet]*guard)
+		k.guards = make(map[*wire.NodeSet]*guard)
 	}
 	k.guards[f] = g
 	return g
@@ -66,21 +66,21 @@ func (k *link) takeGuarded(c *wire.Command) (want any, first *wire.Command) {
 	if !c.Guarded {
 		return nil, nil
 	}
-	g := k.guardOf(c.Fleet)
-	if !g.asked && attests(c.Op) && !c.Fleet.Ended() {
+	g := k.guardOf(c.NodeSet)
+	if !g.asked && attests(c.Op) && !c.NodeSet.Ended() {
 		g.asked, g.underWay = true, true
 		first = g.question()
-		first.Send() // nobody else knows of it
+		first.MarkSent() // nobody else knows of it
 	}
 	return g.want, first
 }
 
-// question makes an Attest.
+// question makes a VerifyMarker.
 func (g *guard) question() *wire.Command {
 	n := g.link.lane.node
 	over := n.pasts.ask(g.past, n.cfg.Clock.Now())
-	r := &wire.Request{Fleet: g.fleet}
-	wire.NewAttest(r, g.fleet.Guard, n.cfg.Name, over)
+	r := &wire.Request{NodeSet: g.fleet}
+	wire.NewVerifyMarker(r, g.fleet.Guard, n.cfg.Name, over)
 	return &wire.Command{Request: r, To: g}
 }
 
@@ -102,7 +102,7 @@ func (g *guard) ask() {
 // question could not be asked.
 func (g *guard) Answer(_ *wire.Command, rep wire.Reply) {
 	k, n := g.link, g.link.lane.node
-	outdated := rep.Outcome == wire.Granted && g.outdated(rep.Attestation)
+	outdated := rep.Outcome == wire.Granted && g.outdated(rep.MarkerStatus)
 	if outdated {
 		k.fail(errTurned)
 	}
@@ -130,11 +130,11 @@ func (g *guard) Answer(_ *wire.Command, rep wire.Reply) {
 // outdated reports whether what was read at the dial is not true any more. A node that
 // was a replica then, and votes for others all the same (WithUnsafeNodes), would be
 // dialled without end. Called by the reader.
-func (g *guard) outdated(a *wire.Attestation) bool {
-	if a.Standing == wire.NoMaster {
+func (g *guard) outdated(a *wire.MarkerStatus) bool {
+	if a.Guard == wire.NoMaster {
 		return g.link.facts.Role == "master"
 	}
-	return a.Standing == wire.Marked && !g.link.lane.node.cfg.Proxied && a.Marker != g.want
+	return a.Guard == wire.Marked && !g.link.lane.node.cfg.Proxied && a.Marker != g.want
 }
 
 // news is what to log, and nothing when that was said before. Called under lane.mu.
@@ -158,18 +158,18 @@ func (g *guard) settle(rep wire.Reply, now clock.Instant) {
 	case rep.Outcome != wire.Granted:
 		g.asked, g.why = false, rep.Err // the next command asks again; the lock's own votes say why
 		return
-	case rep.Attestation.Standing == wire.Marked:
+	case rep.MarkerStatus.Guard == wire.Marked:
 		g.votes = true
 		return
-	case rep.Attestation.Standing == wire.Foreign:
-		g.why = foreign(n.cfg.Name, rep.Attestation.Marker)
+	case rep.MarkerStatus.Guard == wire.Foreign:
+		g.why = foreign(n.cfg.Name, rep.MarkerStatus.Marker)
 		return
-	case rep.Attestation.Standing == wire.NoMaster:
+	case rep.MarkerStatus.Guard == wire.NoMaster:
 		g.why = noMaster(n.cfg.Name)
 		return
 	}
-	g.until = now.Add(min(rep.Attestation.Left, g.fleet.Guard.Quarantine(n.cfg.Name))) // the server may say anything
-	if rep.Attestation.Began {
+	g.until = now.Add(min(rep.MarkerStatus.Left, g.fleet.Guard.Quarantine(n.cfg.Name))) // the server may say anything
+	if rep.MarkerStatus.JustBegan {
 		n.pasts.begin(g.past, now.Add(g.fleet.Guard.Quarantine(n.cfg.Name)))
 	}
 	g.until = max(g.until, n.pasts.end(g.past))
@@ -212,14 +212,14 @@ func (g *guard) reason(now clock.Instant) error {
 	case g.why != nil:
 		return g.why
 	case g.until != 0:
-		return &wire.QuarantineError{Node: g.link.lane.node.cfg.Name, Left: max(0, g.until.Sub(now))}
+		return &wire.QuarantineError{Node: g.link.lane.node.cfg.Name, Remaining: max(0, g.until.Sub(now))}
 	}
 	return errUnmarked
 }
 
 // whyNotVoting is why the server does not vote for a fleet, as far as its marker is known
 // on this connection. It asks nothing. Called under lane.mu.
-func (k *link) whyNotVoting(f *wire.Fleet) error {
+func (k *link) whyNotVoting(f *wire.NodeSet) error {
 	g := k.guards[f]
 	if g == nil || !g.asked || g.underWay || g.votes {
 		return nil
@@ -237,7 +237,7 @@ func isUnmarked(c *wire.Command, r wire.Reply) bool {
 // attempt after an amnesia says for how long the node is quarantined.
 func (k *link) answerUnmarked(c *wire.Command, r wire.Reply) {
 	k.lane.mu.Lock()
-	g := k.guards[c.Fleet]
+	g := k.guards[c.NodeSet]
 	news := g != nil && g.votes // nil: its fleet has ended, and was forgotten behind the command
 	k.lane.mu.Unlock()
 	if news {

@@ -102,7 +102,7 @@ func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
 func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 	prepare := func(m *embedded.Master) { m.SetInfo("role", "slave") }
 	onMaster(t, prepare, nil, func(t *testing.T, m *embedded.Master, n *Node) {
-		f := wire.NewFleet(true)
+		f := wire.NewNodeSet(true)
 		f.Guard = guardedFleet().Guard
 		for range 20 {
 			r := acquiringUnder(f, "A", "k").on(n).reply(t)

@@ -95,7 +95,7 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 // The reader, the writer, callers, timers and looks share what is known of the guard.
 func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
-		fleets := []*wire.Fleet{guardedFleet(), guardedFleet()}
+		fleets := []*wire.NodeSet{guardedFleet(), guardedFleet()}
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {

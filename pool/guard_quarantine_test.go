@@ -140,9 +140,9 @@ func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 			r := acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t)
 			var q *wire.QuarantineError
 			require.ErrorAs(t, r.Err, &q)
-			require.GreaterOrEqual(t, q.Left, time.Duration(0))
-			require.LessOrEqual(t, q.Left, guardTTL)
-			require.Equal(t, len(left) > 3, q.Left > time.Second, left)
+			require.GreaterOrEqual(t, q.Remaining, time.Duration(0))
+			require.LessOrEqual(t, q.Remaining, guardTTL)
+			require.Equal(t, len(left) > 3, q.Remaining > time.Second, left)
 			time.Sleep(10 * time.Second)
 			require.LessOrEqual(t, asked.Load(), int64(10*time.Second/minAskPause+2+maxSoonAsked), left)
 		})

@@ -16,36 +16,36 @@ import (
 const guardTTL = 20 * time.Second
 
 // guardedFleet is what a guarded coordinator of three nodes gives its commands.
-func guardedFleet() *wire.Fleet {
-	f := wire.NewFleet(false)
+func guardedFleet() *wire.NodeSet {
+	f := wire.NewNodeSet(false)
 	f.Guard = wire.NewGuard(guardTTL, []string{"n1", "n2", "n3"})
 	return f
 }
 
 // under makes a command one of a guarded fleet.
-func under(f *wire.Fleet, token string, fill func(r *wire.Request, t *wire.Terms), keys ...string) *call {
+func under(f *wire.NodeSet, token string, fill func(r *wire.Request, t *wire.LockArgs), keys ...string) *call {
 	t := terms(token, keys)
 	t.Guarded = true
 	c := newCall(func(r *wire.Request) { fill(r, t) })
-	c.req.Fleet = f
+	c.req.NodeSet = f
 	return c
 }
 
-func acquiringUnder(f *wire.Fleet, token, key string) *call {
-	return under(f, token, func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, time.Second, guardTTL) }, key)
+func acquiringUnder(f *wire.NodeSet, token, key string) *call {
+	return under(f, token, func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, time.Second, guardTTL) }, key)
 }
 
-func extendingUnder(f *wire.Fleet, token, key string) *call {
-	return under(f, token, func(r *wire.Request, t *wire.Terms) { wire.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
+func extendingUnder(f *wire.NodeSet, token, key string) *call {
+	return under(f, token, func(r *wire.Request, t *wire.LockArgs) { wire.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
 }
 
-func inspectingUnder(f *wire.Fleet, key string) *call {
-	return under(f, "", func(r *wire.Request, t *wire.Terms) { wire.NewInspect(r, t) }, key)
+func inspectingUnder(f *wire.NodeSet, key string) *call {
+	return under(f, "", func(r *wire.Request, t *wire.LockArgs) { wire.NewInspect(r, t) }, key)
 }
 
-func pingingUnder(f *wire.Fleet) *call {
+func pingingUnder(f *wire.NodeSet) *call {
 	c := newCall(wire.NewGuardedPing)
-	c.req.Fleet = f
+	c.req.NodeSet = f
 	return c
 }
 
@@ -59,7 +59,7 @@ func mark(m *embedded.Master, state string) {
 }
 
 // admitted brings a node's first quarantine to its end.
-func admitted(t *testing.T, m *embedded.Master, n *Node, f *wire.Fleet) {
+func admitted(t *testing.T, m *embedded.Master, n *Node, f *wire.NodeSet) {
 	t.Helper()
 	requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 	time.Sleep(guardTTL + 2*time.Millisecond)
@@ -74,7 +74,7 @@ func requireQuarantined(t *testing.T, r wire.Reply, left time.Duration) {
 	var q *wire.QuarantineError
 	require.ErrorAs(t, r.Err, &q)
 	require.Equal(t, wire.Failed, r.Outcome)
-	require.Equal(t, left, q.Left)
+	require.Equal(t, left, q.Remaining)
 }
 
 func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire(t *testing.T) {
@@ -92,10 +92,10 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 		}
 		require.Equal(t, 1, asksOf(m))
 	})
-	for what, first := range map[string]func(f *wire.Fleet) *call{
-		"a claim that is resumed": func(f *wire.Fleet) *call { return inspectingUnder(f, "k") },
-		"a repair": func(f *wire.Fleet) *call {
-			return under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
+	for what, first := range map[string]func(f *wire.NodeSet) *call{
+		"a claim that is resumed": func(f *wire.NodeSet) *call { return inspectingUnder(f, "k") },
+		"a repair": func(f *wire.NodeSet) *call {
+			return under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
 		},
 	} {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -144,7 +144,7 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 		for _, c := range []*call{
 			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
 			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *wire.Request) { wire.NewExamine(r, "x") }),
-			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
 		} {
 			r := c.on(n).reply(t)
 			if c.req.Op == wire.Ping && c.req.Guarded {

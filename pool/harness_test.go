@@ -120,8 +120,8 @@ func newCall(fill func(r *wire.Request)) *call {
 	return c
 }
 
-func terms(token string, keys []string) *wire.Terms {
-	var t wire.Terms
+func terms(token string, keys []string) *wire.LockArgs {
+	var t wire.LockArgs
 	t.Set(keys, token)
 	return &t
 }
@@ -149,11 +149,11 @@ func inspecting(keys ...string) *call {
 func pinging() *call { return newCall(wire.NewPing) }
 
 // everyNode is a fleet whose nodes vote whatever is found of them.
-var everyNode = wire.NewFleet(true)
+var everyNode = wire.NewNodeSet(true)
 
 // anyway sends the command to a node that is unfit, too.
 func (c *call) anyway() *call {
-	c.req.Fleet = everyNode
+	c.req.NodeSet = everyNode
 	return c
 }
 
@@ -177,7 +177,7 @@ func (c *call) reply(t *testing.T) wire.Reply {
 	case r := <-c.answered:
 		require.NotErrorIs(t, r.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, r.Err, context.Canceled)
-		require.False(t, r.Unsent && r.Outcome != wire.Failed, "unsent goes with failed")
+		require.False(t, r.NotSent && r.Outcome != wire.Failed, "unsent goes with failed")
 		return r
 	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "no answer", "to %v of %q", c.req.Op, c.req.Token)
@@ -196,7 +196,7 @@ func (c *call) pending() bool { return len(c.answered) == 0 }
 func requireUnsent(t *testing.T, r wire.Reply) {
 	t.Helper()
 	require.Equal(t, wire.Failed, r.Outcome, "%v", r.Err)
-	require.True(t, r.Unsent)
+	require.True(t, r.NotSent)
 	require.Error(t, r.Err)
 }
 

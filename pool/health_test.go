@@ -23,8 +23,8 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 			requireUnfit(t, c.on(n).reply(t), "n1", "health checks", busy)
 		}
 		extension, after := extending("A", time.Hour, "a"), acquiring("C", time.Hour, "c")
-		fleet := wire.NewFleet(false)
-		extension.req.Fleet, after.req.Fleet = fleet, fleet
+		fleet := wire.NewNodeSet(false)
+		extension.req.NodeSet, after.req.NodeSet = fleet, fleet
 		require.Equal(t, wire.Granted, extension.outcome(t, n), "an extension")
 		requireUnfit(t, after.on(n).reply(t), busy)
 		require.Equal(t, wire.Granted, undoing("A", "a").within(n, time.Hour).outcome(t, n), "an undo")

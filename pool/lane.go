@@ -224,7 +224,7 @@ func (l *lane) retire(k *link) (left []*wire.Command) {
 				l.queue.push(legacy(c))
 			}
 		case c.Op.Undoes() && !l.closed:
-			c.Again()
+			c.MarkResend()
 			l.queue.push(c)
 		case c.Op.Creates():
 			l.orphans.add(c, k.facts)
@@ -254,7 +254,7 @@ func (l *lane) close() {
 	left := l.endRepeats()
 	l.mu.Unlock()
 	for _, c := range left {
-		c.Drop(ErrClosed)
+		c.Fail(ErrClosed)
 	}
 	if k != nil {
 		k.fail(ErrClosed)

@@ -33,12 +33,12 @@ type link struct {
 	sent       int64
 	watching   bool
 
-	unfit   error       // why the server does not vote; nil when it does
-	cleared *wire.Fleet // whose commands were held against all this last, and may pass
-	joined  map[*wire.Fleet]bool
+	unfit   error         // why the server does not vote; nil when it does
+	cleared *wire.NodeSet // whose commands were held against all this last, and may pass
+	joined  map[*wire.NodeSet]bool
 	looks   clock.Timer // of look
 	health  health
-	guards  map[*wire.Fleet]*guard
+	guards  map[*wire.NodeSet]*guard
 
 	answered atomic.Int64
 
@@ -137,7 +137,7 @@ func (k *link) heard() *wire.Command {
 
 func (k *link) settle(c *wire.Command, v any, err error) {
 	k.lane.node.count.replies.Add(1)
-	if err != nil && c.Repeats == 0 && k.turns(err) { // before the answer, so that what its caller sends next waits for the dial
+	if err != nil && c.Retries == 0 && k.turns(err) { // before the answer, so that what its caller sends next waits for the dial
 		k.fail(fmt.Errorf("%w (%w)", errTurned, serverError(redacted(err, c.Token))))
 	}
 	if c.Op == wire.Examine {
@@ -149,7 +149,7 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		return
 	}
 	r := k.lane.node.follow.belated(c, k.session.address, decode(c, v, err))
-	if unscripted(c, r) && c.Unsend() {
+	if unscripted(c, r) && c.UnmarkForEval() {
 		k.lane.again(c)
 		return
 	}
@@ -159,15 +159,15 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 		return
 	}
 	if c.Op.Undoes() {
-		r.Kept, r.Pending = k.lane.repeat(c, r, k.nothingToUndo(c))
+		r.WillRetry, r.Retrying = k.lane.repeat(c, r, k.nothingToUndo(c))
 	}
 	if c.Op == wire.Acquire && err != nil && r.Outcome != wire.Refused || c.Op.Undoes() && err == nil && k.health.failed > 0 {
 		k.lookSoon() // the answer says that the server's state has changed
 	}
-	if k.lane.node.member != nil && c.Counts {
-		r.Others = r.Outcome != wire.Unknown // those who listen to other members are not counted there
+	if k.lane.node.member != nil && c.ReportWaiters {
+		r.RemoteWaiters = r.Outcome != wire.Unknown // those who listen to other members are not counted there
 	}
-	if r.Outcome == wire.Refused && c.Resent() {
+	if r.Outcome == wire.Refused && c.WasResent() {
 		// What is not there any more it may have undone itself, the first time.
 		r = wire.Reply{Outcome: wire.Unknown, Undone: true, Err: ErrDisconnected}
 	}
@@ -177,7 +177,7 @@ func (k *link) settle(c *wire.Command, v any, err error) {
 // unscripted: the server does not know the script's hash (yet), and so executed
 // nothing.
 func unscripted(c *wire.Command, r wire.Reply) bool {
-	return r.Outcome == wire.Failed && c.Scripted() && !c.Source() && answeredBy(r.Err, "NOSCRIPT")
+	return r.Outcome == wire.Failed && c.Scripted() && !c.UsesEval() && answeredBy(r.Err, "NOSCRIPT")
 }
 
 func answeredBy(err error, code string) bool {

@@ -29,41 +29,41 @@ func (k *link) refuses(c *wire.Command) error {
 		return err
 	}
 	node := k.lane.node.cfg.Name
-	if k.health.why != nil && c.Op != wire.Extend && !c.Fleet.Excepts(node) {
+	if k.health.why != nil && c.Op != wire.Extend && !c.NodeSet.Exempts(node) {
 		return k.health.why
 	}
 	if c.Op == wire.Poll {
-		if err := k.whyNotVoting(c.Fleet); err != nil {
+		if err := k.whyNotVoting(c.NodeSet); err != nil {
 			return err
 		}
 	}
-	if c.Fleet != nil && c.Fleet == k.cleared {
+	if c.NodeSet != nil && c.NodeSet == k.cleared {
 		return nil
 	}
 	switch {
-	case c.Guarded && (c.Fleet == nil || c.Fleet.Guard == nil):
+	case c.Guarded && (c.NodeSet == nil || c.NodeSet.Guard == nil):
 		return errNoGuard
-	case c.Fleet.Excepts(node):
+	case c.NodeSet.Exempts(node):
 		return nil
 	case k.unfit != nil:
 		return k.unfit
-	case c.Fleet == nil:
+	case c.NodeSet == nil:
 		return nil
-	case c.Fleet.Guard == nil && k.facts.Marker != "" && c.Shown:
+	case c.NodeSet.Guard == nil && k.facts.Marker != "" && c.Informational:
 		return nil // and nothing is cleared
-	case c.Fleet.Guard == nil && k.facts.Marker != "":
+	case c.NodeSet.Guard == nil && k.facts.Marker != "":
 		return guarded(node, k.facts.Marker)
 	}
-	if !k.joined[c.Fleet] {
-		if err := c.Fleet.Join(k.facts.RunID, node); err != nil {
+	if !k.joined[c.NodeSet] {
+		if err := c.NodeSet.Join(k.facts.RunID, node); err != nil {
 			return err
 		}
 		if k.joined == nil {
-			k.joined = make(map[*wire.Fleet]bool)
+			k.joined = make(map[*wire.NodeSet]bool)
 		}
-		k.joined[c.Fleet] = true
+		k.joined[c.NodeSet] = true
 	}
-	k.cleared = c.Fleet
+	k.cleared = c.NodeSet
 	return nil
 }
 
@@ -85,8 +85,8 @@ func (k *link) forgetEnded() {
 	if k.cleared != nil && k.cleared.Ended() {
 		k.cleared = nil
 	}
-	maps.DeleteFunc(k.joined, func(f *wire.Fleet, _ bool) bool { return f.Ended() })
-	maps.DeleteFunc(k.guards, func(f *wire.Fleet, g *guard) bool {
+	maps.DeleteFunc(k.joined, func(f *wire.NodeSet, _ bool) bool { return f.Ended() })
+	maps.DeleteFunc(k.guards, func(f *wire.NodeSet, g *guard) bool {
 		if f.Ended() {
 			g.stop()
 		}

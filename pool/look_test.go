@@ -110,8 +110,8 @@ func TestLooksAreCommandsLikeOthers(t *testing.T) {
 			undo := releasing("A", "k").on(n)
 			require.Equal(t, wire.Granted, call.reply(t).Outcome)
 			require.Equal(t, wire.Granted, undo.reply(t).Outcome)
-			holds := inspecting("k").anyway().on(n).reply(t).Holds
-			require.Equal(t, []wire.Hold{{}}, holds)
+			holds := inspecting("k").anyway().on(n).reply(t).KeyStates
+			require.Equal(t, []wire.KeyState{{}}, holds)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})

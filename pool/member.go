@@ -92,7 +92,7 @@ func (cl letGoError) handBack(c *wire.Command) {
 		cl.resend(c)
 		return
 	}
-	c.Drop(errNoMaster)
+	c.Fail(errNoMaster)
 }
 
 // leave hands on what waits for the member, and ends it. It has no slot, and so nothing on it

@@ -115,11 +115,11 @@ func (n *Node) String() string {
 // GoString is String: %#v shows no password either, and no field that changes meanwhile.
 func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 
-// Traits are what a coordinator must know of the node before it asks it anything.
-func (n *Node) Traits() wire.Traits {
-	t := wire.Traits{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
+// Kind are what a coordinator must know of the node before it asks it anything.
+func (n *Node) Kind() wire.NodeKind {
+	t := wire.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
 	if n.follow != nil {
-		t.Settle = n.cfg.Sentinels.Settle
+		t.MaxAge = n.cfg.Sentinels.MaxAge
 	}
 	return t
 }
@@ -134,7 +134,7 @@ func (n *Node) Traits() wire.Traits {
 //
 // On a node that is not fit to vote all but undos are answered at once as Failed, by
 // ErrUnfit, and so are all but undos and extensions while its health checks fail; the
-// request's Fleet makes exceptions. An Examine is answered by a
+// request's NodeSet makes exceptions. An Examine is answered by a
 // connection of its own, also of an unfit node.
 func (n *Node) Submit(c *wire.Command) {
 	n.count.commands.Add(1)

@@ -73,7 +73,7 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 
 		r := acquire.reply(t)
 		require.Equal(t, wire.Failed, r.Outcome)
-		require.False(t, r.Unsent)
+		require.False(t, r.NotSent)
 		require.ErrorContains(t, r.Err, "NOSCRIPT")
 		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
 		require.Equal(t, wire.Granted, kept.reply(t).Outcome)

@@ -67,8 +67,8 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 					patience := time.After(time.Duration(rnd.IntN(30)) * time.Millisecond) // the node timeout
 					check := func(r wire.Reply) {
 						answered.Add(1)
-						if r.Outcome != wire.Granted || r.Holds[0].Value != key {
-							t.Errorf("%.40q was answered %v %v %.40q", key, r.Outcome, r.Err, r.Holds)
+						if r.Outcome != wire.Granted || r.KeyStates[0].Value != key {
+							t.Errorf("%.40q was answered %v %v %.40q", key, r.Outcome, r.Err, r.KeyStates)
 						}
 					}
 					select {

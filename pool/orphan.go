@@ -125,7 +125,7 @@ func (l *lane) again(c *wire.Command) {
 	}
 	if l.closed || l.link == nil && l.down != nil && !c.Op.Undoes() {
 		l.mu.Unlock()
-		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: ErrDisconnected})
+		c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: ErrDisconnected})
 		return
 	}
 	l.queue.push(c)
@@ -144,12 +144,12 @@ func (l *lane) again(c *wire.Command) {
 // still be executed, and behind a probe when the server answered by an error (BUSY, NOREPLICAS, …)
 // and so still holds what was to be undone: then its answer is pending. It ends with the
 // command's not-after instant. What the user has no right to no repetition will do. An undo
-// that has nothing to undo is not repeated for its error. Kept tells that there is one more
+// that has nothing to undo is not repeated for its error. WillRetry tells that there is one more
 // to come, pending that its answer is waited for.
 func (l *lane) repeat(c *wire.Command, r wire.Reply, nothing bool) (kept, pending bool) {
 	refused := (r.Outcome == wire.Failed || r.Outcome == wire.Unknown) && !forbidden(r.Err)
 	kept, pending = l.keep(c, refused, nothing)
-	if !refused && c.Repeats > 0 {
+	if !refused && c.Retries > 0 {
 		l.sendParked()
 	}
 	return kept, pending
@@ -189,7 +189,7 @@ type repetition struct {
 // visit had one they would double each time. Called under mu.
 func (l *lane) repeatLater(c *wire.Command, refused bool) *repetition {
 	next := &repetition{command: &wire.Command{
-		Request: c.Request, Node: c.Node, Repeats: min(c.Repeats, math.MaxUint8-1) + 1, Submitter: wire.ByLibrary,
+		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1, Submitter: wire.ByLibrary,
 	}}
 	if l.repeats == nil {
 		l.repeats = make(map[*wire.Request]*repetition)
@@ -200,7 +200,7 @@ func (l *lane) repeatLater(c *wire.Command, refused bool) *repetition {
 		l.park(next.command)
 		return next
 	}
-	next.timer = l.node.cfg.Clock.AfterFunc(doubled(c.Repeats), func() {
+	next.timer = l.node.cfg.Clock.AfterFunc(doubled(c.Retries), func() {
 		l.mu.Lock()
 		mine := l.repeats[c.Request] == next
 		if mine {
@@ -253,7 +253,7 @@ func (l *lane) orphaned(token string) bool {
 // legacy is the undo of an orphan after its not-after instant: nobody waits for it any
 // more, and it holds on to nothing of the lock. A minimum hold is over by then.
 func legacy(c *wire.Command) *wire.Command {
-	terms, r := &wire.Terms{}, &wire.Request{}
+	terms, r := &wire.LockArgs{}, &wire.Request{}
 	terms.Set(c.Keys, c.Token)
 	wire.NewRelease(r, terms)
 	return &wire.Command{Request: r, Node: c.Node}

@@ -155,7 +155,7 @@ func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 		time.Sleep(ttl + 5*time.Second) // dials fail
 		r := undo.reply(t)
 		require.Equal(t, wire.Failed, r.Outcome, "who waits for it hears of its not-after instant")
-		require.True(t, r.Unsent)
+		require.True(t, r.NotSent)
 		require.Equal(t, 1, n.Stats().Queued, "and it is kept")
 		time.Sleep(time.Minute)
 		m.Thaw()

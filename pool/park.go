@@ -38,7 +38,7 @@ func (p *parked) end() {
 
 // park books an undo. Called under mu.
 func (l *lane) park(c *wire.Command) {
-	if l.parked.waiting.len() == 0 && c.Repeats == 1 {
+	if l.parked.waiting.len() == 0 && c.Retries == 1 {
 		l.parked.probes = 0
 	}
 	l.parked.waiting.push(c)
@@ -194,7 +194,7 @@ func (n *Node) releaseUndo() {
 // answer says so, and it was sent once, to this server. Its undo, which is behind it, has nothing
 // to undo. Called by the reader.
 func (k *link) noteAcquire(c *wire.Command, r wire.Reply) {
-	if r.Err == nil || c.Op != wire.Acquire || c.Source() || c.Hops > 0 || k.lane.node.cfg.Proxied {
+	if r.Err == nil || c.Op != wire.Acquire || c.UsesEval() || c.Redirects > 0 || k.lane.node.cfg.Proxied {
 		return
 	}
 	if !saysUnexecuted(r.Err) || len(k.unexecuted) >= maxParked {

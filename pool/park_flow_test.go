@@ -24,7 +24,7 @@ func parkedMany(t *testing.T, n *Node, many int, spoil func()) {
 	spoil()
 	for i := range many {
 		token, key := name(i)
-		require.True(t, undoing(token, key).within(n, 10*time.Minute).on(n).reply(t).Pending)
+		require.True(t, undoing(token, key).within(n, 10*time.Minute).on(n).reply(t).Retrying)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAcquiresThatExecutedNothingAreRememberedForAWhile(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
-		require.False(t, undoing("A", "a").within(n, longTTL).on(n).reply(t).Pending)
+		require.False(t, undoing("A", "a").within(n, longTTL).on(n).reply(t).Retrying)
 		require.Zero(t, n.Stats().ParkedUndos)
 	})
 }

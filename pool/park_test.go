@@ -47,7 +47,7 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 				r := undoing("A", keys...).within(n, longTTL).on(n).reply(t)
 				require.Equal(t, wire.Failed, r.Outcome)
 				require.ErrorContains(t, r.Err, says)
-				require.False(t, r.Pending || r.Kept, says)
+				require.False(t, r.Retrying || r.WillRetry, says)
 				require.Zero(t, n.Stats().ParkedUndos)
 				time.Sleep(time.Minute)
 				require.Equal(t, 1, count(m, "EVALSHA release"), says)
@@ -67,7 +67,7 @@ func TestAnUndoBehindAnAcquireThatExecutesNothingIsSentOnce(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		require.False(t, acquire.Cancel())
 		r := undoing("A", "a").within(n, longTTL).on(n).reply(t)
-		require.False(t, r.Pending || r.Kept)
+		require.False(t, r.Retrying || r.WillRetry)
 		require.Equal(t, 1, count(m, "EVALSHA release"))
 	})
 }
@@ -121,7 +121,7 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			undo := undoing("A", "a").within(n, longTTL)
 			undo.req.AcquiredHere = !c.others
 			r := undo.on(n).reply(t)
-			require.True(t, r.Pending, "%s: %v", what, r)
+			require.True(t, r.Retrying, "%s: %v", what, r)
 			require.Equal(t, 1, n.Stats().ParkedUndos, what)
 			time.Sleep(5 * time.Second)
 			require.Equal(t, []string{"a"}, m.Keys(), what)
@@ -142,7 +142,7 @@ func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
 		require.Equal(t, wire.Failed, acquiring("A", longTTL, "foo").outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Redirects)
 		failing(b, "CLUSTERDOWN The cluster is down")
-		require.True(t, undoing("A", "foo").within(n, longTTL).on(n).reply(t).Pending)
+		require.True(t, undoing("A", "foo").within(n, longTTL).on(n).reply(t).Retrying)
 	})
 }
 
@@ -161,7 +161,7 @@ func parkedUndos(t *testing.T, m *embedded.Master, n *Node, many int, with strin
 	}
 	failing(m, with)
 	for _, u := range undos {
-		require.True(t, u.on(n).reply(t).Pending)
+		require.True(t, u.on(n).reply(t).Retrying)
 	}
 	require.Equal(t, many, n.Stats().ParkedUndos)
 	return undos
@@ -197,7 +197,7 @@ func TestParkedUndosFollowOneProbe(t *testing.T) {
 func lastReply(t *testing.T, undo *call) wire.Reply {
 	t.Helper()
 	for {
-		if r := undo.reply(t); !r.Pending {
+		if r := undo.reply(t); !r.Retrying {
 			return r
 		}
 	}
@@ -257,7 +257,7 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 		time.Sleep(time.Second)
 		failing(m, busy)
 		undo := undoing("A", "k").within(n, ttl).on(n)
-		require.True(t, undo.reply(t).Pending)
+		require.True(t, undo.reply(t).Retrying)
 		m.FailWith("*", "LOADING Redis is loading the dataset in memory") // no dial succeeds
 		clients := m.Clients()
 		clients[len(clients)-1].Drop()
@@ -309,7 +309,7 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 			c := undoing(token, token).within(n, longTTL).on(n)
 			r := c.reply(t)
 			require.Equal(t, wire.Failed, r.Outcome)
-			require.False(t, r.Pending || r.Kept, "it is answered for good")
+			require.False(t, r.Retrying || r.WillRetry, "it is answered for good")
 			late = append(late, c)
 		}
 		s := n.Stats()
@@ -324,7 +324,7 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 		require.Zero(t, n.Stats().ParkedUndos)
 		failing(m, busy)
 		again := undoing("late0", "late0").within(n, longTTL).on(n)
-		require.True(t, again.reply(t).Pending, "there is room again")
+		require.True(t, again.reply(t).Retrying, "there is room again")
 	})
 }
 
@@ -337,7 +337,7 @@ func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
 		}
 		failing(bad, "CLUSTERDOWN Hash slot not served")
 		for i := range 50 {
-			require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, longTTL).on(n).reply(t).Pending)
+			require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, longTTL).on(n).reply(t).Retrying)
 		}
 		require.Equal(t, 50, n.Stats().ParkedUndos)
 		time.Sleep(2 * time.Second)
@@ -362,7 +362,7 @@ func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 			}
 			failing(from, busy)
 			for i := range 50 {
-				require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, time.Minute).on(n).reply(t).Pending)
+				require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, time.Minute).on(n).reply(t).Retrying)
 			}
 			to := cl.Add()
 			if dies {

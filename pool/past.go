@@ -19,12 +19,12 @@ type past struct {
 // pasts are a node's, by fleet.
 type pasts struct {
 	mu  sync.Mutex // guards what follows; nobody is called under it
-	all map[*wire.Fleet]*past
+	all map[*wire.NodeSet]*past
 }
 
 // of finds the past of a fleet. When the server is another one than at the latest
 // connection its run began in our sight.
-func (m *pasts) of(f *wire.Fleet, node string, facts wire.Facts, now clock.Instant) *past {
+func (m *pasts) of(f *wire.NodeSet, node string, facts wire.Facts, now clock.Instant) *past {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
@@ -32,7 +32,7 @@ func (m *pasts) of(f *wire.Fleet, node string, facts wire.Facts, now clock.Insta
 	case own == nil:
 		own = &past{server: server}
 		if m.all == nil {
-			m.all = make(map[*wire.Fleet]*past)
+			m.all = make(map[*wire.NodeSet]*past)
 		}
 		m.all[f] = own
 	case own.server != server:
@@ -42,11 +42,11 @@ func (m *pasts) of(f *wire.Fleet, node string, facts wire.Facts, now clock.Insta
 }
 
 // fleets are those that have asked where the node stands.
-func (m *pasts) fleets() []*wire.Fleet {
+func (m *pasts) fleets() []*wire.NodeSet {
 	m.forgetEnded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []*wire.Fleet
+	var all []*wire.NodeSet
 	for f, own := range m.all {
 		if own.asked {
 			all = append(all, f)
@@ -59,7 +59,7 @@ func (m *pasts) fleets() []*wire.Fleet {
 func (m *pasts) forgetEnded() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.all, func(f *wire.Fleet, _ *past) bool { return f.Ended() })
+	maps.DeleteFunc(m.all, func(f *wire.NodeSet, _ *past) bool { return f.Ended() })
 }
 
 // begin starts our own timer of a quarantine that began with our question.

@@ -15,7 +15,7 @@ func polling(key string) *call {
 	return newCall(func(r *wire.Request) { wire.NewPoll(r, terms("", []string{key})) })
 }
 
-func pollingUnder(f *wire.Fleet, key string) *call { return under(f, "", wire.NewPoll, key) }
+func pollingUnder(f *wire.NodeSet, key string) *call { return under(f, "", wire.NewPoll, key) }
 
 // A poll is one plain command, and tells for how long a key exists, whatever it is.
 func TestAPollTellsForHowLongAKeyExists(t *testing.T) {

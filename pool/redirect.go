@@ -23,24 +23,24 @@ func (k *link) redirect(c *wire.Command, err error) bool {
 	}
 	asking, slot, address := redirection(serverError(err).Error(), m.address)
 	if address == "" {
-		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Repeats == 0 { // a probe tells nothing new
+		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe tells nothing new
 			m.cluster.poke()
 		}
 		return false
 	}
-	if c.Hops >= maxHops || !m.cluster.knowsOrHasRoomFor(address) || !c.Recall() {
+	if c.Redirects >= maxHops || !m.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
 		return false
 	}
 	to := m.cluster.moved(c, asking, slot, address)
 	if to == nil {
-		c.Drop(ErrClosed)
+		c.Fail(ErrClosed)
 		return true
 	}
 	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/rules.md rule 6)
 		k.lane.keep(c, false, k.nothingToUndo(c))
 	}
-	probe := c.Op.Undoes() && c.Repeats > 0
-	c.Hops, c.Asking = c.Hops+1, asking
+	probe := c.Op.Undoes() && c.Retries > 0
+	c.Redirects, c.Asking = c.Redirects+1, asking
 	to.node.lane(c).again(c)
 	if probe { // the server takes commands again: those that fail elsewhere are parked there
 		k.lane.sendParked()

@@ -22,7 +22,7 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 		defer n.Close()
 		synctest.Wait()
 		undo := func(token string) {
-			terms := &wire.Terms{}
+			terms := &wire.LockArgs{}
 			terms.Set([]string{"a"}, token)
 			r := &wire.Request{Clock: c, NotAfter: c.Now().Add(10 * time.Second)}
 			wire.NewRelease(r, terms)
@@ -59,7 +59,7 @@ func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 			m.FailWith("EVALSHA", says)
 			c := newCall(func(r *wire.Request) {
-				terms := &wire.Terms{}
+				terms := &wire.LockArgs{}
 				terms.Set([]string{"a"}, "token")
 				wire.NewRelease(r, terms)
 			}).within(n, time.Minute).on(n)

@@ -46,7 +46,7 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 			return decodeCount(v, 1)
 		}
 		return decodeSet(v)
-	case wire.Attest, wire.Admit:
+	case wire.VerifyMarker, wire.Admit:
 		return decodeAttestation(v)
 	case wire.Extend, wire.Confirm, wire.Repair:
 		if c.Guarded && v == int64(-1) {
@@ -54,7 +54,7 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 		}
 		return decodeCount(v, 1)
 	case wire.Release, wire.Shorten:
-		if c.Counts {
+		if c.ReportWaiters {
 			return decodeRelease(v, int64(len(c.Keys)))
 		}
 		return decodeCount(v, int64(len(c.Keys)))
@@ -103,7 +103,7 @@ func decodeRelease(v any, all int64) wire.Reply {
 		return decodeCount(v, all)
 	}
 	r := decodeCount(n-(all+1), all)
-	r.Others = r.Outcome != wire.Unknown
+	r.RemoteWaiters = r.Outcome != wire.Unknown
 	return r
 }
 
@@ -131,15 +131,15 @@ func decodeAttestation(v any) wire.Reply {
 		return unknown(v)
 	}
 	word, _ := redis.String(list[0], nil)
-	a := &wire.Attestation{}
-	r := wire.Reply{Outcome: wire.Granted, Attestation: a}
+	a := &wire.MarkerStatus{}
+	r := wire.Reply{Outcome: wire.Granted, MarkerStatus: a}
 	var err error
 	switch {
 	case word == "ok" && len(list) == 2:
-		a.Standing = wire.Marked
+		a.Guard = wire.Marked
 		a.Marker, err = markerText(list[1], nil)
 	case word == "foreign" && len(list) == 2:
-		a.Standing = wire.Foreign
+		a.Guard = wire.Foreign
 		a.Marker, err = markerText(list[1], nil)
 	case word == "marked" && len(list) == 2: // to Admit
 		r.Outcome = wire.Refused
@@ -147,10 +147,10 @@ func decodeAttestation(v any) wire.Reply {
 	case word == "quarantined" && len(list) == 3:
 		left, err1 := redis.Int64(list[1], nil)
 		began, err2 := redis.Int64(list[2], nil)
-		a.Standing, a.Left, a.Began = wire.Quarantined, lifetime(max(0, left)), began == 1
+		a.Guard, a.Left, a.JustBegan = wire.Quarantined, lifetime(max(0, left)), began == 1
 		err = errors.Join(err1, err2)
 	case word == "replica" && len(list) == 1:
-		a.Standing = wire.NoMaster
+		a.Guard = wire.NoMaster
 	default:
 		return unknown(v)
 	}
@@ -167,15 +167,15 @@ func decodeInspect(v any, keys int) wire.Reply {
 	if !ok || len(list) != perKey*keys {
 		return unknown(v)
 	}
-	r := wire.Reply{Outcome: wire.Granted, Holds: make([]wire.Hold, keys)}
-	for i := range r.Holds {
+	r := wire.Reply{Outcome: wire.Granted, KeyStates: make([]wire.KeyState, keys)}
+	for i := range r.KeyStates {
 		kind, err1 := redis.String(list[perKey*i], nil)
 		value, err2 := tokenOrSize(list[perKey*i+1])
 		ms, err3 := redis.Int64(list[perKey*i+2], nil)
 		if kind == "" || ms < -2 || errors.Join(err1, err2, err3) != nil {
 			return unknown(v)
 		}
-		r.Holds[i] = hold(kind, value, ms)
+		r.KeyStates[i] = hold(kind, value, ms)
 	}
 	return r
 }
@@ -209,15 +209,15 @@ func lifetime(ms int64) time.Duration {
 	return time.Duration(min(ms, int64(maxLifetime/time.Millisecond))) * time.Millisecond
 }
 
-func hold(kind, value string, ms int64) wire.Hold {
+func hold(kind, value string, ms int64) wire.KeyState {
 	ttl := lifetime(ms)
 	switch {
 	case kind == "none":
-		return wire.Hold{}
+		return wire.KeyState{}
 	case kind == "string" && value != "":
-		return wire.Hold{Value: value, TTL: ttl}
+		return wire.KeyState{Value: value, TTL: ttl}
 	}
-	return wire.Hold{Foreign: kind, TTL: ttl} // an empty string is no token, but stands in the way of one
+	return wire.KeyState{ForeignType: kind, TTL: ttl} // an empty string is no token, but stands in the way of one
 }
 
 // unknown is a reply that makes no sense. It shows no bulk string, which may be a

@@ -114,7 +114,7 @@ func TestAServersStateIsNoVoteAndAnUnknownOneMayHaveExecuted(t *testing.T) {
 		for name, c := range oneOfEach() {
 			r := decode(&c.Command, nil, redis.Error(want.text))
 			require.Equal(t, want.outcome, r.Outcome, "%s: %s", state, name)
-			require.False(t, r.Unsent, state)
+			require.False(t, r.NotSent, state)
 			if want.code == "WRONGTYPE" {
 				require.ErrorIs(t, r.Err, wire.ErrForeignKey, state)
 				continue
@@ -189,8 +189,8 @@ func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {
 		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil)
 		require.Equal(t, wire.Granted, r.Outcome)
-		require.Equal(t, time.Duration(maxLifetime).Truncate(time.Millisecond), r.Holds[0].TTL)
-		require.Positive(t, r.Holds[0].TTL+time.Hour, "a margin can be added")
+		require.Equal(t, time.Duration(maxLifetime).Truncate(time.Millisecond), r.KeyStates[0].TTL)
+		require.Positive(t, r.KeyStates[0].TTL+time.Hour, "a margin can be added")
 	}
 }
 
@@ -311,11 +311,11 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("outcome %d", r.Outcome)
 		}
 		if command.Op == wire.Inspect && r.Outcome == wire.Granted {
-			require.Len(t, r.Holds, len(command.Keys))
+			require.Len(t, r.KeyStates, len(command.Keys))
 		} else {
-			require.Empty(t, r.Holds)
+			require.Empty(t, r.KeyStates)
 		}
-		require.False(t, r.Unsent)
+		require.False(t, r.NotSent)
 		require.Equal(t, command.Hint != 0 && r.Outcome == wire.Granted, r.Fence != 0)
 		require.Less(t, r.Fence, uint64(1<<53))
 	})

@@ -9,7 +9,7 @@ import (
 // submit hands a command to the master of its slot.
 func (cl *cluster) submit(c *wire.Command) {
 	switch {
-	case c.Guarded || c.Op == wire.Attest || c.Op == wire.Admit:
+	case c.Guarded || c.Op == wire.VerifyMarker || c.Op == wire.Admit:
 		refuse(c, errUnguarded)
 		return
 	case c.Op.Creates():
@@ -31,7 +31,7 @@ func (cl *cluster) send(c *wire.Command) {
 	m, err := cl.route(c)
 	switch {
 	case err != nil:
-		c.Drop(err) // not refused: an earlier connection may have carried it
+		c.Fail(err) // not refused: an earlier connection may have carried it
 	case m == nil: // it waits
 	case len(c.Keys) == 0:
 		cl.pingAll(c)
@@ -76,7 +76,7 @@ func (cl *cluster) route(c *wire.Command) (*member, error) {
 		return nil, nil
 	}
 	m := cl.place(c)
-	if c.Hops, c.Asking = 0, false; c.Op.Creates() {
+	if c.Redirects, c.Asking = 0, false; c.Op.Creates() {
 		cl.acquires[c.Token] = m
 	}
 	return m, nil

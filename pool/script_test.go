@@ -67,7 +67,7 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 				r := c.on(n).reply(t)
 				require.Equal(t, wire.Failed, r.Outcome, "%v %v", c.req.Op, ttl)
 				require.EqualError(t, r.Err, "ERR redlock: TTL out of bounds")
-				require.False(t, r.Unsent)
+				require.False(t, r.NotSent)
 			}
 			require.Equal(t, []string{"k", "l"}, m.Keys())
 			require.Equal(t, time.Minute, m.TTL("k"))
@@ -188,14 +188,14 @@ func TestAnInspectTellsWhatEachKeyHolds(t *testing.T) {
 		m.PushList("list")
 		r := inspecting("list", "none", "string", "for ever", "empty").on(n).reply(t)
 		require.Equal(t, wire.Granted, r.Outcome)
-		require.Len(t, r.Holds, 5)
-		require.Equal(t, []wire.Hold{
-			{Foreign: "list", TTL: -time.Millisecond},
+		require.Len(t, r.KeyStates, 5)
+		require.Equal(t, []wire.KeyState{
+			{ForeignType: "list", TTL: -time.Millisecond},
 			{},
 			{Value: "A", TTL: 1234 * time.Millisecond},
 			{Value: "B", TTL: -time.Millisecond},
-			{Foreign: "string", TTL: time.Second}, // it refuses every acquire, and is no token
-		}, r.Holds)
+			{ForeignType: "string", TTL: time.Second}, // it refuses every acquire, and is no token
+		}, r.KeyStates)
 		require.Equal(t, wire.Refused, acquiring("C", time.Second, "empty").outcome(t, n))
 	})
 }
@@ -219,7 +219,7 @@ func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 			if len(token) > 256 {
 				shown = wire.LongValue(int64(len(token)))
 			}
-			require.Equal(t, []wire.Hold{{Value: shown, TTL: 2 * longTTL}, {Value: shown, TTL: 2 * longTTL}}, r.Holds)
+			require.Equal(t, []wire.KeyState{{Value: shown, TTL: 2 * longTTL}, {Value: shown, TTL: 2 * longTTL}}, r.KeyStates)
 			require.Equal(t, wire.Granted, releasing(token, key, second).outcome(t, n), "%q", token)
 		}
 		// Two tokens that are one number.

@@ -47,12 +47,12 @@ type Sentinels struct {
 	// nil: no TLS, also where Config.TLS encrypts the connections to the master.
 	TLS func(ctx context.Context) (*tls.Config, error)
 
-	// Settle is how long what a Sentinel said counts, in whole milliseconds from 100 ms
+	// MaxAge is how long what a Sentinel said counts, in whole milliseconds from 100 ms
 	// to 1 min. They are asked five times in it, and at once when one announces another
 	// master. It must be the same for all clients of a lock: it is part of the marker
 	// of the restart guard. A longer one survives longer pauses of Sentinels, and has
 	// every failover take that much longer. Defaults to 5 s.
-	Settle time.Duration
+	MaxAge time.Duration
 }
 
 // Sentinel opens a node that is whatever master its Sentinels name. Of cfg the Address
@@ -83,8 +83,8 @@ func (s *Sentinels) filled() *Sentinels {
 	}
 	c := *s
 	c.Addresses = slices.Clone(s.Addresses)
-	if c.Settle == 0 {
-		c.Settle = defaultSettle
+	if c.MaxAge == 0 {
+		c.MaxAge = defaultSettle
 	}
 	return &c
 }
@@ -93,10 +93,10 @@ func (s *Sentinels) check() error {
 	errs := []error{
 		printable("Sentinels.Master", s.Master, maxName, true),
 		between("the number of Sentinels.Addresses", len(s.Addresses), 1, maxSentinels),
-		between("Sentinels.Settle", s.Settle, minSettle, maxSettle),
+		between("Sentinels.MaxAge", s.MaxAge, minSettle, maxSettle),
 	}
-	if s.Settle%time.Millisecond != 0 {
-		errs = append(errs, fmt.Errorf("Sentinels.Settle is %v, must be whole milliseconds", s.Settle))
+	if s.MaxAge%time.Millisecond != 0 {
+		errs = append(errs, fmt.Errorf("Sentinels.MaxAge is %v, must be whole milliseconds", s.MaxAge))
 	}
 	for i, a := range s.Addresses {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
@@ -111,7 +111,7 @@ func (s *Sentinels) check() error {
 
 // fresh is how long what a Sentinel said counts by our own clock, which may be slower
 // than the master's that ends a quarantine.
-func (s *Sentinels) fresh() time.Duration { return s.Settle - s.Settle/settleSlack }
+func (s *Sentinels) fresh() time.Duration { return s.MaxAge - s.MaxAge/settleSlack }
 
 // majority is how many of the configured Sentinels it takes, never of those that answer.
 func (s *Sentinels) majority() int { return len(s.Addresses)/2 + 1 }
@@ -132,7 +132,7 @@ func (c Config) sentinel(address string) Config {
 	return Config{
 		Name: "Sentinel " + address + " of " + c.Name, Network: "tcp", Address: address,
 		Username: s.Username, Password: s.Password, Credentials: s.Credentials, TLS: s.TLS,
-		ClientName: c.ClientName, Dial: c.Dial, DialTimeout: min(c.DialTimeout, s.Settle), HardTimeout: c.HardTimeout,
+		ClientName: c.ClientName, Dial: c.Dial, DialTimeout: min(c.DialTimeout, s.MaxAge), HardTimeout: c.HardTimeout,
 		RedialMin: c.RedialMin, RedialMax: c.RedialMax, Clock: c.Clock, Logger: c.Logger,
 	}
 }

@@ -36,7 +36,7 @@ func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{a: embedded.New("a"), b: embedded.New("b")}
-		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", Settle: settle5}}
+		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", MaxAge: settle5}}
 		for i := range 3 {
 			s := embedded.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
 			s.Point("m", h.a.Addr())
@@ -85,19 +85,19 @@ func (h *house) promote(sentinels int) {
 }
 
 // settled is a guarded fleet whose quarantines of n1 last settle5 longer.
-func settled() *wire.Fleet {
+func settled() *wire.NodeSet {
 	f := guardedFleet()
-	f.Guard.Settle = map[string]time.Duration{"n1": settle5}
+	f.Guard.MaxAge = map[string]time.Duration{"n1": settle5}
 	return f
 }
 
 // holdingUnder is acquiringUnder with the longest TTL.
-func holdingUnder(f *wire.Fleet, token, key string) *call {
-	return under(f, token, func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, guardTTL, guardTTL) }, key)
+func holdingUnder(f *wire.NodeSet, token, key string) *call {
+	return under(f, token, func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, guardTTL, guardTTL) }, key)
 }
 
 // votesAs waits until the node votes, and returns with it.
-func votesAs(t *testing.T, n *Node, f *wire.Fleet, m *embedded.Master) {
+func votesAs(t *testing.T, n *Node, f *wire.NodeSet, m *embedded.Master) {
 	t.Helper()
 	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+settle5)
 	time.Sleep(guardTTL + settle5 + 2*time.Millisecond)
@@ -127,7 +127,7 @@ func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T
 		text, _ := h.a.Get(wire.MarkerKey)
 		m, err := wire.ParseMarker(text)
 		require.NoError(t, err)
-		require.Equal(t, settle5, m.Settle)
+		require.Equal(t, settle5, m.MaxAge)
 		time.Sleep(guardTTL + settle5 - time.Second)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Second)
 		time.Sleep(time.Second + 2*time.Millisecond)
@@ -154,9 +154,9 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 		h.a.ForgetLog()
 		for _, c := range []*call{
 			acquiringUnder(f, "A", "k"), extendingUnder(f, "A", "k"), inspectingUnder(f, "k"), pingingUnder(f),
-			under(f, "A", func(r *wire.Request, t *wire.Terms) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
-			under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
-			under(f, "A", func(r *wire.Request, t *wire.Terms) { wire.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
+			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
+			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
 		} {
 			requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must have named one master as m within the last 5s",
 				"s1:6379 named a:6379", "s2:6379")
@@ -173,9 +173,9 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 
 // excepted makes it a command of a fleet that votes whatever is found of its nodes.
 func (c *call) excepted() *call {
-	guard := c.req.Fleet.Guard
-	c.req.Fleet = wire.NewFleet(true)
-	c.req.Fleet.Guard = guard
+	guard := c.req.NodeSet.Guard
+	c.req.NodeSet = wire.NewNodeSet(true)
+	c.req.NodeSet.Guard = guard
 	return c
 }
 
@@ -361,8 +361,8 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 		"the number of Sentinels.Addresses is 0":         func(c *Config) { c.Sentinels.Addresses = nil },
 		`Sentinels.Addresses is "c", must be host:port`:  func(c *Config) { c.Sentinels.Addresses[0] = "c" },
 		"a Sentinel is listed twice":                     func(c *Config) { c.Sentinels.Addresses[0] = "a:1" },
-		"Sentinels.Settle is 1ms, must be 100ms to 1m0s": func(c *Config) { c.Sentinels.Settle = time.Millisecond },
-		"Sentinels.Settle is 150.001ms, must be whole":   func(c *Config) { c.Sentinels.Settle = 150001 * time.Microsecond },
+		"Sentinels.MaxAge is 1ms, must be 100ms to 1m0s": func(c *Config) { c.Sentinels.MaxAge = time.Millisecond },
+		"Sentinels.MaxAge is 150.001ms, must be whole":   func(c *Config) { c.Sentinels.MaxAge = 150001 * time.Microsecond },
 		"empty with Sentinels":                           func(c *Config) { c.Address = "h:1" },
 		"tcp with Sentinels":                             func(c *Config) { c.Network = "unix" },
 		"a node is Proxied or follows Sentinels":         func(c *Config) { c.Proxied = true },
@@ -381,7 +381,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
 		of := func(grade wire.Grade) (texts []string) {
 			c := newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n)
-			for _, f := range c.reply(t).Examined.Findings {
+			for _, f := range c.reply(t).Diagnosis.Findings {
 				if f.Code == wire.CodeSentinels && f.Grade == grade {
 					texts = append(texts, f.Text)
 				}
@@ -405,7 +405,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 	few := func(c *Config) { c.Sentinels.Addresses = c.Sentinels.Addresses[:2] }
 	behindSentinels(t, few, func(t *testing.T, _ *house, n *Node) {
 		var all []string
-		for _, f := range newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Examined.Findings {
+		for _, f := range newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Diagnosis.Findings {
 			if f.Code == wire.CodeSentinels {
 				all = append(all, f.Text)
 			}

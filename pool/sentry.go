@@ -109,7 +109,7 @@ func (y *sentry) interview(ctx context.Context) (answered bool, err error) {
 
 // rest waits until it is time to ask again; false when that is never.
 func (y *sentry) rest(ctx context.Context) bool {
-	often := y.follower.node.cfg.Sentinels.Settle / asksInSettle
+	often := y.follower.node.cfg.Sentinels.MaxAge / asksInSettle
 	if y.soon++; y.soon > maxSoonAsked {
 		y.soon = 0
 		pause(ctx, y.node.cfg.Clock, min(askPause, often))
@@ -129,7 +129,7 @@ func (y *sentry) rest(ctx context.Context) bool {
 // ask asks once. An answer that takes longer than it would count is none.
 func (y *sentry) ask(ctx context.Context, s *session) (n naming, err error) {
 	of := y.follower.node.cfg.Sentinels
-	late := y.node.cfg.Clock.AfterFunc(of.Settle, s.abort)
+	late := y.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
 	defer late.Stop()
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()

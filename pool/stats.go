@@ -18,7 +18,7 @@ type Stats struct {
 	DialFailures int64 // … failed
 	HangingDials int64 // dials that were given up and have not returned
 	Killed       int64 // old connections ended by CLIENT KILL before undos
-	Sentinels    int   // that have named the present master within Sentinels.Settle
+	Sentinels    int   // that have named the present master within Sentinels.MaxAge
 	Switches     int64 // how often they came to name another one
 	Masters      int   // of a Cluster, that have slots
 	Redirects    int64 // commands that members of a Cluster have sent on to others (MOVED, ASK)

@@ -18,7 +18,7 @@ const surveyPage = 500
 // survey looks through the keys of the database until it finds one that is alive, and may
 // be a lock: one with a TTL, outside of our own namespace. It ends with ctx, and when a
 // page takes longer than the dial timeout.
-func (n *Node) survey(ctx context.Context, s *session, found *wire.Examination) error {
+func (n *Node) survey(ctx context.Context, s *session, found *wire.Diagnosis) error {
 	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
 	defer stop()
 	for cursor := "0"; ; {
@@ -26,11 +26,11 @@ func (n *Node) survey(ctx context.Context, s *session, found *wire.Examination) 
 		switch {
 		case err != nil:
 			return fmt.Errorf("pool: looking through the keys: %w", err)
-		case found.Unsurveyed != "" || found.Alive != "":
-			found.Surveyed = found.Alive != ""
+		case found.ScanDenied != "" || found.LiveKey != "":
+			found.Scanned = found.LiveKey != ""
 			return nil
 		case next == "0":
-			found.Surveyed = true
+			found.Scanned = true
 			return nil
 		}
 		cursor = next
@@ -38,7 +38,7 @@ func (n *Node) survey(ctx context.Context, s *session, found *wire.Examination) 
 }
 
 // page looks at the next keys, and returns where those behind them begin.
-func (n *Node) page(ctx context.Context, s *session, cursor string, found *wire.Examination) (next string, err error) {
+func (n *Node) page(ctx context.Context, s *session, cursor string, found *wire.Diagnosis) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, s.abort)
@@ -62,7 +62,7 @@ func (n *Node) page(ctx context.Context, s *session, cursor string, found *wire.
 }
 
 // ages asks for how long the keys live.
-func ages(keys []string, found *wire.Examination) []step {
+func ages(keys []string, found *wire.Diagnosis) []step {
 	var steps []step
 	for _, key := range keys {
 		if strings.HasPrefix(key, wire.Reserved) {
@@ -75,8 +75,8 @@ func ages(keys []string, found *wire.Examination) []step {
 				unsurveyed(found, err)
 			case !ok:
 				unsurveyed(found, errProtocol) // and what it said may be a value
-			case ms >= 0 && found.Alive == "":
-				found.Alive, found.AliveFor = wire.Printable(key), hold("string", key, ms).TTL
+			case ms >= 0 && found.LiveKey == "":
+				found.LiveKey, found.LiveKeyTTL = wire.Printable(key), hold("string", key, ms).TTL
 			}
 			return nil
 		}})
@@ -84,8 +84,8 @@ func ages(keys []string, found *wire.Examination) []step {
 	return steps
 }
 
-func unsurveyed(found *wire.Examination, err error) {
-	if err != nil && found.Unsurveyed == "" {
-		found.Unsurveyed = shownError(err)
+func unsurveyed(found *wire.Diagnosis, err error) {
+	if err != nil && found.ScanDenied == "" {
+		found.ScanDenied = shownError(err)
 	}
 }

@@ -33,7 +33,7 @@ import (
 // With Sentinels the hosts are theirs, all of them, at the port 26379 by default; master is
 // the name that they know it by; user and password are the master's, and the Sentinels'
 // own are the settings sentinel_user and sentinel_password. The setting settle is
-// Sentinels.Settle. Of a Cluster the hosts are some of its members, at the port 6379 by
+// Sentinels.MaxAge. Of a Cluster the hosts are some of its members, at the port 6379 by
 // default; it has no database but 0.
 //
 // The settings are db (or the path: both must agree), client_name, name,

@@ -100,8 +100,8 @@ func addresses(u *url.URL, more []string, port string) ([]string, error) {
 
 func (s *Sentinels) set(name, value string) error {
 	switch name {
-	case "settle":
-		if err := duration(name, value, &s.Settle); err != nil {
+	case "max_age":
+		if err := duration(name, value, &s.MaxAge); err != nil {
 			return err
 		}
 	case "sentinel_user":

@@ -50,9 +50,9 @@ func TestAURLOfSentinelsNamesThemAllAndTheirMaster(t *testing.T) {
 		"redis+sentinel://[::1]:1,[::2]:2/m/3?name=n": {
 			Name: "n", Database: 3, Sentinels: &Sentinels{Master: "m", Addresses: []string{"[::1]:1", "[::2]:2"}},
 		},
-		"redis+sentinel://u:p,x%2F@a,b/m?db=3&settle=2s&sentinel_user=su&sentinel_password=sp%40": {
+		"redis+sentinel://u:p,x%2F@a,b/m?db=3&max_age=2s&sentinel_user=su&sentinel_password=sp%40": {
 			Username: "u", Password: "p,x/", Database: 3,
-			Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379", "b:26379"}, Settle: 2 * time.Second, Username: "su", Password: "sp@"},
+			Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379", "b:26379"}, MaxAge: 2 * time.Second, Username: "su", Password: "sp@"},
 		},
 	} {
 		c, err := ParseURL(raw)
@@ -152,16 +152,16 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis+sentinel://a,a:26379/m":         "a Sentinel is listed twice",
 		"redis+sentinel://a/m/x":               "the database must be 0 to 2147483647",
 		"redis+sentinel://a/m/1?db=2":          "the path and the setting db name two databases",
-		"redis+sentinel://a/m?settle=1ms":      "Sentinels.Settle is 1ms",
+		"redis+sentinel://a/m?max_age=1ms":     "Sentinels.MaxAge is 1ms",
 		"redis+sentinel://a/m?setle=1s":        `unknown setting "setle"`,
 		"redis+cluster://a/1":                  "a Cluster has no database but 0",
 		"redis+cluster://a,b?db=1":             "a Cluster has no database but 0",
 		"redis+cluster://a,a:6379":             "a member of the Cluster is listed twice",
 		"redis+cluster://a,b:x":                "one of the hosts is none",
 		"redis+cluster://":                     "no host",
-		"redis+cluster://a?settle=1s":          `unknown setting "settle"`,
+		"redis+cluster://a?max_age=1s":         `unknown setting "max_age"`,
 		"redis+cluster://u:12/hunter2@h,i":     "@ stands behind the host",
-		"redis://h?settle=1s":                  `unknown setting "settle"`,
+		"redis://h?max_age=1s":                 `unknown setting "max_age"`,
 		"redis+sentinel://u:12/hunter2@h,i/m":  "@ stands behind the host",
 		"redis+sentinel://u:hunter2,@h/,i@m":   "@ stands behind the host",
 		"redis://u:12/hunter2@h":               "@ stands behind the host",
@@ -180,7 +180,7 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("redis", "user", "", "", "h:6379/3?db=3")
 	f.Add("rediss", "", "1/", "%zz", "[::1]?client_name=x")
 	f.Add("unix", "u", "?", "#", "/run/redis.sock?x=%40")
-	f.Add("redis+sentinel", "u", ",", ",", "h,i:1/m/3?settle=1s&sentinel_password=x")
+	f.Add("redis+sentinel", "u", ",", ",", "h,i:1/m/3?max_age=1s&sentinel_password=x")
 	f.Add("redis:opaque", "@", "@", "@", "h?connections=9&connections=9")
 	f.Fuzz(func(t *testing.T, scheme, user, before, after, rest string) {
 		const secret = "hunter2"

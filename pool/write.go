@@ -172,7 +172,7 @@ func (k *link) takeBatch() (dropped []drop) {
 		if first != nil {
 			k.take(first, nil) // also for a command that is not sent: a quarantine begins as early as can be
 		}
-		if !c.Op.Undoes() && stale.past(c) || !c.Send() { // an undo is never too late: its acquire may be as late
+		if !c.Op.Undoes() && stale.past(c) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
 			dropped = append(dropped, drop{c, whyDropped(c)})
 			continue
 		}
@@ -198,13 +198,13 @@ func newAsking() *wire.Command {
 	r := &wire.Request{}
 	wire.NewAsking(r)
 	c := &wire.Command{Request: r}
-	c.Send()
+	c.MarkSent()
 	return c
 }
 
 func (k *link) send(caller bool) error {
 	for i, c := range k.batch {
-		name, args := c.Call(c.Source())
+		name, args := c.Call(c.UsesEval())
 		if k.wants[i] != nil {
 			args = append(append(k.args[:0], args...), k.wants[i])
 			k.args = args

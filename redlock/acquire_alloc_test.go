@@ -16,8 +16,8 @@ type willing string
 
 func (w willing) Name() string { return string(w) }
 func (willing) Submit(c *wire.Command) {
-	c.Send()
-	c.Answer(wire.Reply{Outcome: Granted, Fence: uint64(c.Hint)})
+	c.MarkSent()
+	c.Answer(wire.Reply{Outcome: OutcomeGranted, Fence: uint64(c.Hint)})
 }
 
 // PERFORMANCE.md: an acquire and its release take at most 8 allocations, and 12 with

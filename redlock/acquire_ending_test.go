@@ -217,7 +217,7 @@ func TestAnAttemptCutShortIsUndone(t *testing.T) {
 		_, err := l.TryAcquire(ctx, "a", time.Minute)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, ErrNoQuorum)
-		require.Equal(t, []Outcome{Granted, Unknown, Unknown}, votes(t, err))
+		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeUnknown}, votes(t, err))
 		synctest.Wait()
 		require.Zero(t, fl.keys("a")) // also on n2, whose grant is still on its way back
 		fl.thaw()

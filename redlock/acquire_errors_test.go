@@ -18,24 +18,24 @@ import (
 // hinders nobody, two of three are a fault, and the third's key is undone.
 func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 	for reply, want := range map[string]Outcome{
-		"LOADING Redis is loading the dataset in memory":                                   Failed,
-		"READONLY You can't write against a read only replica.":                            Failed,
-		"OOM command not allowed when used memory > 'maxmemory'.":                          Failed,
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to":  Failed,
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or":            Failed,
-		"NOAUTH Authentication required.":                                                  Failed,
-		"NOPERM User default has no permissions to run the 'set' command":                  Failed,
-		"NOREPLICAS Not enough good replicas to write.":                                    Failed,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": Failed,
-		"CLUSTERDOWN Hash slot not served":                                                 Failed,
-		"MOVED 15495 127.0.0.1:7002":                                                       Failed,
-		"ERR unknown command 'SET'":                                                        Failed,
-		"ERR max number of clients reached":                                                Failed,
-		"ERR something went wrong half-way":                                                Unknown,
-		"NEWCODE of a server to come":                                                      Unknown,
-		"+QUEUED":                                                                          Unknown,
-		":7":                                                                               Unknown,
-		"$-1":                                                                              Refused,
+		"LOADING Redis is loading the dataset in memory":                                   OutcomeFailed,
+		"READONLY You can't write against a read only replica.":                            OutcomeFailed,
+		"OOM command not allowed when used memory > 'maxmemory'.":                          OutcomeFailed,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to":  OutcomeFailed,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or":            OutcomeFailed,
+		"NOAUTH Authentication required.":                                                  OutcomeFailed,
+		"NOPERM User default has no permissions to run the 'set' command":                  OutcomeFailed,
+		"NOREPLICAS Not enough good replicas to write.":                                    OutcomeFailed,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": OutcomeFailed,
+		"CLUSTERDOWN Hash slot not served":                                                 OutcomeFailed,
+		"MOVED 15495 127.0.0.1:7002":                                                       OutcomeFailed,
+		"ERR unknown command 'SET'":                                                        OutcomeFailed,
+		"ERR max number of clients reached":                                                OutcomeFailed,
+		"ERR something went wrong half-way":                                                OutcomeUnknown,
+		"NEWCODE of a server to come":                                                      OutcomeUnknown,
+		"+QUEUED":                                                                          OutcomeUnknown,
+		":7":                                                                               OutcomeUnknown,
+		"$-1":                                                                              OutcomeRefused,
 	} {
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker()
@@ -47,7 +47,7 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 			fl.masters[1].FailWith("SET", reply)
 			err = tried(l)
 			require.Equal(t, []Outcome{want, want}, votes(t, err)[:2], reply)
-			if want == Refused {
+			if want == OutcomeRefused {
 				matches(t, err, ErrHeld)
 				return
 			}
@@ -73,11 +73,11 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	e := &QuorumError{
 		Op: "acquire", Names: []string{"invoice/42"}, Need: 3, Reason: ErrHeld,
 		Votes: []Vote{
-			{Node: "a:6379/0", Outcome: Granted, Took: time.Millisecond},
-			{Node: "b:6379/0", Outcome: Refused, Err: &HeldError{Owner: "worker-7", Left: 2500 * time.Millisecond}},
-			{Node: "c:6379/0", Outcome: Refused, Err: &HeldError{Left: -time.Millisecond}},
-			{Node: "d:6379/0", Outcome: Failed, Err: loading},
-			{Node: "e:6379/0", Outcome: Unknown, Err: ErrNodeTimeout},
+			{Node: "a:6379/0", Outcome: OutcomeGranted, Took: time.Millisecond},
+			{Node: "b:6379/0", Outcome: OutcomeRefused, Err: &HeldError{Owner: "worker-7", Remaining: 2500 * time.Millisecond}},
+			{Node: "c:6379/0", Outcome: OutcomeRefused, Err: &HeldError{Remaining: -time.Millisecond}},
+			{Node: "d:6379/0", Outcome: OutcomeFailed, Err: loading},
+			{Node: "e:6379/0", Outcome: OutcomeUnknown, Err: ErrNodeTimeout},
 		},
 	}
 	require.Equal(t, `redlock: held by another: acquire "invoice/42": 1 of 5 votes, 3 needed [a:6379/0: granted; `+
@@ -98,7 +98,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	e.Names, e.Op, e.Reason, e.Expires = []string{"a", `b"c`}, "release", ErrNoQuorum, time.Minute
 	require.Contains(t, e.Error(), `redlock: no quorum of nodes could be reached: release ["a" "b\"c"]: 1 of 5 votes, 3 needed; what is left expires within 1m0s [a:6379/0: granted; `)
 	require.False(t, errors.Is(e, ErrHeld))
-	require.Equal(t, "held by \"x\" for 0s more", (&HeldError{Owner: "x", Left: time.Microsecond}).Error())
+	require.Equal(t, "held by \"x\" for 0s more", (&HeldError{Owner: "x", Remaining: time.Microsecond}).Error())
 }
 
 // An error on its way keeps all of this, and shows no token but its label.
@@ -119,7 +119,7 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 		require.Len(t, qe.Votes, 3)
 		var he *HeldError
 		require.ErrorAs(t, err, &he)
-		require.Equal(t, HeldError{Owner: "worker-7", Left: time.Minute}, *he)
+		require.Equal(t, HeldError{Owner: "worker-7", Remaining: time.Minute}, *he)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, he), k.Token()[len("worker-7:"):])
 		oneLine(t, err)
 	})
@@ -140,8 +140,8 @@ func TestVotesSayHowLongTheyTook(t *testing.T) {
 		for i, d := range []time.Duration{20 * time.Millisecond, 30 * time.Millisecond, time.Hour} {
 			nodes[i].script = func(_ *fakeNode, c *wire.Command) bool {
 				if c.Op == wire.Acquire {
-					c.Send()
-					time.AfterFunc(d, func() { c.Answer(wire.Reply{Outcome: Failed, Err: errSome}) })
+					c.MarkSent()
+					time.AfterFunc(d, func() { c.Answer(wire.Reply{Outcome: OutcomeFailed, Err: errSome}) })
 				}
 				return c.Op == wire.Acquire
 			}

@@ -22,11 +22,11 @@ func TestInspectShowsTheHolder(t *testing.T) {
 		s, err := fl.locker(WithKeyPrefix("p:")).Inspect(bg, "a")
 		require.NoError(t, err)
 		require.Equal(t, &Status{
-			Name: "a", Held: true, Owner: "worker-7", Left: 59 * time.Second,
+			Name: "a", Held: true, Owner: "worker-7", Remaining: 59 * time.Second,
 			Nodes: []NodeStatus{
-				{Node: "n1", Held: true, Owner: "worker-7", Token: "worker-7:…", Left: time.Second},
-				{Node: "n2", Held: true, Owner: "worker-7", Token: "worker-7:…", Left: 59 * time.Second},
-				{Node: "n3", Held: true, Owner: "worker-7", Token: "worker-7:…", Left: 59 * time.Second},
+				{Node: "n1", Held: true, Owner: "worker-7", Token: "worker-7:…", Remaining: time.Second},
+				{Node: "n2", Held: true, Owner: "worker-7", Token: "worker-7:…", Remaining: 59 * time.Second},
+				{Node: "n3", Held: true, Owner: "worker-7", Token: "worker-7:…", Remaining: 59 * time.Second},
 			},
 		}, s)
 		require.NoError(t, k.Release(bg))
@@ -49,11 +49,11 @@ func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, s.Held)
 		require.Empty(t, s.Owner)
-		require.Zero(t, s.Left)
+		require.Zero(t, s.Remaining)
 		require.Equal(t, []NodeStatus{
-			{Node: "n1", Held: true, Owner: "she", Token: "she:…", Left: time.Minute},
-			{Node: "n2", Held: true, Token: "…", Left: time.Hour},
-			{Node: "n3", Err: ErrForeignKey, Left: -time.Millisecond},
+			{Node: "n1", Held: true, Owner: "she", Token: "she:…", Remaining: time.Minute},
+			{Node: "n2", Held: true, Token: "…", Remaining: time.Hour},
+			{Node: "n3", Err: ErrForeignKey, Remaining: -time.Millisecond},
 		}, s.Nodes)
 	})
 }
@@ -67,18 +67,18 @@ func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 		s, err := l.Inspect(bg, "a")
 		require.NoError(t, err)
 		require.True(t, s.Held)
-		require.Negative(t, s.Left)
-		require.Negative(t, s.Nodes[0].Left)
+		require.Negative(t, s.Remaining)
+		require.Negative(t, s.Nodes[0].Remaining)
 		fl.masters[1].Set("a", "x", time.Minute)
 		fl.masters[2].Set("a", "x", time.Hour)
 		s, err = l.Inspect(bg, "a")
 		require.NoError(t, err)
 		require.True(t, s.Held)
-		require.Equal(t, time.Hour, s.Left) // so long n3 keeps it, and n1 for ever
+		require.Equal(t, time.Hour, s.Remaining) // so long n3 keeps it, and n1 for ever
 		fl.masters[1].Set("a", "x", 0)
 		s, err = l.Inspect(bg, "a")
 		require.NoError(t, err)
-		require.Negative(t, s.Left)
+		require.Negative(t, s.Remaining)
 	})
 }
 

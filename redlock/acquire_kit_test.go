@@ -157,8 +157,8 @@ func answering(r wire.Reply) func(*fakeNode, *wire.Command) bool {
 		if c.Op != wire.Acquire {
 			return false
 		}
-		if !r.Unsent {
-			c.Send()
+		if !r.NotSent {
+			c.MarkSent()
 		}
 		c.Answer(r)
 		return true
@@ -170,7 +170,7 @@ func silently(n *fakeNode, c *wire.Command) bool {
 	if c.Op != wire.Acquire {
 		return false
 	}
-	if c.Send() {
+	if c.MarkSent() {
 		n.execute(c)
 	}
 	return true

@@ -27,7 +27,7 @@ func TestALateGrantOfAnOlderAttemptIsNoVoteForTheNextOne(t *testing.T) {
 		}()
 		pass(10 * time.Millisecond)
 		for _, c := range older {
-			c.Answer(wire.Reply{Outcome: Granted})
+			c.Answer(wire.Reply{Outcome: OutcomeGranted})
 		}
 		pass(10 * time.Millisecond)
 		require.Empty(t, done, "the older attempt's grants were taken for votes")
@@ -63,7 +63,7 @@ func TestANodeThatTimesOutIsUnknownAndNotFailed(t *testing.T) {
 		_, err := l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorIs(t, err, ErrNodeTimeout)
-		require.Equal(t, []Outcome{Unknown, Unknown, Granted}, votes(t, err))
+		require.Equal(t, []Outcome{OutcomeUnknown, OutcomeUnknown, OutcomeGranted}, votes(t, err))
 		for _, n := range nodes {
 			require.Empty(t, n.held)
 			require.Len(t, n.commands(wire.Release), 1)

@@ -21,7 +21,7 @@ func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 			fl.masters[1].Clients()[0].CutReply(bytes)
 			_, err := l.TryAcquire(bg, "a", time.Minute)
 			require.ErrorIs(t, err, ErrNoQuorum)
-			require.Equal(t, []Outcome{Unknown, Unknown}, votes(t, err)[:2])
+			require.Equal(t, []Outcome{OutcomeUnknown, OutcomeUnknown}, votes(t, err)[:2])
 			for _, m := range fl.masters[:2] {
 				_, ok := m.Get("a")
 				require.True(t, ok, "the SET was not applied")
@@ -60,22 +60,22 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 	}{
 		"granted": {nil, true},
 		"applied, and answered by an error": {func(n *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Acquire && c.Send() {
+			if c.Op == wire.Acquire && c.MarkSent() {
 				n.execute(c)
-				c.Answer(wire.Reply{Outcome: Failed, Err: errSome})
+				c.Answer(wire.Reply{Outcome: OutcomeFailed, Err: errSome})
 			}
 			return c.Op == wire.Acquire
 		}, true},
 		"applied, the reply unreadable": {func(n *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Acquire && c.Send() {
+			if c.Op == wire.Acquire && c.MarkSent() {
 				n.execute(c)
-				c.Answer(wire.Reply{Outcome: Unknown, Err: errSome})
+				c.Answer(wire.Reply{Outcome: OutcomeUnknown, Err: errSome})
 			}
 			return c.Op == wire.Acquire
 		}, true},
 		"applied, and silent": {silently, true},
-		"refused":             {answering(wire.Reply{Outcome: Refused}), false},
-		"not sent, failed":    {answering(wire.Reply{Outcome: Failed, Unsent: true, Err: errSome}), false},
+		"refused":             {answering(wire.Reply{Outcome: OutcomeRefused}), false},
+		"not sent, failed":    {answering(wire.Reply{Outcome: OutcomeFailed, NotSent: true, Err: errSome}), false},
 		"not sent yet":        {func(_ *fakeNode, c *wire.Command) bool { return c.Op == wire.Acquire }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 				require.Empty(t, nodes[1].commands(wire.Release))
 				require.Empty(t, nodes[2].commands(wire.Release))
 				acquire := nodes[0].commands(wire.Acquire)[0]
-				require.False(t, acquire.Send(), "it could still be sent behind its undo")
+				require.False(t, acquire.MarkSent(), "it could still be sent behind its undo")
 				if c.undone {
 					require.Equal(t, acquire.Token, undos[0].Token)
 				}
@@ -113,7 +113,7 @@ func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
 		}
 		_, err := l.TryAcquire(bg, "a", time.Minute)
 		require.ErrorIs(t, err, ErrHeld)
-		require.Equal(t, []Outcome{Unknown, Refused, Refused}, votes(t, err))
+		require.Equal(t, []Outcome{OutcomeUnknown, OutcomeRefused, OutcomeRefused}, votes(t, err))
 		fl.masters[0].Clients()[0].Release()
 		synctest.Wait()
 		require.Len(t, tokens(fl.masters[0]), 1, "the acquire was not executed at all")

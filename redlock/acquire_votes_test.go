@@ -31,7 +31,7 @@ func vectors(n int, f func(v []Outcome)) {
 	v := make([]Outcome, n)
 	for code := range 1 << (2 * n) {
 		for i := range v {
-			v[i] = []Outcome{Granted, Refused, Failed, Unknown}[code>>(2*i)&3]
+			v[i] = []Outcome{OutcomeGranted, OutcomeRefused, OutcomeFailed, OutcomeUnknown}[code>>(2*i)&3]
 		}
 		f(v)
 	}
@@ -56,9 +56,9 @@ func expected(votes []Outcome, nodes int) (decided bool, err error) {
 	granted, failed := 0, 0
 	for _, v := range votes {
 		switch v {
-		case Granted:
+		case OutcomeGranted:
 			granted++
-		case Failed, Unknown:
+		case OutcomeFailed, OutcomeUnknown:
 			failed++
 		}
 	}
@@ -107,7 +107,7 @@ func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 	var came []Outcome
 	for _, node := range order {
 		r.ballots[node].cmd.Answer(wire.Reply{Outcome: v[node], Err: errSome})
-		r.ballots[node].cmd.Answer(wire.Reply{Outcome: Granted}) // a second answer is none
+		r.ballots[node].cmd.Answer(wire.Reply{Outcome: OutcomeGranted}) // a second answer is none
 		came = append(came, v[node])
 		decided, want := expected(came, len(v))
 		if r.decided.Load() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.lossError(), want) {
@@ -128,8 +128,8 @@ func frozen(n *fakeNode, c *wire.Command) bool { return c.Op == wire.Inspect || 
 func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 	const timeout = 250 * time.Millisecond
 	replies := map[Outcome]wire.Reply{
-		Refused: {Outcome: Refused},
-		Failed:  {Outcome: Failed, Err: errSome},
+		OutcomeRefused: {Outcome: OutcomeRefused},
+		OutcomeFailed:  {Outcome: OutcomeFailed, Err: errSome},
 	}
 	for n := 1; n <= 5; n++ {
 		onFakes(t, n, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
@@ -138,9 +138,9 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 				for i, o := range v {
 					count[o]++
 					switch o {
-					case Granted:
+					case OutcomeGranted:
 						nodes[i].script = nil
-					case Unknown:
+					case OutcomeUnknown:
 						nodes[i].script = frozen
 					default:
 						nodes[i].script = answering(replies[o])
@@ -149,9 +149,9 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 				var k *Lock
 				var err error
 				took := elapsed(func() { k, err = l.TryAcquire(bg, "a", time.Second) })
-				faults := count[Failed] + count[Unknown]
+				faults := count[OutcomeFailed] + count[OutcomeUnknown]
 				switch {
-				case 2*count[Granted] > n:
+				case 2*count[OutcomeGranted] > n:
 					require.NoError(t, err, "%v", v)
 					require.Zero(t, took, "%v", v)
 					require.NoError(t, k.Release(bg))
@@ -159,7 +159,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 					require.ErrorIs(t, err, ErrNoQuorum, "%v", v)
 					require.NotErrorIs(t, err, ErrHeld, "%v", v)
 					want := timeout // to hear whether the silent nodes answer
-					if 2*(n-count[Failed]) <= n {
+					if 2*(n-count[OutcomeFailed]) <= n {
 						want = 0
 					}
 					require.Equal(t, want, took, "%v", v)
@@ -189,14 +189,14 @@ func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 		r := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).talk.acquire
 		r.start = l.now()
 		r.ask(time.Second, nil)
-		r.ballots[0].cmd.Answer(wire.Reply{Outcome: Granted})
+		r.ballots[0].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
 		r.Ring(nil)
-		r.ballots[1].cmd.Answer(wire.Reply{Outcome: Granted})
-		r.ballots[2].cmd.Answer(wire.Reply{Outcome: Refused})
+		r.ballots[1].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
+		r.ballots[2].cmd.Answer(wire.Reply{Outcome: OutcomeRefused})
 		require.False(t, r.won())
 		e := r.lossError()
 		require.ErrorIs(t, e, ErrHeld, "of the two in time one granted: it is no fault")
-		require.Equal(t, []Outcome{Granted, Unknown, Refused}, votes(t, e))
+		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeRefused}, votes(t, e))
 		require.Equal(t, `redlock: held by another: acquire "a": 1 of 3 votes, 2 needed `+
 			`[a: granted; b: unknown: no answer within the node timeout; c: refused]`, e.Error())
 	})

@@ -61,16 +61,16 @@ func (l *Locker) vet(r *Report, replies []*wire.Reply) {
 				"list, and try again")
 			continue
 		}
-		n.vet(l.fleet.Excepts(n.Node), replies[i].Examined)
+		n.vet(l.fleet.Exempts(n.Node), replies[i].Diagnosis)
 	}
 	r.duplicates(func(first, second *NodeReport) {
-		if !l.fleet.Excepts(first.Node) && !l.fleet.Excepts(second.Node) {
+		if !l.fleet.Exempts(first.Node) && !l.fleet.Exempts(second.Node) {
 			r.find(GradeError, codeAdmit, "no node is admitted as long as %s and %s are the same server", first.Node, second.Node)
 		}
 	})
 }
 
-func (n *NodeReport) vet(excepted bool, e *wire.Examination) {
+func (n *NodeReport) vet(excepted bool, e *wire.Diagnosis) {
 	if i := slices.IndexFunc(n.Findings, func(f Finding) bool { return f.Grade == GradeError && f.Code != codeGuard }); i >= 0 && !excepted {
 		n.find(GradeError, codeAdmit, "is not fit to vote, so that no node is admitted: see to the %s first", n.Findings[i].Code)
 	}
@@ -86,12 +86,12 @@ func (n *NodeReport) vet(excepted bool, e *wire.Examination) {
 			"their locks; let the clients run: each node without a marker waits its quarantine by itself", n.Guard)
 	}
 	switch {
-	case e.Alive != "":
+	case e.LiveKey != "":
 		n.find(GradeError, codeAdmit, "has a key that may be a lock (%q, for %v more): stop all clients and wait until it has expired, or start "+
-			"them and let the nodes wait their quarantine", e.Alive, e.AliveFor)
-	case !e.Surveyed:
+			"them and let the nodes wait their quarantine", e.LiveKey, e.LiveKeyTTL)
+	case !e.Scanned:
 		n.find(GradeError, codeAdmit, "does not let us look for locks (%s): give the user the rights: ACL SETUSER … +scan +pttl ~*",
-			e.Unsurveyed)
+			e.ScanDenied)
 	}
 }
 
@@ -101,7 +101,7 @@ func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, wi
 	timeout := l.readTimeout()
 	end := l.now().Add(timeout)
 	q := l.inquire(func(i int, req *wire.Request) {
-		e := replies[i].Examined
+		e := replies[i].Diagnosis
 		wire.NewAdmit(req, l.fleet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
 		req.Clock, req.NotAfter = l.set.clock, end
 	})
@@ -126,7 +126,7 @@ func (n *NodeReport) admitted(rep *wire.Reply) {
 	switch {
 	case rep == nil:
 		n.find(GradeError, codeAdmit, "did not say in time whether it was admitted: %s unless it was", rest)
-	case rep.Outcome == wire.Granted && rep.Attestation.Standing == wire.Marked:
+	case rep.Outcome == wire.Granted && rep.MarkerStatus.Guard == wire.Marked:
 		n.Guard = GuardOK
 		n.Findings = slices.DeleteFunc(n.Findings, func(f Finding) bool { return f.Code == codeGuard })
 	case rep.Outcome == wire.Granted:

@@ -50,7 +50,7 @@ func (k *Lock) Check(ctx context.Context) error {
 // anything less waits for the other nodes.
 func (k *Lock) judgeHold(_ *round, rep wire.Reply) wire.Reply {
 	// A PTTL was true at some time before now, so that the keys may live until this:
-	latest, ours := k.l.supported(k.l.now(), k.terms.Token, rep.Holds)
+	latest, ours := k.l.supported(k.l.now(), k.terms.Token, rep.KeyStates)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !ours || latest.Add(time.Millisecond).Before(k.until) {
@@ -98,7 +98,7 @@ func (k *Lock) supports(r *round) (ours []clock.Instant, others int) {
 
 // supported is until when all keys are the token's, counted from start and less
 // drift. A key that never expires is nobody's lease.
-func (l *Locker) supported(start clock.Instant, token string, holds []wire.Hold) (until clock.Instant, ours bool) {
+func (l *Locker) supported(start clock.Instant, token string, holds []wire.KeyState) (until clock.Instant, ours bool) {
 	until = never
 	for _, h := range holds {
 		if h.Value != token || h.TTL < 0 {

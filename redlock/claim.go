@@ -257,7 +257,7 @@ type claimOwner struct{ lock *Lock }
 
 func (o *claimOwner) judge(r *round, rep wire.Reply) wire.Reply {
 	k := o.lock
-	until, ours := k.l.supported(r.start, k.terms.Token, rep.Holds)
+	until, ours := k.l.supported(r.start, k.terms.Token, rep.KeyStates)
 	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
 		rep.Outcome = wire.Refused
 	}

@@ -44,17 +44,17 @@ func (l *Locker) examine(ctx context.Context, survey bool) *inquiry {
 	key := l.set.prefix + wire.DoctorPrefix + random
 	var counters []string
 	if l.set.fencing {
-		counters = append(counters, wire.Counter(key, l.clustered))
+		counters = append(counters, wire.FenceKey(key, l.clustered))
 	}
 	if l.set.fencing && l.clustered { // the name of a counter depends on braces in the lock's
-		counters = append(counters, wire.Counter(l.set.prefix+wire.DoctorPrefix+"{"+random+"}", true))
+		counters = append(counters, wire.FenceKey(l.set.prefix+wire.DoctorPrefix+"{"+random+"}", true))
 	}
 	end := l.now().Add(l.readTimeout())
 	return l.inquire(func(_ int, r *wire.Request) {
 		wire.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = l.set.clock, end
 		if survey {
-			r.Survey = ctx
+			r.ScanContext = ctx
 		}
 	})
 }
@@ -70,13 +70,13 @@ func (l *Locker) report(replies []*wire.Reply) *Report {
 		switch {
 		case reply == nil:
 			n.unreachable(ErrNodeTimeout)
-		case reply.Examined == nil && reply.Err != nil:
+		case reply.Diagnosis == nil && reply.Err != nil:
 			n.unreachable(reply.Err)
-		case reply.Examined == nil:
+		case reply.Diagnosis == nil:
 			n.unreachable(fmt.Errorf("it can't be examined: %v", reply.Outcome))
 		default:
-			n.take(reply.Examined)
-			l.guardOf(&n, reply.Examined)
+			n.take(reply.Diagnosis)
+			l.guardOf(&n, reply.Diagnosis)
 		}
 		r.Nodes = append(r.Nodes, n)
 	}
@@ -90,12 +90,12 @@ func (n *NodeReport) unreachable(err error) {
 	}}
 }
 
-func (n *NodeReport) take(e *wire.Examination) {
+func (n *NodeReport) take(e *wire.Diagnosis) {
 	n.Answered = true
 	n.Version, n.RunID, n.Uptime, n.Role, n.Replicas = e.Version, e.RunID, e.Uptime, e.Role, e.Replicas
 	n.Persistence, n.Eviction, n.MaxMemory = e.Persistence(), e.Eviction, e.MaxMemory
-	n.RoundTrip, n.Timed, n.ClockOffset = e.RoundTrip.Round(time.Microsecond), e.Timed, e.Offset
-	n.MissingRights, n.Findings = e.Missing, e.Findings
+	n.RoundTrip, n.ClockRead, n.ClockOffset = e.RoundTrip.Round(time.Microsecond), e.ClockRead, e.Offset
+	n.MissingRights, n.Findings = e.MissingRights, e.Findings
 	switch {
 	case e.Mode == "sentinel":
 		n.Role = "sentinel"

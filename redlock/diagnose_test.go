@@ -55,7 +55,7 @@ func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
 		require.Equal(t, NodeReport{
 			Node: "n2", Address: "redis://n2:6379/0", Answered: true, Version: "7.2.4", RunID: fl.masters[1].RunID(),
 			Uptime: n.Uptime, Role: "master", Persistence: "AOF, fsync always", Eviction: "noeviction",
-			Timed: true, ClockOffset: -15 * time.Millisecond, RoundTrip: 30 * time.Millisecond,
+			ClockRead: true, ClockOffset: -15 * time.Millisecond, RoundTrip: 30 * time.Millisecond,
 		}, n)
 		require.InDelta(t, time.Hour, n.Uptime, float64(2*time.Second))
 		require.Empty(t, fl.left())
@@ -154,7 +154,7 @@ func TestAReportIsAnObjectInJSON(t *testing.T) {
 	r := &Report{Nodes: []NodeReport{
 		{
 			Node: "a", Address: "redis://a:6379/0", Answered: true, Version: "7.0.15", RunID: "r", Uptime: 90 * time.Second,
-			Role: "master", Persistence: "none", Eviction: "noeviction", Timed: true, RoundTrip: 1500 * time.Microsecond,
+			Role: "master", Persistence: "none", Eviction: "noeviction", ClockRead: true, RoundTrip: 1500 * time.Microsecond,
 			MissingRights: []string{"ping"}, Findings: []Finding{{Grade: GradeWarning, Code: "rights", Text: "t"}},
 		},
 		{Node: "b", Findings: []Finding{{Grade: GradeError, Code: "unreachable", Text: "u"}}},
@@ -248,7 +248,7 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 				matches(t, err, ErrNoQuorum, ErrUnfit)
 				require.ErrorContains(t, err, "n1 deletes keys when its memory is full (volatile-lru")
 				require.ErrorContains(t, err, "n2 does not answer INFO")
-				require.Equal(t, []Outcome{Failed, Failed}, votes(t, err)[:2])
+				require.Equal(t, []Outcome{OutcomeFailed, OutcomeFailed}, votes(t, err)[:2])
 				continue
 			}
 			require.NoError(t, err)

@@ -98,9 +98,9 @@ func (v Vote) Unwrap() error { return v.Err }
 type HeldError struct {
 	// Owner is the holder's label (WithOwner); empty when it has none.
 	Owner string
-	// Left is how long that node keeps the key unless it is released or extended;
+	// Remaining is how long that node keeps the key unless it is released or extended;
 	// negative when it never expires.
-	Left time.Duration
+	Remaining time.Duration
 }
 
 // Error says who holds it and for how long.
@@ -109,10 +109,10 @@ func (e *HeldError) Error() string {
 	if e.Owner != "" {
 		who = fmt.Sprintf("held by %q", e.Owner)
 	}
-	if e.Left < 0 {
+	if e.Remaining < 0 {
 		return who + " without an expiry"
 	}
-	return fmt.Sprintf("%s for %v more", who, e.Left.Round(time.Millisecond))
+	return fmt.Sprintf("%s for %v more", who, e.Remaining.Round(time.Millisecond))
 }
 
 // QuorumError is a decision that went against the caller, with every node's vote.
@@ -138,7 +138,7 @@ func (e *QuorumError) Error() string {
 	all := &multierror.Error{ErrorFormat: joinVotes}
 	granted := 0
 	for _, v := range e.Votes {
-		if v.Outcome == Granted {
+		if v.Outcome == OutcomeGranted {
 			granted++
 		}
 		all = multierror.Append(all, v)

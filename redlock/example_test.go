@@ -186,7 +186,7 @@ func ExampleQuorumError() {
 	var q *redlock.QuorumError
 	if errors.As(err, &q) {
 		for _, vote := range q.Votes {
-			if vote.Outcome == redlock.Failed {
+			if vote.Outcome == redlock.OutcomeFailed {
 				fmt.Println(vote)
 			}
 		}

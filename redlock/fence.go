@@ -77,9 +77,9 @@ func (k *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint6
 	r.ask(k.l.set.timeout(k.ttl), func(node int) (wire.Reply, bool) {
 		switch counted[node] {
 		case k.fence:
-			return wire.Reply{Outcome: wire.Granted, Unsent: true}, true
+			return wire.Reply{Outcome: wire.Granted, NotSent: true}, true
 		case 0:
-			return wire.Reply{Outcome: wire.Failed, Unsent: true, Err: errNoGrant}, true
+			return wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errNoGrant}, true
 		}
 		return wire.Reply{}, false
 	})

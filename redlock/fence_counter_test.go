@@ -48,7 +48,7 @@ func TestACounterThatHoldsNoNumberIsAClearErrorAndNoVote(t *testing.T) {
 			require.ErrorContains(t, err, "2^53", what)
 			oneLine(t, err)
 			for _, v := range votes(t, err)[1:] {
-				require.Equal(t, Failed, v, what)
+				require.Equal(t, OutcomeFailed, v, what)
 			}
 			synctest.Wait()
 			require.Zero(t, fl.keys("a"), what)

@@ -50,11 +50,11 @@ func (s *settings) settle() error {
 }
 
 // newFleet is what the nodes of a Locker have in common.
-func newFleet(set settings, nodes []Node) *wire.Fleet {
-	f := wire.NewFleet(set.unchecked, set.unsafe...)
+func newFleet(set settings, nodes []Node) *wire.NodeSet {
+	f := wire.NewNodeSet(set.unchecked, set.unsafe...)
 	if set.guarded {
 		f.Guard = wire.NewGuard(set.maxTTL, nodeNames(nodes))
-		f.Guard.Settle = settling(nodes)
+		f.Guard.MaxAge = settling(nodes)
 	}
 	return f
 }
@@ -65,7 +65,7 @@ func (e *QuorumError) quarantines() []time.Duration {
 	for _, v := range e.Votes {
 		var q *QuarantineError
 		if errors.As(v.Err, &q) {
-			all = append(all, q.Left)
+			all = append(all, q.Remaining)
 		}
 	}
 	slices.Sort(all)
@@ -81,7 +81,7 @@ func (e *QuorumError) QuarantinedFor() time.Duration {
 	}
 	all, failed := e.quarantines(), 0
 	for _, v := range e.Votes {
-		if (v.Outcome == Failed || v.Outcome == Unknown) && !errors.Is(v.Err, errUndecided) {
+		if (v.Outcome == OutcomeFailed || v.Outcome == OutcomeUnknown) && !errors.Is(v.Err, errUndecided) {
 			failed++
 		}
 	}

@@ -21,7 +21,7 @@ func ballotReply(letter byte, node int) wire.Reply {
 	case 'r':
 		return wire.Reply{Outcome: wire.Refused}
 	case 'q':
-		return wire.Reply{Outcome: wire.Failed, Err: &QuarantineError{Node: "n", Left: time.Duration(node+1) * time.Second}}
+		return wire.Reply{Outcome: wire.Failed, Err: &QuarantineError{Node: "n", Remaining: time.Duration(node+1) * time.Second}}
 	}
 	return wire.Reply{Outcome: wire.Failed, Err: errSome}
 }
@@ -102,11 +102,11 @@ func is(err error, reason error) bool {
 // Nodes that were not waited for are taken to be well.
 func TestHowLongNoQuorumCanVoteWhenNotAllHaveAnswered(t *testing.T) {
 	e := &QuorumError{Need: 3, Reason: ErrQuarantined, Votes: []Vote{
-		{Outcome: Failed, Err: &QuarantineError{Left: 3 * time.Second}},
-		{Outcome: Failed, Err: &QuarantineError{Left: time.Second}},
-		{Outcome: Failed, Err: &QuarantineError{Left: 2 * time.Second}},
-		{Outcome: Unknown, Err: errUndecided},
-		{Outcome: Unknown, Err: errUndecided},
+		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 3 * time.Second}},
+		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: time.Second}},
+		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 2 * time.Second}},
+		{Outcome: OutcomeUnknown, Err: errUndecided},
+		{Outcome: OutcomeUnknown, Err: errUndecided},
 	}}
 	require.Equal(t, time.Second, e.QuarantinedFor())
 	e.Votes[3].Err = ErrNodeTimeout

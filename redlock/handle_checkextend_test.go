@@ -29,7 +29,7 @@ func keep(nodes []*fakeNode, ops ...wire.Op) *kept {
 			if !slices.Contains(ops, c.Op) {
 				return false
 			}
-			c.Send()
+			c.MarkSent()
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			all.commands[c.Op] = append(all.commands[c.Op], c)
@@ -61,7 +61,7 @@ func (k *kept) answer(t *testing.T, op wire.Op, rep wire.Reply) {
 
 // holding is what a node says of a key that the lock holds for ttl.
 func holding(k *Lock, ttl time.Duration) wire.Reply {
-	return wire.Reply{Outcome: Granted, Holds: []wire.Hold{{Value: k.Token(), TTL: ttl}}}
+	return wire.Reply{Outcome: OutcomeGranted, KeyStates: []wire.KeyState{{Value: k.Token(), TTL: ttl}}}
 }
 
 func TestAChecksAnswersFromBeforeAnExtensionLowerNothing(t *testing.T) {
@@ -82,7 +82,7 @@ func TestAChecksAnswersFromBeforeAnExtensionLowerNothing(t *testing.T) {
 				go f()
 				pass(10 * time.Millisecond)
 			}
-			all.answer(t, wire.Extend, wire.Reply{Outcome: Granted})
+			all.answer(t, wire.Extend, wire.Reply{Outcome: OutcomeGranted})
 			require.NoError(t, <-extended)
 			given := k.Remaining()
 			require.InDelta(t, worth(longer), given, float64(30*time.Millisecond))
@@ -111,7 +111,7 @@ func TestAnExtensionUnderWayRaisesWhatACheckHasLowered(t *testing.T) {
 		require.NoError(t, <-checked)
 		require.Equal(t, worth(time.Second)-time.Millisecond, k.Remaining())
 		pass(10 * time.Millisecond)
-		all.answer(t, wire.Extend, wire.Reply{Outcome: Granted})
+		all.answer(t, wire.Extend, wire.Reply{Outcome: OutcomeGranted})
 		require.NoError(t, <-extended)
 		require.Equal(t, worth(longer)-20*time.Millisecond, k.Remaining())
 		// A Check of after the extension lowers again.
@@ -138,7 +138,7 @@ func TestAnExtensionDoesNotReviveWhatACheckHasEnded(t *testing.T) {
 		all.answer(t, wire.Inspect, holding(k, 50*time.Millisecond))
 		require.NoError(t, <-checked)
 		pass(50 * time.Millisecond)
-		all.answer(t, wire.Extend, wire.Reply{Outcome: Granted})
+		all.answer(t, wire.Extend, wire.Reply{Outcome: OutcomeGranted})
 		require.ErrorIs(t, <-extended, ErrLost)
 		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 		for _, n := range nodes {

@@ -14,7 +14,7 @@ import (
 func TestAReleaseIsDoneWhenAMajorityHoldsNothing(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
-			c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true})
+			c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true})
 			return true
 		}
 		k, err := l.TryAcquire(bg, "a", time.Minute)
@@ -29,7 +29,7 @@ func TestAReleaseIsDoneWhenAMajorityHoldsNothing(t *testing.T) {
 func TestAReleaseIsALossWhenTheHolderHadAMinorityOnly(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
-			c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true})
+			c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true})
 			return true
 		}
 		k, err := l.TryAcquire(bg, "a", time.Minute)

@@ -113,7 +113,7 @@ func inFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Loc
 func answerTo(op wire.Op, rep wire.Reply) func(*fakeNode, *wire.Command) bool {
 	return func(_ *fakeNode, c *wire.Command) bool {
 		if c.Op == op {
-			c.Send()
+			c.MarkSent()
 			c.Answer(rep)
 		}
 		return c.Op == op
@@ -126,7 +126,7 @@ func silent(n *fakeNode, op wire.Op) (letGo func()) {
 	var kept []*wire.Command
 	n.script = func(_ *fakeNode, c *wire.Command) bool {
 		if c.Op == op {
-			c.Send()
+			c.MarkSent()
 			kept = append(kept, c)
 		}
 		return c.Op == op

@@ -90,7 +90,7 @@ func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testin
 		nodes[2].script = answerTo(wire.Extend, wire.Reply{Outcome: wire.Failed, Err: wire.ErrExpired})
 		nodes[3].script = func(_ *fakeNode, c *wire.Command) bool {
 			if c.Op == wire.Extend {
-				c.Send()
+				c.MarkSent()
 				time.AfterFunc(time.Millisecond, func() { c.Answer(refused) })
 			}
 			return c.Op == wire.Extend

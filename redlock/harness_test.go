@@ -143,8 +143,8 @@ func (n *fakeNode) Submit(c *wire.Command) {
 
 // act executes a command and answers it.
 func (n *fakeNode) act(c *wire.Command) {
-	if !c.Send() {
-		c.Answer(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: wire.ErrGivenUp})
+	if !c.MarkSent() {
+		c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: wire.ErrGivenUp})
 		return
 	}
 	c.Answer(n.execute(c))
@@ -188,7 +188,7 @@ func (n *fakeNode) execute(c *wire.Command) wire.Reply {
 	case wire.Inspect:
 		r := wire.Reply{Outcome: wire.Granted}
 		for _, k := range c.Keys {
-			r.Holds = append(r.Holds, wire.Hold{Value: n.held[k], TTL: time.Minute})
+			r.KeyStates = append(r.KeyStates, wire.KeyState{Value: n.held[k], TTL: time.Minute})
 		}
 		return r
 	case wire.Poll:

@@ -27,7 +27,7 @@ func (l *Locker) inquire(fill func(node int, r *wire.Request)) *inquiry {
 	for i, node := range l.nodes {
 		r, c := &q.reqs[i], &q.cmds[i]
 		fill(i, r)
-		r.Fleet = l.fleet
+		r.NodeSet = l.fleet
 		c.Request, c.Node, c.To = r, i, q
 		node.Submit(c)
 	}

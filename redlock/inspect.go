@@ -16,9 +16,9 @@ type Status struct {
 	Held bool
 	// Owner is that holder's label (WithOwner), if it has one.
 	Owner string
-	// Left is how long a quorum of the nodes keeps it unless it is released or
+	// Remaining is how long a quorum of the nodes keeps it unless it is released or
 	// extended; negative when it never expires, 0 unless Held.
-	Left time.Duration
+	Remaining time.Duration
 	// Nodes is what each node said, in the Locker's order.
 	Nodes []NodeStatus
 }
@@ -30,8 +30,8 @@ type NodeStatus struct {
 	Held  bool
 	Owner string
 	Token string
-	// Left is how long the node keeps the key; negative when it never expires.
-	Left time.Duration
+	// Remaining is how long the node keeps the key; negative when it never expires.
+	Remaining time.Duration
 	// Err is ErrForeignKey, or why the node said nothing.
 	Err error
 }
@@ -70,8 +70,8 @@ func (l *Locker) status(name string, r *round) *Status {
 		n := NodeStatus{Node: l.nodes[i].Name(), Err: b.err}
 		if holds := r.holds[i]; len(holds) > 0 {
 			h := holds[0]
-			n.Held, n.Owner, n.Token, n.Left = h.Value != "", wire.Owner(h.Value), wire.Mask(h.Value), h.TTL
-			if h.Foreign != "" {
+			n.Held, n.Owner, n.Token, n.Remaining = h.Value != "", wire.Owner(h.Value), wire.Mask(h.Value), h.TTL
+			if h.ForeignType != "" {
 				n.Err = ErrForeignKey
 			}
 			if n.Held {
@@ -82,9 +82,9 @@ func (l *Locker) status(name string, r *round) *Status {
 	}
 	for token, untils := range ends {
 		if end, ok := quorum.Supported(untils, r.tally.Need()); ok {
-			s.Held, s.Owner, s.Left = true, wire.Owner(token), end.Sub(r.start)
+			s.Held, s.Owner, s.Remaining = true, wire.Owner(token), end.Sub(r.start)
 			if end == never {
-				s.Left = -time.Millisecond // as a node says it
+				s.Remaining = -time.Millisecond // as a node says it
 			}
 		}
 	}

@@ -10,18 +10,18 @@ import (
 )
 
 // traits are what is special about a node; nothing of one that does not tell.
-func traits(n Node) wire.Traits {
-	if k, ok := n.(interface{ Traits() wire.Traits }); ok {
-		return k.Traits()
+func traits(n Node) wire.NodeKind {
+	if k, ok := n.(interface{ Kind() wire.NodeKind }); ok {
+		return k.Kind()
 	}
-	return wire.Traits{}
+	return wire.NodeKind{}
 }
 
 // checkKinds refuses nodes whose kind does not go with the settings.
 func (s *settings) checkKinds(nodes []Node) error {
 	for _, n := range nodes {
 		switch t := traits(n); {
-		case t.Settle > 0 && !s.guarded:
+		case t.MaxAge > 0 && !s.guarded:
 			return invalid("the node %s follows Sentinels, and needs WithRestartGuard: a replica that they promote may lack the "+
 				"locks that its master granted last", n.Name())
 		case t.Cluster && s.guarded:
@@ -44,7 +44,7 @@ func clustered(nodes []Node) bool {
 func lettingGo(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		p, ok := n.(*pool.Node)
-		return !ok || p.Traits().Cluster
+		return !ok || p.Kind().Cluster
 	})
 }
 
@@ -65,7 +65,7 @@ func (l *Locker) checkSlots(names []string) error {
 			"hash tag, as in {order:7}:stock and {order:7}:payment")
 	}
 	for _, k := range keys {
-		if l.set.fencing && !wire.Countable(k) {
+		if l.set.fencing && !wire.CanHaveFenceKey(k) {
 			return invalid("the key %q can't have a fence counter in its slot of a Redis Cluster, because of its }: leave that out, or give "+
 				"it a hash tag, as in {order:7}:stock", k)
 		}
@@ -73,10 +73,10 @@ func (l *Locker) checkSlots(names []string) error {
 	return nil
 }
 
-// defaultRecovery is the Traits.Recovery of a node that does not tell its own.
+// defaultRecovery is the NodeKind.Recovery of a node that does not tell its own.
 const defaultRecovery = 10 * time.Second
 
-// recovery is the longest Traits.Recovery of all nodes.
+// recovery is the longest NodeKind.Recovery of all nodes.
 func recovery(nodes []Node) time.Duration {
 	var longest time.Duration
 	for _, n := range nodes {
@@ -89,7 +89,7 @@ func recovery(nodes []Node) time.Duration {
 func settling(nodes []Node) map[string]time.Duration {
 	var all map[string]time.Duration
 	for _, n := range nodes {
-		if d := traits(n).Settle; d > 0 {
+		if d := traits(n).MaxAge; d > 0 {
 			if all == nil {
 				all = make(map[string]time.Duration)
 			}

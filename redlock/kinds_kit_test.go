@@ -104,7 +104,7 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 	c := clock.NewSkewed(clock.Runtime())
 	nodes := make([]Node, len(groups))
 	for i, g := range groups {
-		s := pool.Sentinels{Master: "m", Settle: settleTime}
+		s := pool.Sentinels{Master: "m", MaxAge: settleTime}
 		for _, w := range g.sentinels {
 			s.Addresses = append(s.Addresses, w.Addr())
 		}

@@ -28,7 +28,7 @@ import (
 type Lock struct {
 	l          *Locker
 	names      []string
-	terms      wire.Terms
+	terms      wire.LockArgs
 	opts       lockSettings
 	passedOn   bool        // by the holder before, in this process
 	confirmed  bool        // its fence took a second round trip

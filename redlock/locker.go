@@ -23,16 +23,16 @@ type Locker struct {
 	trips     []roundTrips // by node
 	owned     []*pool.Node // that Open made, and Close ends
 	set       settings
-	fleet     *wire.Fleet  // what the nodes know of each other
-	clustered bool         // a node is a Redis Cluster
-	alarms    *alarm.Queue // node timeouts and the ends of held locks
-	queue     *fifo.Queue  // contenders of this process, by name
-	waiters   *waiters     // those at the head of their lines, and who holds what they wait for
-	events    *events      // nil when nobody traces or logs
-	turns     turns        // of automatic extensions
-	undos     undoQueue    // of locks that the library ended
-	talks     sync.Pool    // of *talk, to be used again
-	recycles  bool         // … as can be: nothing but its lock and its answers looks at one
+	fleet     *wire.NodeSet // what the nodes know of each other
+	clustered bool          // a node is a Redis Cluster
+	alarms    *alarm.Queue  // node timeouts and the ends of held locks
+	queue     *fifo.Queue   // contenders of this process, by name
+	waiters   *waiters      // those at the head of their lines, and who holds what they wait for
+	events    *events       // nil when nobody traces or logs
+	turns     turns         // of automatic extensions
+	undos     undoQueue     // of locks that the library ended
+	talks     sync.Pool     // of *talk, to be used again
+	recycles  bool          // … as can be: nothing but its lock and its answers looks at one
 
 	closing chan struct{} // closed by Close
 
@@ -284,7 +284,7 @@ func (l *Locker) newRound(owner roundOwner, names []string) *round {
 // inspection makes a round that reads what the keys hold.
 func (l *Locker) inspection(owner roundOwner, names []string) *round {
 	r := l.reading(owner, names, false)
-	r.req.Shown = true
+	r.req.Informational = true
 	return r
 }
 
@@ -295,8 +295,8 @@ func (l *Locker) proof(owner roundOwner, names []string) *round {
 
 func (l *Locker) reading(owner roundOwner, names []string, guarded bool) *round {
 	r := l.newRound(owner, names)
-	r.holds = make([][]wire.Hold, len(l.nodes))
-	t := &wire.Terms{Guarded: guarded}
+	r.holds = make([][]wire.KeyState, len(l.nodes))
+	t := &wire.LockArgs{Guarded: guarded}
 	t.Set(l.keys(names), "")
 	wire.NewInspect(&r.req, t)
 	return r

@@ -17,7 +17,7 @@ import (
 // freeable counts Lockers that the garbage collector has not freed yet, and what their nodes know them by.
 type freeable struct {
 	lockers []weak.Pointer[Locker]
-	fleets  []weak.Pointer[wire.Fleet]
+	fleets  []weak.Pointer[wire.NodeSet]
 }
 
 func (f *freeable) add(l *Locker) {

@@ -38,7 +38,7 @@ func quorumVoted(err error) bool {
 	}
 	votes := 0
 	for _, v := range e.Votes {
-		if v.Outcome == Granted || v.Outcome == Refused {
+		if v.Outcome == OutcomeGranted || v.Outcome == OutcomeRefused {
 			votes++
 		}
 	}

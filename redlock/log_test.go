@@ -144,16 +144,16 @@ func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
 	type mark struct{}
 	inBubble(t, 3, func(fl *fleet) {
 		began := time.Now()
-		var when []Moment
+		var when []EventInfo
 		var ends []EndedEvent
-		note := func(m Moment) { when = append(when, m) }
+		note := func(m EventInfo) { when = append(when, m) }
 		l := fl.locker(WithTrace(&Trace{
-			Attempt:  func(e AttemptEvent) { note(e.Moment) },
-			Acquired: func(e AcquiredEvent) { note(e.Moment) },
-			GaveUp:   func(e GaveUpEvent) { note(e.Moment) },
-			Extended: func(e ExtendedEvent) { note(e.Moment) },
-			Ended:    func(e EndedEvent) { note(e.Moment); ends = append(ends, e) },
-			Released: func(e ReleasedEvent) { note(e.Moment) },
+			Attempt:       func(e AttemptEvent) { note(e.EventInfo) },
+			Acquired:      func(e AcquiredEvent) { note(e.EventInfo) },
+			AcquireFailed: func(e AcquireFailedEvent) { note(e.EventInfo) },
+			Extended:      func(e ExtendedEvent) { note(e.EventInfo) },
+			Ended:         func(e EndedEvent) { note(e.EventInfo); ends = append(ends, e) },
+			Released:      func(e ReleasedEvent) { note(e.EventInfo) },
 		}))
 		ctx := context.WithValue(bg, mark{}, "span")
 		k, err := l.Acquire(ctx, "a", 10*time.Second)
@@ -169,11 +169,11 @@ func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
 
 		require.Len(t, ends, 3)
 		require.True(t, ends[0].Shared)
-		require.Zero(t, ends[0].Left)
+		require.Zero(t, ends[0].Validity)
 		require.False(t, ends[1].Shared)
-		require.Equal(t, worth(10*time.Second), ends[1].Left)
+		require.Equal(t, worth(10*time.Second), ends[1].Validity)
 		require.ErrorIs(t, ends[2].Cause, ErrLost)
-		require.Zero(t, ends[2].Left)
+		require.Zero(t, ends[2].Validity)
 		for _, m := range when[:6] {
 			require.Equal(t, "span", m.Context.Value(mark{}))
 		}

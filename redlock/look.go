@@ -85,10 +85,10 @@ func (k *look) fillIn(votes []Vote) {
 		}
 		unheard := v.unheard()
 		switch {
-		case why != nil && (v.Outcome == Refused || unheard || errors.Is(why, ErrForeignKey)):
+		case why != nil && (v.Outcome == OutcomeRefused || unheard || errors.Is(why, ErrForeignKey)):
 			v.Err = why
 			if unheard {
-				v.Outcome = Refused
+				v.Outcome = OutcomeRefused
 			}
 		case unheard && b.failed():
 			v.Outcome, v.Err, v.Took = b.outcome, b.err, b.took
@@ -123,7 +123,7 @@ func (l *Locker) look(w *wish, lost *QuorumError) *look {
 	k.pace, k.start = everyVote, l.now()
 	k.ask(timeout, func(node int) (wire.Reply, bool) {
 		v := &k.votes[node]
-		return wire.Reply{Outcome: wire.Refused, Unsent: true}, v.Outcome != wire.Refused && (!more || !v.unheard())
+		return wire.Reply{Outcome: wire.Refused, NotSent: true}, v.Outcome != wire.Refused && (!more || !v.unheard())
 	})
 	return k
 }
@@ -182,7 +182,7 @@ func (k *look) mayFail(open int) bool {
 	failed := 0
 	for i := range k.votes {
 		v, b := &k.votes[i], &k.ballots[i]
-		if v.unheard() && b.failed() || v.Outcome != Granted && v.Outcome != Refused && !v.unheard() {
+		if v.unheard() && b.failed() || v.Outcome != OutcomeGranted && v.Outcome != OutcomeRefused && !v.unheard() {
 			failed++
 		}
 	}
@@ -198,9 +198,9 @@ func (v *Vote) unheard() bool { return errors.Is(v.Err, errUndecided) && v.Took 
 func (e *QuorumError) split() (took time.Duration, granted bool) {
 	for _, v := range e.Votes {
 		switch v.Outcome {
-		case Granted:
+		case OutcomeGranted:
 			granted = true
-		case Refused:
+		case OutcomeRefused:
 			took = max(took, v.Took)
 		}
 	}
@@ -242,13 +242,13 @@ func (r *round) scene() scene {
 }
 
 // holder says what stands in the way, by the first key that isn't free.
-func holder(holds []wire.Hold) error {
+func holder(holds []wire.KeyState) error {
 	for _, h := range holds {
 		switch {
-		case h.Foreign != "":
+		case h.ForeignType != "":
 			return ErrForeignKey
 		case !h.Free():
-			return &HeldError{Owner: wire.Owner(h.Value), Left: h.TTL}
+			return &HeldError{Owner: wire.Owner(h.Value), Remaining: h.TTL}
 		}
 	}
 	return nil

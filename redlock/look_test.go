@@ -24,7 +24,7 @@ func seenAs(n *fakeNode, letter byte) {
 	}
 	switch letter {
 	case 'f':
-		n.script = answering(wire.Reply{Outcome: wire.Failed, Unsent: true, Err: errSome})
+		n.script = answering(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errSome})
 	case 'X', 'Y', '.':
 		n.script = silently
 	case '-':
@@ -119,9 +119,9 @@ func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
 		case c.Op != wire.Acquire:
 			return false
 		}
-		rep := wire.Reply{Outcome: wire.Failed, Unsent: true, Err: errSome}
+		rep := wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errSome}
 		if !down {
-			if !c.Send() {
+			if !c.MarkSent() {
 				return false
 			}
 			rep = n.execute(c)

@@ -12,12 +12,12 @@ import (
 //   - each command is answered exactly once, by [wire.Command.Answer], before or after Submit
 //     returns. Before the node writes a command it calls [wire.Command.Send]. If Send returns
 //     false the command was cancelled: the node must not write it, and answers it as Failed and
-//     Unsent. A release answered as Pending is retried; a second command reports its result;
+//     NotSent. A release answered as Retrying is retried; a second command reports its result;
 //   - commands with one token take effect in the order in which they were submitted, so an
 //     acquire cannot overtake the release that undoes it.
 //
 // A node may answer wire.Examine as Failed: Diagnose then says that it can't be asked.
-// Whether its server is fit to vote is the node's own business (wire.Fleet says what the
+// Whether its server is fit to vote is the node's own business (wire.NodeSet says what the
 // nodes of a Locker have in common).
 //
 // It is used from many goroutines at once.
@@ -34,8 +34,8 @@ type Outcome = wire.Outcome
 
 // The outcomes of a vote. Only Granted counts towards a quorum.
 const (
-	Unknown = wire.Unknown // no answer in time: the command may or may not have been executed
-	Granted = wire.Granted // done
-	Refused = wire.Refused // held by somebody else, or not by this token
-	Failed  = wire.Failed  // not executed: unreachable, loading, not permitted, …
+	OutcomeUnknown = wire.Unknown // no answer in time: the command may or may not have been executed
+	OutcomeGranted = wire.Granted // done
+	OutcomeRefused = wire.Refused // held by somebody else, or not by this token
+	OutcomeFailed  = wire.Failed  // not executed: unreachable, loading, not permitted, …
 )

@@ -74,9 +74,9 @@ func (r *round) lossError() *QuorumError {
 func (e *QuorumError) against() (refused, failed int) {
 	for i := range e.Votes {
 		switch v := &e.Votes[i]; {
-		case v.Outcome == Refused:
+		case v.Outcome == OutcomeRefused:
 			refused++
-		case v.Outcome != Granted && !v.unheard():
+		case v.Outcome != OutcomeGranted && !v.unheard():
 			failed++
 		}
 	}
@@ -95,7 +95,7 @@ func (r *round) fail(reason error) *QuorumError {
 		case !b.voted && !b.replied:
 			v.Err = errUndecided
 		case b.late && b.outcome == wire.Granted: // known, to be undone, and no vote
-			v.Outcome, v.Err = Unknown, ErrNodeTimeout
+			v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 		}
 		e.Votes = append(e.Votes, v)
 	}

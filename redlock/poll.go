@@ -115,7 +115,7 @@ func (v *waiter) startPoll() *keyPoll {
 	var attempt *QuorumError
 	if errors.As(v.last, &attempt) {
 		for i := range attempt.Votes {
-			p.failed[i] = attempt.Votes[i].Outcome == Failed
+			p.failed[i] = attempt.Votes[i].Outcome == OutcomeFailed
 		}
 	}
 	ws := v.l.waiters
@@ -126,10 +126,10 @@ func (v *waiter) startPoll() *keyPoll {
 	}
 	ws.mu.Unlock()
 	for k := range keys {
-		r, t := &p.reqs[k], &wire.Terms{}
+		r, t := &p.reqs[k], &wire.LockArgs{}
 		t.Set(keys[k:k+1], "")
 		wire.NewPoll(r, t)
-		r.Fleet, r.Clock, r.NotAfter = v.l.fleet, v.l.set.clock, now.Add(v.l.readTimeout())
+		r.NodeSet, r.Clock, r.NotAfter = v.l.fleet, v.l.set.clock, now.Add(v.l.readTimeout())
 		for i, node := range v.l.nodes {
 			c := &p.cmds[k*n+i]
 			c.Request, c.Node, c.To = r, i, p
@@ -219,9 +219,9 @@ func (v *waiter) refresh(until []clock.Instant) {
 		switch vote := &fresh.Votes[i]; {
 		case until[i] == 0 || !errors.As(vote.Err, &held):
 		case until[i] == never:
-			vote.Err = &HeldError{Owner: held.Owner, Left: -time.Millisecond}
+			vote.Err = &HeldError{Owner: held.Owner, Remaining: -time.Millisecond}
 		default:
-			vote.Err = &HeldError{Owner: held.Owner, Left: max(0, until[i].Sub(now)-expiryMargin)}
+			vote.Err = &HeldError{Owner: held.Owner, Remaining: max(0, until[i].Sub(now)-expiryMargin)}
 		}
 	}
 	v.last = &fresh

@@ -163,9 +163,9 @@ func (k *Lock) release(r *round, hold bool) (h handing) {
 	h = k.l.waiters.handOver(k, r.start)
 	switch {
 	case h.next == nil || !h.all: // some of the names are free for others, or the next may fail for the rest of its own
-		wire.NewAnnouncedRelease(&r.req, &k.terms, h.own)
+		wire.NewAnnouncingRelease(&r.req, &k.terms, h.own)
 	case h.pass:
-		wire.NewPass(&r.req, &k.terms, h.own)
+		wire.NewCountingRelease(&r.req, &k.terms, h.own)
 	default:
 		wire.NewRelease(&r.req, &k.terms)
 	}
@@ -182,7 +182,7 @@ func (k *Lock) withdraw(r *round) {
 		wire.NewRelease(&r.req, &k.terms)
 		return
 	}
-	wire.NewAnnouncedRelease(&r.req, &k.terms, 0)
+	wire.NewAnnouncingRelease(&r.req, &k.terms, 0)
 }
 
 // minHoldLeft is what remains of the minimum hold, in whole milliseconds.
@@ -200,7 +200,7 @@ func (k *Lock) minHoldLeft(r *round) time.Duration {
 // spared reports whether a node surely holds nothing of this token, as if it had said
 // so, and gives up an acquire that still waits to be sent.
 func (k *Lock) spared(node int) (wire.Reply, bool) {
-	return wire.Reply{Outcome: wire.Refused, Unsent: true}, k.holdsNothing(node)
+	return wire.Reply{Outcome: wire.Refused, NotSent: true}, k.holdsNothing(node)
 }
 
 // holdsNothing is called under sending, so that no repair begins meanwhile.
@@ -227,8 +227,8 @@ func (k *Lock) judge(r *round, rep wire.Reply) wire.Reply {
 	switch {
 	case r.req.Op == wire.Inspect:
 		return k.judgeHold(r, rep)
-	case r.req.Counts:
-		if rep.Others {
+	case r.req.ReportWaiters:
+		if rep.RemoteWaiters {
 			k.othersWait.Store(true)
 		}
 	}
@@ -244,7 +244,7 @@ func (k *Lock) decided(r *round) {
 	if k.l.isClosed() {
 		k.outlast(r)
 	}
-	if r.req.Counts {
+	if r.req.ReportWaiters {
 		k.l.waiters.counted(k, k.othersWait.Load())
 	}
 	if k.opts.asyncRelease && k.wasReleased() {

@@ -56,7 +56,7 @@ func (k *Lock) repair() {
 	r.submittedBy(wire.ByLibrary)
 	wire.NewRepair(&r.req, &k.terms, k.ttl, k.l.set.maxTTL, k.fence)
 	r.ask(k.l.set.timeout(k.ttl), func(node int) (wire.Reply, bool) {
-		return wire.Reply{Outcome: wire.Failed, Unsent: true}, !missing[node]
+		return wire.Reply{Outcome: wire.Failed, NotSent: true}, !missing[node]
 	})
 }
 

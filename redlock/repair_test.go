@@ -65,7 +65,7 @@ func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
 		require.NoError(t, err)
 		wire.NewExtend(&x.req, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
 		x.prepare(l, nil, x.few[:])
-		for i, o := range []Outcome{Granted, Granted, Refused} {
+		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
 			x.ballots[i].cmd.Answer(wire.Reply{Outcome: o})
 		}
 		x.owner.finished(&x.round)
@@ -297,8 +297,8 @@ func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 			end(k)
 			waiting := nodes[2].commands(wire.Repair)
 			require.Len(t, waiting, 1)
-			require.False(t, waiting[0].Send(), what)
-			waiting[0].Drop(wire.ErrGivenUp)
+			require.False(t, waiting[0].MarkSent(), what)
+			waiting[0].Fail(wire.ErrGivenUp)
 		})
 	}
 }

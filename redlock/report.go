@@ -36,9 +36,9 @@ type NodeReport struct {
 	Persistence string
 	Eviction    string // maxmemory_policy
 	MaxMemory   int64  // bytes; 0: no limit
-	// Timed: ClockOffset is by how much the node's clock is ahead of this machine's, to
+	// ClockRead: ClockOffset is by how much the node's clock is ahead of this machine's, to
 	// within half of RoundTrip.
-	Timed       bool
+	ClockRead   bool
 	ClockOffset time.Duration
 	RoundTrip   time.Duration
 	// MissingRights are the rights that this Locker needs and the node's user lacks: commands
@@ -137,7 +137,7 @@ func (r *Report) measureSpread() {
 	var least, most time.Duration
 	timed := false
 	for _, n := range r.Nodes {
-		if !n.Timed {
+		if !n.ClockRead {
 			continue
 		}
 		if !timed {

@@ -46,7 +46,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 			Eviction: n.Eviction, MaxMemory: n.MaxMemory, RoundTripUS: n.RoundTrip.Microseconds(),
 			MissingRights: n.MissingRights, Guard: n.Guard, Findings: listed(n.Findings),
 		}
-		if n.Timed {
+		if n.ClockRead {
 			us := n.ClockOffset.Microseconds()
 			j.ClockOffsetUS = &us
 		}

@@ -31,7 +31,7 @@ type round struct {
 
 	mu       sync.Mutex // guards all below; nobody is called under it
 	ballots  []ballot
-	holds    [][]wire.Hold // of rounds that look at keys, by node: what it holds
+	holds    [][]wire.KeyState // of rounds that look at keys, by node: what it holds
 	tally    quorum.Tally
 	refused  int         // nodes that said no, also too late for the vote
 	waiting  int         // nodes without a last answer
@@ -80,7 +80,7 @@ func (r *round) prepare(l *Locker, owner roundOwner, ballots []ballot) {
 	r.l, r.owner, r.ballots = l, owner, ballots
 	r.tally = quorum.NewTally(len(ballots))
 	r.waiting = len(ballots)
-	r.req.Fleet = l.fleet
+	r.req.NodeSet = l.fleet
 	for i := range ballots {
 		c := &ballots[i].cmd
 		c.Request, c.Node, c.To = &r.req, i, r
@@ -157,20 +157,20 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	b := &r.ballots[c.Node]
 	late, behind := b.voted, b.voted || r.decided.Load()
 	b.undone = rep.Undone
-	b.replied, b.late, b.outcome, b.unsent, b.err, b.took = true, late, rep.Outcome, rep.Unsent, rep.Err, took
+	b.replied, b.late, b.outcome, b.unsent, b.err, b.took = true, late, rep.Outcome, rep.NotSent, rep.Err, took
 	b.fence = rep.Fence
 	if r.holds != nil {
-		r.holds[c.Node] = rep.Holds
+		r.holds[c.Node] = rep.KeyStates
 	}
 	if rep.Outcome == wire.Refused {
 		r.refused++
 	}
 	before := r.tied()
 	news := r.count(b)
-	if !rep.Pending {
+	if !rep.Retrying {
 		r.waiting--
 	}
-	last := r.waiting == 0 && !rep.Pending
+	last := r.waiting == 0 && !rep.Retrying
 	hurry := !r.decided.Load() && !before && r.tied() && r.req.Op == wire.Acquire
 	r.mu.Unlock()
 	if r.l.events != nil {

@@ -33,7 +33,7 @@ func (n *NodeReport) find(grade Grade, code, format string, args ...any) {
 }
 
 // guardOf tells where a node stands with the guard, and what there is to say of it.
-func (l *Locker) guardOf(n *NodeReport, e *wire.Examination) {
+func (l *Locker) guardOf(n *NodeReport, e *wire.Diagnosis) {
 	switch {
 	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
 	case !l.set.guarded:
@@ -45,7 +45,7 @@ func (l *Locker) guardOf(n *NodeReport, e *wire.Examination) {
 }
 
 // unguarded: docs/hazards.md H112.
-func (n *NodeReport) unguarded(e *wire.Examination) {
+func (n *NodeReport) unguarded(e *wire.Diagnosis) {
 	if e.Marker == "" {
 		return
 	}
@@ -64,7 +64,7 @@ func withMaxTTL(m wire.Marker) string {
 }
 
 // guarded takes what the marker says as the node's own script would.
-func (n *NodeReport) guarded(g *wire.Guard, e *wire.Examination) {
+func (n *NodeReport) guarded(g *wire.Guard, e *wire.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
 		n.Guard = GuardNone
 		n.find(GradeNote, codeGuard, "has no marker of the restart guard: the first client's first acquisition quarantines it for %v; where no "+
@@ -73,7 +73,7 @@ func (n *NodeReport) guarded(g *wire.Guard, e *wire.Examination) {
 	}
 	m, err := wire.ParseMarker(e.Marker)
 	n.Guard, n.Quarantine = stateOf(m, err, e, g.Quarantine(n.Node))
-	different := g.Disagrees(m, n.Node)
+	different := g.Mismatches(m, n.Node)
 	switch {
 	case n.Guard == GuardUnreadable:
 		n.find(GradeError, codeGuard, "has a %s that can't be read (%s), and does not vote: give the user the right to GET it, or, where it is no "+
@@ -92,7 +92,7 @@ func (n *NodeReport) guarded(g *wire.Guard, e *wire.Examination) {
 	}
 }
 
-func unreadable(e *wire.Examination, err error) string {
+func unreadable(e *wire.Diagnosis, err error) string {
 	if e.MarkerUnread != "" {
 		return e.MarkerUnread
 	}
@@ -101,9 +101,9 @@ func unreadable(e *wire.Examination, err error) string {
 
 // stateOf is what a marker says of a server. full is how long a quarantine lasts at the
 // most; 0 when it is not known.
-func stateOf(m wire.Marker, unreadable error, e *wire.Examination, full time.Duration) (GuardState, time.Duration) {
+func stateOf(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.Duration) (GuardState, time.Duration) {
 	left := full
-	if e.Timed {
+	if e.ClockRead {
 		left = time.Duration(m.Until-e.Time/1000) * time.Millisecond
 	}
 	switch {
@@ -118,7 +118,7 @@ func stateOf(m wire.Marker, unreadable error, e *wire.Examination, full time.Dur
 }
 
 // backlogged: docs/hazards.md H116. A failback that nobody contacts for so long leaves no trace.
-func (n *NodeReport) backlogged(e *wire.Examination) {
+func (n *NodeReport) backlogged(e *wire.Diagnosis) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
 	if !had || e.Role != "master" || e.BacklogTTL == "0" {
 		return

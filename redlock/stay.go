@@ -64,14 +64,14 @@ func (v *waiter) stuck(k *look) (free time.Duration, stuck bool, blocked time.Du
 }
 
 // firstHeld is the first token that stands in the way on a node, and for how long.
-func firstHeld(holds []wire.Hold) (token string, left time.Duration) {
+func firstHeld(holds []wire.KeyState) (token string, left time.Duration) {
 	for _, h := range holds {
 		switch {
 		case h.Free():
 		case h.TTL < 0:
-			return cmp.Or(h.Value, h.Foreign), unknown
+			return cmp.Or(h.Value, h.ForeignType), unknown
 		default:
-			return cmp.Or(h.Value, h.Foreign), h.TTL
+			return cmp.Or(h.Value, h.ForeignType), h.TTL
 		}
 	}
 	return "", 0
@@ -80,8 +80,8 @@ func firstHeld(holds []wire.Hold) (token string, left time.Duration) {
 // quarantineLeft is for how long a node that failed does not vote, as far as it is known.
 func quarantineLeft(err error) time.Duration {
 	var q *QuarantineError
-	if errors.As(err, &q) && q.Left > 0 {
-		return q.Left + quarantineMargin
+	if errors.As(err, &q) && q.Remaining > 0 {
+		return q.Remaining + quarantineMargin
 	}
 	return unknown
 }

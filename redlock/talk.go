@@ -90,8 +90,8 @@ func (r *round) keep() {
 
 // plain reports whether a node has nothing to do with a command any more that it answered so.
 func plain(c *wire.Command, rep wire.Reply) bool {
-	once := c.Repeats == 0 && !c.Resent()
-	return once && (rep.Unsent || rep.Outcome == wire.Granted && !rep.Kept)
+	once := c.Retries == 0 && !c.WasResent()
+	return once && (rep.NotSent || rep.Outcome == wire.Granted && !rep.WillRetry)
 }
 
 // renewTalk makes anew what rest gave up. Nothing is left of the acquire.

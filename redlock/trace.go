@@ -27,8 +27,8 @@ type Trace struct {
 	Woken func(WokenEvent)
 	// Acquired: an Acquire or AcquireAll succeeded, at once or after waiting.
 	Acquired func(AcquiredEvent)
-	// GaveUp: one failed that might have waited.
-	GaveUp func(GaveUpEvent)
+	// AcquireFailed: one failed that might have waited.
+	AcquireFailed func(AcquireFailedEvent)
 	// Extended: an extension was decided.
 	Extended func(ExtendedEvent)
 	// Ended: a hold ended, by whatever cause.
@@ -44,7 +44,7 @@ func (t *Trace) add(more *Trace) {
 	t.Waiting = both(t.Waiting, more.Waiting)
 	t.Woken = both(t.Woken, more.Woken)
 	t.Acquired = both(t.Acquired, more.Acquired)
-	t.GaveUp = both(t.GaveUp, more.GaveUp)
+	t.AcquireFailed = both(t.AcquireFailed, more.AcquireFailed)
 	t.Extended = both(t.Extended, more.Extended)
 	t.Ended = both(t.Ended, more.Ended)
 	t.Released = both(t.Released, more.Released)
@@ -64,9 +64,9 @@ func both[E any](first, second func(E)) func(E) {
 	}
 }
 
-// Moment is when something happened to a lock, and for whom. Hooks run a little later, and
+// EventInfo is when something happened to a lock, and for whom. Hooks run a little later, and
 // on a goroutine of their own.
-type Moment struct {
+type EventInfo struct {
 	// Context is what the lock was acquired or resumed with: for its values, as a trace's
 	// span. It may be done.
 	Context context.Context
@@ -85,7 +85,7 @@ type VoteEvent struct {
 
 // AttemptEvent is one attempt's outcome. Err is nil when it won.
 type AttemptEvent struct {
-	Moment
+	EventInfo
 	Names    []string
 	Err      error
 	Took     time.Duration // from before the first send to the decision
@@ -97,7 +97,7 @@ type AttemptEvent struct {
 
 // AcquiredEvent is the success of an Acquire.
 type AcquiredEvent struct {
-	Moment
+	EventInfo
 	Names    []string
 	Attempts int           // at least 1, the one that won included
 	Waited   time.Duration // from the call on
@@ -111,9 +111,9 @@ type WaitingEvent struct {
 	Err     error
 }
 
-// GaveUpEvent is the error that an Acquire returned.
-type GaveUpEvent struct {
-	Moment
+// AcquireFailedEvent is the error that an Acquire returned.
+type AcquireFailedEvent struct {
+	EventInfo
 	Names  []string
 	Err    error
 	Waited time.Duration // from the call on
@@ -125,13 +125,13 @@ type GaveUpEvent struct {
 // (a lock of this process ended). A poll that finds the name still held wakes nobody. A lock
 // that is handed to it, with an attempt begun, wakes nobody: AcquiredEvent tells.
 type WokenEvent struct {
-	Names []string
-	By    string
+	Names  []string
+	Reason string
 }
 
 // ExtendedEvent is one extension's outcome. Err is nil when it took effect.
 type ExtendedEvent struct {
-	Moment
+	EventInfo
 	Names    []string
 	Auto     bool // by WithAutoExtend, and not by Extend
 	Err      error
@@ -141,35 +141,37 @@ type ExtendedEvent struct {
 
 // EndedEvent is the end of a hold.
 type EndedEvent struct {
-	Moment
+	EventInfo
 	Names []string
 	Cause error         // ErrReleased, ErrLost, ErrMaxHold or ErrDetached
 	Held  time.Duration // from the beginning of the acquisition on
-	// Left is the validity that was left; 0 when it was over, lost, or another lock's that
+	// Validity is the validity that was left; 0 when it was over, lost, or another lock's that
 	// this was a share of.
-	Left time.Duration
+	Validity time.Duration
 	// Shared: it was a share of a lock (WithShared), which goes on.
 	Shared bool
 }
 
 // ReleasedEvent is what Release returned.
 type ReleasedEvent struct {
-	Moment
+	EventInfo
 	Names []string
 	Err   error
 	Took  time.Duration
 }
 
-func (l *Locker) moment(ctx context.Context) Moment { return Moment{ctx, time.UnixMicro(l.set.wall())} }
+func (l *Locker) moment(ctx context.Context) EventInfo {
+	return EventInfo{ctx, time.UnixMicro(l.set.wall())}
+}
 
-func (k *Lock) moment() Moment { return k.l.moment(k.given) }
+func (k *Lock) moment() EventInfo { return k.l.moment(k.given) }
 
 func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
 	if l.events == nil {
 		return
 	}
 	e := AttemptEvent{
-		Moment: k.moment(), Names: k.names, Err: err, Took: decided.Sub(k.began), Confirmed: k.confirmed,
+		EventInfo: k.moment(), Names: k.names, Err: err, Took: decided.Sub(k.began), Confirmed: k.confirmed,
 	}
 	if err == nil {
 		e.Validity = k.Remaining()
@@ -200,9 +202,9 @@ func (l *Locker) traceWaiting(w *wish, attempt int, err error) {
 	}
 }
 
-func (l *Locker) traceGaveUp(ctx context.Context, w *wish, err error, began clock.Instant) {
+func (l *Locker) traceAcquireFailed(ctx context.Context, w *wish, err error, began clock.Instant) {
 	if l.events != nil {
-		post(l.events, l.events.trace.GaveUp, GaveUpEvent{l.moment(ctx), w.names, err, l.now().Sub(began)})
+		post(l.events, l.events.trace.AcquireFailed, AcquireFailedEvent{l.moment(ctx), w.names, err, l.now().Sub(began)})
 	}
 }
 
@@ -217,7 +219,7 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 		return
 	}
 	e := ExtendedEvent{
-		Moment: k.moment(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
+		EventInfo: k.moment(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
 	}
 	if e.Err != nil && e.Validity > 0 { // the end of a hold is logged by itself
 		l.events.warn("extension failed", "names", printable(k.names), "valid for", e.Validity, "error", e.Err)
@@ -231,7 +233,7 @@ func (k *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		return
 	}
 	e := EndedEvent{
-		Moment: k.moment(), Names: k.names, Cause: cause, Held: now.Sub(k.began), Left: max(0, left), Shared: k.root != nil,
+		EventInfo: k.moment(), Names: k.names, Cause: cause, Held: now.Sub(k.began), Validity: max(0, left), Shared: k.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
 		ev.warn("lock ended under its holder", "names", printable(k.names), "owner", wire.Mask(k.terms.Token), "cause", cause, "held", e.Held)
@@ -253,7 +255,7 @@ func (ev *events) vote(r *round, node int, rep wire.Reply, took time.Duration, l
 	if r.req.Op == wire.Acquire {
 		ev.voted(node, r.l.nodes[node].Name(), rep)
 	}
-	if ev.trace.Vote == nil || rep.Unsent && rep.Err == nil {
+	if ev.trace.Vote == nil || rep.NotSent && rep.Err == nil {
 		return // a node that was spared said nothing
 	}
 	v := Vote{Node: r.l.nodes[node].Name(), Outcome: rep.Outcome, Err: rep.Err, Took: took}

@@ -64,7 +64,7 @@ func (c *throng) keep(node int, n *fakeNode, cmd *wire.Command) bool {
 	if c.free == nil || c.free[cmd.Keys[0]] {
 		return false
 	}
-	cmd.Send()
+	cmd.MarkSent()
 	c.kept = append(c.kept, func() { cmd.Answer(n.execute(cmd)) })
 	return true
 }

@@ -16,7 +16,7 @@ func (l *Locker) contend(ctx context.Context, w *wish) (*Lock, error) {
 	defer v.leave()
 	k, n, err := v.contend()
 	if err != nil {
-		l.traceGaveUp(ctx, w, err, began)
+		l.traceAcquireFailed(ctx, w, err, began)
 		return nil, err
 	}
 	l.traceAcquired(k, n, began)

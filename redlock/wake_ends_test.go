@@ -24,7 +24,7 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 		"loss": {end: func(k *Lock) {
 			for _, n := range k.l.nodes[:2] { // a quorum says that it is not ours
 				c := &wire.Command{Request: &wire.Request{}, To: ignored{}}
-				terms := wire.Terms{}
+				terms := wire.LockArgs{}
 				terms.Set([]string{"a"}, k.Token())
 				wire.NewRelease(c.Request, &terms)
 				n.Submit(c)

@@ -39,10 +39,10 @@ func (j *journal) take() []string {
 
 func (j *journal) trace() *Trace {
 	return &Trace{
-		Waiting:  func(e WaitingEvent) { j.note("waiting: " + heldBy(e.Err)) },
-		Woken:    func(e WokenEvent) { j.note("woken by " + e.By) },
-		Acquired: func(AcquiredEvent) { j.note("acquired") },
-		GaveUp:   func(GaveUpEvent) { j.note("gave up") },
+		Waiting:       func(e WaitingEvent) { j.note("waiting: " + heldBy(e.Err)) },
+		Woken:         func(e WokenEvent) { j.note("woken by " + e.Reason) },
+		Acquired:      func(AcquiredEvent) { j.note("acquired") },
+		AcquireFailed: func(AcquireFailedEvent) { j.note("gave up") },
 	}
 }
 

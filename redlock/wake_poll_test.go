@@ -96,7 +96,7 @@ func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
 func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		by := make(chan string, 100)
-		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.By }}), WithBackoff(4*time.Second, 4*time.Second))
+		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.Reason }}), WithBackoff(4*time.Second, 4*time.Second))
 		token := wire.NewToken("x")
 		fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
 		done := wants(bg, l, "a")
@@ -290,7 +290,7 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 		var held *HeldError
 		require.ErrorAs(t, (<-done).err, &held)
 		require.Equal(t, "she", held.Owner)
-		require.InDelta(t, 13, held.Left.Seconds(), 1.1)
+		require.InDelta(t, 13, held.Remaining.Seconds(), 1.1)
 	})
 }
 
@@ -417,7 +417,7 @@ func TestALongValueIsNotDownloaded(t *testing.T) {
 			require.ErrorIs(t, err, ErrHeld)
 			require.NotErrorIs(t, err, ErrForeignKey)
 			require.ErrorAs(t, err, &held)
-			require.Equal(t, HeldError{Left: time.Hour}, *held)
+			require.Equal(t, HeldError{Remaining: time.Hour}, *held)
 			s, err := l.Inspect(bg, "a")
 			require.NoError(t, err)
 			require.True(t, s.Held)

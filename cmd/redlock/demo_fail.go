@@ -143,7 +143,7 @@ func (v votes) granted(node string) bool {
 	for {
 		select {
 		case e := <-v:
-			if e.Op == "acquire" && e.Vote.Node == node && e.Vote.Outcome == redlock.Granted {
+			if e.Op == "acquire" && e.Vote.Node == node && e.Vote.Outcome == redlock.OutcomeGranted {
 				return true
 			}
 		default:

@@ -100,7 +100,7 @@ func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
 			break // a node that says nothing
 		}
 		s.vote(e.Vote, granted >= need)
-		if e.Vote.Outcome == redlock.Granted {
+		if e.Vote.Outcome == redlock.OutcomeGranted {
 			granted++
 		}
 	}
@@ -126,7 +126,7 @@ func (v votes) next(ctx context.Context, op string) (redlock.VoteEvent, error) {
 
 func (s *show) vote(v redlock.Vote, late bool) {
 	mark, text := s.in(green, "✓"), v.Outcome.String()
-	if v.Outcome != redlock.Granted {
+	if v.Outcome != redlock.OutcomeGranted {
 		mark = s.in(amber, "–")
 		text += s.in(faint, fmt.Sprintf(": %v", v.Err))
 	} else if late {

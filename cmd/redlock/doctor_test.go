@@ -131,9 +131,9 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	r := &redlock.Report{Nodes: []redlock.NodeReport{
 		{
 			Node: long + "eu:6379/0", Answered: true, Version: "255.255.255", Role: "sentinel", Uptime: 1000 * 24 * time.Hour,
-			Persistence: "AOF, fsync everysec", Timed: true, ClockOffset: -999 * time.Millisecond, RoundTrip: 500 * time.Millisecond,
+			Persistence: "AOF, fsync everysec", ClockRead: true, ClockOffset: -999 * time.Millisecond, RoundTrip: 500 * time.Millisecond,
 		},
-		{Node: "b", Answered: true, Uptime: 3 * time.Hour, Timed: true, ClockOffset: time.Hour},
+		{Node: "b", Answered: true, Uptime: 3 * time.Hour, ClockRead: true, ClockOffset: time.Hour},
 		{Node: "c", Answered: true, Uptime: 3 * time.Minute, Findings: []redlock.Finding{
 			{Grade: redlock.GradeNote, Code: "x", Text: strings.Repeat("words that are many ", 20)},
 		}},

@@ -53,7 +53,7 @@ func particulars(n redlock.NodeReport) []string {
 		return []string{"–", "–", "–", "–", "–", "–"}
 	}
 	ahead := "–"
-	if n.Timed {
+	if n.ClockRead {
 		ahead = fmt.Sprintf("%+dms", n.ClockOffset.Round(time.Millisecond).Milliseconds())
 		if n.ClockOffset.Abs() >= time.Second {
 			ahead = fmt.Sprintf("%+.0fs", n.ClockOffset.Seconds())

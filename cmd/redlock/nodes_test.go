@@ -75,12 +75,12 @@ func TestAPasswordOnTheCommandLineIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	const warning = "a password in --nodes can be read by other users of this machine: use --nodes-file"
 	for url, warned := range map[string]bool{
-		"redis://u:sesame@127.0.0.1:1":                                        true,
-		"redis://:sesame@127.0.0.1:1":                                         true,
-		"redis+sentinel://127.0.0.1:1/m?sentinel_password=sesame":             true,
-		"redis://127.0.0.1:1":                                                 false,
-		"redis://u:@127.0.0.1:1":                                              false,
-		"redis+sentinel://127.0.0.1:1,127.0.0.1:2/m?sentinel_user=&settle=1s": false,
+		"redis://u:sesame@127.0.0.1:1":                                         true,
+		"redis://:sesame@127.0.0.1:1":                                          true,
+		"redis+sentinel://127.0.0.1:1/m?sentinel_password=sesame":              true,
+		"redis://127.0.0.1:1":                                                  false,
+		"redis://u:@127.0.0.1:1":                                               false,
+		"redis+sentinel://127.0.0.1:1,127.0.0.1:2/m?sentinel_user=&max_age=1s": false,
 	} {
 		got := invoke(t, nil, "status", "--nodes", url, "n")
 		require.Equal(t, warned, strings.Contains(got.err, warning), "%s: %v", url, got)

@@ -11,7 +11,7 @@ func printStatus(p *page, s *redlock.Status) {
 	name := p.in(bold, s.Name)
 	switch stateOf(s) {
 	case held:
-		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Left))
+		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Remaining))
 	case free:
 		p.line("%s is free\n", name)
 	case unclear:
@@ -24,7 +24,7 @@ func printStatus(p *page, s *redlock.Status) {
 		case n.Err != nil:
 			g.spanning(red, "✗", n.Node, n.Err.Error())
 		case n.Held:
-			g.row(green, "●", n.Node, called(n.Owner), left(n.Left))
+			g.row(green, "●", n.Node, called(n.Owner), left(n.Remaining))
 		default:
 			g.row(faint, "○", n.Node, "–", "–")
 		}
@@ -66,12 +66,12 @@ type nodeStatusJSON struct {
 func newStatusJSON(s *redlock.Status) statusJSON {
 	out := statusJSON{Name: s.Name, State: stateOf(s)}
 	if s.Held {
-		out.Owner, out.LeftMS = &s.Owner, milliseconds(s.Left)
+		out.Owner, out.LeftMS = &s.Owner, milliseconds(s.Remaining)
 	}
 	for _, n := range s.Nodes {
 		j := nodeStatusJSON{Node: n.Node, Held: n.Held, Owner: n.Owner}
 		if n.Held {
-			j.LeftMS = milliseconds(n.Left)
+			j.LeftMS = milliseconds(n.Remaining)
 		}
 		if n.Err != nil {
 			j.Error = n.Err.Error()

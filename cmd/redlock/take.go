@@ -91,7 +91,7 @@ func quorumVoted(err error) bool {
 	}
 	votes := 0
 	for _, v := range qe.Votes {
-		if v.Outcome == redlock.Granted || v.Outcome == redlock.Refused {
+		if v.Outcome == redlock.OutcomeGranted || v.Outcome == redlock.OutcomeRefused {
 			votes++
 		}
 	}
@@ -102,6 +102,6 @@ func quorumVoted(err error) bool {
 func foundFault(err error) bool {
 	var qe *redlock.QuorumError
 	return errors.As(err, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
-		return v.Outcome == redlock.Failed || errors.Is(v.Err, redlock.ErrNodeTimeout)
+		return v.Outcome == redlock.OutcomeFailed || errors.Is(v.Err, redlock.ErrNodeTimeout)
 	})
 }

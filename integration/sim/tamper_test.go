@@ -118,7 +118,7 @@ var unordered = &tamper{hook: func(w *world, m *embedded.Master, cmd string, arg
 
 // release submits an undo of a command's token.
 func (n *tap) release(c *wire.Command) {
-	t, r := &wire.Terms{}, &wire.Request{}
+	t, r := &wire.LockArgs{}, &wire.Request{}
 	t.Set(c.Keys, c.Token)
 	wire.NewRelease(r, t)
 	n.Node.Submit(&wire.Command{Request: r})
@@ -134,7 +134,7 @@ var tooEarly = &tamper{submit: func(w *world, n *tap, c *wire.Command) bool {
 
 // revived: extensions are confirmed by nodes that do not hold the key any more (H114).
 var revived = &tamper{submit: func(_ *world, _ *tap, c *wire.Command) bool {
-	if c.Op != wire.Extend || !c.Send() {
+	if c.Op != wire.Extend || !c.MarkSent() {
 		return false
 	}
 	c.Answer(wire.Reply{Outcome: wire.Granted})

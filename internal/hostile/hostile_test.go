@@ -160,7 +160,7 @@ func (s *servers) open(ph phase, p *peer) *redlock.Locker {
 			if kind == "cluster" {
 				c.Cluster = s.cluster.Addresses()
 			} else {
-				c.Sentinels = &pool.Sentinels{Master: "m", Addresses: []string{"s1:6379", "s2:6379", "s3:6379"}, Settle: time.Second}
+				c.Sentinels = &pool.Sentinels{Master: "m", Addresses: []string{"s1:6379", "s2:6379", "s3:6379"}, MaxAge: time.Second}
 			}
 		}
 		n, err := pool.Open(c)

@@ -17,12 +17,12 @@ type Command struct {
 	Node int
 	// To is told the answer; nil when nobody wants to know.
 	To Answerer
-	// Repeats counts how often a node has sent its undo anew, up to 255; for the node's own use.
-	Repeats uint8
-	// Hops counts how often a member of a Redis Cluster has sent it on to another one, and
+	// Retries counts how often a node has sent its undo anew, up to 255; for the node's own use.
+	Retries uint8
+	// Redirects counts how often a member of a Redis Cluster has sent it on to another one, and
 	// Asking tells that the present one takes it by way of exception; for the node's own use.
-	Hops   uint8
-	Asking bool
+	Redirects uint8
+	Asking    bool
 	// Submitter is the kind of goroutine that submits the command.
 	Submitter Submitter
 
@@ -44,11 +44,11 @@ const (
 // The bits of a command's state. They settle who comes first, without a lock:
 // the writer that sends it, or the coordinator that gives it up.
 const (
-	sent     = 1 << iota // bytes may have left the process
-	given                // given up: it may not be sent, or not again
-	source               // a script goes by its text: the node didn't know the hash
-	answered             // Answer was called
-	twice                // sent once before, and perhaps executed then
+	sent      = 1 << iota // bytes may have left the process
+	cancelled             // given up: it may not be sent, or not again
+	useEval               // a script goes by its text: the node didn't know the hash
+	answered              // Answer was called
+	resent                // sent once before, and perhaps executed then
 )
 
 // Cancel gives the command up before its undo is queued. It returns true when
@@ -56,15 +56,15 @@ const (
 // undo on that node. Otherwise the command is not sent a second time either,
 // so that an undo queued now stays behind it (docs/hazards.md H28).
 func (c *Command) Cancel() (unsent bool) {
-	return c.state.Or(given)&sent == 0
+	return c.state.Or(cancelled)&sent == 0
 }
 
-// Send claims the right to write the command; the node calls it right before
+// MarkSent claims the right to write the command; the node calls it right before
 // writing. False means that it was given up and must be dropped unsent.
-func (c *Command) Send() bool {
+func (c *Command) MarkSent() bool {
 	for {
 		old := c.state.Load()
-		if old&given != 0 {
+		if old&cancelled != 0 {
 			return false
 		}
 		if c.state.CompareAndSwap(old, old|sent) {
@@ -73,22 +73,22 @@ func (c *Command) Send() bool {
 	}
 }
 
-// GivenUp reports whether the command may not be sent, or not again.
-func (c *Command) GivenUp() bool { return c.state.Load()&given != 0 }
+// Cancelled reports whether the command may not be sent, or not again.
+func (c *Command) Cancelled() bool { return c.state.Load()&cancelled != 0 }
 
-// Unsend takes back Send for a command of which the node knows that it executed
+// UnmarkForEval takes back Send for a command of which the node knows that it executed
 // nothing: a script answered by NOSCRIPT, to be sent again by its text. False
 // when it was given up meanwhile: then it must not be sent again.
-func (c *Command) Unsend() bool { return c.takeBack(source) }
+func (c *Command) UnmarkForEval() bool { return c.unmark(useEval) }
 
-// Recall takes back Send for a command that a member of a Redis Cluster did not execute,
-// because another one has the slot: it goes there as it is. False as for Unsend.
-func (c *Command) Recall() bool { return c.takeBack(0) }
+// UnmarkForRedirect takes back Send for a command that a member of a Redis Cluster did not execute,
+// because another one has the slot: it goes there as it is. False as for UnmarkForEval.
+func (c *Command) UnmarkForRedirect() bool { return c.unmark(0) }
 
-func (c *Command) takeBack(as uint32) bool {
+func (c *Command) unmark(as uint32) bool {
 	for {
 		old := c.state.Load()
-		if old&given != 0 {
+		if old&cancelled != 0 {
 			return false
 		}
 		if c.state.CompareAndSwap(old, old&^sent|as) {
@@ -97,25 +97,25 @@ func (c *Command) takeBack(as uint32) bool {
 	}
 }
 
-// Again readies an undo that was sent, and may not have been executed, to be
+// MarkResend readies an undo that was sent, and may not have been executed, to be
 // written on another connection.
-func (c *Command) Again() {
-	c.state.Or(twice) // first: nobody may take it for one that never left
+func (c *Command) MarkResend() {
+	c.state.Or(resent) // first: nobody may take it for one that never left
 	c.state.And(^uint32(sent))
 }
 
-// Resent reports whether an earlier connection may have carried the command as well.
-func (c *Command) Resent() bool { return c.state.Load()&twice != 0 }
+// WasResent reports whether an earlier connection may have carried the command as well.
+func (c *Command) WasResent() bool { return c.state.Load()&resent != 0 }
 
-// Source reports whether a script goes by its text.
-func (c *Command) Source() bool { return c.state.Load()&source != 0 }
+// UsesEval reports whether a script goes by its text.
+func (c *Command) UsesEval() bool { return c.state.Load()&useEval != 0 }
 
-// Drop ends a command that is not written any more, for the reason err: as
-// Failed and Unsent, but as Unknown where an earlier connection may have carried
+// Fail ends a command that is not written any more, for the reason err: as
+// Failed and NotSent, but as Unknown where an earlier connection may have carried
 // it to the server.
-func (c *Command) Drop(err error) {
-	if c.Cancel() && c.state.Load()&twice == 0 {
-		c.Answer(Reply{Outcome: Failed, Unsent: true, Err: err})
+func (c *Command) Fail(err error) {
+	if c.Cancel() && c.state.Load()&resent == 0 {
+		c.Answer(Reply{Outcome: Failed, NotSent: true, Err: err})
 		return
 	}
 	c.Answer(Reply{Outcome: Unknown, Err: err})

@@ -25,42 +25,42 @@ func (a *answers) Answer(_ *wire.Command, r wire.Reply) {
 func TestACommandThatWasGivenUpInTimeIsNeverSent(t *testing.T) {
 	var c wire.Command
 	require.True(t, c.Cancel(), "nothing of it has left")
-	require.False(t, c.Send())
-	require.False(t, c.Send(), "nor later")
+	require.False(t, c.MarkSent())
+	require.False(t, c.MarkSent(), "nor later")
 	require.True(t, c.Cancel(), "giving up twice says the same")
 }
 
 func TestACommandThatWasSentIsToBeUndone(t *testing.T) {
 	var c wire.Command
-	require.True(t, c.Send())
+	require.True(t, c.MarkSent())
 	require.False(t, c.Cancel())
 }
 
 func TestAScriptThatTheNodeDidNotKnowIsSentOnceMoreByItsText(t *testing.T) {
 	var c wire.Command
-	require.True(t, c.Send())
-	require.False(t, c.Source())
-	require.True(t, c.Unsend())
-	require.True(t, c.Source())
-	require.True(t, c.Send())
+	require.True(t, c.MarkSent())
+	require.False(t, c.UsesEval())
+	require.True(t, c.UnmarkForEval())
+	require.True(t, c.UsesEval())
+	require.True(t, c.MarkSent())
 	require.False(t, c.Cancel())
 }
 
 // docs/hazards.md H28: an undo that was queued after Cancel must find nothing behind it.
 func TestAScriptThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgain(t *testing.T) {
 	var c wire.Command
-	require.True(t, c.Send())
+	require.True(t, c.MarkSent())
 	require.False(t, c.Cancel(), "its bytes have left: an undo is due")
-	require.False(t, c.Unsend())
-	require.False(t, c.Send())
+	require.False(t, c.UnmarkForEval())
+	require.False(t, c.MarkSent())
 }
 
 func TestAScriptThatIsGivenUpBetweenNOSCRIPTAndItsTextNeedsNoUndo(t *testing.T) {
 	var c wire.Command
-	require.True(t, c.Send())
-	require.True(t, c.Unsend())
+	require.True(t, c.MarkSent())
+	require.True(t, c.UnmarkForEval())
 	require.True(t, c.Cancel(), "the node executed nothing, and nothing will follow")
-	require.False(t, c.Send())
+	require.False(t, c.MarkSent())
 }
 
 // Whoever comes first, what Cancel says is what has happened: true, and nothing is
@@ -75,7 +75,7 @@ func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
 		var given atomic.Bool
 		send := func() bool {
 			after := given.Load()
-			if !c.Send() {
+			if !c.MarkSent() {
 				return false
 			}
 			out.Add(1)
@@ -89,7 +89,7 @@ func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
 			if !send() || round%2 == 0 {
 				return
 			}
-			if c.Unsend() { // NOSCRIPT
+			if c.UnmarkForEval() { // NOSCRIPT
 				out.Add(-1)
 				send()
 			}
@@ -105,7 +105,7 @@ func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
 		if unsent {
 			unsents++
 			require.Zero(t, out.Load(), "said to be unsent")
-			require.False(t, c.Send())
+			require.False(t, c.MarkSent())
 		} else {
 			require.Equal(t, int32(1), out.Load())
 		}
@@ -133,25 +133,25 @@ func TestADroppedCommandSaysWhetherItEverLeft(t *testing.T) {
 		before func(c *wire.Command)
 		want   wire.Reply
 	}{
-		"never sent": {func(*wire.Command) {}, wire.Reply{Outcome: wire.Failed, Unsent: true, Err: reason}},
-		"given up":   {func(c *wire.Command) { c.Cancel() }, wire.Reply{Outcome: wire.Failed, Unsent: true, Err: reason}},
+		"never sent": {func(*wire.Command) {}, wire.Reply{Outcome: wire.Failed, NotSent: true, Err: reason}},
+		"given up":   {func(c *wire.Command) { c.Cancel() }, wire.Reply{Outcome: wire.Failed, NotSent: true, Err: reason}},
 		"answered by NOSCRIPT": {func(c *wire.Command) {
-			c.Send()
-			c.Unsend()
-		}, wire.Reply{Outcome: wire.Failed, Unsent: true, Err: reason}},
-		"sent": {func(c *wire.Command) { c.Send() }, wire.Reply{Outcome: wire.Unknown, Err: reason}},
+			c.MarkSent()
+			c.UnmarkForEval()
+		}, wire.Reply{Outcome: wire.Failed, NotSent: true, Err: reason}},
+		"sent": {func(c *wire.Command) { c.MarkSent() }, wire.Reply{Outcome: wire.Unknown, Err: reason}},
 		"an undo of an earlier connection": {func(c *wire.Command) {
-			c.Send()
-			c.Again()
+			c.MarkSent()
+			c.MarkResend()
 		}, wire.Reply{Outcome: wire.Unknown, Err: reason}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a answers
 			c := wire.Command{To: &a}
 			test.before(&c)
-			c.Drop(reason)
+			c.Fail(reason)
 			require.Equal(t, test.want, a.last)
-			require.False(t, c.Send(), "what was dropped is not sent")
+			require.False(t, c.MarkSent(), "what was dropped is not sent")
 		})
 	}
 }
@@ -159,7 +159,7 @@ func TestADroppedCommandSaysWhetherItEverLeft(t *testing.T) {
 func TestAnUndoMayBeSentOnOneConnectionAfterTheOther(t *testing.T) {
 	var c wire.Command
 	for range 3 {
-		require.True(t, c.Send())
-		c.Again()
+		require.True(t, c.MarkSent())
+		c.MarkResend()
 	}
 }

@@ -48,16 +48,16 @@ func (f Facts) SameServer(g Facts) bool {
 	return f.RunID == g.RunID && f.Role == g.Role && f.ReplID2 == g.ReplID2
 }
 
-// Examination is the answer to Examine: facts that are fresh, and what only a doctor
+// Diagnosis is the answer to Examine: facts that are fresh, and what only a doctor
 // wants to know.
-type Examination struct {
+type Diagnosis struct {
 	Facts
 	// RoundTrip is what one question took.
 	RoundTrip time.Duration
-	// Timed tells whether the node's clock could be read, and Offset by how much it
+	// ClockRead tells whether the node's clock could be read, and Offset by how much it
 	// was ahead of this machine's, to within half of the round trip.
-	Timed  bool
-	Offset time.Duration
+	ClockRead bool
+	Offset    time.Duration
 	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots tells whether
 	// there are save points; Configured, whether the right to CONFIG GET was there to
 	// read both.
@@ -66,25 +66,25 @@ type Examination struct {
 	Snapshots  bool
 	// BacklogTTL is repl-backlog-ttl, in seconds; empty where it can't be read.
 	BacklogTTL string
-	// Surveyed: the keys were looked through, and Alive is one with a TTL that is not in
-	// our own namespace, for AliveFor still; empty when there is none. Unsurveyed is why the
+	// Scanned: the keys were looked through, and Alive is one with a TTL that is not in
+	// our own namespace, for LiveKeyTTL still; empty when there is none. Unsurveyed is why the
 	// server did not let us look.
-	Surveyed   bool
-	Unsurveyed string
-	Alive      string
-	AliveFor   time.Duration
-	// Missing are the rights that the user of the connection lacks: commands ("set",
+	Scanned    bool
+	ScanDenied string
+	LiveKey    string
+	LiveKeyTTL time.Duration
+	// MissingRights are the rights that the user of the connection lacks: commands ("set",
 	// "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
 	// ("~redlock:node", "&redlock:free:app/*").
-	Missing []string
+	MissingRights []string
 	// Sentinels is what those said that the node follows; nil where there are none.
-	Sentinels []SentinelView
+	Sentinels []SentinelAnswer
 	// Findings is what there is to say of all this.
 	Findings []Finding
 }
 
 // Persistence is what the node keeps through a restart, in words.
-func (e *Examination) Persistence() string {
+func (e *Diagnosis) Persistence() string {
 	switch {
 	case e.Unread != "" || e.Role == "":
 		return "unknown"

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Fleet is what the nodes of one coordinator have in common: whose errors it is
+// NodeSet is what the nodes of one coordinator have in common: whose errors it is
 // willing to live with, and which server votes under which name. Connections hold it
 // against every command that they carry, by its pointer, which costs nothing once a
-// fleet is known. A nil Fleet excepts nobody and knows no names. It is safe for
+// node set is known. A nil NodeSet exempts no node and knows no names. It is safe for
 // concurrent use.
-type Fleet struct {
+type NodeSet struct {
 	// Guard is the restart guard; nil without. It is set before the fleet is used.
 	Guard *Guard
 
@@ -30,10 +30,10 @@ type voter struct {
 	links int
 }
 
-// NewFleet makes a fleet. Nodes whose names are in unsafe vote whatever is found of
+// NewNodeSet makes a fleet. Nodes whose names are in unsafe vote whatever is found of
 // them; with unchecked true all do.
-func NewFleet(unchecked bool, unsafe ...string) *Fleet {
-	f := &Fleet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*voter{}}
+func NewNodeSet(unchecked bool, unsafe ...string) *NodeSet {
+	f := &NodeSet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*voter{}}
 	for _, name := range unsafe {
 		f.unsafe[name] = true
 	}
@@ -42,27 +42,27 @@ func NewFleet(unchecked bool, unsafe ...string) *Fleet {
 
 // End says that the coordinator asks no more: its nodes, which may live on, stop looking
 // after the restart guard for it.
-func (f *Fleet) End() { f.ended.Store(true) }
+func (f *NodeSet) End() { f.ended.Store(true) }
 
 // Ended reports whether End was called.
-func (f *Fleet) Ended() bool { return f.ended.Load() }
+func (f *NodeSet) Ended() bool { return f.ended.Load() }
 
-// Excepts reports whether a node votes whatever is found of it.
-func (f *Fleet) Excepts(node string) bool {
+// Exempts reports whether a node votes whatever is found of it.
+func (f *NodeSet) Exempts(node string) bool {
 	return f != nil && (f.unchecked || f.unsafe[node])
 }
 
-// Settles reports whether quarantines of the node of this name last so much longer than
+// KnowsMaxAge reports whether quarantines of the node of this name last so much longer than
 // maxTTL here.
-func (f *Fleet) Settles(node string, by time.Duration) bool {
-	return f != nil && f.Guard != nil && f.Guard.Settle[node] == by
+func (f *NodeSet) KnowsMaxAge(node string, by time.Duration) bool {
+	return f != nil && f.Guard != nil && f.Guard.MaxAge[node] == by
 }
 
 // Join says that a connection leads to the server of that run ID under the node's
 // name. An error, which matches ErrUnfit, means that the server votes under another
 // name already: a second one would make it vote twice (docs/hazards.md H34). After nil
 // the connection has to Leave when it ends.
-func (f *Fleet) Join(runID, node string) error {
+func (f *NodeSet) Join(runID, node string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := f.servers[runID]
@@ -78,7 +78,7 @@ func (f *Fleet) Join(runID, node string) error {
 }
 
 // Leave takes back one Join.
-func (f *Fleet) Leave(runID, node string) {
+func (f *NodeSet) Leave(runID, node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := f.servers[runID]

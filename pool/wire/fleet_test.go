@@ -11,7 +11,7 @@ import (
 
 // docs/hazards.md H34: the first name stands until its last connection has ended.
 func TestAServerVotesUnderOneNameAtATime(t *testing.T) {
-	f := wire.NewFleet(false)
+	f := wire.NewNodeSet(false)
 	require.NoError(t, f.Join("run", "a"))
 	require.NoError(t, f.Join("run", "a"), "another connection of the same node")
 	require.NoError(t, f.Join("other", "b"))
@@ -29,13 +29,13 @@ func TestAServerVotesUnderOneNameAtATime(t *testing.T) {
 }
 
 func TestAFleetExceptsWhomItNames(t *testing.T) {
-	var none *wire.Fleet
-	require.False(t, none.Excepts("a"))
-	require.False(t, wire.NewFleet(false).Excepts("a"))
-	require.True(t, wire.NewFleet(true).Excepts("a"))
-	some := wire.NewFleet(false, "a", "c")
-	require.True(t, some.Excepts("a"))
-	require.False(t, some.Excepts("b"))
+	var none *wire.NodeSet
+	require.False(t, none.Exempts("a"))
+	require.False(t, wire.NewNodeSet(false).Exempts("a"))
+	require.True(t, wire.NewNodeSet(true).Exempts("a"))
+	some := wire.NewNodeSet(false, "a", "c")
+	require.True(t, some.Exempts("a"))
+	require.False(t, some.Exempts("b"))
 }
 
 func TestGradesAreWordsInJSON(t *testing.T) {
@@ -56,7 +56,7 @@ func TestGradesAreWordsInJSON(t *testing.T) {
 func TestPersistenceIsToldInWords(t *testing.T) {
 	known := wire.Facts{Role: "master"}
 	withAOF := wire.Facts{Role: "master", AOF: true}
-	for want, e := range map[string]wire.Examination{
+	for want, e := range map[string]wire.Diagnosis{
 		"unknown":           {Facts: wire.Facts{Unread: "NOPERM", AOF: true}},
 		"AOF":               {Facts: withAOF},
 		"AOF, fsync always": {Facts: withAOF, Configured: true, Fsync: "always", Snapshots: true},

@@ -29,9 +29,9 @@ type Guard struct {
 	// MaxTTL is the longest TTL of a key, in whole milliseconds: how long a node that
 	// may have forgotten its locks is quarantined.
 	MaxTTL time.Duration
-	// Settle is by how much the quarantines of a node last longer, by its name: only nodes
+	// MaxAge is by how much the quarantines of a node last longer, by its name: only nodes
 	// behind Sentinels have one. It is set before the guard is used.
-	Settle map[string]time.Duration
+	MaxAge map[string]time.Duration
 	// Fingerprint tells one list of nodes from another.
 	Fingerprint string
 }
@@ -45,7 +45,7 @@ func NewGuard(maxTTL time.Duration, nodes []string) *Guard {
 
 // Quarantine is how long the node of this name does not vote once it may have forgotten
 // its locks.
-func (g *Guard) Quarantine(node string) time.Duration { return g.MaxTTL + g.Settle[node] }
+func (g *Guard) Quarantine(node string) time.Duration { return g.MaxTTL + g.MaxAge[node] }
 
 // Proxied stands in the place of a run ID and of a history where a proxy makes it unknown
 // which server a script will run on: it fills in its own.
@@ -59,23 +59,23 @@ func (g *Guard) Marker(runID, replID2, node string) string {
 
 // agreed is the part of a marker that all clients must agree on.
 func (g *Guard) agreed(node string) string {
-	return strings.Join([]string{ms(g.MaxTTL), ms(g.Settle[node]), g.Fingerprint, url.QueryEscape(node)}, "|")
+	return strings.Join([]string{ms(g.MaxTTL), ms(g.MaxAge[node]), g.Fingerprint, url.QueryEscape(node)}, "|")
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// NewAttest fills r with an Attest of the node of this name: it looks at the marker, and
+// NewVerifyMarker fills r with a VerifyMarker of the node of this name: it looks at the marker, and
 // decides by what the server is itself. Over says that a quarantine which has passed by
 // the node's clock may end: a client that saw it begin waits for its own timer too
 // (docs/hazards.md H100).
-func NewAttest(r *Request, g *Guard, node string, over bool) {
-	r.of(Attest, &Terms{}, 0, 0)
+func NewVerifyMarker(r *Request, g *Guard, node string, over bool) {
+	r.reset(VerifyMarker, &LockArgs{}, 0, 0)
 	end := "stay"
 	if over {
 		end = "end"
 	}
 	r.script = attestScript
-	r.args = append(r.head(attestScript, 1), markerKey, markerVersion, g.agreed(node), ms(g.Quarantine(node)), end)
+	r.args = append(r.scriptHead(attestScript, 1), markerKey, markerVersion, g.agreed(node), ms(g.Quarantine(node)), end)
 }
 
 // NewAdmit fills r with an Admit of the node of this name: of the very server, in the
@@ -83,44 +83,44 @@ func NewAttest(r *Request, g *Guard, node string, over bool) {
 // Unix microseconds. So one that is executed late admits nothing that became of the node
 // meanwhile.
 func NewAdmit(r *Request, g *Guard, node string, found Facts, until int64) {
-	r.of(Admit, &Terms{}, 0, 0)
+	r.reset(Admit, &LockArgs{}, 0, 0)
 	r.script = admitScript
-	r.args = append(r.head(admitScript, 1), markerKey, markerVersion, g.agreed(node),
+	r.args = append(r.scriptHead(admitScript, 1), markerKey, markerVersion, g.agreed(node),
 		g.Marker(found.RunID, found.ReplID2, node), until)
 }
 
 var markerKey any = MarkerKey
 
-// Standing is where a node stands with the guard.
-type Standing uint8
+// GuardStatus is where a node stands with the guard.
+type GuardStatus uint8
 
 // The standings. Only a Marked node votes.
 const (
-	Unmarked    Standing = iota // nothing is known, or there is no marker
-	Marked                      // its marker is "ok"
-	Quarantined                 // it may have forgotten its locks
-	Foreign                     // its marker is of other nodes, of another maxTTL, or none that can be read
-	NoMaster                    // it is a replica
+	Unmarked    GuardStatus = iota // nothing is known, or there is no marker
+	Marked                         // its marker is "ok"
+	Quarantined                    // it may have forgotten its locks
+	Foreign                        // its marker is of other nodes, of another maxTTL, or none that can be read
+	NoMaster                       // it is a replica
 )
 
-// Attestation is the answer to Attest and Admit.
-type Attestation struct {
-	Standing Standing
-	Marker   string        // the whole, when Marked or Foreign
-	Left     time.Duration // of the quarantine, by the node's clock
-	Began    bool          // the quarantine began with this very question
+// MarkerStatus is the answer to VerifyMarker and Admit.
+type MarkerStatus struct {
+	Guard     GuardStatus
+	Marker    string        // the whole, when Marked or Foreign
+	Left      time.Duration // of the quarantine, by the node's clock
+	JustBegan bool          // the quarantine began with this very question
 }
 
 // QuarantineError is why a node does not vote under the guard though it is well.
 type QuarantineError struct {
 	Node string
-	// Left is how long it lasts still, from when the error was made.
-	Left time.Duration
+	// Remaining is how long it lasts still, from when the error was made.
+	Remaining time.Duration
 }
 
 // Error says how long, and why.
 func (e *QuarantineError) Error() string {
-	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Left.Round(time.Millisecond))
+	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Remaining.Round(time.Millisecond))
 }
 
 // What scripts do about the marker. It is the last of KEYS, and the one expected the

@@ -12,7 +12,7 @@ import (
 // Marker is what a marker says (see [MarkerKey]).
 type Marker struct {
 	RunID, ReplID2 string
-	MaxTTL, Settle time.Duration
+	MaxTTL, MaxAge time.Duration
 	Fingerprint    string // of the list of nodes
 	Node           string
 	// Until is the instant of the node's own TIME, in Unix milliseconds, until which it is
@@ -34,7 +34,7 @@ func ParseMarker(text string) (Marker, error) {
 	m := Marker{RunID: part[1], ReplID2: part[2], Fingerprint: part[5]}
 	var err1, err2, err3, err4 error
 	m.MaxTTL, err1 = parseMS(part[3])
-	m.Settle, err2 = parseMS(part[4])
+	m.MaxAge, err2 = parseMS(part[4])
 	m.Node, err3 = url.QueryUnescape(part[6])
 	m.Until, err4 = parseState(part[7])
 	for _, err := range []error{err1, err2, err3, err4} {
@@ -69,15 +69,15 @@ func parseState(text string) (until int64, err error) {
 	return until, nil
 }
 
-// Disagrees lists what the clients that wrote m do not agree with g about, for a node
+// Mismatches lists what the clients that wrote m do not agree with g about, for a node
 // of this name; nothing when they are of one fleet (docs/hazards.md H40).
-func (g *Guard) Disagrees(m Marker, node string) []string {
+func (g *Guard) Mismatches(m Marker, node string) []string {
 	var all []string
 	if m.MaxTTL != g.MaxTTL {
 		all = append(all, fmt.Sprintf("maxTTL is %v there and %v here", m.MaxTTL, g.MaxTTL))
 	}
-	if m.Settle != g.Settle[node] {
-		all = append(all, fmt.Sprintf("its Sentinels' Settle is %v there and %v here", m.Settle, g.Settle[node]))
+	if m.MaxAge != g.MaxAge[node] {
+		all = append(all, fmt.Sprintf("its Sentinels' Settle is %v there and %v here", m.MaxAge, g.MaxAge[node]))
 	}
 	if m.Node != node {
 		all = append(all, fmt.Sprintf("the node is called %q there and %q here", Printable(m.Node), node))

@@ -11,13 +11,13 @@ import (
 
 func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	g := wire.NewGuard(time.Minute, []string{"a", "b|c", "d"})
-	g.Settle = map[string]time.Duration{"b|c": 5 * time.Second}
+	g.MaxAge = map[string]time.Duration{"b|c": 5 * time.Second}
 	m, err := wire.ParseMarker(g.Marker("ab12", "00", "b|c"))
 	require.NoError(t, err)
 	require.Equal(t, wire.Marker{
-		RunID: "ab12", ReplID2: "00", MaxTTL: time.Minute, Settle: 5 * time.Second, Fingerprint: g.Fingerprint, Node: "b|c",
+		RunID: "ab12", ReplID2: "00", MaxTTL: time.Minute, MaxAge: 5 * time.Second, Fingerprint: g.Fingerprint, Node: "b|c",
 	}, m)
-	require.Empty(t, g.Disagrees(m, "b|c"))
+	require.Empty(t, g.Mismatches(m, "b|c"))
 
 	m, err = wire.ParseMarker("1|ab12|00|60000|5000|ff|d|q1700000000000")
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	require.Equal(t, []string{
 		"maxTTL is 1m0s there and 1s here", "its Sentinels' Settle is 5s there and 0s here", `the node is called "d" there and "a" here`,
 		"the list of the nodes' names is another one",
-	}, wire.NewGuard(time.Second, []string{"a"}).Disagrees(m, "a"))
+	}, wire.NewGuard(time.Second, []string{"a"}).Mismatches(m, "a"))
 }
 
 func TestWhatIsNoMarkerIsToldSo(t *testing.T) {

@@ -9,19 +9,19 @@ type Op uint8
 
 // The operations. Acquire alone creates keys; see [Op.Creates].
 const (
-	_       Op = iota
-	Acquire    // take all keys for the token for TTL, or none of them; with a Hint, bump their fence counters
-	Confirm    // raise the fence counters of keys that all hold the token to Fence
-	Repair     // take for the token again those keys that are gone, where no other token holds one
-	Extend     // lengthen all keys to TTL where all hold the token; never shortens, never creates
-	Release    // delete those keys that hold the token
-	Shorten    // lower those keys that hold the token to TTL; a release that honours a minimum hold
-	Inspect    // read what the keys hold and for how long
-	Ping       // answer
-	Attest     // say where the node stands with the restart guard, and see to its marker
-	Admit      // mark a node that has no marker as fit to vote
-	Examine    // say what you are
-	Poll       // say whether a key exists, and for how long; never a vote
+	_            Op = iota
+	Acquire         // take all keys for the token for TTL, or none of them; with a Hint, bump their fence counters
+	Confirm         // raise the fence counters of keys that all hold the token to Fence
+	Repair          // take for the token again those keys that are gone, where no other token holds one
+	Extend          // lengthen all keys to TTL where all hold the token; never shortens, never creates
+	Release         // delete those keys that hold the token
+	Shorten         // lower those keys that hold the token to TTL; a release that honours a minimum hold
+	Inspect         // read what the keys hold and for how long
+	Ping            // answer
+	VerifyMarker    // say where the node stands with the restart guard, and see to its marker
+	Admit           // mark a node that has no marker as fit to vote
+	Examine         // say what you are
+	Poll            // say whether a key exists, and for how long; never a vote
 )
 
 // String names the operation as errors do.
@@ -45,7 +45,7 @@ func (op Op) String() string {
 		return "poll"
 	case Ping:
 		return "ping"
-	case Attest:
+	case VerifyMarker:
 		return "attest"
 	case Admit:
 		return "admit"

@@ -37,15 +37,15 @@ func (o Outcome) String() string {
 // Reply is how a command ended.
 type Reply struct {
 	Outcome Outcome
-	// Unsent: no byte of the command left this process. It goes with Failed.
-	Unsent bool
-	// Pending: the server answered an undo by an error, and it is sent anew. The same
+	// NotSent: no byte of the command left this process. It goes with Failed.
+	NotSent bool
+	// Retrying: the server answered an undo by an error, and it is sent anew. The same
 	// Answerer is told by another command, for the same node, how that ends.
-	Pending bool
-	// Kept: the node will send the undo once more, though nobody need be told how that ends,
+	Retrying bool
+	// WillRetry: the node will send the undo once more, though nobody need be told how that ends,
 	// and so goes on looking at the request. An answer without it is the node's last look at a
 	// command that was sent once.
-	Kept bool
+	WillRetry bool
 	// Undone: an undo that is Unknown, because it was sent twice, found nothing of the token on
 	// the node. So nothing of it is left there, whatever the first one found.
 	Undone bool
@@ -53,30 +53,30 @@ type Reply struct {
 	Err error
 	// Fence is the counters' number after a grant with fencing; 0 without.
 	Fence uint64
-	// Others: somebody else waits for one of the keys that a Release freed.
-	Others bool
-	// Attestation is what Attest and Admit found.
-	Attestation *Attestation
+	// RemoteWaiters: somebody else waits for one of the keys that a Release freed.
+	RemoteWaiters bool
+	// MarkerStatus is what VerifyMarker and Admit found.
+	MarkerStatus *MarkerStatus
 	// Left is for how long the key of a refused Poll still exists; negative when it never expires.
 	Left time.Duration
-	// Holds is what Inspect found, one for each key in the request's order.
-	Holds []Hold
-	// Examined is what Examine found.
-	Examined *Examination
+	// KeyStates is what Inspect found, one for each key in the request's order.
+	KeyStates []KeyState
+	// Diagnosis is what Examine found.
+	Diagnosis *Diagnosis
 }
 
-// Hold is what one key holds on one node.
-type Hold struct {
+// KeyState is what one key holds on one node.
+type KeyState struct {
 	// Value is the token that stands there; empty when there is none. Of a value that is
 	// longer than any token it only tells the size (see LongValue).
 	Value string
 	// TTL is what remains; negative when the key never expires. Truncated to
 	// milliseconds by the server.
 	TTL time.Duration
-	// Foreign is the Redis type of a key that is no lock ("list", …); empty
+	// ForeignType is the Redis type of a key that is no lock ("list", …); empty
 	// otherwise. Such a key refuses every acquire (docs/hazards.md H44).
-	Foreign string
+	ForeignType string
 }
 
 // Free reports whether no key stands there.
-func (h Hold) Free() bool { return h.Value == "" && h.Foreign == "" }
+func (h KeyState) Free() bool { return h.Value == "" && h.ForeignType == "" }

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-func terms(token string, keys ...string) *wire.Terms {
-	var t wire.Terms
+func terms(token string, keys ...string) *wire.LockArgs {
+	var t wire.LockArgs
 	t.Set(keys, token)
 	return &t
 }
@@ -124,19 +124,19 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 		name            string
 		creates, undoes bool
 	}{
-		wire.Acquire: {"acquire", true, false},
-		wire.Confirm: {"confirm", false, false},
-		wire.Repair:  {"repair", true, false},
-		wire.Extend:  {"extend", false, false},
-		wire.Release: {"release", false, true},
-		wire.Shorten: {"shorten", false, true},
-		wire.Inspect: {"inspect", false, false},
-		wire.Attest:  {"attest", false, false},
-		wire.Admit:   {"admit", false, false},
-		wire.Examine: {"examine", false, false},
-		wire.Ping:    {"ping", false, false},
-		wire.Poll:    {"poll", false, false},
-		wire.Op(99):  {"op(99)", false, false},
+		wire.Acquire:      {"acquire", true, false},
+		wire.Confirm:      {"confirm", false, false},
+		wire.Repair:       {"repair", true, false},
+		wire.Extend:       {"extend", false, false},
+		wire.Release:      {"release", false, true},
+		wire.Shorten:      {"shorten", false, true},
+		wire.Inspect:      {"inspect", false, false},
+		wire.VerifyMarker: {"attest", false, false},
+		wire.Admit:        {"admit", false, false},
+		wire.Examine:      {"examine", false, false},
+		wire.Ping:         {"ping", false, false},
+		wire.Poll:         {"poll", false, false},
+		wire.Op(99):       {"op(99)", false, false},
 	} {
 		require.Equal(t, want.name, op.String())
 		require.Equal(t, want.creates, op.Creates(), want.name)
@@ -216,7 +216,7 @@ func onTheWire(name string, args []any) int {
 // The hot path: a lock's terms are boxed once, and then its requests cost nothing.
 func TestRequestsOfOneKeyCostNoAllocation(t *testing.T) {
 	keys, token := []string{"a key of a name of usual length"}, wire.NewToken("owner")
-	var tm wire.Terms
+	var tm wire.LockArgs
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { tm.Set(keys, token) }), 2.0, "the key and the token")
 	var r wire.Request
 	for name, fill := range map[string]func(){
@@ -232,9 +232,9 @@ func TestRequestsOfOneKeyCostNoAllocation(t *testing.T) {
 }
 
 func TestAHoldIsFreeWhenNothingStandsThere(t *testing.T) {
-	require.True(t, wire.Hold{}.Free())
-	require.False(t, wire.Hold{Value: "tok"}.Free())
-	require.False(t, wire.Hold{Foreign: "list"}.Free())
+	require.True(t, wire.KeyState{}.Free())
+	require.False(t, wire.KeyState{Value: "tok"}.Free())
+	require.False(t, wire.KeyState{ForeignType: "list"}.Free())
 }
 
 func TestAServerErrorShowsTheServersText(t *testing.T) {

@@ -54,16 +54,16 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// Counter is the key of a key's fence counter. Tagged is for Redis Clusters, where both
+// FenceKey is the key of a key's fence counter. Tagged is for Redis Clusters, where both
 // must have one slot: by the key's own hash tag, or with the whole key as the tag. The
 // counter of {a} is that of a, too, which costs nobody more than a gap in his numbers.
-func Counter(key string, tagged bool) string {
+func FenceKey(key string, tagged bool) string {
 	if !tagged || hashed(key) != key {
 		return FencePrefix + key
 	}
 	return FencePrefix + "{" + key + "}"
 }
 
-// Countable reports whether the tagged counter has its key's slot. It has not where the
+// CanHaveFenceKey reports whether the tagged counter has its key's slot. It has not where the
 // key has a brace that would end the tag early.
-func Countable(key string) bool { return hashed(Counter(key, true)) == hashed(key) }
+func CanHaveFenceKey(key string) bool { return hashed(FenceKey(key, true)) == hashed(key) }

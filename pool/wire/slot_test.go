@@ -30,10 +30,10 @@ func TestACounterHasItsKeysSlotOrTheKeyIsSaidToHaveNone(t *testing.T) {
 	checked := 0
 	walk = func(key string, more int) {
 		if strings.Trim(key, "{}") != "" {
-			same := Slot(Counter(key, true)) == Slot(key)
-			require.Equal(t, same, Countable(key), key)
-			require.True(t, strings.Contains(key, "}") || Countable(key), key)
-			require.True(t, strings.HasPrefix(Counter(key, true), Reserved))
+			same := Slot(FenceKey(key, true)) == Slot(key)
+			require.Equal(t, same, CanHaveFenceKey(key), key)
+			require.True(t, strings.Contains(key, "}") || CanHaveFenceKey(key), key)
+			require.True(t, strings.HasPrefix(FenceKey(key, true), Reserved))
 			checked++
 		}
 		for _, p := range parts[1:] {
@@ -44,8 +44,8 @@ func TestACounterHasItsKeysSlotOrTheKeyIsSaidToHaveNone(t *testing.T) {
 	}
 	walk("", 5)
 	require.Greater(t, checked, 1000)
-	require.Equal(t, "redlock:fence:{orders}", Counter("orders", true))
-	require.Equal(t, "redlock:fence:{a}b", Counter("{a}b", true))
-	require.Equal(t, "redlock:fence:orders", Counter("orders", false))
-	require.False(t, Countable("a}b"))
+	require.Equal(t, "redlock:fence:{orders}", FenceKey("orders", true))
+	require.Equal(t, "redlock:fence:{a}b", FenceKey("{a}b", true))
+	require.Equal(t, "redlock:fence:orders", FenceKey("orders", false))
+	require.False(t, CanHaveFenceKey("a}b"))
 }

@@ -1,9 +1,9 @@
 package wire
 
-// Terms of a request that several of them share: a lock's keys and token are
+// LockArgs of a request that several of them share: a lock's keys and token are
 // the arguments of all its requests, and boxing a string into an interface
 // costs an allocation each time.
-type Terms struct {
+type LockArgs struct {
 	Keys  []string
 	Token string
 	boxed []any // the keys, then the token
@@ -30,7 +30,7 @@ const DoctorPrefix = Reserved + "doctor:"
 const FencePrefix = Reserved + "fence:"
 
 // Set fills the terms in place.
-func (t *Terms) Set(keys []string, token string) {
+func (t *LockArgs) Set(keys []string, token string) {
 	t.Keys, t.Token = keys, token
 	t.boxed = t.one[:0]
 	for _, k := range keys {
@@ -40,13 +40,13 @@ func (t *Terms) Set(keys []string, token string) {
 }
 
 // SetCounters adds the keys' fence counters, tagged where any node is a Redis Cluster.
-func (t *Terms) SetCounters(tagged bool) {
+func (t *LockArgs) SetCounters(tagged bool) {
 	t.counters = t.counter[:0]
 	for _, k := range t.Keys {
-		t.counters = append(t.counters, Counter(k, tagged))
+		t.counters = append(t.counters, FenceKey(k, tagged))
 	}
 }
 
-func (t *Terms) keys() []any { return t.boxed[:len(t.Keys)] }
+func (t *LockArgs) keys() []any { return t.boxed[:len(t.Keys)] }
 
-func (t *Terms) token() any { return t.boxed[len(t.Keys)] }
+func (t *LockArgs) token() any { return t.boxed[len(t.Keys)] }

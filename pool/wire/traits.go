@@ -2,12 +2,12 @@ package wire
 
 import "time"
 
-// Traits are what a coordinator must know of a node's kind before it asks it anything.
+// NodeKind are what a coordinator must know of a node's kind before it asks it anything.
 // The zero value is a master by itself.
-type Traits struct {
-	// Settle is how much longer than maxTTL the node's quarantines last: 0, but for a node
+type NodeKind struct {
+	// MaxAge is how much longer than maxTTL the node's quarantines last: 0, but for a node
 	// behind Sentinels, which needs the restart guard (docs/rules.md rule 29).
-	Settle time.Duration
+	MaxAge time.Duration
 	// Cluster: the node is a Redis Cluster. All keys of a request must have one slot there,
 	// and the restart guard can't be (docs/rules.md rule 30).
 	Cluster bool
@@ -16,8 +16,8 @@ type Traits struct {
 	Recovery time.Duration
 }
 
-// SentinelView is what one Sentinel of a node said last.
-type SentinelView struct {
+// SentinelAnswer is what one Sentinel of a node said last.
+type SentinelAnswer struct {
 	Address string // the Sentinel's
 	Master  string // the one that it named; empty when it knows of none, or was not heard yet
 	Age     time.Duration

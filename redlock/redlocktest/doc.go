@@ -4,9 +4,9 @@
 //
 //	q := redlocktest.New(t, 3)
 //	service := NewService(q.Locker())
-//	release := q.HoldByAnother("invoice/42", time.Minute)
+//	release := q.HoldElsewhere("invoice/42", time.Minute)
 //	…
-//	q.Expire("invoice/42")
+//	q.ExpireNow("invoice/42")
 //
 // # What is real in it
 //

@@ -51,7 +51,7 @@ func Example() {
 	s := &Settler{locker: q.Locker()}
 	s.step = func() bool {
 		if steps++; steps == 2 {
-			q.Expire("invoice/42") // this process was paused for too long
+			q.ExpireNow("invoice/42") // this process was paused for too long
 		}
 		return steps == 4
 	}
@@ -61,14 +61,14 @@ func Example() {
 }
 
 // What a service does while somebody else holds the lock, and when no quorum can be reached.
-func ExampleQuorum_HoldByAnother() {
+func ExampleQuorum_HoldElsewhere() {
 	t := &exampleT{}
 	defer t.end()
 
 	q := redlocktest.New(t, 3)
 	locker := q.Locker()
 
-	release := q.HoldByAnother("invoice/42", time.Minute)
+	release := q.HoldElsewhere("invoice/42", time.Minute)
 	_, err := locker.TryAcquire(context.Background(), "invoice/42", 10*time.Second)
 	fmt.Println("held:", errors.Is(err, redlock.ErrHeld))
 
@@ -87,7 +87,7 @@ func ExampleQuorum_HoldByAnother() {
 }
 
 // A lock that somebody else got hold of: only the fence tells the resource who is late.
-func ExampleQuorum_Steal() {
+func ExampleQuorum_StealLock() {
 	t := &exampleT{}
 	defer t.end()
 
@@ -98,7 +98,7 @@ func ExampleQuorum_Steal() {
 		fmt.Println(err)
 		return
 	}
-	q.Steal("invoice/42", time.Minute)
+	q.StealLock("invoice/42", time.Minute)
 	fmt.Println("believes in it:", lock.Remaining() > 0)
 	fmt.Println("asks:", errors.Is(lock.Check(ctx), redlock.ErrLost))
 	fmt.Println("knows:", context.Cause(lock.Context()))

@@ -16,7 +16,7 @@ import (
 func TestWhatAnotherHoldsIsWaitedForUntilItIsReleased(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
-		release := q.HoldByAnother(name, long)
+		release := q.HoldElsewhere(name, long)
 		waits := make(chan error, 100)
 		l := q.Locker(patient, redlock.WithTrace(&redlock.Trace{Waiting: func(e redlock.WaitingEvent) { waits <- e.Err }}))
 		got := make(chan error, 1)
@@ -26,7 +26,7 @@ func TestWhatAnotherHoldsIsWaitedForUntilItIsReleased(t *testing.T) {
 		}()
 		var held *redlock.HeldError
 		require.ErrorAs(t, <-waits, &held)
-		require.Equal(t, redlocktest.Another, held.Owner)
+		require.Equal(t, redlocktest.OtherOwner, held.Owner)
 		require.Empty(t, got)
 		release()
 		require.NoError(t, <-got)
@@ -38,15 +38,15 @@ func TestAnExpiredLockEndsAtOnceThoughItIsExtended(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		k := take(t, q.Locker(patient), redlock.WithAutoExtend())
-		q.Expire(name)
+		q.ExpireNow(name)
 		lost(t, k)
 		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 		_, held := q.Holder(name)
 		require.False(t, held)
-		q.HoldByAnother(name, ttl)
+		q.HoldElsewhere(name, ttl)
 		require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost)
 		owner, _ := q.Holder(name)
-		require.Equal(t, redlocktest.Another, owner, "nothing of another's is released")
+		require.Equal(t, redlocktest.OtherOwner, owner, "nothing of another's is released")
 	})
 }
 
@@ -54,7 +54,7 @@ func TestTheHolderOfAStolenLockFindsOutWhenItAsks(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := redlocktest.New(t, 5)
 		k := take(t, q.Locker(patient))
-		release := q.Steal(name, long)
+		release := q.StealLock(name, long)
 		require.NoError(t, k.Context().Err(), "nobody has told it")
 		require.ErrorIs(t, k.Extend(t.Context(), ttl), redlock.ErrLost)
 		lost(t, k)
@@ -68,7 +68,7 @@ func TestAnExtensionFindsOutThatItsLockIsForgotten(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		k := take(t, q.Locker(patient), redlock.WithAutoExtend())
-		q.Forget(name)
+		q.DeleteKey(name)
 		_, held := q.Holder(name)
 		require.False(t, held)
 		began := q.Clock().Now()

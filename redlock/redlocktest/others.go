@@ -8,29 +8,29 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// Another is the owner (redlock.WithOwner) of what others hold.
-const Another = "another"
+// OtherOwner is the owner (redlock.WithOwner) of what others hold.
+const OtherOwner = "another"
 
-// HoldByAnother takes a lock as another process would, for d (whole milliseconds, from 10 ms to 365 days) unless it is released before.
+// HoldElsewhere takes a lock as another process would, for d (whole milliseconds, from 10 ms to 365 days) unless it is released before.
 // Whoever waits for it hears of the release, which may be called more than once. It ends the test when the name is held, or when no
 // quorum is up.
-func (q *Quorum) HoldByAnother(name string, d time.Duration) (release func()) {
+func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 	q.t.Helper()
 	k, err := q.other(d).TryAcquire(context.Background(), name, d)
 	if err != nil {
-		q.t.Fatalf("redlocktest: HoldByAnother(%q): %v", name, err)
+		q.t.Fatalf("redlocktest: HoldElsewhere(%q): %v", name, err)
 		return func() {}
 	}
 	return func() { _ = k.Release(context.Background()) } // a lock that is over by now is what was asked for
 }
 
-// Steal gives a name to another on every master, whoever holds it: as if its keys had been deleted, or had expired early because the
+// StealLock gives a name to another on every master, whoever holds it: as if its keys had been deleted, or had expired early because the
 // masters' clocks were set, and somebody had been quick. The holder is not told: it finds out by its next extension or Check, or when
 // its validity is over; until then two believe that they hold it, which is what fencing tokens are for. It lasts for d, as with
-// [Quorum.HoldByAnother], unless it is released before. To end a holder's lock at once, see [Quorum.Expire].
-func (q *Quorum) Steal(name string, d time.Duration) (release func()) {
+// [Quorum.HoldElsewhere], unless it is released before. To end a holder's lock at once, see [Quorum.Expire].
+func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	q.t.Helper()
-	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(Another), TTL: d}
+	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(OtherOwner), TTL: d}
 	for _, m := range q.masters {
 		m.Set(name, claim.Token, d)
 	}
@@ -42,8 +42,8 @@ func (q *Quorum) Steal(name string, d time.Duration) (release func()) {
 	return func() { _ = k.Release(context.Background()) }
 }
 
-// Forget deletes a lock's keys on every master, as FLUSHALL would: it is free for others while its holder believes in it. See Steal.
-func (q *Quorum) Forget(name string) {
+// DeleteKey deletes a lock's keys on every master, as FLUSHALL would: it is free for others while its holder believes in it. See Steal.
+func (q *Quorum) DeleteKey(name string) {
 	for _, m := range q.masters {
 		m.Del(name)
 	}
@@ -69,7 +69,7 @@ func (q *Quorum) Holder(name string) (owner string, held bool) {
 // other is a Locker for a lock of d that somebody else holds. It is patient, so that a busy machine fails nobody's test.
 func (q *Quorum) other(d time.Duration) *redlock.Locker {
 	q.t.Helper()
-	return q.Locker(redlock.WithOwner(Another), redlock.WithNodeTimeout(max(d/2, time.Millisecond)), redlock.WithMaxTTL(longest))
+	return q.Locker(redlock.WithOwner(OtherOwner), redlock.WithNodeTimeout(max(d/2, time.Millisecond)), redlock.WithMaxTTL(longest))
 }
 
 // longest is as long as redlock.WithMaxTTL allows.

@@ -75,7 +75,7 @@ func TestAProgramMayMakeItsOwnLocker(t *testing.T) {
 		l, err := redlock.New(q.Nodes(), patient, redlock.WithClock(q.Clock()))
 		require.NoError(t, err)
 		k := take(t, l)
-		q.Expire(name)
+		q.ExpireNow(name)
 		lost(t, k)
 		require.NoError(t, l.Close(t.Context()))
 	})
@@ -106,10 +106,10 @@ func TestWhatCannotBeDoneEndsTheTest(t *testing.T) {
 	for what, do := range map[string]func(q *redlocktest.Quorum){
 		"no master 3":         func(q *redlocktest.Quorum) { q.Stop(3) },
 		"no master -1":        func(q *redlocktest.Quorum) { q.Freeze(-1) },
-		"no such name":        func(q *redlocktest.Quorum) { q.Expire("nobody's") },
+		"no such name":        func(q *redlocktest.Quorum) { q.ExpireNow("nobody's") },
 		"time goes back":      func(q *redlocktest.Quorum) { q.Advance(-1) },
-		"already held":        func(q *redlocktest.Quorum) { q.HoldByAnother(name, ttl); q.HoldByAnother(name, ttl) },
-		"a reserved name":     func(q *redlocktest.Quorum) { q.Steal("redlock:node", ttl) },
+		"already held":        func(q *redlocktest.Quorum) { q.HoldElsewhere(name, ttl); q.HoldElsewhere(name, ttl) },
+		"a reserved name":     func(q *redlocktest.Quorum) { q.StealLock("redlock:node", ttl) },
 		"an option that errs": func(q *redlocktest.Quorum) { q.Locker(redlock.WithOwner("a:b")) },
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -26,10 +26,10 @@ func (q *Quorum) Advance(d time.Duration) {
 	}
 }
 
-// Expire lets the lease on a name run out now: its holder was paused for too long, its context ends with cause redlock.ErrLost, and
+// ExpireNow lets the lease on a name run out now: its holder was paused for too long, its context ends with cause redlock.ErrLost, and
 // the name is free. It does so by Advance, so that it ends every other lock that has no more time left. A name that nobody holds on
 // any master ends the test, for it was misspelt or released.
-func (q *Quorum) Expire(name string) {
+func (q *Quorum) ExpireNow(name string) {
 	q.t.Helper()
 	var left time.Duration
 	for _, m := range q.masters {
