@@ -29,7 +29,7 @@ const maxNames = 1024
 // name; ErrForeignKey when the key holds something that is no lock; ErrClosed. With an
 // error nothing is held, and what an attempt may have written is being undone.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	return l.acquire(ctx, wishFor(name, ttl), opts)
+	return l.acquire(ctx, newRequest(name, ttl), opts)
 }
 
 // TryAcquire is Acquire without waiting for a holder: it does not wait in line, and matches ErrHeld,
@@ -42,8 +42,8 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 // confirmation of a fencing token, may take a node timeout each. A lock that is plainly held takes two
 // round trips.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	w := wishFor(name, ttl)
-	w.once = true
+	w := newRequest(name, ttl)
+	w.singleAttempt = true
 	return l.acquire(ctx, w, opts)
 }
 
@@ -52,76 +52,76 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration,
 // overlap can't wait for each other in a circle. One name at least, and at most 1024; where a
 // node is a Redis Cluster, of one hash slot. All else is as in Acquire.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
+	return l.acquire(ctx, &request{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
 }
 
 // TryAcquireAll is AcquireAll without waiting for a holder: see TryAcquire.
 func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	return l.acquire(ctx, &wish{names: slices.Sorted(slices.Values(names)), ttl: ttl, once: true}, opts)
+	return l.acquire(ctx, &request{names: slices.Sorted(slices.Values(names)), ttl: ttl, singleAttempt: true}, opts)
 }
 
-// wish is what a caller of the Acquire methods asks for.
-type wish struct {
-	names []string // sorted
-	one   [1]string
-	ttl   time.Duration
-	opts  lockSettings
-	once  bool  // it does not wait for a holder
-	tries int   // attempts that failed
-	bound bool  // the lock's context ends with the acquiring one
-	outer *Lock // whose context the caller gave
-	place fifo.Ticket
+// request is what a caller of the Acquire methods asks for.
+type request struct {
+	names         []string // sorted
+	oneName       [1]string
+	ttl           time.Duration
+	opts          lockSettings
+	singleAttempt bool  // it does not wait for a holder
+	failures      int   // attempts that failed
+	boundToCaller bool  // the lock's context ends with the acquiring one
+	parent        *Lock // whose context the caller gave
+	ticket        fifo.Ticket
 
 	waiter waiter // once it is at the head of its line
 }
 
-// wishes are to be used again: most are granted at the first attempt.
-var wishes = sync.Pool{New: func() any { return new(wish) }}
+// requestPool are to be used again: most are granted at the first attempt.
+var requestPool = sync.Pool{New: func() any { return new(request) }}
 
-func wishFor(name string, ttl time.Duration) *wish {
-	w := wishes.Get().(*wish)
+func newRequest(name string, ttl time.Duration) *request {
+	w := requestPool.Get().(*request)
 	w.ttl = ttl
-	w.one[0] = name
-	w.names = w.one[:]
+	w.oneName[0] = name
+	w.names = w.oneName[:]
 	return w
 }
 
-// granted gives the wish up for use by others, unless somebody may still know it: it waited,
+// recycle gives the wish up for use by others, unless somebody may still know it: it waited,
 // or heard something, and then its alarm may be about to ring.
-func (w *wish) granted() {
-	if w.tries > 0 || w.waiter.wake != nil || w.waiter.said != nil {
+func (req *request) recycle() {
+	if req.failures > 0 || req.waiter.wake != nil || req.waiter.announcedBy != nil {
 		return
 	}
-	*w = wish{}
-	wishes.Put(w)
+	*req = request{}
+	requestPool.Put(req)
 }
 
-func (l *Locker) acquire(ctx context.Context, w *wish, opts []LockOption) (*Lock, error) {
+func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*Lock, error) {
 	if err := l.check(ctx, w, opts); err != nil {
 		return nil, err
 	}
-	if share, err := l.ownedAlready(ctx, w); share != nil || err != nil {
+	if share, err := l.checkReentrant(ctx, w); share != nil || err != nil {
 		return share, err
 	}
 	var k *Lock
 	var err error
-	if !w.once {
-		k, err = l.contend(ctx, w)
+	if !w.singleAttempt {
+		k, err = l.acquireQueued(ctx, w)
 	} else {
 		k, err = l.try(ctx, w)
 	}
 	if err == nil {
-		w.granted()
+		w.recycle()
 	}
 	return k, err
 }
 
 // try attempts until it is clear who has the lock, or until the node timeout is over.
-func (l *Locker) try(ctx context.Context, w *wish) (*Lock, error) {
+func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 	start := l.now()
 	k, seen, lost := l.attempt(ctx, w, start, nil)
 	if seen.cut && ctx.Err() != nil { // Close alone leaves it at what the attempt has found
-		return nil, l.gaveUp(w, context.Cause(ctx), lost)
+		return nil, l.waitError(w, context.Cause(ctx), lost)
 	}
 	if lost == nil || !isSplit(lost) {
 		return k, lost
@@ -129,20 +129,20 @@ func (l *Locker) try(ctx context.Context, w *wish) (*Lock, error) {
 	timeout := l.set.timeout(w.ttl)
 	v, until := &w.waiter, start.Add(timeout)
 	v.l, v.ctx, v.done = l, ctx, ctx.Done()
-	pause := backoff{least: l.set.backoffMin, most: l.set.backoffMax}
+	pause := backoff{min: l.set.minBackoff, max: l.set.maxBackoff}
 	for {
 		d := pause.next(seen.took)
 		if !l.now().Add(d).Before(until) {
 			return nil, unsplit(lost, seen.blocked > timeout/2)
 		}
 		if _, err := v.sleep(d, nil); err != nil {
-			return nil, l.gaveUp(w, err, lost)
+			return nil, l.waitError(w, err, lost)
 		}
 		before := lost
 		k, seen, lost = l.attempt(ctx, w, l.now(), nil)
 		switch {
 		case lost != nil && (seen.cut || ctx.Err() != nil): // an attempt that was cut short knows less than those before it
-			return nil, l.gaveUp(w, endedBy(ctx), before)
+			return nil, l.waitError(w, endedBy(ctx), before)
 		case lost == nil || !isSplit(lost):
 			return k, lost
 		}
@@ -172,7 +172,7 @@ func unsplit(err error, blocked bool) error {
 }
 
 // check refuses what is out of bounds before anything is sent.
-func (l *Locker) check(ctx context.Context, w *wish, opts []LockOption) (err error) {
+func (l *Locker) check(ctx context.Context, w *request, opts []LockOption) (err error) {
 	if l.isClosed() {
 		return ErrClosed
 	}
@@ -181,14 +181,14 @@ func (l *Locker) check(ctx context.Context, w *wish, opts []LockOption) (err err
 		return err
 	}
 	if ctx.Err() != nil {
-		return &waitError{op: "acquire", names: w.names, cause: context.Cause(ctx), last: errNotTried}
+		return &waitError{op: "acquire", names: w.names, cause: context.Cause(ctx), last: errNoAttempt}
 	}
 	return nil
 }
 
-// errNotTried is why an Acquire had no success when its context was done from the
+// errNoAttempt is why an Acquire had no success when its context was done from the
 // start, or while others of the process went first.
-var errNotTried = errors.New("not tried")
+var errNoAttempt = errors.New("not tried")
 
 func (l *Locker) checkNames(names []string) error {
 	switch {

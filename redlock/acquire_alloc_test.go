@@ -36,7 +36,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 		}
 		l, err := New(nodes, opts...)
 		require.NoError(t, err)
-		l.recycles = true // they do let go
+		l.reusesExchanges = true // they do let go
 		for name, acquire := range map[string]func() (*Lock, error){
 			"TryAcquire": func() (*Lock, error) { return l.TryAcquire(bg, "invoice/42", time.Minute) },
 			"Acquire":    func() (*Lock, error) { return l.Acquire(bg, "invoice/42", time.Minute) },
@@ -57,7 +57,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 func BenchmarkOwnWork(b *testing.B) {
 	l, err := New([]Node{willing("a"), willing("b"), willing("c")})
 	require.NoError(b, err)
-	l.recycles = true // they do let go
+	l.reusesExchanges = true // they do let go
 	b.ReportAllocs()
 	for b.Loop() {
 		k, err := l.Acquire(bg, "invoice/42", time.Minute)

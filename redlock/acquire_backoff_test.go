@@ -21,7 +21,7 @@ func TestTheBackoffStaysWithinItsBoundsAndHasJitter(t *testing.T) {
 		late := map[time.Duration]bool{}
 		var sum time.Duration
 		for range 200 {
-			b := backoff{least: least, most: most}
+			b := backoff{min: least, max: most}
 			from := min(max(least, trip), most/2)
 			for n := range 12 {
 				d := b.next(trip)
@@ -49,7 +49,7 @@ func from(least, trip, most time.Duration) time.Duration { return min(max(least,
 // Bounds that leave no room are kept too, and the widest ones overflow nowhere.
 func TestTheBackoffKeepsToOddBounds(t *testing.T) {
 	for _, c := range [][2]time.Duration{{1, 1}, {time.Second, time.Second}, {1, math.MaxInt64}, {math.MaxInt64, math.MaxInt64}, {90, 100}} {
-		b := backoff{least: c[0], most: c[1]}
+		b := backoff{min: c[0], max: c[1]}
 		for range 200 {
 			d := b.next(time.Duration(3))
 			require.GreaterOrEqual(t, d, c[0])

@@ -100,7 +100,7 @@ func TestInspectWithNodesThatAreGone(t *testing.T) {
 
 		fl.masters[1].Freeze()
 		took := elapsed(func() { s, err = l.Inspect(bg, "a") })
-		require.Equal(t, nodeTimeoutMax, took)
+		require.Equal(t, maxNodeTimeout, took)
 		matches(t, err, ErrNoQuorum, ErrNodeTimeout)
 		require.ErrorContains(t, err, `inspect "a": 1 of 3 votes, 2 needed`)
 		require.False(t, s.Held)

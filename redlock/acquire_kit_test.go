@@ -72,8 +72,8 @@ func tokens(m *embedded.Master) []string {
 	return list
 }
 
-// kindOf is a script's name without the forms that it has.
-func kindOf(s *wire.Script) string {
+// scriptKind is a script's name without the forms that it has.
+func scriptKind(s *wire.Script) string {
 	name, _, _ := strings.Cut(s.Name, "+")
 	return name
 }
@@ -84,7 +84,7 @@ func scripts(m *embedded.Master, name string) int {
 	n := 0
 	for _, e := range m.Log() {
 		for _, s := range wire.Scripts() {
-			if (kindOf(s) == name || s.Name == name) && e.Name == "EVALSHA" && e.Args[0] == s.Hash {
+			if (scriptKind(s) == name || s.Name == name) && e.Name == "EVALSHA" && e.Args[0] == s.Hash {
 				n++
 			}
 		}

@@ -176,14 +176,14 @@ func TestATieIsARefusal(t *testing.T) {
 				m.Set("a", "x", time.Minute)
 			}
 			require.Zero(t, elapsed(func() {
-				_, err := lose(l, &wish{names: []string{"a"}, ttl: time.Minute})
+				_, err := lose(l, &request{names: []string{"a"}, ttl: time.Minute})
 				require.ErrorIs(t, err, ErrHeld)
 			}))
 			require.LessOrEqual(t, elapsed(func() {
 				err := tried(l)
 				require.ErrorIs(t, err, ErrHeld)
 				require.False(t, isSplit(err), "the same keys block throughout")
-			}), nodeTimeoutMax)
+			}), maxNodeTimeout)
 			synctest.Wait()
 			require.Equal(t, n/2, fl.keys("a"))
 		})

@@ -57,7 +57,7 @@ func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 			fl.masters[slow].SetDelay(5 * time.Millisecond)
 			fl.masters[2].Freeze()
 			took := elapsed(func() {
-				_, _, err := l.attempt(bg, &wish{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
+				_, _, err := l.attempt(bg, &request{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
 				require.ErrorIs(t, err, ErrHeld)
 				require.True(t, isSplit(err))
 				require.NotErrorIs(t, err, ErrNodeTimeout, "it was not that long")

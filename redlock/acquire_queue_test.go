@@ -194,7 +194,7 @@ func TestWhoIsInLineEndsAtOnceWhenTheLockerIsClosed(t *testing.T) {
 		}) {
 			matches(t, err, ErrClosed)
 		}
-		require.Equal(t, []time.Duration{nodeTimeoutMax, 99 * time.Millisecond, 98 * time.Millisecond}, ended[:])
+		require.Equal(t, []time.Duration{maxNodeTimeout, 99 * time.Millisecond, 98 * time.Millisecond}, ended[:])
 		fl.thaw() // for Close
 	})
 }

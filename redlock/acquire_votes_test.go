@@ -22,9 +22,9 @@ func (mute) Submit(*wire.Command) {}
 // counting counts what a round tells its owner.
 type counting struct{ decisions, ends int }
 
-func (*counting) judge(_ *round, rep wire.Reply) wire.Reply { return rep }
-func (o *counting) decided(*round)                          { o.decisions++ }
-func (o *counting) finished(*round)                         { o.ends++ }
+func (*counting) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }
+func (o *counting) onDecision(*round)                         { o.decisions++ }
+func (o *counting) onComplete(*round)                         { o.ends++ }
 
 // vectors calls f with every assignment of the four outcomes to n nodes.
 func vectors(n int, f func(v []Outcome)) {
@@ -101,17 +101,17 @@ func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 // poll answers one attempt by the votes in this order, and looks after each.
 func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 	t.Helper()
-	r, owner := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).talk.acquire, &counting{}
-	r.owner, r.start = owner, l.now()
-	r.ask(time.Second, nil)
+	r, owner := &l.newLock(bg, &request{names: []string{"a"}, ttl: time.Second}).exchange.acquire, &counting{}
+	r.observer, r.start = owner, l.now()
+	r.sendAll(time.Second, nil)
 	var came []Outcome
 	for _, node := range order {
 		r.ballots[node].cmd.Answer(wire.Reply{Outcome: v[node], Err: errSome})
 		r.ballots[node].cmd.Answer(wire.Reply{Outcome: OutcomeGranted}) // a second answer is none
 		came = append(came, v[node])
 		decided, want := expected(came, len(v))
-		if r.decided.Load() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.lossError(), want) {
-			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.decided.Load(), r.won(), r.lossError(), decided, want)
+		if r.decided.Load() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.asLossError(), want) {
+			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.decided.Load(), r.won(), r.asLossError(), decided, want)
 		}
 	}
 	if owner.decisions != 1 || owner.ends != 1 || len(r.wake) != 1 {
@@ -167,7 +167,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 					require.ErrorIs(t, err, ErrHeld, "%v", v)
 					require.True(t, isSplit(err), "%v", v)
 					require.Greater(t, took, timeout/2, "%v: it attempts again", v)
-					require.Less(t, took, timeout+patienceLeast, "%v", v)
+					require.Less(t, took, timeout+minTie, "%v", v)
 				}
 				synctest.Wait()
 				for _, node := range nodes { // nothing is left anywhere, whatever was said (H2, H4)
@@ -186,15 +186,15 @@ func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := New([]Node{mute("a"), mute("b"), mute("c")}, WithClock(clock.Runtime()))
 		require.NoError(t, err)
-		r := &l.newLock(bg, &wish{names: []string{"a"}, ttl: time.Second}).talk.acquire
+		r := &l.newLock(bg, &request{names: []string{"a"}, ttl: time.Second}).exchange.acquire
 		r.start = l.now()
-		r.ask(time.Second, nil)
+		r.sendAll(time.Second, nil)
 		r.ballots[0].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
 		r.Ring(nil)
 		r.ballots[1].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
 		r.ballots[2].cmd.Answer(wire.Reply{Outcome: OutcomeRefused})
 		require.False(t, r.won())
-		e := r.lossError()
+		e := r.asLossError()
 		require.ErrorIs(t, e, ErrHeld, "of the two in time one granted: it is no fault")
 		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeRefused}, votes(t, e))
 		require.Equal(t, `redlock: held by another: acquire "a": 1 of 3 votes, 2 needed `+

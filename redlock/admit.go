@@ -40,57 +40,57 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	began := l.now()
 	q := l.examine(ctx, true)
 	select {
-	case <-q.all: // each is bounded by its node
+	case <-q.done: // each is bounded by its node
 	case <-ctx.Done():
 		return nil, fmt.Errorf("redlock: admit: %w", context.Cause(ctx))
 	}
 	replies := q.found()
 	r := l.report(replies)
-	if l.vet(r, replies); r.refused() == nil {
-		l.admit(ctx, r, replies, l.now().Sub(began)+lateMost)
+	if l.checkNew(r, replies); r.admitError() == nil {
+		l.admit(ctx, r, replies, l.now().Sub(began)+maxAdmitTime)
 	}
-	return r, r.refused()
+	return r, r.admitError()
 }
 
-// vet adds the reasons for which nothing may be admitted.
-func (l *Locker) vet(r *Report, replies []*wire.Reply) {
+// checkNew adds the reasons for which nothing may be admitted.
+func (l *Locker) checkNew(r *Report, replies []*wire.Reply) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		if !n.Answered {
-			n.find(GradeError, codeAdmit, "can't be asked whether it is new, so that no node is admitted: let it answer, or take it off the "+
+			n.add(GradeError, codeAdmit, "can't be asked whether it is new, so that no node is admitted: let it answer, or take it off the "+
 				"list, and try again")
 			continue
 		}
-		n.vet(l.fleet.Exempts(n.Node), replies[i].Diagnosis)
+		n.checkNew(l.nodeSet.Exempts(n.Node), replies[i].Diagnosis)
 	}
 	r.duplicates(func(first, second *NodeReport) {
-		if !l.fleet.Exempts(first.Node) && !l.fleet.Exempts(second.Node) {
-			r.find(GradeError, codeAdmit, "no node is admitted as long as %s and %s are the same server", first.Node, second.Node)
+		if !l.nodeSet.Exempts(first.Node) && !l.nodeSet.Exempts(second.Node) {
+			r.add(GradeError, codeAdmit, "no node is admitted as long as %s and %s are the same server", first.Node, second.Node)
 		}
 	})
 }
 
-func (n *NodeReport) vet(excepted bool, e *wire.Diagnosis) {
+func (n *NodeReport) checkNew(excepted bool, e *wire.Diagnosis) {
 	if i := slices.IndexFunc(n.Findings, func(f Finding) bool { return f.Grade == GradeError && f.Code != codeGuard }); i >= 0 && !excepted {
-		n.find(GradeError, codeAdmit, "is not fit to vote, so that no node is admitted: see to the %s first", n.Findings[i].Code)
+		n.add(GradeError, codeAdmit, "is not fit to vote, so that no node is admitted: see to the %s first", n.Findings[i].Code)
 	}
 	switch n.Guard {
 	case GuardNone:
 	case GuardForeign, GuardUnreadable:
-		n.find(GradeError, codeAdmit, "has a marker that is not of these clients, so that no node is admitted: see to that first")
+		n.add(GradeError, codeAdmit, "has a marker that is not of these clients, so that no node is admitted: see to that first")
 	case GuardQuarantined:
-		n.find(GradeError, codeAdmit, "is quarantined already, which is never cut short: a client has contacted it; wait for the %v that are "+
+		n.add(GradeError, codeAdmit, "is quarantined already, which is never cut short: a client has contacted it; wait for the %v that are "+
 			"left, after which it votes", n.Quarantine.Round(time.Millisecond))
 	default:
-		n.find(GradeError, codeAdmit, "has a marker already (%s): clients use these nodes, and one beside it that has none may have forgotten "+
+		n.add(GradeError, codeAdmit, "has a marker already (%s): clients use these nodes, and one beside it that has none may have forgotten "+
 			"their locks; let the clients run: each node without a marker waits its quarantine by itself", n.Guard)
 	}
 	switch {
 	case e.LiveKey != "":
-		n.find(GradeError, codeAdmit, "has a key that may be a lock (%q, for %v more): stop all clients and wait until it has expired, or start "+
+		n.add(GradeError, codeAdmit, "has a key that may be a lock (%q, for %v more): stop all clients and wait until it has expired, or start "+
 			"them and let the nodes wait their quarantine", e.LiveKey, e.LiveKeyTTL)
 	case !e.Scanned:
-		n.find(GradeError, codeAdmit, "does not let us look for locks (%s): give the user the rights: ACL SETUSER … +scan +pttl ~*",
+		n.add(GradeError, codeAdmit, "does not let us look for locks (%s): give the user the rights: ACL SETUSER … +scan +pttl ~*",
 			e.ScanDenied)
 	}
 }
@@ -100,15 +100,15 @@ func (n *NodeReport) vet(excepted bool, e *wire.Diagnosis) {
 func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, within time.Duration) {
 	timeout := l.readTimeout()
 	end := l.now().Add(timeout)
-	q := l.inquire(func(i int, req *wire.Request) {
+	q := l.queryAll(func(i int, req *wire.Request) {
 		e := replies[i].Diagnosis
-		wire.NewAdmit(req, l.fleet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
+		wire.NewAdmit(req, l.nodeSet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
 		req.Clock, req.NotAfter = l.set.clock, end
 	})
 	over, stop := clock.After(l.set.clock, timeout)
 	defer stop()
 	select {
-	case <-q.all:
+	case <-q.done:
 	case <-over:
 	case <-ctx.Done(): // what was sent may be done
 	}
@@ -117,29 +117,29 @@ func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, wi
 	}
 }
 
-// lateMost is how long an Admit may be under way.
-const lateMost = 10 * time.Second
+// maxAdmitTime is how long an Admit may be under way.
+const maxAdmitTime = 10 * time.Second
 
 // admitted takes what a node answered.
 func (n *NodeReport) admitted(rep *wire.Reply) {
 	const rest = "those that were admitted vote, and it will after its quarantine, which begins with the first client"
 	switch {
 	case rep == nil:
-		n.find(GradeError, codeAdmit, "did not say in time whether it was admitted: %s unless it was", rest)
+		n.add(GradeError, codeAdmit, "did not say in time whether it was admitted: %s unless it was", rest)
 	case rep.Outcome == wire.Granted && rep.MarkerStatus.Guard == wire.Marked:
 		n.Guard = GuardOK
 		n.Findings = slices.DeleteFunc(n.Findings, func(f Finding) bool { return f.Code == codeGuard })
 	case rep.Outcome == wire.Granted:
-		n.find(GradeError, codeAdmit, "was made a replica meanwhile: give the address of a master")
+		n.add(GradeError, codeAdmit, "was made a replica meanwhile: give the address of a master")
 	case rep.Outcome == wire.Refused:
-		n.find(GradeError, codeAdmit, "was contacted by a client meanwhile, and its quarantine stands: %s", rest)
+		n.add(GradeError, codeAdmit, "was contacted by a client meanwhile, and its quarantine stands: %s", rest)
 	default:
-		n.find(GradeError, codeAdmit, "was not admitted (%v): %s", rep.Err, rest)
+		n.add(GradeError, codeAdmit, "was not admitted (%v): %s", rep.Err, rest)
 	}
 }
 
-// refused is why not all nodes were admitted.
-func (r *Report) refused() error {
+// admitError is why not all nodes were admitted.
+func (r *Report) admitError() error {
 	var why []string
 	for _, f := range r.All() {
 		if f.Code == codeAdmit {

@@ -212,7 +212,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 		fl.close(other)
 		synctest.Wait() // what it was asked by then, it has executed
 		fl.masters[2].FlushAll()
-		time.Sleep(lateMost + time.Second)
+		time.Sleep(maxAdmitTime + time.Second)
 		late.Release()
 		synctest.Wait()
 		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())

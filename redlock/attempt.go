@@ -12,109 +12,109 @@ import (
 // attempt asks all nodes once, with a token of its own (docs/hazards.md H3), or concludes an
 // attempt that was begun. It undoes whatever an attempt that fails may have written, and then
 // queries the nodes for the reason.
-func (l *Locker) attempt(ctx context.Context, w *wish, start clock.Instant, begun *Lock) (*Lock, scene, error) {
+func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *Lock) (*Lock, contention, error) {
 	k := begun
 	if k == nil {
 		var err error
-		if k, err = l.prepare(ctx, w, start); err != nil {
-			return nil, scene{}, err
+		if k, err = l.newAttempt(ctx, w, start); err != nil {
+			return nil, contention{}, err
 		}
-		k.talk.acquire.submit(nil, nil)
+		k.exchange.acquire.send(nil, nil)
 	}
-	if lost := l.conclude(ctx, k); lost != nil {
-		w.tries++
-		decided := k.talk.undo.start
-		seen, lost := l.explain(ctx, w, k, lost)
+	if lost := l.finishAttempt(ctx, k); lost != nil {
+		w.failures++
+		decided := k.exchange.undo.start
+		seen, lost := l.describeHolders(ctx, w, k, lost)
 		l.traceAttempt(k, lost, decided)
 		seen.took = decided.Sub(start)
 		return nil, seen, lost
 	}
 	if l.isClosed() { // won while Close listed the held ones
-		k.finish(ErrClosed, undoKeys)
-		return nil, scene{}, ErrClosed
+		k.end(ErrClosed, undoKeys)
+		return nil, contention{}, ErrClosed
 	}
-	return k, scene{}, nil
+	return k, contention{}, nil
 }
 
-// prepare makes an attempt that has only to be submitted. The clock was read for it:
+// newAttempt makes an attempt that has only to be submitted. The clock was read for it:
 // before the first send.
-func (l *Locker) prepare(ctx context.Context, w *wish, start clock.Instant) (*Lock, error) {
+func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant) (*Lock, error) {
 	k := l.newLock(ctx, w)
-	if err := l.register(k); err != nil {
+	if err := l.add(k); err != nil {
 		return nil, err
 	}
-	r := &k.talk.acquire
+	r := &k.exchange.acquire
 	r.start, k.began = start, start
 	r.req.Clock, r.req.NotAfter = l.set.clock, quorum.Until(r.start, k.ttl, l.set.drift)
-	r.open(l.set.timeout(w.ttl))
+	r.armTimeout(l.set.timeout(w.ttl))
 	return k, nil
 }
 
-// conclude waits for the outcome of an attempt that was submitted, and begins the hold or the undo.
-func (l *Locker) conclude(ctx context.Context, k *Lock) error {
-	r, until := &k.talk.acquire, k.talk.acquire.req.NotAfter
+// finishAttempt waits for the outcome of an attempt that was submitted, and begins the hold or the undo.
+func (l *Locker) finishAttempt(ctx context.Context, k *Lock) error {
+	r, until := &k.exchange.acquire, k.exchange.acquire.req.NotAfter
 	in := r.wait(ctx.Done())
 	now := l.now()
-	err := k.verdict(ctx, in, until, now)
+	err := k.checkWon(ctx, in, until, now)
 	if err == nil && l.set.fencing {
-		err = k.settleFence(ctx, until)
+		err = k.resolveFence(ctx, until)
 		now = l.now()
 	}
 	if err != nil {
-		k.takeBack(undoAttempt)
+		k.startUndo(undoAttempt)
 		return err
 	}
-	l.waiters.took(k)
-	k.hold(until, now)
+	l.waitTable.noteAcquired(k)
+	k.markHeld(until, now)
 	l.traceAttempt(k, nil, now)
 	return nil
 }
 
-// tooShort reports whether a validity is of no use: none before the context ends, or
+// insufficient reports whether a validity is of no use: none before the context ends, or
 // less than was asked for.
-func (k *Lock) tooShort(left time.Duration) bool {
-	return left <= k.opts.stopMargin || left < k.opts.minValidity
+func (lk *Lock) insufficient(left time.Duration) bool {
+	return left <= lk.opts.stopMargin || left < lk.opts.minValidity
 }
 
 // newLock draws the token and makes everything that one acquisition needs in few
 // allocations: it is the hot path.
-func (l *Locker) newLock(ctx context.Context, w *wish) *Lock {
+func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
-	k := &Lock{l: l, opts: w.opts, outer: w.outer, given: ctx, bound: w.bound, ttl: ttl, longest: ttl}
+	k := &Lock{l: l, opts: w.opts, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl}
 	k.names = w.names
 	if len(w.names) == 1 {
-		k.one[0] = w.names[0]
-		k.names = k.one[:]
+		k.oneName[0] = w.names[0]
+		k.names = k.oneName[:]
 	}
 	k.terms.Set(l.keys(k.names), wire.NewToken(l.set.owner))
 	k.terms.Guarded = l.set.guarded
-	k.talk = k.newTalk()
+	k.exchange = k.newExchange()
 	if l.set.fencing {
-		k.fenced(&k.talk.acquire.req)
+		k.fenced(&k.exchange.acquire.req)
 	} else {
-		wire.NewAcquire(&k.talk.acquire.req, &k.terms, ttl, l.set.maxTTL)
+		wire.NewAcquire(&k.exchange.acquire.req, &k.terms, ttl, l.set.maxTTL)
 	}
 	return k
 }
 
-// verdict is nil when the attempt is a lock now. The clock was read after the
+// checkWon is nil when the attempt is a lock now. The clock was read after the
 // decision: a quorum alone is not enough (docs/hazards.md H6).
-func (k *Lock) verdict(ctx context.Context, decided bool, until, now clock.Instant) error {
-	r := &k.talk.acquire
+func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
+	r := &lk.exchange.acquire
 	won := decided && r.won()
 	switch {
 	case ctx.Err() != nil:
-		last := r.lossError()
+		last := r.asLossError()
 		if won {
 			last.Reason = ErrTooLate
 		}
-		return &waitError{op: "acquire", names: k.names, cause: context.Cause(ctx), last: last}
-	case k.l.isClosed():
+		return &waitError{op: "acquire", names: lk.names, cause: context.Cause(ctx), last: last}
+	case lk.l.isClosed():
 		return ErrClosed
 	case !won:
-		return r.lossError()
-	case k.tooShort(until.Sub(now)):
-		return r.fail(ErrTooLate)
+		return r.asLossError()
+	case lk.insufficient(until.Sub(now)):
+		return r.asError(ErrTooLate)
 	}
 	return nil
 }

@@ -21,73 +21,73 @@ import (
 // that matches ErrLost if a quorum says that the lock is not held, and the lock ends. It
 // returns one that matches ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes
 // answered, and the lock is unchanged. If the lock had ended before, Check returns the reason.
-func (k *Lock) Check(ctx context.Context) error {
-	if !k.live() {
-		return k.endError()
+func (lk *Lock) Check(ctx context.Context) error {
+	if !lk.isHeld() {
+		return lk.endError()
 	}
-	if k.root != nil {
-		return k.root.Check(ctx)
+	if lk.root != nil {
+		return lk.root.Check(ctx)
 	}
-	r := k.l.proof(k, k.names)
-	r.req.Token = k.terms.Token
-	r.pace, r.start = lossPatient, k.l.now()
-	if err := r.sync(ctx, k.l.set.timeout(k.ttl)); err != nil {
-		return calledAs("check", err)
+	r := lk.l.countedInspect(lk, lk.names)
+	r.req.Token = lk.terms.Token
+	r.rule, r.start = lossAfterAll, lk.l.now()
+	if err := r.run(ctx, lk.l.set.timeout(lk.ttl)); err != nil {
+		return withOp("check", err)
 	}
 	if !r.won() {
-		if err := k.weaken(r); err != nil {
+		if err := lk.shortenOrEnd(r); err != nil {
 			return err
 		}
 	}
-	if !k.live() {
-		return k.endError()
+	if !lk.isHeld() {
+		return lk.endError()
 	}
 	return nil
 }
 
-// judgeHold makes a vote of what a node's keys hold: granted unless it shows that
+// voteOnKeys makes a vote of what a node's keys hold: granted unless it shows that
 // they end before the validity does. A quorum of such answers decides at once, and
 // anything less waits for the other nodes.
-func (k *Lock) judgeHold(_ *round, rep wire.Reply) wire.Reply {
+func (lk *Lock) voteOnKeys(_ *round, rep wire.Reply) wire.Reply {
 	// A PTTL was true at some time before now, so that the keys may live until this:
-	latest, ours := k.l.supported(k.l.now(), k.terms.Token, rep.KeyStates)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !ours || latest.Add(time.Millisecond).Before(k.until) {
+	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token, rep.KeyStates)
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if !ours || latest.Add(time.Millisecond).Before(lk.until) {
 		rep.Outcome = wire.Refused
 	}
 	return rep
 }
 
-// weaken lowers the end of the validity to what the nodes do support, or ends the
+// shortenOrEnd lowers the end of the validity to what the nodes do support, or ends the
 // hold when a quorum says that it is not ours.
-func (k *Lock) weaken(r *round) error {
-	ours, others := k.supports(r)
-	need := quorum.Majority(len(k.l.nodes))
+func (lk *Lock) shortenOrEnd(r *round) error {
+	ours, others := lk.supportedUntil(r)
+	need := quorum.Majority(len(lk.l.nodes))
 	until, ok := quorum.Supported(ours, need)
 	switch {
-	case others > len(k.l.nodes)-need:
-		k.finish(ErrLost, undoKeys)
+	case others > len(lk.l.nodes)-need:
+		lk.end(ErrLost, undoKeys)
 	case !ok:
-		return calledAs("check", r.faultError())
+		return withOp("check", r.asFaultError())
 	default:
-		k.lower(until, r.start)
+		lk.shortenTo(until, r.start)
 	}
 	return nil
 }
 
-// supports sorts out what the nodes said: until when each that holds the token
+// supportedUntil sorts out what the nodes said: until when each that holds the token
 // surely keeps it, counted like any validity from before the question was sent
 // and less 1 ms because PTTL is cut to whole ones; and how many said that it is
 // not ours.
-func (k *Lock) supports(r *round) (ours []clock.Instant, others int) {
+func (lk *Lock) supportedUntil(r *round) (ours []clock.Instant, others int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, holds := range r.holds {
+	for _, holds := range r.keyStates {
 		if holds == nil {
 			continue // failed, or unknown
 		}
-		if bound, ok := k.l.supported(r.start, k.terms.Token, holds); ok {
+		if bound, ok := lk.l.supported(r.start, lk.terms.Token, holds); ok {
 			ours = append(ours, bound.Add(-time.Millisecond))
 		} else {
 			others++
@@ -99,7 +99,7 @@ func (k *Lock) supports(r *round) (ours []clock.Instant, others int) {
 // supported is until when all keys are the token's, counted from start and less
 // drift. A key that never expires is nobody's lease.
 func (l *Locker) supported(start clock.Instant, token string, holds []wire.KeyState) (until clock.Instant, ours bool) {
-	until = never
+	until = noDeadline
 	for _, h := range holds {
 		if h.Value != token || h.TTL < 0 {
 			return 0, false
@@ -110,16 +110,16 @@ func (l *Locker) supported(start clock.Instant, token string, holds []wire.KeySt
 	return until, len(holds) > 0
 }
 
-// lower moves the end of the validity to until if that is earlier.
-func (k *Lock) lower(until, asked clock.Instant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.extended.After(asked) {
+// shortenTo moves the end of the validity to until if that is earlier.
+func (lk *Lock) shortenTo(until, asked clock.Instant) {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if lk.lastExtended.After(asked) {
 		return // the nodes may have been looked at before that extension reached them
 	}
-	if k.phase == held && until.Before(k.until) {
-		k.until = until
-		k.nextTry = min(k.nextTry, k.regularTry(k.l.now()))
-		k.arm()
+	if lk.phase == held && until.Before(lk.until) {
+		lk.until = until
+		lk.nextExtendAt = min(lk.nextExtendAt, lk.nextExtension(lk.l.now()))
+		lk.schedule()
 	}
 }

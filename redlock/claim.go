@@ -31,7 +31,7 @@ type Claim struct {
 
 // String names the claim without its token.
 func (c Claim) String() string {
-	return fmt.Sprintf("claim on %s by %s", quoteAll(c.Names), wire.Mask(c.Token))
+	return fmt.Sprintf("claim on %s by %s", quoted(c.Names), wire.Mask(c.Token))
 }
 
 // GoString is String, so that %#v shows no token either.
@@ -126,26 +126,26 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 // by another process. The key then blocks that node until its TTL. One Detach leaves at most
 // a minority of such nodes, so that others get the lock all the same. A release in this
 // Locker leaves nothing.
-func (k *Lock) Detach() (Claim, error) {
+func (lk *Lock) Detach() (Claim, error) {
 	switch {
-	case k.root != nil:
+	case lk.root != nil:
 		return Claim{}, invalid("a share can't be detached, only the lock that it is a share of")
-	case k.opts.minHold > 0:
+	case lk.opts.minHold > 0:
 		return Claim{}, invalid("a lock with WithMinHold can't be detached")
 	}
-	k.settle()
-	if !k.finish(ErrDetached, leaveKeys) {
-		return Claim{}, k.endError()
+	lk.applyDue()
+	if !lk.end(ErrDetached, keepKeys) {
+		return Claim{}, lk.endError()
 	}
-	k.sending.Lock()
-	k.cancelExtensions()
-	if k.talk != nil {
-		k.talk.acquire.cancel() // one still unsent would come as a ghost
+	lk.sending.Lock()
+	lk.cancelExtensions()
+	if lk.exchange != nil {
+		lk.exchange.acquire.cancel() // one still unsent would come as a ghost
 	}
-	k.sending.Unlock()
-	k.joined.Wait()
-	k.l.forget(k)
-	return Claim{Names: k.Names(), Token: k.terms.Token, Fence: k.fence, TTL: k.ttl}, nil
+	lk.sending.Unlock()
+	lk.inFlightWG.Wait()
+	lk.l.remove(lk)
+	return Claim{Names: lk.Names(), Token: lk.terms.Token, Fence: lk.fence, TTL: lk.ttl}, nil
 }
 
 // Resume makes a handle for a lock that another handle, perhaps in another process,
@@ -162,7 +162,7 @@ func (k *Lock) Detach() (Claim, error) {
 // The Locker needs the nodes and the key prefix of the one that acquired the lock. Options
 // are those of an acquisition; WithMinHold and WithShared can't be given.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
-	w := wish{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL}
+	w := request{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL}
 	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
 		return nil, err
 	}
@@ -171,13 +171,13 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
-	k.talk.acquire.ballots = nil // others acquired it: a release goes to all nodes
+	k.exchange.acquire.ballots = nil // others acquired it: a release goes to all nodes
 	k.resumed = true
-	if err := l.register(k); err != nil {
+	if err := l.add(k); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
 	if err := k.resume(ctx); err != nil {
-		l.forget(k)
+		l.remove(k)
 		return nil, err
 	}
 	if l.isClosed() { // resumed while Close listed the held ones
@@ -187,7 +187,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	return k, nil
 }
 
-func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *wish, opts []LockOption) error {
+func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts []LockOption) error {
 	if l.isClosed() {
 		return ErrClosed
 	}
@@ -206,56 +206,56 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *wish, opts []Lo
 	if w.opts.minHold > 0 || w.opts.shared {
 		return invalid("Resume takes neither WithMinHold nor WithShared")
 	}
-	w.outer = lockOf(ctx)
+	w.parent = lockOf(ctx)
 	return nil
 }
 
 // resume reads how long a quorum keeps the keys.
-func (k *Lock) resume(ctx context.Context) error {
-	r := k.l.proof(&claimOwner{k}, k.names)
-	r.pace, r.start = lossPatient, k.l.now()
-	k.began = r.start
-	if err := r.sync(ctx, k.l.set.timeout(k.ttl)); err != nil {
-		return calledAs("resume", err)
+func (lk *Lock) resume(ctx context.Context) error {
+	r := lk.l.countedInspect(&claimObserver{lk}, lk.names)
+	r.rule, r.start = lossAfterAll, lk.l.now()
+	lk.began = r.start
+	if err := r.run(ctx, lk.l.set.timeout(lk.ttl)); err != nil {
+		return withOp("resume", err)
 	}
-	ours, others := k.supports(r)
-	need := quorum.Majority(len(k.l.nodes))
+	ours, others := lk.supportedUntil(r)
+	need := quorum.Majority(len(lk.l.nodes))
 	until, ok := quorum.Supported(ours, need)
-	now := k.l.now()
+	now := lk.l.now()
 	switch {
-	case others > len(k.l.nodes)-need:
-		return calledAs("resume", r.fail(ErrLost))
+	case others > len(lk.l.nodes)-need:
+		return withOp("resume", r.asError(ErrLost))
 	case !ok:
-		return calledAs("resume", r.faultError())
-	case k.tooShort(until.Sub(now)):
-		return calledAs("resume", r.fail(ErrTooLate))
+		return withOp("resume", r.asFaultError())
+	case lk.insufficient(until.Sub(now)):
+		return withOp("resume", r.asError(ErrTooLate))
 	}
-	k.mu.Lock()
-	k.longest = max(k.longest, r.longestLeft())
-	k.mu.Unlock()
-	k.l.waiters.took(k)
-	k.hold(until, now)
+	lk.mu.Lock()
+	lk.longest = max(lk.longest, r.maxRemaining())
+	lk.mu.Unlock()
+	lk.l.waitTable.noteAcquired(lk)
+	lk.markHeld(until, now)
 	return nil
 }
 
-// longestLeft is how long a key lives that an earlier handle extended, as far as the
+// maxRemaining is how long a key lives that an earlier handle extended, as far as the
 // nodes have answered.
-func (r *round) longestLeft() (d time.Duration) {
+func (r *round) maxRemaining() (d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {
-		for _, h := range r.holds[i] {
+		for _, h := range r.keyStates[i] {
 			d = max(d, min(h.TTL, r.l.set.maxTTL))
 		}
 	}
 	return d
 }
 
-// claimOwner votes on whether a token holds the names, and long enough: a node that
+// claimObserver votes on whether a token holds the names, and long enough: a node that
 // keeps them for less than the others may answer first.
-type claimOwner struct{ lock *Lock }
+type claimObserver struct{ lock *Lock }
 
-func (o *claimOwner) judge(r *round, rep wire.Reply) wire.Reply {
+func (o *claimObserver) onReply(r *round, rep wire.Reply) wire.Reply {
 	k := o.lock
 	until, ours := k.l.supported(r.start, k.terms.Token, rep.KeyStates)
 	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
@@ -264,5 +264,5 @@ func (o *claimOwner) judge(r *round, rep wire.Reply) wire.Reply {
 	return rep
 }
 
-func (o *claimOwner) decided(*round)  {}
-func (o *claimOwner) finished(*round) {}
+func (o *claimObserver) onDecision(*round) {}
+func (o *claimObserver) onComplete(*round) {}

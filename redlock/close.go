@@ -40,10 +40,10 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	idle := l.beginClose()
 	for _, k := range l.held() {
-		k.stop(ErrClosed)
+		k.cancelContext(ErrClosed)
 	}
-	for _, k := range l.leaseList() {
-		k.boundUndo()
+	for _, k := range l.liveLocks() {
+		k.limitUndo()
 	}
 	var err error
 	select {
@@ -53,14 +53,14 @@ func (l *Locker) Close(ctx context.Context) error {
 		err = l.abandon(ctx, idle, grace)
 		l.undos.join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 	}
-	l.waiters.close()
-	l.fleet.End()
+	l.waitTable.close()
+	l.nodeSet.End()
 	if left := l.leftoverError(); err == nil {
 		err = left
 	} else if left != nil {
 		err = fmt.Errorf("%w; %w", err, left)
 	}
-	return oneline.Join(err, closeAll(l.owned))
+	return oneline.Join(err, closeAll(l.ownedNodes))
 }
 
 // beginClose returns a channel that is closed when no lease is left.
@@ -69,79 +69,79 @@ func (l *Locker) beginClose() <-chan struct{} {
 	defer l.mu.Unlock()
 	if !l.closed {
 		l.closed = true
-		l.idle = make(chan struct{})
+		l.drained = make(chan struct{})
 		close(l.closing)
-		if len(l.leases) == 0 {
-			close(l.idle)
+		if len(l.locks) == 0 {
+			close(l.drained)
 		}
 	}
-	return l.idle
+	return l.drained
 }
 
-// leaseList lists the leases that are under way, held, or being undone.
-func (l *Locker) leaseList() []*Lock {
+// liveLocks lists the leases that are under way, held, or being undone.
+func (l *Locker) liveLocks() []*Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(maps.Values(l.leases))
+	return slices.Collect(maps.Values(l.locks))
 }
 
 // held lists the leases that are held now.
 func (l *Locker) held() []*Lock {
-	return slices.DeleteFunc(l.leaseList(), func(k *Lock) bool { return !k.live() })
+	return slices.DeleteFunc(l.liveLocks(), func(k *Lock) bool { return !k.isHeld() })
 }
 
-// boundUndo bounds how long Close waits for an undo that was decided before. One that is
+// limitUndo bounds how long Close waits for an undo that was decided before. One that is
 // decided later bounds itself (decided): until then it waits for no more than the node timeout.
-func (k *Lock) boundUndo() {
-	if r := k.undoing(); r != nil && r.decided.Load() {
-		k.outlast(r)
+func (lk *Lock) limitUndo() {
+	if r := lk.pendingUndo(); r != nil && r.decided.Load() {
+		lk.armUndoLimit(r)
 	}
 }
 
-// outlast takes the lease out of the books when it is no longer worth waiting for the nodes
+// armUndoLimit takes the lease out of the books when it is no longer worth waiting for the nodes
 // that have not answered its undo. The nodes notice that instant only when a connection ends
 // or a dial fails, and a frozen one keeps both for seconds.
-func (k *Lock) outlast(undo *round) {
-	undo.keep()
-	k.outlastUntil(undo, min(undo.req.NotAfter, undo.start.Add(recovery(k.l.nodes))))
+func (lk *Lock) armUndoLimit(undo *round) {
+	undo.pin()
+	lk.limitUndoAt(undo, min(undo.req.NotAfter, undo.start.Add(recovery(lk.l.nodes))))
 }
 
-func (k *Lock) outlastUntil(undo *round, at clock.Instant) {
-	k.l.alarms.Set(&undo.alarm, at, time.Second, (*outlasted)(k))
-	if !k.l.knows(k) { // the last answer may have come before that
-		k.l.alarms.Clear(&undo.alarm)
+func (lk *Lock) limitUndoAt(undo *round, at clock.Instant) {
+	lk.l.alarms.Set(&undo.alarm, at, time.Second, (*undoTimer)(lk))
+	if !lk.l.has(lk) { // the last answer may have come before that
+		lk.l.alarms.Clear(&undo.alarm)
 	}
 }
 
 // isBlocked reports whether keys of an ended lock may keep a quorum from other clients: it was
 // held, and no quorum has confirmed its release.
-func (k *Lock) isBlocked(undo *round) bool {
-	k.mu.Lock()
-	held := k.phase != attempting
-	k.mu.Unlock()
+func (lk *Lock) isBlocked(undo *round) bool {
+	lk.mu.Lock()
+	held := lk.phase != attempting
+	lk.mu.Unlock()
 	return held && !undo.confirmed()
 }
 
-// outlasted is a lease as that alarm sees it.
-type outlasted Lock
+// undoTimer is a lease as that alarm sees it.
+type undoTimer Lock
 
 // Ring is called by the Locker's alarms, when every node that can be reached has had the time
 // to answer on a new connection. Where the keys may keep a quorum from other clients, it goes on
 // waiting until a quorum has confirmed the release, or until they have expired.
-func (o *outlasted) Ring(*alarm.Alarm) {
+func (o *undoTimer) Ring(*alarm.Alarm) {
 	k, now := (*Lock)(o), o.l.now()
-	undo := k.undoing()
+	undo := k.pendingUndo()
 	if undo == nil {
 		return // the last answer has come
 	}
 	if now.Before(undo.req.NotAfter) && k.isBlocked(undo) {
-		k.outlastUntil(undo, min(undo.req.NotAfter, now.Add(time.Second)))
+		k.limitUndoAt(undo, min(undo.req.NotAfter, now.Add(time.Second)))
 		return
 	}
 	k.l.mu.Lock()
 	k.l.leftover.add(undo.req.NotAfter, now)
 	k.l.mu.Unlock()
-	k.l.forget(k)
+	k.l.remove(k)
 }
 
 // leftover counts locks whose keys were not deleted on every node.
@@ -163,10 +163,10 @@ func (l *Locker) leftoverError() error {
 	l.mu.Lock()
 	left := l.leftover
 	l.mu.Unlock()
-	for _, k := range l.leaseList() {
-		undo := k.undoing()
+	for _, k := range l.liveLocks() {
+		undo := k.pendingUndo()
 		switch {
-		case undo == nil || k.live():
+		case undo == nil || k.isHeld():
 		case undo.decided.Load():
 			left.add(undo.req.NotAfter, now)
 		default: // it may just be being submitted
@@ -181,7 +181,7 @@ func (l *Locker) leftoverError() error {
 		return nil
 	}
 	expiry := left.until.Sub(now).Round(time.Millisecond)
-	if l.owned == nil {
+	if l.ownedNodes == nil {
 		return fmt.Errorf("%w: %d, within %v unless the nodes delete them before", ErrKeysLeft, left.locks, expiry)
 	}
 	return fmt.Errorf("%w: %d, within %v", ErrKeysLeft, left.locks, expiry)
@@ -198,8 +198,8 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 	var names []string
 	for _, k := range l.held() {
 		k.mu.Lock()
-		k.noExtend = true
-		k.arm()
+		k.extensionStopped = true
+		k.schedule()
 		k.mu.Unlock()
 		names = append(names, k.names...)
 	}
@@ -210,15 +210,15 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 		return fmt.Errorf("redlock: close: %w", context.Cause(ctx))
 	}
 	slices.Sort(names)
-	return fmt.Errorf("redlock: close: %w; still held, until their TTL: %s", context.Cause(ctx), quoteAll(names))
+	return fmt.Errorf("redlock: close: %w; still held, until their TTL: %s", context.Cause(ctx), quoted(names))
 }
 
 // awaitUndos waits until nothing is being undone, and reports whether that was so in time.
 func (l *Locker) awaitUndos(within time.Duration) bool {
 	over, stop := clock.After(l.set.clock, within)
 	defer stop()
-	for _, k := range l.leaseList() {
-		if k.live() {
+	for _, k := range l.liveLocks() {
+		if k.isHeld() {
 			continue
 		}
 		for {
@@ -244,5 +244,5 @@ func (l *Locker) nextChange(k *Lock) (change <-chan struct{}, known bool) {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
 	}
-	return l.changed, l.leases[k.terms.Token] == k
+	return l.changed, l.locks[k.terms.Token] == k
 }

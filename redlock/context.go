@@ -17,11 +17,11 @@ type leaseContext struct {
 	lock *Lock
 }
 
-// settle lets the lock settle, and those whose contexts end this one.
-func (c *leaseContext) settle() {
+// applyDue lets the lock settle, and those whose contexts end this one.
+func (c *leaseContext) applyDue() {
 	k := c.lock
-	for k.settle(); k.bound && k.outer != nil; k.settle() {
-		k = k.outer
+	for k.applyDue(); k.boundToCaller && k.acquiredUnder != nil; k.applyDue() {
+		k = k.acquiredUnder
 	}
 }
 
@@ -30,13 +30,13 @@ func (c *leaseContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	c.settle()
+	c.applyDue()
 	return c.Context.Err()
 }
 
 // Value finds the lock itself, and what the acquiring context carried.
 func (c *leaseContext) Value(key any) any {
-	c.settle()
+	c.applyDue()
 	if key == (heldKey{}) {
 		return c.lock
 	}
@@ -59,35 +59,35 @@ func (c *leaseContext) Deadline() (time.Time, bool) { return time.Time{}, false 
 // busy machine Done may be closed after the end, because timers fire late.
 //
 // It is safe for concurrent use and returns the same context each time.
-func (k *Lock) Context() context.Context {
-	k.settle()
-	k.mu.Lock()
-	ctx := k.ctx
-	k.mu.Unlock()
+func (lk *Lock) Context() context.Context {
+	lk.applyDue()
+	lk.mu.Lock()
+	ctx := lk.ctx
+	lk.mu.Unlock()
 	if ctx != nil {
 		return ctx
 	}
-	return k.contextWithin(context.WithoutCancel(k.given))
+	return lk.contextWithin(context.WithoutCancel(lk.parentCtx))
 }
 
 // contextWithin makes the lock's context, unless there is one. Parent is a context of
 // package context itself: ending the child calls a parent of the user's, and then the
 // goroutine that ends a lock would wait for the user's code.
-func (k *Lock) contextWithin(parent context.Context) context.Context {
-	k.settle()
+func (lk *Lock) contextWithin(parent context.Context) context.Context {
+	lk.applyDue()
 	inner, cancel := context.WithCancelCause(parent)
-	return k.adopt(&leaseContext{Context: inner, lock: k}, cancel)
+	return lk.adopt(&leaseContext{Context: inner, lock: lk}, cancel)
 }
 
 // adopt makes ctx the lock's context, unless somebody else was first.
-func (k *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context.Context {
-	k.mu.Lock()
-	first := k.ctx == nil
+func (lk *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context.Context {
+	lk.mu.Lock()
+	first := lk.ctx == nil
 	if first {
-		k.ctx, k.cancel = ctx, cancel
+		lk.ctx, lk.cancel = ctx, cancel
 	}
-	mine, cause := k.ctx, k.ctxCause
-	k.mu.Unlock()
+	mine, cause := lk.ctx, lk.ctxCause
+	lk.mu.Unlock()
 	switch {
 	case !first:
 		cancel(nil)

@@ -28,7 +28,7 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 	defer stop()
 	q := l.examine(ctx, false)
 	select {
-	case <-q.all:
+	case <-q.done:
 	case <-over:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("redlock: diagnose: %w", context.Cause(ctx))
@@ -38,7 +38,7 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 
 // examine asks every node what it is, and with survey true whether locks may live there,
 // for as long as ctx lasts.
-func (l *Locker) examine(ctx context.Context, survey bool) *inquiry {
+func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
 	// A key that nobody has: drawn like a token, in the namespace where no lock is.
 	random := wire.NewToken("")
 	key := l.set.prefix + wire.DoctorPrefix + random
@@ -50,7 +50,7 @@ func (l *Locker) examine(ctx context.Context, survey bool) *inquiry {
 		counters = append(counters, wire.FenceKey(l.set.prefix+wire.DoctorPrefix+"{"+random+"}", true))
 	}
 	end := l.now().Add(l.readTimeout())
-	return l.inquire(func(_ int, r *wire.Request) {
+	return l.queryAll(func(_ int, r *wire.Request) {
 		wire.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = l.set.clock, end
 		if survey {
@@ -75,8 +75,8 @@ func (l *Locker) report(replies []*wire.Reply) *Report {
 		case reply.Diagnosis == nil:
 			n.unreachable(fmt.Errorf("it can't be examined: %v", reply.Outcome))
 		default:
-			n.take(reply.Diagnosis)
-			l.guardOf(&n, reply.Diagnosis)
+			n.fill(reply.Diagnosis)
+			l.reportGuard(&n, reply.Diagnosis)
 		}
 		r.Nodes = append(r.Nodes, n)
 	}
@@ -90,7 +90,7 @@ func (n *NodeReport) unreachable(err error) {
 	}}
 }
 
-func (n *NodeReport) take(e *wire.Diagnosis) {
+func (n *NodeReport) fill(e *wire.Diagnosis) {
 	n.Answered = true
 	n.Version, n.RunID, n.Uptime, n.Role, n.Replicas = e.Version, e.RunID, e.Uptime, e.Role, e.Replicas
 	n.Persistence, n.Eviction, n.MaxMemory = e.Persistence(), e.Eviction, e.MaxMemory

@@ -22,8 +22,8 @@ import (
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	w := wishFor(name, ttl)
-	w.bound = true
+	w := newRequest(name, ttl)
+	w.boundToCaller = true
 	k, err := l.acquire(ctx, w, append([]LockOption{WithAutoExtend()}, opts...))
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	defer unlink()
 	defer func() { _ = k.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(k.contextWithin(link), k)
-	outlived := k.root != nil && !k.root.live()
+	outlived := k.root != nil && !k.root.isHeld()
 	switch end := k.Release(ctx); {
 	case errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold):
 		return oneline.Join(end, err)

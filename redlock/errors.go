@@ -68,8 +68,8 @@ var (
 	ErrGuardMismatch = wire.ErrGuardMismatch
 )
 
-// errUndecided stands in a vote that was not in when the round was decided.
-var errUndecided = errors.New("not waited for")
+// errNotAwaited stands in a vote that was not in when the round was decided.
+var errNotAwaited = errors.New("not waited for")
 
 // Vote is what one node said.
 type Vote struct {
@@ -148,7 +148,7 @@ func (e *QuorumError) Error() string {
 		split = "split vote, "
 	}
 	return fmt.Sprintf("%v: %s %s: %s%d of %d votes, %d needed%s [%v]",
-		e.Reason, e.Op, quoteAll(e.Names), split, granted, len(e.Votes), e.Need, e.expiry(), all)
+		e.Reason, e.Op, quoted(e.Names), split, granted, len(e.Votes), e.Need, e.expiry(), all)
 }
 
 func (e *QuorumError) expiry() string {
@@ -190,7 +190,7 @@ type LostError struct {
 
 // Error says since when.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("%v: %s ended at least %v ago", ErrLost, quoteAll(e.Names), e.For.Round(time.Microsecond))
+	return fmt.Sprintf("%v: %s ended at least %v ago", ErrLost, quoted(e.Names), e.For.Round(time.Microsecond))
 }
 
 // Is matches ErrLost.
@@ -206,14 +206,14 @@ type waitError struct {
 }
 
 func (e *waitError) Error() string {
-	return fmt.Sprintf("redlock: %s %s: %s; until then: %s", e.op, quoteAll(e.names), oneline.Text(e.cause), oneline.Text(e.last))
+	return fmt.Sprintf("redlock: %s %s: %s; until then: %s", e.op, quoted(e.names), oneline.Text(e.cause), oneline.Text(e.last))
 }
 
 func (e *waitError) Unwrap() []error { return []error{e.cause, e.last} }
 
-// calledAs names an error after what the caller asked for, where the nodes were asked
+// withOp names an error after what the caller asked for, where the nodes were asked
 // for something else.
-func calledAs(op string, err error) error {
+func withOp(op string, err error) error {
 	var we *waitError
 	if errors.As(err, &we) {
 		we.op = op
@@ -266,7 +266,7 @@ func (e *invalids) Error() string {
 
 func (e *invalids) Unwrap() []error { return e.errs }
 
-func quoteAll(names []string) string {
+func quoted(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("%q", names[0])
 	}

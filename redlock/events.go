@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// eventsMost bounds how far hooks may fall behind.
-const eventsMost = 4096
+// maxQueued bounds how far hooks may fall behind.
+const maxQueued = 4096
 
-// events runs hooks and writes the log on a goroutine of its own, which lives while
+// dispatcher runs hooks and writes the log on a goroutine of its own, which lives while
 // there is something to run. Nobody waits for it: a hook may block or call back
 // (docs/hazards.md H105).
-type events struct {
-	trace    Trace
-	logger   *slog.Logger // may be nil
-	standing standingLog
+type dispatcher struct {
+	trace  Trace
+	logger *slog.Logger // may be nil
+	state  stateLog
 
 	mu      sync.Mutex // guards what follows
 	queue   []func()
@@ -24,12 +24,12 @@ type events struct {
 	dropped int
 }
 
-func newEvents(traces []*Trace, logger *slog.Logger, nodes int) *events {
+func newDispatcher(traces []*Trace, logger *slog.Logger, nodes int) *dispatcher {
 	if len(traces) == 0 && logger == nil {
 		return nil
 	}
-	ev := &events{logger: logger}
-	ev.standing.out = make([]atomic.Bool, nodes)
+	ev := &dispatcher{logger: logger}
+	ev.state.notVoting = make([]atomic.Bool, nodes)
 	for _, t := range traces {
 		ev.trace.add(t)
 	}
@@ -37,82 +37,82 @@ func newEvents(traces []*Trace, logger *slog.Logger, nodes int) *events {
 }
 
 // post queues a call of a hook, if it is set.
-func post[E any](ev *events, hook func(E), e E) {
+func post[E any](ev *dispatcher, hook func(E), e E) {
 	if hook != nil {
 		ev.run(func() { hook(e) })
 	}
 }
 
-func (ev *events) warn(msg string, args ...any) {
-	if ev.logger != nil {
-		ev.run(func() { ev.logger.Warn("redlock: "+msg, args...) })
+func (d *dispatcher) warn(msg string, args ...any) {
+	if d.logger != nil {
+		d.run(func() { d.logger.Warn("redlock: "+msg, args...) })
 	}
 }
 
-func (ev *events) info(msg string, args ...any) {
-	if ev.logger != nil {
-		ev.run(func() { ev.logger.Info("redlock: "+msg, args...) })
+func (d *dispatcher) info(msg string, args ...any) {
+	if d.logger != nil {
+		d.run(func() { d.logger.Info("redlock: "+msg, args...) })
 	}
 }
 
-func (ev *events) run(f func()) {
-	ev.mu.Lock()
-	defer ev.mu.Unlock()
-	if len(ev.queue) >= eventsMost {
-		ev.dropped++
+func (d *dispatcher) run(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue) >= maxQueued {
+		d.dropped++
 		return
 	}
-	ev.queue = append(ev.queue, f)
-	if !ev.running {
-		ev.running = true
-		go ev.drain()
+	d.queue = append(d.queue, f)
+	if !d.running {
+		d.running = true
+		go d.drain()
 	}
 }
 
 // drain runs the calls one after the other, until there is none.
-func (ev *events) drain() {
+func (d *dispatcher) drain() {
 	over := false
 	defer func() {
 		if !over {
-			go ev.drain() // a hook ended this goroutine: runtime.Goexit, as by t.FailNow
+			go d.drain() // a hook ended this goroutine: runtime.Goexit, as by t.FailNow
 		}
 	}()
-	for f := ev.next(); f != nil; f = ev.next() {
-		ev.guard(f)
+	for f := d.next(); f != nil; f = d.next() {
+		d.callSafely(f)
 	}
 	over = true
 }
 
 // next takes the next call off the queue; nil ends the draining.
-func (ev *events) next() func() {
-	ev.mu.Lock()
-	defer ev.mu.Unlock()
-	if n := ev.dropped; n > 0 {
-		ev.dropped = 0
-		return func() { ev.report("hooks fell behind", "dropped", n) }
+func (d *dispatcher) next() func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.dropped; n > 0 {
+		d.dropped = 0
+		return func() { d.report("hooks fell behind", "dropped", n) }
 	}
-	if len(ev.queue) == 0 {
-		ev.queue, ev.running = nil, false
+	if len(d.queue) == 0 {
+		d.queue, d.running = nil, false
 		return nil
 	}
-	f := ev.queue[0]
-	ev.queue[0] = nil
-	ev.queue = ev.queue[1:]
+	f := d.queue[0]
+	d.queue[0] = nil
+	d.queue = d.queue[1:]
 	return f
 }
 
-func (ev *events) guard(f func()) {
+func (d *dispatcher) callSafely(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			ev.report("a hook panicked", "panic", fmt.Sprint(p))
+			d.report("a hook panicked", "panic", fmt.Sprint(p))
 		}
 	}()
 	f()
 }
 
-func (ev *events) report(msg string, args ...any) {
+func (d *dispatcher) report(msg string, args ...any) {
 	defer func() { _ = recover() }() // of the logger itself: there is nobody left to tell
-	logger := ev.logger
+	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()
 	}

@@ -37,7 +37,7 @@ func WithFencing() Option { return option(func(s *settings) { s.fencing = true }
 // Fence is the fencing token: larger than that of every lock on any of the names that
 // was acquired before. It never changes during the hold, also across Detach and Resume.
 // 0 without WithFencing. AcceptFence is what a resource does with it.
-func (k *Lock) Fence() uint64 { return k.fence }
+func (lk *Lock) Fence() uint64 { return lk.fence }
 
 // hint is this machine's time as the nodes take it, in microseconds.
 func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
@@ -47,36 +47,36 @@ func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
 func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
 // fenced prepares an acquisition's terms and request.
-func (k *Lock) fenced(r *wire.Request) {
-	k.terms.SetCounters(k.l.clustered)
-	wire.NewFencedAcquire(r, &k.terms, k.ttl, k.l.set.maxTTL, k.l.set.hint(), k.l.set.clamp())
+func (lk *Lock) fenced(r *wire.Request) {
+	lk.terms.SetCounters(lk.l.clustered)
+	wire.NewFencedAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
 
-// settleFence finds the number of an attempt that a majority granted. Where the
+// resolveFence finds the number of an attempt that a majority granted. Where the
 // majority did not count up to the same, those that granted are asked to raise their
 // counters, each only while it still holds our token (docs/rules.md rule 12). The validity
 // is looked at again afterwards (docs/hazards.md H94).
-func (k *Lock) settleFence(ctx context.Context, until clock.Instant) error {
+func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]uint64
-	counted := k.talk.acquire.counted(few[:0])
+	counted := lk.exchange.acquire.mayCountFence(few[:0])
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
-	k.fence = fence
+	lk.fence = fence
 	if agreed {
 		return nil
 	}
-	k.confirmed = true
-	return k.confirm(ctx, until, slices.Clone(counted))
+	lk.confirmed = true
+	return lk.confirm(ctx, until, slices.Clone(counted))
 }
 
 // confirm has the counters raised, of those that granted and counted less.
-func (k *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint64) error {
-	r := k.l.newRound(nil, k.names)
-	wire.NewConfirm(&r.req, &k.terms, k.fence)
-	r.start = k.l.now()
-	r.req.Clock, r.req.NotAfter = k.l.set.clock, until
-	r.ask(k.l.set.timeout(k.ttl), func(node int) (wire.Reply, bool) {
+func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint64) error {
+	r := lk.l.newRound(nil, lk.names)
+	wire.NewConfirm(&r.req, &lk.terms, lk.fence)
+	r.start = lk.l.now()
+	r.req.Clock, r.req.NotAfter = lk.l.set.clock, until
+	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (wire.Reply, bool) {
 		switch counted[node] {
-		case k.fence:
+		case lk.fence:
 			return wire.Reply{Outcome: wire.Granted, NotSent: true}, true
 		case 0:
 			return wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errNoGrant}, true
@@ -85,9 +85,9 @@ func (k *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint6
 	})
 	in := r.wait(ctx.Done())
 	if in && !r.won() {
-		return calledAs("acquire", r.fail(confirmReason(r)))
+		return withOp("acquire", r.asError(confirmReason(r)))
 	}
-	return k.verdict(ctx, true, until, k.l.now())
+	return lk.checkWon(ctx, true, until, lk.l.now())
 }
 
 // errNoGrant stands in the votes of a confirmation for nodes that it does not concern.
@@ -95,14 +95,14 @@ var errNoGrant = errors.New("had not granted")
 
 // confirmReason: a node that says no to a confirmation has lost the key meanwhile.
 func confirmReason(r *round) error {
-	if errors.Is(r.lossError().Reason, ErrHeld) {
+	if errors.Is(r.asLossError().Reason, ErrHeld) {
 		return ErrTooLate
 	}
 	return ErrNoQuorum
 }
 
-// counted appends what the nodes that granted in time counted up to, by node.
-func (r *round) counted(list []uint64) []uint64 {
+// mayCountFence appends what the nodes that granted in time counted up to, by node.
+func (r *round) mayCountFence(list []uint64) []uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {

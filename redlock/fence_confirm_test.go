@@ -97,7 +97,7 @@ func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
 		require.NotErrorIs(t, err, ErrTooLate)
 		require.ErrorIs(t, err, ErrNodeTimeout)
 		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeFailed}, votes(t, err))
-		require.Equal(t, nodeTimeoutMax, took)
+		require.Equal(t, maxNodeTimeout, took)
 		fl.masters[1].Thaw()
 		pass(time.Second)
 		requireUndone(t, fl, l, "")
@@ -206,5 +206,5 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 		{voted: true, outcome: wire.Unknown, fence: 5},
 		{voted: true, outcome: wire.Failed, fence: 6},
 	}}
-	require.Equal(t, []uint64{1, 0, 0, 0, 0, 0}, r.counted(nil))
+	require.Equal(t, []uint64{1, 0, 0, 0, 0, 0}, r.mayCountFence(nil))
 }

@@ -18,44 +18,44 @@ const idBytes = 12
 // ID identifies the acquisition in logs, metrics and databases: 24 hexadecimal digits, the
 // first 96 bits of the token's SHA-256. The token can't be found from it. It is equal for a
 // lock, its shares, and the handles that Resume makes for it, and no other lock has it.
-func (k *Lock) ID() string {
-	sum := sha256.Sum256([]byte(k.terms.Token))
+func (lk *Lock) ID() string {
+	sum := sha256.Sum256([]byte(lk.terms.Token))
 	return hex.EncodeToString(sum[:idBytes])
 }
 
 // String describes the lock for people, without its token: names, ID, fence and remaining
 // validity.
-func (k *Lock) String() string {
+func (lk *Lock) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lock %s id=%s", quoteAll(k.names), k.ID())
-	if k.fence != 0 {
-		fmt.Fprintf(&b, " fence=%d", k.fence)
+	fmt.Fprintf(&b, "lock %s id=%s", quoted(lk.names), lk.ID())
+	if lk.fence != 0 {
+		fmt.Fprintf(&b, " fence=%d", lk.fence)
 	}
-	fmt.Fprintf(&b, " remaining=%v", max(0, k.Remaining()).Round(time.Millisecond))
+	fmt.Fprintf(&b, " remaining=%v", max(0, lk.Remaining()).Round(time.Millisecond))
 	return b.String()
 }
 
 // GoString is String: %#v shows no token either, and no field that changes meanwhile.
-func (k *Lock) GoString() string { return k.String() }
+func (lk *Lock) GoString() string { return lk.String() }
 
 // LogValue is what package log/slog logs of a lock: names, id, fence and remaining.
-func (k *Lock) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.Any("names", printable(k.names)), slog.String("id", k.ID())}
-	if k.fence != 0 {
-		attrs = append(attrs, slog.Uint64("fence", k.fence))
+func (lk *Lock) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.Any("names", printable(lk.names)), slog.String("id", lk.ID())}
+	if lk.fence != 0 {
+		attrs = append(attrs, slog.Uint64("fence", lk.fence))
 	}
-	return slog.GroupValue(append(attrs, slog.Duration("remaining", max(0, k.Remaining())))...)
+	return slog.GroupValue(append(attrs, slog.Duration("remaining", max(0, lk.Remaining())))...)
 }
 
 // MarshalJSON gives names, id, fence (without fencing it is left out) and remaining_ms.
 // It is for logs: a lock can't be made from it, unlike from a Claim.
-func (k *Lock) MarshalJSON() ([]byte, error) {
+func (lk *Lock) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Names     []string `json:"names"`
 		ID        string   `json:"id"`
 		Fence     uint64   `json:"fence,omitempty"`
 		Remaining int64    `json:"remaining_ms"`
-	}{printable(k.names), k.ID(), k.fence, max(0, k.Remaining()).Milliseconds()})
+	}{printable(lk.names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
 }
 
 // printable are names as logs may show them: those of a claim are whatever its maker wrote.
@@ -69,7 +69,7 @@ func printable(names []string) []string {
 
 // String describes the Locker for people: the names of its nodes.
 func (l *Locker) String() string {
-	return "locker over " + quoteAll(nodeNames(l.nodes))
+	return "locker over " + quoted(nodeNames(l.nodes))
 }
 
 // GoString is String: %#v shows no field, because fields change while it is printed.

@@ -35,26 +35,26 @@ func WithRestartGuard(maxTTL time.Duration) Option {
 // could take the place of a grant that the node has forgotten (docs/hazards.md H115).
 func WithRepair() Option { return option(func(s *settings) { s.repair = true }) }
 
-// settle makes one of settings that say something together, before they are checked.
-func (s *settings) settle() error {
+// resolve makes one of settings that say something together, before they are checked.
+func (s *settings) resolve() error {
 	switch {
 	case s.repair && !s.guarded:
 		return invalid("WithRepair needs WithRestartGuard")
 	case !s.guarded:
 		return nil
-	case s.bounded && s.maxTTL != s.guardTTL:
+	case s.maxTTLSet && s.maxTTL != s.guardTTL:
 		return invalid("WithMaxTTL(%v) with WithRestartGuard(%v): the guard's is the bound of every TTL", s.maxTTL, s.guardTTL)
 	}
 	s.maxTTL = s.guardTTL
 	return nil
 }
 
-// newFleet is what the nodes of a Locker have in common.
-func newFleet(set settings, nodes []Node) *wire.NodeSet {
+// newNodeSet is what the nodes of a Locker have in common.
+func newNodeSet(set settings, nodes []Node) *wire.NodeSet {
 	f := wire.NewNodeSet(set.unchecked, set.unsafe...)
 	if set.guarded {
 		f.Guard = wire.NewGuard(set.maxTTL, nodeNames(nodes))
-		f.Guard.MaxAge = settling(nodes)
+		f.Guard.MaxAge = maxAges(nodes)
 	}
 	return f
 }
@@ -81,7 +81,7 @@ func (e *QuorumError) QuarantinedFor() time.Duration {
 	}
 	all, failed := e.quarantines(), 0
 	for _, v := range e.Votes {
-		if (v.Outcome == OutcomeFailed || v.Outcome == OutcomeUnknown) && !errors.Is(v.Err, errUndecided) {
+		if (v.Outcome == OutcomeFailed || v.Outcome == OutcomeUnknown) && !errors.Is(v.Err, errNotAwaited) {
 			failed++
 		}
 	}

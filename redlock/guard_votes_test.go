@@ -105,8 +105,8 @@ func TestHowLongNoQuorumCanVoteWhenNotAllHaveAnswered(t *testing.T) {
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 3 * time.Second}},
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: time.Second}},
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 2 * time.Second}},
-		{Outcome: OutcomeUnknown, Err: errUndecided},
-		{Outcome: OutcomeUnknown, Err: errUndecided},
+		{Outcome: OutcomeUnknown, Err: errNotAwaited},
+		{Outcome: OutcomeUnknown, Err: errNotAwaited},
 	}}
 	require.Equal(t, time.Second, e.QuarantinedFor())
 	e.Votes[3].Err = ErrNodeTimeout

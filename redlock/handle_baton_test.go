@@ -50,7 +50,7 @@ func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
 		require.ErrorIs(t, err, ErrAlreadyHeld)
 		fl.masters[0].Thaw()
 		synctest.Wait()
-		require.Empty(t, l.leases)
+		require.Empty(t, l.locks)
 	})
 }
 
@@ -122,7 +122,7 @@ func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 		require.NoError(t, k2.Release(ctx))
 		pass(time.Minute)
 		require.Zero(t, fl.keys("a"))
-		require.Empty(t, a.leases)
+		require.Empty(t, a.locks)
 	})
 }
 

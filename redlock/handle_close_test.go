@@ -159,7 +159,7 @@ func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		for _, n := range l.nodes {
-			l.owned = append(l.owned, n.(*pool.Node))
+			l.ownedNodes = append(l.ownedNodes, n.(*pool.Node))
 		}
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
@@ -362,11 +362,11 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		k.talk.undo.keep()
+		k.exchange.undo.pin()
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, l.Close(bg))
-		k.finished(&k.talk.undo)
-		k.decided(&k.talk.undo)
+		k.onComplete(&k.exchange.undo)
+		k.onDecision(&k.exchange.undo)
 		require.Zero(t, l.alarms.Len())
 	})
 }

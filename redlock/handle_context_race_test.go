@@ -44,10 +44,10 @@ func (c *leapClock) Now() clock.Instant {
 // contextOf makes the lock's context as its acquirer does: Do links it to the given one.
 func contextOf(t *testing.T, k *Lock) context.Context {
 	t.Helper()
-	if !k.bound {
+	if !k.boundToCaller {
 		return k.Context()
 	}
-	link, unlink := context.WithCancel(k.given)
+	link, unlink := context.WithCancel(k.parentCtx)
 	t.Cleanup(unlink)
 	return k.contextWithin(link)
 }
@@ -62,13 +62,13 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 			return l.TryAcquire(ctx, "a", ttl, WithShared())
 		},
 		"a share in Do": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return l.acquire(ctx, &wish{names: []string{"a"}, ttl: ttl, bound: true}, []LockOption{WithShared()})
+			return l.acquire(ctx, &request{names: []string{"a"}, ttl: ttl, boundToCaller: true}, []LockOption{WithShared()})
 		},
 		"another lock": func(ctx context.Context, l *Locker) (*Lock, error) {
 			return l.TryAcquire(ctx, "b", 10*ttl)
 		},
 		"another lock in Do": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return l.acquire(ctx, &wish{names: []string{"b"}, ttl: 10 * ttl, bound: true, once: true}, nil)
+			return l.acquire(ctx, &request{names: []string{"b"}, ttl: 10 * ttl, boundToCaller: true, singleAttempt: true}, nil)
 		},
 	}
 	for name, take := range derive {
@@ -94,7 +94,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 						c.leapNow()
 						require.Error(t, ctx.Err())
 						require.ErrorIs(t, context.Cause(ctx), ErrLost)
-						if inner.bound || inner.root != nil {
+						if inner.boundToCaller || inner.root != nil {
 							require.Error(t, inner.Context().Err())
 							require.ErrorIs(t, context.Cause(inner.Context()), ErrLost)
 						} else {
@@ -129,7 +129,7 @@ func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 		given, cancel := context.WithCancel(bg)
 		defer cancel()
 		ctx := &hooked{Context: given}
-		k, err := l.acquire(ctx, &wish{names: []string{"a"}, ttl: time.Second, bound: true, once: true}, nil)
+		k, err := l.acquire(ctx, &request{names: []string{"a"}, ttl: time.Second, boundToCaller: true, singleAttempt: true}, nil)
 		require.NoError(t, err)
 		ctx.hook = func() { require.NoError(t, k.Release(bg)) }
 		work := contextOf(t, k)

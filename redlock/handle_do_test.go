@@ -30,7 +30,7 @@ func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))
-		require.Empty(t, l.leases)
+		require.Empty(t, l.locks)
 	})
 }
 
@@ -131,7 +131,7 @@ func TestDoReleasesWhenTheFunctionPanicsAndLetsThePanicGoOn(t *testing.T) {
 		})
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))
-		require.Empty(t, l.leases)
+		require.Empty(t, l.locks)
 	})
 }
 

@@ -55,7 +55,7 @@ func asked(m *embedded.Master) []wire.Op {
 		}
 		for _, s := range wire.Scripts() {
 			if e.Name == "EVALSHA" && e.Args[0] == s.Hash || e.Name == "EVAL" && e.Args[0] == s.Source {
-				list = append(list, byName[kindOf(s)])
+				list = append(list, byName[scriptKind(s)])
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func failing(masters ...*embedded.Master) (heal func()) {
 // isScript reports whether a command calls an operation's script.
 func isScript(op wire.Op, cmd string, args []string) bool {
 	for _, s := range wire.Scripts() {
-		if kindOf(s) == op.String() && (cmd == "EVALSHA" && args[0] == s.Hash || cmd == "EVAL" && args[0] == s.Source) {
+		if scriptKind(s) == op.String() && (cmd == "EVALSHA" && args[0] == s.Hash || cmd == "EVAL" && args[0] == s.Source) {
 			return true
 		}
 	}

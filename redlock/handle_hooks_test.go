@@ -173,17 +173,17 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 	log := &logged{}
 	synctest.Test(t, func(t *testing.T) {
 		ran, gate := 0, make(chan struct{})
-		ev := newEvents([]*Trace{{Ended: func(EndedEvent) { <-gate; ran++ }}}, log.logger(), 1)
+		ev := newDispatcher([]*Trace{{Ended: func(EndedEvent) { <-gate; ran++ }}}, log.logger(), 1)
 		post(ev, ev.trace.Ended, EndedEvent{})
 		synctest.Wait() // the hook is what everything waits for from here on
-		for range eventsMost + 100 {
+		for range maxQueued + 100 {
 			post(ev, ev.trace.Ended, EndedEvent{})
 		}
 		close(gate)
 		synctest.Wait()
-		require.GreaterOrEqual(t, ran, eventsMost)
-		require.Less(t, ran, eventsMost+101)
-		require.Contains(t, strings.Join(log.lines(), ""), fmt.Sprintf("dropped=%d", eventsMost+101-ran))
+		require.GreaterOrEqual(t, ran, maxQueued)
+		require.Less(t, ran, maxQueued+101)
+		require.Contains(t, strings.Join(log.lines(), ""), fmt.Sprintf("dropped=%d", maxQueued+101-ran))
 	})
 }
 

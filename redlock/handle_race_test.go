@@ -65,7 +65,7 @@ func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 			require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 			require.Error(t, k.Context().Err())
 			require.Zero(t, booked(l))
-			require.Empty(t, k.underWay)
+			require.Empty(t, k.inFlight)
 			require.Empty(t, k.shares)
 			for _, m := range fl.masters {
 				require.Empty(t, m.Keys())

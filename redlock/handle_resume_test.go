@@ -39,7 +39,7 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 		require.ErrorIs(t, err, ErrDetached)
 		synctest.Wait()
 		require.Zero(t, fl.orders(wire.Release, wire.Extend, wire.Inspect))
-		require.Empty(t, a.leases)
+		require.Empty(t, a.locks)
 		require.NoError(t, a.Close(ctx), "nothing is held here any more")
 
 		text, err := claim.MarshalText()
@@ -98,7 +98,7 @@ func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 					require.ErrorIs(t, err, test.err)
 					require.ErrorContains(t, err, `: resume "a": `)
 					require.Nil(t, k)
-					require.Empty(t, b.leases)
+					require.Empty(t, b.locks)
 					require.Equal(t, before, fl.keys("a"), "with an error nothing is changed")
 					require.Zero(t, fl.orders(wire.Release, wire.Extend))
 					return

@@ -254,5 +254,5 @@ func TestALockIsAcquiredExtendedCheckedAndReleasedOnRealCode(t *testing.T) {
 func booked(l *Locker) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.leases)
+	return len(l.locks)
 }

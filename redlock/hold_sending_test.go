@@ -33,7 +33,7 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 				a := take(t, l, "a", time.Minute, WithAutoExtend())
 				b := take(t, l, "b", 20050*time.Millisecond)
 				c := take(t, l, "c", 30*time.Second, WithAutoExtend())
-				pass(a.third() - 100*time.Millisecond)
+				pass(a.extendInterval() - 100*time.Millisecond)
 
 				leave := make(chan struct{})
 				for i, n := range nodes {

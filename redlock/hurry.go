@@ -12,15 +12,15 @@ func (r *round) tied() bool {
 // A tied attempt waits at least this many times as long as the nodes that answered took, and at least
 // this long.
 const (
-	patience      = 4
-	patienceLeast = 10 * time.Millisecond
+	tieFactor = 4
+	minTie    = 10 * time.Millisecond
 )
 
-// hurry ends an attempt's vote soon after a tie. Of two contenders that have a vote
+// armTieTimeout ends an attempt's vote soon after a tie. Of two contenders that have a vote
 // each, neither must hold on to it for the whole node timeout because the node that
 // could break the tie is frozen (docs/rules.md rule 22). To lose is always safe. A distant node is
 // waited for by its own recent round trips (docs/adr/0014-votes-are-split-held-or-missing.md).
-func (r *round) hurry() {
+func (r *round) armTieTimeout() {
 	now := r.l.now()
 	took := now.Sub(r.start)
 	d := tieTimeout(took)
@@ -31,10 +31,10 @@ func (r *round) hurry() {
 		}
 	}
 	r.mu.Unlock()
-	if at := now.Add(d); at.Before(r.until) {
+	if at := now.Add(d); at.Before(r.deadline) {
 		r.l.alarms.Set(&r.alarm, at, d, r)
 	}
 }
 
 // tieTimeout is how long to wait for more answers when others took so long.
-func tieTimeout(took time.Duration) time.Duration { return max(patience*took, patienceLeast) }
+func tieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, minTie) }

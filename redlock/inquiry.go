@@ -6,28 +6,28 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// inquiry asks every node something and collects what they say, without a vote.
-type inquiry struct {
+// broadcast asks every node something and collects what they say, without a vote.
+type broadcast struct {
 	reqs []wire.Request
 	cmds []wire.Command
-	all  chan struct{} // closed when every node has answered
+	done chan struct{} // closed when every node has answered
 
 	mu      sync.Mutex // guards what follows; nobody is called under it
 	replies []*wire.Reply
-	left    int
+	pending int
 }
 
-// inquire submits what fill makes for each node.
-func (l *Locker) inquire(fill func(node int, r *wire.Request)) *inquiry {
+// queryAll submits what fill makes for each node.
+func (l *Locker) queryAll(fill func(node int, r *wire.Request)) *broadcast {
 	n := len(l.nodes)
-	q := &inquiry{
-		reqs: make([]wire.Request, n), cmds: make([]wire.Command, n), all: make(chan struct{}),
-		replies: make([]*wire.Reply, n), left: n,
+	q := &broadcast{
+		reqs: make([]wire.Request, n), cmds: make([]wire.Command, n), done: make(chan struct{}),
+		replies: make([]*wire.Reply, n), pending: n,
 	}
 	for i, node := range l.nodes {
 		r, c := &q.reqs[i], &q.cmds[i]
 		fill(i, r)
-		r.NodeSet = l.fleet
+		r.NodeSet = l.nodeSet
 		c.Request, c.Node, c.To = r, i, q
 		node.Submit(c)
 	}
@@ -35,18 +35,18 @@ func (l *Locker) inquire(fill func(node int, r *wire.Request)) *inquiry {
 }
 
 // Answer takes one node's answer.
-func (q *inquiry) Answer(c *wire.Command, r wire.Reply) {
+func (q *broadcast) Answer(c *wire.Command, r wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.replies[c.Node] = &r
-	if q.left--; q.left == 0 {
-		close(q.all)
+	if q.pending--; q.pending == 0 {
+		close(q.done)
 	}
 }
 
 // found is what is there now, nil for a node that has not answered; later answers
 // change nothing of it.
-func (q *inquiry) found() []*wire.Reply {
+func (q *broadcast) found() []*wire.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return append([]*wire.Reply(nil), q.replies...)

@@ -48,14 +48,14 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	if err := l.set.checkName(name); err != nil {
 		return nil, err
 	}
-	r := l.inspection(nil, []string{name})
-	r.pace, r.start = everyVote, l.now()
-	if err := r.sync(ctx, l.readTimeout()); err != nil {
+	r := l.inspectRound(nil, []string{name})
+	r.rule, r.start = afterAll, l.now()
+	if err := r.run(ctx, l.readTimeout()); err != nil {
 		return nil, err
 	}
 	s := l.status(name, r)
 	if !r.won() {
-		return s, r.fail(ErrNoQuorum)
+		return s, r.asError(ErrNoQuorum)
 	}
 	return s, nil
 }
@@ -68,7 +68,7 @@ func (l *Locker) status(name string, r *round) *Status {
 	for i := range r.ballots {
 		b := &r.ballots[i]
 		n := NodeStatus{Node: l.nodes[i].Name(), Err: b.err}
-		if holds := r.holds[i]; len(holds) > 0 {
+		if holds := r.keyStates[i]; len(holds) > 0 {
 			h := holds[0]
 			n.Held, n.Owner, n.Token, n.Remaining = h.Value != "", wire.Owner(h.Value), wire.Mask(h.Value), h.TTL
 			if h.ForeignType != "" {
@@ -83,7 +83,7 @@ func (l *Locker) status(name string, r *round) *Status {
 	for token, untils := range ends {
 		if end, ok := quorum.Supported(untils, r.tally.Need()); ok {
 			s.Held, s.Owner, s.Remaining = true, wire.Owner(token), end.Sub(r.start)
-			if end == never {
+			if end == noDeadline {
 				s.Remaining = -time.Millisecond // as a node says it
 			}
 		}
@@ -93,7 +93,7 @@ func (l *Locker) status(name string, r *round) *Status {
 
 func keptUntil(start clock.Instant, ttl time.Duration) clock.Instant {
 	if ttl < 0 {
-		return never
+		return noDeadline
 	}
 	return start.Add(ttl)
 }
@@ -117,11 +117,11 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	}
 	r.start = l.now()
 	r.req.Clock, r.req.NotAfter = l.set.clock, r.start.Add(l.readTimeout())
-	if err := r.sync(ctx, l.readTimeout()); err != nil {
+	if err := r.run(ctx, l.readTimeout()); err != nil {
 		return err
 	}
 	if !r.won() {
-		return r.faultError()
+		return r.asFaultError()
 	}
 	return nil
 }

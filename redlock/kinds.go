@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// traits are what is special about a node; nothing of one that does not tell.
-func traits(n Node) wire.NodeKind {
+// kindOf are what is special about a node; nothing of one that does not tell.
+func kindOf(n Node) wire.NodeKind {
 	if k, ok := n.(interface{ Kind() wire.NodeKind }); ok {
 		return k.Kind()
 	}
@@ -20,7 +20,7 @@ func traits(n Node) wire.NodeKind {
 // checkKinds refuses nodes whose kind does not go with the settings.
 func (s *settings) checkKinds(nodes []Node) error {
 	for _, n := range nodes {
-		switch t := traits(n); {
+		switch t := kindOf(n); {
 		case t.MaxAge > 0 && !s.guarded:
 			return invalid("the node %s follows Sentinels, and needs WithRestartGuard: a replica that they promote may lack the "+
 				"locks that its master granted last", n.Name())
@@ -35,21 +35,21 @@ func (s *settings) checkKinds(nodes []Node) error {
 
 // clustered reports whether any of the nodes is a Redis Cluster.
 func clustered(nodes []Node) bool {
-	return slices.ContainsFunc(nodes, func(n Node) bool { return traits(n).Cluster })
+	return slices.ContainsFunc(nodes, func(n Node) bool { return kindOf(n).Cluster })
 }
 
-// lettingGo reports whether all nodes are known to let go of what they have answered (see
+// reusable reports whether all nodes are known to let go of what they have answered (see
 // plain): those of package pool that are single masters. One of the user's own, also one
 // that has such a node within, may look at a command behind its answer.
-func lettingGo(nodes []Node) bool {
+func reusable(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		p, ok := n.(*pool.Node)
 		return !ok || p.Kind().Cluster
 	})
 }
 
-// ownNodes reports whether all nodes are those of package pool, whose Submit never blocks.
-func ownNodes(nodes []Node) bool {
+// ownedNodes reports whether all nodes are those of package pool, whose Submit never blocks.
+func ownedNodes(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		_, ok := n.(*pool.Node)
 		return !ok
@@ -80,16 +80,16 @@ const defaultRecovery = 10 * time.Second
 func recovery(nodes []Node) time.Duration {
 	var longest time.Duration
 	for _, n := range nodes {
-		longest = max(longest, cmp.Or(traits(n).Recovery, defaultRecovery))
+		longest = max(longest, cmp.Or(kindOf(n).Recovery, defaultRecovery))
 	}
 	return longest
 }
 
-// settling is by how much the quarantines of nodes last longer; nil when none do.
-func settling(nodes []Node) map[string]time.Duration {
+// maxAges is by how much the quarantines of nodes last longer; nil when none do.
+func maxAges(nodes []Node) map[string]time.Duration {
 	var all map[string]time.Duration
 	for _, n := range nodes {
-		if d := traits(n).MaxAge; d > 0 {
+		if d := kindOf(n).MaxAge; d > 0 {
 			if all == nil {
 				all = make(map[string]time.Duration)
 			}

@@ -24,7 +24,7 @@ func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
 	require.ErrorContains(t, err, "the node m@127.0.0.1:1/0 is listed twice")
 	l, err := Open([]string{"redis+sentinel://127.0.0.1:1/m", "redis+sentinel://127.0.0.1:1/n"}, WithRestartGuard(time.Second))
 	require.NoError(t, err)
-	require.Equal(t, map[string]time.Duration{"m@127.0.0.1:1/0": 5 * time.Second, "n@127.0.0.1:1/0": 5 * time.Second}, l.fleet.Guard.MaxAge)
+	require.Equal(t, map[string]time.Duration{"m@127.0.0.1:1/0": 5 * time.Second, "n@127.0.0.1:1/0": 5 * time.Second}, l.nodeSet.Guard.MaxAge)
 	require.NoError(t, l.Close(bg))
 }
 

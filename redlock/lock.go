@@ -26,26 +26,26 @@ import (
 // traffic, has a Release and a maximum hold of its own, and ends before the lock
 // that it is a share of does.
 type Lock struct {
-	l          *Locker
-	names      []string
-	terms      wire.LockArgs
-	opts       lockSettings
-	passedOn   bool        // by the holder before, in this process
-	confirmed  bool        // its fence took a second round trip
-	othersWait atomic.Bool // in other processes, as a node said when it was given back
-	outer      *Lock       // whose context it was acquired with; may be nil
-	of         *Lock       // of which it is a share: root, or another share of it
-	root       *Lock       // whose lease it shares; nil for a lease of its own
+	l             *Locker
+	names         []string
+	terms         wire.LockArgs
+	opts          lockSettings
+	handedOff     bool        // by the holder before, in this process
+	confirmed     bool        // its fence took a second round trip
+	remoteWaiters atomic.Bool // in other processes, as a node said when it was given back
+	acquiredUnder *Lock       // whose context it was acquired with; may be nil
+	shareOf       *Lock       // of which it is a share: root, or another share of it
+	root          *Lock       // whose lease it shares; nil for a lease of its own
 
-	ttl   time.Duration // as acquired; what auto-extension asks for
-	fence uint64        // does not change once it is held
-	began clock.Instant // of the acquisition: maximum and minimum hold count from it
-	one   [1]string
+	ttl     time.Duration // as acquired; what auto-extension asks for
+	fence   uint64        // does not change once it is held
+	began   clock.Instant // of the acquisition: maximum and minimum hold count from it
+	oneName [1]string
 
 	// What talks to the nodes. While the lock is held mu guards both; before and after
-	// nobody changes them, but for renewTalk, under mu.
-	talk    *talk  // nil in a lock that is held for longer: see rest; another's, perhaps, once it was given back
-	holding []bool // … by node: whether it may hold our keys; nil: all may
+	// nobody changes them, but for renewExchange, under mu.
+	exchange *exchange // nil in a lock that is held for longer: see rest; another's, perhaps, once it was given back
+	mayHold  []bool    // … by node: whether it may hold our keys; nil: all may
 
 	alarm alarm.Alarm // the next instant at which settle has something to do
 
@@ -56,35 +56,35 @@ type Lock struct {
 
 	// mu guards all below. Under it nobody is called but the alarms, which call
 	// nobody back under a lock of theirs.
-	mu        sync.Mutex
-	phase     phase
-	lost      bool  // a quorum says that it is not ours: to be ended
-	noExtend  bool  // nothing extends it any more, though it is held
-	waits     bool  // for its turn to be extended
-	retries   uint8 // extensions that failed since one took effect, as far as it matters how many
-	bound     bool  // its context ends with the one given, in Do
-	resumed   bool  // another handle acquired it
-	releasing bool  // Release was called
-	released  bool  // … and has its result
+	mu               sync.Mutex
+	phase            phase
+	lost             bool  // a quorum says that it is not ours: to be ended
+	extensionStopped bool  // nothing extends it any more, though it is held
+	extendQueued     bool  // for its turn to be extended
+	retries          uint8 // extensions that failed since one took effect, as far as it matters how many
+	boundToCaller    bool  // its context ends with the one given, in Do
+	resumed          bool  // another handle acquired it
+	releasing        bool  // Release was called
+	released         bool  // … and has its result
 
-	cause    error          // why the hold ended
-	endedAt  clock.Instant  // when its validity was over, at the latest
-	until    clock.Instant  // the validity's end
-	longest  time.Duration  // the longest TTL that any command gave the keys
-	underWay []*round       // extensions and repairs
-	joined   sync.WaitGroup // those without a decision
-	missing  []bool         // nodes to repair; nil for none
-	repaired []bool         // nodes that were, and so may hold our keys; changed under sending, too
-	extended clock.Instant  // when an extension last took effect
-	nextTry  clock.Instant  // of the auto-extension
-	nextRest clock.Instant  // when to give up what is not needed for holding; never: it was
-	progress clock.Instant  // of the latest Progress
-	shares   map[*Lock]struct{}
+	cause        error          // why the hold ended
+	endedAt      clock.Instant  // when its validity was over, at the latest
+	until        clock.Instant  // the validity's end
+	longest      time.Duration  // the longest TTL that any command gave the keys
+	inFlight     []*round       // extensions and repairs
+	inFlightWG   sync.WaitGroup // those without a decision
+	toRepair     []bool         // nodes to repair; nil for none
+	repaired     []bool         // nodes that were, and so may hold our keys; changed under sending, too
+	lastExtended clock.Instant  // when an extension last took effect
+	nextExtendAt clock.Instant  // of the auto-extension
+	nextShrink   clock.Instant  // when to give up what is not needed for holding; never: it was
+	progress     clock.Instant  // of the latest Progress
+	shares       map[*Lock]struct{}
 
-	given    context.Context // what the lock's context is derived from, on first use
-	ctx      *leaseContext
-	cancel   context.CancelCauseFunc
-	ctxCause error // why the context ended; set before or with cause
+	parentCtx context.Context // what the lock's context is derived from, on first use
+	ctx       *leaseContext
+	cancel    context.CancelCauseFunc
+	ctxCause  error // why the context ended; set before or with cause
 
 	result error         // of the first Release
 	others chan struct{} // closed with the result; made by a second Release that has to wait
@@ -100,65 +100,65 @@ const (
 )
 
 // Names are the names that the lock holds, sorted, in a slice of the caller's own.
-func (k *Lock) Names() []string { return slices.Clone(k.names) }
+func (lk *Lock) Names() []string { return slices.Clone(lk.names) }
 
 // Token is the value of the lock's keys. A client that knows it and can reach a quorum of
 // the nodes can extend and release the lock: for logs and databases use ID.
-func (k *Lock) Token() string { return k.terms.Token }
+func (lk *Lock) Token() string { return lk.terms.Token }
 
 // Remaining is how long the lock is still valid, by a clock that counts suspended
 // time, with drift and a margin for late timers taken off (WithDrift). Zero or less: stop now. It needs no network.
-func (k *Lock) Remaining() time.Duration {
-	left := k.left(k.l.now())
-	if left > 0 && k.of != nil {
-		left = min(left, k.of.Remaining())
+func (lk *Lock) Remaining() time.Duration {
+	left := lk.remaining(lk.l.now())
+	if left > 0 && lk.shareOf != nil {
+		left = min(left, lk.shareOf.Remaining())
 	}
 	return left
 }
 
-// left is what remains of the handle's own time.
-func (k *Lock) left(now clock.Instant) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.phase != held || k.lost {
-		return min(k.endedAt.Sub(now), 0)
+// remaining is what remains of the handle's own time.
+func (lk *Lock) remaining(now clock.Instant) time.Duration {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if lk.phase != held || lk.lost {
+		return min(lk.endedAt.Sub(now), 0)
 	}
-	return k.end().Sub(now)
+	return lk.endNow().Sub(now)
 }
 
 // Progress says that the work is alive; see WithProgress. Without that it does
 // nothing.
-func (k *Lock) Progress() {
-	if k.root != nil {
-		k.root.Progress()
+func (lk *Lock) Progress() {
+	if lk.root != nil {
+		lk.root.Progress()
 		return
 	}
-	if k.opts.progress == 0 {
+	if lk.opts.progress == 0 {
 		return
 	}
-	now := k.l.now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.progress = now
-	if k.nextTry == never {
-		k.nextTry = now
-		k.arm()
+	now := lk.l.now()
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	lk.progress = now
+	if lk.nextExtendAt == noDeadline {
+		lk.nextExtendAt = now
+		lk.schedule()
 	}
 }
 
-// live reports whether the lock is held, by the clock and not by a timer.
-func (k *Lock) live() bool {
-	k.settle()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.phase == held
+// isHeld reports whether the lock is held, by the clock and not by a timer.
+func (lk *Lock) isHeld() bool {
+	lk.applyDue()
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	return lk.phase == held
 }
 
-// holds reports whether any of the names is the lock's, and whether all are.
-func (k *Lock) holds(names []string) (some, all bool) {
+// overlaps reports whether any of the names is the lock's, and whether all are.
+func (lk *Lock) overlaps(names []string) (some, all bool) {
 	n := 0
 	for _, name := range names {
-		if slices.Contains(k.names, name) {
+		if slices.Contains(lk.names, name) {
 			n++
 		}
 	}

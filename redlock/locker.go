@@ -19,27 +19,27 @@ import (
 // no goroutine of its own while it holds nothing. The zero Locker is closed: its methods
 // return ErrClosed, Close too.
 type Locker struct {
-	nodes     []Node
-	trips     []roundTrips // by node
-	owned     []*pool.Node // that Open made, and Close ends
-	set       settings
-	fleet     *wire.NodeSet // what the nodes know of each other
-	clustered bool          // a node is a Redis Cluster
-	alarms    *alarm.Queue  // node timeouts and the ends of held locks
-	queue     *fifo.Queue   // contenders of this process, by name
-	waiters   *waiters      // those at the head of their lines, and who holds what they wait for
-	events    *events       // nil when nobody traces or logs
-	turns     turns         // of automatic extensions
-	undos     undoQueue     // of locks that the library ended
-	talks     sync.Pool     // of *talk, to be used again
-	recycles  bool          // … as can be: nothing but its lock and its answers looks at one
+	nodes           []Node
+	trips           []roundTrips // by node
+	ownedNodes      []*pool.Node // that Open made, and Close ends
+	set             settings
+	nodeSet         *wire.NodeSet // what the nodes know of each other
+	clustered       bool          // a node is a Redis Cluster
+	alarms          *alarm.Queue  // node timeouts and the ends of held locks
+	queue           *fifo.Queue   // contenders of this process, by name
+	waitTable       *waitTable    // those at the head of their lines, and who holds what they wait for
+	dispatcher      *dispatcher   // nil when nobody traces or logs
+	extendLimiter   extendLimiter // of automatic extensions
+	undos           undoQueue     // of locks that the library ended
+	exchangePool    sync.Pool     // of *talk, to be used again
+	reusesExchanges bool          // … as can be: nothing but its lock and its answers looks at one
 
 	closing chan struct{} // closed by Close
 
 	mu       sync.Mutex       // guards what follows; nobody is called under it
-	leases   map[string]*Lock // by token: under way, held, or being undone
+	locks    map[string]*Lock // by token: under way, held, or being undone
 	closed   bool
-	idle     chan struct{} // made by Close; closed when no lease is left
+	drained  chan struct{} // made by Close; closed when no lease is left
 	changed  chan struct{} // closed when the next lease leaves the books; nil while nobody waits for that
 	leftover leftover      // what Close did not wait for
 }
@@ -58,21 +58,21 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{
-		nodes:     append([]Node(nil), nodes...),
-		trips:     make([]roundTrips, len(nodes)),
-		set:       set,
-		fleet:     newFleet(set, nodes),
-		clustered: clustered(nodes),
-		alarms:    alarm.New(set.clock),
-		queue:     fifo.New(),
-		events:    newEvents(set.traces, set.logger, len(nodes)),
-		closing:   make(chan struct{}),
-		leases:    make(map[string]*Lock),
+		nodes:      append([]Node(nil), nodes...),
+		trips:      make([]roundTrips, len(nodes)),
+		set:        set,
+		nodeSet:    newNodeSet(set, nodes),
+		clustered:  clustered(nodes),
+		alarms:     alarm.New(set.clock),
+		queue:      fifo.New(),
+		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
+		closing:    make(chan struct{}),
+		locks:      make(map[string]*Lock),
 	}
-	l.recycles = l.events == nil && lettingGo(nodes)
-	l.waiters = newWaiters(l)
-	l.turns.alarms, l.turns.clock = l.alarms, set.clock
-	l.undos.blocking = !ownNodes(nodes)
+	l.reusesExchanges = l.dispatcher == nil && reusable(nodes)
+	l.waitTable = newWaitTable(l)
+	l.extendLimiter.alarms, l.extendLimiter.clock = l.alarms, set.clock
+	l.undos.blocking = !ownedNodes(nodes)
 	return l, nil
 }
 
@@ -81,7 +81,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 // ErrInvalid; it names wrong URLs by their positions, from 1, and shows no password.
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	set, wrong := settingsOf(opts)
-	configs, err := configs(urls, set)
+	configs, err := parseAll(urls, set)
 	if err := joinInvalid(wrong, err); err != nil {
 		return nil, err // before anything is dialled
 	}
@@ -98,12 +98,12 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, oneline.Join(err, closeAll(owned))
 	}
-	l.owned = owned
+	l.ownedNodes = owned
 	return l, nil
 }
 
-// configs reads the URLs. Its error names wrong ones by their positions: they may carry passwords.
-func configs(urls []string, set settings) ([]pool.Config, error) {
+// parseAll reads the URLs. Its error names wrong ones by their positions: they may carry passwords.
+func parseAll(urls []string, set settings) ([]pool.Config, error) {
 	list := make([]pool.Config, 0, len(urls))
 	encrypted := false
 	var errs []error
@@ -173,7 +173,7 @@ func checkNodes(nodes []Node) error {
 	seen := make(map[string]bool, len(nodes))
 	for i, n := range nodes {
 		switch {
-		case absent(n):
+		case isNil(n):
 			return invalid("node %d of %d is nil", i+1, len(nodes))
 		case n.Name() == "":
 			return invalid("node %d of %d has no name", i+1, len(nodes))
@@ -193,9 +193,9 @@ func nodeNames(nodes []Node) []string {
 	return names
 }
 
-// absent finds also the nil *pool.Node that is left when the error of pool.Open was
+// isNil finds also the nil *pool.Node that is left when the error of pool.Open was
 // dropped: in an interface it is not nil itself.
-func absent(n Node) bool {
+func isNil(n Node) bool {
 	if n == nil {
 		return true
 	}
@@ -217,47 +217,47 @@ func (l *Locker) keys(names []string) []string {
 	return keys
 }
 
-// register makes a lease known, so that Close waits for it and its token can't be
+// add makes a lease known, so that Close waits for it and its token can't be
 // resumed beside it.
-func (l *Locker) register(k *Lock) error {
+func (l *Locker) add(k *Lock) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
 		return ErrClosed
-	case l.leases[k.terms.Token] != nil:
+	case l.locks[k.terms.Token] != nil:
 		return ErrAlreadyHeld
 	}
-	l.leases[k.terms.Token] = k
+	l.locks[k.terms.Token] = k
 	return nil
 }
 
-// forget takes a lease out of the books: nothing of it is left to do.
-func (l *Locker) forget(k *Lock) {
+// remove takes a lease out of the books: nothing of it is left to do.
+func (l *Locker) remove(k *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.leases[k.terms.Token] == k {
-		delete(l.leases, k.terms.Token)
+	if l.locks[k.terms.Token] == k {
+		delete(l.locks, k.terms.Token)
 	}
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
-	if !l.closed || len(l.leases) > 0 {
+	if !l.closed || len(l.locks) > 0 {
 		return
 	}
 	select {
-	case <-l.idle:
+	case <-l.drained:
 	default:
-		close(l.idle)
+		close(l.drained)
 	}
 }
 
-// knows reports whether something of a lease is left to do.
-func (l *Locker) knows(k *Lock) bool {
+// has reports whether something of a lease is left to do.
+func (l *Locker) has(k *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leases[k.terms.Token] == k
+	return l.locks[k.terms.Token] == k
 }
 
 // isClosed reports whether the Locker was closed. One that New did not make counts as closed.
@@ -275,27 +275,27 @@ func (l *Locker) isClosed() bool {
 
 // newRound makes a round that only reads: it creates nothing, and its answers
 // concern nobody but who waits for it.
-func (l *Locker) newRound(owner roundOwner, names []string) *round {
+func (l *Locker) newRound(owner observer, names []string) *round {
 	r := &round{names: names, wake: make(chan struct{}, 1)}
 	r.prepare(l, owner, make([]ballot, len(l.nodes)))
 	return r
 }
 
-// inspection makes a round that reads what the keys hold.
-func (l *Locker) inspection(owner roundOwner, names []string) *round {
-	r := l.reading(owner, names, false)
+// inspectRound makes a round that reads what the keys hold.
+func (l *Locker) inspectRound(owner observer, names []string) *round {
+	r := l.readRound(owner, names, false)
 	r.req.Informational = true
 	return r
 }
 
-// proof makes one whose answers count: under the guard those of nodes that vote.
-func (l *Locker) proof(owner roundOwner, names []string) *round {
-	return l.reading(owner, names, l.set.guarded)
+// countedInspect makes one whose answers count: under the guard those of nodes that vote.
+func (l *Locker) countedInspect(owner observer, names []string) *round {
+	return l.readRound(owner, names, l.set.guarded)
 }
 
-func (l *Locker) reading(owner roundOwner, names []string, guarded bool) *round {
+func (l *Locker) readRound(owner observer, names []string, guarded bool) *round {
 	r := l.newRound(owner, names)
-	r.holds = make([][]wire.KeyState, len(l.nodes))
+	r.keyStates = make([][]wire.KeyState, len(l.nodes))
 	t := &wire.LockArgs{Guarded: guarded}
 	t.Set(l.keys(names), "")
 	wire.NewInspect(&r.req, t)
@@ -307,5 +307,5 @@ func (l *Locker) readTimeout() time.Duration {
 	if l.set.nodeTimeout > 0 {
 		return l.set.nodeTimeout
 	}
-	return nodeTimeoutMax
+	return maxNodeTimeout
 }

@@ -21,7 +21,7 @@ type freeable struct {
 }
 
 func (f *freeable) add(l *Locker) {
-	f.lockers, f.fleets = append(f.lockers, weak.Make(l)), append(f.fleets, weak.Make(l.fleet))
+	f.lockers, f.fleets = append(f.lockers, weak.Make(l)), append(f.fleets, weak.Make(l.nodeSet))
 }
 
 func (f *freeable) left() (lockers, fleets int) {

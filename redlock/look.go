@@ -12,10 +12,10 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// scene is what a contender sees of a name that it did not get.
-type scene struct {
-	held bool          // it is no split vote: one token stands on a quorum, or nobody can have one
-	free time.Duration // how long until that can be over without a release; negative: nobody knows
+// contention is what a contender sees of a name that it did not get.
+type contention struct {
+	held   bool          // it is no split vote: one token stands on a quorum, or nobody can have one
+	freeIn time.Duration // how long until that can be over without a release; negative: nobody knows
 
 	blocked time.Duration // for how long the same keys have left no quorum
 	took    time.Duration // that the attempt took until it was decided
@@ -24,28 +24,28 @@ type scene struct {
 	cut     bool          // the context's end or Close kept the query from its end: nothing else is set
 }
 
-// look asks nodes who holds the names, after an attempt that others had the better of. It
+// holderQuery asks nodes who holds the names, after an attempt that others had the better of. It
 // waits for those that refused, who answered just now, and for others only while they can
 // show a token on a quorum: a frozen one must hold nobody up where the others tell.
-type look struct {
+type holderQuery struct {
 	*round
 	votes []Vote // of the attempt
 }
 
-// explain queries the nodes for the reason of an attempt that failed, and returns its error with that
+// describeHolders queries the nodes for the reason of an attempt that failed, and returns its error with that
 // reason and with the holder that each node reported. After a refusal it costs one round trip, and nothing
 // otherwise. It queries the nodes that refused. It also queries nodes that had not answered at the decision
 // if their answers can change the reason: where they decide between a fault and a split vote it may last
 // the node timeout. A query that the context's end or Close cuts short changes no reason.
-func (l *Locker) explain(ctx context.Context, w *wish, attempt *Lock, err error) (scene, error) {
+func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
-		return scene{}, err
+		return contention{}, err
 	}
 	if ctx.Err() != nil {
-		return scene{cut: true}, err
+		return contention{cut: true}, err
 	}
-	k, cut := l.look(w, first), false
+	k, cut := l.queryHolders(w, first), false
 	select {
 	case <-k.wake:
 	case <-ctx.Done():
@@ -54,17 +54,17 @@ func (l *Locker) explain(ctx context.Context, w *wish, attempt *Lock, err error)
 		cut = true
 	}
 	l.alarms.Clear(&k.alarm)
-	e := attempt.talk.acquire.fail(ErrHeld) // with the votes that came in meanwhile
+	e := attempt.exchange.acquire.asError(ErrHeld) // with the votes that came in meanwhile
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fillIn(e.Votes)
 	if cut {
-		return scene{cut: true}, e
+		return contention{cut: true}, e
 	}
-	seen := k.scene()
+	seen := k.contention()
 	held := seen.held
 	if !held {
-		seen.free, seen.held, seen.blocked = w.waiter.stuck(k)
+		seen.freeIn, seen.held, seen.blocked = w.waiter.blockedFor(k)
 	}
 	stands := held || seen.blocked > l.readTimeout() || e.foreign()
 	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, stands) {
@@ -77,13 +77,13 @@ func (l *Locker) explain(ctx context.Context, w *wish, attempt *Lock, err error)
 }
 
 // fillIn adds what the query found to the votes of the attempt. Called under mu.
-func (k *look) fillIn(votes []Vote) {
-	for i := range k.ballots {
-		b, v, why := &k.ballots[i], &votes[i], holder(k.holds[i])
-		if k.votes[i].unheard() && errors.Is(v.Err, wire.ErrGivenUp) {
-			*v = k.votes[i] // the undo cancelled the acquire: the node did not fail
+func (q *holderQuery) fillIn(votes []Vote) {
+	for i := range q.ballots {
+		b, v, why := &q.ballots[i], &votes[i], asHeldError(q.keyStates[i])
+		if q.votes[i].notAwaited() && errors.Is(v.Err, wire.ErrGivenUp) {
+			*v = q.votes[i] // the undo cancelled the acquire: the node did not fail
 		}
-		unheard := v.unheard()
+		unheard := v.notAwaited()
 		switch {
 		case why != nil && (v.Outcome == OutcomeRefused || unheard || errors.Is(why, ErrForeignKey)):
 			v.Err = why
@@ -91,7 +91,7 @@ func (k *look) fillIn(votes []Vote) {
 				v.Outcome = OutcomeRefused
 			}
 		case unheard && b.failed():
-			v.Outcome, v.Err, v.Took = b.outcome, b.err, b.took
+			v.Outcome, v.Err, v.Took = b.outcome, b.err, b.latency
 		}
 	}
 }
@@ -101,15 +101,15 @@ func (b *ballot) failed() bool {
 	return b.voted && b.outcome != wire.Granted && b.outcome != wire.Refused
 }
 
-// look begins one. Its wake gets a value when enough is known.
-func (l *Locker) look(w *wish, lost *QuorumError) *look {
-	k := &look{round: l.inspection(nil, w.names), votes: lost.Votes}
+// queryHolders begins one. Its wake gets a value when enough is known.
+func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
+	k := &holderQuery{round: l.inspectRound(nil, w.names), votes: lost.Votes}
 	for i := range k.ballots {
 		k.ballots[i].cmd.To = k
 	}
 	unheard := 0
 	for i := range k.votes {
-		if k.votes[i].unheard() {
+		if k.votes[i].notAwaited() {
 			unheard++
 		}
 	}
@@ -117,22 +117,22 @@ func (l *Locker) look(w *wish, lost *QuorumError) *look {
 	mayFail := failed+unheard > len(k.votes)-lost.Need
 	more := mayFail || refused < lost.Need && refused+unheard >= lost.Need
 	timeout := l.set.timeout(w.ttl)
-	if took, granted := lost.split(); more && granted && !mayFail {
-		timeout = min(timeout, l.unheardTimeout(k.votes, took)) // it may be a split vote: see hurry
+	if took, granted := lost.hadVote(); more && granted && !mayFail {
+		timeout = min(timeout, l.notAwaitedTimeout(k.votes, took)) // it may be a split vote: see hurry
 	}
-	k.pace, k.start = everyVote, l.now()
-	k.ask(timeout, func(node int) (wire.Reply, bool) {
+	k.rule, k.start = afterAll, l.now()
+	k.sendAll(timeout, func(node int) (wire.Reply, bool) {
 		v := &k.votes[node]
-		return wire.Reply{Outcome: wire.Refused, NotSent: true}, v.Outcome != wire.Refused && (!more || !v.unheard())
+		return wire.Reply{Outcome: wire.Refused, NotSent: true}, v.Outcome != wire.Refused && (!more || !v.notAwaited())
 	})
 	return k
 }
 
-// unheardTimeout is how long to wait for the nodes that had not answered, as after a tie.
-func (l *Locker) unheardTimeout(votes []Vote, took time.Duration) time.Duration {
+// notAwaitedTimeout is how long to wait for the nodes that had not answered, as after a tie.
+func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
 	d := tieTimeout(took)
 	for i := range votes {
-		if votes[i].unheard() {
+		if votes[i].notAwaited() {
 			d = max(d, l.trips[i].patience())
 		}
 	}
@@ -140,62 +140,62 @@ func (l *Locker) unheardTimeout(votes []Vote, took time.Duration) time.Duration 
 }
 
 // Answer takes one node's answer.
-func (k *look) Answer(c *wire.Command, rep wire.Reply) {
-	k.round.Answer(c, rep)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.decided.Load() || !k.told() {
+func (q *holderQuery) Answer(c *wire.Command, rep wire.Reply) {
+	q.round.Answer(c, rep)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.decided.Load() || !q.conclusive() {
 		return
 	}
 	select {
-	case k.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// told reports whether nothing that is still to come can show a token on a quorum, or one
+// conclusive reports whether nothing that is still to come can show a token on a quorum, or one
 // is seen there already. Called under mu.
-func (k *look) told() bool {
+func (q *holderQuery) conclusive() bool {
 	open, most := 0, 0
-	for i := range k.ballots {
-		if k.ballots[i].voted {
+	for i := range q.ballots {
+		if q.ballots[i].voted {
 			continue
 		}
-		if open++; k.votes[i].Outcome == wire.Refused {
+		if open++; q.votes[i].Outcome == wire.Refused {
 			return false
 		}
 	}
-	for name := range k.names {
-		for _, left := range k.holders(name) {
+	for name := range q.names {
+		for _, left := range q.tokensHolding(name) {
 			most = max(most, len(left))
 		}
 	}
-	if most >= k.tally.Need() {
+	if most >= q.tally.Need() {
 		return true
 	}
-	return most+open < k.tally.Need() && !k.mayFail(open)
+	return most+open < q.tally.Need() && !q.mayFail(open)
 }
 
 // mayFail reports whether the nodes still to be heard of decide between a fault and a split vote.
 // Called under mu.
-func (k *look) mayFail(open int) bool {
+func (q *holderQuery) mayFail(open int) bool {
 	failed := 0
-	for i := range k.votes {
-		v, b := &k.votes[i], &k.ballots[i]
-		if v.unheard() && b.failed() || v.Outcome != OutcomeGranted && v.Outcome != OutcomeRefused && !v.unheard() {
+	for i := range q.votes {
+		v, b := &q.votes[i], &q.ballots[i]
+		if v.notAwaited() && b.failed() || v.Outcome != OutcomeGranted && v.Outcome != OutcomeRefused && !v.notAwaited() {
 			failed++
 		}
 	}
-	spare := len(k.votes) - k.tally.Need()
+	spare := len(q.votes) - q.tally.Need()
 	return failed <= spare && failed+open > spare
 }
 
-// unheard reports whether an attempt was decided before the node answered, and not by
+// notAwaited reports whether an attempt was decided before the node answered, and not by
 // its silence.
-func (v *Vote) unheard() bool { return errors.Is(v.Err, errUndecided) && v.Took == 0 }
+func (v *Vote) notAwaited() bool { return errors.Is(v.Err, errNotAwaited) && v.Took == 0 }
 
-// split reports whether the attempt had a vote, and how long refusals took.
-func (e *QuorumError) split() (took time.Duration, granted bool) {
+// hadVote reports whether the attempt had a vote, and how long refusals took.
+func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
 	for _, v := range e.Votes {
 		switch v.Outcome {
 		case OutcomeGranted:
@@ -207,24 +207,24 @@ func (e *QuorumError) split() (took time.Duration, granted bool) {
 	return took, granted
 }
 
-// holders lists the tokens that hold a name, and for how long on each node. Called under mu.
-func (r *round) holders(name int) map[string][]time.Duration {
+// tokensHolding lists the tokens that hold a name, and for how long on each node. Called under mu.
+func (r *round) tokensHolding(name int) map[string][]time.Duration {
 	held := make(map[string][]time.Duration)
 	for i := range r.ballots {
-		if h := r.holds[i]; len(h) > name && !h[name].Free() {
+		if h := r.keyStates[i]; len(h) > name && !h[name].Free() {
 			held[h[name].Value] = append(held[h[name].Value], h[name].TTL)
 		}
 	}
 	return held
 }
 
-// scene finds the name that one token holds on a quorum, for the longest: until the quorum
+// contention finds the name that one token holds on a quorum, for the longest: until the quorum
 // expires, unless it is extended. Called under mu.
-func (r *round) scene() scene {
-	var s scene
+func (r *round) contention() contention {
+	var s contention
 	var tokens strings.Builder
 	for name := range r.names {
-		for token, left := range r.holders(name) {
+		for token, left := range r.tokensHolding(name) {
 			s.foreign = s.foreign || token != "" && !wire.WellFormed(token)
 			if len(left) < r.tally.Need() {
 				continue
@@ -232,8 +232,8 @@ func (r *round) scene() scene {
 			_, _ = fmt.Fprintln(&tokens, name, token)
 			slices.Sort(left)
 			// It is free when too few are left for a quorum.
-			if d := left[len(left)-r.tally.Need()]; !s.held || d < 0 || s.free >= 0 && d > s.free {
-				s.held, s.free = true, d
+			if d := left[len(left)-r.tally.Need()]; !s.held || d < 0 || s.freeIn >= 0 && d > s.freeIn {
+				s.held, s.freeIn = true, d
 			}
 		}
 	}
@@ -241,8 +241,8 @@ func (r *round) scene() scene {
 	return s
 }
 
-// holder says what stands in the way, by the first key that isn't free.
-func holder(holds []wire.KeyState) error {
+// asHeldError says what stands in the way, by the first key that isn't free.
+func asHeldError(holds []wire.KeyState) error {
 	for _, h := range holds {
 		switch {
 		case h.ForeignType != "":

@@ -44,19 +44,19 @@ func whoWasAsked(nodes []*fakeNode) string {
 }
 
 // lose makes an attempt without the query for the reason.
-func lose(l *Locker, w *wish) (*Lock, error) {
-	k, err := l.prepare(bg, w, l.now())
+func lose(l *Locker, w *request) (*Lock, error) {
+	k, err := l.newAttempt(bg, w, l.now())
 	if err != nil {
 		return nil, err
 	}
-	k.talk.acquire.submit(nil, nil)
-	return k, l.conclude(bg, k)
+	k.exchange.acquire.send(nil, nil)
+	return k, l.finishAttempt(bg, k)
 }
 
 // docs/rules.md rule 22: who is asked, after an attempt, to tell a holder from a split vote,
 // for how long, and what is seen then.
 func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
-	const short, long = patienceLeast, nodeTimeoutMax
+	const short, long = minTie, maxNodeTimeout
 	for _, c := range []struct {
 		nodes, asked string
 		held         bool
@@ -96,11 +96,11 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 			for i, n := range nodes {
 				seenAs(n, c.nodes[i])
 			}
-			w := &wish{names: []string{"a"}, ttl: time.Minute}
+			w := &request{names: []string{"a"}, ttl: time.Minute}
 			k, err := lose(l, w)
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
-			var seen scene
-			took := elapsed(func() { seen, _ = l.explain(bg, w, k, err) })
+			var seen contention
+			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
 			require.Equal(t, c.asked, whoWasAsked(nodes), c.nodes)
 			require.Equal(t, c.held, seen.held, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
@@ -147,12 +147,12 @@ func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 					for i, n := range nodes {
 						answersAfter(n, what[i] == 'f', time.Duration(acquires[i])*time.Millisecond, time.Duration(looks[i])*time.Millisecond)
 					}
-					w := &wish{names: []string{"a"}, ttl: time.Minute}
+					w := &request{names: []string{"a"}, ttl: time.Minute}
 					k, err := lose(l, w)
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
-					seen, _ := l.explain(bg, w, k, err)
+					seen, _ := l.describeHolders(bg, w, k, err)
 					require.True(t, seen.held, "%s: attempt %v, look %v", what, acquires, looks)
-					pass(patienceLeast) // what is late has come
+					pass(minTie) // what is late has come
 					for i := range looks {
 						looks[i] = len(looks) - 1 - looks[i]
 					}

@@ -23,7 +23,7 @@ const (
 	maxNameLen     = 512
 	maxOwnerLen    = 64
 	reservedPrefix = wire.Reserved // keys and channels that are not locks
-	nodeTimeoutMax = 500 * time.Millisecond
+	maxNodeTimeout = 500 * time.Millisecond
 )
 
 // Option changes a Locker. The zero set of options is right for most. One that is out of
@@ -41,10 +41,10 @@ type settings struct {
 	owner       string
 	nodeTimeout time.Duration // 0: from the TTL
 	drift       quorum.Drift
-	backoffMin  time.Duration
-	backoffMax  time.Duration
+	minBackoff  time.Duration
+	maxBackoff  time.Duration
 	maxTTL      time.Duration
-	bounded     bool // by WithMaxTTL
+	maxTTLSet   bool // by WithMaxTTL
 	fencing     bool
 	guarded     bool
 	guardTTL    time.Duration
@@ -61,8 +61,8 @@ type settings struct {
 func defaults() settings {
 	return settings{
 		drift:      quorum.Drift{Factor: 0.01, Floor: int64(2 * time.Millisecond)},
-		backoffMin: time.Millisecond,
-		backoffMax: 100 * time.Millisecond,
+		minBackoff: time.Millisecond,
+		maxBackoff: 100 * time.Millisecond,
 		maxTTL:     DefaultMaxTTL,
 		clock:      clock.System(),
 		wall:       clock.Wall,
@@ -86,7 +86,7 @@ func WithOwner(label string) Option { return option(func(s *settings) { s.owner 
 // it after drift. Defaults to the smaller of 500 ms and a quarter of the TTL; for questions
 // without a TTL (Healthy, Inspect, Diagnose) to 500 ms.
 func WithNodeTimeout(d time.Duration) Option {
-	return option(func(s *settings) { s.nodeTimeout = orInvalid(d) })
+	return option(func(s *settings) { s.nodeTimeout = zeroIsInvalid(d) })
 }
 
 // WithDrift is what is taken off every TTL for clocks that run at different rates:
@@ -103,13 +103,13 @@ func WithDrift(factor float64, floor time.Duration) Option {
 // that is longer. Where a client of another library holds the lock, it polls every 50 to 250 ms whatever
 // longest is, and no sooner than shortest. More than 0, and shortest no longer than longest. Defaults to 1 ms and 100 ms.
 func WithBackoff(shortest, longest time.Duration) Option {
-	return option(func(s *settings) { s.backoffMin, s.backoffMax = shortest, longest })
+	return option(func(s *settings) { s.minBackoff, s.maxBackoff = shortest, longest })
 }
 
 // WithMaxTTL is the longest TTL that this Locker gives a key: whole milliseconds, from
 // 10 ms to 365 days. Defaults to 24 h.
 func WithMaxTTL(d time.Duration) Option {
-	return option(func(s *settings) { s.maxTTL, s.bounded = d, true })
+	return option(func(s *settings) { s.maxTTL, s.maxTTLSet = d, true })
 }
 
 // WithClock takes time from another clock; for tests. Defaults to clock.System,
@@ -174,8 +174,8 @@ func (s *settings) encrypt(cfg *pool.Config) {
 	}
 }
 
-// orInvalid keeps a zero that the caller gave apart from one that was not given.
-func orInvalid(d time.Duration) time.Duration {
+// zeroIsInvalid keeps a zero that the caller gave apart from one that was not given.
+func zeroIsInvalid(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
 	}
@@ -189,7 +189,7 @@ func settingsOf(opts []Option) (settings, error) {
 			o.apply(&s)
 		}
 	}
-	return s, joinInvalid(s.settle(), s.check())
+	return s, joinInvalid(s.resolve(), s.check())
 }
 
 func (s *settings) check() error {
@@ -203,8 +203,8 @@ func (s *settings) check() error {
 		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
 		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
 			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
-		invalidIf(s.backoffMin <= 0 || s.backoffMax < s.backoffMin,
-			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoffMin, s.backoffMax),
+		invalidIf(s.minBackoff <= 0 || s.maxBackoff < s.minBackoff,
+			"WithBackoff(%v, %v): 0 < shortest <= longest", s.minBackoff, s.maxBackoff),
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"WithMaxTTL(%v): whole milliseconds from %v to %v", s.maxTTL, MinTTL, year),
 	)
@@ -223,16 +223,18 @@ func (s *settings) checkUnsafe(nodes []string) error {
 	var errs []error
 	for _, name := range s.unsafe {
 		if !slices.Contains(nodes, name) {
-			errs = append(errs, invalid("WithUnsafeNodes: there is no node %q; the nodes are %s", name, quoteAll(nodes)))
+			errs = append(errs, invalid("WithUnsafeNodes: there is no node %q; the nodes are %s", name, quoted(nodes)))
 		}
 	}
 	return joinInvalid(errs...)
 }
 
 // isLabel reports whether an owner's label is within its bounds (WithOwner).
-func isLabel(s string) bool { return len(s) <= maxOwnerLen && !strings.ContainsFunc(s, notLabel) }
+func isLabel(s string) bool {
+	return len(s) <= maxOwnerLen && !strings.ContainsFunc(s, invalidOwnerRune)
+}
 
-func notLabel(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+func invalidOwnerRune(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
 // checkTTL bounds a TTL that a lock key may get.
 func (s *settings) checkTTL(what string, ttl time.Duration) error {
@@ -258,7 +260,7 @@ func (s *settings) timeout(ttl time.Duration) time.Duration {
 	if s.nodeTimeout > 0 {
 		return s.nodeTimeout
 	}
-	return min(nodeTimeoutMax, ttl/4)
+	return min(maxNodeTimeout, ttl/4)
 }
 
 // checkName bounds a name and the key that it makes.

@@ -27,16 +27,16 @@ func (r *round) refusedByQuorum() bool {
 	return r.refused > len(r.ballots)-quorum.Majority(len(r.ballots))
 }
 
-// cleared reports whether a majority released the token or, being spared, never had
+// surelyFree reports whether a majority released the token or, being spared, never had
 // it. Others can have the name then. A node that had it and lost it does not count:
 // with its loss in doubt nobody knows how the hold ended.
-func (r *round) cleared() bool {
+func (r *round) surelyFree() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
 	for i := range r.ballots {
 		b := &r.ballots[i]
-		if b.outcome == wire.Granted || b.outcome == wire.Refused && b.unsent {
+		if b.outcome == wire.Granted || b.outcome == wire.Refused && b.notSent {
 			n++
 		}
 	}
@@ -57,11 +57,11 @@ func (r *round) confirmed() bool {
 	return n >= r.tally.Need()
 }
 
-// lossError returns the votes of a round that was not won, with the reason as far as the votes tell
+// asLossError returns the votes of a round that was not won, with the reason as far as the votes tell
 // it. ErrHeld is preliminary: a query of the nodes has to confirm it (see explain). A round that the
 // caller did not wait for is held only if a node refused.
-func (r *round) lossError() *QuorumError {
-	e := r.fail(ErrHeld)
+func (r *round) asLossError() *QuorumError {
+	e := r.asError(ErrHeld)
 	refused, failed := e.against()
 	if quorum.LossOf(len(e.Votes), refused, failed, true) == quorum.NoQuorum || refused == 0 && !r.decided.Load() {
 		e.Reason = e.faultReason()
@@ -76,24 +76,24 @@ func (e *QuorumError) against() (refused, failed int) {
 		switch v := &e.Votes[i]; {
 		case v.Outcome == OutcomeRefused:
 			refused++
-		case v.Outcome != OutcomeGranted && !v.unheard():
+		case v.Outcome != OutcomeGranted && !v.notAwaited():
 			failed++
 		}
 	}
 	return refused, failed
 }
 
-// fail is the round's outcome as an error.
-func (r *round) fail(reason error) *QuorumError {
+// asError is the round's outcome as an error.
+func (r *round) asError(reason error) *QuorumError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := &QuorumError{Op: r.req.Op.String(), Names: r.names, Need: r.tally.Need(), Reason: reason}
 	for i := range r.ballots {
 		b := &r.ballots[i]
-		v := Vote{Node: r.l.nodes[i].Name(), Outcome: b.outcome, Err: b.err, Took: b.took}
+		v := Vote{Node: r.l.nodes[i].Name(), Outcome: b.outcome, Err: b.err, Took: b.latency}
 		switch {
 		case !b.voted && !b.replied:
-			v.Err = errUndecided
+			v.Err = errNotAwaited
 		case b.late && b.outcome == wire.Granted: // known, to be undone, and no vote
 			v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 		}
@@ -102,9 +102,9 @@ func (r *round) fail(reason error) *QuorumError {
 	return e
 }
 
-// faultError is the outcome of a round that too few nodes answered.
-func (r *round) faultError() *QuorumError {
-	e := r.fail(nil)
+// asFaultError is the outcome of a round that too few nodes answered.
+func (r *round) asFaultError() *QuorumError {
+	e := r.asError(nil)
 	e.Reason = e.faultReason()
 	return e
 }

@@ -10,125 +10,125 @@ import (
 // A name is held inside a process for so many times in a row, and for so long, before
 // other processes that wait for it get their turn (docs/rules.md rule 21).
 const (
-	turnMost = 16
-	turnLong = 50 * time.Millisecond
+	maxStreak     = 16
+	maxStreakTime = 50 * time.Millisecond
 )
 
-// vainMost bounds how often the pause in which others go first doubles.
-const vainMost = 6
+// maxYieldDoublings bounds how often the pause in which others go first doubles.
+const maxYieldDoublings = 6
 
-// place is a name's: while somebody of this process holds it or waits for it, and for a
+// nameState is a name's: while somebody of this process holds it or waits for it, and for a
 // while after when somebody of another process waits. All of it is guarded by
 // waiters.mu.
-type place struct {
-	ws     *waiters
+type nameState struct {
+	table  *waitTable
 	name   string
 	holder *Lock
 	head   *waiter // the first in line
 
 	// The row of holds of this process:
-	turns  int           // how many there were, passed on or taken anew
-	since  clock.Instant // from when on
-	freed  clock.Instant // when the last one ended
-	others bool          // somebody of another process waits, as far as the nodes said last
-	due    bool          // others go first
-	vain   int           // how often in a row they did not take their turn
+	streak        int           // how many there were, passed on or taken anew
+	streakStart   clock.Instant // from when on
+	releasedAt    clock.Instant // when the last one ended
+	remoteWaiters bool          // somebody of another process waits, as far as the nodes said last
+	mustYield     bool          // others go first
+	emptyYields   int           // how often in a row they did not take their turn
 
-	alarm alarm.Alarm // forgets a place that is kept for its row
-	kept  bool        // it was set once
+	alarm     alarm.Alarm // forgets a place that is kept for its row
+	lingering bool        // it was set once
 }
 
-// begin notes a hold that was not passed on. It goes on with the row where others had
+// holdBegins notes a hold that was not passed on. It goes on with the row where others had
 // less time than pause, or than the pauses of late, to take the name.
-func (p *place) begin(at clock.Instant, pause time.Duration) {
-	if p.turns == 0 || at.Sub(p.freed) >= pause<<p.vain {
-		p.turns, p.since = 0, at
+func (s *nameState) holdBegins(at clock.Instant, pause time.Duration) {
+	if s.streak == 0 || at.Sub(s.releasedAt) >= pause<<s.emptyYields {
+		s.streak, s.streakStart = 0, at
 	}
 }
 
-// end counts a hold that ends, and reports whether the row does. If others are known to
+// holdEnds counts a hold that ends, and reports whether the row does. If others are known to
 // wait it is their turn then.
-func (p *place) end(now clock.Instant) (over bool) {
-	p.turns++
-	p.freed = now
-	if p.turns < turnMost && now.Sub(p.since) < turnLong {
+func (s *nameState) holdEnds(now clock.Instant) (over bool) {
+	s.streak++
+	s.releasedAt = now
+	if s.streak < maxStreak && now.Sub(s.streakStart) < maxStreakTime {
 		return false
 	}
-	p.turns, p.since, p.due = 0, now, p.others
+	s.streak, s.streakStart, s.mustYield = 0, now, s.remoteWaiters
 	return true
 }
 
-// outside notes that contenders of other processes have votes for the name, and perhaps
+// lostTo notes that contenders of other processes have votes for the name, and perhaps
 // hold it: so they had their turn.
-func (p *place) outside(held bool) {
-	p.turns, p.due = 0, false
+func (s *nameState) lostTo(held bool) {
+	s.streak, s.mustYield = 0, false
 	if held {
-		p.vain = 0
+		s.emptyYields = 0
 	}
 }
 
-// yield is for how long the one who comes next lets others go first, if it is their turn.
+// yieldFor is for how long the one who comes next lets others go first, if it is their turn.
 // What has passed since the name was free counts, and doing nothing else than that is
 // not in vain.
-func (p *place) yield(now clock.Instant, pause time.Duration) time.Duration {
-	if !p.due {
+func (s *nameState) yieldFor(now clock.Instant, pause time.Duration) time.Duration {
+	if !s.mustYield {
 		return 0
 	}
-	p.due = false
-	left := pause<<p.vain - now.Sub(p.freed)
+	s.mustYield = false
+	left := pause<<s.emptyYields - now.Sub(s.releasedAt)
 	if left > 0 {
-		p.vain = min(p.vain+1, vainMost-1)
+		s.emptyYields = min(s.emptyYields+1, maxYieldDoublings-1)
 	}
 	return max(left, 0)
 }
 
-// at finds or makes a name's place. Called under mu.
-func (ws *waiters) at(name string) *place {
-	p := ws.names[name]
+// getOrCreate finds or makes a name's place. Called under mu.
+func (wt *waitTable) getOrCreate(name string) *nameState {
+	p := wt.names[name]
 	if p != nil {
 		return p
 	}
-	if last := len(ws.spare) - 1; last >= 0 {
-		p, ws.spare = ws.spare[last], ws.spare[:last]
+	if last := len(wt.freeList) - 1; last >= 0 {
+		p, wt.freeList = wt.freeList[last], wt.freeList[:last]
 	} else {
-		p = &place{}
+		p = &nameState{}
 	}
-	p.ws, p.name = ws, name
-	ws.names[name] = p
+	p.table, p.name = wt, name
+	wt.names[name] = p
 	return p
 }
 
-// tidy forgets a place that nobody needs, but later if others wait for the name: whoever
+// removeIfIdle forgets a place that nobody needs, but later if others wait for the name: whoever
 // of this process takes it again soon goes on with the row. Called under mu.
-func (ws *waiters) tidy(p *place) {
+func (wt *waitTable) removeIfIdle(p *nameState) {
 	if p.holder != nil || p.head != nil {
 		return
 	}
-	if p.others && !ws.closed {
-		p.kept = true
-		ws.l.alarms.Set(&p.alarm, ws.l.now().Add(lingering), lingering, p)
+	if p.remoteWaiters && !wt.closed {
+		p.lingering = true
+		wt.l.alarms.Set(&p.alarm, wt.l.now().Add(linger), linger, p)
 		return
 	}
-	delete(ws.names, p.name)
-	if p.kept {
-		ws.l.alarms.Clear(&p.alarm) // it may be ringing
+	delete(wt.names, p.name)
+	if p.lingering {
+		wt.l.alarms.Clear(&p.alarm) // it may be ringing
 		return
 	}
-	if len(ws.spare) < spareMost {
-		*p = place{}
-		ws.spare = append(ws.spare, p)
+	if len(wt.freeList) < maxFree {
+		*p = nameState{}
+		wt.freeList = append(wt.freeList, p)
 	}
 }
 
-// spareMost bounds what is kept to be used again.
-const spareMost = 256
+// maxFree bounds what is kept to be used again.
+const maxFree = 256
 
 // Ring is called by the Locker's alarms, some time after the place was of use.
-func (p *place) Ring(*alarm.Alarm) {
-	p.ws.mu.Lock()
-	defer p.ws.mu.Unlock()
-	if p.holder == nil && p.head == nil && p.ws.names[p.name] == p {
-		p.others = false
-		p.ws.tidy(p)
+func (s *nameState) Ring(*alarm.Alarm) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if s.holder == nil && s.head == nil && s.table.names[s.name] == s {
+		s.remoteWaiters = false
+		s.table.removeIfIdle(s)
 	}
 }

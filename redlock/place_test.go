@@ -13,54 +13,54 @@ import (
 // A row ends after 16 holds, or with the hold that ends after 50 ms, and then it is the
 // turn of others who are known to wait.
 func TestARowEndsByNumberAndByTime(t *testing.T) {
-	p := place{others: true}
-	p.begin(0, time.Millisecond)
-	for n := range turnMost {
-		require.Equal(t, n == turnMost-1, p.end(clock.Instant(n)))
-		require.Equal(t, n == turnMost-1, p.due)
-		p.begin(clock.Instant(n), time.Millisecond)
+	p := nameState{remoteWaiters: true}
+	p.holdBegins(0, time.Millisecond)
+	for n := range maxStreak {
+		require.Equal(t, n == maxStreak-1, p.holdEnds(clock.Instant(n)))
+		require.Equal(t, n == maxStreak-1, p.mustYield)
+		p.holdBegins(clock.Instant(n), time.Millisecond)
 	}
-	p = place{others: true}
-	p.begin(0, time.Millisecond)
-	require.False(t, p.end(clock.Instant(turnLong-1)))
-	p.begin(clock.Instant(turnLong-1), time.Millisecond)
-	require.True(t, p.end(clock.Instant(turnLong)))
-	require.True(t, p.due)
+	p = nameState{remoteWaiters: true}
+	p.holdBegins(0, time.Millisecond)
+	require.False(t, p.holdEnds(clock.Instant(maxStreakTime-1)))
+	p.holdBegins(clock.Instant(maxStreakTime-1), time.Millisecond)
+	require.True(t, p.holdEnds(clock.Instant(maxStreakTime)))
+	require.True(t, p.mustYield)
 }
 
 // What ends a row early: a refusal, and a gap in which others had the time to come.
 func TestWhatLetsOthersInEndsARow(t *testing.T) {
-	var p place
-	p.begin(0, time.Millisecond)
-	p.end(0)
-	p.begin(clock.Instant(time.Millisecond-1), time.Millisecond)
-	require.Equal(t, 1, p.turns)
-	p.begin(clock.Instant(time.Millisecond), time.Millisecond)
-	require.Zero(t, p.turns)
-	p.end(0)
-	p.due, p.vain = true, 2
-	p.outside(false)
-	require.Zero(t, p.turns)
-	require.False(t, p.due)
-	require.Equal(t, 2, p.vain)
-	p.outside(true)
-	require.Zero(t, p.vain)
+	var p nameState
+	p.holdBegins(0, time.Millisecond)
+	p.holdEnds(0)
+	p.holdBegins(clock.Instant(time.Millisecond-1), time.Millisecond)
+	require.Equal(t, 1, p.streak)
+	p.holdBegins(clock.Instant(time.Millisecond), time.Millisecond)
+	require.Zero(t, p.streak)
+	p.holdEnds(0)
+	p.mustYield, p.emptyYields = true, 2
+	p.lostTo(false)
+	require.Zero(t, p.streak)
+	require.False(t, p.mustYield)
+	require.Equal(t, 2, p.emptyYields)
+	p.lostTo(true)
+	require.Zero(t, p.emptyYields)
 }
 
 // Who lets others go first does so for twice as long each time, less what has passed
 // since the name is free.
 func TestLettingOthersGoFirstTakesLongerEachTime(t *testing.T) {
-	p := place{freed: clock.Instant(time.Second)}
-	now := p.freed.Add(time.Millisecond)
-	require.Zero(t, p.yield(now, 3*time.Millisecond), "it is not their turn")
-	for n := range 2 * vainMost {
-		p.due = true
-		require.Equal(t, 3*time.Millisecond<<min(n, vainMost-1)-time.Millisecond, p.yield(now, 3*time.Millisecond))
-		require.False(t, p.due)
+	p := nameState{releasedAt: clock.Instant(time.Second)}
+	now := p.releasedAt.Add(time.Millisecond)
+	require.Zero(t, p.yieldFor(now, 3*time.Millisecond), "it is not their turn")
+	for n := range 2 * maxYieldDoublings {
+		p.mustYield = true
+		require.Equal(t, 3*time.Millisecond<<min(n, maxYieldDoublings-1)-time.Millisecond, p.yieldFor(now, 3*time.Millisecond))
+		require.False(t, p.mustYield)
 	}
-	p.due, p.vain = true, 0
-	require.Zero(t, p.yield(p.freed.Add(time.Second), 3*time.Millisecond))
-	require.Zero(t, p.vain)
+	p.mustYield, p.emptyYields = true, 0
+	require.Zero(t, p.yieldFor(p.releasedAt.Add(time.Second), 3*time.Millisecond))
+	require.Zero(t, p.emptyYields)
 }
 
 // A name's place is kept for a second where others wait, and then nothing is left of it.
@@ -71,11 +71,11 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 		done := waitingFor(bg, b, "a")
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()
-		a.waiters.mu.Lock()
-		require.True(t, a.waiters.names["a"].others)
-		require.Equal(t, 1, a.waiters.names["a"].turns)
-		a.waiters.mu.Unlock()
-		pass(lingering)
+		a.waitTable.mu.Lock()
+		require.True(t, a.waitTable.names["a"].remoteWaiters)
+		require.Equal(t, 1, a.waitTable.names["a"].streak)
+		a.waitTable.mu.Unlock()
+		pass(linger)
 		quiet(t, a)
 		require.NoError(t, gets(t, done).k.Release(bg))
 		synctest.Wait()
@@ -86,15 +86,15 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 // majority of the nodes, and for all of the names.
 func TestOnlyASubscriptionThatStandsIsCountedAsOurOwn(t *testing.T) {
 	_, l := fakes(t, 3)
-	ws := l.waiters
-	require.Zero(t, ws.own([]string{"a"}))
+	ws := l.waitTable
+	require.Zero(t, ws.ownSubscribers([]string{"a"}))
 	for i, want := range []int{0, 0, 1, 1} {
 		stands := make([]bool, 3)
 		for n := range i {
 			stands[n] = true
 		}
-		ws.topics["redlock:free:a"] = &topic{stands: stands}
-		require.Equal(t, want, ws.own([]string{"a"}))
-		require.Zero(t, ws.own([]string{"a", "b"}))
+		ws.channels["redlock:free:a"] = &releaseChannel{confirmed: stands}
+		require.Equal(t, want, ws.ownSubscribers([]string{"a"}))
+		require.Zero(t, ws.ownSubscribers([]string{"a", "b"}))
 	}
 }

@@ -39,19 +39,19 @@ type keyPoll struct {
 // whileHeld waits while somebody holds the names and their releases are heard of: until one
 // is announced or handed over, until the keys expire, or until a poll finds that an attempt
 // can succeed. The first poll comes at once where a release may have been missed.
-func (v *waiter) whileHeld(seen scene, atOnce bool) (given *Lock, woken wakeUp, err error) {
-	expiry := never
-	if seen.free >= 0 {
-		expiry = v.l.now().Add(seen.free + expiryMargin)
+func (v *waiter) whileHeld(seen contention, atOnce bool) (given *Lock, woken wakeReason, err error) {
+	expiry := noDeadline
+	if seen.freeIn >= 0 {
+		expiry = v.l.now().Add(seen.freeIn + expiryMargin)
 	}
 	pause := v.maxPause()*3/4 + rand.N(v.maxPause()/4) // those who were woken together part ways
 	for {
 		if !atOnce {
 			if seen.foreign {
-				pause = max(v.l.set.backoffMin, minForeignPause+rand.N(maxForeignPause-minForeignPause))
+				pause = max(v.l.set.minBackoff, minForeignPause+rand.N(maxForeignPause-minForeignPause))
 			}
 			v.rearm()
-			given, woken, err = v.restUntil(expiry, pause, byPoll)
+			given, woken, err = v.parkUntil(expiry, pause, byPoll)
 			if given != nil || err != nil || woken > bySubscription || woken == byExpiry && !v.renewed {
 				return given, woken, err
 			}
@@ -61,35 +61,35 @@ func (v *waiter) whileHeld(seen scene, atOnce bool) (given *Lock, woken wakeUp, 
 		}
 		v.rearm() // before the poll: all nodes may answer before its rest begins
 		p := v.startPoll()
-		given, woken, err = v.restUntil(expiry, v.l.readTimeout(), byAnswer)
+		given, woken, err = v.parkUntil(expiry, v.l.readTimeout(), byAnswer)
 		if given != nil || err != nil || woken > bySubscription {
 			return given, woken, err
 		}
 		until, free := v.endPoll(p)
-		if free || until == never && expiry != never { // what never expires may be no lock
+		if free || until == noDeadline && expiry != noDeadline { // what never expires may be no lock
 			return nil, byPoll, nil
 		}
 		expiry = until
 		atOnce, pause = false, v.maxPause()*31/32
-		v.l.traceWaiting(v.wish, v.wish.tries, v.last)
+		v.l.traceWaiting(v.req, v.req.failures, v.last)
 	}
 }
 
 // maxPause is how long a waiter that hears of releases goes without a poll at most.
-func (v *waiter) maxPause() time.Duration { return max(maxPollPause, v.l.set.backoffMax) }
+func (v *waiter) maxPause() time.Duration { return max(maxPollPause, v.l.set.maxBackoff) }
 
-// restUntil rests for d, for the reason timed, or until the keys expire if that is sooner.
+// parkUntil rests for d, for the reason timed, or until the keys expire if that is sooner.
 // Where the holder extends them again and again, polls alone tell.
-func (v *waiter) restUntil(expiry clock.Instant, d time.Duration, timed wakeUp) (*Lock, wakeUp, error) {
+func (v *waiter) parkUntil(expiry clock.Instant, d time.Duration, timed wakeReason) (*Lock, wakeReason, error) {
 	if left := expiry.Sub(v.l.now()); left < d && !v.renewed {
 		d, timed = max(left, 1), byExpiry
 	}
-	return v.rest(d, timed)
+	return v.park(d, timed)
 }
 
 // rearm forgets why it was woken last, unless that still calls for an attempt.
 func (v *waiter) rearm() {
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if v.woken <= bySubscription {
@@ -99,15 +99,15 @@ func (v *waiter) rearm() {
 
 // listens reports whether it hears of releases on so many nodes that none is missed by all.
 func (v *waiter) listens() bool {
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return v.standing() >= quorum.Majority(len(v.l.nodes))
+	return v.confirmedOnMajority() >= quorum.Majority(len(v.l.nodes))
 }
 
 // startPoll asks the nodes.
 func (v *waiter) startPoll() *keyPoll {
-	n, keys, now := len(v.l.nodes), v.l.keys(v.wish.names), v.l.now()
+	n, keys, now := len(v.l.nodes), v.l.keys(v.req.names), v.l.now()
 	p := &keyPoll{
 		waiter: v, failed: make([]bool, n), reqs: make([]wire.Request, len(keys)), cmds: make([]wire.Command, n*len(keys)),
 		blocked: make([]clock.Instant, n), unanswered: make([]int, n),
@@ -118,7 +118,7 @@ func (v *waiter) startPoll() *keyPoll {
 			p.failed[i] = attempt.Votes[i].Outcome == OutcomeFailed
 		}
 	}
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	v.poll = p
 	for i := range p.unanswered {
@@ -129,7 +129,7 @@ func (v *waiter) startPoll() *keyPoll {
 		r, t := &p.reqs[k], &wire.LockArgs{}
 		t.Set(keys[k:k+1], "")
 		wire.NewPoll(r, t)
-		r.NodeSet, r.Clock, r.NotAfter = v.l.fleet, v.l.set.clock, now.Add(v.l.readTimeout())
+		r.NodeSet, r.Clock, r.NotAfter = v.l.nodeSet, v.l.set.clock, now.Add(v.l.readTimeout())
 		for i, node := range v.l.nodes {
 			c := &p.cmds[k*n+i]
 			c.Request, c.Node, c.To = r, i, p
@@ -148,23 +148,23 @@ func (p *keyPoll) Answer(c *wire.Command, rep wire.Reply) {
 	case rep.Outcome == wire.Refused:
 		left = rep.Left + expiryMargin
 		if rep.Left < 0 {
-			left = unknown
+			left = noExpiry
 		}
 	case rep.Outcome == wire.Failed && p.failed[c.Node]:
 		left = quarantineLeft(rep.Err)
 	}
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	switch {
-	case left == unknown:
-		p.blocked[c.Node] = never
+	case left == noExpiry:
+		p.blocked[c.Node] = noDeadline
 	case left > 0:
 		p.blocked[c.Node] = max(p.blocked[c.Node], now.Add(left))
 	}
 	p.unanswered[c.Node]--
 	if v.poll == p && p.told() {
-		v.stir(byAnswer)
+		v.wakeFor(byAnswer)
 	}
 }
 
@@ -190,7 +190,7 @@ func (p *keyPoll) spare() int { return len(p.blocked) - quorum.Majority(len(p.bl
 // without a release. A node that did not answer blocks nothing. Otherwise it notes in the
 // reason for waiting what the keys have left.
 func (v *waiter) endPoll(p *keyPoll) (expiry clock.Instant, free bool) {
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	blocked := slices.Clone(p.blocked)
 	ws.mu.Unlock()
@@ -218,7 +218,7 @@ func (v *waiter) refresh(until []clock.Instant) {
 		var held *HeldError
 		switch vote := &fresh.Votes[i]; {
 		case until[i] == 0 || !errors.As(vote.Err, &held):
-		case until[i] == never:
+		case until[i] == noDeadline:
 			vote.Err = &HeldError{Owner: held.Owner, Remaining: -time.Millisecond}
 		default:
 			vote.Err = &HeldError{Owner: held.Owner, Remaining: max(0, until[i].Sub(now)-expiryMargin)}
@@ -230,21 +230,21 @@ func (v *waiter) refresh(until []clock.Instant) {
 // noteVain notes that an attempt failed. If an announcement or an expiry had led to it and
 // the same tokens still hold the names, that was in vain. Announcements then wake it only
 // after a pause, which doubles up to the time between polls; expiries do so no more.
-func (v *waiter) noteVain(seen scene) {
+func (v *waiter) noteVain(seen contention) {
 	switch {
 	case seen.tokens != v.tokens:
-		v.tokens, v.vain, v.renewed = seen.tokens, 0, false
+		v.tokens, v.vainPolls, v.renewed = seen.tokens, 0, false
 	case v.reason == byMessage:
-		v.vain++
+		v.vainPolls++
 	case v.reason == byExpiry:
 		v.renewed = true
 	}
-	if v.vain == 0 {
+	if v.vainPolls == 0 {
 		return
 	}
-	d := min(v.l.set.backoffMin<<min(v.vain-1, maxDoublings), v.maxPause())
+	d := min(v.l.set.minBackoff<<min(v.vainPolls-1, maxDoublings), v.maxPause())
 	d = d*3/4 + rand.N(d/4+1)
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	v.quiet = v.l.now().Add(d)

@@ -95,7 +95,7 @@ func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second, WithAutoExtend())
 		heal := failing(fl.masters...)
-		pass(k.third())
+		pass(k.extendInterval())
 		require.Equal(t, 3, fl.sees("extend"))
 		heal()
 		for _, m := range fl.masters {

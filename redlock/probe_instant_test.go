@@ -17,7 +17,7 @@ import (
 // endings are the ways in which a lock can end while somebody is about to send for it.
 var endings = map[string]func(skewed *clock.Skewed, k *Lock){
 	"its end, to the instant": func(skewed *clock.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
-	"a quorum disowns it":     func(_ *clock.Skewed, k *Lock) { k.lose() },
+	"a quorum disowns it":     func(_ *clock.Skewed, k *Lock) { k.markLost() },
 	"a release": func(_ *clock.Skewed, k *Lock) {
 		ended := k.Context().Done()
 		go func() { _ = k.Release(bg) }()
@@ -70,10 +70,10 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 				nodes[2].forgetKey("a")
 				skewed.Stall()
 				x := extendUnnoticed(t, k)
-				require.True(t, x.took)
+				require.True(t, x.effective)
 				c.gate(2) // behind the look at the clock that finds it due
 				settled := make(chan bool)
-				go func() { settled <- k.settle() }()
+				go func() { settled <- k.applyDue() }()
 				<-c.reached
 				end(skewed, k)
 				close(c.open)
@@ -95,7 +95,7 @@ func extendUnnoticed(t *testing.T, k *Lock) *extension {
 	synctest.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	require.NotNil(t, k.missing)
+	require.NotNil(t, k.toRepair)
 	return x
 }
 
@@ -114,8 +114,8 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 		skewed.Stall()
 		extendUnnoticed(t, k)
 		k.mu.Lock()
-		k.noExtend = true // as Close does
-		k.arm()
+		k.extensionStopped = true // as Close does
+		k.schedule()
 		k.mu.Unlock()
 		skewed.Resume()
 		pass(time.Second)
@@ -131,7 +131,7 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
 		pass(time.Second) // behind the alarm by which a lock gives up its talk
 		fl.masters[2].Del(names[len(names)-1])
-		pass(k.third() - time.Second)
+		pass(k.extendInterval() - time.Second)
 		require.Equal(t, 3, fl.sees("extend"))
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.NoError(t, k.Release(bg))
@@ -166,7 +166,7 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 		require.NoError(t, k.Extend(bg, 4*time.Second))
 		pass(time.Second)
 		require.Nil(t, k.repaired)
-		require.Empty(t, k.underWay)
+		require.Empty(t, k.inFlight)
 		require.NoError(t, k.Release(bg))
 	})
 }
@@ -185,7 +185,7 @@ func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, repairs(fl.masters[1]))
 		require.Equal(t, 1, repairs(fl.masters[2]))
-		require.Empty(t, k.underWay, "nothing is kept of a repair that was answered")
+		require.Empty(t, k.inFlight, "nothing is kept of a repair that was answered")
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))
@@ -278,9 +278,9 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
 		l, p := fl.probed()
 		turns := func() int {
-			l.turns.mu.Lock()
-			defer l.turns.mu.Unlock()
-			return l.turns.underWay
+			l.extendLimiter.mu.Lock()
+			defer l.extendLimiter.mu.Unlock()
+			return l.extendLimiter.underWay
 		}
 		var during []int
 		p.within(wire.Extend, func() { during = append(during, turns()) })
@@ -404,9 +404,9 @@ func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		left := k.Remaining()
-		k.lower(l.now().Add(left+time.Second), l.now())
+		k.shortenTo(l.now().Add(left+time.Second), l.now())
 		require.Equal(t, left, k.Remaining())
-		k.lower(l.now().Add(left-time.Second), l.now())
+		k.shortenTo(l.now().Add(left-time.Second), l.now())
 		require.Equal(t, left-time.Second, k.Remaining())
 		require.NoError(t, k.Release(bg))
 	})
@@ -422,7 +422,7 @@ func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
 				pass(time.Second)
 				require.NoError(t, k.Extend(bg, 10*time.Second))
 				left := k.Remaining()
-				k.lower(l.now().Add(time.Second), l.now().Add(-since))
+				k.shortenTo(l.now().Add(time.Second), l.now().Add(-since))
 				require.Equal(t, since > 0, left == k.Remaining())
 				require.NoError(t, k.Release(bg))
 			})

@@ -59,7 +59,7 @@ func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *test
 			nodes[i] = n
 		}
 		synctest.Wait()
-		l, err := New(nodes, WithClock(fl.clock), WithBackoff(nodeTimeoutMax, nodeTimeoutMax)) // one attempt decides
+		l, err := New(nodes, WithClock(fl.clock), WithBackoff(maxNodeTimeout, maxNodeTimeout)) // one attempt decides
 		require.NoError(t, err)
 		for i := range names {
 			name := fmt.Sprint("name ", i)

@@ -60,16 +60,16 @@ func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
 		k := take(t, l, "a", 4*time.Second)
 		fl.masters[2].Del("a")
 		x := &extension{lock: k}
-		x.owner, x.start = extensionOwner{k, x}, l.now()
-		_, err := k.admit(x, 4*time.Second)
+		x.owner, x.start = extensionObserver{k, x}, l.now()
+		_, err := k.startable(x, 4*time.Second)
 		require.NoError(t, err)
 		wire.NewExtend(&x.req, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
 		x.prepare(l, nil, x.few[:])
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
 			x.ballots[i].cmd.Answer(wire.Reply{Outcome: o})
 		}
-		x.owner.finished(&x.round)
-		x.owner.decided(&x.round)
+		x.owner.onComplete(&x.round)
+		x.owner.onDecision(&x.round)
 		synctest.Wait()
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.Equal(t, 3, fl.keys("a"))
@@ -137,7 +137,7 @@ func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 			n3.Set("a", "B", 4*time.Second) // the grant of B, which has n3 and not yet a quorum
 			n3.FlushAll()
 			if !guarded {
-				n3.Set(wire.MarkerKey, l.fleet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
+				n3.Set(wire.MarkerKey, l.nodeSet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
 			}
 			require.NoError(t, k.Extend(bg, 4*time.Second))
 			synctest.Wait()

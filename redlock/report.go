@@ -91,28 +91,28 @@ func (r *Report) All() []Finding {
 // and "persistence".
 const codeEven = "even"
 
-// spreadMost is how far clocks that are kept by anybody may be apart.
-const spreadMost = time.Second
+// maxSpread is how far clocks that are kept by anybody may be apart.
+const maxSpread = time.Second
 
 // compare finds what no node can know by itself.
 func (r *Report) compare() {
-	r.findDuplicates()
+	r.checkDuplicates()
 	if n := len(r.Nodes); n%2 == 0 {
-		r.find(GradeWarning, codeEven, "%d nodes tolerate no more failures than %d: take one more, or one fewer", n, n-1)
+		r.add(GradeWarning, codeEven, "%d nodes tolerate no more failures than %d: take one more, or one fewer", n, n-1)
 	}
-	if r.measureSpread(); r.ClockSpread > spreadMost {
-		r.find(GradeWarning, wire.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, so that none has to be set right while "+
+	if r.measureSpread(); r.ClockSpread > maxSpread {
+		r.add(GradeWarning, wire.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, so that none has to be set right while "+
 			"locks live", r.ClockSpread.Round(time.Millisecond))
 	}
-	r.findMixture()
+	r.checkMixture()
 }
 
-func (r *Report) find(grade Grade, code, format string, args ...any) {
+func (r *Report) add(grade Grade, code, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Grade: grade, Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// findDuplicates: docs/hazards.md H34.
-func (r *Report) findDuplicates() {
+// checkDuplicates: docs/hazards.md H34.
+func (r *Report) checkDuplicates() {
 	r.duplicates(func(first, second *NodeReport) {
 		r.Findings = append(r.Findings, wire.Duplicate(first.Node, second.Node, first.RunID))
 	})
@@ -148,15 +148,15 @@ func (r *Report) measureSpread() {
 	r.ClockSpread = most - least
 }
 
-// findMixture: the weakest node's persistence is that of the lock.
-func (r *Report) findMixture() {
+// checkMixture: the weakest node's persistence is that of the lock.
+func (r *Report) checkMixture() {
 	var seen []NodeReport
 	for _, n := range r.Nodes {
 		if !n.Answered {
 			continue
 		}
 		if seen = append(seen, n); n.Persistence != seen[0].Persistence {
-			r.find(GradeWarning, wire.CodePersistence, "the nodes keep their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
+			r.add(GradeWarning, wire.CodePersistence, "the nodes keep their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
 				"survives; set all of them up alike", seen[0].Node, seen[0].Persistence, n.Node, n.Persistence)
 			return
 		}

@@ -38,13 +38,13 @@ type nodeReportJSON struct {
 // whole numbers, of seconds where a name ends in _s, milliseconds in _ms, microseconds in _us; what a
 // node did not say is left out.
 func (r *Report) MarshalJSON() ([]byte, error) {
-	out := reportJSON{OK: !r.Failed(), ClockSpreadUS: r.ClockSpread.Microseconds(), Findings: listed(r.Findings)}
+	out := reportJSON{OK: !r.Failed(), ClockSpreadUS: r.ClockSpread.Microseconds(), Findings: nonNil(r.Findings)}
 	for _, n := range r.Nodes {
 		j := nodeReportJSON{
 			Node: n.Node, Address: n.Address, Answered: n.Answered, Version: n.Version, RunID: n.RunID,
 			UptimeS: int64(n.Uptime / time.Second), Role: n.Role, Replicas: n.Replicas, Persistence: n.Persistence,
 			Eviction: n.Eviction, MaxMemory: n.MaxMemory, RoundTripUS: n.RoundTrip.Microseconds(),
-			MissingRights: n.MissingRights, Guard: n.Guard, Findings: listed(n.Findings),
+			MissingRights: n.MissingRights, Guard: n.Guard, Findings: nonNil(n.Findings),
 		}
 		if n.ClockRead {
 			us := n.ClockOffset.Microseconds()
@@ -59,5 +59,5 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// listed is a list that JSON shows as one, also when it is empty.
-func listed(all []Finding) []Finding { return append([]Finding{}, all...) }
+// nonNil is a list that JSON shows as one, also when it is empty.
+func nonNil(all []Finding) []Finding { return append([]Finding{}, all...) }

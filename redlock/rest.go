@@ -7,21 +7,21 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// wakeUp is why a waiter goes on.
-type wakeUp uint8
+// wakeReason is why a waiter goes on.
+type wakeReason uint8
 
 const (
-	asleep   wakeUp = iota
-	byAnswer        // a poll was answered; not reported to hooks
+	none     wakeReason = iota
+	byAnswer            // a poll was answered; not reported to hooks
 	byPoll
 	byExpiry
 	bySubscription
 	byMessage
-	byHandOver
+	byHandoff
 )
 
 // String names the reason as hooks are told it.
-func (w wakeUp) String() string {
+func (w wakeReason) String() string {
 	switch w {
 	case byPoll:
 		return "poll"
@@ -31,25 +31,25 @@ func (w wakeUp) String() string {
 		return "subscription"
 	case byMessage:
 		return "message"
-	case byHandOver:
+	case byHandoff:
 		return "hand-over"
 	}
 	return "none"
 }
 
-// rest waits until there may be something to gain from an attempt, and for d at most; 0 is
+// park waits until there may be something to gain from an attempt, and for d at most; 0 is
 // without end. It returns an attempt that was begun for it meanwhile, or an error when
 // the context or the Locker ended.
-func (v *waiter) rest(d time.Duration, timed wakeUp) (*Lock, wakeUp, error) {
-	wake, woken := v.beginRest()
+func (v *waiter) park(d time.Duration, timed wakeReason) (*Lock, wakeReason, error) {
+	wake, woken := v.startPark()
 	var err error
-	if woken == asleep {
+	if woken == none {
 		var over bool
 		if over, err = v.sleep(d, wake); over {
 			woken = timed
 		}
 	}
-	return v.endRest(woken, err)
+	return v.finishPark(woken, err)
 }
 
 // sleep waits for d, 0 being without end, or to be woken. It ends early with the
@@ -73,56 +73,56 @@ func (v *waiter) sleep(d time.Duration, wake <-chan struct{}) (over bool, err er
 	}
 }
 
-func (v *waiter) beginRest() (wake <-chan struct{}, woken wakeUp) {
-	ws := v.l.waiters
+func (v *waiter) startPark() (wake <-chan struct{}, woken wakeReason) {
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if v.wake == nil {
 		v.wake = make(chan struct{}, 1)
 	}
-	v.state = waiting
+	v.state = parked
 	return v.wake, v.woken
 }
 
-func (v *waiter) endRest(woken wakeUp, err error) (*Lock, wakeUp, error) {
-	ws := v.l.waiters
+func (v *waiter) finishPark(woken wakeReason, err error) (*Lock, wakeReason, error) {
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for v.state == launching && v.launched == nil { // by a goroutine that is about to say how it went
+	for v.state == receiving && v.handoff == nil { // by a goroutine that is about to say how it went
 		ws.mu.Unlock()
 		<-v.wake
 		ws.mu.Lock()
 	}
-	k := v.launched
-	v.state, v.launched = busy, nil
+	k := v.handoff
+	v.state, v.handoff = running, nil
 	v.poll = nil // its answers wake no later rest
 	if k != nil {
-		return k, byHandOver, nil // whoever takes it looks at the context
+		return k, byHandoff, nil // whoever takes it looks at the context
 	}
 	return nil, max(woken, v.woken), err
 }
 
-// launch begins an attempt for a waiter that was chosen; nil when that can't be. Its
+// startHandoff begins an attempt for a waiter that was chosen; nil when that can't be. Its
 // acquire is submitted by whoever calls this, and the waiter told of it afterwards
-// (launchedAs): one that gave it up before would leave a release that nobody hears of.
-func (v *waiter) launch() *Lock {
-	k, err := v.l.prepare(v.ctx, v.wish, v.l.now())
+// (deliverHandoff): one that gave it up before would leave a release that nobody hears of.
+func (v *waiter) startHandoff() *Lock {
+	k, err := v.l.newAttempt(v.ctx, v.req, v.l.now())
 	if err != nil {
-		v.launchedAs(nil)
+		v.deliverHandoff(nil)
 		return nil
 	}
-	k.passedOn = true
+	k.handedOff = true
 	return k
 }
 
-// launchedAs tells the waiter of its attempt, once that was submitted.
-func (v *waiter) launchedAs(k *Lock) {
-	ws := v.l.waiters
+// deliverHandoff tells the waiter of its attempt, once that was submitted.
+func (v *waiter) deliverHandoff(k *Lock) {
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if k == nil {
-		v.state = busy
+		v.state = running
 	}
-	v.launched = k
-	v.stir(byHandOver)
+	v.handoff = k
+	v.wakeFor(byHandoff)
 }

@@ -17,36 +17,36 @@ import (
 // rest. A later answer changes no decision; whom it concerns reads it from the
 // ballots (a grant that must be undone was queued behind its undo anyway).
 type round struct {
-	l     *Locker
-	talk  *talk      // that it is a part of; may be nil
-	owner roundOwner // may be nil
-	names []string
-	req   wire.Request
-	start clock.Instant // read before the first send (docs/hazards.md H5)
-	pace  pace
-	wake  chan struct{} // gets one value at the decision; holds one
+	l        *Locker
+	exchange *exchange // that it is a part of; may be nil
+	observer observer  // may be nil
+	names    []string
+	req      wire.Request
+	start    clock.Instant // read before the first send (docs/hazards.md H5)
+	rule     decideRule
+	wake     chan struct{} // gets one value at the decision; holds one
 
-	alarm alarm.Alarm   // the end of the vote
-	until clock.Instant // … by the node timeout
+	alarm    alarm.Alarm   // the end of the vote
+	deadline clock.Instant // … by the node timeout
 
-	mu       sync.Mutex // guards all below; nobody is called under it
-	ballots  []ballot
-	holds    [][]wire.KeyState // of rounds that look at keys, by node: what it holds
-	tally    quorum.Tally
-	refused  int         // nodes that said no, also too late for the vote
-	waiting  int         // nodes without a last answer
-	decided  atomic.Bool // changes under mu
-	decision quorum.Decision
+	mu        sync.Mutex // guards all below; nobody is called under it
+	ballots   []ballot
+	keyStates [][]wire.KeyState // of rounds that look at keys, by node: what it holds
+	tally     quorum.Tally
+	refused   int         // nodes that said no, also too late for the vote
+	pending   int         // nodes without a last answer
+	decided   atomic.Bool // changes under mu
+	decision  quorum.Decision
 }
 
-// pace is how much of the vote a decision waits for.
-type pace uint8
+// decideRule is how much of the vote a decision waits for.
+type decideRule uint8
 
 const (
-	asSoonAsCan  pace = iota // won or lost as soon as the votes allow
-	lossPatient              // won as soon as they allow, lost only when all are in
-	faultPatient             // so too, but lost as soon as enough nodes refused
-	everyVote                // decided when all are in
+	earliest      decideRule = iota // won or lost as soon as the votes allow
+	lossAfterAll                    // won as soon as they allow, lost only when all are in
+	faultAfterAll                   // so too, but lost as soon as enough nodes refused
+	afterAll                        // decided when all are in
 )
 
 // ballot is one node's part in a round.
@@ -56,42 +56,42 @@ type ballot struct {
 	replied bool // the command was answered, and
 	late    bool // … after it had been counted as Unknown
 	outcome wire.Outcome
-	unsent  bool
+	notSent bool
 	undone  bool // see wire.Reply
-	took    time.Duration
+	latency time.Duration
 	err     error
 	fence   uint64
 }
 
-// roundOwner is told of a round's course, on a goroutine of a node's or of the
+// observer is told of a round's course, on a goroutine of a node's or of the
 // alarms: it must not block.
-type roundOwner interface {
-	// judge turns an answer into a vote, for rounds that only read.
-	judge(r *round, rep wire.Reply) wire.Reply
-	// decided is called once, when the decision has been taken.
-	decided(r *round)
-	// finished is called once, when every command has been answered: behind decided on the same
+type observer interface {
+	// onReply turns an answer into a vote, for rounds that only read.
+	onReply(r *round, rep wire.Reply) wire.Reply
+	// onDecision is called once, when the decision has been taken.
+	onDecision(r *round)
+	// onComplete is called once, when every command has been answered: behind decided on the same
 	// goroutine, but on another one perhaps while, or before, decided is called.
-	finished(r *round)
+	onComplete(r *round)
 }
 
 // prepare makes the ballots; r.req must be filled.
-func (r *round) prepare(l *Locker, owner roundOwner, ballots []ballot) {
-	r.l, r.owner, r.ballots = l, owner, ballots
+func (r *round) prepare(l *Locker, owner observer, ballots []ballot) {
+	r.l, r.observer, r.ballots = l, owner, ballots
 	r.tally = quorum.NewTally(len(ballots))
-	r.waiting = len(ballots)
-	r.req.NodeSet = l.fleet
+	r.pending = len(ballots)
+	r.req.NodeSet = l.nodeSet
 	for i := range ballots {
 		c := &ballots[i].cmd
 		c.Request, c.Node, c.To = &r.req, i, r
 	}
 }
 
-// ask submits the round to all nodes but those whose answer is known without asking.
+// sendAll submits the round to all nodes but those whose answer is known without asking.
 // The start must have been read before.
-func (r *round) ask(timeout time.Duration, known func(node int) (rep wire.Reply, ok bool)) {
-	r.open(timeout)
-	r.submit(known, nil)
+func (r *round) sendAll(timeout time.Duration, known func(node int) (rep wire.Reply, ok bool)) {
+	r.armTimeout(timeout)
+	r.send(known, nil)
 }
 
 // submittedBy marks the commands with the kind of goroutine that is about to submit them.
@@ -108,15 +108,15 @@ func (r *round) cancel() {
 	}
 }
 
-// open starts the time in which answers count.
-func (r *round) open(timeout time.Duration) {
-	r.until = r.start.Add(timeout)
-	r.l.alarms.Set(&r.alarm, r.until, timeout, r)
+// armTimeout starts the time in which answers count.
+func (r *round) armTimeout(timeout time.Duration) {
+	r.deadline = r.start.Add(timeout)
+	r.l.alarms.Set(&r.alarm, r.deadline, timeout, r)
 }
 
-// submit hands the round's commands to the nodes, and those of another round right behind
+// send hands the round's commands to the nodes, and those of another round right behind
 // them, in the same flush where a node can do that.
-func (r *round) submit(known func(node int) (rep wire.Reply, ok bool), behind *round) {
+func (r *round) send(known func(node int) (rep wire.Reply, ok bool), behind *round) {
 	for i, n := range r.l.nodes {
 		c := &r.ballots[i].cmd
 		if known != nil {
@@ -149,18 +149,18 @@ func submitBoth(n Node, first, second *wire.Command) {
 
 // Answer takes one node's answer.
 func (r *round) Answer(c *wire.Command, rep wire.Reply) {
-	if r.owner != nil && rep.Outcome == wire.Granted {
-		rep = r.owner.judge(r, rep)
+	if r.observer != nil && rep.Outcome == wire.Granted {
+		rep = r.observer.onReply(r, rep)
 	}
 	took := r.latency(c.Node, rep)
 	r.mu.Lock()
 	b := &r.ballots[c.Node]
 	late, behind := b.voted, b.voted || r.decided.Load()
 	b.undone = rep.Undone
-	b.replied, b.late, b.outcome, b.unsent, b.err, b.took = true, late, rep.Outcome, rep.NotSent, rep.Err, took
+	b.replied, b.late, b.outcome, b.notSent, b.err, b.latency = true, late, rep.Outcome, rep.NotSent, rep.Err, took
 	b.fence = rep.Fence
-	if r.holds != nil {
-		r.holds[c.Node] = rep.KeyStates
+	if r.keyStates != nil {
+		r.keyStates[c.Node] = rep.KeyStates
 	}
 	if rep.Outcome == wire.Refused {
 		r.refused++
@@ -168,45 +168,45 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	before := r.tied()
 	news := r.count(b)
 	if !rep.Retrying {
-		r.waiting--
+		r.pending--
 	}
-	last := r.waiting == 0 && !rep.Retrying
+	last := r.pending == 0 && !rep.Retrying
 	hurry := !r.decided.Load() && !before && r.tied() && r.req.Op == wire.Acquire
 	r.mu.Unlock()
-	if r.l.events != nil {
-		r.l.events.vote(r, c.Node, rep, took, behind)
+	if r.l.dispatcher != nil {
+		r.l.dispatcher.vote(r, c.Node, rep, took, behind)
 	}
 	if hurry {
-		r.hurry()
+		r.armTieTimeout()
 	}
-	r.tell(news, last)
-	if r.talk != nil && plain(c, rep) {
-		r.talk.letGo(r.l)
+	r.notify(news, last)
+	if r.exchange != nil && isFinal(c, rep) {
+		r.exchange.unref(r.l)
 	}
 }
 
 // Ring ends the vote, at the node timeout or soon after a tie: whoever has not
 // answered is Unknown.
 func (r *round) Ring(*alarm.Alarm) {
-	r.keep()
+	r.pin()
 	now := r.l.now()
 	took, why := now.Sub(r.start), wire.ErrTimeout
-	if now.Before(r.until) {
-		why = errUndecided // see hurry
+	if now.Before(r.deadline) {
+		why = errNotAwaited // see hurry
 	}
 	news := false
 	r.mu.Lock()
 	for i := range r.ballots {
 		if b := &r.ballots[i]; !b.replied {
-			b.outcome, b.err, b.took = wire.Unknown, why, took
+			b.outcome, b.err, b.latency = wire.Unknown, why, took
 			if r.req.Op == wire.Acquire {
-				r.l.trips[i].missed(took, !now.Before(r.until))
+				r.l.trips[i].missed(took, !now.Before(r.deadline))
 			}
 			news = r.count(b) || news
 		}
 	}
 	r.mu.Unlock()
-	r.tell(news, false)
+	r.notify(news, false)
 }
 
 // count puts a ballot into the tally once, and reports whether that decides the
@@ -225,7 +225,7 @@ func (r *round) count(b *ballot) (news bool) {
 	default:
 		d = r.tally.Fail()
 	}
-	if r.decided.Load() || d == quorum.Open || r.early(d) {
+	if r.decided.Load() || d == quorum.Open || r.needsMoreVotes(d) {
 		return false
 	}
 	r.decision = d
@@ -233,37 +233,37 @@ func (r *round) count(b *ballot) (news bool) {
 	return true
 }
 
-// early reports whether the round's pace wants more votes. Called under mu.
-func (r *round) early(d quorum.Decision) bool {
+// needsMoreVotes reports whether the round's pace wants more votes. Called under mu.
+func (r *round) needsMoreVotes(d quorum.Decision) bool {
 	if r.tally.Outstanding() == 0 {
 		return false
 	}
-	switch r.pace {
-	case everyVote:
+	switch r.rule {
+	case afterAll:
 		return true
-	case lossPatient:
+	case lossAfterAll:
 		return d == quorum.Lost
-	case faultPatient:
+	case faultAfterAll:
 		return d == quorum.Lost && !r.tally.RefusedByQuorum()
 	}
 	return false
 }
 
-func (r *round) tell(decided, last bool) {
+func (r *round) notify(decided, last bool) {
 	if decided {
 		if !r.l.alarms.Clear(&r.alarm) {
-			r.keep() // it is about to ring
+			r.pin() // it is about to ring
 		}
-		if r.owner != nil {
-			r.owner.decided(r)
+		if r.observer != nil {
+			r.observer.onDecision(r)
 		}
 		select {
 		case r.wake <- struct{}{}:
 		default:
 		}
 	}
-	if last && r.owner != nil {
-		r.owner.finished(r)
+	if last && r.observer != nil {
+		r.observer.onComplete(r)
 	}
 }
 
@@ -284,14 +284,14 @@ func (r *round) wait(done <-chan struct{}) bool {
 	return true
 }
 
-// sync asks and waits, under the caller's context.
-func (r *round) sync(ctx context.Context, timeout time.Duration) error {
+// run asks and waits, under the caller's context.
+func (r *round) run(ctx context.Context, timeout time.Duration) error {
 	if ctx.Err() != nil {
-		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: errNotTried}
+		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: errNoAttempt}
 	}
-	r.ask(timeout, nil)
+	r.sendAll(timeout, nil)
 	if !r.wait(ctx.Done()) {
-		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: r.fail(ErrNoQuorum)}
+		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: r.asError(ErrNoQuorum)}
 	}
 	return nil
 }

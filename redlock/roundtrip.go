@@ -63,12 +63,12 @@ func (r *round) latency(node int, rep wire.Reply) time.Duration {
 	voted := r.req.Op == wire.Acquire && (rep.Outcome == wire.Granted || rep.Outcome == wire.Refused)
 	t := &r.l.trips[node]
 	due := voted && t.isDue()
-	if !due && rep.Outcome == wire.Granted && r.l.events == nil {
+	if !due && rep.Outcome == wire.Granted && r.l.dispatcher == nil {
 		return 0
 	}
 	took := r.l.now().Sub(r.start)
 	if voted {
-		t.measured(took, r.until.Sub(r.start))
+		t.measured(took, r.deadline.Sub(r.start))
 	}
 	return took
 }

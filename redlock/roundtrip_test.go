@@ -52,7 +52,7 @@ func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 					var err error
 					took := elapsed(func() { k, err = l.Acquire(bg, "a", 10*time.Second) })
 					require.NoError(t, err)
-					if most := 2*far + patienceLeast + l.set.backoffMax; i == 0 { // one round trip to learn, a pause, one to win
+					if most := 2*far + minTie + l.set.maxBackoff; i == 0 { // one round trip to learn, a pause, one to win
 						require.LessOrEqual(t, took, most, "%v away", far)
 					} else {
 						require.Equal(t, far, took, "%v away", far)
@@ -80,7 +80,7 @@ func ties(t *testing.T, far time.Duration) {
 		tie := func() (took time.Duration, err error) {
 			var k *Lock
 			took = elapsed(func() {
-				k, _, err = l.attempt(bg, &wish{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
+				k, _, err = l.attempt(bg, &request{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
 			})
 			if err == nil {
 				require.NoError(t, k.Release(bg))
@@ -95,11 +95,11 @@ func ties(t *testing.T, far time.Duration) {
 		fl.masters[2].Freeze()
 		took, err = tie()
 		require.ErrorIs(t, err, ErrHeld)
-		require.Equal(t, min(tripsPatience*far, nodeTimeoutMax), took)
+		require.Equal(t, min(tripsPatience*far, maxNodeTimeout), took)
 		for range 5 {
 			took, err = tie()
 			require.ErrorIs(t, err, ErrHeld)
-			require.Equal(t, patienceLeast, took)
+			require.Equal(t, minTie, took)
 		}
 		fl.masters[2].Thaw()
 		pass(time.Second)

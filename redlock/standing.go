@@ -28,30 +28,30 @@ const (
 	codeAdmit   = "admission"
 )
 
-func (n *NodeReport) find(grade Grade, code, format string, args ...any) {
+func (n *NodeReport) add(grade Grade, code, format string, args ...any) {
 	n.Findings = append(n.Findings, Finding{Grade: grade, Code: code, Text: n.Node + " " + fmt.Sprintf(format, args...)})
 }
 
-// guardOf tells where a node stands with the guard, and what there is to say of it.
-func (l *Locker) guardOf(n *NodeReport, e *wire.Diagnosis) {
+// reportGuard tells where a node stands with the guard, and what there is to say of it.
+func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
 	switch {
 	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
 	case !l.set.guarded:
-		n.unguarded(e)
+		n.reportNoGuard(e)
 	default:
-		n.guarded(l.fleet.Guard, e)
-		n.backlogged(e)
+		n.reportGuarded(l.nodeSet.Guard, e)
+		n.reportBacklog(e)
 	}
 }
 
-// unguarded: docs/hazards.md H112.
-func (n *NodeReport) unguarded(e *wire.Diagnosis) {
+// reportNoGuard: docs/hazards.md H112.
+func (n *NodeReport) reportNoGuard(e *wire.Diagnosis) {
 	if e.Marker == "" {
 		return
 	}
 	m, err := wire.ParseMarker(e.Marker)
-	n.Guard, n.Quarantine = stateOf(m, err, e, 0)
-	n.find(GradeError, codeGuard, "is guarded (it has a %s), and this client is not: its locks would be unknown to the guard; use "+
+	n.Guard, n.Quarantine = markerState(m, err, e, 0)
+	n.add(GradeError, codeGuard, "is guarded (it has a %s), and this client is not: its locks would be unknown to the guard; use "+
 		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is being switched on",
 		wire.MarkerKey, withMaxTTL(m))
 }
@@ -63,31 +63,31 @@ func withMaxTTL(m wire.Marker) string {
 	return fmt.Sprintf(" with a maxTTL of %v", m.MaxTTL)
 }
 
-// guarded takes what the marker says as the node's own script would.
-func (n *NodeReport) guarded(g *wire.Guard, e *wire.Diagnosis) {
+// reportGuarded takes what the marker says as the node's own script would.
+func (n *NodeReport) reportGuarded(g *wire.Guard, e *wire.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
 		n.Guard = GuardNone
-		n.find(GradeNote, codeGuard, "has no marker of the restart guard: the first client's first acquisition quarantines it for %v; where no "+
+		n.add(GradeNote, codeGuard, "has no marker of the restart guard: the first client's first acquisition quarantines it for %v; where no "+
 			"client is running yet, redlock doctor --admit (Locker.Admit) spares that", g.Quarantine(n.Node))
 		return
 	}
 	m, err := wire.ParseMarker(e.Marker)
-	n.Guard, n.Quarantine = stateOf(m, err, e, g.Quarantine(n.Node))
+	n.Guard, n.Quarantine = markerState(m, err, e, g.Quarantine(n.Node))
 	different := g.Mismatches(m, n.Node)
 	switch {
 	case n.Guard == GuardUnreadable:
-		n.find(GradeError, codeGuard, "has a %s that can't be read (%s), and does not vote: give the user the right to GET it, or, where it is no "+
+		n.add(GradeError, codeGuard, "has a %s that can't be read (%s), and does not vote: give the user the right to GET it, or, where it is no "+
 			"marker of ours, stop all clients, wait the longest TTL, and delete that key", wire.MarkerKey, unreadable(e, err))
 	case len(different) > 0:
 		n.Guard, n.Quarantine = GuardForeign, 0
-		n.find(GradeError, codeGuard, "is guarded by clients of another fleet (%s), and does not vote here: two fleets do not exclude each other; "+
+		n.add(GradeError, codeGuard, "is guarded by clients of another fleet (%s), and does not vote here: two fleets do not exclude each other; "+
 			"give all clients the same, or, to change them, stop the old ones, wait their maxTTL of %v, and delete its %s",
 			strings.Join(different, "; "), m.MaxTTL, wire.MarkerKey)
 	case n.Guard == GuardOutdated:
-		n.find(GradeWarning, codeGuard, "was started or promoted since it was marked: it may have forgotten locks, and the next acquisition "+
+		n.add(GradeWarning, codeGuard, "was started or promoted since it was marked: it may have forgotten locks, and the next acquisition "+
 			"quarantines it for %v", g.Quarantine(n.Node))
 	case n.Guard == GuardQuarantined && n.Quarantine > 0:
-		n.find(GradeWarning, codeGuard, "is quarantined for %v more: it was started, emptied or promoted, or is new, and does not vote until "+
+		n.add(GradeWarning, codeGuard, "is quarantined for %v more: it was started, emptied or promoted, or is new, and does not vote until "+
 			"every lock that it may have forgotten has expired; nothing can shorten that", n.Quarantine.Round(time.Millisecond))
 	}
 }
@@ -99,9 +99,9 @@ func unreadable(e *wire.Diagnosis, err error) string {
 	return err.Error()
 }
 
-// stateOf is what a marker says of a server. full is how long a quarantine lasts at the
+// markerState is what a marker says of a server. full is how long a quarantine lasts at the
 // most; 0 when it is not known.
-func stateOf(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.Duration) (GuardState, time.Duration) {
+func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.Duration) (GuardState, time.Duration) {
 	left := full
 	if e.ClockRead {
 		left = time.Duration(m.Until-e.Time/1000) * time.Millisecond
@@ -117,8 +117,8 @@ func stateOf(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.Durat
 	return GuardQuarantined, max(0, left)
 }
 
-// backlogged: docs/hazards.md H116. A failback that nobody contacts for so long leaves no trace.
-func (n *NodeReport) backlogged(e *wire.Diagnosis) {
+// reportBacklog: docs/hazards.md H116. A failback that nobody contacts for so long leaves no trace.
+func (n *NodeReport) reportBacklog(e *wire.Diagnosis) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
 	if !had || e.Role != "master" || e.BacklogTTL == "0" {
 		return
@@ -127,6 +127,6 @@ func (n *NodeReport) backlogged(e *wire.Diagnosis) {
 	if e.BacklogTTL != "" {
 		says = "is " + e.BacklogTTL + " s"
 	}
-	n.find(GradeWarning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: without a replica for that long it forgets that it was a "+
+	n.add(GradeWarning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: without a replica for that long it forgets that it was a "+
 		"replica once, which is one quarantine more and may hide a failback: CONFIG SET repl-backlog-ttl 0, on its replicas too", says)
 }

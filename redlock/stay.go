@@ -11,30 +11,30 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// stay is what a node holds, and since when it was seen there. Contenders who split the
+// sighting is what a node holds, and since when it was seen there. Contenders who split the
 // votes give them back within the node timeout, and come with other tokens: what outlives
 // that belongs to a holder, or to one that died.
-type stay struct {
+type sighting struct {
 	token string
 	since clock.Instant
 }
 
-// unknown is for how long a node is in the way of which nobody knows.
-const unknown time.Duration = math.MaxInt64
+// noExpiry is for how long a node is in the way of which nobody knows.
+const noExpiry time.Duration = math.MaxInt64
 
-// stuck reports whether no contender can have a quorum until a key goes that stays where it
+// blockedFor reports whether no contender can have a quorum until a key goes that stays where it
 // is, or a node votes again that does not, and how soon that can be without a release;
 // negative: nobody knows. No attempt is of use before. Blocked is for how long the same keys have left
 // no quorum. Called under the look's mu.
-func (v *waiter) stuck(k *look) (free time.Duration, stuck bool, blocked time.Duration) {
+func (v *waiter) blockedFor(k *holderQuery) (free time.Duration, stuck bool, blocked time.Duration) {
 	now, longest := k.l.now(), k.l.readTimeout()
-	if v.stays == nil {
-		v.stays = make([]stay, len(k.ballots))
+	if v.sightings == nil {
+		v.sightings = make([]sighting, len(k.ballots))
 	}
 	var inTheWay, ages []time.Duration
 	for i := range k.ballots {
-		s, holds := &v.stays[i], k.holds[i]
-		token, left := firstHeld(holds)
+		s, holds := &v.sightings[i], k.keyStates[i]
+		token, left := firstHolder(holds)
 		if token != "" && token == s.token {
 			ages = append(ages, now.Sub(s.since))
 		}
@@ -42,7 +42,7 @@ func (v *waiter) stuck(k *look) (free time.Duration, stuck bool, blocked time.Du
 		case k.votes[i].Outcome == wire.Failed:
 			inTheWay = append(inTheWay, quarantineLeft(k.votes[i].Err))
 		case token != s.token && len(holds) > 0:
-			*s = stay{token, now}
+			*s = sighting{token, now}
 		case token != "" && now.Sub(s.since) > longest:
 			inTheWay = append(inTheWay, left)
 		}
@@ -57,19 +57,19 @@ func (v *waiter) stuck(k *look) (free time.Duration, stuck bool, blocked time.Du
 		return 0, false, blocked
 	}
 	slices.Sort(inTheWay)
-	if free = inTheWay[over-1]; free == unknown {
+	if free = inTheWay[over-1]; free == noExpiry {
 		free = -1
 	}
 	return free, true, blocked
 }
 
-// firstHeld is the first token that stands in the way on a node, and for how long.
-func firstHeld(holds []wire.KeyState) (token string, left time.Duration) {
+// firstHolder is the first token that stands in the way on a node, and for how long.
+func firstHolder(holds []wire.KeyState) (token string, left time.Duration) {
 	for _, h := range holds {
 		switch {
 		case h.Free():
 		case h.TTL < 0:
-			return cmp.Or(h.Value, h.ForeignType), unknown
+			return cmp.Or(h.Value, h.ForeignType), noExpiry
 		default:
 			return cmp.Or(h.Value, h.ForeignType), h.TTL
 		}
@@ -81,7 +81,7 @@ func firstHeld(holds []wire.KeyState) (token string, left time.Duration) {
 func quarantineLeft(err error) time.Duration {
 	var q *QuarantineError
 	if errors.As(err, &q) && q.Remaining > 0 {
-		return q.Remaining + quarantineMargin
+		return q.Remaining + quarantineSlack
 	}
-	return unknown
+	return noExpiry
 }

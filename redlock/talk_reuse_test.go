@@ -14,7 +14,7 @@ import (
 
 // unused reports whether a talk was let go of by everybody: it is empty, and may be another
 // lock's any time.
-func (t *talk) unused() bool { return t.users.Load() == 0 && t.undo.owner == nil }
+func (t *exchange) unused() bool { return t.refs.Load() == 0 && t.undo.observer == nil }
 
 // A lock that every node granted and gave back leaves its talk to the next one.
 func TestATalkIsUsedAgain(t *testing.T) {
@@ -23,7 +23,7 @@ func TestATalkIsUsedAgain(t *testing.T) {
 			l := fl.locker()
 			for range 100 {
 				k := take(t, l, "a", time.Minute)
-				talk := k.talk
+				talk := k.exchange
 				require.Len(t, talk.acquire.ballots, n)
 				require.Len(t, talk.undo.ballots, n)
 				require.NoError(t, k.Release(bg))
@@ -44,11 +44,11 @@ func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 			fl.masters[2].Freeze()
 			require.NoError(t, k.Release(bg))
 			synctest.Wait()
-			require.EqualValues(t, 1, k.talk.users.Load(), "one node has not answered")
-			require.Equal(t, k, k.talk.undo.owner)
+			require.EqualValues(t, 1, k.exchange.refs.Load(), "one node has not answered")
+			require.Equal(t, k, k.exchange.undo.observer)
 			fl.masters[2].Thaw()
 			synctest.Wait()
-			require.True(t, k.talk.unused())
+			require.True(t, k.exchange.unused())
 		}
 		require.Empty(t, fl.left())
 	})
@@ -59,12 +59,12 @@ func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		talk := k.talk
+		talk := k.exchange
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
-		require.EqualValues(t, 1, talk.users.Load())
-		require.Equal(t, k, talk.undo.owner)
+		require.EqualValues(t, 1, talk.refs.Load())
+		require.Equal(t, k, talk.undo.observer)
 		fl.masters[2].Thaw()
 		synctest.Wait()
 		require.True(t, talk.unused())
@@ -84,7 +84,7 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 			k := take(fl.t, l, "c", time.Minute)
 			require.NoError(fl.t, k.Release(bg))
 			pass(100 * time.Millisecond)
-			require.True(fl.t, k.talk.unused(), what)
+			require.True(fl.t, k.exchange.unused(), what)
 			fl.masters[2].Thaw()
 		})
 	}
@@ -96,40 +96,40 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	acquired := func(fl *fleet, opts ...Option) *Lock {
 		return take(fl.t, fl.locker(opts...), "a", time.Minute)
 	}
-	for why, release := range map[string]func(fl *fleet) *talk{
-		"a node that refused": func(fl *fleet) *talk {
+	for why, release := range map[string]func(fl *fleet) *exchange{
+		"a node that refused": func(fl *fleet) *exchange {
 			fl.masters[2].Set("a", "x", time.Hour)
 			k := acquired(fl)
 			require.NoError(fl.t, k.Release(bg))
-			return k.talk
+			return k.exchange
 		},
-		"nodes that answered after the node timeout": func(fl *fleet) *talk {
+		"nodes that answered after the node timeout": func(fl *fleet) *exchange {
 			k := acquired(fl)
 			fl.masters[1].Freeze()
 			fl.masters[2].Freeze()
 			require.ErrorIs(fl.t, k.Release(bg), ErrNoQuorum)
 			fl.masters[1].Thaw()
 			fl.masters[2].Thaw()
-			return k.talk
+			return k.exchange
 		},
-		"an undo that was sent anew": func(fl *fleet) *talk {
+		"an undo that was sent anew": func(fl *fleet) *exchange {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
 			synctest.Wait()
 			fl.masters[2].FailWith("EVALSHA", "")
-			return k.talk
+			return k.exchange
 		},
-		"an undo that no answer ended before its keys had expired": func(fl *fleet) *talk {
+		"an undo that no answer ended before its keys had expired": func(fl *fleet) *exchange {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
 			pass(2 * time.Minute)
 			require.Zero(fl.t, booked(k.l))
 			fl.masters[2].FailWith("EVALSHA", "")
-			return k.talk
+			return k.exchange
 		},
-		"an undo that another connection may have carried": func(fl *fleet) *talk {
+		"an undo that another connection may have carried": func(fl *fleet) *exchange {
 			k := acquired(fl)
 			fl.masters[2].Freeze()
 			require.NoError(fl.t, k.Release(bg))
@@ -137,12 +137,12 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].Stop()
 			require.NoError(fl.t, fl.masters[2].Restart(true))
 			fl.masters[2].Thaw()
-			return k.talk
+			return k.exchange
 		},
-		"hooks": func(fl *fleet) *talk {
+		"hooks": func(fl *fleet) *exchange {
 			k := acquired(fl, WithTrace(&Trace{}))
 			require.NoError(fl.t, k.Release(bg))
-			return k.talk
+			return k.exchange
 		},
 	} {
 		inBubble(t, 3, func(fl *fleet) {
@@ -160,7 +160,7 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker()
 			k := take(fl.t, l, "a", time.Minute, opts...)
-			undo := &k.talk.undo
+			undo := &k.exchange.undo
 			fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
 			done := make(chan error, 1)
 			go func() { done <- k.Release(bg) }()
@@ -169,7 +169,7 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 			require.NoError(fl.t, <-done)
 			pass(time.Second)
 			undo.Ring(nil)
-			require.False(fl.t, k.talk.unused(), what)
+			require.False(fl.t, k.exchange.unused(), what)
 		})
 	}
 }
@@ -182,11 +182,11 @@ func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
-		require.NotNil(t, k.undoing())
+		require.NotNil(t, k.pendingUndo())
 		fl.masters[2].Thaw()
 		synctest.Wait()
-		require.Nil(t, k.undoing(), "it has left the books")
-		require.False(t, k.talk.unused())
+		require.Nil(t, k.pendingUndo(), "it has left the books")
+		require.False(t, k.exchange.unused())
 	})
 }
 
@@ -230,6 +230,6 @@ func TestATalkIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
 		require.Equal(t, []string{"acquire", "release"}, n.seen)
-		require.False(t, k.talk.unused())
+		require.False(t, k.exchange.unused())
 	})
 }

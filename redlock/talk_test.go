@@ -11,10 +11,10 @@ import (
 )
 
 // resting reports whether a lock has given up what it does not need for being held.
-func (k *Lock) resting() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.talk == nil
+func (lk *Lock) resting() bool {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	return lk.exchange == nil
 }
 
 // A lock that is held for longer keeps little of its acquisition, and is extended,
@@ -22,7 +22,7 @@ func (k *Lock) resting() bool {
 func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
-		pass(restAfter - 1)
+		pass(shrinkAfter - 1)
 		require.False(t, k.resting())
 		pass(1)
 		require.True(t, k.resting())
@@ -40,10 +40,10 @@ func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
 		late := silent(nodes[2], wire.Acquire)
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
-		pass(3 * restAfter)
+		pass(3 * shrinkAfter)
 		require.False(t, k.resting())
 		late()
-		pass(restAfter)
+		pass(shrinkAfter)
 		require.True(t, k.resting())
 		require.NoError(t, k.Release(bg))
 		require.Len(t, nodes[2].commands(wire.Release), 1)
@@ -55,9 +55,9 @@ func TestALockThatRestedSparesNodesThatRefusedIt(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		fl.masters[2].Set("a", "x", time.Hour)
 		k := take(t, fl.locker(), "a", 10*time.Second)
-		pass(2 * restAfter)
+		pass(2 * shrinkAfter)
 		require.True(t, k.resting())
-		require.Equal(t, []bool{true, true, false}, k.holding)
+		require.Equal(t, []bool{true, true, false}, k.mayHold)
 		fl.forget()
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()

@@ -18,7 +18,7 @@ func TestNodesOfOpenUseTheTLSConfigurationThatIsGiven(t *testing.T) {
 	}
 	set, err := settingsOf([]Option{WithTLSConfig(config)})
 	require.NoError(t, err)
-	configs, err := configs([]string{"rediss://a", "rediss+sentinel://b/m", "redis://c"}, set)
+	configs, err := parseAll([]string{"rediss://a", "rediss+sentinel://b/m", "redis://c"}, set)
 	require.NoError(t, err)
 	for _, get := range []func(context.Context) (*tls.Config, error){configs[0].TLS, configs[1].TLS, configs[1].Sentinels.TLS} {
 		before := asked

@@ -39,19 +39,19 @@ type Trace struct {
 
 // add makes t call the hooks of more, too, after its own.
 func (t *Trace) add(more *Trace) {
-	t.Vote = both(t.Vote, more.Vote)
-	t.Attempt = both(t.Attempt, more.Attempt)
-	t.Waiting = both(t.Waiting, more.Waiting)
-	t.Woken = both(t.Woken, more.Woken)
-	t.Acquired = both(t.Acquired, more.Acquired)
-	t.AcquireFailed = both(t.AcquireFailed, more.AcquireFailed)
-	t.Extended = both(t.Extended, more.Extended)
-	t.Ended = both(t.Ended, more.Ended)
-	t.Released = both(t.Released, more.Released)
+	t.Vote = chain(t.Vote, more.Vote)
+	t.Attempt = chain(t.Attempt, more.Attempt)
+	t.Waiting = chain(t.Waiting, more.Waiting)
+	t.Woken = chain(t.Woken, more.Woken)
+	t.Acquired = chain(t.Acquired, more.Acquired)
+	t.AcquireFailed = chain(t.AcquireFailed, more.AcquireFailed)
+	t.Extended = chain(t.Extended, more.Extended)
+	t.Ended = chain(t.Ended, more.Ended)
+	t.Released = chain(t.Released, more.Released)
 }
 
-// both calls two hooks. A panic in the first is no reason to leave out the second.
-func both[E any](first, second func(E)) func(E) {
+// chain calls two hooks. A panic in the first is no reason to leave out the second.
+func chain[E any](first, second func(E)) func(E) {
 	switch {
 	case first == nil:
 		return second
@@ -160,104 +160,104 @@ type ReleasedEvent struct {
 	Took  time.Duration
 }
 
-func (l *Locker) moment(ctx context.Context) EventInfo {
+func (l *Locker) eventInfo(ctx context.Context) EventInfo {
 	return EventInfo{ctx, time.UnixMicro(l.set.wall())}
 }
 
-func (k *Lock) moment() EventInfo { return k.l.moment(k.given) }
+func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.parentCtx) }
 
 func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
-	if l.events == nil {
+	if l.dispatcher == nil {
 		return
 	}
 	e := AttemptEvent{
-		EventInfo: k.moment(), Names: k.names, Err: err, Took: decided.Sub(k.began), Confirmed: k.confirmed,
+		EventInfo: k.eventInfo(), Names: k.names, Err: err, Took: decided.Sub(k.began), Confirmed: k.confirmed,
 	}
 	if err == nil {
 		e.Validity = k.Remaining()
 	} else { // what followed was the query for the reason
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
-	l.events.attempted(k.names, err)
-	post(l.events, l.events.trace.Attempt, e)
+	l.dispatcher.noteAttempt(k.names, err)
+	post(l.dispatcher, l.dispatcher.trace.Attempt, e)
 }
 
 // traceTime is the present for those who are told how long something took, if there are any.
 func (l *Locker) traceTime() clock.Instant {
-	if l.events == nil {
+	if l.dispatcher == nil {
 		return 0
 	}
 	return l.now()
 }
 
 func (l *Locker) traceAcquired(k *Lock, attempts int, began clock.Instant) {
-	if l.events != nil {
-		post(l.events, l.events.trace.Acquired, AcquiredEvent{k.moment(), k.names, attempts, l.now().Sub(began)})
+	if l.dispatcher != nil {
+		post(l.dispatcher, l.dispatcher.trace.Acquired, AcquiredEvent{k.eventInfo(), k.names, attempts, l.now().Sub(began)})
 	}
 }
 
-func (l *Locker) traceWaiting(w *wish, attempt int, err error) {
-	if l.events != nil {
-		post(l.events, l.events.trace.Waiting, WaitingEvent{w.names, attempt, err})
+func (l *Locker) traceWaiting(w *request, attempt int, err error) {
+	if l.dispatcher != nil {
+		post(l.dispatcher, l.dispatcher.trace.Waiting, WaitingEvent{w.names, attempt, err})
 	}
 }
 
-func (l *Locker) traceAcquireFailed(ctx context.Context, w *wish, err error, began clock.Instant) {
-	if l.events != nil {
-		post(l.events, l.events.trace.AcquireFailed, AcquireFailedEvent{l.moment(ctx), w.names, err, l.now().Sub(began)})
+func (l *Locker) traceAcquireFailed(ctx context.Context, w *request, err error, began clock.Instant) {
+	if l.dispatcher != nil {
+		post(l.dispatcher, l.dispatcher.trace.AcquireFailed, AcquireFailedEvent{l.eventInfo(ctx), w.names, err, l.now().Sub(began)})
 	}
 }
 
-func (l *Locker) traceWoken(v *waiter, by wakeUp) {
-	if l.events != nil {
-		post(l.events, l.events.trace.Woken, WokenEvent{v.wish.names, by.String()})
+func (l *Locker) traceWoken(v *waiter, by wakeReason) {
+	if l.dispatcher != nil {
+		post(l.dispatcher, l.dispatcher.trace.Woken, WokenEvent{v.req.names, by.String()})
 	}
 }
 
 func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
-	if l.events == nil {
+	if l.dispatcher == nil {
 		return
 	}
 	e := ExtendedEvent{
-		EventInfo: k.moment(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
+		EventInfo: k.eventInfo(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
 	}
 	if e.Err != nil && e.Validity > 0 { // the end of a hold is logged by itself
-		l.events.warn("extension failed", "names", printable(k.names), "valid for", e.Validity, "error", e.Err)
+		l.dispatcher.warn("extension failed", "names", printable(k.names), "valid for", e.Validity, "error", e.Err)
 	}
-	post(l.events, l.events.trace.Extended, e)
+	post(l.dispatcher, l.dispatcher.trace.Extended, e)
 }
 
-func (k *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
-	ev := k.l.events
+func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
+	ev := lk.l.dispatcher
 	if ev == nil {
 		return
 	}
 	e := EndedEvent{
-		EventInfo: k.moment(), Names: k.names, Cause: cause, Held: now.Sub(k.began), Validity: max(0, left), Shared: k.root != nil,
+		EventInfo: lk.eventInfo(), Names: lk.names, Cause: cause, Held: now.Sub(lk.began), Validity: max(0, left), Shared: lk.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", printable(k.names), "owner", wire.Mask(k.terms.Token), "cause", cause, "held", e.Held)
+		ev.warn("lock ended under its holder", "names", printable(lk.names), "owner", wire.Mask(lk.terms.Token), "cause", cause, "held", e.Held)
 	}
 	post(ev, ev.trace.Ended, e)
 }
 
 func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
-	if l.events == nil {
+	if l.dispatcher == nil {
 		return
 	}
 	if err != nil {
-		l.events.warn("release", "names", printable(k.names), "error", err)
+		l.dispatcher.warn("release", "names", printable(k.names), "error", err)
 	}
-	post(l.events, l.events.trace.Released, ReleasedEvent{k.moment(), k.names, err, l.now().Sub(began)})
+	post(l.dispatcher, l.dispatcher.trace.Released, ReleasedEvent{k.eventInfo(), k.names, err, l.now().Sub(began)})
 }
 
-func (ev *events) vote(r *round, node int, rep wire.Reply, took time.Duration, late bool) {
+func (d *dispatcher) vote(r *round, node int, rep wire.Reply, took time.Duration, late bool) {
 	if r.req.Op == wire.Acquire {
-		ev.voted(node, r.l.nodes[node].Name(), rep)
+		d.noteVote(node, r.l.nodes[node].Name(), rep)
 	}
-	if ev.trace.Vote == nil || rep.NotSent && rep.Err == nil {
+	if d.trace.Vote == nil || rep.NotSent && rep.Err == nil {
 		return // a node that was spared said nothing
 	}
 	v := Vote{Node: r.l.nodes[node].Name(), Outcome: rep.Outcome, Err: rep.Err, Took: took}
-	post(ev, ev.trace.Vote, VoteEvent{r.req.Op.String(), r.names, v, late})
+	post(d, d.trace.Vote, VoteEvent{r.req.Op.String(), r.names, v, late})
 }

@@ -56,7 +56,7 @@ func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
 func hashOf(t *testing.T, name string) string {
 	t.Helper()
 	for _, s := range wire.Scripts() {
-		if kindOf(s) == name {
+		if scriptKind(s) == name {
 			return s.Hash
 		}
 	}
@@ -102,8 +102,8 @@ func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
 			if !stay {
 				require.Regexp(t, `acquire "a": split vote, [01] of 3 votes`, err) // 0: two refusals came first
 			}
-			require.LessOrEqual(t, took, nodeTimeoutMax)
-			require.Greater(t, took, nodeTimeoutMax/2)
+			require.LessOrEqual(t, took, maxNodeTimeout)
+			require.Greater(t, took, maxNodeTimeout/2)
 		})
 	}
 }
@@ -184,7 +184,7 @@ func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 // A shortest pause of the node timeout or more leaves no time for another attempt.
 func TestTryAcquireMakesOneAttemptWhereThePauseIsAsLongAsTheNodeTimeout(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
-		_, err := splitFor(fl, fl.locker(WithBackoff(nodeTimeoutMax, time.Second)), 50*time.Millisecond)
+		_, err := splitFor(fl, fl.locker(WithBackoff(maxNodeTimeout, time.Second)), 50*time.Millisecond)
 		require.ErrorIs(t, err, ErrHeld)
 		require.True(t, isSplit(err))
 	})
@@ -242,7 +242,7 @@ func TestACancelledAcquireIsNoFault(t *testing.T) {
 			}
 			return false
 		}
-		_, _, err := l.attempt(bg, &wish{names: []string{"a"}, ttl: time.Minute}, l.now(), nil)
+		_, _, err := l.attempt(bg, &request{names: []string{"a"}, ttl: time.Minute}, l.now(), nil)
 		require.ErrorIs(t, err, ErrHeld)
 		require.True(t, isSplit(err), "%v", err)
 	})

@@ -39,13 +39,13 @@ func inThrong(t *testing.T, f func(t *testing.T, c *throng), opts ...LockOption)
 		for i, n := range nodes {
 			n.script = func(n *fakeNode, cmd *wire.Command) bool { return c.keep(i, n, cmd) }
 		}
-		for i := range extendingMost + behind {
+		for i := range maxExtending + behind {
 			k, err := l.TryAcquire(bg, strconv.Itoa(i), time.Minute, append(opts, WithAutoExtend())...)
 			require.NoError(t, err)
 			c.locks = append(c.locks, k)
 			time.Sleep(time.Microsecond) // virtual
 		}
-		pass(c.last().third())
+		pass(c.last().extendInterval())
 		f(t, c)
 	})
 }
@@ -90,8 +90,8 @@ func (c *throng) asked() []int {
 	for i := range list {
 		list[i] = c.asks[strconv.Itoa(i)]
 	}
-	last := slices.Clone(list[extendingMost:])
-	return append(slices.Compact(list[:extendingMost]), last...)
+	last := slices.Clone(list[maxExtending:])
+	return append(slices.Compact(list[:maxExtending]), last...)
 }
 
 // Many locks that fall due together do not fill the nodes' queues: those that there is no
@@ -104,8 +104,8 @@ func TestLocksThatFallDueTogetherAreExtendedInTheirTurn(t *testing.T) {
 		for _, k := range c.locks {
 			require.Greater(t, k.Remaining(), 50*time.Second)
 		}
-		require.Nil(t, c.l.turns.line)
-		require.Zero(t, c.l.turns.underWay)
+		require.Nil(t, c.l.extendLimiter.queue)
+		require.Zero(t, c.l.extendLimiter.underWay)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 			opts = append(opts, WithStopMargin(margin))
 		}
 		inThrong(t, func(t *testing.T, c *throng) {
-			third := c.last().third()
+			third := c.last().extendInterval()
 			pass(third - time.Second)
 			require.Equal(t, []int{1, 0, 0, 0}, c.asked())
 			pass(time.Second)
@@ -131,7 +131,7 @@ func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 // Who extends a lock that is in line takes it out, and who releases it.
 func TestALockThatWasExtendedOrReleasedMeanwhileHasNoTurn(t *testing.T) {
 	inThrong(t, func(t *testing.T, c *throng) {
-		extended, released := c.last(), c.locks[extendingMost]
+		extended, released := c.last(), c.locks[maxExtending]
 		c.mu.Lock()
 		c.free[extended.names[0]] = true
 		c.mu.Unlock()

@@ -128,19 +128,19 @@ func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
 		require.NoError(t, err)
 		next := wants(ctx, l, "b")
 		if i == 0 {
-			a.lose()
+			a.markLost()
 			<-a.Context().Done()
 		}
-		b.lose()
+		b.markLost()
 		<-b.Context().Done()
 		w := gets(t, next)
 		require.NotEqual(t, b.Token(), w.k.Token())
 		require.NoError(t, w.k.Release(bg))
 	}
-	require.True(t, l.knows(a))
+	require.True(t, l.has(a))
 	a.sending.Unlock()
 	require.NoError(t, l.Close(bg))
-	require.False(t, l.knows(a))
+	require.False(t, l.has(a))
 }
 
 // Until an undo is submitted its lease stays in the books.

@@ -16,50 +16,50 @@ type waiter struct {
 	l    *Locker
 	ctx  context.Context // only its own goroutine may call it: it may be the user's
 	done <-chan struct{} // of ctx
-	wish *wish
+	req  *request
 
 	// Guarded by waiters.mu:
-	first    bool // it is at the head of its line: whoever holds its names can find it
-	state    waiterState
-	launched *Lock // an attempt that was begun for it
-	woken    wakeUp
-	wake     chan struct{} // holds one; made when it first rests
-	topics   []*topic
-	early    bool // it listens since before its first attempt, and has not waited
-	heard    int  // nodes that announced a release since it was armed
-	said     []bool
+	atHead           bool // it is at the head of its line: whoever holds its names can find it
+	state            waiterState
+	handoff          *Lock // an attempt that was begun for it
+	woken            wakeReason
+	wake             chan struct{} // holds one; made when it first rests
+	channels         []*releaseChannel
+	subscribedBefore bool // it listens since before its first attempt, and has not waited
+	announced        int  // nodes that announced a release since it was armed
+	announcedBy      []bool
 
 	alarm alarm.Alarm   // soon after the first announcement
 	quiet clock.Instant // until then no announcement wakes it: those before were in vain
 	poll  *keyPoll      // under way
 
 	// Of its own goroutine:
-	stays   []stay // by node, made when first needed
-	last    error  // why it waits
-	reason  wakeUp // why it made the attempt
-	tokens  string // that held the names after the last attempt
-	vain    int    // announcements in a row after which the same tokens held the names
-	renewed bool   // they did so after an expiry, too: their holder extends them
+	sightings []sighting // by node, made when first needed
+	last      error      // why it waits
+	reason    wakeReason // why it made the attempt
+	tokens    string     // that held the names after the last attempt
+	vainPolls int        // announcements in a row after which the same tokens held the names
+	renewed   bool       // they did so after an expiry, too: their holder extends them
 }
 
 // waiterState is what becomes of a waiter.
 type waiterState uint8
 
 const (
-	busy      waiterState = iota // it tries by itself, or has left
-	waiting                      // the lock can be handed to it
-	launching                    // it is being handed to it
+	running   waiterState = iota // it tries by itself, or has left
+	parked                       // the lock can be handed to it
+	receiving                    // it is being handed to it
 )
 
-// contend attempts until it succeeds, and says how often it did.
-func (v *waiter) contend() (k *Lock, attempts int, err error) {
-	l, w, ctx := v.l, v.wish, v.ctx
-	pause := backoff{least: l.set.backoffMin, most: l.set.backoffMax}
-	v.last = errBehind
-	given, err := v.behindOthers(l.set.backoffMin)
+// run attempts until it succeeds, and says how often it did.
+func (v *waiter) run() (k *Lock, attempts int, err error) {
+	l, w, ctx := v.l, v.req, v.ctx
+	pause := backoff{min: l.set.minBackoff, max: l.set.maxBackoff}
+	v.last = errQueued
+	given, err := v.waitForTurn(l.set.minBackoff)
 	for n := 1; err == nil; n++ {
 		if n > 1 || given != nil { // before that nothing was heard
-			v.arm()
+			v.clearSignals()
 		}
 		k, seen, lost := l.attempt(ctx, w, l.now(), given)
 		if lost == nil {
@@ -68,22 +68,22 @@ func (v *waiter) contend() (k *Lock, attempts int, err error) {
 		if ctx.Err() != nil && n > 1 {
 			break // an attempt that was cut short, or its explanation, knows less than those before it
 		}
-		if v.last = lost; l.hopeless(w, lost) {
+		if v.last = lost; l.permanent(w, lost) {
 			return nil, n, lost
 		}
 		l.traceWaiting(w, n, lost)
-		given, err = v.await(seen, &pause, seen.took)
+		given, err = v.waitForRelease(seen, &pause, seen.took)
 	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	return nil, 0, l.gaveUp(w, err, v.last)
+	return nil, 0, l.waitError(w, err, v.last)
 }
 
-// enter puts it at the end of its line.
-func (v *waiter) enter(ctx context.Context, l *Locker, w *wish) {
-	v.l, v.ctx, v.done, v.wish = l, ctx, ctx.Done(), w
-	if l.queue.Enter(&w.place, w.names, v) {
+// enqueue puts it at the end of its line.
+func (v *waiter) enqueue(ctx context.Context, l *Locker, w *request) {
+	v.l, v.ctx, v.done, v.req = l, ctx, ctx.Done(), w
+	if l.queue.Enter(&w.ticket, w.names, v) {
 		v.Turn()
 	}
 }
@@ -93,75 +93,75 @@ func (v *waiter) enter(ctx context.Context, l *Locker, w *wish) {
 // one before it may have the lock by then, and give it back at once. For that its
 // goroutine need not be woken.
 func (v *waiter) Turn() {
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	v.first = true
+	v.atHead = true
 	held := false
-	for _, name := range v.wish.names {
-		p := ws.at(name)
+	for _, name := range v.req.names {
+		p := ws.getOrCreate(name)
 		p.head = v
 		held = held || p.holder != nil
 	}
 	if !held {
-		v.stir(byHandOver)
+		v.wakeFor(byHandoff)
 	}
 }
 
-// leave takes it out of the line, wherever it stands, and gives the turn on. Only then it
+// dequeue takes it out of the line, wherever it stands, and gives the turn on. Only then it
 // is taken from where Turn may have put it until then.
-func (v *waiter) leave() {
-	v.l.queue.Leave(&v.wish.place)
-	ws := v.l.waiters
+func (v *waiter) dequeue() {
+	v.l.queue.Leave(&v.req.ticket)
+	ws := v.l.waitTable
 	ws.mu.Lock()
-	for _, name := range v.wish.names {
+	for _, name := range v.req.names {
 		if p := ws.names[name]; p != nil && p.head == v {
 			p.head = nil
-			ws.tidy(p)
+			ws.removeIfIdle(p)
 		}
 	}
-	ws.unlisten(v)
+	ws.unsubscribe(v)
 	ws.mu.Unlock()
 }
 
-// behind reports whether others of this process go first: those ahead of it in line, or
+// mustWait reports whether others of this process go first: those ahead of it in line, or
 // whoever holds one of the names and will hand it over. If none do it may be the turn of
 // another process (due). What was heard until now is of no meaning then, but what is from
 // now on.
-func (v *waiter) behind() (behind, due bool) {
-	ws := v.l.waiters
+func (v *waiter) mustWait() (behind, due bool) {
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	v.forget()
-	for _, name := range v.wish.names {
+	v.clearSignalsLocked()
+	for _, name := range v.req.names {
 		if p := ws.names[name]; p != nil {
-			behind, due = behind || p.holder != nil, due || p.due
+			behind, due = behind || p.holder != nil, due || p.mustYield
 		}
 	}
-	if behind = behind || !v.first; !behind {
-		ws.rejoin(v)
+	if behind = behind || !v.atHead; !behind {
+		ws.resubscribe(v)
 	}
 	return behind, due
 }
 
-// arm makes what comes from now on news.
-func (v *waiter) arm() {
-	ws := v.l.waiters
+// clearSignals makes what comes from now on news.
+func (v *waiter) clearSignals() {
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	v.forget()
+	v.clearSignalsLocked()
 }
 
-// forget forgets what was heard. Called under waiters.mu.
-func (v *waiter) forget() {
-	v.heard = 0
-	clear(v.said)
+// clearSignalsLocked forgets what was heard. Called under waiters.mu.
+func (v *waiter) clearSignalsLocked() {
+	v.announced = 0
+	clear(v.announcedBy)
 	v.sleepOn()
 }
 
 // sleepOn takes a wake-up back. Called under waiters.mu.
 func (v *waiter) sleepOn() {
-	v.woken = asleep
+	v.woken = none
 	select {
 	case <-v.wake:
 	default:
@@ -171,39 +171,39 @@ func (v *waiter) sleepOn() {
 // listen begins to listen for releases, unless that was done before. It reports whether
 // they are heard of already, on so many nodes that none is missed by all.
 func (v *waiter) listen() (first, stands bool) {
-	ws := v.l.waiters
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	v.early = false
-	if first = v.topics == nil; first {
-		ws.listen(v)
+	v.subscribedBefore = false
+	if first = v.channels == nil; first {
+		ws.subscribe(v)
 	}
-	return first, v.standing() >= quorum.Majority(len(v.l.nodes))
+	return first, v.confirmedOnMajority() >= quorum.Majority(len(v.l.nodes))
 }
 
-// refused notes that others had the better of it: a row of this process, if there was
+// noteRefusal notes that others had the better of it: a row of this process, if there was
 // one, is over.
-func (v *waiter) refused(held bool) {
-	ws := v.l.waiters
+func (v *waiter) noteRefusal(held bool) {
+	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for _, name := range v.wish.names {
+	for _, name := range v.req.names {
 		if p := ws.names[name]; p != nil && p.holder == nil {
-			p.outside(held)
+			p.lostTo(held)
 		}
 	}
 }
 
-// behindOthers waits while others go first, of this process or, for their turn, of another
+// waitForTurn waits while others go first, of this process or, for their turn, of another
 // one.
-func (v *waiter) behindOthers(roundTrip time.Duration) (given *Lock, err error) {
+func (v *waiter) waitForTurn(roundTrip time.Duration) (given *Lock, err error) {
 	for given == nil && err == nil {
-		behind, due := v.behind()
+		behind, due := v.mustWait()
 		switch {
 		case behind:
-			given, _, err = v.rest(0, asleep)
+			given, _, err = v.park(0, none)
 		case due:
-			return nil, v.yield(roundTrip)
+			return nil, v.stepBack(roundTrip)
 		default:
 			return nil, nil
 		}
@@ -211,32 +211,32 @@ func (v *waiter) behindOthers(roundTrip time.Duration) (given *Lock, err error) 
 	return given, err
 }
 
-// await waits after an attempt that failed until there is something to gain from another
+// waitForRelease waits after an attempt that failed until there is something to gain from another
 // one: a message, the end of the holder's validity, or a poll, whichever is first.
-func (v *waiter) await(seen scene, pause *backoff, took time.Duration) (given *Lock, err error) {
-	d, timed := max(pause.next(took), quarantined(v.last)), byPoll
+func (v *waiter) waitForRelease(seen contention, pause *backoff, took time.Duration) (given *Lock, err error) {
+	d, timed := max(pause.next(took), quarantineDelay(v.last)), byPoll
 	if errors.Is(v.last, ErrHeld) {
-		v.refused(seen.held)
+		v.noteRefusal(seen.held)
 	}
 	v.noteVain(seen)
-	first, stands, woken := false, false, asleep
+	first, stands, woken := false, false, none
 	if seen.held {
 		first, stands = v.listen()
-		if free := seen.free + expiryMargin; seen.free >= 0 && free < d {
+		if free := seen.freeIn + expiryMargin; seen.freeIn >= 0 && free < d {
 			d, timed = free, byExpiry
 		}
 	}
 	if !stands {
-		given, woken, err = v.rest(d, timed)
+		given, woken, err = v.park(d, timed)
 	}
 	if stands || seen.held && woken == bySubscription {
-		pause.grown = 0                                         // it is no split vote: the next one begins with short pauses again
+		pause.current = 0                                       // it is no split vote: the next one begins with short pauses again
 		given, woken, err = v.whileHeld(seen, first || !stands) // it may have been released before we listened
 	}
 	if err == nil && given == nil {
 		v.reason = woken
 		v.l.traceWoken(v, woken)
-		return v.behindOthers(took)
+		return v.waitForTurn(took)
 	}
 	return given, err
 }
@@ -245,8 +245,8 @@ func (v *waiter) await(seen scene, pause *backoff, took time.Duration) (given *L
 // milliseconds.
 const expiryMargin = 2 * time.Millisecond
 
-// stir wakes it. Called under waiters.mu.
-func (v *waiter) stir(why wakeUp) {
+// wakeFor wakes it. Called under waiters.mu.
+func (v *waiter) wakeFor(why wakeReason) {
 	v.woken = max(v.woken, why)
 	if v.wake == nil {
 		return
@@ -257,15 +257,15 @@ func (v *waiter) stir(why wakeUp) {
 	}
 }
 
-// yield lets others go first, whose turn it is: for longer when they did not take it
+// stepBack lets others go first, whose turn it is: for longer when they did not take it
 // the last time, because they may be farther from the nodes than we are.
-func (v *waiter) yield(roundTrip time.Duration) error {
-	ws, now := v.l.waiters, v.l.now()
+func (v *waiter) stepBack(roundTrip time.Duration) error {
+	ws, now := v.l.waitTable, v.l.now()
 	var d time.Duration
 	ws.mu.Lock()
-	for _, name := range v.wish.names {
+	for _, name := range v.req.names {
 		if p := ws.names[name]; p != nil {
-			d = max(d, p.yield(now, 2*roundTrip+v.l.set.backoffMin))
+			d = max(d, p.yieldFor(now, 2*roundTrip+v.l.set.minBackoff))
 		}
 	}
 	ws.mu.Unlock()
@@ -275,11 +275,11 @@ func (v *waiter) yield(roundTrip time.Duration) error {
 	_, err := v.sleep(d, nil)
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	v.forget()
-	for _, name := range v.wish.names {
-		t, p := ws.topic(name), ws.names[name]
-		if p != nil && t != nil && t.latest.After(now.Add(d/2)) { // our own release was heard of before
-			p.vain = 0
+	v.clearSignalsLocked()
+	for _, name := range v.req.names {
+		t, p := ws.channelOf(name), ws.names[name]
+		if p != nil && t != nil && t.lastAnnounced.After(now.Add(d/2)) { // our own release was heard of before
+			p.emptyYields = 0
 		}
 	}
 	return err

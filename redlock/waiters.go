@@ -8,115 +8,115 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// waiters is what a Locker knows of who holds and who waits for names in this process, and
+// waitTable is what a Locker knows of who holds and who waits for names in this process, and
 // hears of releases in others (docs/rules.md rules 19 to 21). Of those in line for a name only
 // the head is here.
-type waiters struct {
+type waitTable struct {
 	l *Locker
 
-	mu     sync.Mutex // guards what follows and what waiter says it guards; nobody is called under it but alarms and subscriptions
-	names  map[string]*place
-	topics map[string]*topic // by channel
-	ears   []*pool.Subscription
-	closed bool
-	spare  []*place // to be used again: most names are taken alone, and at once given back
+	mu       sync.Mutex // guards what follows and what waiter says it guards; nobody is called under it but alarms and subscriptions
+	names    map[string]*nameState
+	channels map[string]*releaseChannel // by channel
+	subs     []*pool.Subscription
+	closed   bool
+	freeList []*nameState // to be used again: most names are taken alone, and at once given back
 }
 
-func newWaiters(l *Locker) *waiters {
-	return &waiters{l: l, names: make(map[string]*place), topics: make(map[string]*topic)}
+func newWaitTable(l *Locker) *waitTable {
+	return &waitTable{l: l, names: make(map[string]*nameState), channels: make(map[string]*releaseChannel)}
 }
 
-// took notes that a lock is held here.
-func (ws *waiters) took(k *Lock) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
+// noteAcquired notes that a lock is held here.
+func (wt *waitTable) noteAcquired(k *Lock) {
+	wt.mu.Lock()
+	defer wt.mu.Unlock()
 	for _, name := range k.names {
-		p := ws.at(name)
+		p := wt.getOrCreate(name)
 		p.holder = k
-		if !k.passedOn {
-			p.begin(k.began, 3*ws.l.set.backoffMin)
+		if !k.handedOff {
+			p.holdBegins(k.began, 3*wt.l.set.minBackoff)
 		}
 	}
 }
 
-// left notes that a lock is not held here any more, though its keys may stand: those who
+// noteEnded notes that a lock is not held here any more, though its keys may stand: those who
 // wait for it try for themselves.
-func (ws *waiters) left(k *Lock) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
+func (wt *waitTable) noteEnded(k *Lock) {
+	wt.mu.Lock()
+	defer wt.mu.Unlock()
 	for _, name := range k.names {
-		if p := ws.names[name]; p != nil {
+		if p := wt.names[name]; p != nil {
 			if p.holder == k {
 				p.holder = nil
 			}
 			if p.head != nil {
-				p.head.stir(byHandOver)
+				p.head.wakeFor(byHandoff)
 			}
-			ws.tidy(p)
+			wt.removeIfIdle(p)
 		}
 	}
 }
 
-// handing is how a lock that is given back goes on.
-type handing struct {
-	next *Lock   // whose acquire goes behind the release; nil: nobody's
-	to   *waiter // who is told of it once it was submitted
-	all  bool    // it takes what is released and nothing else: there is nothing to announce
-	pass bool    // the release counts who else waits, and announces nothing
-	own  int     // of our own subscriptions that would hear an announcement
+// handoffPlan is how a lock that is given back goes on.
+type handoffPlan struct {
+	attempt        *Lock   // whose acquire goes behind the release; nil: nobody's
+	waiter         *waiter // who is told of it once it was submitted
+	sameNames      bool    // it takes what is released and nothing else: there is nothing to announce
+	countWaiters   bool    // the release counts who else waits, and announces nothing
+	ownSubscribers int     // of our own subscriptions that would hear an announcement
 }
 
-// handOver finds who of this process gets the lock next, before its release is sent.
-func (ws *waiters) handOver(k *Lock, now clock.Instant) handing {
-	ws.mu.Lock()
-	next, h := ws.choose(k, now)
-	ws.mu.Unlock()
+// planHandoff finds who of this process gets the lock next, before its release is sent.
+func (wt *waitTable) planHandoff(k *Lock, now clock.Instant) handoffPlan {
+	wt.mu.Lock()
+	next, h := wt.pickNext(k, now)
+	wt.mu.Unlock()
 	if next == nil {
 		return h
 	}
-	h.all = slices.Equal(next.wish.names, k.names)
-	h.next, h.to = next.launch(), next
+	h.sameNames = slices.Equal(next.req.names, k.names)
+	h.attempt, h.waiter = next.startHandoff(), next
 	return h
 }
 
-// choose takes the lock's names from it, and picks a head that can have all of its own
+// pickNext takes the lock's names from it, and picks a head that can have all of its own
 // names now, unless it is the turn of another process. Others try for themselves. Called
 // under mu.
-func (ws *waiters) choose(k *Lock, now clock.Instant) (next *waiter, h handing) {
+func (wt *waitTable) pickNext(k *Lock, now clock.Instant) (next *waiter, h handoffPlan) {
 	due := false
 	for _, name := range k.names {
-		p := ws.names[name]
+		p := wt.names[name]
 		if p == nil || p.holder != k {
 			continue
 		}
 		p.holder = nil
-		h.pass = p.end(now) || h.pass // it looks who else waits
-		due = due || p.due
+		h.countWaiters = p.holdEnds(now) || h.countWaiters // it looks who else waits
+		due = due || p.mustYield
 	}
-	h.own = ws.own(k.names)
+	h.ownSubscribers = wt.ownSubscribers(k.names)
 	for _, name := range k.names {
-		p := ws.names[name]
+		p := wt.names[name]
 		if p == nil {
 			continue
 		}
 		switch head := p.head; {
 		case head == nil || head == next:
-		case next == nil && !due && ws.free(head):
+		case next == nil && !due && wt.canReceive(head):
 			next = head
-			next.state = launching
+			next.state = receiving
 		default:
-			head.stir(byHandOver)
+			head.wakeFor(byHandoff)
 		}
-		ws.tidy(p)
+		wt.removeIfIdle(p)
 	}
 	return next, h
 }
 
-// free reports whether nobody here holds any of a head's names, and it waits. Called
+// canReceive reports whether nobody here holds any of a head's names, and it waits. Called
 // under mu, on another goroutine than the head's. So it does not call the context, which may
 // be the user's, or a lock's that ends when it is asked.
-func (ws *waiters) free(head *waiter) bool {
-	if head.state != waiting {
+func (wt *waitTable) canReceive(head *waiter) bool {
+	if head.state != parked {
 		return false
 	}
 	select {
@@ -124,46 +124,46 @@ func (ws *waiters) free(head *waiter) bool {
 		return false
 	default:
 	}
-	return !ws.held(head.wish.names)
+	return !wt.heldLocally(head.req.names)
 }
 
-// held reports whether somebody of this process holds one of the names. Called under mu.
-func (ws *waiters) held(names []string) bool {
+// heldLocally reports whether somebody of this process holds one of the names. Called under mu.
+func (wt *waitTable) heldLocally(names []string) bool {
 	for _, name := range names {
-		if p := ws.names[name]; p != nil && p.holder != nil {
+		if p := wt.names[name]; p != nil && p.holder != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// own is how many of those who hear of each name's release are ourselves: one, when all
+// ownSubscribers is how many of those who hear of each name's release are ourselves: one, when all
 // names have a subscription that stands on a majority of the nodes. One too many would
 // hide somebody who waits elsewhere; one too few lets others go first who are not there.
 // Called under mu.
-func (ws *waiters) own(names []string) int {
+func (wt *waitTable) ownSubscribers(names []string) int {
 	for _, name := range names {
-		if t := ws.topic(name); t == nil || !t.standing() {
+		if t := wt.channelOf(name); t == nil || !t.confirmedOnMajority() {
 			return 0
 		}
 	}
 	return 1
 }
 
-// counted notes whether others wait for the names of a lock that was given back.
-func (ws *waiters) counted(k *Lock, others bool) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
+// noteRemoteWaiters notes whether others wait for the names of a lock that was given back.
+func (wt *waitTable) noteRemoteWaiters(k *Lock, others bool) {
+	wt.mu.Lock()
+	defer wt.mu.Unlock()
 	for _, name := range k.names {
-		p := ws.names[name]
+		p := wt.names[name]
 		switch {
 		case p == nil && !others:
 			continue
 		case p == nil:
-			p = ws.at(name)
-			p.turns, p.since, p.freed = 1, k.began, k.endedAt
+			p = wt.getOrCreate(name)
+			p.streak, p.streakStart, p.releasedAt = 1, k.began, k.endedAt
 		}
-		p.others = others
-		ws.tidy(p)
+		p.remoteWaiters = others
+		wt.removeIfIdle(p)
 	}
 }

@@ -100,11 +100,11 @@ func onRelease(m *embedded.Master, f func()) {
 // listens to nothing.
 func quiet(t *testing.T, l *Locker) {
 	t.Helper()
-	ws := l.waiters
+	ws := l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	require.Empty(t, ws.names)
-	require.Empty(t, ws.topics)
+	require.Empty(t, ws.channels)
 }
 
 // announced counts the releases that a master was asked to announce.

@@ -13,7 +13,7 @@ import (
 
 // settled is how long it takes at most until nothing is left of listening: the channel
 // lingers, and then the connection does.
-const settled = lingering + 15*time.Second
+const settled = linger + 15*time.Second
 
 // Waiters that give up leave the queue at once, wherever they stand in it; and when
 // nobody is left, no subscription, goroutine or timer is.
@@ -61,7 +61,7 @@ func TestASubscriptionLingers(t *testing.T) {
 			done := waitingFor(bg, b, "a")
 			require.NoError(t, k.Release(bg))
 			require.NoError(t, gets(t, done).k.Release(bg))
-			pass(lingering / 2)
+			pass(linger / 2)
 		}
 		require.Equal(t, 3, fl.count("SUBSCRIBE"))
 	})
@@ -93,9 +93,9 @@ func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
 
 func quietButTopics(t *testing.T, l *Locker) {
 	t.Helper()
-	l.waiters.mu.Lock()
-	defer l.waiters.mu.Unlock()
-	require.Empty(t, l.waiters.names)
+	l.waitTable.mu.Lock()
+	defer l.waitTable.mu.Unlock()
+	require.Empty(t, l.waitTable.names)
 }
 
 // Waiting for what one's own context holds would never end, whoever else waits.

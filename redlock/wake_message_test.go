@@ -229,9 +229,9 @@ func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 			require.NoError(fl.t, k.Release(bg))
 			late := gets(fl.t, done).at.Sub(released)
 			if denied < 2 {
-				require.LessOrEqual(fl.t, late, echo, "%d denied", denied)
+				require.LessOrEqual(fl.t, late, announceGrace, "%d denied", denied)
 			}
-			require.LessOrEqual(fl.t, late, 2*b.set.backoffMax, "%d denied", denied)
+			require.LessOrEqual(fl.t, late, 2*b.set.maxBackoff, "%d denied", denied)
 		})
 	}
 }
@@ -284,7 +284,7 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 		}
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
-		require.Equal(t, echo, gets(t, done).at.Sub(released))
+		require.Equal(t, announceGrace, gets(t, done).at.Sub(released))
 		synctest.Wait()
 	})
 }
@@ -319,14 +319,14 @@ func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, gets(t, done).k.Release(bg))
 
-		w := wishFor("a", time.Hour)
-		w.waiter.enter(bg, b, w)
-		behind, _ := w.waiter.behind()
+		w := newRequest("a", time.Hour)
+		w.waiter.enqueue(bg, b, w)
+		behind, _ := w.waiter.mustWait()
 		require.False(t, behind)
-		require.True(t, w.waiter.early, "the channels stand, so that it listens from before its attempt on")
-		(&ear{ws: b.waiters}).Message(wire.FreePrefix+"a", "")
-		w.waiter.leave()
-		w.granted()
+		require.True(t, w.waiter.subscribedBefore, "the channels stand, so that it listens from before its attempt on")
+		(&nodeListener{table: b.waitTable}).Message(wire.FreePrefix+"a", "")
+		w.waiter.dequeue()
+		w.recycle()
 		require.Equal(t, []string{"a"}, w.names)
 		w.waiter.Ring(nil)
 	})

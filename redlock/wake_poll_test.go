@@ -102,7 +102,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 		done := wants(bg, l, "a")
 		pass(6 * time.Second)
 		fl.masters[2].SetDelay(400 * time.Millisecond)
-		ws := l.waiters
+		ws := l.waitTable
 		stirred := func() bool {
 			ws.mu.Lock()
 			defer ws.mu.Unlock()
@@ -114,7 +114,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 			for len(by) > 0 {
 				<-by
 			}
-			v.stir(byMessage)
+			v.wakeFor(byMessage)
 			return true
 		}
 		for !stirred() {
@@ -309,7 +309,7 @@ func flood(l *Locker, name string) (stop func()) {
 		defer close(ended)
 		for !over.Load() {
 			for i := range l.nodes {
-				(&ear{ws: l.waiters, node: i}).Message(wire.FreePrefix+name, "")
+				(&nodeListener{table: l.waitTable, node: i}).Message(wire.FreePrefix+name, "")
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -351,7 +351,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 		done := wants(bg, b, "a")
 		fl.settled()
 		for i := range 2 { // a majority
-			(&ear{ws: b.waiters, node: i}).Message(wire.FreePrefix+"a", "")
+			(&nodeListener{table: b.waitTable, node: i}).Message(wire.FreePrefix+"a", "")
 		}
 		synctest.Wait()
 		require.Positive(t, fl.count("SET"), "it was followed by an attempt")
@@ -376,7 +376,7 @@ func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
 		w := gets(t, done)
-		require.LessOrEqual(t, w.at.Sub(released), echo)
+		require.LessOrEqual(t, w.at.Sub(released), announceGrace)
 		require.NoError(t, w.k.Release(bg))
 	})
 }

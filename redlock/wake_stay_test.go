@@ -60,12 +60,12 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 		}, func(_ *fleet, k *Lock) time.Duration {
 			go func() { _ = k.Release(bg) }()
 			return 0
-		}, echo},
+		}, announceGrace},
 		"a key's end": {heldToo, func(fl *fleet, _ *Lock) time.Duration {
 			fl.masters[1].Set("a", "somebody's", 2*time.Second)
 			return 2 * time.Second
 		}, 2 * expiryMargin},
-		"a quarantine's end": {flushed, func(*fleet, *Lock) time.Duration { return guardTTL - begun }, 2 * quarantineMargin},
+		"a quarantine's end": {flushed, func(*fleet, *Lock) time.Duration { return guardTTL - begun }, 2 * quarantineSlack},
 		"a key that is deleted": {flushed, func(fl *fleet, _ *Lock) time.Duration {
 			fl.masters[1].Del("a")
 			return 0
@@ -91,7 +91,7 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 // What stands no longer than an attempt may last is a vote that its contender gives back
 // without a word: to split the votes with it is no reason to wait.
 func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
-	const votes, long = 15, nodeTimeoutMax - 100*time.Millisecond
+	const votes, long = 15, maxNodeTimeout - 100*time.Millisecond
 	voting := func(fl *fleet, k *Lock) {
 		flushed(fl, k)
 		go func() {

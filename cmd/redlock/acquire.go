@@ -71,7 +71,7 @@ func acquireFlags(f *form) body {
 		if w.name, err = c.name(); err != nil {
 			return c.misused("%v", err)
 		}
-		if err := w.bound(c); err != nil {
+		if err := w.boundToCaller(c); err != nil {
 			return c.misused("%v", err)
 		}
 		locker, err := w.open(c)

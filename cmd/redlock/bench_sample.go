@@ -58,19 +58,19 @@ func (s *sample) fails(err error) bool {
 	if s.errors == nil {
 		s.errors = make(map[string]int)
 	}
-	s.errors[kindOf(err)]++
+	s.errors[scriptKind(err)]++
 	return false
 }
 
-// kindOf is an error without what differs from time to time, so that equal ones can be
+// scriptKind is an error without what differs from time to time, so that equal ones can be
 // counted.
-func kindOf(err error) string {
+func scriptKind(err error) string {
 	for _, kind := range []error{
 		redlock.ErrHeld, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, redlock.ErrNoQuorum,
 	} {
 		if errors.Is(err, kind) {
-			return plain(kind)
+			return isFinal(kind)
 		}
 	}
-	return plain(err)
+	return isFinal(err)
 }

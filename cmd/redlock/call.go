@@ -49,15 +49,15 @@ func notClaim(name string) error {
 func (c *call) say(format string, args ...any) {
 	for i, a := range args {
 		if err, ok := a.(error); ok {
-			args[i] = plain(err)
+			args[i] = isFinal(err)
 		}
 	}
 	// A message that nobody can read any more changes nothing.
 	_, _ = fmt.Fprintf(c.stderr, "redlock: %s\n", masked(fmt.Sprintf(format, args...)))
 }
 
-// plain is an error's text without the library's name, which stands there already.
-func plain(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
+// isFinal is an error's text without the library's name, which stands there already.
+func isFinal(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
 
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)

@@ -136,8 +136,8 @@ type actResult struct {
 
 // wrong says what went wrong besides the acts.
 func (s *show) wrong(err error) {
-	s.bad("%s", plain(err))
-	s.result.Error = plain(err)
+	s.bad("%s", isFinal(err))
+	s.result.Error = isFinal(err)
 }
 
 // setStage makes a stage, on which a client can be made.
@@ -212,8 +212,8 @@ func (s *show) playAll(ctx context.Context) (failed int) {
 		result := actResult{Title: a.title}
 		if err := a.play(ctx); err != nil {
 			failed++
-			s.bad("%s", plain(err))
-			result.Error = plain(err)
+			s.bad("%s", isFinal(err))
+			result.Error = isFinal(err)
 		}
 		s.result.Acts = append(s.result.Acts, result)
 	}

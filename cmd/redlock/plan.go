@@ -16,7 +16,7 @@ import (
 
 // plan is what `run` was asked to do.
 type plan struct {
-	*wish
+	*request
 	grace   time.Duration
 	token   bool   // COMMAND is given the lock's token
 	program string // where COMMAND was found
@@ -24,7 +24,7 @@ type plan struct {
 }
 
 func newPlan(f *form) *plan {
-	p := &plan{wish: wishFlags(f, ownerOf(os.Getpid()), "pid")}
+	p := &plan{request: wishFlags(f, ownerOf(os.Getpid()), "pid")}
 	f.DurationVar(&p.grace, "grace", -1, "how long the command has to end when the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
 	f.BoolVar(&p.token, "export-token", false, "give COMMAND the lock's token, in REDLOCK_TOKEN: it can release the lock by it")
@@ -59,7 +59,7 @@ const (
 
 // bound checks what the library can't know of.
 func (p *plan) bound(c *call) error {
-	if err := p.wish.bound(c); err != nil {
+	if err := p.request.boundToCaller(c); err != nil {
 		return err
 	}
 	if p.grace == -1 {

@@ -318,9 +318,9 @@ func TestWhatWasIgnoredAtTheStartStaysIgnored(t *testing.T) {
 // eventually waits for what no event tells.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(tieFactor); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
+			t.Fatalf("%s: not within %v", what, tieFactor)
 		}
 	}
 }

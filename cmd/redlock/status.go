@@ -111,9 +111,9 @@ const (
 	unclear state = "unclear"
 )
 
-// stateOf is free only where no holder can have a quorum, counting every master that
+// markerState is free only where no holder can have a quorum, counting every master that
 // said nothing for it.
-func stateOf(s *redlock.Status) state {
+func markerState(s *redlock.Status) state {
 	if s.Held {
 		return held
 	}

@@ -9,7 +9,7 @@ import (
 
 func printStatus(p *page, s *redlock.Status) {
 	name := p.in(bold, s.Name)
-	switch stateOf(s) {
+	switch markerState(s) {
 	case held:
 		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Remaining))
 	case free:
@@ -64,7 +64,7 @@ type nodeStatusJSON struct {
 }
 
 func newStatusJSON(s *redlock.Status) statusJSON {
-	out := statusJSON{Name: s.Name, State: stateOf(s)}
+	out := statusJSON{Name: s.Name, State: markerState(s)}
 	if s.Held {
 		out.Owner, out.LeftMS = &s.Owner, milliseconds(s.Remaining)
 	}

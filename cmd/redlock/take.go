@@ -10,10 +10,10 @@ import (
 
 // take takes the lock, or says why it could not be had. SIGINT and its like end the
 // wait.
-func (w *wish) take(ctx context.Context, c *call, locker *redlock.Locker, in inbox, opts ...redlock.LockOption) (*redlock.Lock, error) {
+func (req *request) take(ctx context.Context, c *call, locker *redlock.Locker, in inbox, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	ctx, stop := in.until(ctx)
 	defer stop()
-	lock, err := w.try(ctx, c, locker, opts)
+	lock, err := req.try(ctx, c, locker, opts)
 	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but not for us
 		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it, as long as it waits for anything
 		err = context.Cause(ctx)
@@ -25,7 +25,7 @@ func (w *wish) take(ctx context.Context, c *call, locker *redlock.Locker, in inb
 	case errors.As(err, &sig):
 		return nil, sig
 	case refusal(err) == exitHeld:
-		c.say("%s: %s", w.name, inShort(err))
+		c.say("%s: %s", req.name, inShort(err))
 	default:
 		c.say("%v", err)
 	}
@@ -33,11 +33,11 @@ func (w *wish) take(ctx context.Context, c *call, locker *redlock.Locker, in inb
 }
 
 // try makes one attempt and then waits, so that a person is told for what.
-func (w *wish) try(ctx context.Context, c *call, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
-	g := restartGuard{locker, w.guard}
+func (req *request) try(ctx context.Context, c *call, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
+	g := restartGuard{locker, req.guard}
 	var lock *redlock.Lock
 	attempt := func(ctx context.Context) (err error) {
-		lock, err = locker.TryAcquire(ctx, w.name, w.ttl, opts...)
+		lock, err = locker.TryAcquire(ctx, req.name, req.ttl, opts...)
 		return err
 	}
 	notBegun := g.begunFor(ctx, attempt)
@@ -45,19 +45,19 @@ func (w *wish) try(ctx context.Context, c *call, locker *redlock.Locker, opts []
 	if err == nil {
 		err = attempt(ctx)
 	}
-	if w.wait == 0 || !passes(err) || ctx.Err() != nil {
+	if req.wait == 0 || !passes(err) || ctx.Err() != nil {
 		return lock, err
 	}
-	if !w.line.begin(w.wait, err) {
-		c.say("waiting up to %v for %s: %s", w.wait, w.name, inShort(err))
+	if !req.line.begin(req.wait, err) {
+		c.say("waiting up to %v for %s: %s", req.wait, req.name, inShort(err))
 	}
-	defer w.line.end()
-	ctx, cancel := context.WithTimeout(ctx, w.wait)
+	defer req.line.end()
+	ctx, cancel := context.WithTimeout(ctx, req.wait)
 	defer cancel()
 	if notBegun = g.await(ctx, notBegun); notBegun != nil {
 		return nil, notBegun
 	}
-	lock, waitErr := locker.Acquire(ctx, w.name, w.ttl, opts...)
+	lock, waitErr := locker.Acquire(ctx, req.name, req.ttl, opts...)
 	switch {
 	case !errors.Is(waitErr, context.DeadlineExceeded):
 	case !quorumVoted(waitErr) && !foundFault(waitErr):

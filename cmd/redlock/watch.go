@@ -69,7 +69,7 @@ type sight struct {
 }
 
 func sights(s *redlock.Status) []sight {
-	all := []sight{{state: stateOf(s), held: s.Held, owner: s.Owner}}
+	all := []sight{{state: markerState(s), held: s.Held, owner: s.Owner}}
 	for _, n := range s.Nodes {
 		all = append(all, sight{held: n.Held, owner: n.Owner, error: n.Err != nil})
 	}

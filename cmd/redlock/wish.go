@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// wish is the lock that `run` and `acquire` are asked for.
-type wish struct {
+// request is the lock that `run` and `acquire` are asked for.
+type request struct {
 	name    string
 	ttl     time.Duration
 	wait    time.Duration
@@ -33,8 +33,8 @@ const usualTTL = 30 * time.Second
 
 // wishFlags defines what both have in common. The label says who holds the lock: this
 // process, or the one that called it.
-func wishFlags(f *form, owner, whose string) *wish {
-	w := &wish{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
+func wishFlags(f *form, owner, whose string) *request {
+	w := &request{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
 	f.DurationVar(&w.ttl, "ttl", -1, "how long the lock lives unless it is extended (default: 30s, or --guard's "+
 		"maxTTL where that is less)")
 	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for it; 0 is one attempt (default: 1m)")
@@ -43,35 +43,35 @@ func wishFlags(f *form, owner, whose string) *wish {
 	return w
 }
 
-// bound reads the masters and the guard, and checks what the library can't know of. It
+// boundToCaller reads the masters and the guard, and checks what the library can't know of. It
 // checks the TTL itself.
-func (w *wish) bound(c *call) (err error) {
-	if w.nodeList, err = c.nodes(w.nodesGiven); err != nil {
+func (req *request) boundToCaller(c *call) (err error) {
+	if req.nodeList, err = c.nodes(req.nodesGiven); err != nil {
 		return err
 	}
-	if w.guard, err = c.guard(w.guardGiven); err != nil {
+	if req.guard, err = c.guard(req.guardGiven); err != nil {
 		return err
 	}
-	if w.ttl == -1 {
-		w.ttl = usualTTL
-		if w.guard > 0 {
-			w.ttl = min(w.ttl, w.guard)
+	if req.ttl == -1 {
+		req.ttl = usualTTL
+		if req.guard > 0 {
+			req.ttl = min(req.ttl, req.guard)
 		}
 	}
-	if w.wait < 0 {
+	if req.wait < 0 {
 		return errors.New("--wait can't be negative")
 	}
-	return notClaim(w.name)
+	return notClaim(req.name)
 }
 
 // open makes the Locker, and the line that tells of the wait.
-func (w *wish) open(c *call) (*redlock.Locker, error) {
-	w.line = newWaitLine(c.stderr, w.name)
-	opts := append(guarding(w.guard), c.prefix(w.prefix), redlock.WithOwner(w.owner), redlock.WithNodeTimeout(nodeTimeout(w.ttl)))
-	if !w.noFence {
+func (req *request) open(c *call) (*redlock.Locker, error) {
+	req.line = newWaitLine(c.stderr, req.name)
+	opts := append(guarding(req.guard), c.prefix(req.prefix), redlock.WithOwner(req.owner), redlock.WithNodeTimeout(nodeTimeout(req.ttl)))
+	if !req.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}
-	return w.nodeList.open(append(opts, w.line.options()...)...)
+	return req.nodeList.open(append(opts, req.line.options()...)...)
 }
 
 // ownerOf is host/pid, as far as that is a label.
