@@ -22,39 +22,39 @@ const bootTries = 3
 type bootClock struct {
 	read func() (mono, wall int64)
 	boot func() int64 // CLOCK_BOOTTIME
-	seen atomic.Pointer[sighting]
+	seen atomic.Pointer[offset]
 }
 
 func newBootClock(read func() (mono, wall int64), boot func() int64) *bootClock {
 	c := &bootClock{read: read, boot: boot}
 	// A shift that no readings have and less ahead than is ever true: the
 	// first Now asks the kernel.
-	c.seen.Store(&sighting{shift: math.MinInt64 / 2, ahead: math.MinInt64 / 2})
+	c.seen.Store(&offset{shift: math.MinInt64 / 2, ahead: math.MinInt64 / 2})
 	return c
 }
 
 func (c *bootClock) Now() Instant {
 	mono, wall := c.read()
-	if s := c.seen.Load(); s.holds(mono, wall, bootSlack) {
+	if s := c.seen.Load(); s.stillValid(mono, wall, bootSlack) {
 		return Instant(mono + s.ahead)
 	}
-	return c.ask()
+	return c.resync()
 }
 
-// ask reads the kernel's clock between two readings of the others. When these
+// resync reads the kernel's clock between two readings of the others. When these
 // are close together and agree, nothing was slept between them, and boot - mono
 // of the first is at least the true difference and too large by less than
 // bootSlack. Keeping the largest such value is therefore right to within the
 // slack, and keeps Now from going back.
-func (c *bootClock) ask() Instant {
+func (c *bootClock) resync() Instant {
 	var now int64
 	for range bootTries {
 		s := c.seen.Load()
 		mono, wall := c.read()
 		boot := c.boot()
 		mono2, wall2 := c.read()
-		next := &sighting{shift: wall - mono, ahead: max(s.ahead, boot-mono)}
-		good := mono2-mono <= bootSlack && next.holds(mono2, wall2, bootSlack)
+		next := &offset{shift: wall - mono, ahead: max(s.ahead, boot-mono)}
+		good := mono2-mono <= bootSlack && next.stillValid(mono2, wall2, bootSlack)
 		// A sighting that lost the race is dropped: the other may be the later.
 		if good && c.seen.CompareAndSwap(s, next) {
 			return Instant(mono2 + next.ahead)

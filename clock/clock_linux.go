@@ -6,10 +6,10 @@ func newSystem() Clock { return systemBy(boottime) }
 
 func systemBy(boot func() (int64, error)) Clock {
 	if _, err := boot(); err != nil { // a sandbox that knows no such clock
-		return newWallClock(host)
+		return newWallClock(hostClocks)
 	}
 	// The clock exists and the address is ours, so no later call can fail.
-	return newBootClock(host, func() int64 {
+	return newBootClock(hostClocks, func() int64 {
 		ns, _ := boot()
 		return ns
 	})

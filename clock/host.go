@@ -6,15 +6,15 @@ import "time"
 // reading, which is what Sub takes.
 var processStart = time.Now()
 
-// host reads the two clocks that Go reads without entering the kernel: the
+// hostClocks reads the two clocks that Go reads without entering the kernel: the
 // monotonic one, since the process began, and the wall clock, since 1970, both
 // in nanoseconds.
-func host() (mono, wall int64) {
+func hostClocks() (mono, wall int64) {
 	t := time.Now()
 	return int64(t.Sub(processStart)), t.UnixNano()
 }
 
-// sighting is what was found when wall and monotonic clock were last seen to
+// offset is what was found when wall and monotonic clock were last seen to
 // part: shift is wall - mono then, ahead is what to add to mono from then on.
 //
 // The whole trick of this package is that a suspend can't be missed by looking
@@ -25,10 +25,10 @@ func host() (mono, wall int64) {
 // no time was slept, and no question to the kernel is needed. (It would be
 // missed if the wall clock were set back by what the machine had slept, to the
 // slack of microseconds, before any reading in between.)
-type sighting struct{ shift, ahead int64 }
+type offset struct{ shift, ahead int64 }
 
-// holds reports whether the readings still fit the sighting, to within slack.
-func (s *sighting) holds(mono, wall, slack int64) bool {
+// stillValid reports whether the readings still fit the sighting, to within slack.
+func (s *offset) stillValid(mono, wall, slack int64) bool {
 	d := wall - mono - s.shift
 	return -slack <= d && d <= slack
 }

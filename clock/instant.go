@@ -14,16 +14,16 @@ type Instant int64
 // at the ends of the range (about 292 years either way) instead of wrapping
 // round: a far deadline must not become one long past.
 func (i Instant) Add(d time.Duration) Instant {
-	return Instant(plus(int64(i), int64(d)))
+	return Instant(addSaturating(int64(i), int64(d)))
 }
 
 // Sub returns the time from j to i, negative when i is the earlier one. It
 // saturates like Add.
 func (i Instant) Sub(j Instant) time.Duration {
 	if j == math.MinInt64 { // has no negative: take it in two steps
-		return time.Duration(plus(plus(int64(i), math.MaxInt64), 1))
+		return time.Duration(addSaturating(addSaturating(int64(i), math.MaxInt64), 1))
 	}
-	return time.Duration(plus(int64(i), -int64(j)))
+	return time.Duration(addSaturating(int64(i), -int64(j)))
 }
 
 // Before reports whether i is earlier than j.
@@ -32,9 +32,9 @@ func (i Instant) Before(j Instant) bool { return i < j }
 // After reports whether i is later than j.
 func (i Instant) After(j Instant) bool { return i > j }
 
-// plus adds and saturates. A sum overflows exactly when both terms have the
+// addSaturating adds and saturates. A sum overflows exactly when both terms have the
 // sign that the wrapped sum has not.
-func plus(a, b int64) int64 {
+func addSaturating(a, b int64) int64 {
 	s := a + b
 	switch {
 	case a > 0 && b > 0 && s < 0:

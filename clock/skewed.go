@@ -63,7 +63,7 @@ func (s *Skewed) Resume() { s.change(func() { s.stalled = false }) }
 func (s *Skewed) Jump(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.off = time.Duration(plus(int64(s.off), int64(d)))
+	s.off = time.Duration(addSaturating(int64(s.off), int64(d)))
 }
 
 // Advance moves Now and the timers forward by d at once: what is due within d runs now,

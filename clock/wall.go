@@ -21,34 +21,34 @@ const wallSlack = int64(20 * time.Millisecond)
 // the monotonic clock runs on beneath.
 type wallClock struct {
 	read func() (mono, wall int64)
-	seen atomic.Pointer[sighting]
+	seen atomic.Pointer[offset]
 }
 
 func newWallClock(read func() (mono, wall int64)) *wallClock {
 	c := &wallClock{read: read}
 	mono, wall := read()
-	c.seen.Store(&sighting{shift: wall - mono})
+	c.seen.Store(&offset{shift: wall - mono})
 	return c
 }
 
 func (c *wallClock) Now() Instant {
 	mono, wall := c.read()
-	if s := c.seen.Load(); s.holds(mono, wall, wallSlack) {
+	if s := c.seen.Load(); s.stillValid(mono, wall, wallSlack) {
 		return Instant(mono + s.ahead)
 	}
-	return c.step()
+	return c.resync()
 }
 
-// step reads again, because a thread preempted between the two clocks sees
+// resync reads again, because a thread preempted between the two clocks sees
 // them part too, and that passes. What stays is added if it is forward.
-func (c *wallClock) step() Instant {
+func (c *wallClock) resync() Instant {
 	for {
 		s := c.seen.Load()
 		mono, wall := c.read()
-		if s.holds(mono, wall, wallSlack) {
+		if s.stillValid(mono, wall, wallSlack) {
 			return Instant(mono + s.ahead)
 		}
-		next := &sighting{shift: wall - mono, ahead: s.ahead + max(0, wall-mono-s.shift)}
+		next := &offset{shift: wall - mono, ahead: s.ahead + max(0, wall-mono-s.shift)}
 		if c.seen.CompareAndSwap(s, next) {
 			return Instant(mono + next.ahead)
 		}

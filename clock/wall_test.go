@@ -93,7 +93,7 @@ func TestTheWallClocksTimersAreTheRuntimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		start := time.Now()
-		newWallClock(host).AfterFunc(time.Hour, func() { close(done) })
+		newWallClock(hostClocks).AfterFunc(time.Hour, func() { close(done) })
 		<-done
 		require.Equal(t, time.Hour, time.Since(start))
 	})

@@ -16,7 +16,7 @@ func TestAbsurdNumbersOfAServerAreClamped(t *testing.T) {
 		"-1": 0, "7": 7, "9223372036854775807": math.MaxInt32, "99999999999999999999": math.MaxInt32, "1e9": 0, "x": 0, "": 0,
 	} {
 		var f facts
-		f.take("run_id:a\r\nuptime_in_seconds:"+text+"\r\nconnected_slaves:"+text+"\r\n", nil)
+		f.parse("run_id:a\r\nuptime_in_seconds:"+text+"\r\nconnected_slaves:"+text+"\r\n", nil)
 		require.Equal(t, want, f.Replicas, text)
 		require.Equal(t, time.Duration(want)*time.Second, f.Uptime, text)
 	}
@@ -35,8 +35,8 @@ func TestNothingKeptOfAReplyKeepsTheReply(t *testing.T) {
 	errs := make([]error, replies)
 	before := liveHeap()
 	for i := range all {
-		all[i].take([]byte("run_id:abc\r\nrole:master\r\nx:"+filler), nil)
-		all[i].mark([]byte("mark"+filler), nil)
+		all[i].parse([]byte("run_id:abc\r\nrole:master\r\nx:"+filler), nil)
+		all[i].parseMarker([]byte("mark"+filler), nil)
 		errs[i] = serverError(redis.Error("ERR unknown command 'X', with args beginning with: " + filler[:60<<10]))
 	}
 	require.Less(t, liveHeap(), before+4<<20)

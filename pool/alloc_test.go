@@ -14,14 +14,14 @@ import (
 // PERFORMANCE.md: what a command costs in a node is no allocation, neither to be held
 // against the fleet that it belongs to nor when its reply has come.
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
-	k := newLink(newLane(&Node{cfg: &Config{Name: "n", Clock: clock.Runtime()}}), &session{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(&Node{cfg: &Config{Name: "n", Clock: clock.Runtime()}}), &rawConn{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.req.NodeSet, c.To = wire.NewNodeSet(false), nil
-	require.NoError(t, k.refuses(&c.Command)) // the first of its fleet costs something
+	require.NoError(t, k.rejectReason(&c.Command)) // the first of its fleet costs something
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if k.refuses(&c.Command) != nil {
+		if k.rejectReason(&c.Command) != nil {
 			t.Error("refused")
 		}
-		k.settle(&c.Command, "OK", nil)
+		k.handleReply(&c.Command, "OK", nil)
 	}))
 }

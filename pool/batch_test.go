@@ -22,7 +22,7 @@ func TestACallerThatIsAloneWritesItself(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		const commands = 100
 		before := n.Stats()
-		link := n.lanes[0].link
+		link := n.pipelines[0].conn
 		for i := range commands {
 			c := pinging().on(n)
 			require.Equal(t, before.Writes+int64(i)+1, n.Stats().Writes, "written when Submit returns")
@@ -92,27 +92,27 @@ func TestABatchIsBounded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test takes its place
-		k := n.lanes[0].link
+		k := n.pipelines[0].conn
 		batch := func(size, commands int) (taken, bytes int) {
 			for range commands {
-				n.lanes[0].queue.push(&inspecting(string(make([]byte, size))).Command)
+				n.pipelines[0].queue.push(&inspecting(string(make([]byte, size))).Command)
 			}
 			require.Empty(t, k.takeBatch())
 			for _, c := range k.batch {
 				bytes += c.Size()
 			}
 			taken = len(k.batch)
-			k.lane.queue.popAll(nil)
+			k.pipeline.queue.popAll(nil)
 			k.unanswered.popAll(nil)
 			k.sent -= int64(taken)
 			return taken, bytes
 		}
 		taken, _ := batch(1, 1000)
-		require.Equal(t, batchMost, taken)
+		require.Equal(t, maxBatch, taken)
 		_, bytes := batch(100_000, 100)
-		require.LessOrEqual(t, bytes, batchBytes)
-		require.Greater(t, bytes, batchBytes/2)
-		taken, _ = batch(3*batchBytes, 2)
+		require.LessOrEqual(t, bytes, maxBatchBytes)
+		require.Greater(t, bytes, maxBatchBytes/2)
+		taken, _ = batch(3*maxBatchBytes, 2)
 		require.Equal(t, 1, taken, "one goes, however large")
 	})
 }
@@ -143,18 +143,18 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, mute chan struct{}) {
 // answers come between.
 func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
 	n, mute := openFrozen(t, Config{})
-	link := n.lanes[0].link
+	link := n.pipelines[0].conn
 	before := n.Stats()
 	var calls []*call
-	for i := range int64(crowd) {
+	for i := range int64(batchThreshold) {
 		calls = append(calls, inspecting("k").on(n))
 		require.Equal(t, before.Writes+i+1, n.Stats().Writes, "written when Submit returns")
 		require.Empty(t, link.wake)
 	}
 	mayOffer := func() bool {
-		link.lane.mu.Lock()
-		defer link.lane.mu.Unlock()
-		return link.mayOffer()
+		link.pipeline.mu.Lock()
+		defer link.pipeline.mu.Unlock()
+		return link.callerMayWrite()
 	}
 	require.False(t, mayOffer(), "nothing is heard")
 	close(mute)
@@ -169,25 +169,25 @@ func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
 func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	const commands = 500
 	n, mute := openFrozen(t, Config{})
-	link, before := n.lanes[0].link, n.Stats()
+	link, before := n.pipelines[0].conn, n.Stats()
 	var calls []*call
-	for range crowd {
+	for range batchThreshold {
 		calls = append(calls, inspecting("k").on(n))
 	}
-	link.lane.mu.Lock() // the writer can't take any before all are there
+	link.pipeline.mu.Lock() // the writer can't take any before all are there
 	for range commands {
 		c := inspecting("k")
 		calls = append(calls, c)
-		link.lane.queue.push(&c.Command)
+		link.pipeline.queue.push(&c.Command)
 	}
 	link.writing = true
-	link.lane.mu.Unlock()
+	link.pipeline.mu.Unlock()
 	link.wakeWriter()
 	close(mute)
 	for _, c := range calls {
 		require.Equal(t, wire.Granted, c.reply(t).Outcome)
 	}
-	require.LessOrEqual(t, n.Stats().Writes-before.Writes, int64(crowd+commands/batchMost+2))
+	require.LessOrEqual(t, n.Stats().Writes-before.Writes, int64(batchThreshold+commands/maxBatch+2))
 }
 
 // What waits behind a full socket can still be given up.
@@ -196,11 +196,11 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test takes its place
 		m.Freeze()
-		k := n.lanes[0].link
-		k.lane.mu.Lock()
+		k := n.pipelines[0].conn
+		k.pipeline.mu.Lock()
 		k.writing = true
-		k.lane.mu.Unlock()
-		k.session.out.rest = make([]byte, 2*pipenet.Buffer) // as an offer leaves it
+		k.pipeline.mu.Unlock()
+		k.raw.writer.unsent = make([]byte, 2*pipenet.Buffer) // as an offer leaves it
 		var calls []*call
 		for range 10 {
 			calls = append(calls, pinging().on(n))
@@ -218,10 +218,10 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 func TestCompanyIsRememberedForAWhile(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		link := n.lanes[0].link
+		link := n.pipelines[0].conn
 		for range 10 {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
-			require.False(t, link.crowded(), "one caller")
+			require.False(t, link.recentlyBusy(), "one caller")
 		}
 		m.Freeze()
 		stuck := stuff(n)
@@ -229,19 +229,19 @@ func TestCompanyIsRememberedForAWhile(t *testing.T) {
 		for range 500 {
 			calls = append(calls, pinging().on(n))
 		}
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 		for _, c := range calls {
 			c.reply(t)
 		}
-		for range remembered - crowd {
-			require.True(t, link.crowded(), "company")
+		for range batchMemory - batchThreshold {
+			require.True(t, link.recentlyBusy(), "company")
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		}
-		for range crowd + 1 {
+		for range batchThreshold + 1 {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		}
-		require.False(t, link.crowded(), "long ago")
+		require.False(t, link.recentlyBusy(), "long ago")
 	})
 }
 
@@ -250,10 +250,10 @@ func TestCompanyIsRememberedForAWhile(t *testing.T) {
 func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		require.False(t, n.lanes[0].link.session.offers())
+		require.False(t, n.pipelines[0].conn.raw.canTryFlush())
 	})
 	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
-		require.True(t, n.lanes[0].link.session.offers())
+		require.True(t, n.pipelines[0].conn.raw.canTryFlush())
 	})
 	for _, dial := range []func(conn net.Conn) net.Conn{
 		func(conn net.Conn) net.Conn { return struct{ *net.TCPConn }{conn.(*net.TCPConn)} }, // it may write as it likes
@@ -268,10 +268,10 @@ func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 				return dial(conn), nil
 			}
 		}, func(t *testing.T, _ *embedded.Master, n *Node) {
-			require.False(t, n.lanes[0].link.session.offers())
+			require.False(t, n.pipelines[0].conn.raw.canTryFlush())
 		})
 	}
-	require.False(t, (&session{}).offers(), "of a wrapped pool")
+	require.False(t, (&rawConn{}).canTryFlush(), "of a wrapped pool")
 }
 
 func TestStatsCountWhatHappened(t *testing.T) {
@@ -292,7 +292,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		require.Equal(t, 3, s.Queued)
 		require.Equal(t, int64(5), s.Commands)
 		require.Equal(t, int64(1), s.Replies)
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 		synctest.Wait()
 		require.Equal(t, int64(5), n.Stats().Replies)

@@ -14,49 +14,49 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A Cluster is asked for its map again after chartOften, or when something says that it
-// has changed, but not sooner than chartSeldom after the last answer. A member that does
-// not answer within chartWithin is passed over.
+// A Cluster is asked for its map again after refreshEvery, or when something says that it
+// has changed, but not sooner than refreshSeldom after the last answer. A member that does
+// not answer within queryTimeout is passed over.
 const (
-	chartOften  = 10 * time.Second
-	chartSeldom = 100 * time.Millisecond
-	chartWithin = time.Second
+	refreshEvery  = 10 * time.Second
+	refreshSeldom = 100 * time.Millisecond
+	queryTimeout  = time.Second
 )
 
-// maxWitnesses is how many masters are asked for the map in one round, and maxReasons how many of
+// maxCandidates is how many masters are asked for the map in one round, and maxReasons how many of
 // their errors are told.
-const maxWitnesses, maxReasons = 16, 8
+const maxCandidates, maxReasons = 16, 8
 
-// poke has the map asked for soon.
-func (cl *cluster) poke() {
+// wakeUp has the map asked for soon.
+func (cl *cluster) wakeUp() {
 	select {
 	case cl.wake <- struct{}{}:
 	default:
 	}
 }
 
-// keepCharting asks for the map until ctx is done.
-func (cl *cluster) keepCharting(ctx context.Context) {
+// refreshLoop asks for the map until ctx is done.
+func (cl *cluster) refreshLoop(ctx context.Context) {
 	cfg := cl.node.cfg
 	retry := newBackoff(cfg)
 	for ctx.Err() == nil {
-		err := cl.survey(ctx)
+		err := cl.refresh(ctx)
 		if err == nil {
 			retry.reset()
-			pause(ctx, cfg.Clock, chartSeldom)
-			cl.rest(ctx)
+			pause(ctx, cfg.Clock, refreshSeldom)
+			cl.waitNextPoll(ctx)
 			continue
 		}
-		if cl.uncharted(err) && ctx.Err() == nil {
+		if cl.topologyFailed(err) && ctx.Err() == nil {
 			cl.node.log("no member of the Cluster tells its map", err)
 		}
 		retry.pause(ctx)
 	}
 }
 
-// rest waits until it is time to ask again.
-func (cl *cluster) rest(ctx context.Context) {
-	over, stop := clock.After(cl.node.cfg.Clock, chartOften)
+// waitNextPoll waits until it is time to ask again.
+func (cl *cluster) waitNextPoll(ctx context.Context) {
+	over, stop := clock.After(cl.node.cfg.Clock, refreshEvery)
 	defer stop()
 	select {
 	case <-over:
@@ -65,18 +65,18 @@ func (cl *cluster) rest(ctx context.Context) {
 	}
 }
 
-// survey asks one member after the other until one tells the map.
-func (cl *cluster) survey(ctx context.Context) error {
+// refresh asks one member after the other until one tells the map.
+func (cl *cluster) refresh(ctx context.Context) error {
 	var errs []error
-	witnesses := cl.witnesses()
+	witnesses := cl.candidates()
 	for _, address := range witnesses {
 		all, err := cl.ask(ctx, address)
 		if err == nil {
-			cl.adopt(all)
+			cl.apply(all)
 			return nil
 		}
 		if len(errs) < maxReasons {
-			errs = append(errs, fmt.Errorf("%s: %w", address, severed(err)))
+			errs = append(errs, fmt.Errorf("%s: %w", address, withoutContextError(err)))
 		}
 	}
 	if more := len(witnesses) - len(errs); more > 0 {
@@ -85,13 +85,13 @@ func (cl *cluster) survey(ctx context.Context) error {
 	return fmt.Errorf("pool: %s: no member of the Cluster tells its map: %w", cl.node.cfg.Name, oneline.Join(errs...))
 }
 
-// witnesses are whom to ask, in this order: who should know best, some of the masters, and those
+// candidates are whom to ask, in this order: who should know best, some of the masters, and those
 // that the configuration names. Masters that a wrong map named must not keep those from being asked.
-func (cl *cluster) witnesses() []string {
+func (cl *cluster) candidates() []string {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	var masters []string
-	for a := range cl.members {
+	for a := range cl.shards {
 		masters = append(masters, a)
 	}
 	all, seen := []string(nil), map[string]bool{"": true}
@@ -102,18 +102,18 @@ func (cl *cluster) witnesses() []string {
 			}
 		}
 	}
-	add(cl.newest)
+	add(cl.hint)
 	rand.Shuffle(len(masters), func(i, j int) { masters[i], masters[j] = masters[j], masters[i] })
-	add(masters[:min(len(masters), maxWitnesses)]...)
+	add(masters[:min(len(masters), maxCandidates)]...)
 	add(cl.node.cfg.Cluster...)
 	return all
 }
 
 // ask has one member tell the map.
-func (cl *cluster) ask(ctx context.Context, address string) (all []served, err error) {
-	ctx, cancel := context.WithTimeout(ctx, min(chartWithin, cl.node.cfg.DialTimeout))
+func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, err error) {
+	ctx, cancel := context.WithTimeout(ctx, min(queryTimeout, cl.node.cfg.DialTimeout))
 	defer cancel()
-	s, err := cl.asker.greeted(context.WithValue(ctx, addressKey{}, address))
+	s, err := cl.topologyClient.dialReady(context.WithValue(ctx, addressKey{}, address))
 	if err == nil {
 		defer s.close()
 		defer s.abort()
@@ -121,7 +121,7 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []served, err e
 		defer stop()
 		s.in.scan.Limits = topologyLimits
 		err = s.run([]step{{"CLUSTER", []any{"SLOTS"}, func(reply any, err error) error {
-			all, err = slots(reply, err, address)
+			all, err = parseSlots(reply, err, address)
 			return err
 		}}})
 	}
@@ -131,56 +131,56 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []served, err e
 	return all, err
 }
 
-// adopt takes a map for the present one. What waited for it goes out, what waits for a
+// apply takes a map for the present one. What waited for it goes out, what waits for a
 // master that has lost its slot goes to whoever has it, and who has had none for the hard
 // timeout is let go. Nothing depends on that the map is right: a master knows its own slots.
-func (cl *cluster) adopt(all []served) {
+func (cl *cluster) apply(all []slotRange) {
 	cl.mu.Lock()
 	if cl.closed {
 		cl.mu.Unlock()
 		return
 	}
-	gone := cl.draw(all)
-	waiting, lost := cl.waiting, cl.lost()
-	cl.charted, cl.waiting, cl.down, cl.newest = true, nil, nil, ""
-	cl.tell()
-	members := slices.Collect(maps.Values(cl.members))
+	gone := cl.assign(all)
+	waiting, lost := cl.parked, cl.staleConns()
+	cl.hasTopology, cl.parked, cl.down, cl.hint = true, nil, nil, ""
+	cl.broadcast()
+	members := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	for _, c := range waiting {
 		cl.resend(c)
 	}
 	for _, m := range members {
-		m.forward()
+		m.moveQueued()
 	}
 	for _, m := range gone {
-		m.leave()
+		m.retire()
 	}
 	for _, s := range lost {
-		s.cut(errNoMaster)
+		s.closeFor(errNoMaster)
 	}
 }
 
-// draw writes down who has which slots, and takes those out that have had none for long, or
+// assign writes down who has which slots, and takes those out that have had none for long, or
 // at once where there are too many. Called under mu.
-func (cl *cluster) draw(all []served) (gone []*member) {
+func (cl *cluster) assign(all []slotRange) (gone []*shard) {
 	now := cl.node.cfg.Clock.Now()
-	cl.owners = [wire.Slots]*member{}
-	busy := make(map[*member]bool, len(cl.members))
+	cl.slotOwners = [wire.Slots]*shard{}
+	busy := make(map[*shard]bool, len(cl.shards))
 	for _, r := range all {
-		m := cl.member(r.address)
-		busy[m], m.idle = true, 0
+		m := cl.shardOf(r.address)
+		busy[m], m.slotlessSince = true, 0
 		for slot := r.first; slot <= r.last; slot++ {
-			cl.owners[slot] = m
+			cl.slotOwners[slot] = m
 		}
 	}
-	for _, m := range cl.members {
+	for _, m := range cl.shards {
 		switch {
 		case busy[m]:
-		case m.idle == 0 && len(cl.members) <= maxMembers:
-			m.idle = now
-		case now.Sub(m.idle) >= cl.node.cfg.HardTimeout, len(cl.members) > maxMembers:
-			delete(cl.members, m.address)
-			maps.DeleteFunc(cl.acquires, func(_ string, at *member) bool { return at == m })
+		case m.slotlessSince == 0 && len(cl.shards) <= maxShards:
+			m.slotlessSince = now
+		case now.Sub(m.slotlessSince) >= cl.node.cfg.HardTimeout, len(cl.shards) > maxShards:
+			delete(cl.shards, m.address)
+			maps.DeleteFunc(cl.pendingAcquires, func(_ string, at *shard) bool { return at == m })
 			gone = append(gone, m)
 		}
 	}
@@ -189,36 +189,36 @@ func (cl *cluster) draw(all []served) (gone []*member) {
 
 var errNoMaster = errors.New("pool: it is no master of the Cluster any more")
 
-// lost are the connections to who is no master any more. Called under mu.
-func (cl *cluster) lost() (all []*session) {
+// staleConns are the connections to who is no master any more. Called under mu.
+func (cl *cluster) staleConns() (all []*rawConn) {
 	for s := range cl.sessions {
-		if m := cl.members[s.address]; m == nil || m.idle != 0 {
+		if m := cl.shards[s.address]; m == nil || m.slotlessSince != 0 {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// uncharted ends what waits for the first map, but for undos that are of use, and has
+// topologyFailed ends what waits for the first map, but for undos that are of use, and has
 // what follows fail at once. It reports whether that is news.
-func (cl *cluster) uncharted(err error) (news bool) {
+func (cl *cluster) topologyFailed(err error) (news bool) {
 	cl.mu.Lock()
-	if cl.charted {
+	if cl.hasTopology {
 		cl.mu.Unlock()
 		return false // the one before is as good as any: masters know better
 	}
 	news, cl.down = cl.down == nil, err
 	var drop []*wire.Command
-	kept := cl.waiting[:0]
-	for _, c := range cl.waiting {
+	kept := cl.parked[:0]
+	for _, c := range cl.parked {
 		if c.Op.Undoes() && !c.Expired() {
 			kept = append(kept, c)
 		} else {
 			drop = append(drop, c)
 		}
 	}
-	cl.waiting = kept
-	cl.tell()
+	cl.parked = kept
+	cl.broadcast()
 	cl.mu.Unlock()
 	for _, c := range drop {
 		c.Fail(err)
@@ -226,23 +226,23 @@ func (cl *cluster) uncharted(err error) (news bool) {
 	return news
 }
 
-// tell wakes those who wait for a map. Called under mu.
-func (cl *cluster) tell() {
-	if cl.news != nil {
-		close(cl.news)
-		cl.news = nil
+// broadcast wakes those who wait for a map. Called under mu.
+func (cl *cluster) broadcast() {
+	if cl.changed != nil {
+		close(cl.changed)
+		cl.changed = nil
 	}
 }
 
-// await returns when there is a map, or why there is none.
-func (cl *cluster) await(ctx context.Context) error {
+// waitTopology returns when there is a map, or why there is none.
+func (cl *cluster) waitTopology(ctx context.Context) error {
 	for {
 		cl.mu.Lock()
-		charted, down := cl.charted, cl.down
-		if cl.news == nil {
-			cl.news = make(chan struct{})
+		charted, down := cl.hasTopology, cl.down
+		if cl.changed == nil {
+			cl.changed = make(chan struct{})
 		}
-		news := cl.news
+		news := cl.changed
 		cl.mu.Unlock()
 		switch {
 		case charted:

@@ -65,11 +65,11 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 				began := time.Now()
 				require.NoError(t, n.Close())
 				require.Zero(t, time.Since(began), "%s, %s", kind, state)
-				if own, ok := n.source.(*ownPool); ok {
+				if own, ok := n.dialer.(*poolDialer); ok {
 					require.Zero(t, own.pool.ActiveCount(), kind)
 					require.Zero(t, own.pool.IdleCount(), kind)
 				}
-				m.Thaw()
+				m.Unfreeze()
 				synctest.Wait()
 				require.Zero(t, m.Connections(), "%s, %s", kind, state)
 			}
@@ -81,7 +81,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 // stuck, and leaves more in the queue.
 func stuffAll(n *Node) {
 	for range 4 {
-		for _, l := range n.lanes {
+		for _, l := range n.pipelines {
 			l.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command, nil)
 		}
 	}
@@ -102,7 +102,7 @@ func TestCloseDoesNotWaitForADial(t *testing.T) {
 			require.NoError(t, n.Close())
 			require.Zero(t, time.Since(began), kind)
 			requireUnsent(t, c.reply(t))
-			m.Thaw()
+			m.Unfreeze()
 			synctest.Wait()
 			require.Zero(t, m.Connections(), kind)
 		}

@@ -43,10 +43,10 @@ const (
 )
 
 func (c Config) checkCluster() error {
-	errs := []error{between("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
+	errs := []error{inRange("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
 	for i, a := range c.Cluster {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-			errs = append(errs, unfit("Cluster", a, "host:port"))
+			errs = append(errs, badSetting("Cluster", a, "host:port"))
 		}
 		if slices.Contains(c.Cluster[:i], a) {
 			errs = append(errs, errors.New("a member of the Cluster is listed twice"))
@@ -56,9 +56,9 @@ func (c Config) checkCluster() error {
 	case c.Sentinels != nil:
 		errs = append(errs, errors.New("a node is a Cluster or follows Sentinels, not both"))
 	case c.Network != "tcp":
-		errs = append(errs, unfit("Network", c.Network, "tcp with a Cluster"))
+		errs = append(errs, badSetting("Network", c.Network, "tcp with a Cluster"))
 	case c.Address != "":
-		errs = append(errs, unfit("Address", c.Address, "empty with a Cluster: its map says it"))
+		errs = append(errs, badSetting("Address", c.Address, "empty with a Cluster: its map says it"))
 	case c.Database != 0:
 		errs = append(errs, errors.New("a Cluster has no database but 0"))
 	case c.Proxied:
@@ -80,40 +80,40 @@ func (c Config) clusterURL(user string) string {
 // are, which slots each has, and where an acquire is that was not answered yet. It hands
 // each command to the lanes of one master.
 type cluster struct {
-	node  *Node
-	own   *ownPool      // connections that are no lane's
-	asker *Node         // asks for the map
-	wake  chan struct{} // ask at once; holds one
+	node           *Node
+	dialer         *poolDialer   // connections that are no lane's
+	topologyClient *Node         // asks for the map
+	wake           chan struct{} // ask at once; holds one
 
 	// mu guards what follows. Nobody is called under it, and no other lock is taken: it may
 	// be taken under a lane's.
-	mu       sync.Mutex
-	members  map[string]*member // by address: the masters, and those that were not long ago
-	owners   [wire.Slots]*member
-	charted  bool               // there was a map
-	news     chan struct{}      // of the map: closed when there is some; made by who waits for it
-	down     error              // why commands fail at once while there is no map; nil while one may come
-	waiting  []*wire.Command    // for the first map
-	acquires map[string]*member // by token: where those are that were not answered
-	sessions sessions           // that dial made
-	newest   string             // whom somebody was sent to last, who knows the latest map
-	closed   bool
-	hops     int64 // commands that were sent on
+	mu              sync.Mutex
+	shards          map[string]*shard // by address: the masters, and those that were not long ago
+	slotOwners      [wire.Slots]*shard
+	hasTopology     bool              // there was a map
+	changed         chan struct{}     // of the map: closed when there is some; made by who waits for it
+	down            error             // why commands fail at once while there is no map; nil while one may come
+	parked          []*wire.Command   // for the first map
+	pendingAcquires map[string]*shard // by token: where those are that were not answered
+	sessions        rawConns          // that dial made
+	hint            string            // whom somebody was sent to last, who knows the latest map
+	closed          bool
+	redirects       int64 // commands that were sent on
 }
 
 func newCluster(n *Node) *cluster {
 	cl := &cluster{
-		node: n, own: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
-		members: make(map[string]*member), acquires: make(map[string]*member), sessions: make(sessions),
+		node: n, dialer: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
+		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard), sessions: make(rawConns),
 	}
-	cl.asker = &Node{cfg: n.cfg, source: cl.own}
+	cl.topologyClient = &Node{cfg: n.cfg, dialer: cl.dialer}
 	return cl
 }
 
 // dial leads to any of the masters: each hears what is published anywhere. The connection
 // ends when that one is none any more.
-func (cl *cluster) dial(ctx context.Context) (*session, error) {
-	if err := cl.await(ctx); err != nil {
+func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
+	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
 	}
 	all, _ := cl.masters()
@@ -121,26 +121,26 @@ func (cl *cluster) dial(ctx context.Context) (*session, error) {
 		return nil, ErrClosed
 	}
 	m := all[rand.IntN(len(all))]
-	s, err := cl.own.dial(context.WithValue(ctx, addressKey{}, m.address))
+	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, m.address))
 	if err != nil {
-		cl.poke()
+		cl.wakeUp()
 		return nil, err
 	}
 	s.address = m.address
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	cl.sessions.keep(s, &cl.mu)
+	cl.sessions.track(s, &cl.mu)
 	return s, nil
 }
 
 // close ends the connections that are no lane's. All else was shut.
-func (cl *cluster) close() error { return cl.own.close() }
+func (cl *cluster) close() error { return cl.dialer.close() }
 
-// shut ends all members, and answers what waits. It may be called more than once.
-func (cl *cluster) shut() {
+// stop ends all members, and answers what waits. It may be called more than once.
+func (cl *cluster) stop() {
 	cl.mu.Lock()
-	waiting, all := cl.waiting, slices.Collect(maps.Values(cl.members))
-	cl.closed, cl.waiting = true, nil
+	waiting, all := cl.parked, slices.Collect(maps.Values(cl.shards))
+	cl.closed, cl.parked = true, nil
 	cl.mu.Unlock()
 	for _, c := range waiting {
 		c.Fail(ErrClosed)

@@ -21,10 +21,10 @@ func mapOf(masters int, host string) (list []any) {
 }
 
 func TestAMapOfTooManyMastersIsRefused(t *testing.T) {
-	all, err := slots(mapOf(maxMembers, "h"), nil, "me:7")
+	all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")
 	require.NoError(t, err)
-	require.Len(t, all, maxMembers)
-	_, err = slots(mapOf(maxMembers+1, "h"), nil, "me:7")
+	require.Len(t, all, maxShards)
+	_, err = parseSlots(mapOf(maxShards+1, "h"), nil, "me:7")
 	require.EqualError(t, err, "the map names more than 1024 masters")
 }
 
@@ -32,13 +32,13 @@ func TestAMapOfTooManyMastersIsRefused(t *testing.T) {
 func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, _ *embedded.Cluster, n *Node) {
 		for round := range 3 {
-			all, err := slots(mapOf(maxMembers, fmt.Sprintf("h%d-", round)), nil, "me:7")
+			all, err := parseSlots(mapOf(maxShards, fmt.Sprintf("h%d-", round)), nil, "me:7")
 			require.NoError(t, err)
-			n.cluster.adopt(all)
+			n.cluster.apply(all)
 			synctest.Wait()
-			require.Equal(t, maxMembers, memberCount(n))
+			require.Equal(t, maxShards, memberCount(n))
 		}
-		require.NoError(t, n.cluster.survey(t.Context()), "it is found again")
+		require.NoError(t, n.cluster.refresh(t.Context()), "it is found again")
 		synctest.Wait()
 		require.Equal(t, 3, n.Stats().Masters)
 	})
@@ -49,40 +49,40 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 		cl.Owner("x").Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			return fmt.Sprintf("MOVED %d elsewhere:1", wire.Slot("x")), cmd == "SET"
 		})
-		all, err := slots(mapOf(maxMembers-3, "h"), nil, "me:7")
+		all, err := parseSlots(mapOf(maxShards-3, "h"), nil, "me:7")
 		require.NoError(t, err)
 		n.cluster.mu.Lock()
 		for _, r := range all {
-			n.cluster.member(r.address)
+			n.cluster.shardOf(r.address)
 		}
 		n.cluster.mu.Unlock()
 		r := acquiring("A", longTTL, "x").on(n).reply(t)
 		require.Equal(t, wire.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "MOVED")
-		require.Equal(t, maxMembers, memberCount(n))
+		require.Equal(t, maxShards, memberCount(n))
 	})
 }
 
 func memberCount(n *Node) int {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
-	return len(n.cluster.members)
+	return len(n.cluster.shards)
 }
 
 // A map that named a thousand dead masters does not keep those that the configuration names from
 // being asked, nor does it make an error of a thousand lines.
 func TestFewMastersAreAskedForTheMapAndFewErrorsTold(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
-		all, err := slots(mapOf(maxMembers, "h"), nil, "me:7")
+		all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")
 		require.NoError(t, err)
-		n.cluster.adopt(all)
+		n.cluster.apply(all)
 		synctest.Wait()
-		asked := n.cluster.witnesses()
-		require.Len(t, asked, maxWitnesses+1)
+		asked := n.cluster.candidates()
+		require.Len(t, asked, maxCandidates+1)
 		require.Contains(t, asked, cl.Masters[0].Addr())
 		cl.Masters[0].Stop()
-		err = n.cluster.survey(t.Context())
-		require.ErrorContains(t, err, fmt.Sprintf("and %d more", maxWitnesses+1-maxReasons))
+		err = n.cluster.refresh(t.Context())
+		require.ErrorContains(t, err, fmt.Sprintf("and %d more", maxCandidates+1-maxReasons))
 		require.Less(t, len(err.Error()), 2<<10)
 		require.False(t, errors.Is(err, errNoMap))
 	})

@@ -59,12 +59,12 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		m := cl.Owner("foo")
 		m.SetInfo("redis_mode", "standalone")
-		time.Sleep(lookFit + time.Second)
+		time.Sleep(healthyEvery + time.Second)
 		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" is no member of a Redis Cluster")
 		m.SetInfo("redis_mode", "cluster")
 		m.SetInfo("maxmemory", "1000")
 		m.SetInfo("maxmemory_policy", "volatile-lru")
-		time.Sleep(lookFit + time.Second)
+		time.Sleep(healthyEvery + time.Second)
 		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" deletes keys when its memory is full")
 		require.ErrorIs(t, pinging().on(n).reply(t).Err, ErrUnfit)
 		m.SetInfo("maxmemory", "")
@@ -164,7 +164,7 @@ func TestASubscriptionToAClusterIsOnOneOfItsMasters(t *testing.T) {
 		publish(t, at, "a", "1")
 		require.Equal(t, "a: 1", <-heard)
 		at.ForgetLog()
-		cl.Take(at, cl.Add(), true)
+		cl.TakeSlot(at, cl.Add(), true)
 		require.Equal(t, "down", <-heard, "a member that is no master any more may hear of nothing")
 		require.Equal(t, "subscribed a", <-heard)
 		require.NotEqual(t, at, listening())
@@ -183,9 +183,9 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 		[]any{int64(12), int64(12), node([]byte("?"), 4)},
 		[]any{int64(13), int64(16383), node([]byte("::1"), 5)},
 	}
-	all, err := slots(list, nil, "me:7")
+	all, err := parseSlots(list, nil, "me:7")
 	require.NoError(t, err)
-	require.Equal(t, []served{{0, 9, "a:1"}, {10, 10, "me:2"}, {11, 11, "me:3"}, {13, 16383, "[::1]:5"}}, all)
+	require.Equal(t, []slotRange{{0, 9, "a:1"}, {10, 10, "me:2"}, {11, 11, "me:3"}, {13, 16383, "[::1]:5"}}, all)
 	for _, wrong := range []any{
 		[]any{},
 		[]any{int64(1)},
@@ -200,7 +200,7 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 		[]any{[]any{int64(0), int64(1), node([]byte("a"), 65536)}},
 		"OK", nil,
 	} {
-		_, err := slots(wrong, nil, "me:7")
+		_, err := parseSlots(wrong, nil, "me:7")
 		require.Error(t, err, "%v", wrong)
 	}
 	for text, want := range map[string]string{

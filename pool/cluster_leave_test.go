@@ -22,12 +22,12 @@ func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 		a, b := cl.Owner("foo"), cl.Add()
 		require.Equal(t, 1, a.Connections())
 		require.Zero(t, b.Connections())
-		cl.Take(a, b, true)
-		time.Sleep(chartOften + chartSeldom)
+		cl.TakeSlot(a, b, true)
+		time.Sleep(refreshEvery + refreshSeldom)
 		synctest.Wait()
 		require.Equal(t, 1, b.Connections())
 		require.Equal(t, 1, a.Connections(), "for a while: what is under way is answered")
-		time.Sleep(chartOften + chartSeldom)
+		time.Sleep(refreshEvery + refreshSeldom)
 		synctest.Wait()
 		require.Zero(t, a.Connections())
 		require.Equal(t, 3, n.Stats().Connected)
@@ -45,12 +45,12 @@ func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *test
 		silent := heldBack(t, a)
 		undo, other := releasing("A", "foo").within(n, longTTL).on(n), extending("X", longTTL, "foo").on(n)
 		synctest.Wait()
-		cl.Take(a, b, true)
-		n.cluster.poke()
+		cl.TakeSlot(a, b, true)
+		n.cluster.wakeUp()
 		time.Sleep(n.cfg.HardTimeout)
 		require.True(t, undo.pending())
 		require.Equal(t, 4, n.Stats().Connected)
-		n.cluster.poke()
+		n.cluster.wakeUp()
 		synctest.Wait()
 		require.Equal(t, 3, n.Stats().Connected)
 		_, there := b.Get("foo")
@@ -67,22 +67,22 @@ func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *test
 
 // Whoever was told to send a command to a master may do so while that is let go, or behind it.
 func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
-	stages := map[string]func(m *member){
-		"first of all": func(m *member) { m.vacate() },
-		"while its connections end": func(m *member) {
-			m.vacate()
+	stages := map[string]func(m *shard){
+		"first of all": func(m *shard) { m.drain() },
+		"while its connections end": func(m *shard) {
+			m.drain()
 			m.stop()
 		},
-		"last of all": func(m *member) { m.leave() },
+		"last of all": func(m *shard) { m.retire() },
 	}
-	ways := map[string]func(m *member, c *call){
-		"submitted": func(m *member, c *call) { m.node.lane(&c.Command).submit(&c.Command, nil) },
-		"behind another one": func(m *member, c *call) {
-			m.node.lane(&c.Command).submit(&inspecting("foo").Command, &c.Command)
+	ways := map[string]func(m *shard, c *call){
+		"submitted": func(m *shard, c *call) { m.node.pipelineOf(&c.Command).submit(&c.Command, nil) },
+		"behind another one": func(m *shard, c *call) {
+			m.node.pipelineOf(&c.Command).submit(&inspecting("foo").Command, &c.Command)
 		},
-		"sent on":  func(m *member, c *call) { m.node.lane(&c.Command).again(&c.Command) },
-		"repeated": func(m *member, c *call) { repeatLater(m, c, false) },
-		"parked":   func(m *member, c *call) { repeatLater(m, c, true) },
+		"sent on":  func(m *shard, c *call) { m.node.pipelineOf(&c.Command).requeue(&c.Command) },
+		"repeated": func(m *shard, c *call) { repeatLater(m, c, false) },
+		"parked":   func(m *shard, c *call) { repeatLater(m, c, true) },
 	}
 	commands := map[string]func() *call{
 		"release": func() *call { return releasing("A", "foo") },
@@ -101,14 +101,14 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 					}
 					require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 					a, b := cl.Owner("foo"), cl.Add()
-					m := n.cluster.members[a.Addr()]
-					cl.Take(a, b, true)
-					n.cluster.poke()
-					time.Sleep(chartSeldom)
+					m := n.cluster.shards[a.Addr()]
+					cl.TakeSlot(a, b, true)
+					n.cluster.wakeUp()
+					time.Sleep(refreshSeldom)
 					synctest.Wait()
 					a.ForgetLog()
 					n.cluster.mu.Lock()
-					delete(n.cluster.members, m.address)
+					delete(n.cluster.shards, m.address)
 					n.cluster.mu.Unlock()
 					if way == "repeated" { // it is due when the master is being let go, or was taken out before
 						hand(m, c)
@@ -119,7 +119,7 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 					}
 					require.Equal(t, wire.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
 					require.Empty(t, quiet(a), "%s of %s, %s", name, way, stage)
-					m.leave()
+					m.retire()
 				})
 			}
 		}
@@ -130,9 +130,9 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
-		m := n.cluster.members[a.Addr()]
-		cl.Take(a, b, true)
-		time.Sleep(2 * (chartOften + chartSeldom))
+		m := n.cluster.shards[a.Addr()]
+		cl.TakeSlot(a, b, true)
+		time.Sleep(2 * (refreshEvery + refreshSeldom))
 		synctest.Wait()
 		require.Zero(t, a.Connections())
 		ping := pinging()
@@ -146,14 +146,14 @@ func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 // Its connection ended, and it may have been executed there (docs/rules.md rule 4).
 func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
-		m := n.cluster.members[cl.Owner("foo").Addr()]
-		m.leave()
+		m := n.cluster.shards[cl.Owner("foo").Addr()]
+		m.retire()
 		require.NoError(t, n.Close())
 		fresh, carried := releasing("A", "foo"), releasing("B", "foo")
 		require.True(t, carried.MarkSent())
 		carried.MarkResend()
 		for _, c := range []*call{fresh, carried} {
-			m.node.lane(&c.Command).submit(&c.Command, nil)
+			m.node.pipelineOf(&c.Command).submit(&c.Command, nil)
 		}
 		r := fresh.reply(t)
 		requireUnsent(t, r)
@@ -167,13 +167,13 @@ func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		synctest.Wait()
-		l := newLane(n)
+		l := newPipeline(n)
 		s, f, err := l.open(t.Context())
 		require.NoError(t, err)
-		n.end()
+		n.stop()
 		served := make(chan error, 1)
 		go func() {
-			_, err := l.serve(newLink(l, s, f))
+			_, err := l.serveConn(newPipeConn(l, s, f))
 			served <- err
 		}()
 		synctest.Wait()
@@ -186,7 +186,7 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 // It may have been executed where it was sent before (docs/rules.md rule 4).
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
-		k := n.cluster.members[cl.Owner("foo").Addr()].node.lanes[0].link
+		k := n.cluster.shards[cl.Owner("foo").Addr()].node.pipelines[0].conn
 		require.NoError(t, n.Close())
 		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
 		for _, c := range []*call{carried, moved} {
@@ -195,8 +195,8 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 		}
 		require.True(t, moved.MarkSent())
 		require.True(t, k.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379")))
-		n.cluster.send(&carried.Command)
-		n.cluster.send(&fresh.Command)
+		n.cluster.dispatch(&carried.Command)
+		n.cluster.dispatch(&fresh.Command)
 		for _, c := range []*call{carried, moved} {
 			r := c.reply(t)
 			require.Equal(t, wire.Unknown, r.Outcome)
@@ -222,13 +222,13 @@ func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 	}, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		silent.Store(b.Addr())
-		cl.Take(a, b, true)
-		time.Sleep(chartOften + time.Second)
+		cl.TakeSlot(a, b, true)
+		time.Sleep(refreshEvery + time.Second)
 		ping := pinging().on(n)
 		synctest.Wait()
 		require.True(t, ping.pending())
-		cl.Take(b, a, true)
-		time.Sleep(2 * (chartOften + time.Second))
+		cl.TakeSlot(b, a, true)
+		time.Sleep(2 * (refreshEvery + time.Second))
 		synctest.Wait()
 		require.Equal(t, 3, n.Stats().Masters)
 		require.False(t, ping.pending())
@@ -236,12 +236,12 @@ func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 	})
 }
 
-// repeatLater books an undo that a member answered.
-func repeatLater(m *member, c *call, refused bool) {
+// retryLater books an undo that a member answered.
+func repeatLater(m *shard, c *call, refused bool) {
 	c.within(m.node, longTTL)
-	l := m.node.lane(&c.Command)
+	l := m.node.pipelineOf(&c.Command)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.node.admitsUndo()
-	l.repeatLater(&c.Command, refused).command.To = c
+	l.retryLater(&c.Command, refused).command.To = c
 }

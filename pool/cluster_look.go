@@ -14,11 +14,11 @@ import (
 
 // masters are those that have slots, in the order of their addresses, and how many slots
 // nobody has.
-func (cl *cluster) masters() (all []*member, unserved int) {
+func (cl *cluster) masters() (all []*shard, unserved int) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	seen := make(map[*member]bool, len(cl.members))
-	for _, m := range cl.owners {
+	seen := make(map[*shard]bool, len(cl.shards))
+	for _, m := range cl.slotOwners {
 		switch {
 		case m == nil:
 			unserved++
@@ -27,7 +27,7 @@ func (cl *cluster) masters() (all []*member, unserved int) {
 			all = append(all, m)
 		}
 	}
-	slices.SortFunc(all, func(a, b *member) int { return strings.Compare(a.address, b.address) })
+	slices.SortFunc(all, func(a, b *shard) int { return strings.Compare(a.address, b.address) })
 	return all, unserved
 }
 
@@ -45,7 +45,7 @@ func (cl *cluster) pingAll(c *wire.Command) {
 	p := &pings{command: c, left: len(all), reply: wire.Reply{Outcome: wire.Granted}}
 	for _, m := range all {
 		each := &wire.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
-		m.node.lane(each).submit(each, nil)
+		m.node.pipelineOf(each).submit(each, nil)
 	}
 }
 
@@ -73,17 +73,17 @@ func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
 	}
 }
 
-// look examines all masters at once. The facts are those of the first that answers; what
+// examine examines all masters at once. The facts are those of the first that answers; what
 // is found is of all of them.
-func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
-	if err := cl.await(ctx); err != nil {
+func (cl *cluster) examine(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
+	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
 	}
 	all, unserved := cl.masters()
 	each, errs := make([]*wire.Diagnosis, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
-		wg.Go(func() { each[i], errs[i] = m.node.look(ctx, r) })
+		wg.Go(func() { each[i], errs[i] = m.node.examineConn(ctx, r) })
 	}
 	wg.Wait()
 	var found *wire.Diagnosis
@@ -92,7 +92,7 @@ func (cl *cluster) look(ctx context.Context, r *wire.Request) (*wire.Diagnosis, 
 	for i, e := range each {
 		if errs[i] != nil {
 			said = append(said, wire.Finding{Grade: wire.Error, Code: wire.CodeUnreachable, Text: fmt.Sprintf(
-				"%s could not be asked: %v", all[i].node.label(), severed(errs[i]))})
+				"%s could not be asked: %v", all[i].node.label(), withoutContextError(errs[i]))})
 			continue
 		}
 		if found == nil {

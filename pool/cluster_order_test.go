@@ -30,14 +30,14 @@ func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 		late := heldBack(t, a)
 		acquire := acquiring("A", longTTL, "foo").on(n)
 		synctest.Wait()
-		cl.Move("foo", b)
-		time.Sleep(2 * chartOften)
+		cl.MoveSlot("foo", b)
+		time.Sleep(2 * refreshEvery)
 		synctest.Wait()
 		require.Equal(t, wire.Refused, extending("X", longTTL, "foo").outcome(t, n), "by the new map")
 		require.False(t, acquire.Cancel())
 		undo := releasing("A", "foo").within(n, time.Minute).on(n)
 		synctest.Wait()
-		cl.Move("foo", a)
+		cl.MoveSlot("foo", a)
 		late.Release()
 		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
 		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
@@ -52,7 +52,7 @@ func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 		late := heldBack(t, a)
 		acquire := acquiring("A", longTTL, "foo").on(n)
 		synctest.Wait()
-		cl.Move("foo", b)
+		cl.MoveSlot("foo", b)
 		require.False(t, acquire.Cancel())
 		undo := releasing("A", "foo").on(n)
 		late.Release()
@@ -70,7 +70,7 @@ func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
-		cl.Begin("foo", b)
+		cl.StartMigration("foo", b)
 		late := heldBack(t, b)
 		acquire := acquiring("A", longTTL, "foo").on(n)
 		synctest.Wait()
@@ -108,7 +108,7 @@ func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 			a.Stop()
 			time.Sleep(3 * time.Second)
 			require.True(t, undo.pending())
-			cl.Take(a, b, true)
+			cl.TakeSlot(a, b, true)
 			require.Equal(t, 2, holders(cl, "foo"))
 			began := time.Now()
 			r := undo.reply(t)
@@ -133,10 +133,10 @@ func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) 
 		late.Drop()
 		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
 		synctest.Wait()
-		cl.Begin("foo", b)
+		cl.StartMigration("foo", b)
 		undo := releasing("A", "foo").within(n, longTTL).on(n)
 		require.Equal(t, wire.Refused, undo.reply(t).Outcome, "by the other master")
-		cl.Begin("foo", nil) // the migration is given up
+		cl.StartMigration("foo", nil) // the migration is given up
 		late.Release()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -153,7 +153,7 @@ func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 			from, to := cl.Owner("foo"), others(cl, "foo")[0]
 			feared := from
 			if len(keys) == 1 {
-				cl.Begin("foo", to)
+				cl.StartMigration("foo", to)
 				feared = to
 			}
 			feared.Deny("CLIENT KILL")
@@ -163,7 +163,7 @@ func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 			late.Drop()
 			require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
 			synctest.Wait()
-			cl.Begin("foo", to)
+			cl.StartMigration("foo", to)
 			releasing("A", keys...).within(n, longTTL).on(n)
 			time.Sleep(9 * time.Second)
 			from.ForgetLog()
@@ -184,7 +184,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, wire.Failed, extending("A", longTTL, "foo").outcome(t, n))
 		require.Equal(t, wire.Failed, pinging().outcome(t, n))
-		cl.Take(a, b, true)
+		cl.TakeSlot(a, b, true)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, wire.Granted, extending("A", longTTL, "foo").outcome(t, n))
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
@@ -198,7 +198,7 @@ func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		b := others(cl, "foo")[0]
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
-		cl.Move("foo", b)
+		cl.MoveSlot("foo", b)
 		for _, pair := range [][2]string{{"A", "B"}, {"B", "C"}} {
 			release, acquire := releasing(pair[0], "foo"), acquiring(pair[1], longTTL, "foo")
 			n.SubmitBoth(&release.Command, &acquire.Command)
@@ -208,7 +208,7 @@ func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 		require.Equal(t, int64(2), n.Stats().Redirects)
 		n.cluster.mu.Lock()
 		defer n.cluster.mu.Unlock()
-		require.Empty(t, n.cluster.acquires)
+		require.Empty(t, n.cluster.pendingAcquires)
 	})
 }
 

@@ -116,12 +116,12 @@ func TestASlotThatMovedIsFollowed(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
-		cl.Move("foo", to)
+		cl.MoveSlot("foo", to)
 		require.Equal(t, wire.Granted, extending("A", 2*longTTL, "foo").outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Redirects)
 		require.Equal(t, wire.Refused, acquiring("B", longTTL, "foo").outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Redirects, "and known from then on")
-		time.Sleep(chartSeldom)
+		time.Sleep(refreshSeldom)
 		synctest.Wait()
 		require.Equal(t, 1, count(to, "CLUSTER"), "the map is asked for, of who knows best")
 		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
@@ -133,14 +133,14 @@ func TestASlotThatMovedIsFollowed(t *testing.T) {
 func TestAKeyThatIsAskedForElsewhereIsFollowedThisOnce(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
-		cl.Begin("foo", to)
+		cl.StartMigration("foo", to)
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		require.Equal(t, []string{"ASKING", "SET"}, quiet(to))
 		require.Equal(t, wire.Refused, acquiring("B", longTTL, "foo").outcome(t, n))
 		require.Equal(t, 2, count(from, "SET"), "the slot is still there")
 		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
 		require.Zero(t, holders(cl, "foo"))
-		cl.Finish("foo")
+		cl.FinishMigration("foo")
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		_, there := to.Get("foo")
 		require.True(t, there)
@@ -151,7 +151,7 @@ func TestAKeyThatIsAskedForElsewhereIsFollowedThisOnce(t *testing.T) {
 func TestASKINGConcernsTheCommandBehindItAlone(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		to := others(cl, "foo")[0]
-		cl.Begin("foo", to)
+		cl.StartMigration("foo", to)
 		var calls []*call
 		for i := range 50 {
 			calls = append(calls, acquiring("A", longTTL, "{foo}"+string(rune('a'+i))).on(n))
@@ -172,24 +172,24 @@ func TestTRYAGAINAndCLUSTERDOWNAreFaultsAndNoVotes(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		to := others(cl, "foo")[0]
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "{foo}1", "{foo}2").outcome(t, n))
-		cl.Begin("foo", to)
-		cl.Carry("{foo}1")
+		cl.StartMigration("foo", to)
+		cl.MigrateKey("{foo}1")
 		r := extending("A", longTTL, "{foo}1", "{foo}2").on(n).reply(t)
 		require.Equal(t, wire.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "TRYAGAIN")
 		undo := releasing("A", "{foo}1", "{foo}2").within(n, longTTL).on(n)
 		require.True(t, undo.reply(t).Retrying)
-		cl.Finish("foo")
+		cl.FinishMigration("foo")
 		require.Equal(t, wire.Granted, undo.reply(t).Outcome, "repeated")
 
-		cl.Begin("foo", others(cl, "foo")[0])
+		cl.StartMigration("foo", others(cl, "foo")[0])
 		r = acquiring("B", longTTL, "{foo}3", "{foo}4").on(n).reply(t)
 		require.Equal(t, wire.Failed, r.Outcome, "keys that are nowhere are not both there either")
 		require.ErrorContains(t, r.Err, "TRYAGAIN")
-		cl.Finish("foo")
+		cl.FinishMigration("foo")
 		to = cl.Owner("foo")
 
-		cl.Take(to, nil, false)
+		cl.TakeSlot(to, nil, false)
 		synctest.Wait()
 		r = acquiring("B", longTTL, "foo").on(n).reply(t)
 		require.Equal(t, wire.Failed, r.Outcome)
@@ -208,6 +208,6 @@ func TestMastersThatSendACommandToAndFroDoNotDoSoForEver(t *testing.T) {
 		r := acquiring("A", longTTL, "foo").on(n).reply(t)
 		require.Equal(t, wire.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "MOVED")
-		require.Equal(t, int64(maxHops), n.Stats().Redirects)
+		require.Equal(t, int64(maxRedirects), n.Stats().Redirects)
 	})
 }

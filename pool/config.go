@@ -123,7 +123,7 @@ const (
 // withDefaults fills in the defaults and checks the result. All that is wrong is
 // in the one error.
 func (c Config) withDefaults() (Config, error) {
-	c = c.filled()
+	c = c.withAllDefaults()
 	err := c.check()
 	switch {
 	case errors.Is(err, errIsURL): // its name may be made of it
@@ -134,7 +134,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func (c Config) filled() Config {
+func (c Config) withAllDefaults() Config {
 	c.Network = cmp.Or(c.Network, "tcp")
 	c.ClientName = cmp.Or(c.ClientName, "go-redlock")
 	c.DialTimeout = cmp.Or(c.DialTimeout, 5*time.Second)
@@ -147,7 +147,7 @@ func (c Config) filled() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
-	c.Sentinels = c.Sentinels.filled()
+	c.Sentinels = c.Sentinels.withDefaults()
 	c.Cluster = slices.Clone(c.Cluster)
 	c.Name = cmp.Or(c.Name, c.DefaultName())
 	return c
@@ -170,13 +170,13 @@ func (c Config) check() error {
 		c.checkAddress(),
 		printable("Name", c.Name, maxName, false),
 		printable("ClientName", c.ClientName, maxClientName, true),
-		between("Database", c.Database, 0, math.MaxInt32),
-		between("DialTimeout", c.DialTimeout, minWait, maxWait),
-		between("HardTimeout", c.HardTimeout, minWait, maxWait),
-		between("RedialMin", c.RedialMin, minWait, maxWait),
-		between("RedialMax", c.RedialMax, max(minWait, c.RedialMin), maxWait),
-		between("Connections", c.Connections, 1, maxConnections),
-		between("Queue", c.Queue, 1, maxQueue),
+		inRange("Database", c.Database, 0, math.MaxInt32),
+		inRange("DialTimeout", c.DialTimeout, minWait, maxWait),
+		inRange("HardTimeout", c.HardTimeout, minWait, maxWait),
+		inRange("RedialMin", c.RedialMin, minWait, maxWait),
+		inRange("RedialMax", c.RedialMax, max(minWait, c.RedialMin), maxWait),
+		inRange("Connections", c.Connections, 1, maxConnections),
+		inRange("Queue", c.Queue, 1, maxQueue),
 	)
 }
 
@@ -199,14 +199,14 @@ func (c Config) checkAddress() error {
 	}
 	switch {
 	case c.Network != "tcp" && c.Network != "unix":
-		return unfit("Network", c.Network, "tcp or unix")
+		return badSetting("Network", c.Network, "tcp or unix")
 	case c.Address == "":
-		return unfit("Address", "", "host:port or the path of a socket")
+		return badSetting("Address", "", "host:port or the path of a socket")
 	case c.Network == "unix" || c.Dial != nil:
 		return nil
 	}
 	if host, port, err := net.SplitHostPort(c.Address); err != nil || host == "" || port == "" {
-		return unfit("Address", c.Address, "host:port")
+		return badSetting("Address", c.Address, "host:port")
 	}
 	return nil
 }
@@ -214,10 +214,10 @@ func (c Config) checkAddress() error {
 func (c Config) checkSentinels() error {
 	errs := []error{c.Sentinels.check()}
 	if c.Network != "tcp" {
-		errs = append(errs, unfit("Network", c.Network, "tcp with Sentinels"))
+		errs = append(errs, badSetting("Network", c.Network, "tcp with Sentinels"))
 	}
 	if c.Address != "" {
-		errs = append(errs, unfit("Address", c.Address, "empty with Sentinels: they say it"))
+		errs = append(errs, badSetting("Address", c.Address, "empty with Sentinels: they say it"))
 	}
 	if c.Proxied {
 		errs = append(errs, errors.New("a node is Proxied or follows Sentinels, not both: behind a proxy nobody knows which master answers"))
@@ -225,11 +225,11 @@ func (c Config) checkSentinels() error {
 	return oneline.Join(errs...)
 }
 
-func unfit(setting, value, want string) error {
+func badSetting(setting, value, want string) error {
 	return fmt.Errorf("%s is %q, must be %s", setting, value, want)
 }
 
-func between[T int | time.Duration](setting string, v, low, high T) error {
+func inRange[T int | time.Duration](setting string, v, low, high T) error {
 	if v >= low && v <= high {
 		return nil
 	}
@@ -244,7 +244,7 @@ func printable(setting, s string, most int, graphic bool) error {
 			return fmt.Errorf("%s has a character that can't stand there", setting)
 		}
 	}
-	return between(setting+"'s length", len(s), 1, most)
+	return inRange(setting+"'s length", len(s), 1, most)
 }
 
 // String shows how the master is reached, as a URL without the password.

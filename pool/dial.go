@@ -14,22 +14,22 @@ import (
 // dialRaw connects, bounded by ctx. Commands go over conn; out is the connection
 // below it, the same one without TLS, whose own Conn a watchdog closes: tls.Conn.Close may
 // block for 5 s (docs/rules.md rule 25). On an error nothing is left open.
-func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *gather, err error) {
+func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
 	raw, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, c.dialFailed(err)
 	}
-	out = newGather(raw)
+	out = newCoalescingConn(raw)
 	if c.TLS == nil {
 		return out, out, nil
 	}
-	out.direct = true
+	out.passthrough = true
 	conn, err = c.encrypt(ctx, out)
 	if err != nil {
 		_ = raw.Close()
 		return nil, nil, c.dialFailed(err)
 	}
-	out.direct = false
+	out.passthrough = false
 	return conn, out, nil
 }
 

@@ -21,13 +21,13 @@ func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 		undo := releasing("A", "j").within(n, time.Millisecond).on(n)
 		late := acquiring("A", longTTL, "late").within(n, time.Millisecond).on(n)
 		var kept []*call
-		for i := range 100 * sweepLeast {
+		for i := range 100 * minPrune {
 			c := acquiring("A", longTTL, "k").on(n)
 			c.Cancel()
-			if i%sweepLeast == 0 {
+			if i%minPrune == 0 {
 				kept = append(kept, acquiring("B", longTTL, strconv.Itoa(len(kept))).on(n))
 			}
-			require.LessOrEqual(t, n.Stats().Queued, 2*sweepLeast+2*len(kept))
+			require.LessOrEqual(t, n.Stats().Queued, 2*minPrune+2*len(kept))
 			time.Sleep(time.Millisecond / 2)
 		}
 		require.ErrorIs(t, late.reply(t).Err, wire.ErrExpired)
@@ -58,12 +58,12 @@ func TestWhatWasGivenUpDoesNotWaitForABlockedWrite(t *testing.T) {
 		m.Freeze()
 		stuck := stuff(n)
 		kept := pinging().on(n)
-		for range 10 * batchMost {
+		for range 10 * maxBatch {
 			c := acquiring("A", longTTL, "k").on(n)
 			c.Cancel()
-			require.LessOrEqual(t, n.Stats().Queued, batchMost+2*sweepLeast)
+			require.LessOrEqual(t, n.Stats().Queued, maxBatch+2*minPrune)
 		}
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 		require.Equal(t, wire.Granted, kept.reply(t).Outcome)
 		synctest.Wait()
@@ -96,7 +96,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 			}
 			return calls, c.reads.Load() - before
 		}
-		const many = 100 * sweepLeast
+		const many = 100 * minPrune
 		calls, sweeps := submit(many)
 		require.LessOrEqual(t, sweeps, int64(10), "of %d, which doubled six times", many)
 		require.Equal(t, many, n.Stats().Queued)
@@ -106,7 +106,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 		}
 		only(t, m).Drop()
 		synctest.Wait()
-		_, sweeps = submit(2 * sweepLeast)
+		_, sweeps = submit(2 * minPrune)
 		require.Positive(t, sweeps, "the next dial hangs, and the queue is short again")
 		gate <- nil
 	})
@@ -115,7 +115,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 // A queue that was long once, and was written since, is swept as any other: also when it was longer
 // than its room, of undos.
 func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
-	const room = 8 * batchMost
+	const room = 8 * maxBatch
 	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
@@ -124,7 +124,7 @@ func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
 		for range 2 * room {
 			calls = append(calls, releasing("A", "k").within(n, longTTL).on(n))
 		}
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 		for _, c := range calls {
 			c.reply(t)
@@ -135,16 +135,16 @@ func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
 		for range 2 * room {
 			c := acquiring("A", longTTL, "k").on(n)
 			c.Cancel()
-			require.LessOrEqual(t, n.Stats().Queued, 2*batchMost+1)
+			require.LessOrEqual(t, n.Stats().Queued, 2*maxBatch+1)
 		}
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 	})
 }
 
 // A queue that was full of what was wanted once is not full of it for ever.
 func TestAFullQueueIsSweptAgain(t *testing.T) {
-	const room = 2 * sweepLeast
+	const room = 2 * minPrune
 	inBubble(t, func(c *Config) {
 		c.Queue = room
 		c.Dial = (&gated{gate: make(chan error)}).Dial

@@ -29,18 +29,18 @@ var (
 	errProtocol = errors.New("pool: the server sent a reply that nobody asked for")
 )
 
-// severed is an error that ended a connection or a dial, without the parts by
+// withoutContextError is an error that ended a connection or a dial, without the parts by
 // which callers know their own deadline: a node's trouble must not look like
 // that (docs/hazards.md H111).
-func severed(err error) error {
+func withoutContextError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New(err.Error())
 	}
 	return err
 }
 
-// ended is why a command that was written got no answer.
-func ended(err error) error {
+// noAnswerReason is why a command that was written got no answer.
+func noAnswerReason(err error) error {
 	if errors.Is(err, ErrSilent) || errors.Is(err, ErrClosed) {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 // maxExaminations bounds those under way on a node: each has a connection.
 const maxExaminations = 8
 
-// examinations are the goroutines that answer Examine.
-type examinations struct {
+// examineLimit are the goroutines that answer Examine.
+type examineLimit struct {
 	mu       sync.Mutex // guards what follows; nobody is called under it
 	closed   bool
 	underWay int
@@ -26,7 +26,7 @@ type examinations struct {
 }
 
 // begin reports why there can't be another one. After nil there has to be an end.
-func (e *examinations) begin() error {
+func (e *examineLimit) begin() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -40,7 +40,7 @@ func (e *examinations) begin() error {
 	return nil
 }
 
-func (e *examinations) end() {
+func (e *examineLimit) end() {
 	e.mu.Lock()
 	e.underWay--
 	e.mu.Unlock()
@@ -48,7 +48,7 @@ func (e *examinations) end() {
 }
 
 // close lets no other one begin.
-func (e *examinations) close() {
+func (e *examineLimit) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
@@ -76,29 +76,29 @@ func (n *Node) examine(c *wire.Command) {
 			c.Fail(wire.ErrGivenUp)
 			return
 		}
-		found, err := n.look(ctx, c.Request)
+		found, err := n.examineConn(ctx, c.Request)
 		if err != nil {
-			c.Answer(wire.Reply{Outcome: wire.Failed, Err: severed(err)})
+			c.Answer(wire.Reply{Outcome: wire.Failed, Err: withoutContextError(err)})
 			return
 		}
 		c.Answer(wire.Reply{Outcome: wire.Granted, Diagnosis: found})
 	}()
 }
 
-// look dials, reads everything, and hangs up.
-func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
+// examineConn dials, reads everything, and hangs up.
+func (n *Node) examineConn(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
 	if n.cluster != nil {
-		return n.cluster.look(ctx, r)
+		return n.cluster.examine(ctx, r)
 	}
-	s, err := n.source.dial(ctx)
+	s, err := n.dialer.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
 	defer s.abort()
-	found, err := n.consult(ctx, s, r)
+	found, err := n.examineWith(ctx, s, r)
 	if err == nil && r.ScanContext != nil {
-		err = n.survey(r.ScanContext, s, found) //nolint:contextcheck // it lasts longer than ctx
+		err = n.scanForLocks(r.ScanContext, s, found) //nolint:contextcheck // it lasts longer than ctx
 	}
 	if err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func (n *Node) look(ctx context.Context, r *wire.Request) (*wire.Diagnosis, erro
 	return found, nil
 }
 
-// consult asks all that takes a few round trips.
-func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.Diagnosis, error) {
+// examineWith asks all that takes a few round trips.
+func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*wire.Diagnosis, error) {
 	f, err := n.handshake(ctx, s)
 	if err != nil {
 		return nil, err
@@ -115,32 +115,32 @@ func (n *Node) consult(ctx context.Context, s *session, r *wire.Request) (*wire.
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
 	found := &wire.Diagnosis{Facts: f.Facts}
-	if err := n.timing(s, found); err != nil {
-		return nil, n.whyAborted(ctx, err)
+	if err := n.measureClock(s, found); err != nil {
+		return nil, n.abortReason(ctx, err)
 	}
-	steps := append(configured(found), rights(found, r.Keys[0])...)
+	steps := append(readConfig(found), probeRights(found, r.Keys[0])...)
 	steps = append(steps, n.keyRights(found, r)...)
-	if n.member != nil {
-		try := trying(found, r.Keys[0])
+	if n.shard != nil {
+		try := probe(found, r.Keys[0])
 		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
 	}
 	if r.ScanContext == nil { // a subscriber can't be asked for its keys
-		steps = append(steps, listening(found, r.Keys[0])...)
+		steps = append(steps, probePubSub(found, r.Keys[0])...)
 	}
 	if err := s.run(steps); err != nil {
-		return nil, n.whyAborted(ctx, err)
+		return nil, n.abortReason(ctx, err)
 	}
-	if n.follow != nil {
-		found.Sentinels = n.follow.views()
+	if n.resolver != nil {
+		found.Sentinels = n.resolver.sentinelAnswers()
 	}
-	found.Findings = append(n.findings(found.Facts), examinedToo(n.label(), found, r)...)
-	found.Findings = append(found.Findings, opinions(n.cfg.Name, s.address, found.Sentinels)...)
+	found.Findings = append(n.findings(found.Facts), doctorFindings(n.label(), found, r)...)
+	found.Findings = append(found.Findings, sentinelFindings(n.cfg.Name, s.address, found.Sentinels)...)
 	return found, nil
 }
 
-// timing asks for the time alone, so that the round trip is that of one question: the
+// measureClock asks for the time alone, so that the round trip is that of one question: the
 // node's clock is compared with this machine's at its middle.
-func (n *Node) timing(s *session, found *wire.Diagnosis) error {
+func (n *Node) measureClock(s *rawConn, found *wire.Diagnosis) error {
 	var theirs int64
 	began, ours := n.cfg.Clock.Now(), clock.Wall()
 	err := s.run([]step{{"TIME", nil, func(reply any, err error) error {
@@ -158,8 +158,8 @@ func (n *Node) timing(s *session, found *wire.Diagnosis) error {
 	return nil
 }
 
-// configured reads what INFO does not say, where the user may.
-func configured(found *wire.Diagnosis) []step {
+// readConfig reads what INFO does not say, where the user may.
+func readConfig(found *wire.Diagnosis) []step {
 	read := func(setting string, take func(value string)) step {
 		return step{"CONFIG", []any{"GET", setting}, func(reply any, err error) error {
 			pair, err := redis.Strings(reply, err)
@@ -177,11 +177,11 @@ func configured(found *wire.Diagnosis) []step {
 	}
 }
 
-// rights tries every command of ours in a way that changes nothing: on a key that does
+// probeRights tries every command of ours in a way that changes nothing: on a key that does
 // not exist, or with an argument that is refused. Servers look at the right to a
 // command before anything else.
-func rights(found *wire.Diagnosis, key string) []step {
-	try := trying(found, key)
+func probeRights(found *wire.Diagnosis, key string) []step {
+	try := probe(found, key)
 	const nothing = "return 0"
 	channel := wire.FreePrefix + key
 	return []step{
@@ -209,10 +209,10 @@ func rights(found *wire.Diagnosis, key string) []step {
 	}
 }
 
-// listening tries the rights of a waiter. After it the connection may be good for
+// probePubSub tries the rights of a waiter. After it the connection may be good for
 // nothing else.
-func listening(found *wire.Diagnosis, key string) []step {
-	try, channel := trying(found, key), wire.FreePrefix+key
+func probePubSub(found *wire.Diagnosis, key string) []step {
+	try, channel := probe(found, key), wire.FreePrefix+key
 	return []step{try("subscribe", "SUBSCRIBE", channel), try("unsubscribe", "UNSUBSCRIBE", channel)}
 }
 
@@ -221,12 +221,12 @@ func listening(found *wire.Diagnosis, key string) []step {
 func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) {
 	if !unprefixed(r.Keys[0]) {
 		for _, counter := range r.Keys[1:] {
-			steps = append(steps, trying(found, counter)("pexpire", "PEXPIRE", counter, 1))
+			steps = append(steps, probe(found, counter)("pexpire", "PEXPIRE", counter, 1))
 		}
 	}
-	try := trying(found, wire.MarkerKey)
+	try := probe(found, wire.MarkerKey)
 	switch {
-	case n.member != nil: // the marker is not used there
+	case n.shard != nil: // the marker is not used there
 	case r.NodeSet != nil && r.NodeSet.Guard != nil:
 		steps = append(steps, try("pexpire", "PEXPIRE", wire.MarkerKey, "no number"))
 	default:
@@ -235,9 +235,9 @@ func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) 
 	return steps
 }
 
-// trying makes steps that tell which rights are missing: to a command, or to the key or
+// probe makes steps that tell which rights are missing: to a command, or to the key or
 // its channel.
-func trying(found *wire.Diagnosis, key string) func(right, name string, args ...any) step {
+func probe(found *wire.Diagnosis, key string) func(right, name string, args ...any) step {
 	return func(right, name string, args ...any) step {
 		return step{name, args, func(_ any, err error) error {
 			if err == nil {

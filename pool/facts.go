@@ -19,19 +19,19 @@ type facts struct {
 	clientID int64 // 0 where CLIENT ID is denied
 }
 
-// take reads what INFO answered; err is of a server that would not.
-func (f *facts) take(reply any, err error) {
+// parse reads what INFO answered; err is of a server that would not.
+func (f *facts) parse(reply any, err error) {
 	info, err := redis.String(reply, err)
 	if err != nil {
 		f.Unread = shownError(err)
 		return
 	}
 	f.Unread = ""
-	f.server(info)
-	f.keeping(info)
+	f.parseServer(info)
+	f.parsePersistence(info)
 }
 
-func (f *facts) server(info string) {
+func (f *facts) parseServer(info string) {
 	f.RunID, f.Version = infoField(info, "run_id"), infoField(info, "redis_version")
 	f.Mode, f.Role = infoField(info, "redis_mode"), infoField(info, "role")
 	if f.Mode == "" {
@@ -44,15 +44,15 @@ func (f *facts) server(info string) {
 	f.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
 }
 
-func (f *facts) keeping(info string) {
+func (f *facts) parsePersistence(info string) {
 	f.MaxMemory, f.Eviction = infoNumber(info, "maxmemory"), infoField(info, "maxmemory_policy")
 	f.AOF = infoField(info, "aof_enabled") == "1"
 	f.AOFFails = infoField(info, "aof_last_write_status") == "err"
 	f.SnapshotFails = infoField(info, "rdb_last_bgsave_status") == "err"
 }
 
-// mark reads what GET answered of the marker.
-func (f *facts) mark(reply any, err error) {
+// parseMarker reads what GET answered of the marker.
+func (f *facts) parseMarker(reply any, err error) {
 	marker, err := markerText(reply, err)
 	f.Marker, f.MarkerUnread = marker, ""
 	switch {

@@ -23,7 +23,7 @@ func findings(node string, database int, f wire.Facts) []wire.Finding {
 	add := func(g wire.Grade, code, format string, args ...any) {
 		all = append(all, wire.Finding{Grade: g, Code: code, Text: node + " " + fmt.Sprintf(format, args...)})
 	}
-	kind(add, f)
+	roleFindings(add, f)
 	if v := major(f.Version); v > 0 && v < oldest {
 		add(wire.Error, wire.CodeVersion, "is Redis %s: Redis %d or newer is needed", f.Version, oldest)
 	}
@@ -31,8 +31,8 @@ func findings(node string, database int, f wire.Facts) []wire.Finding {
 		add(wire.Error, wire.CodeDatabase, "is used on database %d, and %d was asked for: locks of two databases do not exclude "+
 			"each other; ask for the one that is meant (in the URL, or by WithDatabase for a wrapped pool)", f.Database, database)
 	}
-	memory(add, f)
-	persistence(add, f)
+	evictionFindings(add, f)
+	persistenceFindings(add, f)
 	return all
 }
 
@@ -47,10 +47,10 @@ func unreadable(node string, f wire.Facts) wire.Finding {
 	return wire.Finding{Grade: wire.Error, Code: wire.CodeUnreadable, Text: text}
 }
 
-type adder func(g wire.Grade, code, format string, args ...any)
+type addFunc func(g wire.Grade, code, format string, args ...any)
 
-// kind: docs/hazards.md H35, H36.
-func kind(add adder, f wire.Facts) {
+// roleFindings: docs/hazards.md H35, H36.
+func roleFindings(add addFunc, f wire.Facts) {
 	switch {
 	case f.Mode == "sentinel":
 		add(wire.Error, wire.CodeSentinel, "is a Sentinel, which keeps no locks: give the address of a master itself")
@@ -67,8 +67,8 @@ func kind(add adder, f wire.Facts) {
 	}
 }
 
-// memory: docs/hazards.md H43. Locks have a TTL, so that volatile policies evict them first.
-func memory(add adder, f wire.Facts) {
+// evictionFindings: docs/hazards.md H43. Locks have a TTL, so that volatile policies evict them first.
+func evictionFindings(add addFunc, f wire.Facts) {
 	switch {
 	case f.Eviction == "" || f.Eviction == "noeviction":
 	case f.MaxMemory > 0:
@@ -79,7 +79,7 @@ func memory(add adder, f wire.Facts) {
 	}
 }
 
-func persistence(add adder, f wire.Facts) {
+func persistenceFindings(add addFunc, f wire.Facts) {
 	if f.AOFFails {
 		add(wire.Warning, wire.CodePersistence, "can't write its append-only file, and refuses all writes: look at its disk")
 	}
@@ -94,11 +94,11 @@ func persistence(add adder, f wire.Facts) {
 // something is not done, or takes longer; keys that are named otherwise may be allowed.
 var (
 	necessary = []string{"set", "get", "del", "exists", "type", "strlen", "pttl", "pexpire", "evalsha", "cluster|slots"}
-	silent    = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
+	optional  = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
 )
 
-// examinedToo are findings that take more than facts.
-func examinedToo(node string, e *wire.Diagnosis, r *wire.Request) []wire.Finding {
+// doctorFindings are findings that take more than facts.
+func doctorFindings(node string, e *wire.Diagnosis, r *wire.Request) []wire.Finding {
 	var all []wire.Finding
 	guarded, fenced := r.NodeSet != nil && r.NodeSet.Guard != nil, len(r.Keys) > 1
 	needed := slices.Clone(necessary)
@@ -109,20 +109,20 @@ func examinedToo(node string, e *wire.Diagnosis, r *wire.Request) []wire.Finding
 		needed = append(needed, "time")
 	}
 	grades := []wire.Grade{wire.Error, wire.Warning, wire.Note}
-	for i, rights := range sorted(e.MissingRights, needed) {
+	for i, rights := range byImportance(e.MissingRights, needed) {
 		if len(rights) > 0 {
 			all = append(all, wire.Finding{Grade: grades[i], Code: wire.CodeRights, Text: fmt.Sprintf(
-				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), granting(rights))})
+				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), aclWords(rights))})
 		}
 	}
 	if e.Role == "master" {
-		all = append(all, forgetful(node, e, guarded)...)
+		all = append(all, durabilityFinding(node, e, guarded)...)
 	}
 	return all
 }
 
-// granting are the words of ACL SETUSER that give rights to commands, keys and channels.
-func granting(rights []string) string {
+// aclWords are the words of ACL SETUSER that give rights to commands, keys and channels.
+func aclWords(rights []string) string {
 	words := make([]string, len(rights))
 	for i, r := range rights {
 		words[i] = r
@@ -133,14 +133,14 @@ func granting(rights []string) string {
 	return strings.Join(words, " ")
 }
 
-// sorted parts rights into those that are necessary, those that are missed, and others.
-func sorted(missing, needed []string) (parts [3][]string) {
+// byImportance parts rights into those that are necessary, those that are missed, and others.
+func byImportance(missing, needed []string) (parts [3][]string) {
 	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
 	for _, right := range missing {
 		switch {
 		case slices.Contains(needed, right), unscripted && right == "eval":
 			parts[0] = append(parts[0], right)
-		case slices.Contains(silent, right):
+		case slices.Contains(optional, right):
 			parts[2] = append(parts[2], right)
 		default:
 			parts[1] = append(parts[1], right)
@@ -149,9 +149,9 @@ func sorted(missing, needed []string) (parts [3][]string) {
 	return parts
 }
 
-// forgetful: what a restart forgets may be granted twice (docs/safety.md), but not under
+// durabilityFinding: what a restart forgets may be granted twice (docs/safety.md), but not under
 // the restart guard.
-func forgetful(node string, e *wire.Diagnosis, guarded bool) []wire.Finding {
+func durabilityFinding(node string, e *wire.Diagnosis, guarded bool) []wire.Finding {
 	grade, cure := wire.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL before it comes back"
 	if guarded {
 		grade, cure = wire.Note, "the guard keeps it from voting for its maxTTL then"
@@ -171,8 +171,8 @@ func forgetful(node string, e *wire.Diagnosis, guarded bool) []wire.Finding {
 	return []wire.Finding{{Grade: grade, Code: wire.CodePersistence, Text: node + " " + text}}
 }
 
-// opinions are what there is to say of a node's Sentinels, which have named its master.
-func opinions(node, master string, all []wire.SentinelAnswer) []wire.Finding {
+// sentinelFindings are what there is to say of a node's Sentinels, which have named its master.
+func sentinelFindings(node, master string, all []wire.SentinelAnswer) []wire.Finding {
 	if len(all) == 0 {
 		return nil
 	}
@@ -212,8 +212,8 @@ func major(version string) int {
 	return n
 }
 
-// verdict is why a server with these findings does not vote; nil when it does.
-func verdict(all []wire.Finding) error {
+// unfitError is why a server with these findings does not vote; nil when it does.
+func unfitError(all []wire.Finding) error {
 	var texts []string
 	for _, f := range all {
 		if f.Grade == wire.Error {

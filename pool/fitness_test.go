@@ -21,7 +21,7 @@ func sound() wire.Facts {
 
 func TestASoundMasterHasNoFindings(t *testing.T) {
 	require.Empty(t, findings("a", 0, sound()))
-	require.NoError(t, verdict(nil))
+	require.NoError(t, unfitError(nil))
 }
 
 // What is wrong is told in words that name the node and the cure.
@@ -68,10 +68,10 @@ func TestEachFactThatMattersIsAFinding(t *testing.T) {
 			require.Contains(t, all[0].Text, w, what)
 		}
 		if c.grade == wire.Error {
-			require.ErrorIs(t, verdict(all), ErrUnfit, what)
-			require.ErrorContains(t, verdict(all), all[0].Text, what)
+			require.ErrorIs(t, unfitError(all), ErrUnfit, what)
+			require.ErrorContains(t, unfitError(all), all[0].Text, what)
 		} else {
-			require.NoError(t, verdict(all), what)
+			require.NoError(t, unfitError(all), what)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 			require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n), "%s: an undo is sent all the same", what)
 
 			c.mend(m)
-			time.Sleep(lookUnfit + n.cfg.RedialMin)
+			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
 			require.Equal(t, wire.Granted, acquiring("B", longTTL, "k").outcome(t, n), what)
 			require.Zero(t, n.Stats().DialFailures)
 		})
@@ -160,11 +160,11 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 			c.breaks(m)
-			time.Sleep(lookFit + n.cfg.RedialMin)
+			time.Sleep(healthyEvery + n.cfg.RedialMin)
 			requireUnfit(t, acquiring("B", longTTL, "l").on(n).reply(t), c.words)
 			require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n), what)
 			c.mend(m)
-			time.Sleep(lookUnfit + n.cfg.RedialMin)
+			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
 			require.Equal(t, wire.Granted, acquiring("C", longTTL, "l").outcome(t, n), what)
 		})
 	}
@@ -193,7 +193,7 @@ func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
 		"redis_version:7.0.15\r\nredis_mode:cluster\r\n":                          "cluster",
 	} {
 		var f facts
-		f.server(info)
+		f.parseServer(info)
 		require.Equal(t, mode, f.Mode)
 	}
 }

@@ -12,100 +12,100 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// follower is where a node stands with its Sentinels (docs/rules.md rule 29): it dials the
+// sentinelResolver is where a node stands with its Sentinels (docs/rules.md rule 29): it dials the
 // master that they name, ends connections to any other, and says whether the one that a
 // connection leads to may vote.
-type follower struct {
+type sentinelResolver struct {
 	node     *Node
-	own      *ownPool
-	sentries []*sentry
+	dialer   *poolDialer
+	watchers []*watcher
 
 	mu       sync.Mutex // guards what follows; nobody is called under it
-	said     []naming
+	answers  []answer
 	master   string        // that a majority named last
 	until    clock.Instant // … and until when that counts
 	why      error         // why nobody votes; nil until somebody asks for it
-	sessions sessions
+	sessions rawConns
 	changed  chan struct{} // closed when something was said; made anew by who waits for it
 	switches int64
 }
 
-func newFollower(n *Node) *follower {
-	f := &follower{node: n, own: newOwnPool(n.cfg), sessions: make(sessions)}
+func newSentinelResolver(n *Node) *sentinelResolver {
+	f := &sentinelResolver{node: n, dialer: newOwnPool(n.cfg), sessions: make(rawConns)}
 	for i, a := range n.cfg.Sentinels.Addresses {
-		f.said = append(f.said, naming{sentinel: a})
-		f.sentries = append(f.sentries, newSentry(f, i, n.cfg.sentinel(a)))
+		f.answers = append(f.answers, answer{sentinel: a})
+		f.watchers = append(f.watchers, newWatcher(f, i, n.cfg.sentinel(a)))
 	}
 	return f
 }
 
-func (f *follower) begin() {
-	for _, y := range f.sentries {
+func (sr *sentinelResolver) begin() {
+	for _, y := range sr.watchers {
 		y.begin()
 	}
 }
 
-func (f *follower) poke() {
-	for _, y := range f.sentries {
-		y.poke()
+func (sr *sentinelResolver) wakeAll() {
+	for _, y := range sr.watchers {
+		y.wakeUp()
 	}
 }
 
 // close ends all that was begun. The connections to the master have ended before.
-func (f *follower) close() error {
+func (sr *sentinelResolver) close() error {
 	var errs []error
-	for _, y := range f.sentries {
+	for _, y := range sr.watchers {
 		errs = append(errs, y.close())
 	}
-	return oneline.Join(append(errs, f.own.close())...)
+	return oneline.Join(append(errs, sr.dialer.close())...)
 }
 
-// note books what a Sentinel answered.
-func (f *follower) note(place int, n naming) {
-	f.mu.Lock()
-	f.said[place] = n
-	cut, from := f.settle()
-	to := f.master
-	f.mu.Unlock()
+// recordAnswer books what a Sentinel answered.
+func (sr *sentinelResolver) recordAnswer(place int, n answer) {
+	sr.mu.Lock()
+	sr.answers[place] = n
+	cut, from := sr.recompute()
+	to := sr.master
+	sr.mu.Unlock()
 	for _, s := range cut {
-		s.cut(errSwitched)
+		s.closeFor(errSwitched)
 	}
 	if from != "" {
-		f.node.log(fmt.Sprintf("its master is %s, and was %s", to, from), nil)
+		sr.node.log(fmt.Sprintf("its master is %s, and was %s", to, from), nil)
 	}
 }
 
-// failed books that a Sentinel could not be asked. What it said before counts until it is
+// recordFailure books that a Sentinel could not be asked. What it said before counts until it is
 // too old.
-func (f *follower) failed(place int, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.said[place].err, f.said[place].heard = err, true
-	f.settle()
+func (sr *sentinelResolver) recordFailure(place int, err error) {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	sr.answers[place].err, sr.answers[place].answered = err, true
+	sr.recompute()
 }
 
-// settle finds the master of what was said, and lists the connections that lead to
+// recompute finds the master of what was said, and lists the connections that lead to
 // another one. From is the one before, if there was one. Called under mu.
-func (f *follower) settle() (cut []*session, from string) {
-	f.why = nil
-	if f.changed != nil {
-		close(f.changed)
-		f.changed = nil
+func (sr *sentinelResolver) recompute() (cut []*rawConn, from string) {
+	sr.why = nil
+	if sr.changed != nil {
+		close(sr.changed)
+		sr.changed = nil
 	}
-	s := f.node.cfg.Sentinels
-	master, until, ok := named(f.said, s.majority(), s.fresh())
-	if !ok || !f.node.cfg.Clock.Now().Before(until) {
-		f.until = 0
+	s := sr.node.cfg.Sentinels
+	master, until, ok := majorityMaster(sr.answers, s.majority(), s.maxAge())
+	if !ok || !sr.node.cfg.Clock.Now().Before(until) {
+		sr.until = 0
 		return nil, ""
 	}
-	f.until = until
-	if master == f.master {
+	sr.until = until
+	if master == sr.master {
 		return nil, ""
 	}
-	if from, f.master = f.master, master; from != "" {
-		f.switches++
+	if from, sr.master = sr.master, master; from != "" {
+		sr.switches++
 	}
-	for s := range f.sessions {
+	for s := range sr.sessions {
 		if s.address != master {
 			cut = append(cut, s)
 		}
@@ -113,61 +113,61 @@ func (f *follower) settle() (cut []*session, from string) {
 	return cut, from
 }
 
-// present is the master that counts now. Called under mu.
-func (f *follower) present() (master string, ok bool) {
-	return f.master, f.until != 0 && f.node.cfg.Clock.Now().Before(f.until)
+// current is the master that counts now. Called under mu.
+func (sr *sentinelResolver) current() (master string, ok bool) {
+	return sr.master, sr.until != 0 && sr.node.cfg.Clock.Now().Before(sr.until)
 }
 
-// refuses is why a command is not sent on a connection to that address: no majority has
+// rejectReason is why a command is not sent on a connection to that address: no majority has
 // named it in time, or it is not of clients that would wait out what a failover may have
 // lost. Without Sentinels it refuses nothing. Exceptions that are made for unfit nodes are
 // none from this.
-func (f *follower) refuses(c *wire.Command, address string) error {
-	if f == nil {
+func (sr *sentinelResolver) rejectReason(c *wire.Command, address string) error {
+	if sr == nil {
 		return nil
 	}
-	if !c.Informational && !c.NodeSet.KnowsMaxAge(f.node.cfg.Name, f.node.cfg.Sentinels.MaxAge) {
-		return errUnsettled
+	if !c.Informational && !c.NodeSet.KnowsMaxAge(sr.node.cfg.Name, sr.node.cfg.Sentinels.MaxAge) {
+		return errNoMajorityMaster
 	}
-	return f.refusesVotes(address)
+	return sr.voteError(address)
 }
 
-// refusesVotes is why an answer from there is no vote.
-func (f *follower) refusesVotes(address string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch master, ok := f.present(); {
+// voteError is why an answer from there is no vote.
+func (sr *sentinelResolver) voteError(address string) error {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	switch master, ok := sr.current(); {
 	case ok && master == address:
 		return nil
 	case ok:
 		return errSwitched
 	}
-	return f.reason()
+	return sr.reason()
 }
 
 // reason is made once for all commands that it is told to. Called under mu.
-func (f *follower) reason() error {
-	if f.why == nil {
-		s := f.node.cfg.Sentinels
-		f.why = fmt.Errorf("pool: %w: %s", wire.ErrUnfit, unnamed(f.node.cfg.Name, s.Master, f.said, s.majority(), s.MaxAge))
+func (sr *sentinelResolver) reason() error {
+	if sr.why == nil {
+		s := sr.node.cfg.Sentinels
+		sr.why = fmt.Errorf("pool: %w: %s", wire.ErrUnfit, explainNoMaster(sr.node.cfg.Name, s.Master, sr.answers, s.majority(), s.MaxAge))
 	}
-	return f.why
+	return sr.why
 }
 
 var (
-	errSwitched  = errors.New("pool: the Sentinels name another master now")
-	errUnsettled = fmt.Errorf("pool: %w: behind Sentinels it votes under the restart guard alone, whose quarantines last its Settle longer", wire.ErrUnfit)
+	errSwitched         = errors.New("pool: the Sentinels name another master now")
+	errNoMajorityMaster = fmt.Errorf("pool: %w: behind Sentinels it votes under the restart guard alone, whose quarantines last its Settle longer", wire.ErrUnfit)
 )
 
-// belated turns a grant that arrived when no majority named the master any more into an
+// discardStale turns a grant that arrived when no majority named the master any more into an
 // answer that does not count. It was sent while one did, and what is counted is counted
 // from before that: nothing would be lost by taking it. But then it would have to stay
 // true of all that is ever counted.
-func (f *follower) belated(c *wire.Command, address string, r wire.Reply) wire.Reply {
-	if f == nil || r.Outcome != wire.Granted || !votes(c) {
+func (sr *sentinelResolver) discardStale(c *wire.Command, address string, r wire.Reply) wire.Reply {
+	if sr == nil || r.Outcome != wire.Granted || !votes(c) {
 		return r
 	}
-	if err := f.refusesVotes(address); err != nil {
+	if err := sr.voteError(address); err != nil {
 		return wire.Reply{Outcome: wire.Unknown, Err: err}
 	}
 	return r
@@ -182,26 +182,26 @@ func votes(c *wire.Command) bool {
 	return false
 }
 
-// await returns the master's address as soon as there is one, or why there is none once
+// waitMaster returns the master's address as soon as there is one, or why there is none once
 // no answer that is due could change that.
-func (f *follower) await(ctx context.Context) (string, error) {
+func (sr *sentinelResolver) waitMaster(ctx context.Context) (string, error) {
 	for {
-		f.mu.Lock()
-		master, ok := f.present()
+		sr.mu.Lock()
+		master, ok := sr.current()
 		if ok {
-			f.mu.Unlock()
+			sr.mu.Unlock()
 			return master, nil
 		}
-		why := f.reason()
-		if !undecided(f.said, f.node.cfg.Sentinels.majority()) {
-			f.mu.Unlock()
+		why := sr.reason()
+		if !mayStillDecide(sr.answers, sr.node.cfg.Sentinels.majority()) {
+			sr.mu.Unlock()
 			return "", why
 		}
-		if f.changed == nil {
-			f.changed = make(chan struct{})
+		if sr.changed == nil {
+			sr.changed = make(chan struct{})
 		}
-		changed := f.changed
-		f.mu.Unlock()
+		changed := sr.changed
+		sr.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -211,54 +211,54 @@ func (f *follower) await(ctx context.Context) (string, error) {
 }
 
 // dial connects to the master.
-func (f *follower) dial(ctx context.Context) (*session, error) {
-	address, err := f.await(ctx)
+func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
+	address, err := sr.waitMaster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := f.own.dial(context.WithValue(ctx, addressKey{}, address))
+	s, err := sr.dialer.dial(context.WithValue(ctx, addressKey{}, address))
 	if err != nil {
-		f.poke() // perhaps it is no master any more
+		sr.wakeAll() // perhaps it is no master any more
 		return nil, err
 	}
 	s.address = address
-	f.keep(s)
+	sr.track(s)
 	return s, nil
 }
 
-// keep has the session end when another master is named.
-func (f *follower) keep(s *session) {
-	f.mu.Lock()
-	f.sessions.keep(s, &f.mu)
-	other := f.master != s.address
-	f.mu.Unlock()
+// track has the session end when another master is named.
+func (sr *sentinelResolver) track(s *rawConn) {
+	sr.mu.Lock()
+	sr.sessions.track(s, &sr.mu)
+	other := sr.master != s.address
+	sr.mu.Unlock()
 	if other {
-		s.cut(errSwitched)
+		s.closeFor(errSwitched)
 	}
 }
 
-// naming reports how many Sentinels name the present master, and how often it changed.
-func (f *follower) naming() (sentinels int, switches int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now, fresh := f.node.cfg.Clock.Now(), f.node.cfg.Sentinels.fresh()
-	for _, n := range f.said {
-		if n.master != "" && n.master == f.master && now.Before(n.asked.Add(fresh)) {
+// explain reports how many Sentinels name the present master, and how often it changed.
+func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	now, fresh := sr.node.cfg.Clock.Now(), sr.node.cfg.Sentinels.maxAge()
+	for _, n := range sr.answers {
+		if n.master != "" && n.master == sr.master && now.Before(n.asked.Add(fresh)) {
 			sentinels++
 		}
 	}
-	return sentinels, f.switches
+	return sentinels, sr.switches
 }
 
-// views are what the Sentinels said, for an Examination.
-func (f *follower) views() []wire.SentinelAnswer {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// sentinelAnswers are what the Sentinels said, for an Examination.
+func (sr *sentinelResolver) sentinelAnswers() []wire.SentinelAnswer {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
 	var all []wire.SentinelAnswer
-	for _, n := range f.said {
-		v := wire.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.others}
+	for _, n := range sr.answers {
+		v := wire.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
 		if n.master != "" {
-			v.Age = f.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
+			v.Age = sr.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
 		}
 		if n.err != nil {
 			v.Err = n.err.Error()

@@ -71,16 +71,16 @@ func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 		}
 	})
 	found := &wire.Diagnosis{}
-	unsurveyed(found, errors.New(planted))
+	noteScanDenied(found, errors.New(planted))
 	requireShowable(t, "a survey", found.ScanDenied)
-	for _, f := range ages([]string{planted}, found) {
+	for _, f := range ttlSteps([]string{planted}, found) {
 		require.NoError(t, f.take(int64(1), nil))
 	}
 	requireShowable(t, "a key", found.LiveKey)
 }
 
 func TestAMarkerIsShownPrintable(t *testing.T) {
-	for _, err := range []error{guarded("n", planted), foreign("n", planted)} {
+	for _, err := range []error{errGuardedNode("n", planted), errForeignMarker("n", planted)} {
 		require.ErrorContains(t, err, "[31m")
 		requireShowable(t, "a marker", err.Error())
 	}
@@ -92,7 +92,7 @@ func TestAnAddressThatASentinelOrAClusterNamesIsPrintable(t *testing.T) {
 		require.ErrorIs(t, err, errNoAddress)
 		_, err = address([]any{[]byte("h"), []byte(bad)}, nil)
 		require.Error(t, err)
-		_, err = slots([]any{[]any{int64(0), int64(1), []any{[]byte(bad), int64(7)}}}, nil, "me:7")
+		_, err = parseSlots([]any{[]any{int64(0), int64(1), []any{[]byte(bad), int64(7)}}}, nil, "me:7")
 		require.ErrorIs(t, err, errNoAddress)
 	}
 }

@@ -61,13 +61,13 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 		synctest.Wait()
 		require.LessOrEqual(t, n.Stats().Queued, queue)
 		// What is neither queued nor refused is in the one write that is stuck.
-		require.LessOrEqual(t, open.Load(), int64(queue+batchMost+2*pipenet.Buffer/len(name)))
+		require.LessOrEqual(t, open.Load(), int64(queue+maxBatch+2*pipenet.Buffer/len(name)))
 		require.Equal(t, int64(callers*each), full.Load()+open.Load())
 
 		undo := releasing("0 0", name).on(n)
 		require.True(t, undo.pending(), "an undo is taken also when the queue is full")
 
-		m.Thaw()
+		m.Unfreeze()
 		granted := 0
 		calls.Range(func(c, _ any) bool {
 			switch r := c.(*call).reply(t); r.Outcome {
@@ -87,7 +87,7 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 
 // A batch is bounded in bytes, too: it is held in memory twice.
 func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
-	const most = 1 << 20 // and not batchBytes: what is claimed is a megabyte
+	const most = 1 << 20 // and not maxBatchBytes: what is claimed is a megabyte
 	var largest atomic.Int64
 	measured := func(c *Config) {
 		dial := c.Dial
@@ -108,7 +108,7 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, len(calls), n.Stats().Queued, "they wait where they can be given up")
 		require.Less(t, largest.Load(), int64(most))
-		m.Thaw()
+		m.Unfreeze()
 		first.reply(t)
 		for _, c := range calls {
 			require.Equal(t, wire.Granted, c.reply(t).Outcome)
@@ -163,7 +163,7 @@ func stuckIn(t *testing.T, network, key string) {
 	require.NoError(t, err)
 	defer n.Close()
 	require.Equal(t, wire.Granted, pinging().outcome(t, n))
-	require.True(t, n.lanes[0].link.session.offers())
+	require.True(t, n.pipelines[0].conn.raw.canTryFlush())
 	done := make(chan []*call)
 	go func() {
 		var calls []*call
@@ -200,17 +200,17 @@ func TestASocketThatWasMadeToWaitIsNotWaitedFor(t *testing.T) {
 		_ = f.Fd()
 		return conn, nil
 	}})
-	k := n.lanes[0].link
-	k.lane.mu.Lock()
+	k := n.pipelines[0].conn
+	k.pipeline.mu.Lock()
 	k.writing = true // the test takes the callers' place
-	k.lane.mu.Unlock()
+	k.pipeline.mu.Unlock()
 	done := make(chan bool)
 	go func() {
 		more := false
-		for !k.session.owes() {
-			k.lane.mu.Lock()
-			k.lane.queue.push(&inspecting(strings.Repeat("x", 100_000)).Command)
-			k.lane.mu.Unlock()
+		for !k.raw.hasUnsent() {
+			k.pipeline.mu.Lock()
+			k.pipeline.queue.push(&inspecting(strings.Repeat("x", 100_000)).Command)
+			k.pipeline.mu.Unlock()
 			more = k.writeBatch(byCaller)
 		}
 		done <- more
@@ -259,7 +259,7 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 		require.ErrorContains(t, acquiring("B", longTTL, "l").on(n).reply(t).Err, "the handshake took longer")
 		require.Zero(t, n.Stats().Connected)
 
-		m.Thaw()
+		m.Unfreeze()
 		time.Sleep(6 * time.Second)
 		require.Equal(t, wire.Granted, acquiring("C", longTTL, "l").outcome(t, n))
 	})
@@ -304,12 +304,12 @@ func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
 		stuck := stuff(n)
 		stale := acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
 		fresh := acquiring("fresh", longTTL, "k").within(n, 3*time.Second).on(n)
-		for range 2 * batchMost { // more than a batch of nothing
+		for range 2 * maxBatch { // more than a batch of nothing
 			acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
 		}
 		last := acquiring("last", longTTL, "l").on(n)
 		time.Sleep(time.Second)
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 		r := stale.reply(t)
 		requireUnsent(t, r)
@@ -327,7 +327,7 @@ func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
 		stuck := stuff(n)
 		given, other := acquiring("A", longTTL, "k").on(n), acquiring("B", longTTL, "k").on(n)
 		require.True(t, given.Cancel(), "unsent")
-		m.Thaw()
+		m.Unfreeze()
 		stuck.reply(t)
 		r := given.reply(t)
 		requireUnsent(t, r)
@@ -374,7 +374,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 						}
 					}
 					time.Sleep(freeze)
-					m.Thaw()
+					m.Unfreeze()
 					for _, c := range undos {
 						c.reply(t)
 					}
@@ -393,8 +393,8 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 // measured by what the commands took to be made.
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = 20_000
-	l := newLane(&Node{cfg: &Config{Clock: clock.Runtime()}})
-	k := newLink(l, &session{}, facts{clientID: 1, Facts: wire.Facts{RunID: "r", Role: "master"}})
+	l := newPipeline(&Node{cfg: &Config{Clock: clock.Runtime()}})
+	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: wire.Facts{RunID: "r", Role: "master"}})
 	made, sorted := time.Hour, time.Hour // the shortest of each: a busy machine interrupts some
 	for range 10 {                       // one connection after the other, while nothing expires
 		began := time.Now()
@@ -403,9 +403,9 @@ func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T
 		}
 		made = min(made, time.Since(began))
 		began = time.Now()
-		require.Len(t, l.retire(k), many)
+		require.Len(t, l.detach(k), many)
 		sorted = min(sorted, time.Since(began))
 	}
-	require.Len(t, l.orphans.tokens, many)
+	require.Len(t, l.unacked.tokens, many)
 	require.Less(t, sorted, 3*made, "one look at all orphans for each would be 12, and more of more")
 }

@@ -31,14 +31,14 @@ func sockets(t *testing.T, network, address string) (near, far net.Conn) {
 func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
 		near, far := sockets(t, network, address)
-		g := newGather(near)
-		require.True(t, g.offers())
+		g := newCoalescingConn(near)
+		require.True(t, g.canTryFlush())
 		require.NoError(t, near.SetWriteDeadline(time.Now().Add(maxWait))) // ends what waits for room
 
 		const most = 64 << 20 // beyond every buffer
 		var all []byte
 		piece := make([]byte, 100_000)
-		for n := byte(0); !g.owes(); n++ {
+		for n := byte(0); !g.hasUnsent(); n++ {
 			require.Less(t, len(all), most)
 			for i := range piece {
 				piece[i] = n + byte(i)
@@ -46,10 +46,10 @@ func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 			all = append(all, piece...)
 			_, err := g.Write(piece)
 			require.NoError(t, err)
-			require.NoError(t, g.offer())
+			require.NoError(t, g.tryFlush())
 		}
-		require.NoError(t, g.offer(), "full is no error")
-		require.True(t, g.owes())
+		require.NoError(t, g.tryFlush(), "full is no error")
+		require.True(t, g.hasUnsent())
 		_, err := g.Write([]byte("the end"))
 		require.NoError(t, err)
 		all = append(all, "the end"...)
@@ -59,11 +59,11 @@ func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 			b, _ := io.ReadAll(far)
 			got <- b
 		}()
-		require.NoError(t, g.drain())
-		require.False(t, g.owes())
+		require.NoError(t, g.flush())
+		require.False(t, g.hasUnsent())
 		require.NoError(t, near.Close())
 		require.True(t, bytes.Equal(all, <-got), network)
-		require.Error(t, g.offer(), "closed")
+		require.Error(t, g.tryFlush(), "closed")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 // each keeps its order.
 func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
-	g := newGather(near)
+	g := newCoalescingConn(near)
 	const each = 20_000
 	write := func(first uint32) {
 		for i := range uint32(each) {
@@ -89,11 +89,11 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 		_, err := g.Write(binary.BigEndian.AppendUint32(nil, each+i))
 		require.NoError(t, err)
 		if i%10 == 0 {
-			require.NoError(t, g.offer())
+			require.NoError(t, g.tryFlush())
 		}
 	}
 	writers.Wait()
-	require.NoError(t, g.drain())
+	require.NoError(t, g.flush())
 	require.NoError(t, near.Close())
 	next := [2]uint32{0, each}
 	for b := range slices.Chunk(<-got, 4) {
@@ -108,11 +108,11 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 func TestLargeBuffersAreNotKept(t *testing.T) {
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
 	go func() { _, _ = io.Copy(io.Discard, far) }()
-	g := newGather(near)
+	g := newCoalescingConn(near)
 	for range 3 {
 		_, err := g.Write(make([]byte, 1<<20))
 		require.NoError(t, err)
-		require.NoError(t, g.drain())
-		require.LessOrEqual(t, cap(g.rest)+cap(g.held), 128<<10)
+		require.NoError(t, g.flush())
+		require.LessOrEqual(t, cap(g.unsent)+cap(g.buf), 128<<10)
 	}
 }

@@ -15,26 +15,26 @@ var errUnmarked = errors.New("pool: the node has not the marker that lets it vot
 // errNoGuard is a defect of the caller's.
 var errNoGuard = errors.New("pool: a guarded command of a fleet without a guard")
 
-// mismatch matches ErrGuardMismatch, besides what is in it.
-type mismatch struct{ error }
+// mismatchError matches ErrGuardMismatch, besides what is in it.
+type mismatchError struct{ error }
 
-func (m mismatch) Is(target error) bool { return target == wire.ErrGuardMismatch }
+func (m mismatchError) Is(target error) bool { return target == wire.ErrGuardMismatch }
 
-func (m mismatch) Unwrap() error { return m.error }
+func (m mismatchError) Unwrap() error { return m.error }
 
-// guarded: docs/rules.md rule 17, docs/hazards.md H112.
-func guarded(node, marker string) error {
-	return mismatch{fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
+// errGuardedNode: docs/rules.md rule 17, docs/hazards.md H112.
+func errGuardedNode(node, marker string) error {
+	return mismatchError{fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
 		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
-// foreign: docs/hazards.md H40.
-func foreign(node, marker string) error {
-	return mismatch{fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
+// errForeignMarker: docs/hazards.md H40.
+func errForeignMarker(node, marker string) error {
+	return mismatchError{fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
 		"fleets do not exclude each other; give all clients the same, or, to change them, stop the old ones, wait their maxTTL, and delete that key",
 		wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
-func noMaster(node string) error {
+func errMarkerNoMaster(node string) error {
 	return fmt.Errorf("pool: %w: %s is a replica, which no restart guard lets vote: give the address of a master", wire.ErrUnfit, node)
 }

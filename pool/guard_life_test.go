@@ -29,7 +29,7 @@ func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 			time.Sleep(time.Minute)
 			require.Zero(t, asksOf(m))
 			require.NotContains(t, m.Keys(), wire.MarkerKey)
-			require.Empty(t, n.pasts.fleets())
+			require.Empty(t, n.histories.nodeSets())
 			require.Equal(t, wire.Granted, acquiring("B", time.Second, "k").outcome(t, n))
 		})
 	}
@@ -41,10 +41,10 @@ func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		f := guardedFleet()
 		c := acquiringUnder(f, "A", "k")
-		n.lanes[0].mu.Lock() // as if it waited in the queue
+		n.pipelines[0].mu.Lock() // as if it waited in the queue
 		go n.Submit(&c.Command)
 		require.True(t, c.Cancel())
-		n.lanes[0].mu.Unlock()
+		n.pipelines[0].mu.Unlock()
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
 		require.Equal(t, 1, asksOf(m))
@@ -57,11 +57,11 @@ func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		f := guardedFleet()
 		c := acquiringUnder(f, "A", "k")
-		n.lanes[0].mu.Lock() // as if it waited in the queue
+		n.pipelines[0].mu.Lock() // as if it waited in the queue
 		go n.Submit(&c.Command)
 		require.True(t, c.Cancel())
 		f.End()
-		n.lanes[0].mu.Unlock()
+		n.pipelines[0].mu.Unlock()
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
 		require.Zero(t, asksOf(m))
@@ -74,7 +74,7 @@ func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
 		f := guardedFleet()
 		time.Sleep(9 * time.Second) // the timer is due between two looks
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
-		time.Sleep(guardTTL - lookFit/2)
+		time.Sleep(guardTTL - healthyEvery/2)
 		f.End()
 		m.ForgetLog()
 		time.Sleep(time.Minute)

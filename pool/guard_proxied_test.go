@@ -40,7 +40,7 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 			require.Contains(t, m.Keys(), wire.MarkerKey)
 			v, _ := m.Get(wire.MarkerKey)
 			require.Contains(t, v, otherID, "by what the script read itself")
-			time.Sleep(lookFit + guardTTL + time.Second) // the look began a run in our sight
+			time.Sleep(healthyEvery + guardTTL + time.Second) // the look began a run in our sight
 			require.Equal(t, wire.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
 		})
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -127,7 +127,7 @@ func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 			fleets[0].End()
 		})
 		all.Wait()
-		time.Sleep(guardTTL + lookFit)
+		time.Sleep(guardTTL + healthyEvery)
 		require.Equal(t, wire.Granted, pingingUnder(fleets[1]).outcome(t, n))
 	})
 }

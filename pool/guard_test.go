@@ -217,7 +217,7 @@ func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		m.FailWith("EVALSHA", "")
 		require.Equal(t, wire.Failed, pingingUnder(f).outcome(t, n))
-		time.Sleep(lookFit)
+		time.Sleep(healthyEvery)
 		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
@@ -246,14 +246,14 @@ func TestAQuestionEndsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
-		l := n.lanes[0]
+		l := n.pipelines[0]
 		l.mu.Lock()
-		old := l.link.guards[f]
+		old := l.conn.guards[f]
 		l.mu.Unlock()
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Second)
 		asked := asksOf(m)
-		l.again(old.question())
+		l.requeue(old.verifyCommand())
 		synctest.Wait()
 		require.Equal(t, asked, asksOf(m))
 	})

@@ -21,31 +21,31 @@ type step struct {
 
 // handshake says who we are, reads the facts and loads the scripts, in one round
 // trip. It is bounded by ctx: when that is done the connection is aborted.
-func (n *Node) handshake(ctx context.Context, s *session) (f facts, err error) {
+func (n *Node) handshake(ctx context.Context, s *rawConn) (f facts, err error) {
 	err = n.greet(ctx, s, n.preparing(&f))
 	return f, err
 }
 
 // greet says who we are, and takes the steps that follow, in one round trip.
-func (n *Node) greet(ctx context.Context, s *session, behind []step) error {
+func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
-	steps, err := n.greeting(ctx)
+	steps, err := n.handshakeSteps(ctx)
 	if err != nil {
 		return err
 	}
 	if err := s.run(append(steps, behind...)); err != nil {
-		return n.whyAborted(ctx, err)
+		return n.abortReason(ctx, err)
 	}
 	return nil
 }
 
-// greeted dials for what is no lock's: a subscription, a Sentinel, a Cluster's map. It says
+// dialReady dials for what is no lock's: a subscription, a Sentinel, a Cluster's map. It says
 // who we are and no more: facts and scripts are of no use there.
-func (n *Node) greeted(ctx context.Context) (*session, error) {
+func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
-	s, err := n.source.dial(ctx)
+	s, err := n.dialer.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,17 +57,17 @@ func (n *Node) greeted(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// whyAborted tells our own deadline from the network's errors.
-func (n *Node) whyAborted(ctx context.Context, err error) error {
+// abortReason tells our own deadline from the network's errors.
+func (n *Node) abortReason(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("pool: the handshake took longer than the dial timeout of %v", n.cfg.DialTimeout)
 	}
 	return err
 }
 
-func (n *Node) greeting(ctx context.Context) ([]step, error) {
+func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 	var steps []step
-	if _, wrapped := n.source.(*wrappedPool); !wrapped {
+	if _, wrapped := n.dialer.(*wrappedPool); !wrapped {
 		auth, err := n.auth(ctx)
 		if err != nil {
 			return nil, err
@@ -81,35 +81,35 @@ func (n *Node) greeting(ctx context.Context) ([]step, error) {
 func (n *Node) preparing(f *facts) []step {
 	steps := []step{
 		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
-			f.clientID, _ = redis.Int64(reply, denied(err))
-			return fatal(err)
+			f.clientID, _ = redis.Int64(reply, optionalStep(err))
+			return unusable(err)
 		}},
 		{"CLIENT", []any{"INFO"}, func(reply any, err error) error {
 			f.Database = database(reply, err, n.cfg.Database)
-			return fatal(err)
+			return unusable(err)
 		}},
 		// All of its usual parts: several by name are one command since Redis 7 only.
 		{"INFO", nil, func(reply any, err error) error {
-			f.take(reply, err)
+			f.parse(reply, err)
 			if isLoading(reply) {
 				return errLoading
 			}
-			return fatal(err)
+			return unusable(err)
 		}},
 		{"TIME", nil, func(reply any, err error) error {
 			f.Time = serverTime(reply, err)
-			return fatal(err)
+			return unusable(err)
 		}},
 	}
-	if n.member == nil { // in a Cluster it would be one of all servers
+	if n.shard == nil { // in a Cluster it would be one of all servers
 		steps = append(steps, step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
-			f.mark(reply, err)
+			f.parseMarker(reply, err)
 			return nil // what else it answers INFO says better
 		}})
 	}
 	for _, script := range wire.Scripts() {
 		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
-			return fatal(err) // where SCRIPT is denied, NOSCRIPT brings the text along
+			return unusable(err) // where SCRIPT is denied, NOSCRIPT brings the text along
 		}})
 	}
 	return steps
@@ -124,12 +124,12 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 	var steps []step
 	switch {
 	case user != "":
-		steps = append(steps, step{"AUTH", []any{user, password}, must("AUTH")})
+		steps = append(steps, step{"AUTH", []any{user, password}, required("AUTH")})
 	case password != "":
-		steps = append(steps, step{"AUTH", []any{password}, must("AUTH")})
+		steps = append(steps, step{"AUTH", []any{password}, required("AUTH")})
 	}
 	if n.cfg.Database != 0 {
-		steps = append(steps, step{"SELECT", []any{n.cfg.Database}, must("SELECT")})
+		steps = append(steps, step{"SELECT", []any{n.cfg.Database}, required("SELECT")})
 	}
 	return steps, nil
 }
@@ -137,17 +137,17 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 // run sends all steps in one flush and takes the replies in order. It writes beside
 // the reading: a connection without a buffer (net.Pipe) takes the last step only
 // when the first one's reply was read.
-func (s *session) run(steps []step) error {
+func (rc *rawConn) run(steps []step) error {
 	said := make(chan struct{})
 	var unsaid error // readable once said is closed
 	go func() {
-		unsaid = s.say(steps)
+		unsaid = rc.sendAll(steps)
 		close(said)
 		if unsaid != nil {
-			s.abort()
+			rc.abort()
 		}
 	}()
-	err := s.hear(steps)
+	err := rc.receiveAll(steps)
 	if err == nil {
 		<-said
 		return unsaid
@@ -159,7 +159,7 @@ func (s *session) run(steps []step) error {
 			return unsaid
 		}
 	default:
-		s.abort() // ends a write that is stuck
+		rc.abort() // ends a write that is stuck
 		<-said
 	}
 	return err
@@ -170,21 +170,21 @@ func isServerError(err error) bool {
 	return errors.As(err, &se)
 }
 
-func (s *session) say(steps []step) error {
+func (rc *rawConn) sendAll(steps []step) error {
 	for _, st := range steps {
-		if err := s.redis.Send(st.name, st.args...); err != nil {
+		if err := rc.redis.Send(st.name, st.args...); err != nil {
 			return err
 		}
 	}
-	return s.flush()
+	return rc.flush()
 }
 
-func (s *session) hear(steps []step) error {
+func (rc *rawConn) receiveAll(steps []step) error {
 	var first, last error
 	password := "" // a service that is out of step answers AUTH later
 	for _, st := range steps {
-		reply, err := redis.ReceiveWithTimeout(s.redis, 0)
-		if s.redis.Err() != nil {
+		reply, err := redis.ReceiveWithTimeout(rc.redis, 0)
+		if rc.redis.Err() != nil {
 			// What the server said before it hung up ("max number of clients reached",
 			// "protected mode") is worth more than that it did.
 			if first == nil && last != nil {
@@ -208,10 +208,10 @@ func (s *session) hear(steps []step) error {
 
 // kill ends an older connection on the server, so that nothing that it still
 // holds unread is executed behind the undos that follow (docs/rules.md rule 6).
-func (s *session) kill(ctx context.Context, id int64) (killed bool, err error) {
-	stop := context.AfterFunc(ctx, s.abort)
+func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) {
+	stop := context.AfterFunc(ctx, rc.abort)
 	defer stop()
-	err = s.run([]step{{"CLIENT", []any{"KILL", "ID", id}, func(reply any, err error) error {
+	err = rc.run([]step{{"CLIENT", []any{"KILL", "ID", id}, func(reply any, err error) error {
 		// 0 means that no such client is left, which is as good; anything else
 		// than a number, that we may not kill.
 		_, notNumber := redis.Int64(reply, err)
@@ -223,8 +223,8 @@ func (s *session) kill(ctx context.Context, id int64) (killed bool, err error) {
 
 func ignore(any, error) error { return nil }
 
-// must is for a step without which nothing goes on.
-func must(name string) func(any, error) error {
+// required is for a step without which nothing goes on.
+func required(name string) func(any, error) error {
 	return func(_ any, err error) error {
 		if err == nil {
 			return nil
@@ -247,9 +247,9 @@ func withheld(err error, password string) error {
 	return redis.Error(strings.TrimSpace(c + " (the server's text is not shown: it repeats the password)"))
 }
 
-// fatal passes on the states in which a server can't vote at all. A right that
+// unusable passes on the states in which a server can't vote at all. A right that
 // is missing is not one of them.
-func fatal(err error) error {
+func unusable(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
 		return err
@@ -261,8 +261,8 @@ func fatal(err error) error {
 	return nil
 }
 
-// denied turns a refusal into an empty reply's error.
-func denied(err error) error {
+// optionalStep turns a refusal into an empty reply's error.
+func optionalStep(err error) error {
 	if err != nil {
 		return redis.ErrNil
 	}

@@ -128,7 +128,7 @@ func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 			require.Equal(t, 1, n.Stats().Connected, state)
 			requireUnfit(t, pinging().on(n).reply(t), state)
 			m.FailWith("*", "")
-			time.Sleep(lookUnfit) // it is looked at again, and then dialled anew
+			time.Sleep(unhealthyEvery) // it is looked at again, and then dialled anew
 			gate <- nil
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", "l").outcome(t, n))
 			require.Zero(t, n.Stats().DialFailures)

@@ -88,11 +88,11 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *embed
 func settle(t *testing.T, n *Node) {
 	t.Helper()
 	require.Equal(t, wire.Granted, pinging().outcome(t, n))
-	for _, l := range n.lanes {
+	for _, l := range n.pipelines {
 		busy := func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return l.link == nil || l.link.writing
+			return l.conn == nil || l.conn.writing
 		}
 		for busy() {
 			runtime.Gosched()

@@ -20,63 +20,63 @@ type health struct {
 // maxFailedChecks is how many failed checks in a row keep a node from voting.
 const maxFailedChecks = 3
 
-// lookEvery is the pause until the next check. A server that is checked often and has undos
-// parked is asked every lookUnfit as well, but by the check and the probe in turn. Called under
+// checkEvery is the pause until the next check. A server that is checked often and has undos
+// parked is asked every unhealthyEvery as well, but by the check and the probe in turn. Called under
 // lane.mu.
-func (k *link) lookEvery() time.Duration {
+func (pc *pipeConn) checkEvery() time.Duration {
 	switch {
-	case k.unfit == nil && k.health.failed == 0:
-		return lookFit
-	case k.lane.parked.waiting.len() > 0:
-		return 2 * lookUnfit
+	case pc.unfit == nil && pc.health.failed == 0:
+		return healthyEvery
+	case pc.pipeline.parked.waiting.len() > 0:
+		return 2 * unhealthyEvery
 	}
-	return lookUnfit
+	return unhealthyEvery
 }
 
 // beginCheck reports whether a check is due, and books it. Called under lane.mu.
-func (k *link) beginCheck() bool {
-	if k.health.next == undetermined {
+func (pc *pipeConn) beginCheck() bool {
+	if pc.health.next == noDeadline {
 		return false
 	}
-	k.health.last, k.health.next = k.lane.node.cfg.Clock.Now(), undetermined
-	if k.unfit != nil || k.health.failed > 0 {
-		k.lane.probeBetween()
+	pc.health.last, pc.health.next = pc.pipeline.node.cfg.Clock.Now(), noDeadline
+	if pc.unfit != nil || pc.health.failed > 0 {
+		pc.pipeline.probeBetween()
 	}
 	return true
 }
 
-// lookSoon brings the next check forward, to lookUnfit behind the last one at the soonest.
-func (k *link) lookSoon() {
-	k.lane.mu.Lock()
-	defer k.lane.mu.Unlock()
-	if k.lane.link != k || k.health.next == undetermined {
+// checkSoon brings the next check forward, to unhealthyEvery behind the last one at the soonest.
+func (pc *pipeConn) checkSoon() {
+	pc.pipeline.mu.Lock()
+	defer pc.pipeline.mu.Unlock()
+	if pc.pipeline.conn != pc || pc.health.next == noDeadline {
 		return
 	}
-	now := k.lane.node.cfg.Clock.Now()
-	if soonest := max(now, k.health.last.Add(lookUnfit)); soonest.Before(k.health.next) {
-		k.health.next = soonest
-		k.looks.Reset(soonest.Sub(now))
+	now := pc.pipeline.node.cfg.Clock.Now()
+	if soonest := max(now, pc.health.last.Add(unhealthyEvery)); soonest.Before(pc.health.next) {
+		pc.health.next = soonest
+		pc.healthTimer.Reset(soonest.Sub(now))
 	}
 }
 
 // checkFailed counts a check that the server answered by an error. Called by the reader.
-func (k *link) checkFailed(err error) {
-	k.lane.mu.Lock()
-	before := k.whyUnfit()
-	if k.health.failed++; k.health.failed >= maxFailedChecks {
-		k.health.why = fmt.Errorf("pool: %w: %s has answered its last health checks (INFO) by errors: %w", ErrUnfit, k.lane.node.label(), err)
+func (pc *pipeConn) checkFailed(err error) {
+	pc.pipeline.mu.Lock()
+	before := pc.whyUnfit()
+	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
+		pc.health.why = fmt.Errorf("pool: %w: %s has answered its last health checks (INFO) by errors: %w", ErrUnfit, pc.pipeline.node.label(), err)
 	}
-	news := before == nil && k.health.why != nil
-	k.lane.mu.Unlock()
+	news := before == nil && pc.health.why != nil
+	pc.pipeline.mu.Unlock()
 	if news {
-		k.tellFitness()
+		pc.logFitness()
 	}
 }
 
 // whyUnfit is why the node does not vote; nil when it does.
-func (k *link) whyUnfit() error {
-	if k.unfit != nil {
-		return k.unfit
+func (pc *pipeConn) whyUnfit() error {
+	if pc.unfit != nil {
+		return pc.unfit
 	}
-	return k.health.why
+	return pc.health.why
 }

@@ -16,7 +16,7 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "a").outcome(t, n))
 		m.FailWith("INFO", busy)
-		time.Sleep(lookFit + 2*lookUnfit - 100*time.Millisecond)
+		time.Sleep(healthyEvery + 2*unhealthyEvery - 100*time.Millisecond)
 		require.Equal(t, wire.Granted, acquiring("B", time.Hour, "b").outcome(t, n), "two")
 		time.Sleep(200 * time.Millisecond)
 		for _, c := range []*call{acquiring("C", time.Hour, "c"), inspecting("a"), pinging()} {
@@ -35,7 +35,7 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.InDelta(t, 20, count(m, "INFO"), 1)
 		m.FailWith("INFO", "")
-		time.Sleep(lookUnfit + time.Millisecond)
+		time.Sleep(unhealthyEvery + time.Millisecond)
 		require.Equal(t, wire.Granted, acquiring("C", time.Hour, "c").outcome(t, n), "the first that succeeds")
 		m.ForgetLog()
 		time.Sleep(time.Minute)
@@ -55,7 +55,7 @@ func TestACheckThatSucceedsForgetsThoseThatFailed(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			m.FailWith("INFO", "")
-			time.Sleep(lookUnfit + time.Millisecond)
+			time.Sleep(unhealthyEvery + time.Millisecond)
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		}
 	})
@@ -127,13 +127,13 @@ func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 					}
 					m.Hook(nil)
 					if name == "all" {
-						require.LessOrEqual(t, time.Duration(longest.Load()), lookUnfit+time.Millisecond, "it is asked every 500 ms")
+						require.LessOrEqual(t, time.Duration(longest.Load()), unhealthyEvery+time.Millisecond, "it is asked every 500 ms")
 					}
 					failing(m, "")
 					m.FailWith("*", "")
-					time.Sleep(lookUnfit + 20*time.Millisecond)
+					time.Sleep(unhealthyEvery + 20*time.Millisecond)
 					require.Equal(t, wire.Granted, pinging().outcome(t, n), "it was asked within half a second")
-					time.Sleep(repeatLatest)
+					time.Sleep(maxRetryDelay)
 					require.Empty(t, m.Keys())
 				})
 			}

@@ -10,54 +10,54 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// lane is a queue of commands and the connection that serves it. It outlives its
+// pipeline is a queue of commands and the connection that serves it. It outlives its
 // connections: undos wait in it for the next one.
-type lane struct {
+type pipeline struct {
 	node *Node
 
 	// mu guards all below, and what link says it guards. Under it nothing blocks
 	// and nobody is called: commands are answered after it is given up.
-	mu      sync.Mutex
-	queue   ring  // not written yet
-	sweepIn int   // how many commands come before sweep goes through the queue
-	link    *link // nil while there is no connection
-	down    error // why commands fail at once; nil while up, or while a dial may still succeed
-	closed  bool
-	letGo   bool // it is of a member of a Cluster that was let go
-	orphans orphans
-	repeats map[*wire.Request]*repetition // by the undo
-	parked  parked
+	mu         sync.Mutex
+	queue      ring      // not written yet
+	untilPrune int       // how many commands come before sweep goes through the queue
+	conn       *pipeConn // nil while there is no connection
+	downErr    error     // why commands fail at once; nil while up, or while a dial may still succeed
+	closed     bool
+	drained    bool // it is of a member of a Cluster that was let go
+	unacked    unackedAcquires
+	retries    map[*wire.Request]*retryTimer // by the undo
+	parked     parked
 }
 
-func newLane(n *Node) *lane { return &lane{node: n, sweepIn: sweepLeast} }
+func newPipeline(n *Node) *pipeline { return &pipeline{node: n, untilPrune: minPrune} }
 
-func (l *lane) state() (up bool, queued int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.link != nil, l.queue.len()
+func (pl *pipeline) stats() (up bool, queued int) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	return pl.conn != nil, pl.queue.len()
 }
 
 // submit queues the command, with another one behind it unless that is nil. Where nobody
 // writes a caller mostly offers what is queued to the socket itself; what that does not take
 // in at once, and what the library submits, is left to the writer (docs/rules.md rule 23).
-func (l *lane) submit(c, behind *wire.Command) {
-	l.mu.Lock()
-	wrong, wrongBehind := l.enqueue(c), l.enqueue(behind)
-	k := l.link
-	if k == nil || k.writing || l.queue.len() == 0 {
-		dropped := l.sweep()
-		l.mu.Unlock()
+func (pl *pipeline) submit(c, behind *wire.Command) {
+	pl.mu.Lock()
+	wrong, wrongBehind := pl.enqueue(c), pl.enqueue(behind)
+	k := pl.conn
+	if k == nil || k.writing || pl.queue.len() == 0 {
+		dropped := pl.prune()
+		pl.mu.Unlock()
 		refuse(c, wrong)
 		refuse(behind, wrongBehind)
-		dropAll(dropped)
+		failAll(dropped)
 		return
 	}
 	k.writing = true
-	here := c.Submitter == wire.ByCaller && k.mayOffer()
+	here := c.Submitter == wire.ByCaller && k.callerMayWrite()
 	if here {
 		k.callers.Add(1)
 	}
-	l.mu.Unlock()
+	pl.mu.Unlock()
 	refuse(c, wrong)
 	refuse(behind, wrongBehind)
 	if !here {
@@ -71,60 +71,60 @@ func (l *lane) submit(c, behind *wire.Command) {
 }
 
 // enqueue puts a command into the queue, or says why it can't be there. Called under mu.
-func (l *lane) enqueue(c *wire.Command) error {
+func (pl *pipeline) enqueue(c *wire.Command) error {
 	if c == nil {
 		return nil
 	}
-	err := l.refuses(c)
+	err := pl.rejectReason(c)
 	if err == nil {
-		l.queue.push(c)
+		pl.queue.push(c)
 	}
 	return err
 }
 
-// refuses says why the command can't be queued. Undos always can, but on a closed
+// rejectReason says why the command can't be queued. Undos always can, but on a closed
 // node: each belongs to an acquire that was written, and ends with its keys.
-func (l *lane) refuses(c *wire.Command) error {
+func (pl *pipeline) rejectReason(c *wire.Command) error {
 	switch {
-	case l.letGo:
-		return letGoError{l.node.member.cluster}
-	case l.closed:
+	case pl.drained:
+		return drainedError{pl.node.shard.cluster}
+	case pl.closed:
 		return ErrClosed
 	case c.Op.Undoes():
 		return nil
-	case l.link == nil && l.down != nil:
-		return l.down
-	case l.queue.len() >= l.node.cfg.Queue:
+	case pl.conn == nil && pl.downErr != nil:
+		return pl.downErr
+	case pl.queue.len() >= pl.node.cfg.Queue:
 		return ErrQueueFull
-	case l.link != nil:
-		return l.link.refuses(c)
+	case pl.conn != nil:
+		return pl.conn.rejectReason(c)
 	}
 	return nil
 }
 
-// keepUp dials, serves, and dials anew until ctx is done.
-func (l *lane) keepUp(ctx context.Context) {
-	redial := newBackoff(l.node.cfg)
+// run dials, serves, and dials anew until ctx is done.
+func (pl *pipeline) run(ctx context.Context) {
+	redial := newBackoff(pl.node.cfg)
 	for ctx.Err() == nil {
-		k, err := l.connect(ctx)
+		k, err := pl.connect(ctx)
 		if err == nil {
 			var lived time.Duration
-			lived, err = l.serve(k)
+			lived, err = pl.serveConn(k)
 			well := redial.ended(lived)
-			l.node.log("connection ended", err)
+			pl.node.log("connection ended", err)
 			if k.silent() {
-				l.failQueued(err) // nothing says that a dial would fare better
+				pl.failUnsent(err) // nothing says that a dial would fare better
 			} else if well {
-				l.node.member.trouble(l)
+				pl.node.shard.connLost(pl)
 				continue // a restart, most likely: commands wait for one dial
 			}
-		} else if l.failQueued(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
-			l.node.log("dial failed", err)
+		} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
+			pl.node.log("dial failed", err)
 		}
-		l.node.member.trouble(l)
+		pl.node.shard.connLost(pl)
 		redial.pause(ctx)
 	}
-	l.failQueued(ErrClosed)
+	pl.failUnsent(ErrClosed)
 }
 
 // pause waits for d, or until ctx is done.
@@ -139,95 +139,95 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) {
 
 // connect dials, shakes hands and sees to the acquires that the connections
 // before it left behind, all under the dial timeout.
-func (l *lane) connect(ctx context.Context) (*link, error) {
-	n := l.node
+func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
+	n := pl.node
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	n.count.dials.Add(1)
-	s, f, err := l.open(ctx)
+	s, f, err := pl.open(ctx)
 	if err != nil {
 		n.count.dialFailures.Add(1)
 		return nil, err
 	}
-	return newLink(l, s, f), nil
+	return newPipeConn(pl, s, f), nil
 }
 
-func (l *lane) open(ctx context.Context) (*session, facts, error) {
-	s, err := l.node.source.dial(ctx)
+func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
+	s, err := pl.node.dialer.dial(ctx)
 	if err != nil {
-		return nil, facts{}, severed(err)
+		return nil, facts{}, withoutContextError(err)
 	}
-	f, err := l.node.handshake(ctx, s)
+	f, err := pl.node.handshake(ctx, s)
 	if err == nil {
-		err = l.killOld(ctx, s, f)
+		err = pl.killDeadConns(ctx, s, f)
 	}
 	if err != nil {
 		s.abort()
 		s.close()
-		return nil, f, severed(err)
+		return nil, f, withoutContextError(err)
 	}
 	return s, f, nil
 }
 
-// serve runs the link until it ends, and sorts out what it leaves. It reports for how long
+// serveConn runs the link until it ends, and sorts out what it leaves. It reports for how long
 // the link lived.
-func (l *lane) serve(k *link) (lived time.Duration, err error) {
-	began := l.node.cfg.Clock.Now()
-	l.mu.Lock()
-	if l.closed || l.node.life.Err() != nil { // whoever ends the node ends the links that stand by then
-		l.mu.Unlock()
-		k.session.abort()
-		k.session.close()
+func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
+	began := pl.node.cfg.Clock.Now()
+	pl.mu.Lock()
+	if pl.closed || pl.node.life.Err() != nil { // whoever ends the node ends the links that stand by then
+		pl.mu.Unlock()
+		k.raw.abort()
+		k.raw.close()
 		return 0, ErrClosed
 	}
-	l.link, l.down, l.sweepIn = k, nil, sweepLeast
-	k.renew()
-	k.writing = l.queue.len() > 0
+	pl.conn, pl.downErr, pl.untilPrune = k, nil, minPrune
+	k.verifyAgain()
+	k.writing = pl.queue.len() > 0
 	wake := k.writing
-	k.lookLater()
-	l.probeSoon()
-	l.mu.Unlock()
-	l.node.log("connected", nil)
+	k.scheduleCheck()
+	pl.probeSoon()
+	pl.mu.Unlock()
+	pl.node.log("connected", nil)
 	if k.unfit != nil { // written by this goroutine alone
-		k.tellFitness()
+		k.logFitness()
 	}
 	if wake {
 		k.wakeWriter()
 	}
 	err = k.run()
-	left := l.retire(k)
-	k.session.close()
+	left := pl.detach(k)
+	k.raw.close()
 	for _, c := range left {
-		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: ended(err)})
+		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: noAnswerReason(err)})
 	}
-	return l.node.cfg.Clock.Now().Sub(began), err
+	return pl.node.cfg.Clock.Now().Sub(began), err
 }
 
-// retire takes the ended link away. What it had written and not heard of is kept
+// detach takes the ended link away. What it had written and not heard of is kept
 // when it is an undo, and returned to be answered as Unknown when it isn't.
-func (l *lane) retire(k *link) (left []*wire.Command) {
-	l.mu.Lock()
-	l.link = nil
-	k.leave()
-	l.mu.Unlock()
+func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
+	pl.mu.Lock()
+	pl.conn = nil
+	k.unregister()
+	pl.mu.Unlock()
 	k.callers.Wait() // nobody writes on it any more
 
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.node.cfg.Clock.Now()
-	l.orphans.sweep(now)
-	for _, c := range k.unheard() {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	now := pl.node.cfg.Clock.Now()
+	pl.unacked.prune(now)
+	for _, c := range k.unansweredCommands() {
 		switch {
-		case c.Op.Undoes() && !l.closed && l.outdated(c): // as every connection may end in this way
+		case c.Op.Undoes() && !pl.closed && pl.outdated(c): // as every connection may end in this way
 			left = append(left, c)
-			if c.Clock != nil && l.orphaned(c.Token) {
-				l.queue.push(legacy(c))
+			if c.Clock != nil && pl.mayStillExecute(c.Token) {
+				pl.queue.push(detachedUndo(c))
 			}
-		case c.Op.Undoes() && !l.closed:
+		case c.Op.Undoes() && !pl.closed:
 			c.MarkResend()
-			l.queue.push(c)
+			pl.queue.push(c)
 		case c.Op.Creates():
-			l.orphans.add(c, k.facts)
+			pl.unacked.add(c, k.facts)
 			left = append(left, c)
 		default:
 			left = append(left, c)
@@ -239,20 +239,20 @@ func (l *lane) retire(k *link) (left []*wire.Command) {
 // outdated reports whether an undo is of no use to its owner any more: its keys have expired. One
 // that legacy made has no owner, and is of use while its acquire may still be executed. Called
 // under mu.
-func (l *lane) outdated(c *wire.Command) bool {
+func (pl *pipeline) outdated(c *wire.Command) bool {
 	if c.Clock == nil {
-		return c.To == nil && !l.orphaned(c.Token)
+		return c.To == nil && !pl.mayStillExecute(c.Token)
 	}
 	return c.Expired()
 }
 
-func (l *lane) close() {
-	l.mu.Lock()
-	l.closed = true
-	k := l.link
-	l.orphans.clear()
-	left := l.endRepeats()
-	l.mu.Unlock()
+func (pl *pipeline) close() {
+	pl.mu.Lock()
+	pl.closed = true
+	k := pl.conn
+	pl.unacked.clear()
+	left := pl.cancelRetries()
+	pl.mu.Unlock()
 	for _, c := range left {
 		c.Fail(ErrClosed)
 	}

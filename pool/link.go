@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// link is one connection's life. Its reader is the goroutine that calls run;
+// pipeConn is one connection's life. Its reader is the goroutine that calls run;
 // its writer is a second one; a caller takes the writer's place for one batch
 // where it can offer that to the socket.
-type link struct {
-	lane    *lane
-	session *session
-	facts   facts // changed by the reader, under lane.mu
+type pipeConn struct {
+	pipeline *pipeline
+	raw      *rawConn
+	facts    facts // changed by the reader, under lane.mu
 
 	wake    chan struct{} // to the writer; holds one
 	dead    chan struct{} // closed by fail
@@ -33,138 +33,138 @@ type link struct {
 	sent       int64
 	watching   bool
 
-	unfit   error         // why the server does not vote; nil when it does
-	cleared *wire.NodeSet // whose commands were held against all this last, and may pass
-	joined  map[*wire.NodeSet]bool
-	looks   clock.Timer // of look
-	health  health
-	guards  map[*wire.NodeSet]*guard
+	unfit       error         // why the server does not vote; nil when it does
+	approved    *wire.NodeSet // whose commands were held against all this last, and may pass
+	registered  map[*wire.NodeSet]bool
+	healthTimer clock.Timer // of look
+	health      health
+	guards      map[*wire.NodeSet]*guardState
 
 	answered atomic.Int64
 
 	// Of whoever has the right to write:
-	batch  []*wire.Command
-	wants  []any // the markers that go behind their arguments; nil for most
-	args   []any // made of both
-	lately int   // how many commands came together of late: it fades by one with each write
-	before int64 // answered, when a batch was taken last
-	row    int   // how many batches were taken without an answer between
+	batch               []*wire.Command
+	markers             []any // the markers that go behind their arguments; nil for most
+	args                []any // made of both
+	recentBatch         int   // how many commands came together of late: it fades by one with each write
+	answeredAtLastBatch int64 // answered, when a batch was taken last
+	writesWithoutReply  int   // how many batches were taken without an answer between
 
 	silentSince clock.Instant // when row became too long
 
-	due        []*wire.Command          // the reader's: written, in order
+	answering  []*wire.Command          // the reader's: written, in order
 	next       int                      // the reader's: the first of due that is unanswered
 	unexecuted map[string]clock.Instant // the reader's: see noteAcquire
 
-	timer   clock.Timer // of watch
-	seen    int64       // watch's: answered when it last looked
-	strikes int         // watch's: looks without an answer
+	timer        clock.Timer // of watch
+	seen         int64       // watch's: answered when it last looked
+	silentChecks int         // watch's: looks without an answer
 }
 
-func newLink(l *lane, s *session, f facts) *link {
-	unfit := verdict(l.node.findings(f.Facts))
-	return &link{lane: l, session: s, facts: f, unfit: unfit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
+func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
+	unfit := unfitError(l.node.findings(f.Facts))
+	return &pipeConn{pipeline: l, raw: s, facts: f, unfit: unfit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
 }
 
 // run reads until the connection ends, and returns why, with the writer joined.
-func (k *link) run() error {
-	if k.session.in != nil {
-		k.session.in.onUnfinished = k.watchUnfinished
+func (pc *pipeConn) run() error {
+	if pc.raw.in != nil {
+		pc.raw.in.onUnfinished = pc.watchUnfinished
 	}
-	k.writer.Go(k.write)
-	k.fail(k.read())
-	k.writer.Wait()
-	k.lane.mu.Lock()
-	if k.timer != nil {
-		k.timer.Stop()
+	pc.writer.Go(pc.write)
+	pc.fail(pc.read())
+	pc.writer.Wait()
+	pc.pipeline.mu.Lock()
+	if pc.timer != nil {
+		pc.timer.Stop()
 	}
-	k.lane.mu.Unlock()
-	return k.err
+	pc.pipeline.mu.Unlock()
+	return pc.err
 }
 
 // fail ends the connection; the first reason stands. Closing the socket is what
 // frees a reader or writer that is blocked on it.
-func (k *link) fail(err error) {
-	k.once.Do(func() {
-		k.err = k.session.reason(err)
-		close(k.dead)
-		k.session.abort()
+func (pc *pipeConn) fail(err error) {
+	pc.once.Do(func() {
+		pc.err = pc.raw.reason(err)
+		close(pc.dead)
+		pc.raw.abort()
 	})
 }
 
-func (k *link) isDead() bool {
+func (pc *pipeConn) isDead() bool {
 	select {
-	case <-k.dead:
+	case <-pc.dead:
 		return true
 	default:
 		return false
 	}
 }
 
-func (k *link) silent() bool { return k.isDead() && errors.Is(k.err, ErrSilent) }
+func (pc *pipeConn) silent() bool { return pc.isDead() && errors.Is(pc.err, ErrSilent) }
 
 // read matches replies to commands in order, until the connection ends.
-func (k *link) read() error {
+func (pc *pipeConn) read() error {
 	for {
-		v, err := redis.ReceiveWithTimeout(k.session.redis, 0)
-		if err != nil && k.session.redis.Err() != nil {
+		v, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
+		if err != nil && pc.raw.redis.Err() != nil {
 			return err
 		}
-		c := k.heard()
+		c := pc.nextAnswered()
 		if c == nil {
 			return errProtocol
 		}
-		k.settle(c, v, err)
+		pc.handleReply(c, v, err)
 	}
 }
 
-// heard returns the command that a reply belongs to.
-func (k *link) heard() *wire.Command {
-	if k.next == len(k.due) {
-		k.lane.mu.Lock()
-		k.due, k.next = k.unanswered.popAll(k.due[:0]), 0
-		k.lane.mu.Unlock()
-		if len(k.due) == 0 {
+// nextAnswered returns the command that a reply belongs to.
+func (pc *pipeConn) nextAnswered() *wire.Command {
+	if pc.next == len(pc.answering) {
+		pc.pipeline.mu.Lock()
+		pc.answering, pc.next = pc.unanswered.popAll(pc.answering[:0]), 0
+		pc.pipeline.mu.Unlock()
+		if len(pc.answering) == 0 {
 			return nil
 		}
 	}
-	c := k.due[k.next]
-	k.due[k.next] = nil
-	k.next++
-	k.answered.Add(1)
+	c := pc.answering[pc.next]
+	pc.answering[pc.next] = nil
+	pc.next++
+	pc.answered.Add(1)
 	return c
 }
 
-func (k *link) settle(c *wire.Command, v any, err error) {
-	k.lane.node.count.replies.Add(1)
-	if err != nil && c.Retries == 0 && k.turns(err) { // before the answer, so that what its caller sends next waits for the dial
-		k.fail(fmt.Errorf("%w (%w)", errTurned, serverError(redacted(err, c.Token))))
+func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
+	pc.pipeline.node.count.replies.Add(1)
+	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that what its caller sends next waits for the dial
+		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(redacted(err, c.Token))))
 	}
 	if c.Op == wire.Examine {
-		k.looked(v, err)
+		pc.onInfo(v, err)
 		c.Answer(wire.Reply{Outcome: wire.Granted})
 		return
 	}
-	if k.redirect(c, err) {
+	if pc.redirect(c, err) {
 		return
 	}
-	r := k.lane.node.follow.belated(c, k.session.address, decode(c, v, err))
+	r := pc.pipeline.node.resolver.discardStale(c, pc.raw.address, decode(c, v, err))
 	if unscripted(c, r) && c.UnmarkForEval() {
-		k.lane.again(c)
+		pc.pipeline.requeue(c)
 		return
 	}
-	k.noteAcquire(c, r) // this answer is its last one
+	pc.noteAcquire(c, r) // this answer is its last one
 	if isUnmarked(c, r) {
-		k.answerUnmarked(c, r)
+		pc.parkOrAnswer(c, r)
 		return
 	}
 	if c.Op.Undoes() {
-		r.WillRetry, r.Retrying = k.lane.repeat(c, r, k.nothingToUndo(c))
+		r.WillRetry, r.Retrying = pc.pipeline.retry(c, r, pc.nothingToUndo(c))
 	}
-	if c.Op == wire.Acquire && err != nil && r.Outcome != wire.Refused || c.Op.Undoes() && err == nil && k.health.failed > 0 {
-		k.lookSoon() // the answer says that the server's state has changed
+	if c.Op == wire.Acquire && err != nil && r.Outcome != wire.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
+		pc.checkSoon() // the answer says that the server's state has changed
 	}
-	if k.lane.node.member != nil && c.ReportWaiters {
+	if pc.pipeline.node.shard != nil && c.ReportWaiters {
 		r.RemoteWaiters = r.Outcome != wire.Unknown // those who listen to other members are not counted there
 	}
 	if r.Outcome == wire.Refused && c.WasResent() {
@@ -185,9 +185,9 @@ func answeredBy(err error, code string) bool {
 	return errors.As(err, &se) && se.Code == code
 }
 
-// unheard returns what was written and not answered, in order, once reader and
+// unansweredCommands returns what was written and not answered, in order, once reader and
 // writers have ended. Called under lane.mu.
-func (k *link) unheard() []*wire.Command {
-	left := append([]*wire.Command(nil), k.due[k.next:]...)
-	return k.unanswered.popAll(left)
+func (pc *pipeConn) unansweredCommands() []*wire.Command {
+	left := append([]*wire.Command(nil), pc.answering[pc.next:]...)
+	return pc.unanswered.popAll(left)
 }

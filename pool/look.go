@@ -13,31 +13,31 @@ import (
 // How often a connection's server is looked at again: a REPLICAOF by hand keeps
 // connections open, and one that was cured shall soon vote again (docs/rules.md rule 18).
 const (
-	lookFit   = 10 * time.Second
-	lookUnfit = 500 * time.Millisecond
+	healthyEvery   = 10 * time.Second
+	unhealthyEvery = 500 * time.Millisecond
 )
 
-// refuses is why a command is not sent on this connection: its server is unfit to
+// rejectReason is why a command is not sent on this connection: its server is unfit to
 // vote, fails its health checks, or votes under another name. What undoes is always sent, and
 // extensions also while checks fail. For a fleet that is known it costs two comparisons.
 // Called under lane.mu.
-func (k *link) refuses(c *wire.Command) error {
+func (pc *pipeConn) rejectReason(c *wire.Command) error {
 	if c.Op.Undoes() || c.Op == wire.Examine {
 		return nil
 	}
-	if err := k.lane.node.follow.refuses(c, k.session.address); err != nil {
+	if err := pc.pipeline.node.resolver.rejectReason(c, pc.raw.address); err != nil {
 		return err
 	}
-	node := k.lane.node.cfg.Name
-	if k.health.why != nil && c.Op != wire.Extend && !c.NodeSet.Exempts(node) {
-		return k.health.why
+	node := pc.pipeline.node.cfg.Name
+	if pc.health.why != nil && c.Op != wire.Extend && !c.NodeSet.Exempts(node) {
+		return pc.health.why
 	}
 	if c.Op == wire.Poll {
-		if err := k.whyNotVoting(c.NodeSet); err != nil {
+		if err := pc.whyNotVoting(c.NodeSet); err != nil {
 			return err
 		}
 	}
-	if c.NodeSet != nil && c.NodeSet == k.cleared {
+	if c.NodeSet != nil && c.NodeSet == pc.approved {
 		return nil
 	}
 	switch {
@@ -45,48 +45,48 @@ func (k *link) refuses(c *wire.Command) error {
 		return errNoGuard
 	case c.NodeSet.Exempts(node):
 		return nil
-	case k.unfit != nil:
-		return k.unfit
+	case pc.unfit != nil:
+		return pc.unfit
 	case c.NodeSet == nil:
 		return nil
-	case c.NodeSet.Guard == nil && k.facts.Marker != "" && c.Informational:
+	case c.NodeSet.Guard == nil && pc.facts.Marker != "" && c.Informational:
 		return nil // and nothing is cleared
-	case c.NodeSet.Guard == nil && k.facts.Marker != "":
-		return guarded(node, k.facts.Marker)
+	case c.NodeSet.Guard == nil && pc.facts.Marker != "":
+		return errGuardedNode(node, pc.facts.Marker)
 	}
-	if !k.joined[c.NodeSet] {
-		if err := c.NodeSet.Join(k.facts.RunID, node); err != nil {
+	if !pc.registered[c.NodeSet] {
+		if err := c.NodeSet.Join(pc.facts.RunID, node); err != nil {
 			return err
 		}
-		if k.joined == nil {
-			k.joined = make(map[*wire.NodeSet]bool)
+		if pc.registered == nil {
+			pc.registered = make(map[*wire.NodeSet]bool)
 		}
-		k.joined[c.NodeSet] = true
+		pc.registered[c.NodeSet] = true
 	}
-	k.cleared = c.NodeSet
+	pc.approved = c.NodeSet
 	return nil
 }
 
-// leave says that the connection is no more. Called under lane.mu.
-func (k *link) leave() {
-	if k.looks != nil {
-		k.looks.Stop()
+// unregister says that the connection is no more. Called under lane.mu.
+func (pc *pipeConn) unregister() {
+	if pc.healthTimer != nil {
+		pc.healthTimer.Stop()
 	}
-	k.endGuards()
-	for f := range k.joined {
-		f.Leave(k.facts.RunID, k.lane.node.cfg.Name)
+	pc.endGuards()
+	for f := range pc.registered {
+		f.Leave(pc.facts.RunID, pc.pipeline.node.cfg.Name)
 	}
-	k.joined, k.cleared = nil, nil
+	pc.registered, pc.approved = nil, nil
 }
 
 // forgetEnded drops all that the connection knows of fleets that have ended: a connection
 // that several Lockers share may outlive most of them. Called under lane.mu.
-func (k *link) forgetEnded() {
-	if k.cleared != nil && k.cleared.Ended() {
-		k.cleared = nil
+func (pc *pipeConn) forgetEnded() {
+	if pc.approved != nil && pc.approved.Ended() {
+		pc.approved = nil
 	}
-	maps.DeleteFunc(k.joined, func(f *wire.NodeSet, _ bool) bool { return f.Ended() })
-	maps.DeleteFunc(k.guards, func(f *wire.NodeSet, g *guard) bool {
+	maps.DeleteFunc(pc.registered, func(f *wire.NodeSet, _ bool) bool { return f.Ended() })
+	maps.DeleteFunc(pc.guards, func(f *wire.NodeSet, g *guardState) bool {
 		if f.Ended() {
 			g.stop()
 		}
@@ -94,100 +94,102 @@ func (k *link) forgetEnded() {
 	})
 }
 
-// lookLater sets the timer for the next look. Called under lane.mu, on the connection
+// scheduleCheck sets the timer for the next look. Called under lane.mu, on the connection
 // that the lane has now.
-func (k *link) lookLater() {
-	every := k.lookEvery()
-	k.health.next = k.lane.node.cfg.Clock.Now().Add(every)
-	if k.looks == nil {
-		k.looks = k.lane.node.cfg.Clock.AfterFunc(every, k.look)
+func (pc *pipeConn) scheduleCheck() {
+	every := pc.checkEvery()
+	pc.health.next = pc.pipeline.node.cfg.Clock.Now().Add(every)
+	if pc.healthTimer == nil {
+		pc.healthTimer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
 		return
 	}
-	k.looks.Reset(every)
+	pc.healthTimer.Reset(every)
 }
 
-// look asks the server once more what it is, by a command like any other.
-func (k *link) look() {
-	k.lane.mu.Lock()
-	due := k.lane.link == k && k.beginCheck()
-	k.lane.mu.Unlock()
+// check asks the server once more what it is, by a command like any other.
+func (pc *pipeConn) check() {
+	pc.pipeline.mu.Lock()
+	due := pc.pipeline.conn == pc && pc.beginCheck()
+	pc.pipeline.mu.Unlock()
 	if !due {
 		return
 	}
 	r := &wire.Request{}
 	wire.NewExamine(r, "")
-	k.lane.submit(&wire.Command{Request: r, To: looker{k}, Submitter: wire.ByLibrary}, nil)
+	pc.pipeline.submit(&wire.Command{Request: r, To: healthCheck{pc}, Submitter: wire.ByLibrary}, nil)
 }
 
-// looker is told that a look is over, however it ended, and has the next one made.
+// healthCheck is told that a look is over, however it ended, and has the next one made.
 // There is never more than one under way on a connection.
-type looker struct{ *link }
+type healthCheck struct{ *pipeConn }
 
-func (k looker) Answer(*wire.Command, wire.Reply) {
-	k.lane.mu.Lock()
-	stands := k.lane.link == k.link
-	answered := k.health.failed == 0
+func (hc healthCheck) Answer(*wire.Command, wire.Reply) {
+	hc.pipeline.mu.Lock()
+	stands := hc.pipeline.conn == hc.pipeConn
+	answered := hc.health.failed == 0
 	if stands {
-		k.forgetEnded()
-		k.lookLater()
+		hc.forgetEnded()
+		hc.scheduleCheck()
 	}
-	k.lane.mu.Unlock()
+	hc.pipeline.mu.Unlock()
 	if !stands {
 		return
 	}
-	k.lane.node.pasts.forgetEnded()
+	hc.pipeline.node.histories.forgetEnded()
 	if answered {
-		k.remind()
+		hc.recheckAll()
 	}
 }
 
-var errTurned = errors.New("pool: the server has become another, or changed its role; it is asked anew what it is")
+var errRoleChanged = errors.New("pool: the server has become another, or changed its role; it is asked anew what it is")
 
-// looked takes what INFO answered. It is called by the reader, which alone changes
+// onInfo takes what INFO answered. It is called by the reader, which alone changes
 // facts while the connection stands.
-func (k *link) looked(reply any, err error) {
-	k.forgetUnexecuted()
+func (pc *pipeConn) onInfo(reply any, err error) {
+	pc.forgetUnexecuted()
 	if err != nil && !answeredBy(serverError(err), "NOPERM") {
-		k.checkFailed(serverError(err)) // BUSY, or nonsense: nothing is known of the server that was not known before
+		pc.checkFailed(serverError(err)) // BUSY, or nonsense: nothing is known of the server that was not known before
 		return
 	}
-	next := k.facts
-	next.take(reply, err)
-	if next.Unread == "" && !next.SameServer(k.facts.Facts) {
-		k.fail(errTurned)
+	next := pc.facts
+	next.parse(reply, err)
+	if next.Unread == "" && !next.SameServer(pc.facts.Facts) {
+		pc.fail(errRoleChanged)
 		return
 	}
-	unfit := verdict(k.lane.node.findings(next.Facts))
-	k.lane.mu.Lock()
-	news := (unfit == nil) != (k.whyUnfit() == nil)
-	k.facts, k.unfit, k.cleared = next, unfit, nil
-	k.health.failed, k.health.why = 0, nil
-	k.lane.mu.Unlock()
+	unfit := unfitError(pc.pipeline.node.findings(next.Facts))
+	pc.pipeline.mu.Lock()
+	news := (unfit == nil) != (pc.whyUnfit() == nil)
+	pc.facts, pc.unfit, pc.approved = next, unfit, nil
+	pc.health.failed, pc.health.why = 0, nil
+	pc.pipeline.mu.Unlock()
 	if news {
-		k.tellFitness()
+		pc.logFitness()
 	}
 }
 
-// tellFitness logs whether the node votes. Called by the goroutine that alone changes that.
-func (k *link) tellFitness() {
-	if why := k.whyUnfit(); why != nil {
-		k.lane.node.log("does not vote", why)
+// logFitness logs whether the node votes. Called by the goroutine that alone changes that.
+func (pc *pipeConn) logFitness() {
+	if why := pc.whyUnfit(); why != nil {
+		pc.pipeline.node.log("does not vote", why)
 		return
 	}
-	k.lane.node.log("votes again", nil)
+	pc.pipeline.node.log("votes again", nil)
 }
 
-// turns reports whether an answer says that the server is not the master any more
+// roleChanged reports whether an answer says that the server is not the master any more
 // that it was, so that all has to be read anew (docs/rules.md rule 15). From a replica that
 // is known as one it is no news: each undo would cost a connection. Called by the
 // reader.
-func (k *link) turns(err error) bool {
+func (pc *pipeConn) roleChanged(err error) bool {
 	var re redis.Error
 	if !errors.As(err, &re) {
 		return false
 	}
 	c := code(string(re))
-	return turned(c) && (c == "LOADING" || k.facts.Role != "slave")
+	return isRoleChange(c) && (c == "LOADING" || pc.facts.Role != "slave")
 }
 
-func turned(code string) bool { return code == "READONLY" || code == "MASTERDOWN" || code == "LOADING" }
+func isRoleChange(code string) bool {
+	return code == "READONLY" || code == "MASTERDOWN" || code == "LOADING"
+}

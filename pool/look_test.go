@@ -25,7 +25,7 @@ func TestANodeIsLookedAtEveryTenSecondsAndTwiceASecondWhileItIsUnfit(t *testing.
 		require.Equal(t, []string{"INFO", "INFO", "INFO", "INFO", "INFO", "INFO"}, names(m))
 		m.SetInfo("maxmemory", "1000")
 		m.SetInfo("maxmemory_policy", "allkeys-lru")
-		time.Sleep(lookFit)
+		time.Sleep(healthyEvery)
 		m.ForgetLog()
 		time.Sleep(10 * time.Second)
 		require.InDelta(t, 20, count(m, "INFO"), 1)
@@ -43,7 +43,7 @@ func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 			synctest.Wait()
 			m.SetInfo(field, value)
-			time.Sleep(lookFit + time.Second)
+			time.Sleep(healthyEvery + time.Second)
 			require.Equal(t, int64(2), n.Stats().Dials, field)
 			require.Equal(t, 1, m.Connections())
 			time.Sleep(time.Minute)
@@ -118,10 +118,10 @@ func TestLooksAreCommandsLikeOthers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		synctest.Wait()
 		m.Freeze()
-		time.Sleep(lookFit + n.cfg.HardTimeout*5/4 + n.cfg.DialTimeout + time.Second)
+		time.Sleep(healthyEvery + n.cfg.HardTimeout*5/4 + n.cfg.DialTimeout + time.Second)
 		r := pinging().on(n).reply(t)
 		requireUnsent(t, r)
-		m.Thaw()
+		m.Unfreeze()
 		time.Sleep(time.Second)
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 	})
@@ -176,11 +176,11 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 		"a fit node": func(*testing.T, *embedded.Master, *Node) {},
 		"an unfit one": func(_ *testing.T, m *embedded.Master, _ *Node) {
 			m.SetInfo("role", "slave")
-			time.Sleep(time.Minute + lookUnfit/2)
+			time.Sleep(time.Minute + unhealthyEvery/2)
 		},
 		"a look under way": func(_ *testing.T, m *embedded.Master, _ *Node) {
 			m.Freeze()
-			time.Sleep(lookFit + time.Second)
+			time.Sleep(healthyEvery + time.Second)
 		},
 		"undos that are repeated": func(t *testing.T, m *embedded.Master, n *Node) {
 			m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")

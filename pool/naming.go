@@ -9,20 +9,20 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// naming is what one Sentinel said last.
-type naming struct {
+// answer is what one Sentinel said last.
+type answer struct {
 	sentinel string        // its address
 	master   string        // the one that it named; empty when it knows of none, or was not heard yet
 	asked    clock.Instant // when it was asked that, before it answered
 	err      error         // why it could not be asked since
-	heard    bool          // an answer came, or an error
-	others   int           // how many other Sentinels it knew of
+	answered bool          // an answer came, or an error
+	peers    int           // how many other Sentinels it knew of
 }
 
-// named is the master that need of the Sentinels name, and until when that counts:
+// majorityMaster is the master that need of the Sentinels name, and until when that counts:
 // none of them may have been asked longer ago than fresh. It knows no clock and no
 // network.
-func named(all []naming, need int, fresh time.Duration) (master string, until clock.Instant, ok bool) {
+func majorityMaster(all []answer, need int, fresh time.Duration) (master string, until clock.Instant, ok bool) {
 	asked := make(map[string][]clock.Instant)
 	for _, n := range all {
 		if n.master != "" {
@@ -41,12 +41,12 @@ func named(all []naming, need int, fresh time.Duration) (master string, until cl
 	return master, until, ok
 }
 
-// undecided reports whether need of them may come to name one master when those are
+// mayStillDecide reports whether need of them may come to name one master when those are
 // heard that were not heard yet.
-func undecided(all []naming, need int) bool {
+func mayStillDecide(all []answer, need int) bool {
 	silent, count := 0, make(map[string]int)
 	for _, n := range all {
-		if !n.heard {
+		if !n.answered {
 			silent++
 		} else if n.err == nil && n.master != "" {
 			count[n.master]++
@@ -59,8 +59,8 @@ func undecided(all []naming, need int) bool {
 	return silent > 0 && most+silent >= need
 }
 
-// unnamed says in words why there is no master.
-func unnamed(node, master string, all []naming, need int, settle time.Duration) string {
+// explainNoMaster says in words why there is no master.
+func explainNoMaster(node, master string, all []answer, need int, settle time.Duration) string {
 	var each []string
 	for _, n := range all {
 		each = append(each, n.String())
@@ -70,11 +70,11 @@ func unnamed(node, master string, all []naming, need int, settle time.Duration) 
 }
 
 // String says what the Sentinel said.
-func (n naming) String() string {
+func (n answer) String() string {
 	switch {
 	case n.err != nil:
 		return fmt.Sprintf("%s can't be asked (%v)", n.sentinel, n.err)
-	case !n.heard:
+	case !n.answered:
 		return n.sentinel + " has not answered yet"
 	case n.master == "":
 		return n.sentinel + " knows of no such master"

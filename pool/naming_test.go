@@ -11,12 +11,12 @@ import (
 )
 
 // said makes namings: of each the master, and how many seconds ago it was asked.
-func said(now clock.Instant, what ...any) []naming {
-	var all []naming
+func said(now clock.Instant, what ...any) []answer {
+	var all []answer
 	for i := 0; i < len(what); i += 2 {
 		master, _ := what[i].(string)
 		ago, _ := what[i+1].(int)
-		all = append(all, naming{sentinel: "s", master: master, asked: now.Add(-time.Duration(ago) * time.Second), heard: true})
+		all = append(all, answer{sentinel: "s", master: master, asked: now.Add(-time.Duration(ago) * time.Second), answered: true})
 	}
 	return all
 }
@@ -25,7 +25,7 @@ func TestAMasterIsNamedByAMajorityOfTheConfiguredSentinels(t *testing.T) {
 	const fresh = 5 * time.Second
 	now := clock.Instant(time.Hour)
 	for what, c := range map[string]struct {
-		all    []naming
+		all    []answer
 		master string
 		left   time.Duration
 	}{
@@ -45,7 +45,7 @@ func TestAMasterIsNamedByAMajorityOfTheConfiguredSentinels(t *testing.T) {
 		"the new one as soon as there are": {said(now, "b", 0, "b", 1, "a", 0), "b", 4 * time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
-			master, until, ok := named(c.all, len(c.all)/2+1, fresh)
+			master, until, ok := majorityMaster(c.all, len(c.all)/2+1, fresh)
 			require.Equal(t, c.master, master)
 			require.Equal(t, c.master != "", ok)
 			if ok {
@@ -56,19 +56,19 @@ func TestAMasterIsNamedByAMajorityOfTheConfiguredSentinels(t *testing.T) {
 }
 
 func TestWhoWaitsForSentinelsDoesSoOnlyForThoseThatMatter(t *testing.T) {
-	silent, broken := naming{}, naming{heard: true, err: errors.New("refused"), master: "a"}
-	a, b := naming{heard: true, master: "a"}, naming{heard: true, master: "b"}
+	silent, broken := answer{}, answer{answered: true, err: errors.New("refused"), master: "a"}
+	a, b := answer{answered: true, master: "a"}, answer{answered: true, master: "b"}
 	for what, c := range map[string]struct {
-		all  []naming
+		all  []answer
 		want bool
 	}{
-		"all are silent":                      {[]naming{silent, silent, silent}, true},
-		"one may be the second":               {[]naming{a, b, silent}, true},
-		"one may be the second after one":     {[]naming{a, broken, silent}, true},
-		"one is not enough":                   {[]naming{broken, broken, silent}, false},
-		"none is silent, and all is in vain":  {[]naming{a, b, broken}, false},
-		"none is silent, and it may be stale": {[]naming{a, a, a}, false},
+		"all are silent":                      {[]answer{silent, silent, silent}, true},
+		"one may be the second":               {[]answer{a, b, silent}, true},
+		"one may be the second after one":     {[]answer{a, broken, silent}, true},
+		"one is not enough":                   {[]answer{broken, broken, silent}, false},
+		"none is silent, and all is in vain":  {[]answer{a, b, broken}, false},
+		"none is silent, and it may be stale": {[]answer{a, a, a}, false},
 	} {
-		require.Equal(t, c.want, undecided(c.all, 2), what)
+		require.Equal(t, c.want, mayStillDecide(c.all, 2), what)
 	}
 }

@@ -17,19 +17,19 @@ var ErrClosed = errors.New("pool: the node is closed")
 // Node is one Redis master, or a Cluster. It dials in the background from Open on, dials anew
 // whenever its connection ends, and is safe for concurrent use.
 type Node struct {
-	cfg     *Config // behind a pointer fmt does not print its fields; never changed
-	source  source
-	follow  *follower // of Sentinels; nil without
-	cluster *cluster  // that it is; nil for a single master
-	member  *member   // of a Cluster, that it is a part of; nil otherwise
-	lanes   []*lane
-	seed    maphash.Seed
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	keep    sync.WaitGroup // one keeper goroutine for each lane
-	exams   examinations
-	pasts   pasts
-	count   counters
+	cfg       *Config // behind a pointer fmt does not print its fields; never changed
+	dialer    dialer
+	resolver  *sentinelResolver // of Sentinels; nil without
+	cluster   *cluster          // that it is; nil for a single master
+	shard     *shard            // of a Cluster, that it is a part of; nil otherwise
+	pipelines []*pipeline
+	seed      maphash.Seed
+	life      context.Context // ends with Close
+	stop      context.CancelFunc
+	workers   sync.WaitGroup // one keeper goroutine for each lane
+	exams     examineLimit
+	histories guardHistories
+	count     counters
 }
 
 // Open makes a node of its own connections. It fails for a wrong Config only,
@@ -42,14 +42,14 @@ func Open(cfg Config) (*Node, error) {
 	n := &Node{cfg: &cfg}
 	switch {
 	case cfg.Sentinels != nil:
-		n.follow = newFollower(n)
-		n.follow.begin()
-		n.source = n.follow
+		n.resolver = newSentinelResolver(n)
+		n.resolver.begin()
+		n.dialer = n.resolver
 	case len(cfg.Cluster) > 0:
 		n.cluster = newCluster(n)
-		n.source = n.cluster
+		n.dialer = n.cluster
 	default:
-		n.source = newOwnPool(&cfg)
+		n.dialer = newOwnPool(&cfg)
 	}
 	n.start(context.Background())
 	return n, nil
@@ -81,22 +81,22 @@ func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: &cfg}
-	n.source = newWrappedPool(p, &n.count.hanging)
+	n.dialer = newWrappedPool(p, &n.count.hanging)
 	n.start(context.Background())
 	return n, nil
 }
 
 func (n *Node) start(parent context.Context) {
 	ctx, end := context.WithCancel(parent)
-	n.life, n.end, n.seed = ctx, end, maphash.MakeSeed()
+	n.life, n.stop, n.seed = ctx, end, maphash.MakeSeed()
 	if n.cluster != nil { // its members have the lanes
-		n.keep.Go(func() { n.cluster.keepCharting(ctx) })
+		n.workers.Go(func() { n.cluster.refreshLoop(ctx) })
 		return
 	}
 	for range n.cfg.Connections {
-		l := newLane(n)
-		n.lanes = append(n.lanes, l)
-		n.keep.Go(func() { l.keepUp(ctx) })
+		l := newPipeline(n)
+		n.pipelines = append(n.pipelines, l)
+		n.workers.Go(func() { l.run(ctx) })
 	}
 }
 
@@ -106,7 +106,7 @@ func (n *Node) Name() string { return n.cfg.Name }
 // String returns the node's address without its password. For a node made by Wrap it returns
 // the name, because the address is unknown.
 func (n *Node) String() string {
-	if _, wrapped := n.source.(*wrappedPool); wrapped {
+	if _, wrapped := n.dialer.(*wrappedPool); wrapped {
 		return n.cfg.Name
 	}
 	return n.cfg.String()
@@ -118,7 +118,7 @@ func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 // Kind are what a coordinator must know of the node before it asks it anything.
 func (n *Node) Kind() wire.NodeKind {
 	t := wire.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
-	if n.follow != nil {
+	if n.resolver != nil {
 		t.MaxAge = n.cfg.Sentinels.MaxAge
 	}
 	return t
@@ -144,7 +144,7 @@ func (n *Node) Submit(c *wire.Command) {
 	case n.cluster != nil:
 		n.cluster.submit(c)
 	default:
-		n.lane(c).submit(c, nil)
+		n.pipelineOf(c).submit(c, nil)
 	}
 }
 
@@ -161,7 +161,7 @@ func (n *Node) SubmitBoth(first, second *wire.Command) {
 }
 
 func (n *Node) submitBoth(first, second *wire.Command) {
-	one, two := n.lane(first), n.lane(second)
+	one, two := n.pipelineOf(first), n.pipelineOf(second)
 	if one == two {
 		one.submit(first, second)
 		return
@@ -170,14 +170,14 @@ func (n *Node) submitBoth(first, second *wire.Command) {
 	two.submit(second, nil)
 }
 
-// lane is the connection of a name: all commands of a lock have the same keys and take one
+// pipelineOf is the connection of a name: all commands of a lock have the same keys and take one
 // connection, as their order is what undoes a late acquire (docs/rules.md rule 6). The next
 // acquire of the name goes behind a release that nobody waited for.
-func (n *Node) lane(c *wire.Command) *lane {
-	if len(n.lanes) == 1 || len(c.Keys) == 0 {
-		return n.lanes[0]
+func (n *Node) pipelineOf(c *wire.Command) *pipeline {
+	if len(n.pipelines) == 1 || len(c.Keys) == 0 {
+		return n.pipelines[0]
 	}
-	return n.lanes[maphash.String(n.seed, c.Keys[0])%uint64(len(n.lanes))]
+	return n.pipelines[maphash.String(n.seed, c.Keys[0])%uint64(len(n.pipelines))]
 }
 
 // Close ends the connections and answers what is under way: unsent commands as
@@ -186,16 +186,16 @@ func (n *Node) lane(c *wire.Command) *lane {
 // of a wrapped pool have ended. It may be called more than once.
 func (n *Node) Close() error {
 	if n.cluster != nil {
-		n.cluster.shut()
+		n.cluster.stop()
 	}
-	for _, l := range n.lanes {
+	for _, l := range n.pipelines {
 		l.close() // before the keepers end: from now on nothing is kept for a next connection
 	}
 	n.exams.close()
-	n.end()
-	n.keep.Wait()
+	n.stop()
+	n.workers.Wait()
 	n.exams.done.Wait()
-	return n.source.close()
+	return n.dialer.close()
 }
 
 // maxLines bounds the log lines under way: a handler that blocks costs no more.

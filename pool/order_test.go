@@ -41,7 +41,7 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 			for {
 				select {
 				case <-stop:
-					m.Thaw()
+					m.Unfreeze()
 					return
 				case <-time.After(time.Duration(rnd.IntN(20)) * time.Millisecond):
 				}
@@ -50,9 +50,9 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 					m.Freeze()
 				case 1:
 					m.SetDelay(time.Duration(rnd.IntN(10)) * time.Millisecond)
-					m.Thaw()
+					m.Unfreeze()
 				default:
-					m.Thaw()
+					m.Unfreeze()
 				}
 			}
 		})
@@ -98,7 +98,7 @@ func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T
 		c := acquiring("A", longTTL, "k").on(n)
 		time.Sleep(4900 * time.Millisecond)
 		require.True(t, c.pending())
-		m.Thaw()
+		m.Unfreeze()
 		began := time.Now()
 		require.Equal(t, wire.Granted, c.reply(t).Outcome)
 		require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
@@ -212,7 +212,7 @@ func TestCommandsOfAConnectionExecuteInTheOrderOfTheirSubmission(t *testing.T) {
 		for i := range 3000 {
 			calls = append(calls, inspecting(strconv.Itoa(i)).on(n))
 		}
-		m.Thaw()
+		m.Unfreeze()
 		for _, c := range calls {
 			c.reply(t)
 		}

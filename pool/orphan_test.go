@@ -125,7 +125,7 @@ func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 					undos = append(undos, releasing(c.Token, c.Keys...).within(n, longTTL).on(n))
 				}
 			}
-			m.Thaw()
+			m.Unfreeze()
 			for _, c := range undos {
 				c.reply(t)
 			}
@@ -226,7 +226,7 @@ func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
 		undo := releasing("A", "k").within(n, time.Hour).on(n)
 		require.Equal(t, wire.Unknown, extend.reply(t).Outcome)
 		require.Equal(t, wire.Unknown, inspect.reply(t).Outcome)
-		m.Thaw()
+		m.Unfreeze()
 		undo.reply(t)
 		require.Empty(t, m.Keys())
 		require.Zero(t, count(m, "CLIENT KILL"))

@@ -137,7 +137,7 @@ func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
 }
 
 // The master is away for longer than the undo's TTL and every dial fails meanwhile: what
-// failQueued does with an undo that is out of date, and with the one that takes its place.
+// failUnsent does with an undo that is out of date, and with the one that takes its place.
 func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 	const ttl = 2 * time.Second
 	prepare := func(m *embedded.Master) { m.Deny("CLIENT KILL") }
@@ -158,7 +158,7 @@ func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 		require.True(t, r.NotSent)
 		require.Equal(t, 1, n.Stats().Queued, "and it is kept")
 		time.Sleep(time.Minute)
-		m.Thaw()
+		m.Unfreeze()
 		time.Sleep(time.Second)
 		old.Release()
 		synctest.Wait()

@@ -37,78 +37,78 @@ func (p *parked) end() {
 }
 
 // park books an undo. Called under mu.
-func (l *lane) park(c *wire.Command) {
-	if l.parked.waiting.len() == 0 && c.Retries == 1 {
-		l.parked.probes = 0
+func (pl *pipeline) park(c *wire.Command) {
+	if pl.parked.waiting.len() == 0 && c.Retries == 1 {
+		pl.parked.probes = 0
 	}
-	l.parked.waiting.push(c)
-	l.armProbe()
+	pl.parked.waiting.push(c)
+	pl.armProbe()
 }
 
 // armProbe sets the timer while undos wait. Called under mu.
-func (l *lane) armProbe() {
-	p := &l.parked
+func (pl *pipeline) armProbe() {
+	p := &pl.parked
 	if p.armed || p.waiting.len() == 0 {
 		return
 	}
 	p.armed = true
-	pause := doubled(p.probes)
+	pause := retryDelay(p.probes)
 	if p.timer == nil {
-		p.timer = l.node.cfg.Clock.AfterFunc(pause, l.probe)
+		p.timer = pl.node.cfg.Clock.AfterFunc(pause, pl.probe)
 		return
 	}
 	p.timer.Reset(pause)
 }
 
 // probeSoon has the next probe sent soon: the connection is new. Called under mu.
-func (l *lane) probeSoon() {
-	l.parked.probes = 0
-	if l.parked.armed {
-		l.parked.timer.Reset(doubled(0))
+func (pl *pipeline) probeSoon() {
+	pl.parked.probes = 0
+	if pl.parked.armed {
+		pl.parked.timer.Reset(retryDelay(0))
 	}
 }
 
 // probeBetween has the next probe sent half way between two checks of a node that is
 // checked often. Called under mu.
-func (l *lane) probeBetween() {
-	if p := &l.parked; p.armed && doubled(p.probes) > lookUnfit {
-		p.timer.Reset(lookUnfit)
+func (pl *pipeline) probeBetween() {
+	if p := &pl.parked; p.armed && retryDelay(p.probes) > unhealthyEvery {
+		p.timer.Reset(unhealthyEvery)
 	}
 }
 
 // probe ends the undos that are out of date, and sends the oldest of the others.
-func (l *lane) probe() {
-	l.mu.Lock()
-	l.parked.armed = false
-	dropped := l.dropOutdated()
+func (pl *pipeline) probe() {
+	pl.mu.Lock()
+	pl.parked.armed = false
+	dropped := pl.dropOutdated()
 	var next *wire.Command
-	if l.link != nil || l.letGo { // where it was let go, it is handed back
-		next = l.unpark()
+	if pl.conn != nil || pl.drained { // where it was let go, it is handed back
+		next = pl.unpark()
 	}
-	l.parked.probes = min(l.parked.probes, 10) + 1
-	l.armProbe()
-	l.mu.Unlock()
-	dropAll(dropped)
+	pl.parked.probes = min(pl.parked.probes, 10) + 1
+	pl.armProbe()
+	pl.mu.Unlock()
+	failAll(dropped)
 	if next != nil {
-		l.again(next)
+		pl.requeue(next)
 	}
 }
 
 // dropOutdated answers the undos whose keys have expired. Those whose acquire may still be
-// executed are kept without a caller, as in failQueued. Called under mu.
-func (l *lane) dropOutdated() (dropped []drop) {
-	var stale staleness
-	waiting := &l.parked.waiting
+// executed are kept without a caller, as in failUnsent. Called under mu.
+func (pl *pipeline) dropOutdated() (dropped []droppedCommand) {
+	var stale expiry
+	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
-		if past := stale.past(c); past || c.Clock == nil && !l.orphaned(c.Token) {
-			l.unbook(c.Request)
-			dropped = append(dropped, drop{c, wire.ErrExpired})
-			if !past || !l.orphaned(c.Token) || !l.node.admitsUndo() {
+		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecute(c.Token) {
+			pl.unbook(c.Request)
+			dropped = append(dropped, droppedCommand{c, wire.ErrExpired})
+			if !past || !pl.mayStillExecute(c.Token) || !pl.node.admitsUndo() {
 				continue
 			}
-			c = legacy(c)
-			l.repeats[c.Request] = &repetition{command: c}
+			c = detachedUndo(c)
+			pl.retries[c.Request] = &retryTimer{command: c}
 		}
 		waiting.push(c)
 	}
@@ -116,25 +116,25 @@ func (l *lane) dropOutdated() (dropped []drop) {
 }
 
 // unpark takes the oldest; nil: none is parked. Called under mu.
-func (l *lane) unpark() *wire.Command {
-	if l.parked.waiting.len() == 0 {
+func (pl *pipeline) unpark() *wire.Command {
+	if pl.parked.waiting.len() == 0 {
 		return nil
 	}
-	c := l.parked.waiting.pop()
-	l.unbook(c.Request)
+	c := pl.parked.waiting.pop()
+	pl.unbook(c.Request)
 	return c
 }
 
 // unparkIf takes those that a condition is true of. Called under mu.
-func (l *lane) unparkIf(condition func(c *wire.Command) bool) (taken []*wire.Command) {
-	waiting := &l.parked.waiting
+func (pl *pipeline) unparkIf(condition func(c *wire.Command) bool) (taken []*wire.Command) {
+	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
 		if !condition(c) {
 			waiting.push(c)
 			continue
 		}
-		l.unbook(c.Request)
+		pl.unbook(c.Request)
 		taken = append(taken, c)
 	}
 	return taken
@@ -142,27 +142,27 @@ func (l *lane) unparkIf(condition func(c *wire.Command) bool) (taken []*wire.Com
 
 // sendParked sends the followers of an undo that the server executed. While the queue is
 // long it sends none: the next probe will have followers, too.
-func (l *lane) sendParked() {
+func (pl *pipeline) sendParked() {
 	var next [followers]*wire.Command
-	l.mu.Lock()
-	l.parked.probes = 0
+	pl.mu.Lock()
+	pl.parked.probes = 0
 	for i := range next {
-		if l.queue.len() < batchMost {
-			next[i] = l.unpark()
+		if pl.queue.len() < maxBatch {
+			next[i] = pl.unpark()
 		}
 	}
-	l.mu.Unlock()
+	pl.mu.Unlock()
 	for _, c := range next {
 		if c != nil {
-			l.again(c)
+			pl.requeue(c)
 		}
 	}
 }
 
 // whole is the node that the user knows: of a member the Cluster.
 func (n *Node) whole() *Node {
-	if n.member != nil {
-		return n.member.cluster.node
+	if n.shard != nil {
+		return n.shard.cluster.node
 	}
 	return n
 }
@@ -193,30 +193,30 @@ func (n *Node) releaseUndo() {
 // noteAcquire remembers an acquire that surely executed nothing on this connection: its final
 // answer says so, and it was sent once, to this server. Its undo, which is behind it, has nothing
 // to undo. Called by the reader.
-func (k *link) noteAcquire(c *wire.Command, r wire.Reply) {
-	if r.Err == nil || c.Op != wire.Acquire || c.UsesEval() || c.Redirects > 0 || k.lane.node.cfg.Proxied {
+func (pc *pipeConn) noteAcquire(c *wire.Command, r wire.Reply) {
+	if r.Err == nil || c.Op != wire.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
 	}
-	if !saysUnexecuted(r.Err) || len(k.unexecuted) >= maxParked {
+	if !saysUnexecuted(r.Err) || len(pc.unexecuted) >= maxParked {
 		return
 	}
-	if k.unexecuted == nil {
-		k.unexecuted = make(map[string]clock.Instant)
+	if pc.unexecuted == nil {
+		pc.unexecuted = make(map[string]clock.Instant)
 	}
-	k.unexecuted[c.Token] = k.lane.node.cfg.Clock.Now().Add(2 * c.TTL)
+	pc.unexecuted[c.Token] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
 }
 
 // forgetUnexecuted drops acquires whose undo never comes here: it went to another member, or the
 // lock was detached. Called by the reader.
-func (k *link) forgetUnexecuted() {
-	now := k.lane.node.cfg.Clock.Now()
-	maps.DeleteFunc(k.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
+func (pc *pipeConn) forgetUnexecuted() {
+	now := pc.pipeline.node.cfg.Clock.Now()
+	maps.DeleteFunc(pc.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
 }
 
 // nothingToUndo reports whether an answered undo surely has nothing to undo, and forgets
 // its acquire. Called by the reader.
-func (k *link) nothingToUndo(c *wire.Command) bool {
-	_, unexecuted := k.unexecuted[c.Token]
-	delete(k.unexecuted, c.Token)
+func (pc *pipeConn) nothingToUndo(c *wire.Command) bool {
+	_, unexecuted := pc.unexecuted[c.Token]
+	delete(pc.unexecuted, c.Token)
 	return unexecuted && c.AcquiredHere
 }

@@ -32,7 +32,7 @@ func parkedMany(t *testing.T, n *Node, many int, spoil func()) {
 func TestParkedUndosOfASlotWithoutAnOwnerStayWhereTheyAre(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		const many, seconds = 300, 10
-		parkedMany(t, n, many, func() { cl.Take(cl.Owner("foo"), nil, false) })
+		parkedMany(t, n, many, func() { cl.TakeSlot(cl.Owner("foo"), nil, false) })
 		time.Sleep(30 * time.Second) // the master without slots was let go, and has handed them on once
 		for _, m := range cl.Masters {
 			m.ForgetLog()
@@ -52,9 +52,9 @@ func TestParkedUndosFollowAProbeThatIsSentOn(t *testing.T) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		parkedMany(t, n, many, func() { failing(from, busy) })
 		time.Sleep(3 * time.Second)
-		cl.Begin("foo", to)
+		cl.StartMigration("foo", to)
 		for i := range many {
-			cl.Carry(fmt.Sprintf("{foo}%d", i))
+			cl.MigrateKey(fmt.Sprintf("{foo}%d", i))
 		}
 		failing(from, "")
 		time.Sleep(5 * time.Second)

@@ -51,7 +51,7 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 				require.Zero(t, n.Stats().ParkedUndos)
 				time.Sleep(time.Minute)
 				require.Equal(t, 1, count(m, "EVALSHA release"), says)
-				require.Empty(t, n.lanes[0].link.unexecuted)
+				require.Empty(t, n.pipelines[0].conn.unexecuted)
 			})
 		}
 	}
@@ -137,7 +137,7 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		b := others(cl, "foo")[0]
-		cl.Move("foo", b)
+		cl.MoveSlot("foo", b)
 		b.FailWith("SET", "CLUSTERDOWN The cluster is down")
 		require.Equal(t, wire.Failed, acquiring("A", longTTL, "foo").outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Redirects)
@@ -183,7 +183,7 @@ func TestParkedUndosFollowOneProbe(t *testing.T) {
 			}
 			require.Len(t, m.Keys(), 2000)
 			failing(m, "")
-			time.Sleep(repeatLatest + 10*time.Millisecond)
+			time.Sleep(maxRetryDelay + 10*time.Millisecond)
 			require.Empty(t, m.Keys(), "in some round trips")
 			require.Zero(t, n.Stats().ParkedUndos)
 			for _, u := range undos {
@@ -235,7 +235,7 @@ func isOf(cmd string, args []string, token string) bool {
 func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		undos := parkedUndos(t, m, n, 10, busy)
-		time.Sleep(parkedTTL + 2*repeatLatest)
+		time.Sleep(parkedTTL + 2*maxRetryDelay)
 		require.Zero(t, n.Stats().ParkedUndos)
 		for _, u := range undos {
 			require.ErrorIs(t, lastReply(t, u).Err, wire.ErrExpired)
@@ -269,7 +269,7 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 		failing(m, "")
 		time.Sleep(time.Second)
 		release()
-		time.Sleep(repeatLatest + 100*time.Millisecond)
+		time.Sleep(maxRetryDelay + 100*time.Millisecond)
 		require.Empty(t, m.Keys(), "what came late was undone")
 		time.Sleep(3 * ttl)
 		require.Zero(t, n.Stats().ParkedUndos)
@@ -346,7 +346,7 @@ func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
 		require.InDelta(t, 10, count(bad, "EVALSHA release"), 1)
 		require.Zero(t, count(good[0], "EVALSHA release")+count(good[1], "EVALSHA release"))
 		failing(bad, "")
-		time.Sleep(repeatLatest + 10*time.Millisecond)
+		time.Sleep(maxRetryDelay + 10*time.Millisecond)
 		require.Empty(t, bad.Keys())
 		require.Zero(t, n.Stats().ParkedUndos)
 	})
@@ -368,7 +368,7 @@ func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 			if dies {
 				from.Stop()
 			}
-			cl.Take(from, to, true)
+			cl.TakeSlot(from, to, true)
 			time.Sleep(3 * time.Second) // the member is not let go yet
 			require.Empty(t, to.Keys(), name)
 			require.Zero(t, n.Stats().ParkedUndos, name)

@@ -8,41 +8,41 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// past is what a node remembers of the guard of one fleet from connection to
+// guardHistory is what a node remembers of the guard of one fleet from connection to
 // connection.
-type past struct {
-	asked  bool          // where the node stands, on any connection
-	server string        // run and history of the latest connection
-	own    clock.Instant // a quarantine that began in our sight ends no sooner (docs/hazards.md H100)
+type guardHistory struct {
+	asked     bool          // where the node stands, on any connection
+	server    string        // run and history of the latest connection
+	notBefore clock.Instant // a quarantine that began in our sight ends no sooner (docs/hazards.md H100)
 }
 
-// pasts are a node's, by fleet.
-type pasts struct {
+// guardHistories are a node's, by fleet.
+type guardHistories struct {
 	mu  sync.Mutex // guards what follows; nobody is called under it
-	all map[*wire.NodeSet]*past
+	all map[*wire.NodeSet]*guardHistory
 }
 
-// of finds the past of a fleet. When the server is another one than at the latest
+// forNodeSet finds the past of a fleet. When the server is another one than at the latest
 // connection its run began in our sight.
-func (m *pasts) of(f *wire.NodeSet, node string, facts wire.Facts, now clock.Instant) *past {
+func (m *guardHistories) forNodeSet(f *wire.NodeSet, node string, facts wire.Facts, now clock.Instant) *guardHistory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
 	switch {
 	case own == nil:
-		own = &past{server: server}
+		own = &guardHistory{server: server}
 		if m.all == nil {
-			m.all = make(map[*wire.NodeSet]*past)
+			m.all = make(map[*wire.NodeSet]*guardHistory)
 		}
 		m.all[f] = own
 	case own.server != server:
-		own.server, own.own = server, now.Add(f.Guard.Quarantine(node))
+		own.server, own.notBefore = server, now.Add(f.Guard.Quarantine(node))
 	}
 	return own
 }
 
-// fleets are those that have asked where the node stands.
-func (m *pasts) fleets() []*wire.NodeSet {
+// nodeSets are those that have asked where the node stands.
+func (m *guardHistories) nodeSets() []*wire.NodeSet {
 	m.forgetEnded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,30 +56,30 @@ func (m *pasts) fleets() []*wire.NodeSet {
 }
 
 // forgetEnded drops fleets that have ended.
-func (m *pasts) forgetEnded() {
+func (m *guardHistories) forgetEnded() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.all, func(f *wire.NodeSet, _ *past) bool { return f.Ended() })
+	maps.DeleteFunc(m.all, func(f *wire.NodeSet, _ *guardHistory) bool { return f.Ended() })
 }
 
 // begin starts our own timer of a quarantine that began with our question.
-func (m *pasts) begin(own *past, end clock.Instant) {
+func (m *guardHistories) begin(own *guardHistory, end clock.Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own.own = max(own.own, end)
+	own.notBefore = max(own.notBefore, end)
 }
 
-func (m *pasts) end(own *past) clock.Instant {
+func (m *guardHistories) end(own *guardHistory) clock.Instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return own.own
+	return own.notBefore
 }
 
-// ask notes that the node was asked where it stands, and reports whether a quarantine
+// verified notes that the node was asked where it stands, and reports whether a quarantine
 // that has passed by its own clock may end.
-func (m *pasts) ask(own *past, now clock.Instant) (over bool) {
+func (m *guardHistories) verified(own *guardHistory, now clock.Instant) (over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own.asked = true
-	return !now.Before(own.own)
+	return !now.Before(own.notBefore)
 }

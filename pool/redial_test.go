@@ -240,7 +240,7 @@ func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
 		require.EqualError(t, r.Err, "pool: no connection: pool: the handshake took longer than the dial timeout of 1s")
 		time.Sleep(time.Minute)
 		require.Less(t, n.Stats().Dials, int64(60), "one at a time")
-		m.Thaw()
+		m.Unfreeze()
 		time.Sleep(2 * time.Second)
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		synctest.Wait()
@@ -293,7 +293,7 @@ func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
 		"closed":  func(_ *embedded.Master, n *Node) { _ = n.Close() },
 		"expired before it could go again": func(m *embedded.Master, _ *Node) {
 			time.Sleep(7 * time.Second)
-			m.Thaw()
+			m.Unfreeze()
 		},
 	} {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -398,7 +398,7 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "held").outcome(t, n))
 		gone.Store(true)
 		require.NoError(t, m.Restart(true))
-		time.Sleep(lookFit / 2)
+		time.Sleep(healthyEvery / 2)
 		require.Equal(t, int64(1), n.Stats().Dials, "nobody knows, until it is looked at")
 
 		r := acquiring("B", longTTL, "k").on(n).reply(t)
@@ -413,8 +413,8 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 // it would be unknown without need, and an acquire an orphan.
 func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
-		l := n.lanes[0]
-		k := l.link
+		l := n.pipelines[0]
+		k := l.conn
 		sent := k.sent
 		k.once.Do(func() { // as fail does, but that the reader does not hear of it
 			k.err = ErrDisconnected
@@ -425,7 +425,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 		require.Equal(t, sent, k.sent)
 		require.Equal(t, 1, l.queue.len())
 		l.mu.Unlock()
-		k.session.abort()
+		k.raw.abort()
 		require.Equal(t, wire.Granted, c.reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))
 		require.Equal(t, int64(2), n.Stats().Dials)

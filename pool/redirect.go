@@ -8,42 +8,42 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// maxHops bounds how often a command is sent on: members whose maps differ may send it to
+// maxRedirects bounds how often a command is sent on: members whose maps differ may send it to
 // and fro.
-const maxHops = 8
+const maxRedirects = 8
 
 // redirect sends a command on that a member did not execute because another one has its
 // slot (MOVED) or, while the slot moves, its key (ASK), and reports whether it has. A
 // command that was given up meanwhile is not: what undoes it is behind it here, and may not
 // be overtaken. Called by the reader.
-func (k *link) redirect(c *wire.Command, err error) bool {
-	m := k.lane.node.member
+func (pc *pipeConn) redirect(c *wire.Command, err error) bool {
+	m := pc.pipeline.node.shard
 	if m == nil || err == nil {
 		return false
 	}
 	asking, slot, address := redirection(serverError(err).Error(), m.address)
 	if address == "" {
 		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe tells nothing new
-			m.cluster.poke()
+			m.cluster.wakeUp()
 		}
 		return false
 	}
-	if c.Redirects >= maxHops || !m.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
+	if c.Redirects >= maxRedirects || !m.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
 		return false
 	}
-	to := m.cluster.moved(c, asking, slot, address)
+	to := m.cluster.onMoved(c, asking, slot, address)
 	if to == nil {
 		c.Fail(ErrClosed)
 		return true
 	}
 	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/rules.md rule 6)
-		k.lane.keep(c, false, k.nothingToUndo(c))
+		pc.pipeline.keep(c, false, pc.nothingToUndo(c))
 	}
 	probe := c.Op.Undoes() && c.Retries > 0
 	c.Redirects, c.Asking = c.Redirects+1, asking
-	to.node.lane(c).again(c)
+	to.node.pipelineOf(c).requeue(c)
 	if probe { // the server takes commands again: those that fail elsewhere are parked there
-		k.lane.sendParked()
+		pc.pipeline.sendParked()
 	}
 	return true
 }
@@ -72,28 +72,28 @@ func redirection(text, from string) (asking bool, slot int, address string) {
 func (cl *cluster) knowsOrHasRoomFor(address string) bool {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	return cl.members[address] != nil || len(cl.members) < maxMembers
+	return cl.shards[address] != nil || len(cl.shards) < maxShards
 }
 
-// moved books where a command goes, and the slot unless that still moves. Nil: the cluster
+// onMoved books where a command goes, and the slot unless that still moves. Nil: the cluster
 // is closed.
-func (cl *cluster) moved(c *wire.Command, asking bool, slot int, address string) *member {
+func (cl *cluster) onMoved(c *wire.Command, asking bool, slot int, address string) *shard {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {
 		return nil
 	}
-	to := cl.member(address)
-	cl.hops++
+	to := cl.shardOf(address)
+	cl.redirects++
 	switch {
 	case !asking:
-		cl.owners[slot], to.idle, cl.newest = to, 0, address
-		cl.poke()
-	case to.idle != 0:
-		to.idle = cl.node.cfg.Clock.Now() // it is of use
+		cl.slotOwners[slot], to.slotlessSince, cl.hint = to, 0, address
+		cl.wakeUp()
+	case to.slotlessSince != 0:
+		to.slotlessSince = cl.node.cfg.Clock.Now() // it is of use
 	}
 	if c.Op.Creates() {
-		cl.acquires[c.Token] = to
+		cl.pendingAcquires[c.Token] = to
 	}
 	return to
 }

@@ -35,7 +35,7 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 		_, there := m.Get("a")
 		require.True(t, there)
 		m.FailWith("EVALSHA", "")
-		time.Sleep(2 * repeatLatest)
+		time.Sleep(2 * maxRetryDelay)
 		_, there = m.Get("a")
 		require.False(t, there)
 

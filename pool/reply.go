@@ -47,7 +47,7 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 		}
 		return decodeSet(v)
 	case wire.VerifyMarker, wire.Admit:
-		return decodeAttestation(v)
+		return decodeMarkerStatus(v)
 	case wire.Extend, wire.Confirm, wire.Repair:
 		if c.Guarded && v == int64(-1) {
 			return wire.Reply{Outcome: wire.Unknown, Err: errUnmarked}
@@ -67,7 +67,7 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 			return wire.Reply{Outcome: wire.Granted}
 		}
 	}
-	return unknown(v)
+	return unexpectedReply(v)
 }
 
 // decodeSet: SET NX answers OK or nil. Nothing else is taken for a vote: it would
@@ -79,7 +79,7 @@ func decodeSet(v any) wire.Reply {
 	case nil:
 		return wire.Reply{Outcome: wire.Refused}
 	}
-	return unknown(v)
+	return unexpectedReply(v)
 }
 
 // decodeCount reads what scripts answer: the number of keys that were ours (1 for
@@ -88,7 +88,7 @@ func decodeCount(v any, all int64) wire.Reply {
 	n, ok := v.(int64)
 	switch {
 	case !ok || n < 0 || n > all:
-		return unknown(v)
+		return unexpectedReply(v)
 	case n == all:
 		return wire.Reply{Outcome: wire.Granted}
 	}
@@ -117,18 +117,18 @@ func decodeFence(v any, hint int64) wire.Reply {
 	case n == 0 && ok:
 		return wire.Reply{Outcome: wire.Refused}
 	case !ok || n <= -hint || n > limit-hint:
-		return unknown(v)
+		return unexpectedReply(v)
 	case n > 0:
 		n--
 	}
 	return wire.Reply{Outcome: wire.Granted, Fence: uint64(hint + n)} //nolint:gosec // above 0
 }
 
-// decodeAttestation reads where a node stands with the guard: a word, and what goes with it.
-func decodeAttestation(v any) wire.Reply {
+// decodeMarkerStatus reads where a node stands with the guard: a word, and what goes with it.
+func decodeMarkerStatus(v any) wire.Reply {
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
-		return unknown(v)
+		return unexpectedReply(v)
 	}
 	word, _ := redis.String(list[0], nil)
 	a := &wire.MarkerStatus{}
@@ -152,10 +152,10 @@ func decodeAttestation(v any) wire.Reply {
 	case word == "replica" && len(list) == 1:
 		a.Guard = wire.NoMaster
 	default:
-		return unknown(v)
+		return unexpectedReply(v)
 	}
 	if err != nil {
-		return unknown(v)
+		return unexpectedReply(v)
 	}
 	return r
 }
@@ -165,7 +165,7 @@ func decodeInspect(v any, keys int) wire.Reply {
 	const perKey = 3
 	list, ok := v.([]any)
 	if !ok || len(list) != perKey*keys {
-		return unknown(v)
+		return unexpectedReply(v)
 	}
 	r := wire.Reply{Outcome: wire.Granted, KeyStates: make([]wire.KeyState, keys)}
 	for i := range r.KeyStates {
@@ -173,9 +173,9 @@ func decodeInspect(v any, keys int) wire.Reply {
 		value, err2 := tokenOrSize(list[perKey*i+1])
 		ms, err3 := redis.Int64(list[perKey*i+2], nil)
 		if kind == "" || ms < -2 || errors.Join(err1, err2, err3) != nil {
-			return unknown(v)
+			return unexpectedReply(v)
 		}
-		r.KeyStates[i] = hold(kind, value, ms)
+		r.KeyStates[i] = newKeyState(kind, value, ms)
 	}
 	return r
 }
@@ -192,7 +192,7 @@ func tokenOrSize(v any) (string, error) {
 func decodePoll(v any) wire.Reply {
 	switch ms, ok := v.(int64); {
 	case !ok || ms < -2:
-		return unknown(v)
+		return unexpectedReply(v)
 	case ms == -2:
 		return wire.Reply{Outcome: wire.Granted}
 	default:
@@ -209,7 +209,7 @@ func lifetime(ms int64) time.Duration {
 	return time.Duration(min(ms, int64(maxLifetime/time.Millisecond))) * time.Millisecond
 }
 
-func hold(kind, value string, ms int64) wire.KeyState {
+func newKeyState(kind, value string, ms int64) wire.KeyState {
 	ttl := lifetime(ms)
 	switch {
 	case kind == "none":
@@ -220,9 +220,9 @@ func hold(kind, value string, ms int64) wire.KeyState {
 	return wire.KeyState{ForeignType: kind, TTL: ttl} // an empty string is no token, but stands in the way of one
 }
 
-// unknown is a reply that makes no sense. It shows no bulk string, which may be a
+// unexpectedReply is a reply that makes no sense. It shows no bulk string, which may be a
 // token: who knows it can release the lock.
-func unknown(v any) wire.Reply {
+func unexpectedReply(v any) wire.Reply {
 	shown := fmt.Sprintf("of type %T", v)
 	switch v := v.(type) {
 	case nil, int64:

@@ -204,7 +204,7 @@ func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			m.FailWith("*", want.text)
 			calls := oneOfEach()
-			if turned(want.code) {
+			if isRoleChange(want.code) {
 				calls = map[string]*call{"SET": calls["SET"]} // what follows waits for a dial, or finds that it fails
 			}
 			for _, c := range calls {
@@ -214,7 +214,7 @@ func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
 			}
 			m.FailWith("*", "")
 			dials := int64(1)
-			if turned(want.code) {
+			if isRoleChange(want.code) {
 				time.Sleep(time.Second)
 				dials = n.Stats().Dials // rule 15: see look_test.go
 			}

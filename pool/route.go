@@ -13,9 +13,9 @@ func (cl *cluster) submit(c *wire.Command) {
 		refuse(c, errUnguarded)
 		return
 	case c.Op.Creates():
-		c.To = &voyage{cluster: cl, to: c.To}
+		c.To = &acquireTracker{cluster: cl, to: c.To}
 	}
-	cl.send(c)
+	cl.dispatch(c)
 }
 
 var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster can't be under the restart guard", wire.ErrUnfit)
@@ -23,11 +23,11 @@ var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster can't be under the rest
 // resend routes a command that was taken out of a queue, on a goroutine of the node's own.
 func (cl *cluster) resend(c *wire.Command) {
 	c.Submitter = wire.ByLibrary
-	cl.send(c)
+	cl.dispatch(c)
 }
 
-// send routes a command that is nowhere: it was just submitted, or taken out of a queue.
-func (cl *cluster) send(c *wire.Command) {
+// dispatch routes a command that is nowhere: it was just submitted, or taken out of a queue.
+func (cl *cluster) dispatch(c *wire.Command) {
 	m, err := cl.route(c)
 	switch {
 	case err != nil:
@@ -36,17 +36,17 @@ func (cl *cluster) send(c *wire.Command) {
 	case len(c.Keys) == 0:
 		cl.pingAll(c)
 	default:
-		m.node.lane(c).submit(c, nil)
+		m.node.pipelineOf(c).submit(c, nil)
 	}
 }
 
 // submitBoth is Node.SubmitBoth: the two go out in one flush where one lane serves both.
 func (cl *cluster) submitBoth(first, second *wire.Command) {
 	cl.mu.Lock()
-	one, two := cl.place(first), cl.place(second)
-	together := cl.charted && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
+	one, two := cl.targetOf(first), cl.targetOf(second)
+	together := cl.hasTopology && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
 	if together {
-		cl.acquires[second.Token] = two
+		cl.pendingAcquires[second.Token] = two
 	}
 	cl.mu.Unlock()
 	if !together {
@@ -54,43 +54,43 @@ func (cl *cluster) submitBoth(first, second *wire.Command) {
 		cl.submit(second)
 		return
 	}
-	second.To = &voyage{cluster: cl, to: second.To}
+	second.To = &acquireTracker{cluster: cl, to: second.To}
 	two.node.submitBoth(first, second)
 }
 
 // route says to whom a command goes. Neither a member nor an error: it waits for the map.
-func (cl *cluster) route(c *wire.Command) (*member, error) {
+func (cl *cluster) route(c *wire.Command) (*shard, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	undoes := c.Op.Undoes()
 	switch {
 	case cl.closed:
 		return nil, ErrClosed
-	case cl.charted:
+	case cl.hasTopology:
 	case cl.down != nil && !undoes:
 		return nil, cl.down
-	case len(cl.waiting) >= cl.node.cfg.Queue && !undoes:
+	case len(cl.parked) >= cl.node.cfg.Queue && !undoes:
 		return nil, ErrQueueFull
 	default:
-		cl.waiting = append(cl.waiting, c)
+		cl.parked = append(cl.parked, c)
 		return nil, nil
 	}
-	m := cl.place(c)
+	m := cl.targetOf(c)
 	if c.Redirects, c.Asking = 0, false; c.Op.Creates() {
-		cl.acquires[c.Token] = m
+		cl.pendingAcquires[c.Token] = m
 	}
 	return m, nil
 }
 
-// place is the member that has to have a command. An acquire that was not answered may
+// targetOf is the member that has to have a command. An acquire that was not answered may
 // still be executed where it was sent, or be sent on from there: what undoes it goes behind
 // it, whatever the map says by now (docs/rules.md rule 6). A slot that nobody has goes to
 // anybody, who says so. Called under mu, with a map.
-func (cl *cluster) place(c *wire.Command) *member {
+func (cl *cluster) targetOf(c *wire.Command) *shard {
 	if m := cl.owner(c); m != nil {
 		return m
 	}
-	for _, m := range cl.members {
+	for _, m := range cl.shards {
 		return m
 	}
 	return nil // never: a map has masters
@@ -98,28 +98,28 @@ func (cl *cluster) place(c *wire.Command) *member {
 
 // owner is place for a command whose slot a member is known to have; nil where none is. Called
 // under mu.
-func (cl *cluster) owner(c *wire.Command) *member {
-	if m := cl.acquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
+func (cl *cluster) owner(c *wire.Command) *shard {
+	if m := cl.pendingAcquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
 		return m
 	}
 	if len(c.Keys) == 0 {
 		return nil
 	}
-	return cl.owners[wire.Slot(c.Keys[0])]
+	return cl.slotOwners[wire.Slot(c.Keys[0])]
 }
 
-// voyage is told the answer to an acquire, which has arrived then.
-type voyage struct {
+// acquireTracker is told the answer to an acquire, which has arrived then.
+type acquireTracker struct {
 	cluster *cluster
 	to      wire.Answerer
 }
 
 // Answer hands it on.
-func (v *voyage) Answer(c *wire.Command, r wire.Reply) {
-	v.cluster.mu.Lock()
-	delete(v.cluster.acquires, c.Token)
-	v.cluster.mu.Unlock()
-	if v.to != nil {
-		v.to.Answer(c, r)
+func (at *acquireTracker) Answer(c *wire.Command, r wire.Reply) {
+	at.cluster.mu.Lock()
+	delete(at.cluster.pendingAcquires, c.Token)
+	at.cluster.mu.Unlock()
+	if at.to != nil {
+		at.to.Answer(c, r)
 	}
 }

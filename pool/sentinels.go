@@ -65,26 +65,26 @@ func Sentinel(s Sentinels, cfg Config) (*Node, error) {
 }
 
 const (
-	defaultSettle        = 5 * time.Second
-	minSettle, maxSettle = 100 * time.Millisecond, time.Minute
-	asksInSettle         = 5
+	defaultMaxAge        = 5 * time.Second
+	minMaxAge, maxMaxAge = 100 * time.Millisecond, time.Minute
+	pollsPerMaxAge       = 5
 	maxSentinels         = 32
 	defaultSentinelPort  = "26379"
 	sentinelScheme       = "redis+sentinel"
 	encryptedSentinels   = "rediss+sentinel"
-	settleSlack          = 50 // part of Settle that is given away to clocks that run at other rates
-	announcesSwitch      = "+switch-master"
+	maxAgeSlack          = 50 // part of Settle that is given away to clocks that run at other rates
+	switchChannel        = "+switch-master"
 )
 
-// filled is a copy with the defaults in place, so that nobody changes it later.
-func (s *Sentinels) filled() *Sentinels {
+// withDefaults is a copy with the defaults in place, so that nobody changes it later.
+func (s *Sentinels) withDefaults() *Sentinels {
 	if s == nil {
 		return nil
 	}
 	c := *s
 	c.Addresses = slices.Clone(s.Addresses)
 	if c.MaxAge == 0 {
-		c.MaxAge = defaultSettle
+		c.MaxAge = defaultMaxAge
 	}
 	return &c
 }
@@ -92,15 +92,15 @@ func (s *Sentinels) filled() *Sentinels {
 func (s *Sentinels) check() error {
 	errs := []error{
 		printable("Sentinels.Master", s.Master, maxName, true),
-		between("the number of Sentinels.Addresses", len(s.Addresses), 1, maxSentinels),
-		between("Sentinels.MaxAge", s.MaxAge, minSettle, maxSettle),
+		inRange("the number of Sentinels.Addresses", len(s.Addresses), 1, maxSentinels),
+		inRange("Sentinels.MaxAge", s.MaxAge, minMaxAge, maxMaxAge),
 	}
 	if s.MaxAge%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("Sentinels.MaxAge is %v, must be whole milliseconds", s.MaxAge))
 	}
 	for i, a := range s.Addresses {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-			errs = append(errs, unfit("Sentinels.Addresses", a, "host:port"))
+			errs = append(errs, badSetting("Sentinels.Addresses", a, "host:port"))
 		}
 		if slices.Contains(s.Addresses[:i], a) {
 			errs = append(errs, errors.New("a Sentinel is listed twice: it would be counted twice"))
@@ -109,9 +109,9 @@ func (s *Sentinels) check() error {
 	return oneline.Join(errs...)
 }
 
-// fresh is how long what a Sentinel said counts by our own clock, which may be slower
+// maxAge is how long what a Sentinel said counts by our own clock, which may be slower
 // than the master's that ends a quarantine.
-func (s *Sentinels) fresh() time.Duration { return s.MaxAge - s.MaxAge/settleSlack }
+func (s *Sentinels) maxAge() time.Duration { return s.MaxAge - s.MaxAge/maxAgeSlack }
 
 // majority is how many of the configured Sentinels it takes, never of those that answer.
 func (s *Sentinels) majority() int { return len(s.Addresses)/2 + 1 }

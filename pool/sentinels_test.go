@@ -39,7 +39,7 @@ func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, 
 		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", MaxAge: settle5}}
 		for i := range 3 {
 			s := embedded.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
-			s.Point("m", h.a.Addr())
+			s.SetMaster("m", h.a.Addr())
 			h.sentinels = append(h.sentinels, s)
 			cfg.Sentinels.Addresses = append(cfg.Sentinels.Addresses, s.Addr())
 		}
@@ -80,7 +80,7 @@ func (h *house) dial(ctx context.Context, network, address string) (net.Conn, er
 // promote makes b the master in the eyes of so many Sentinels, which announce it.
 func (h *house) promote(sentinels int) {
 	for _, s := range h.sentinels[:sentinels] {
-		s.Switch("m", h.b.Addr())
+		s.Failover("m", h.b.Addr())
 	}
 }
 
@@ -108,7 +108,7 @@ func votesAs(t *testing.T, n *Node, f *wire.NodeSet, m *embedded.Master) {
 
 func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
-		h.sentinels[2].Point("m", h.b.Addr())
+		h.sentinels[2].SetMaster("m", h.b.Addr())
 		f := settled()
 		votesAs(t, n, f, h.a)
 		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
@@ -146,7 +146,7 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 		h.sentinels[1].Freeze()
 		h.sentinels[2].Freeze()
 		cut := n.cfg.Clock.Now()
-		for n.cfg.Clock.Now().Sub(cut) < counts4900-settle5/asksInSettle-time.Millisecond {
+		for n.cfg.Clock.Now().Sub(cut) < counts4900-settle5/pollsPerMaxAge-time.Millisecond {
 			require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -165,7 +165,7 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 		require.Empty(t, quiet(h.a), "nothing was sent, not even the guard's question")
 		require.Equal(t, 1, n.Stats().Sentinels)
 
-		h.sentinels[1].Thaw()
+		h.sentinels[1].Unfreeze()
 		time.Sleep(time.Second)
 		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n), "it never lost its locks")
 	})
@@ -234,9 +234,9 @@ func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
-			s.Point("m", h.b.Addr())
+			s.SetMaster("m", h.b.Addr())
 		}
-		time.Sleep(settle5 / asksInSettle)
+		time.Sleep(settle5 / pollsPerMaxAge)
 		synctest.Wait()
 		require.Zero(t, h.a.Connections())
 		require.NotZero(t, h.b.Connections())
@@ -291,7 +291,7 @@ func TestTheSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 
 func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
-		h.sentinels[1].Point("m", "")
+		h.sentinels[1].SetMaster("m", "")
 		h.sentinels[2].Stop()
 		time.Sleep(10 * time.Second)
 		r := acquiringUnder(settled(), "A", "k").on(n).reply(t)
@@ -391,10 +391,10 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 		require.Equal(t, []string{"n1 is a:6379, as 3 of its 3 Sentinels say; it does not vote while fewer than 2 do"}, of(wire.Note))
 		require.Empty(t, of(wire.Warning))
 
-		h.sentinels[0].Point("m", h.b.Addr())
+		h.sentinels[0].SetMaster("m", h.b.Addr())
 		time.Sleep(settle5)
 		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(wire.Warning))
-		h.sentinels[0].Point("m", "")
+		h.sentinels[0].SetMaster("m", "")
 		time.Sleep(settle5)
 		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: SENTINEL MONITOR it there"}, of(wire.Warning))
 		h.sentinels[0].Stop()
@@ -443,7 +443,7 @@ func TestAFloodOfAnnouncementsIsNoFloodOfQuestions(t *testing.T) {
 			s.ForgetLog()
 		}
 		for range 1000 { // 10 s
-			h.sentinels[0].Switch("m", h.a.Addr())
+			h.sentinels[0].Failover("m", h.a.Addr())
 			time.Sleep(10 * time.Millisecond)
 		}
 		asked := count(h.sentinels[1].Master, "SENTINEL")

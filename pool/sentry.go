@@ -16,68 +16,68 @@ import (
 // all of them asked without a pause.
 const askPause = 100 * time.Millisecond
 
-// sentry keeps asking one Sentinel who the master is, and listens to what it announces,
+// watcher keeps asking one Sentinel who the master is, and listens to what it announces,
 // on two connections: a subscriber can ask nothing.
-type sentry struct {
-	follower *follower
-	place    int   // in the list
+type watcher struct {
+	resolver *sentinelResolver
+	index    int   // in the list
 	node     *Node // leads to the Sentinel; it has no lanes, and knows none of our scripts
-	ear      *Subscription
+	sub      *Subscription
 	wake     chan struct{} // ask at once; holds one
-	soon     int           // keepAsking's: questions in a row that an announcement brought forward
+	soon     int           // run's: questions in a row that an announcement brought forward
 }
 
-func newSentry(f *follower, place int, cfg Config) *sentry {
-	y := &sentry{follower: f, place: place, wake: make(chan struct{}, 1)}
-	y.node = &Node{cfg: &cfg, source: newOwnPool(&cfg)}
-	y.node.life, y.node.end = context.WithCancel(context.Background())
-	y.ear = y.node.Subscribe(y)
+func newWatcher(f *sentinelResolver, place int, cfg Config) *watcher {
+	y := &watcher{resolver: f, index: place, wake: make(chan struct{}, 1)}
+	y.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}
+	y.node.life, y.node.stop = context.WithCancel(context.Background())
+	y.sub = y.node.Subscribe(y)
 	return y
 }
 
 // begin starts both.
-func (y *sentry) begin() {
-	y.ear.Add(announcesSwitch)
-	y.node.keep.Go(func() { y.keepAsking(y.node.life) })
+func (wa *watcher) begin() {
+	wa.sub.Add(switchChannel)
+	wa.node.workers.Go(func() { wa.run(wa.node.life) })
 }
 
 // close ends both, and waits until they have ended.
-func (y *sentry) close() error {
-	y.ear.Close()
-	return y.node.Close()
+func (wa *watcher) close() error {
+	wa.sub.Close()
+	return wa.node.Close()
 }
 
-// poke has it asked at once.
-func (y *sentry) poke() {
+// wakeUp has it asked at once.
+func (wa *watcher) wakeUp() {
 	select {
-	case y.wake <- struct{}{}:
+	case wa.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Subscribed has it asked: what was announced before was not heard.
-func (y *sentry) Subscribed(string) { y.poke() }
+func (wa *watcher) Subscribed(string) { wa.wakeUp() }
 
 // Message has all of them asked when one announces another master for ours. What it says
 // is no naming: nobody knows when it was true.
-func (y *sentry) Message(_, payload string) {
-	if name, _, _ := strings.Cut(payload, " "); name == y.follower.node.cfg.Sentinels.Master {
-		y.follower.poke()
+func (wa *watcher) Message(_, payload string) {
+	if name, _, _ := strings.Cut(payload, " "); name == wa.resolver.node.cfg.Sentinels.Master {
+		wa.resolver.wakeAll()
 	}
 }
 
 // Down: it is asked all the same.
-func (*sentry) Down(error) {}
+func (*watcher) Down(error) {}
 
-// keepAsking asks until ctx is done, on one connection as long as that lasts.
-func (y *sentry) keepAsking(ctx context.Context) {
-	redial := newBackoff(y.node.cfg)
+// run asks until ctx is done, on one connection as long as that lasts.
+func (wa *watcher) run(ctx context.Context) {
+	redial := newBackoff(wa.node.cfg)
 	for ctx.Err() == nil {
-		answered, err := y.interview(ctx)
+		answered, err := wa.pollConn(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		y.follower.failed(y.place, severed(err))
+		wa.resolver.recordFailure(wa.index, withoutContextError(err))
 		if answered {
 			redial.reset() // it is asked in turns: one that drops each connection is dialled no more often
 		}
@@ -85,55 +85,55 @@ func (y *sentry) keepAsking(ctx context.Context) {
 	}
 }
 
-// interview dials the Sentinel and asks it until the connection ends. It reports whether
+// pollConn dials the Sentinel and asks it until the connection ends. It reports whether
 // it ever answered.
-func (y *sentry) interview(ctx context.Context) (answered bool, err error) {
-	s, err := y.node.greeted(ctx)
+func (wa *watcher) pollConn(ctx context.Context) (answered bool, err error) {
+	s, err := wa.node.dialReady(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer s.close()
 	defer s.abort()
 	for {
-		n, err := y.ask(ctx, s)
+		n, err := wa.query(ctx, s)
 		if err != nil {
 			return answered, err
 		}
 		answered = true
-		y.follower.note(y.place, n)
-		if !y.rest(ctx) {
+		wa.resolver.recordAnswer(wa.index, n)
+		if !wa.waitNextPoll(ctx) {
 			return true, ErrClosed
 		}
 	}
 }
 
-// rest waits until it is time to ask again; false when that is never.
-func (y *sentry) rest(ctx context.Context) bool {
-	often := y.follower.node.cfg.Sentinels.MaxAge / asksInSettle
-	if y.soon++; y.soon > maxSoonAsked {
-		y.soon = 0
-		pause(ctx, y.node.cfg.Clock, min(askPause, often))
+// waitNextPoll waits until it is time to ask again; false when that is never.
+func (wa *watcher) waitNextPoll(ctx context.Context) bool {
+	often := wa.resolver.node.cfg.Sentinels.MaxAge / pollsPerMaxAge
+	if wa.soon++; wa.soon > maxSoonAsked {
+		wa.soon = 0
+		pause(ctx, wa.node.cfg.Clock, min(askPause, often))
 	}
-	over, stop := clock.After(y.node.cfg.Clock, often)
+	over, stop := clock.After(wa.node.cfg.Clock, often)
 	defer stop()
 	select {
 	case <-over:
-		y.soon = 0
-	case <-y.wake:
+		wa.soon = 0
+	case <-wa.wake:
 	case <-ctx.Done():
 		return false
 	}
 	return true
 }
 
-// ask asks once. An answer that takes longer than it would count is none.
-func (y *sentry) ask(ctx context.Context, s *session) (n naming, err error) {
-	of := y.follower.node.cfg.Sentinels
-	late := y.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
+// query asks once. An answer that takes longer than it would count is none.
+func (wa *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
+	of := wa.resolver.node.cfg.Sentinels
+	late := wa.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
 	defer late.Stop()
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
-	n = naming{sentinel: y.node.cfg.Address, asked: y.node.cfg.Clock.Now(), heard: true}
+	n = answer{sentinel: wa.node.cfg.Address, asked: wa.node.cfg.Clock.Now(), answered: true}
 	err = s.run([]step{
 		{"SENTINEL", []any{"GET-MASTER-ADDR-BY-NAME", of.Master}, func(reply any, err error) error {
 			n.master, err = address(reply, err)
@@ -142,7 +142,7 @@ func (y *sentry) ask(ctx context.Context, s *session) (n naming, err error) {
 		{"SENTINEL", []any{"MASTER", of.Master}, func(reply any, err error) error {
 			facts, err := redis.StringMap(reply, err)
 			if err == nil { // it is not answered where the master is unknown, or the right is missing
-				n.others, _ = strconv.Atoi(facts["num-other-sentinels"])
+				n.peers, _ = strconv.Atoi(facts["num-other-sentinels"])
 			}
 			return nil
 		}},

@@ -36,11 +36,11 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 		require.Less(t, after.Writes-before.Writes, int64(400), "of 4,000 commands")
 		require.Greater(t, unsent, 1500)
 		began := time.Now()
-		m.Thaw()
+		m.Unfreeze()
 		for _, c := range kept {
 			require.Equal(t, wire.Granted, c.reply(t).Outcome)
 		}
-		require.LessOrEqual(t, time.Since(began), holdMost)
+		require.LessOrEqual(t, time.Since(began), maxThrottle)
 		for _, c := range given {
 			c.reply(t)
 		}
@@ -58,7 +58,7 @@ func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait()
-		for range 2 * crowd {
+		for range 2 * batchThreshold {
 			c := pinging()
 			c.Cancel()
 			require.Equal(t, wire.Failed, c.outcome(t, n))
@@ -75,7 +75,7 @@ func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		const far = 4 * silence
+		const far = 4 * silentAfter
 		m.SetDelay(far)
 		took := make([]time.Duration, 1000)
 		var all sync.WaitGroup
@@ -90,7 +90,7 @@ func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 		all.Wait()
 		const flowing = int(far/time.Millisecond) + 10
 		require.Equal(t, far, slices.Min(took))
-		require.LessOrEqual(t, slices.Max(took[:flowing]), far+far/holdShare)
+		require.LessOrEqual(t, slices.Max(took[:flowing]), far+far/throttleShare)
 		require.Equal(t, far, slices.Max(took[flowing:]))
 	})
 }

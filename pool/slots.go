@@ -11,27 +11,27 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// served is a range of slots and the address of its master.
-type served struct {
+// slotRange is a range of slots and the address of its master.
+type slotRange struct {
 	first, last int
 	address     string
 }
 
 var errNoMap = errors.New("it has no map of any slots: perhaps it has left its Cluster, or belongs to none yet")
 
-// maxMembers is how many masters of a Cluster a node connects to. Redis Clusters have at most
+// maxShards is how many masters of a Cluster a node connects to. Redis Clusters have at most
 // 1,000 in practice: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
-const maxMembers = 1024
+const maxShards = 1024
 
 var (
-	errTooManyMembers = fmt.Errorf("the map names more than %d masters", maxMembers)
-	errOverlap        = errors.New("the map gives a slot to more than one master")
-	errNoAddress      = errors.New("the server named an invalid address")
+	errTooManyShards = fmt.Errorf("the map names more than %d masters", maxShards)
+	errOverlap       = errors.New("the map gives a slot to more than one master")
+	errNoAddress     = errors.New("the server named an invalid address")
 )
 
-// slots reads what CLUSTER SLOTS answered. A master without a host is reached as who was
+// parseSlots reads what CLUSTER SLOTS answered. A master without a host is reached as who was
 // asked. A map that no Cluster has is refused whole.
-func slots(reply any, err error, asked string) (all []served, _ error) {
+func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 	list, err := redis.Values(reply, err)
 	if err != nil {
 		return nil, serverError(err)
@@ -64,10 +64,10 @@ func slots(reply any, err error, asked string) (all []served, _ error) {
 		if err != nil {
 			return nil, err
 		}
-		if masters[address] = true; len(masters) > maxMembers {
-			return nil, errTooManyMembers
+		if masters[address] = true; len(masters) > maxShards {
+			return nil, errTooManyShards
 		}
-		all = append(all, served{first, last, address})
+		all = append(all, slotRange{first, last, address})
 	}
 	if len(all) == 0 {
 		return nil, errNoMap

@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// socket is one that can be asked to take in what it has room for.
-type socket struct {
+// nonblockingConn is one that can be asked to take in what it has room for.
+type nonblockingConn struct {
 	conn  syscall.RawConn
 	write func(fd uintptr) (done bool) // made once: a call of offer allocates nothing
 
@@ -22,7 +22,7 @@ type socket struct {
 
 // socketOf is nil for what is no socket, or may be more than one: a connection that wraps
 // another one writes as it likes.
-func socketOf(c net.Conn) *socket {
+func socketOf(c net.Conn) *nonblockingConn {
 	var raw syscall.RawConn
 	var err error
 	switch c := c.(type) {
@@ -33,25 +33,25 @@ func socketOf(c net.Conn) *socket {
 	default:
 		return nil
 	}
-	if err != nil || unblock(raw) != nil {
+	if err != nil || setNonblock(raw) != nil {
 		return nil
 	}
-	s := &socket{conn: raw}
+	s := &nonblockingConn{conn: raw}
 	s.write = s.writeOnce
 	return s
 }
 
-// unblock sees to it that a system call does not wait, as Go's own sockets have it: whoever
+// setNonblock sees to it that a system call does not wait, as Go's own sockets have it: whoever
 // took the descriptor by File and Fd, to set an option in Config.Dial, has made it wait.
-func unblock(raw syscall.RawConn) error {
+func setNonblock(raw syscall.RawConn) error {
 	var wrong error
 	err := raw.Control(func(fd uintptr) { wrong = syscall.SetNonblock(int(fd), true) }) //nolint:gosec // a file descriptor
 	return oneline.Join(err, wrong)
 }
 
-// offer writes what the socket takes in at once, and says how much that was. It does not
+// tryWrite writes what the socket takes in at once, and says how much that was. It does not
 // wait: not for the peer, nor for room. Only whoever has the right to write may call it.
-func (s *socket) offer(b []byte) (n int, err error) {
+func (s *nonblockingConn) tryWrite(b []byte) (n int, err error) {
 	s.bytes, s.written, s.err = b, 0, nil
 	err = s.conn.Write(s.write)
 	s.bytes = nil
@@ -59,7 +59,7 @@ func (s *socket) offer(b []byte) (n int, err error) {
 }
 
 // writeOnce reports that it is done in any case: the runtime would wait for room.
-func (s *socket) writeOnce(fd uintptr) (done bool) {
+func (s *nonblockingConn) writeOnce(fd uintptr) (done bool) {
 	n, err := syscall.Write(int(fd), s.bytes) //nolint:gosec // a file descriptor
 	switch {
 	case err == nil:

@@ -12,27 +12,27 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// session is a dialled connection before it becomes a link.
-type session struct {
-	redis redis.Conn
-	raw   net.Conn     // what the watchdog closes; nil where a wrapped pool dialled
-	out   *gather      // nil where a wrapped pool dialled
-	in    *boundedConn // what redigo reads from; nil where a wrapped pool dialled
-	put   func()       // gives the connection back to the pool it counts in; may be nil
+// rawConn is a dialled connection before it becomes a link.
+type rawConn struct {
+	redis    redis.Conn
+	raw      net.Conn        // what the watchdog closes; nil where a wrapped pool dialled
+	writer   *coalescingConn // nil where a wrapped pool dialled
+	in       *boundedConn    // what redigo reads from; nil where a wrapped pool dialled
+	giveBack func()          // gives the connection back to the pool it counts in; may be nil
 
-	address string                // that Sentinels named; empty where there are none
-	why     atomic.Pointer[error] // why it was cut
+	address     string                // that Sentinels named; empty where there are none
+	closeReason atomic.Pointer[error] // why it was cut
 }
 
-// cut ends the connection for a reason of our own.
-func (s *session) cut(why error) {
-	s.why.CompareAndSwap(nil, &why)
-	s.abort()
+// closeFor ends the connection for a reason of our own.
+func (rc *rawConn) closeFor(why error) {
+	rc.closeReason.CompareAndSwap(nil, &why)
+	rc.abort()
 }
 
 // reason is why the connection ended, of which err is what was noticed.
-func (s *session) reason(err error) error {
-	if why := s.why.Load(); why != nil {
+func (rc *rawConn) reason(err error) error {
+	if why := rc.closeReason.Load(); why != nil {
 		return *why
 	}
 	return err
@@ -40,36 +40,36 @@ func (s *session) reason(err error) error {
 
 // abort ends the connection at once, whatever the server does. It is safe while
 // others read and write.
-func (s *session) abort() {
-	if s.raw != nil {
+func (rc *rawConn) abort() {
+	if rc.raw != nil {
 		// Under TLS the TCP connection below: tls.Conn.Close may take 5 s.
-		_ = s.raw.Close()
+		_ = rc.raw.Close()
 		return
 	}
-	_ = s.redis.Close()
+	_ = rc.redis.Close()
 }
 
 // close gives an aborted connection back, when nobody reads or writes any more:
 // redigo's pooled Close drains outstanding replies (docs/hazards.md H104).
-func (s *session) close() {
-	if s.put != nil {
+func (rc *rawConn) close() {
+	if rc.giveBack != nil {
 		// A connection that redigo takes for a good one would go back among the idle.
-		_ = s.redis.Close()
-		s.put()
+		_ = rc.redis.Close()
+		rc.giveBack()
 	}
 }
 
-// source is where a node's connections come from.
-type source interface {
+// dialer is where a node's connections come from.
+type dialer interface {
 	// dial returns a connection on which nothing was said yet, or, from a wrapped
 	// pool, what the pool's owner says on each.
-	dial(ctx context.Context) (*session, error)
+	dial(ctx context.Context) (*rawConn, error)
 	close() error
 }
 
-// ownPool is a redigo pool for our own connections. Each is borrowed for its
+// poolDialer is a redigo pool for our own connections. Each is borrowed for its
 // whole life. Pool.Wait stays false: with it, Close may panic (REDIGO.md).
-type ownPool struct {
+type poolDialer struct {
 	cfg  *Config // not Config: as in Node
 	pool *redis.Pool
 }
@@ -77,33 +77,33 @@ type ownPool struct {
 // A dial's context carries where to leave the session, and the address that Sentinels
 // named in place of the configured one.
 type (
-	sessionKey struct{}
+	rawConnKey struct{}
 	addressKey struct{}
 )
 
-func newOwnPool(cfg *Config) *ownPool {
-	o := &ownPool{cfg: cfg}
+func newOwnPool(cfg *Config) *poolDialer {
+	o := &poolDialer{cfg: cfg}
 	o.pool = &redis.Pool{MaxIdle: cfg.Connections, DialContext: o.connect}
 	return o
 }
 
-func (o *ownPool) dial(ctx context.Context) (*session, error) {
-	s := &session{}
-	c, err := o.pool.GetContext(context.WithValue(ctx, sessionKey{}, s))
+func (o *poolDialer) dial(ctx context.Context) (*rawConn, error) {
+	s := &rawConn{}
+	c, err := o.pool.GetContext(context.WithValue(ctx, rawConnKey{}, s))
 	if err != nil {
 		return nil, err
 	}
 	if s.redis == nil {
 		return nil, oneline.Join(errors.New("pool: redigo's pool gave a connection that it had not dialled"), c.Close())
 	}
-	s.put = func() { _ = c.Close() }
+	s.giveBack = func() { _ = c.Close() }
 	return s, nil
 }
 
 // connect dials for the redigo pool, and leaves the connection below in the
 // session that the context carries: commands go to it directly, because the
 // pool's wrapper looks each command's name up in a table.
-func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
+func (o *poolDialer) connect(ctx context.Context) (redis.Conn, error) {
 	cfg := *o.cfg
 	if named, ok := ctx.Value(addressKey{}).(string); ok {
 		cfg.Address = named
@@ -114,48 +114,48 @@ func (o *ownPool) connect(ctx context.Context) (redis.Conn, error) {
 	}
 	in := newBoundedConn(conn, replyLimits)
 	c := redis.NewConn(in, 0, 0)
-	if s, ok := ctx.Value(sessionKey{}).(*session); ok {
-		s.redis, s.raw, s.out, s.in = c, out.Conn, out, in
+	if s, ok := ctx.Value(rawConnKey{}).(*rawConn); ok {
+		s.redis, s.raw, s.writer, s.in = c, out.Conn, out, in
 	}
 	return c, nil
 }
 
-func (o *ownPool) close() error { return o.pool.Close() }
+func (o *poolDialer) close() error { return o.pool.Close() }
 
 // flush sends what was written with Send, however long the server takes.
-func (s *session) flush() error {
-	if err := s.redis.Flush(); err != nil {
+func (rc *rawConn) flush() error {
+	if err := rc.redis.Flush(); err != nil {
 		return err
 	}
-	if s.out == nil {
+	if rc.writer == nil {
 		return nil
 	}
-	return s.out.drain()
+	return rc.writer.flush()
 }
 
-// offer sends as much of it as the system takes in at once; owes tells of the rest.
-func (s *session) offer() error {
-	if err := s.redis.Flush(); err != nil {
+// tryFlush sends as much of it as the system takes in at once; owes tells of the rest.
+func (rc *rawConn) tryFlush() error {
+	if err := rc.redis.Flush(); err != nil {
 		return err
 	}
-	return s.out.offer()
+	return rc.writer.tryFlush()
 }
 
 // unfinished reports whether the peer has begun a reply and not ended it.
-func (s *session) unfinished() bool { return s.in != nil && s.in.unfinished.Load() }
+func (rc *rawConn) unfinished() bool { return rc.in != nil && rc.in.unfinished.Load() }
 
-func (s *session) offers() bool { return s.out != nil && s.out.offers() }
+func (rc *rawConn) canTryFlush() bool { return rc.writer != nil && rc.writer.canTryFlush() }
 
-func (s *session) owes() bool { return s.out != nil && s.out.owes() }
+func (rc *rawConn) hasUnsent() bool { return rc.writer != nil && rc.writer.hasUnsent() }
 
-// sessions are open ones that may have to be ended together.
-type sessions map[*session]struct{}
+// rawConns are open ones that may have to be ended together.
+type rawConns map[*rawConn]struct{}
 
-// keep adds one until it is given back. Called under mu, which guards the set.
-func (all sessions) keep(s *session, mu *sync.Mutex) {
+// track adds one until it is given back. Called under mu, which guards the set.
+func (all rawConns) track(s *rawConn, mu *sync.Mutex) {
 	all[s] = struct{}{}
-	put := s.put
-	s.put = func() {
+	put := s.giveBack
+	s.giveBack = func() {
 		mu.Lock()
 		delete(all, s)
 		mu.Unlock()

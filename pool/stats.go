@@ -47,14 +47,14 @@ func (n *Node) Stats() Stats {
 		ParkedUndos:  int(n.count.parked.Load()),
 		DroppedUndos: n.count.dropped.Load(),
 	}
-	if n.follow != nil {
-		s.Sentinels, s.Switches = n.follow.naming()
+	if n.resolver != nil {
+		s.Sentinels, s.Switches = n.resolver.explain()
 	}
 	if n.cluster != nil {
 		n.cluster.stats(&s)
 	}
-	for _, l := range n.lanes {
-		up, queued := l.state()
+	for _, l := range n.pipelines {
+		up, queued := l.stats()
 		s.Queued += queued
 		if up {
 			s.Connected++
@@ -68,8 +68,8 @@ func (n *Node) Stats() Stats {
 func (cl *cluster) stats(s *Stats) {
 	masters, _ := cl.masters()
 	cl.mu.Lock()
-	s.Masters, s.Redirects, s.Queued = len(masters), cl.hops, len(cl.waiting)
-	all := slices.Collect(maps.Values(cl.members))
+	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.parked)
+	all := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	for _, m := range all {
 		each := m.node.Stats()

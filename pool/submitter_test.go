@@ -34,7 +34,7 @@ func (c *batchClock) Now() clock.Instant {
 func (c *batchClock) writtenBySubmitter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return strings.Contains(c.stack, "(*lane).submit")
+	return strings.Contains(c.stack, "(*pipeline).submit")
 }
 
 // A write may let other goroutines run first. A goroutine of the library on which other
@@ -59,16 +59,16 @@ func TestWhatTheLibrarySubmitsIsWrittenByTheWriter(t *testing.T) {
 func TestWhatANodeSubmitsItselfIsWrittenByTheWriter(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		l := n.lanes[0]
+		l := n.pipelines[0]
 		m.Freeze()
 		l.mu.Lock()
-		k := l.link
+		k := l.conn
 		k.writing = true // as if a goroutine were writing: what is submitted stays in the queue
 		l.mu.Unlock()
-		k.look()
+		k.check()
 		undo := releasing("one", "a")
 		l.mu.Lock()
-		repeated := l.repeatLater(&undo.Command, false).command
+		repeated := l.retryLater(&undo.Command, false).command
 		queued := l.queue.popAll(nil)
 		l.mu.Unlock()
 		require.Len(t, queued, 1)

@@ -32,13 +32,13 @@ type Subscription struct {
 	done     sync.WaitGroup
 	wake     chan struct{} // something is wanted, or not any more; holds one
 
-	redial  *backoff // keepUp's
-	refused bool     // keepUp's: it was logged that the server refuses to subscribe
+	redial  *backoff // run's
+	refused bool     // run's: it was logged that the server refuses to subscribe
 
 	mu      sync.Mutex      // guards what follows; nobody is called under it
 	wanted  map[string]bool // true once SUBSCRIBE was sent on the present connection
 	dropped []string        // to be unsubscribed
-	keeping bool            // keepUp runs
+	keeping bool            // run runs
 	closed  bool
 }
 
@@ -60,10 +60,10 @@ func (s *Subscription) Add(channel string) {
 	}
 	if !s.keeping && !s.closed {
 		s.keeping = true
-		s.done.Go(func() { s.keepUp(s.life) })
+		s.done.Go(func() { s.run(s.life) })
 	}
 	s.mu.Unlock()
-	s.poke()
+	s.wakeUp()
 }
 
 // Remove wants none of a channel's messages any more; some may still arrive.
@@ -76,7 +76,7 @@ func (s *Subscription) Remove(channel string) {
 		}
 	}
 	s.mu.Unlock()
-	s.poke()
+	s.wakeUp()
 }
 
 // Close ends the connection and waits until the listener is called no more.
@@ -88,7 +88,7 @@ func (s *Subscription) Close() {
 	s.done.Wait()
 }
 
-func (s *Subscription) poke() {
+func (s *Subscription) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -99,9 +99,9 @@ func (s *Subscription) poke() {
 // operator has to change something first.
 const refusedPause = 30 * time.Second
 
-// keepUp dials while something is wanted, until ctx is done.
-func (s *Subscription) keepUp(ctx context.Context) {
-	for s.goesOn(ctx) {
+// run dials while something is wanted, until ctx is done.
+func (s *Subscription) run(ctx context.Context) {
+	for s.keepRunning(ctx) {
 		heard, err := s.serve(ctx)
 		s.refused = s.refused && heard == 0
 		if errors.Is(err, ErrReplyLimit) {
@@ -112,7 +112,7 @@ func (s *Subscription) keepUp(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, errUnwanted) {
 			continue
 		}
-		s.listener.Down(severed(err))
+		s.listener.Down(withoutContextError(err))
 		if errors.Is(err, errRefused) {
 			if !s.refused {
 				s.node.log("the server refuses SUBSCRIBE, waiters poll", err)
@@ -125,16 +125,16 @@ func (s *Subscription) keepUp(ctx context.Context) {
 	}
 }
 
-// goesOn reports whether another connection is wanted. After false the next Add begins
+// keepRunning reports whether another connection is wanted. After false the next Add begins
 // anew.
-func (s *Subscription) goesOn(ctx context.Context) bool {
+func (s *Subscription) keepRunning(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeping = ctx.Err() == nil && len(s.wanted) > 0
 	return s.keeping
 }
 
-func (s *Subscription) wants() bool {
+func (s *Subscription) hasChannels() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.wanted) > 0
@@ -143,29 +143,29 @@ func (s *Subscription) wants() bool {
 // serve runs one connection until it ends. It reports for how long that lived, and 0 when
 // nothing was heard.
 func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err error) {
-	c, err := s.node.greeted(ctx)
+	c, err := s.node.dialReady(ctx)
 	if err != nil {
 		return 0, err
 	}
 	began := s.node.cfg.Clock.Now()
-	p := &subscriber{s: s, session: c, dead: make(chan struct{})}
+	p := &pubsubConn{s: s, raw: c, dead: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { p.fail(ErrClosed) })
 	defer stop()
-	s.forgetSent()
-	s.poke()
+	s.resetSent()
+	s.wakeUp()
 	var writer sync.WaitGroup
 	writer.Go(p.write)
 	p.fail(p.read())
 	writer.Wait()
 	c.close()
-	if p.words.Load() > 0 {
+	if p.received.Load() > 0 {
 		heard = s.node.cfg.Clock.Now().Sub(began)
 	}
 	return heard, p.err
 }
 
-// forgetSent: nothing was said on the new connection yet.
-func (s *Subscription) forgetSent() {
+// resetSent: nothing was said on the new connection yet.
+func (s *Subscription) resetSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped = nil
@@ -174,8 +174,8 @@ func (s *Subscription) forgetSent() {
 	}
 }
 
-// news takes what is to be said: the channels to subscribe and to leave.
-func (s *Subscription) news() (join, leave []any) {
+// pendingChanges takes what is to be said: the channels to subscribe and to leave.
+func (s *Subscription) pendingChanges() (join, leave []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ch, sent := range s.wanted {

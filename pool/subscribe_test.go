@@ -108,7 +108,7 @@ func TestASubscriptionOnASilentConnectionIsDialledAnewAfterTwoPings(t *testing.T
 		m.Freeze()
 		require.Equal(t, "down", <-heard)
 		require.LessOrEqual(t, time.Since(began), 3*pingEvery)
-		m.Thaw()
+		m.Unfreeze()
 		require.Equal(t, "subscribed a", <-heard)
 	})
 }
@@ -160,6 +160,6 @@ func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
 			require.LessOrEqual(t, time.Since(began), 3*pingEvery)
 		}
 		require.Equal(t, "down", <-heard)
-		m.Thaw()
+		m.Unfreeze()
 	})
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// surveyPage is how many keys the server is asked for at a time: few enough not to keep
+// scanPageSize is how many keys the server is asked for at a time: few enough not to keep
 // others waiting.
-const surveyPage = 500
+const scanPageSize = 500
 
-// survey looks through the keys of the database until it finds one that is alive, and may
+// scanForLocks looks through the keys of the database until it finds one that is alive, and may
 // be a lock: one with a TTL, outside of our own namespace. It ends with ctx, and when a
 // page takes longer than the dial timeout.
-func (n *Node) survey(ctx context.Context, s *session, found *wire.Diagnosis) error {
+func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnosis) error {
 	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
 	defer stop()
 	for cursor := "0"; ; {
-		next, err := n.page(ctx, s, cursor, found)
+		next, err := n.scanPage(ctx, s, cursor, found)
 		switch {
 		case err != nil:
 			return fmt.Errorf("pool: looking through the keys: %w", err)
@@ -37,23 +37,23 @@ func (n *Node) survey(ctx context.Context, s *session, found *wire.Diagnosis) er
 	}
 }
 
-// page looks at the next keys, and returns where those behind them begin.
-func (n *Node) page(ctx context.Context, s *session, cursor string, found *wire.Diagnosis) (next string, err error) {
+// scanPage looks at the next keys, and returns where those behind them begin.
+func (n *Node) scanPage(ctx context.Context, s *rawConn, cursor string, found *wire.Diagnosis) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
 	var keys []string
-	err = s.run([]step{{"SCAN", []any{cursor, "COUNT", surveyPage}, func(reply any, err error) error {
+	err = s.run([]step{{"SCAN", []any{cursor, "COUNT", scanPageSize}, func(reply any, err error) error {
 		parts, err := redis.Values(reply, err)
 		if err == nil {
 			_, err = redis.Scan(parts, &next, &keys)
 		}
-		unsurveyed(found, err)
+		noteScanDenied(found, err)
 		return nil
 	}}})
 	if err == nil && len(keys) > 0 {
-		err = s.run(ages(keys, found))
+		err = s.run(ttlSteps(keys, found))
 	}
 	if err != nil && ctx.Err() != nil {
 		err = errors.New("ended before the server had answered")
@@ -61,8 +61,8 @@ func (n *Node) page(ctx context.Context, s *session, cursor string, found *wire.
 	return next, err
 }
 
-// ages asks for how long the keys live.
-func ages(keys []string, found *wire.Diagnosis) []step {
+// ttlSteps asks for how long the keys live.
+func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 	var steps []step
 	for _, key := range keys {
 		if strings.HasPrefix(key, wire.Reserved) {
@@ -72,11 +72,11 @@ func ages(keys []string, found *wire.Diagnosis) []step {
 			ms, ok := reply.(int64)
 			switch {
 			case err != nil:
-				unsurveyed(found, err)
+				noteScanDenied(found, err)
 			case !ok:
-				unsurveyed(found, errProtocol) // and what it said may be a value
+				noteScanDenied(found, errProtocol) // and what it said may be a value
 			case ms >= 0 && found.LiveKey == "":
-				found.LiveKey, found.LiveKeyTTL = wire.Printable(key), hold("string", key, ms).TTL
+				found.LiveKey, found.LiveKeyTTL = wire.Printable(key), newKeyState("string", key, ms).TTL
 			}
 			return nil
 		}})
@@ -84,7 +84,7 @@ func ages(keys []string, found *wire.Diagnosis) []step {
 	return steps
 }
 
-func unsurveyed(found *wire.Diagnosis, err error) {
+func noteScanDenied(found *wire.Diagnosis, err error) {
 	if err != nil && found.ScanDenied == "" {
 		found.ScanDenied = shownError(err)
 	}

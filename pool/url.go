@@ -59,7 +59,7 @@ func parseURL(rawURL string) (c Config, err error) {
 	if err != nil {
 		return c, malformed(err)
 	}
-	if misplaced(u) {
+	if badPosition(u) {
 		return c, errors.New("@ stands behind the host: in user, password and settings / ? # @ must be percent-encoded")
 	}
 	if err := c.setAddress(u, more); err != nil {
@@ -71,7 +71,7 @@ func parseURL(rawURL string) (c Config, err error) {
 	if err := c.setSettings(u); err != nil {
 		return c, err
 	}
-	return c, c.filled().check()
+	return c, c.withAllDefaults().check()
 }
 
 // malformed says what is wrong with a URL without showing it: url.Error carries
@@ -89,10 +89,10 @@ func malformed(err error) error {
 		"in user and password / ? # @ must be percent-encoded")
 }
 
-// misplaced finds the end of a password that was not percent-encoded: its / ? or #
+// badPosition finds the end of a password that was not percent-encoded: its / ? or #
 // ended the host early, and the rest up to the @ would pass for a path or a
 // setting, and be shown.
-func misplaced(u *url.URL) bool {
+func badPosition(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
 

@@ -1,60 +1,60 @@
 package pool
 
-// watchParts is how many times within the hard timeout a link is looked at.
-const watchParts = 4
+// checksPerTimeout is how many times within the hard timeout a link is looked at.
+const checksPerTimeout = 4
 
-// watchLocked makes sure that the link is looked at while an answer is due.
+// armWatchdogLocked makes sure that the link is looked at while an answer is due.
 // It costs nothing per command: the timer goes on until a look finds nothing owed.
-func (k *link) watchLocked() {
-	if !k.watching && len(k.batch) > 0 {
-		k.startWatching()
+func (pc *pipeConn) armWatchdogLocked() {
+	if !pc.watching && len(pc.batch) > 0 {
+		pc.startWatching()
 	}
 }
 
 // watchUnfinished makes sure that the link is looked at while a reply is unfinished, also
 // one that nobody asked for. The reader calls it before it waits for the rest.
-func (k *link) watchUnfinished() {
-	k.lane.mu.Lock()
-	defer k.lane.mu.Unlock()
-	if !k.watching && k.lane.link == k {
-		k.startWatching()
+func (pc *pipeConn) watchUnfinished() {
+	pc.pipeline.mu.Lock()
+	defer pc.pipeline.mu.Unlock()
+	if !pc.watching && pc.pipeline.conn == pc {
+		pc.startWatching()
 	}
 }
 
 // startWatching is called under lane.mu.
-func (k *link) startWatching() {
-	k.watching, k.strikes, k.seen = true, 0, k.answered.Load()
-	every := k.lane.node.cfg.HardTimeout / watchParts
-	if k.timer == nil {
-		k.timer = k.lane.node.cfg.Clock.AfterFunc(every, k.watch)
+func (pc *pipeConn) startWatching() {
+	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
+	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
+	if pc.timer == nil {
+		pc.timer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.watch)
 		return
 	}
-	k.timer.Reset(every)
+	pc.timer.Reset(every)
 }
 
 // watch ends a connection on which nothing was heard for the hard timeout (and
 // up to a quarter more) while answers were owed.
-func (k *link) watch() {
-	if k.isSilent() {
-		k.fail(ErrSilent)
+func (pc *pipeConn) watch() {
+	if pc.isSilent() {
+		pc.fail(ErrSilent)
 	}
 }
 
-func (k *link) isSilent() (silent bool) {
-	k.lane.mu.Lock()
-	defer k.lane.mu.Unlock()
-	answered := k.answered.Load()
-	if answered == k.sent && !k.session.unfinished() || k.lane.link != k {
-		k.watching = false
+func (pc *pipeConn) isSilent() (silent bool) {
+	pc.pipeline.mu.Lock()
+	defer pc.pipeline.mu.Unlock()
+	answered := pc.answered.Load()
+	if answered == pc.sent && !pc.raw.unfinished() || pc.pipeline.conn != pc {
+		pc.watching = false
 		return false
 	}
-	k.strikes++
-	if answered != k.seen {
-		k.seen, k.strikes = answered, 0
+	pc.silentChecks++
+	if answered != pc.seen {
+		pc.seen, pc.silentChecks = answered, 0
 	}
-	if k.strikes >= watchParts {
+	if pc.silentChecks >= checksPerTimeout {
 		return true
 	}
-	k.timer.Reset(k.lane.node.cfg.HardTimeout / watchParts)
+	pc.timer.Reset(pc.pipeline.node.cfg.HardTimeout / checksPerTimeout)
 	return false
 }

@@ -63,9 +63,9 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 // from it: Get may block, and what it gives may be in a state that somebody
 // else left (docs/hazards.md H76, H78).
 type wrappedPool struct {
-	pool    *redis.Pool
-	hanging *atomic.Int64
-	under   chan struct{} // holds a value for each dial that has not returned
+	pool      *redis.Pool
+	hung      *atomic.Int64
+	dialSlots chan struct{} // holds a value for each dial that has not returned
 }
 
 // maxDials is how many dials of a wrapped pool may be under way. Those that hang
@@ -73,29 +73,29 @@ type wrappedPool struct {
 const maxDials = 8
 
 func newWrappedPool(p *redis.Pool, hanging *atomic.Int64) *wrappedPool {
-	return &wrappedPool{pool: p, hanging: hanging, under: make(chan struct{}, maxDials)}
+	return &wrappedPool{pool: p, hung: hanging, dialSlots: make(chan struct{}, maxDials)}
 }
 
 // dial runs the pool's dial function on a goroutine of its own, because it may
 // not heed ctx. A connection that comes back too late is closed.
-func (w *wrappedPool) dial(ctx context.Context) (*session, error) {
+func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 	type result struct {
 		conn redis.Conn
 		err  error
 	}
 	select {
-	case w.under <- struct{}{}:
+	case w.dialSlots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("pool: %d dials of the wrapped pool hang", maxDials)
 	}
 	back, gone := make(chan result), make(chan struct{})
 	go func() {
 		c, err := w.connect(ctx)
-		<-w.under
+		<-w.dialSlots
 		select {
 		case back <- result{c, err}:
 		case <-gone:
-			w.hanging.Add(-1)
+			w.hung.Add(-1)
 			if c != nil {
 				_ = c.Close()
 			}
@@ -106,9 +106,9 @@ func (w *wrappedPool) dial(ctx context.Context) (*session, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
-		return &session{redis: r.conn}, nil
+		return &rawConn{redis: r.conn}, nil
 	case <-ctx.Done():
-		w.hanging.Add(1)
+		w.hung.Add(1)
 		close(gone)
 		return nil, errors.New("pool: the wrapped pool's dial did not return in time")
 	}

@@ -68,7 +68,7 @@ func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
 		m.Freeze()
 		c := acquiring("A", longTTL, "k").on(n)
 		time.Sleep(4 * time.Second)
-		m.Thaw()
+		m.Unfreeze()
 		require.Equal(t, wire.Granted, c.reply(t).Outcome)
 		require.Equal(t, int64(1), n.Stats().Dials)
 
@@ -229,7 +229,7 @@ func TestANodeRecoversFromHangingDials(t *testing.T) {
 		defer n.Close()
 		time.Sleep(100 * time.Millisecond)
 		require.Positive(t, n.Stats().HangingDials)
-		m.Thaw()
+		m.Unfreeze()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		require.Zero(t, n.Stats().HangingDials)

@@ -8,96 +8,98 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// crowd is from how many callers of a connection whoever writes lets other goroutines run
+// batchThreshold is from how many callers of a connection whoever writes lets other goroutines run
 // first: what they queue meanwhile goes out in the same system call, which costs more than
 // all else on this path. One caller alone has two commands under way at the most, its own and
 // one whose answer it did not wait for, and does not pay for company that isn't there.
-const crowd = 3
+const batchThreshold = 3
 
-// remembered bounds how large a crowd is remembered, which fades by one with each write: who is
+// batchMemory bounds how large a crowd is remembered, which fades by one with each write: who is
 // alone again soon after a burst pays for it no longer.
-const remembered = 4 * crowd
+const batchMemory = 4 * batchThreshold
 
-// batchMost and batchBytes are how much goes out in one write. More gains nothing,
+// maxBatch and maxBatchBytes are how much goes out in one write. More gains nothing,
 // and what is stuck in a write to a frozen peer can't be given up any more.
 const (
-	batchMost  = 512
-	batchBytes = 1 << 20
+	maxBatch      = 512
+	maxBatchBytes = 1 << 20
 )
 
-// crowded reports whether there was company lately. What is under way now would not tell:
+// recentlyBusy reports whether there was company lately. What is under way now would not tell:
 // the first caller to be answered would write alone, and so would each behind it.
-func (k *link) crowded() bool { return k.lately >= crowd }
+func (pc *pipeConn) recentlyBusy() bool { return pc.recentBatch >= batchThreshold }
 
-// remember books how many came together: in this batch, or as answers since the one before,
+// recordBatch books how many came together: in this batch, or as answers since the one before,
 // whose callers are about to come. What is unanswered says nothing where the peer is frozen.
-func (k *link) remember() {
-	answered := k.answered.Load()
-	k.lately = min(remembered, max(len(k.batch), int(answered-k.before), k.lately-1))
-	if answered != k.before {
-		k.row, k.before = 0, answered
+func (pc *pipeConn) recordBatch() {
+	answered := pc.answered.Load()
+	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredAtLastBatch), pc.recentBatch-1))
+	if answered != pc.answeredAtLastBatch {
+		pc.writesWithoutReply, pc.answeredAtLastBatch = 0, answered
 	}
-	if len(k.batch) == 0 {
+	if len(pc.batch) == 0 {
 		return // all was given up: no answer is owed for it
 	}
-	if k.row++; k.row == crowd {
-		k.silentSince = k.lane.node.cfg.Clock.Now()
+	if pc.writesWithoutReply++; pc.writesWithoutReply == batchThreshold {
+		pc.silentSince = pc.pipeline.node.cfg.Clock.Now()
 	}
 }
 
 // From silence on, the writer holds back what is for a peer that has not answered since, for so
-// small a share of that time, and holdMost at the most. A frozen peer would cost a system call
+// small a share of that time, and maxThrottle at the most. A frozen peer would cost a system call
 // for each few commands, which are all in vain; what is given up meanwhile is never sent. Who
 // is far away answers later than that at first, and not once answers flow.
 const (
-	silence   = 50 * time.Millisecond
-	holdShare = 50
-	holdMost  = 10 * time.Millisecond
+	silentAfter   = 50 * time.Millisecond
+	throttleShare = 50
+	maxThrottle   = 10 * time.Millisecond
 )
 
-// inVain reports whether several batches were written in a row without an answer between.
-func (k *link) inVain() bool { return k.row >= crowd && k.before == k.answered.Load() }
+// peerSilent reports whether several batches were written in a row without an answer between.
+func (pc *pipeConn) peerSilent() bool {
+	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.answered.Load()
+}
 
-// holdBack waits before the next batch where the peer is silent.
-func (k *link) holdBack() {
-	if !k.inVain() {
+// throttle waits before the next batch where the peer is silent.
+func (pc *pipeConn) throttle() {
+	if !pc.peerSilent() {
 		return
 	}
-	silent := k.lane.node.cfg.Clock.Now().Sub(k.silentSince)
-	if silent < silence {
+	silent := pc.pipeline.node.cfg.Clock.Now().Sub(pc.silentSince)
+	if silent < silentAfter {
 		return
 	}
-	over, stop := clock.After(k.lane.node.cfg.Clock, min(silent/holdShare, holdMost))
+	over, stop := clock.After(pc.pipeline.node.cfg.Clock, min(silent/throttleShare, maxThrottle))
 	defer stop()
 	select {
 	case <-over:
-	case <-k.dead:
+	case <-pc.dead:
 	}
 }
 
-// mayOffer reports whether a caller writes itself. It does not where several were written
+// callerMayWrite reports whether a caller writes itself. It does not where several were written
 // in a row without an answer between: one goroutine that submits many (extensions that fall
 // due together) would make each a system call, and to a frozen peer all are in vain. Called
 // under lane.mu while nobody writes.
-func (k *link) mayOffer() bool {
-	return k.session.offers() && !k.inVain()
+func (pc *pipeConn) callerMayWrite() bool {
+	return pc.raw.canTryFlush() && !pc.peerSilent()
 }
 
-func (k *link) wakeWriter() {
+func (pc *pipeConn) wakeWriter() {
 	select {
-	case k.wake <- struct{}{}:
+	case pc.wake <- struct{}{}:
 	default: // woken already
 	}
 }
 
 // write is the writer's goroutine. Whoever wakes it has set writing for it.
-func (k *link) write() {
+func (pc *pipeConn) write() {
 	for {
 		select {
-		case <-k.wake:
-			for k.writeBatch(byWriter) {
+		case <-pc.wake:
+			for pc.writeBatch(byWriter) {
 			}
-		case <-k.dead:
+		case <-pc.dead:
 			return
 		}
 	}
@@ -111,90 +113,90 @@ const (
 
 // writeBatch writes what is queued in one system call and reports whether something is
 // left. If so the right to write stays with whom the caller wakes.
-func (k *link) writeBatch(caller bool) (more bool) {
-	if k.session.owes() && !k.wrote(k.session.flush()) { // before more is taken: what is still queued can be given up
+func (pc *pipeConn) writeBatch(caller bool) (more bool) {
+	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) { // before more is taken: what is still queued can be given up
 		return false
 	}
 	if !caller {
-		k.holdBack()
+		pc.throttle()
 	}
-	if k.crowded() {
+	if pc.recentlyBusy() {
 		runtime.Gosched() // once: where others compute, each time may take a time slice of theirs
 	}
-	if k.isDead() {
+	if pc.isDead() {
 		return false // writing stays set: what is queued waits for the next link
 	}
-	dropAll(k.takeBatch())
-	if len(k.batch) > 0 && !k.wrote(k.send(caller)) {
+	failAll(pc.takeBatch())
+	if len(pc.batch) > 0 && !pc.checkWrite(pc.send(caller)) {
 		return false // writing stays set: nobody writes on a dead link
 	}
-	k.lane.node.count.written.Add(int64(len(k.batch)))
-	clear(k.batch) // each command leads to its Locker, which may be closed while the connection lives
-	k.lane.mu.Lock()
-	defer k.lane.mu.Unlock()
-	k.writing = k.lane.queue.len() > 0 || k.session.owes()
-	return k.writing
+	pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
+	clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
+	pc.pipeline.mu.Lock()
+	defer pc.pipeline.mu.Unlock()
+	pc.writing = pc.pipeline.queue.len() > 0 || pc.raw.hasUnsent()
+	return pc.writing
 }
 
-// wrote counts a write, or ends the link for its error.
-func (k *link) wrote(err error) bool {
+// checkWrite counts a write, or ends the link for its error.
+func (pc *pipeConn) checkWrite(err error) bool {
 	if err != nil {
-		k.fail(err)
+		pc.fail(err)
 		return false
 	}
-	k.lane.node.count.writes.Add(1)
+	pc.pipeline.node.count.writes.Add(1)
 	return true
 }
 
 // takeBatch moves commands from the queue to those that are written. They are
 // owed an answer from here on, before the first byte goes out.
-func (k *link) takeBatch() (dropped []drop) {
-	l := k.lane
-	var stale staleness
+func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
+	l := pc.pipeline
+	var stale expiry
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	k.batch, k.wants = k.batch[:0], k.wants[:0]
+	pc.batch, pc.markers = pc.batch[:0], pc.markers[:0]
 	size := 0
-	for len(k.batch) < batchMost && l.queue.len() > 0 {
-		if size += l.queue.peek().Size(); size > batchBytes && len(k.batch) > 0 {
+	for len(pc.batch) < maxBatch && l.queue.len() > 0 {
+		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch) > 0 {
 			break
 		}
 		c := l.queue.pop()
-		if k.isStray(c) {
-			dropped = append(dropped, drop{c, ErrDisconnected})
+		if pc.fromOldConn(c) {
+			dropped = append(dropped, droppedCommand{c, ErrDisconnected})
 			continue
 		}
-		if err := k.refuses(c); err != nil {
-			dropped = append(dropped, drop{c, err})
+		if err := pc.rejectReason(c); err != nil {
+			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}
-		want, first := k.takeGuarded(c)
+		want, first := pc.withMarker(c)
 		if first != nil {
-			k.take(first, nil) // also for a command that is not sent: a quarantine begins as early as can be
+			pc.appendToBatch(first, nil) // also for a command that is not sent: a quarantine begins as early as can be
 		}
-		if !c.Op.Undoes() && stale.past(c) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
-			dropped = append(dropped, drop{c, whyDropped(c)})
+		if !c.Op.Undoes() && stale.expired(c) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
+			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
 		}
 		if c.Asking {
-			k.take(newAsking(), nil) // right before it, and for it alone
+			pc.appendToBatch(askingCommand(), nil) // right before it, and for it alone
 		}
-		k.take(c, want)
+		pc.appendToBatch(c, want)
 	}
-	k.sent += int64(len(k.batch))
-	k.remember()
-	k.watchLocked()
+	pc.sent += int64(len(pc.batch))
+	pc.recordBatch()
+	pc.armWatchdogLocked()
 	return dropped
 }
 
-// take puts a command into the batch. Called under lane.mu.
-func (k *link) take(c *wire.Command, want any) {
-	k.batch, k.wants = append(k.batch, c), append(k.wants, want)
-	k.unanswered.push(c)
+// appendToBatch puts a command into the batch. Called under lane.mu.
+func (pc *pipeConn) appendToBatch(c *wire.Command, want any) {
+	pc.batch, pc.markers = append(pc.batch, c), append(pc.markers, want)
+	pc.unanswered.push(c)
 }
 
-// newAsking is a command whose answer nobody waits for.
-func newAsking() *wire.Command {
+// askingCommand is a command whose answer nobody waits for.
+func askingCommand() *wire.Command {
 	r := &wire.Request{}
 	wire.NewAsking(r)
 	c := &wire.Command{Request: r}
@@ -202,31 +204,31 @@ func newAsking() *wire.Command {
 	return c
 }
 
-func (k *link) send(caller bool) error {
-	for i, c := range k.batch {
+func (pc *pipeConn) send(caller bool) error {
+	for i, c := range pc.batch {
 		name, args := c.Call(c.UsesEval())
-		if k.wants[i] != nil {
-			args = append(append(k.args[:0], args...), k.wants[i])
-			k.args = args
+		if pc.markers[i] != nil {
+			args = append(append(pc.args[:0], args...), pc.markers[i])
+			pc.args = args
 		}
-		if err := k.session.redis.Send(name, args...); err != nil {
+		if err := pc.raw.redis.Send(name, args...); err != nil {
 			return err
 		}
 	}
 	if caller {
-		return k.session.offer()
+		return pc.raw.tryFlush()
 	}
-	return k.session.flush()
+	return pc.raw.flush()
 }
 
-// staleness finds commands past their not-after instant with one reading of the
+// expiry finds commands past their not-after instant with one reading of the
 // clock for a whole batch.
-type staleness struct {
+type expiry struct {
 	clock clock.Clock
 	now   clock.Instant
 }
 
-func (s *staleness) past(c *wire.Command) bool {
+func (s *expiry) expired(c *wire.Command) bool {
 	if c.Clock == nil {
 		return false
 	}

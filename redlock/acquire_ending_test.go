@@ -65,7 +65,7 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 
 func stopTwo(fl *fleet)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
 func freezeTwo(fl *fleet) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
-func (fl *fleet) thaw()   { fl.each(func(m *embedded.Master) { m.Thaw() }) }
+func (fl *fleet) thaw()   { fl.each(func(m *embedded.Master) { m.Unfreeze() }) }
 
 // … also when it ends while the nodes are being asked once more who that is.
 func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {

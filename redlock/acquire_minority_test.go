@@ -86,7 +86,7 @@ func TestAFrozenMasterThatGoesOnIsLeftWithoutKeys(t *testing.T) {
 						require.NoError(fl.t, err)
 					}
 					time.Sleep(frozen)
-					m.Thaw()
+					m.Unfreeze()
 					time.Sleep(time.Second)
 					require.Empty(fl.t, fl.left())
 					require.Zero(fl.t, booked(l))

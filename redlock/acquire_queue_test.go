@@ -142,7 +142,7 @@ func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]struct{ leave, back func(m *embedded.Master) }{
 		"restarted": {(*embedded.Master).Stop, func(m *embedded.Master) { _ = m.Restart(true) }},
-		"thawed":    {(*embedded.Master).Freeze, (*embedded.Master).Thaw},
+		"thawed":    {(*embedded.Master).Freeze, (*embedded.Master).Unfreeze},
 	} {
 		for _, absence := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
 			t.Run(name+absence.String(), func(t *testing.T) {

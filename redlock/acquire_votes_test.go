@@ -190,7 +190,7 @@ func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 		r.start = l.now()
 		r.sendAll(time.Second, nil)
 		r.ballots[0].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
-		r.Ring(nil)
+		r.Fire(nil)
 		r.ballots[1].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
 		r.ballots[2].cmd.Answer(wire.Reply{Outcome: OutcomeRefused})
 		require.False(t, r.won())

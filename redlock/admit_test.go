@@ -265,7 +265,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 		_, err := l.Admit(bg)
 		matches(t, err, ErrNotAdmitted)
 		require.ErrorContains(t, err, "n3 can't be asked")
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 	})
 }
 

@@ -56,7 +56,7 @@ func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswere
 				require.NoError(fl.t, k.Release(bg))
 				pause(m)
 				m.Hook(nil)
-				m.Thaw()
+				m.Unfreeze()
 				pass(2 * time.Second)
 				require.Zero(fl.t, fl.keys("a"), "%s, %s", what, fate)
 				require.Zero(fl.t, booked(l), "%s, %s", what, fate)

@@ -125,10 +125,10 @@ func (lk *Lock) isBlocked(undo *round) bool {
 // undoTimer is a lease as that alarm sees it.
 type undoTimer Lock
 
-// Ring is called by the Locker's alarms, when every node that can be reached has had the time
+// Fire is called by the Locker's alarms, when every node that can be reached has had the time
 // to answer on a new connection. Where the keys may keep a quorum from other clients, it goes on
 // waiting until a quorum has confirmed the release, or until they have expired.
-func (o *undoTimer) Ring(*alarm.Alarm) {
+func (o *undoTimer) Fire(*alarm.Alarm) {
 	k, now := (*Lock)(o), o.l.now()
 	undo := k.pendingUndo()
 	if undo == nil {

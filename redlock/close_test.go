@@ -189,7 +189,7 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 		require.Equal(t, 3*time.Second, fl.clock.Now().Sub(began))
 		done := closing(bg, l)
 		require.Empty(t, done)
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		require.NoError(t, <-done)
 		require.Zero(t, fl.keys("a"))
 	})
@@ -228,7 +228,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 						require.NoError(t, err)
 					}
 					require.Zero(t, l.alarms.Len())
-					fl.masters[2].Thaw()
+					fl.masters[2].Unfreeze()
 					if !fl.masters[2].Up() {
 						require.NoError(t, fl.masters[2].Restart(true))
 					}
@@ -267,8 +267,8 @@ func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing
 		done := closing(bg, l)
 		pass(30 * time.Second)
 		require.Empty(t, done)
-		fl.masters[1].Thaw()
-		fl.masters[2].Thaw()
+		fl.masters[1].Unfreeze()
+		fl.masters[2].Unfreeze()
 		require.NoError(t, <-done)
 		require.Zero(t, fl.keys("a"))
 	})
@@ -287,11 +287,11 @@ func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
 			done := closing(bg, l)
 			pass(after)
 			require.Empty(t, done)
-			fl.masters[1].Thaw()
+			fl.masters[1].Unfreeze()
 			require.ErrorIs(t, <-done, ErrKeysLeft)
 			require.LessOrEqual(t, fl.clock.Now().Sub(began), max(10*time.Second, after+7*time.Second), "and not an hour")
 			require.Zero(t, l.alarms.Len())
-			fl.masters[2].Thaw()
+			fl.masters[2].Unfreeze()
 		})
 	}
 }
@@ -387,7 +387,7 @@ func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testi
 		require.LessOrEqual(t, elapsed(func() { err = l.Close(bg) }), 10*time.Second)
 		require.ErrorIs(t, err, ErrKeysLeft)
 		require.Zero(t, booked(l))
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		require.NoError(t, held.Release(bg))
 	})
 }
@@ -434,7 +434,7 @@ func TestACloseWhoseContextIsDoneWaitsForUndosAsReleaseDoes(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, ErrKeysLeft)
 		require.ErrorContains(t, err, `still held, until their TTL: "b"`)
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		synctest.Wait()
 		require.Zero(t, elapsed(func() { err = l.Close(over) }), "holders are not waited for")
 		require.ErrorIs(t, err, context.Canceled)

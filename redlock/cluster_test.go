@@ -124,8 +124,8 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 				synctest.Wait()
 			}
 			for round := range 3 {
-				step(func(c *embedded.Cluster) { c.Begin("x", c.Masters[round]) })
-				step(func(c *embedded.Cluster) { c.Carry("x") })
+				step(func(c *embedded.Cluster) { c.StartMigration("x", c.Masters[round]) })
+				step(func(c *embedded.Cluster) { c.MigrateKey("x") })
 				won := make(chan *Lock, 1)
 				go func() {
 					k, err := b.Acquire(bg, "x", time.Second)
@@ -138,7 +138,7 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 				require.NoError(t, k.Release(bg))
 				k = <-won
 				a, b = b, a
-				step(func(c *embedded.Cluster) { c.Finish("x") })
+				step(func(c *embedded.Cluster) { c.FinishMigration("x") })
 				have := 0 // a Cluster that released it late may have refused it
 				for _, c := range clusters {
 					if _, there := c.Masters[round].Get("x"); there {
@@ -167,11 +167,11 @@ func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
 		for i := range 6 {
 			switch i {
 			case 1:
-				clusters[0].Begin("x", clusters[0].Masters[1])
+				clusters[0].StartMigration("x", clusters[0].Masters[1])
 			case 3:
-				clusters[0].Carry("redlock:fence:{x}")
+				clusters[0].MigrateKey("redlock:fence:{x}")
 			case 5:
-				clusters[0].Finish("x")
+				clusters[0].FinishMigration("x")
 			}
 			k, err := l.TryAcquire(bg, "x", time.Minute)
 			require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
 			old, next := c.Owner("x"), c.Add()
 			old.Stop()
 			pass(2 * time.Second)
-			c.Take(old, next, true)
+			c.TakeSlot(old, next, true)
 			next.Del("x") // as if it had never arrived
 			pass(2 * time.Second)
 			if _, err := b.TryAcquire(bg, "x", time.Second); c == clusters[0] {

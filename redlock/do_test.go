@@ -116,8 +116,8 @@ func TestAnUnconfirmedReleaseIsNoErrorOfDo(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		fl.masters[0].Thaw()
-		fl.masters[1].Thaw()
+		fl.masters[0].Unfreeze()
+		fl.masters[1].Unfreeze()
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))
 	})

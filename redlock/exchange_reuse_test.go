@@ -46,7 +46,7 @@ func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 			synctest.Wait()
 			require.EqualValues(t, 1, k.exchange.refs.Load(), "one node has not answered")
 			require.Equal(t, k, k.exchange.undo.observer)
-			fl.masters[2].Thaw()
+			fl.masters[2].Unfreeze()
 			synctest.Wait()
 			require.True(t, k.exchange.unused())
 		}
@@ -65,7 +65,7 @@ func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 		pass(time.Second)
 		require.EqualValues(t, 1, talk.refs.Load())
 		require.Equal(t, k, talk.undo.observer)
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		synctest.Wait()
 		require.True(t, talk.unused())
 	})
@@ -85,7 +85,7 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 			require.NoError(fl.t, k.Release(bg))
 			pass(100 * time.Millisecond)
 			require.True(fl.t, k.exchange.unused(), what)
-			fl.masters[2].Thaw()
+			fl.masters[2].Unfreeze()
 		})
 	}
 }
@@ -108,8 +108,8 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[1].Freeze()
 			fl.masters[2].Freeze()
 			require.ErrorIs(fl.t, k.Release(bg), ErrNoQuorum)
-			fl.masters[1].Thaw()
-			fl.masters[2].Thaw()
+			fl.masters[1].Unfreeze()
+			fl.masters[2].Unfreeze()
 			return k.exchange
 		},
 		"an undo that was sent anew": func(fl *fleet) *exchange {
@@ -136,7 +136,7 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			synctest.Wait() // two answers are a quorum: the third node's connection may not have got its undo yet
 			fl.masters[2].Stop()
 			require.NoError(fl.t, fl.masters[2].Restart(true))
-			fl.masters[2].Thaw()
+			fl.masters[2].Unfreeze()
 			return k.exchange
 		},
 		"hooks": func(fl *fleet) *exchange {
@@ -168,7 +168,7 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 			require.True(fl.t, l.alarms.Clear(&undo.alarm), "as when it begins to ring")
 			require.NoError(fl.t, <-done)
 			pass(time.Second)
-			undo.Ring(nil)
+			undo.Fire(nil)
 			require.False(fl.t, k.exchange.unused(), what)
 		})
 	}
@@ -183,7 +183,7 @@ func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
 		require.NotNil(t, k.pendingUndo())
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		synctest.Wait()
 		require.Nil(t, k.pendingUndo(), "it has left the books")
 		require.False(t, k.exchange.unused())

@@ -62,9 +62,9 @@ func (t *extendLimiter) wakeNext() {
 	}
 }
 
-// Ring is called by the Locker's alarms. It lets one lock go, so that no other alarm waits
+// Fire is called by the Locker's alarms. It lets one lock go, so that no other alarm waits
 // for all of them.
-func (t *extendLimiter) Ring(*alarm.Alarm) {
+func (t *extendLimiter) Fire(*alarm.Alarm) {
 	if k := t.pop(); k != nil {
 		k.resumeExtend()
 	}

@@ -123,8 +123,8 @@ func (wt *waitTable) removeIfIdle(p *nameState) {
 // maxFree bounds what is kept to be used again.
 const maxFree = 256
 
-// Ring is called by the Locker's alarms, some time after the place was of use.
-func (s *nameState) Ring(*alarm.Alarm) {
+// Fire is called by the Locker's alarms, some time after the place was of use.
+func (s *nameState) Fire(*alarm.Alarm) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	if s.holder == nil && s.head == nil && s.table.names[s.name] == s {

@@ -98,7 +98,7 @@ func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
 		require.ErrorIs(t, err, ErrNodeTimeout)
 		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeFailed}, votes(t, err))
 		require.Equal(t, maxNodeTimeout, took)
-		fl.masters[1].Thaw()
+		fl.masters[1].Unfreeze()
 		pass(time.Second)
 		requireUndone(t, fl, l, "")
 	})

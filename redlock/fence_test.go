@@ -39,7 +39,7 @@ func TestAFenceThatTheNodesDoNotAgreeOnIsConfirmed(t *testing.T) {
 		require.True(t, k.confirmed)
 		require.Equal(t, uint64(ahead+1), k.Fence())
 		require.NoError(t, k.Release(bg))
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		fl.masters[0].Freeze()
 		require.Greater(t, take(t, l, "a", time.Minute).Fence(), k.Fence(), "the second node was told")
 	})

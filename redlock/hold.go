@@ -24,8 +24,8 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 // leaseTimer is a lock as its alarm sees it: Ring is no method that a user should meet.
 type leaseTimer Lock
 
-// Ring is called by the Locker's alarms.
-func (r *leaseTimer) Ring(*alarm.Alarm) { (*Lock)(r).onTimer() }
+// Fire is called by the Locker's alarms.
+func (r *leaseTimer) Fire(*alarm.Alarm) { (*Lock)(r).onTimer() }
 
 // onTimer does what is due, and sets the alarm to what comes next.
 func (lk *Lock) onTimer() {

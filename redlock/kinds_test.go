@@ -39,7 +39,7 @@ func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
 		third.Freeze()
 		held, err := a.TryAcquire(bg, "x", guardTTL)
 		require.NoError(t, err)
-		third.Thaw()
+		third.Unfreeze()
 		synctest.Wait()
 		third.Del("x") // as if it had never arrived
 		groups[0].failOver(3, wire.MarkerKey)
@@ -91,7 +91,7 @@ func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
 			far.losing(g.sentinels[1:]...)
 			g.failOver(0, wire.MarkerKey) // what the replica has
 			for _, s := range g.sentinels[1:] {
-				s.Switch("m", g.replica.Addr())
+				s.Failover("m", g.replica.Addr())
 			}
 			synctest.Wait()
 			cut := a.now()

@@ -445,7 +445,7 @@ func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
 				took := elapsed(func() { err = k.Check(bg) })
 				require.NoError(t, err)
 				require.Equal(t, ttl == 9999*time.Millisecond, took == 0)
-				fl.masters[2].Thaw()
+				fl.masters[2].Unfreeze()
 				require.NoError(t, k.Release(bg))
 			})
 		})

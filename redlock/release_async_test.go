@@ -42,7 +42,7 @@ func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
 		pass(time.Second)
 		require.Len(t, told, 1)
 		require.ErrorIs(t, told[0], ErrNoQuorum)
-		fl.each(func(m *embedded.Master) { m.Thaw() })
+		fl.each(func(m *embedded.Master) { m.Unfreeze() })
 		require.NoError(t, l.Close(bg), "it waits for what is being undone")
 		require.Zero(t, fl.keys("a"))
 	})

@@ -52,7 +52,7 @@ func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 		n3.Freeze()
 		k := take(t, l, "a", 30*time.Second, WithAutoExtend())
 		pass(8 * time.Second) // beyond the hard timeout
-		n3.Thaw()
+		n3.Unfreeze()
 		pass(5 * time.Minute)
 		require.NoError(t, k.Context().Err())
 		require.Zero(t, fl.orders(wire.Release))

@@ -151,7 +151,7 @@ func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 		require.ErrorContains(t, err, "what is left expires within 2s")
 		require.Equal(t, err, k.Release(ctx), "the first result")
 		for _, m := range fl.masters {
-			m.Thaw()
+			m.Unfreeze()
 		}
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"), "the release was under way all the time")

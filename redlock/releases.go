@@ -238,8 +238,8 @@ func (v *waiter) noteAnnouncement(node int) {
 	v.wakeFor(byMessage)
 }
 
-// Ring wakes it some time after the first announcement.
-func (v *waiter) Ring(*alarm.Alarm) {
+// Fire wakes it some time after the first announcement.
+func (v *waiter) Fire(*alarm.Alarm) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -258,8 +258,8 @@ type lingerTimer struct {
 	channel *releaseChannel
 }
 
-// Ring unsubscribes.
-func (a *lingerTimer) Ring(*alarm.Alarm) {
+// Fire unsubscribes.
+func (a *lingerTimer) Fire(*alarm.Alarm) {
 	t := a.channel
 	t.table.mu.Lock()
 	defer t.table.mu.Unlock()

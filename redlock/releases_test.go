@@ -96,7 +96,7 @@ func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
 		synctest.Wait()
 		fl.masters[2].SetDelay(5 * time.Millisecond) // two refusals decide
 		fl.masters[4].Freeze()
-		defer fl.masters[4].Thaw()
+		defer fl.masters[4].Unfreeze()
 		done := wants(bg, b, "a")
 		time.Sleep(50 * time.Millisecond)
 		require.NoError(t, k.Release(bg))
@@ -190,7 +190,7 @@ func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 		},
 		"all nodes are cut off for a time": func(_ *fleet, m *embedded.Master) {
 			m.Freeze()
-			time.AfterFunc(300*time.Millisecond, m.Thaw)
+			time.AfterFunc(300*time.Millisecond, m.Unfreeze)
 		},
 		"all nodes restart": func(_ *fleet, m *embedded.Master) { _ = m.Restart(true) },
 	}
@@ -328,6 +328,6 @@ func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
 		w.waiter.dequeue()
 		w.recycle()
 		require.Equal(t, []string{"a"}, w.names)
-		w.waiter.Ring(nil)
+		w.waiter.Fire(nil)
 	})
 }

@@ -185,9 +185,9 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	}
 }
 
-// Ring ends the vote, at the node timeout or soon after a tie: whoever has not
+// Fire ends the vote, at the node timeout or soon after a tie: whoever has not
 // answered is Unknown.
-func (r *round) Ring(*alarm.Alarm) {
+func (r *round) Fire(*alarm.Alarm) {
 	r.pin()
 	now := r.l.now()
 	took, why := now.Sub(r.start), wire.ErrTimeout

@@ -101,7 +101,7 @@ func ties(t *testing.T, far time.Duration) {
 			require.ErrorIs(t, err, ErrHeld)
 			require.Equal(t, minTie, took)
 		}
-		fl.masters[2].Thaw()
+		fl.masters[2].Unfreeze()
 		pass(time.Second)
 		took, err = tie()
 		require.NoError(t, err, "it has answered")

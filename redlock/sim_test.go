@@ -114,7 +114,7 @@ func (s *sim) disturb(ctx context.Context, random *rand.Rand) {
 		case 2:
 			m.Freeze()
 		case 3, 4:
-			m.Thaw()
+			m.Unfreeze()
 		case 5:
 			_ = m.Restart(true)
 		}
@@ -122,7 +122,7 @@ func (s *sim) disturb(ctx context.Context, random *rand.Rand) {
 	}
 	s.fl.each(func(m *embedded.Master) {
 		m.SetDelay(0)
-		m.Thaw()
+		m.Unfreeze()
 	})
 }
 

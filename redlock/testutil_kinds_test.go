@@ -40,7 +40,7 @@ func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
 			g := &group{name: name, master: embedded.New(name + "a"), replica: embedded.New(name + "b")}
 			for j := range 3 {
 				s := embedded.NewSentinel(fmt.Sprintf("%ss%d", name, j+1), 2)
-				s.Point("m", g.master.Addr())
+				s.SetMaster("m", g.master.Addr())
 				g.sentinels = append(g.sentinels, s)
 			}
 			groups[i] = g
@@ -73,7 +73,7 @@ func (g *group) failOver(sentinels int, keys ...string) {
 		g.replica.Set(k, v, g.master.TTL(k))
 	}
 	for _, s := range g.sentinels[:sentinels] {
-		s.Switch("m", g.replica.Addr())
+		s.Failover("m", g.replica.Addr())
 	}
 }
 

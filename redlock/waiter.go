@@ -84,15 +84,15 @@ func (v *waiter) run() (k *Lock, attempts int, err error) {
 func (v *waiter) enqueue(ctx context.Context, l *Locker, w *request) {
 	v.l, v.ctx, v.done, v.req = l, ctx, ctx.Done(), w
 	if l.queue.Enter(&w.ticket, w.names, v) {
-		v.Turn()
+		v.OnHead()
 	}
 }
 
-// Turn puts it, now at the head of its line, where the lock can be handed to it. It is
+// OnHead puts it, now at the head of its line, where the lock can be handed to it. It is
 // called when the one before it leaves and not when its own goroutine comes to run: the
 // one before it may have the lock by then, and give it back at once. For that its
 // goroutine need not be woken.
-func (v *waiter) Turn() {
+func (v *waiter) OnHead() {
 	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

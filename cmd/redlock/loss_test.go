@@ -116,7 +116,7 @@ func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
 	require.Contains(t, p.message(), "job can't be extended: sh has ")
 	require.True(t, lastStamp(t, p.gone()).Before(frozen.Add(ttl)))
 	for _, m := range all {
-		m.Thaw()
+		m.Unfreeze()
 	}
 	eventually(t, "the keys expire", func() bool { return len(locks(all...)) == 0 })
 }

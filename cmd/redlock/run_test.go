@@ -202,7 +202,7 @@ func TestAFrozenMasterHoldsUpNeitherTheWorkNorItsEnd(t *testing.T) {
 	p.say("")
 	require.Equal(t, 0, p.status())
 	require.Less(t, time.Since(began), 3*time.Second) // 250 ms, and a busy machine
-	all[2].Thaw()                                     // and executes what it had been sent
+	all[2].Unfreeze()                                 // and executes what it had been sent
 	eventually(t, "the release arrives", func() bool { return len(locks(all[2])) == 0 })
 }
 

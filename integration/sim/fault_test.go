@@ -20,7 +20,7 @@ func (w *world) inject(f fault) {
 		m.SetDelay(f.d)
 	case "pause":
 		m.Freeze()
-		w.later(f.d, m.Thaw)
+		w.later(f.d, m.Unfreeze)
 	case "reset": // with bytes unread on both sides
 		for _, c := range m.Clients() {
 			c.Drop()

@@ -188,7 +188,7 @@ func (w *world) play() {
 	w.awaitBackground()
 	for _, m := range w.masters {
 		m.SetDelay(0)
-		m.Thaw()
+		m.Unfreeze()
 	}
 }
 

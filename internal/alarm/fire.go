@@ -12,23 +12,23 @@ func (q *Queue) arm() {
 		return
 	}
 	now := q.clock.Now()
-	d := min(max(q.heap[0].at.Sub(now), 0), q.lags.least())
-	q.armed, q.wake, q.span = true, now.Add(d), d
+	d := min(max(q.heap[0].at.Sub(now), 0), q.slacks.least())
+	q.armed, q.wake, q.period = true, now.Add(d), d
 	q.set(d)
 }
 
 func (q *Queue) set(d time.Duration) {
 	if q.timer == nil {
-		q.timer = q.clock.AfterFunc(d, q.fire)
+		q.timer = q.clock.AfterFunc(d, q.run)
 		return
 	}
 	q.timer.Reset(d)
 }
 
-// fire rings what is due. A firing that Stop or a later arming came too late
+// run rings what is due. A firing that Stop or a later arming came too late
 // for does no harm: it finds the queue stopped or ringing, or rings what is due
 // and arms anew.
-func (q *Queue) fire() {
+func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ringing {
@@ -36,17 +36,17 @@ func (q *Queue) fire() {
 	}
 	q.ringing, q.armed = true, false
 	for len(q.heap) > 0 && !q.heap[0].at.After(q.clock.Now()) {
-		q.ring(q.heap[0])
+		q.fire(q.heap[0])
 	}
 	q.ringing = false
 	q.arm()
 }
 
-// ring unsets a and rings it, without mu.
-func (q *Queue) ring(a *Alarm) {
-	r := a.ringer
+// fire unsets a and rings it, without mu.
+func (q *Queue) fire(a *Alarm) {
+	r := a.handler
 	q.remove(a)
 	q.mu.Unlock()
 	defer q.mu.Lock()
-	r.Ring(a)
+	r.Fire(a)
 }

@@ -16,11 +16,11 @@ type Queue struct {
 	// mu guards all below and every alarm set here. Nothing is rung under it.
 	mu      sync.Mutex
 	heap    deadlines
-	lags    lags
+	slacks  slacks
 	timer   clock.Timer // nil until the first alarm
 	armed   bool
 	wake    clock.Instant // armed: when the timer fires, if nothing is suspended
-	span    time.Duration // armed: for how long it was set
+	period  time.Duration // armed: for how long it was set
 	ringing bool          // one goroutine is in fire, and arms when it leaves
 	stopped bool
 }
@@ -35,26 +35,26 @@ func New(c clock.Clock) *Queue { return &Queue{clock: c} }
 // of all alarms set is how often the queue wakes at least; it counts as 1 ms
 // or 1 s when it is outside of these, and is rounded down to a half, a
 // quarter and so on of a second. A stopped queue sets nothing.
-func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Ringer) {
+func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Handler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
 		return
 	}
 	class := classOf(lag)
-	q.lags.add(class)
-	if a.place == 0 {
-		a.at, a.class, a.ringer = at, class, r
+	q.slacks.add(class)
+	if a.heapIndex == 0 {
+		a.at, a.slackClass, a.handler = at, class, r
 		heap.Push(&q.heap, a)
 	} else {
-		q.lags.remove(a.class)
-		a.at, a.class, a.ringer = at, class, r
-		heap.Fix(&q.heap, int(a.place-1))
+		q.slacks.remove(a.slackClass)
+		a.at, a.slackClass, a.handler = at, class, r
+		heap.Fix(&q.heap, int(a.heapIndex-1))
 	}
 	// A timer that was set for no longer than the lag has no more than that to
 	// go, however long the machine slept since. So in the usual case nothing
 	// is to be done, and no clock to be read.
-	if !q.armed || q.wake > at || q.span > maxLag>>class {
+	if !q.armed || q.wake > at || q.period > maxSlack>>class {
 		q.arm()
 	}
 }
@@ -64,7 +64,7 @@ func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Ringer) {
 func (q *Queue) Clear(a *Alarm) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a.place == 0 {
+	if a.heapIndex == 0 {
 		return false
 	}
 	q.remove(a)
@@ -94,7 +94,7 @@ func (q *Queue) Len() int {
 
 // remove takes an alarm that is set out of the heap.
 func (q *Queue) remove(a *Alarm) {
-	heap.Remove(&q.heap, int(a.place-1))
-	q.lags.remove(a.class)
-	a.ringer = nil
+	heap.Remove(&q.heap, int(a.heapIndex-1))
+	q.slacks.remove(a.slackClass)
+	a.handler = nil
 }

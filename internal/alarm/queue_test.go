@@ -23,7 +23,7 @@ type bell struct {
 	rung []clock.Instant
 }
 
-func (b *bell) Ring(a *alarm.Alarm) {
+func (b *bell) Fire(a *alarm.Alarm) {
 	if a != &b.Alarm {
 		panic("rung by another's alarm")
 	}
@@ -41,7 +41,7 @@ func (b *bell) times() []clock.Instant {
 // ringer is a function that is woken.
 type ringer func()
 
-func (f ringer) Ring(*alarm.Alarm) { f() }
+func (f ringer) Fire(*alarm.Alarm) { f() }
 
 // at is an instant of a clock that showed 0 when the test began.
 func at(d time.Duration) clock.Instant { return clock.Instant(d) }

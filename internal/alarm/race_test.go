@@ -21,7 +21,7 @@ type chime struct {
 	rung    atomic.Int64
 }
 
-func (c *chime) Ring(*alarm.Alarm) {
+func (c *chime) Fire(*alarm.Alarm) {
 	if c.ringing.Add(1) != 1 {
 		panic("two ring at once")
 	}

@@ -35,7 +35,7 @@ func (m *Master) accept(conn net.Conn) bool {
 	}
 	m.lastID++
 	c := &Client{id: m.lastID, master: m, conn: conn, out: newOutput()}
-	c.in = bufio.NewReader(arrival{c})
+	c.in = bufio.NewReader(delayedReader{c})
 	c.out.delay = m.script.delay
 	c.peer = server.NewPeer(bufio.NewWriter(c.out))
 	m.clients[c.id] = c
@@ -64,11 +64,11 @@ func (c *Client) serve() {
 	}
 }
 
-// arrival is what the client has sent, as far as the master takes it in: when
+// delayedReader is what the client has sent, as far as the master takes it in: when
 // frozen it doesn't, and the connection's buffer fills.
-type arrival struct{ *Client }
+type delayedReader struct{ *Client }
 
-func (a arrival) Read(p []byte) (int, error) {
+func (a delayedReader) Read(p []byte) (int, error) {
 	a.master.mu.Lock()
 	ok := a.master.ready(a.Client)
 	a.master.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *Master) execute(c *Client, words []string) bool {
 	name, args := strings.ToUpper(words[0]), words[1:]
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	reply, handled, ok := m.consult(c, name, args)
+	reply, handled, ok := m.runHook(c, name, args)
 	if !ok || !m.ready(c) {
 		return false
 	}

@@ -88,15 +88,15 @@ func (c *Cluster) Owner(key string) *Master {
 	return c.owners[c.slot(key)]
 }
 
-// Begin has a key's slot on its way to another master: MIGRATING here, IMPORTING there.
-func (c *Cluster) Begin(key string, to *Master) {
+// StartMigration has a key's slot on its way to another master: MIGRATING here, IMPORTING there.
+func (c *Cluster) StartMigration(key string, to *Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moving[c.slot(key)] = to
 }
 
-// Carry moves a key to where its slot is on its way to, as MIGRATE does.
-func (c *Cluster) Carry(key string) {
+// MigrateKey moves a key to where its slot is on its way to, as MIGRATE does.
+func (c *Cluster) MigrateKey(key string) {
 	c.mu.Lock()
 	from, to := c.owners[c.slot(key)], c.moving[c.slot(key)]
 	c.mu.Unlock()
@@ -110,8 +110,8 @@ func carry(key string, from, to *Master) {
 	}
 }
 
-// Finish gives a key's slot, and all keys in it, to the master that it is on its way to.
-func (c *Cluster) Finish(key string) {
+// FinishMigration gives a key's slot, and all keys in it, to the master that it is on its way to.
+func (c *Cluster) FinishMigration(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slot := c.slot(key)
@@ -150,15 +150,15 @@ func (c *Cluster) MoveAtomically(key string, to *Master) {
 	c.owners[slot] = to
 }
 
-// Move is Begin and Finish.
-func (c *Cluster) Move(key string, to *Master) {
-	c.Begin(key, to)
-	c.Finish(key)
+// MoveSlot is Begin and Finish.
+func (c *Cluster) MoveSlot(key string, to *Master) {
+	c.StartMigration(key, to)
+	c.FinishMigration(key)
 }
 
-// Take gives all slots of one master to another, as after a failover; with keys true what it
+// TakeSlot gives all slots of one master to another, as after a failover; with keys true what it
 // held is there as well.
-func (c *Cluster) Take(from, to *Master, keys bool) {
+func (c *Cluster) TakeSlot(from, to *Master, keys bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, m := range c.owners {
@@ -182,7 +182,7 @@ func (c *Cluster) reply(m *Master, client int64, cmd string, args []string) (str
 	case m.forbids(cmd, args):
 		return "", false
 	case cmd == "CLUSTER":
-		return c.chart(), true
+		return c.clusterSlots(), true
 	case cmd == "ASKING":
 		if c.asking[m] == nil {
 			c.asking[m] = map[int64]bool{}
@@ -231,8 +231,8 @@ func keysOf(cmd string, args []string) []string {
 	return nil
 }
 
-// chart is what CLUSTER SLOTS answers. Called under mu.
-func (c *Cluster) chart() string {
+// clusterSlots is what CLUSTER SLOTS answers. Called under mu.
+func (c *Cluster) clusterSlots() string {
 	var text strings.Builder
 	ranges := 0
 	for first := 0; first < slots; {

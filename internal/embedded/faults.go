@@ -12,11 +12,11 @@ func (m *Master) Freeze() {
 	m.frozen = true
 }
 
-// Thaw lets a frozen master go on: what each connection sent executes in its
+// Unfreeze lets a frozen master go on: what each connection sent executes in its
 // order, also of connections that have been closed since (docs/hazards.md H1, H56).
 // Which connection comes first is as open as on a real master; HoldRequests
 // decides it.
-func (m *Master) Thaw() {
+func (m *Master) Unfreeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = false

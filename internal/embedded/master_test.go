@@ -226,7 +226,7 @@ func TestAStartedMasterIsReachedOverTCP(t *testing.T) {
 	send(t, frozen, "SET k w")
 	require.NoError(t, frozen.Close())
 	require.Equal(t, "v", mustGet(m, "k"))
-	m.Thaw()
+	m.Unfreeze()
 	require.Eventually(t, func() bool { return mustGet(m, "k") == "w" }, 5*time.Second, time.Millisecond)
 
 	m.Stop()

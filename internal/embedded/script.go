@@ -90,9 +90,9 @@ func (m *Master) SetInfo(field, value string) {
 	}
 }
 
-// consult waits for the client's turn and asks the hook; under m.mu, which is
+// runHook waits for the client's turn and asks the hook; under m.mu, which is
 // free while the hook runs. Not ok means that the client has ended.
-func (m *Master) consult(c *Client, name string, args []string) (reply string, handled, ok bool) {
+func (m *Master) runHook(c *Client, name string, args []string) (reply string, handled, ok bool) {
 	if !m.ready(c) {
 		return "", false, false
 	}

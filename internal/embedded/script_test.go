@@ -121,7 +121,7 @@ func TestAHookMayFreezeTheMasterForTheCommandThatItSees(t *testing.T) {
 		send(t, c, "SET k v")
 		synctest.Wait()
 		require.Empty(t, m.Keys())
-		m.Thaw()
+		m.Unfreeze()
 		synctest.Wait()
 		require.Equal(t, []string{"k"}, m.Keys())
 	})

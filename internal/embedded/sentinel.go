@@ -28,20 +28,20 @@ func NewSentinel(name string, others int) *Sentinel {
 	return s
 }
 
-// Point has it name the server at an address as the master of that name; an empty one
+// SetMaster has it name the server at an address as the master of that name; an empty one
 // means that it knows of none. It announces nothing.
-func (s *Sentinel) Point(master, address string) {
+func (s *Sentinel) SetMaster(master, address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.masters[master] = address
 }
 
-// Switch is Point, and has it announced.
-func (s *Sentinel) Switch(master, address string) {
+// Failover is Point, and has it announced.
+func (s *Sentinel) Failover(master, address string) {
 	s.mu.Lock()
 	from := s.masters[master]
 	s.mu.Unlock()
-	s.Point(master, address)
+	s.SetMaster(master, address)
 	fromHost, fromPort, _ := net.SplitHostPort(from)
 	toHost, toPort, _ := net.SplitHostPort(address)
 	s.redis.Publish("+switch-master", strings.Join([]string{master, fromHost, fromPort, toHost, toPort}, " "))

@@ -6,20 +6,20 @@ import "time"
 // has them, or a replica that lags behind.
 type Snapshot struct {
 	taken time.Time
-	keys  map[string]kept
+	keys  map[string]savedKey
 }
 
-type kept struct {
+type savedKey struct {
 	value string
 	ttl   time.Duration
 }
 
 // Snapshot takes one.
 func (m *Master) Snapshot() *Snapshot {
-	s := &Snapshot{taken: now(), keys: map[string]kept{}}
+	s := &Snapshot{taken: now(), keys: map[string]savedKey{}}
 	for _, key := range m.Keys() {
 		if v, ok := m.Get(key); ok {
-			s.keys[key] = kept{v, m.TTL(key)}
+			s.keys[key] = savedKey{v, m.TTL(key)}
 		}
 	}
 	return s

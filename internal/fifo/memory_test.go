@@ -13,15 +13,15 @@ func TestNothingIsLeftOfANameWhenItsLastTicketHasLeft(t *testing.T) {
 	for i := range tickets {
 		q.Enter(&tickets[i], []string{"shared", strconv.Itoa(i)}, nil)
 	}
-	require.Len(t, q.lines, len(tickets)+1)
+	require.Len(t, q.queues, len(tickets)+1)
 	for i := range tickets {
 		q.Leave(&tickets[i])
 	}
-	require.Empty(t, q.lines)
+	require.Empty(t, q.queues)
 	for i := range tickets {
-		require.Nil(t, tickets[i].places)
+		require.Nil(t, tickets[i].entries)
 		require.Zero(t, tickets[i].single)
-		require.Nil(t, tickets[i].turner)
+		require.Nil(t, tickets[i].listener)
 	}
 }
 
@@ -76,7 +76,7 @@ func BenchmarkFreshNames(b *testing.B) {
 // told counts turns.
 type told int
 
-func (n *told) Turn() { *n++ }
+func (n *told) OnHead() { *n++ }
 
 func BenchmarkHandingOn(b *testing.B) {
 	q := New()

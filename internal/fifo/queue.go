@@ -8,12 +8,12 @@ import "sync"
 type Queue struct {
 	// mu guards lines and the tickets in them. Nothing blocks under it, and nobody is
 	// called but Turners.
-	mu    sync.Mutex
-	lines map[string]line
+	mu     sync.Mutex
+	queues map[string]queue
 }
 
-// line is the queue of one name, never empty while it is in the map.
-type line struct {
+// queue is the queue of one name, never empty while it is in the map.
+type queue struct {
 	head, tail *entry
 	count      int
 }
@@ -26,13 +26,13 @@ type entry struct {
 }
 
 // New returns a queue that nobody waits in.
-func New() *Queue { return &Queue{lines: map[string]line{}} }
+func New() *Queue { return &Queue{queues: map[string]queue{}} }
 
 // Enter puts t at the end of the queues of all names, in one step, and reports
 // whether it is t's turn at once; if not, to is told when it is. A name given
 // twice counts once; with no name at all it is t's turn at once. It panics when
 // t is in a queue already.
-func (q *Queue) Enter(t *Ticket, names []string, to Turner) (first bool) {
+func (q *Queue) Enter(t *Ticket, names []string, to HeadListener) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.entered {
@@ -48,21 +48,21 @@ func (q *Queue) Enter(t *Ticket, names []string, to Turner) (first bool) {
 // append adds t to the line of name, unless it is in it: then it is the last,
 // because nobody else has entered meanwhile.
 func (q *Queue) append(t *Ticket, name string) {
-	l := q.lines[name]
+	l := q.queues[name]
 	if l.tail != nil && l.tail.ticket == t {
 		return
 	}
-	e := t.place()
+	e := t.entry()
 	*e = entry{ticket: t, name: name, prev: l.tail}
 	if l.tail == nil {
 		l.head = e
 	} else {
 		l.tail.next = e
-		t.behind++
+		t.ahead++
 	}
 	l.tail = e
 	l.count++
-	q.lines[name] = l
+	q.queues[name] = l
 }
 
 // Leave takes t out of all its queues, wherever it stands in them, and so gives
@@ -73,16 +73,16 @@ func (q *Queue) Leave(t *Ticket) {
 	if !t.entered {
 		return
 	}
-	for i := range t.places {
-		q.remove(&t.places[i])
+	for i := range t.entries {
+		q.remove(&t.entries[i])
 	}
 	t.leave()
 }
 
 func (q *Queue) remove(e *entry) {
-	l := q.lines[e.name]
+	l := q.queues[e.name]
 	if l.count--; l.count == 0 {
-		delete(q.lines, e.name)
+		delete(q.queues, e.name)
 		return
 	}
 	if e.next == nil {
@@ -96,7 +96,7 @@ func (q *Queue) remove(e *entry) {
 	} else {
 		e.prev.next = e.next
 	}
-	q.lines[e.name] = l
+	q.queues[e.name] = l
 }
 
 // Waiting returns how many tickets are in the queue of name, the one at its
@@ -104,5 +104,5 @@ func (q *Queue) remove(e *entry) {
 func (q *Queue) Waiting(name string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lines[name].count
+	return q.queues[name].count
 }

@@ -15,12 +15,12 @@ type contender struct {
 	turn  chan struct{}
 }
 
-func (c *contender) Turn() { close(c.turn) }
+func (c *contender) OnHead() { close(c.turn) }
 
 func (c *contender) enter(names ...string) {
 	c.turn = make(chan struct{})
 	if c.queue.Enter(&c.Ticket, names, c) {
-		c.Turn()
+		c.OnHead()
 	}
 }
 

@@ -88,7 +88,7 @@ func newServers(t *testing.T) *servers {
 		require.NoError(t, err)
 		s.masters = append(s.masters, m)
 		y := embedded.NewSentinel("s"+strconv.Itoa(i+1), 2)
-		y.Point("m", "n3:6379")
+		y.SetMaster("m", "n3:6379")
 		s.more = append(s.more, y.Master)
 	}
 	t.Cleanup(func() {

@@ -13,8 +13,8 @@ type boxedNumber struct {
 	boxed any
 }
 
-// box is any(n), for most numbers without an allocation.
-func box(n int64) any {
+// boxed is any(n), for most numbers without an allocation.
+func boxed(n int64) any {
 	slot := &boxes[(uint64(n)*0x9e3779b97f4a7c15)>>59] //nolint:gosec // a hash
 	if b := slot.Load(); b != nil && b.n == n {
 		return b.boxed
@@ -25,9 +25,9 @@ func box(n int64) any {
 }
 
 // milliseconds boxes d as Redis takes it.
-func milliseconds(d time.Duration) any { return box(int64(d / time.Millisecond)) }
+func milliseconds(d time.Duration) any { return boxed(int64(d / time.Millisecond)) }
 
-func microseconds(d time.Duration) any { return box(int64(d / time.Microsecond)) }
+func microseconds(d time.Duration) any { return boxed(int64(d / time.Microsecond)) }
 
-// count boxes a small number, which needs no allocation.
-func count(n int) any { return int64(n) }
+// small boxes a small number, which needs no allocation.
+func small(n int) any { return int64(n) }

@@ -21,19 +21,19 @@ type NodeSet struct {
 	unsafe    map[string]bool
 
 	mu      sync.Mutex // guards what follows; nobody is called under it
-	servers map[string]*voter
+	servers map[string]*registration
 }
 
-// voter is the name under which a server votes, and how many connections say so.
-type voter struct {
+// registration is the name under which a server votes, and how many connections say so.
+type registration struct {
 	node  string
-	links int
+	conns int
 }
 
 // NewNodeSet makes a fleet. Nodes whose names are in unsafe vote whatever is found of
 // them; with unchecked true all do.
 func NewNodeSet(unchecked bool, unsafe ...string) *NodeSet {
-	f := &NodeSet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*voter{}}
+	f := &NodeSet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*registration{}}
 	for _, name := range unsafe {
 		f.unsafe[name] = true
 	}
@@ -68,9 +68,9 @@ func (f *NodeSet) Join(runID, node string) error {
 	v := f.servers[runID]
 	switch {
 	case v == nil:
-		f.servers[runID] = &voter{node: node, links: 1}
+		f.servers[runID] = &registration{node: node, conns: 1}
 	case v.node == node:
-		v.links++
+		v.conns++
 	default:
 		return fmt.Errorf("%w: %s", ErrUnfit, Duplicate(v.node, node, runID).Text)
 	}
@@ -85,7 +85,7 @@ func (f *NodeSet) Leave(runID, node string) {
 	if v == nil || v.node != node {
 		return
 	}
-	if v.links--; v.links == 0 {
+	if v.conns--; v.conns == 0 {
 		delete(f.servers, runID)
 	}
 }

@@ -54,11 +54,11 @@ const Proxied = "?"
 // Marker is the one that a node of this name must have to vote, when its server is of
 // this run and history.
 func (g *Guard) Marker(runID, replID2, node string) string {
-	return strings.Join([]string{markerVersion, runID, replID2, g.agreed(node), "ok"}, "|")
+	return strings.Join([]string{markerVersion, runID, replID2, g.shared(node), "ok"}, "|")
 }
 
-// agreed is the part of a marker that all clients must agree on.
-func (g *Guard) agreed(node string) string {
+// shared is the part of a marker that all clients must agree on.
+func (g *Guard) shared(node string) string {
 	return strings.Join([]string{ms(g.MaxTTL), ms(g.MaxAge[node]), g.Fingerprint, url.QueryEscape(node)}, "|")
 }
 
@@ -74,8 +74,8 @@ func NewVerifyMarker(r *Request, g *Guard, node string, over bool) {
 	if over {
 		end = "end"
 	}
-	r.script = attestScript
-	r.args = append(r.scriptHead(attestScript, 1), markerKey, markerVersion, g.agreed(node), ms(g.Quarantine(node)), end)
+	r.script = verifyScript
+	r.args = append(r.scriptHead(verifyScript, 1), markerKey, markerVersion, g.shared(node), ms(g.Quarantine(node)), end)
 }
 
 // NewAdmit fills r with an Admit of the node of this name: of the very server, in the
@@ -85,7 +85,7 @@ func NewVerifyMarker(r *Request, g *Guard, node string, over bool) {
 func NewAdmit(r *Request, g *Guard, node string, found Facts, until int64) {
 	r.reset(Admit, &LockArgs{}, 0, 0)
 	r.script = admitScript
-	r.args = append(r.scriptHead(admitScript, 1), markerKey, markerVersion, g.agreed(node),
+	r.args = append(r.scriptHead(admitScript, 1), markerKey, markerVersion, g.shared(node),
 		g.Marker(found.RunID, found.ReplID2, node), until)
 }
 

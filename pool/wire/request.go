@@ -114,7 +114,7 @@ func NewRelease(r *Request, t *LockArgs) {
 func NewAnnouncingRelease(r *Request, t *LockArgs, own int) {
 	r.reset(Release, t, 0, 0)
 	r.ReportWaiters = true
-	r.scriptCall(announceKind, t, count(own))
+	r.scriptCall(announceKind, t, small(own))
 }
 
 // NewCountingRelease fills r with a Release that publishes nothing, because somebody is behind it
@@ -122,7 +122,7 @@ func NewAnnouncingRelease(r *Request, t *LockArgs, own int) {
 func NewCountingRelease(r *Request, t *LockArgs, own int) {
 	r.reset(Release, t, 0, 0)
 	r.ReportWaiters = true
-	r.scriptCall(passKind, t, count(own))
+	r.scriptCall(passKind, t, small(own))
 }
 
 // NewShorten fills r with a Shorten to what is left.
@@ -220,7 +220,7 @@ func (r *Request) scriptHead(s *Script, keys int) []any {
 		const most = 8 // arguments that are no keys, with a fenced acquire's
 		args = make([]any, 0, keys+most)
 	}
-	return append(args, s.hash, count(keys))
+	return append(args, s.hash, small(keys))
 }
 
 // Call says what to send: a command's name and its arguments. With source

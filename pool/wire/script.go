@@ -32,7 +32,7 @@ type kind struct {
 
 // Scripts lists all scripts, for loading them when a connection is made.
 func Scripts() []*Script {
-	all := []*Script{attestScript, admitScript, pingScript}
+	all := []*Script{verifyScript, admitScript, pingScript}
 	for _, k := range []kind{
 		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
 		releaseKind, announceKind, passKind, shortenKind, inspectKind,
@@ -122,8 +122,8 @@ return #mine
 	pingScript = script("ping+guard", "be2ff97003ee0ddfc54055a50fa6b3e1467d6d46", marked, `return redis.status_reply('PONG')
 `)
 
-	// attestScript is the one that alone decides about a node's marker; see guard.go.
-	attestScript = script("attest", "4b8cd515529ed38114ce4737d1bc7876b3e69f68", attest)
+	// verifyScript is the one that alone decides about a node's marker; see guard.go.
+	verifyScript = script("attest", "4b8cd515529ed38114ce4737d1bc7876b3e69f68", attest)
 
 	// admitScript marks a node that has no marker as fit to vote at once.
 	admitScript = script("admit", "003ba764c1caec47010a7aea1f5baadccf79ed43", admit)

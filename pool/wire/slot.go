@@ -8,7 +8,7 @@ const Slots = 1 << 14
 // Slot is a key's hash slot, as the Redis Cluster specification says it: of what stands in
 // the first pair of braces, unless that is nothing, and of the whole key otherwise.
 func Slot(key string) int {
-	return int(crc16(hashed(key))) % Slots
+	return int(crc16(hashTag(key))) % Slots
 }
 
 // SameSlot reports whether a Redis Cluster keeps all keys on one master.
@@ -21,8 +21,8 @@ func SameSlot(keys []string) bool {
 	return true
 }
 
-// hashed is the part of a key that its slot is found by.
-func hashed(key string) string {
+// hashTag is the part of a key that its slot is found by.
+func hashTag(key string) string {
 	_, rest, opened := strings.Cut(key, "{")
 	tag, _, closed := strings.Cut(rest, "}")
 	if opened && closed && tag != "" {
@@ -58,7 +58,7 @@ var crcTable = func() (table [256]uint16) {
 // must have one slot: by the key's own hash tag, or with the whole key as the tag. The
 // counter of {a} is that of a, too, which costs nobody more than a gap in his numbers.
 func FenceKey(key string, tagged bool) string {
-	if !tagged || hashed(key) != key {
+	if !tagged || hashTag(key) != key {
 		return FencePrefix + key
 	}
 	return FencePrefix + "{" + key + "}"
@@ -66,4 +66,4 @@ func FenceKey(key string, tagged bool) string {
 
 // CanHaveFenceKey reports whether the tagged counter has its key's slot. It has not where the
 // key has a brace that would end the tag early.
-func CanHaveFenceKey(key string) bool { return hashed(FenceKey(key, true)) == hashed(key) }
+func CanHaveFenceKey(key string) bool { return hashTag(FenceKey(key, true)) == hashTag(key) }

@@ -83,7 +83,7 @@ func (q *Quorum) Restore() {
 	var all []int
 	for i, m := range q.masters {
 		all = append(all, i)
-		m.Thaw()
+		m.Unfreeze()
 		m.SetDelay(0)
 		if !m.Up() {
 			if err := m.Restart(true); err != nil {
