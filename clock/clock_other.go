@@ -2,4 +2,4 @@
 
 package clock
 
-func newSystem() Clock { return newWallClock(host) }
+func newSystem() Clock { return newWallClock(hostClocks) }

@@ -4,9 +4,9 @@ package pool
 
 import "net"
 
-// socket is not known here: the writer alone writes.
-type socket struct{}
+// nonblockingConn is not known here: the writer alone writes.
+type nonblockingConn struct{}
 
-func socketOf(net.Conn) *socket { return nil }
+func socketOf(net.Conn) *nonblockingConn { return nil }
 
-func (*socket) offer([]byte) (int, error) { return 0, nil }
+func (*nonblockingConn) tryWrite([]byte) (int, error) { return 0, nil }

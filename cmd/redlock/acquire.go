@@ -15,7 +15,7 @@ func acquireEntry() command {
 		summary: "take a lock for a shell script: a claim on it is printed",
 		flags:   acquireFlags,
 		about:   acquireAbout,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "NAME is held, and the claim was printed"},
 			endsMisused,
 			endsNoQuorum,
@@ -62,11 +62,11 @@ With --json it prints one object:
   left_ms  for how long the lock is safe from now on
 `
 
-func acquireFlags(f *form) body {
+func acquireFlags(f *flagSet) runFunc {
 	// The pid is that of the script: this process is gone while the lock lives.
-	w := wishFlags(f, ownerOf(os.Getppid()), "pid of the caller")
+	w := lockRequestFlags(f, ownerOf(os.Getppid()), "pid of the caller")
 	asJSON := jsonFlag(f)
-	return func(ctx context.Context, c *call) (exit int) {
+	return func(ctx context.Context, c *invocation) (exit int) {
 		var err error
 		if w.name, err = c.name(); err != nil {
 			return c.misused("%v", err)
@@ -80,7 +80,7 @@ func acquireFlags(f *form) body {
 		}
 		defer closeSoon(locker)
 		in := listen()
-		lock, err := w.take(ctx, c, locker, in)
+		lock, err := w.acquire(ctx, c, locker, in)
 		if err != nil {
 			return refusal(err)
 		}
@@ -90,13 +90,13 @@ func acquireFlags(f *form) body {
 
 // handOut prints the claim on a lock. When it returns another status than 0 the lock is
 // given back.
-func handOut(ctx context.Context, c *call, locker *redlock.Locker, lock *redlock.Lock, in inbox, asJSON bool) int {
-	hearAll(ctx, locker, lock)
+func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *redlock.Lock, in signalQueue, asJSON bool) int {
+	untilAllAnswered(ctx, locker, lock)
 	if sig, ok := in.pending(); ok {
 		_ = lock.Release(ctx)
 		return exitSignal + int(sig)
 	}
-	h := newHolding(lock)
+	h := newClaimJSON(lock)
 	claim, err := lock.Detach()
 	if err != nil {
 		c.say("%v", err)
@@ -112,18 +112,18 @@ func handOut(ctx context.Context, c *call, locker *redlock.Locker, lock *redlock
 	return exitOK
 }
 
-// hearAll waits for the masters that have not answered yet, as long as a person does not
+// untilAllAnswered waits for the masters that have not answered yet, as long as a person does not
 // notice: what is not sent when the handle ends is never sent, and a lock that stands on a bare
 // quorum does not survive one more failure. A question on the same connection is
 // answered behind what was sent before it.
-func hearAll(ctx context.Context, locker *redlock.Locker, lock *redlock.Lock) {
-	ctx, cancel := context.WithTimeout(ctx, min(farewell, lock.Remaining()/4))
+func untilAllAnswered(ctx context.Context, locker *redlock.Locker, lock *redlock.Lock) {
+	ctx, cancel := context.WithTimeout(ctx, min(closeTimeout, lock.Remaining()/4))
 	defer cancel()
 	_, _ = locker.Inspect(ctx, lock.Names()[0]) // what it says does not matter
 }
 
-// holding is what programs are told of a lock that is held by a claim.
-type holding struct {
+// claimJSON is what programs are told of a lock that is held by a claim.
+type claimJSON struct {
 	Names  []string `json:"names"`
 	ID     string   `json:"id"`
 	Claim  string   `json:"claim,omitempty"`
@@ -131,15 +131,15 @@ type holding struct {
 	LeftMS int64    `json:"left_ms"`
 }
 
-func (c *call) printClaim(h holding, claim redlock.Claim, asJSON bool) error {
+func (inv *invocation) printClaim(h claimJSON, claim redlock.Claim, asJSON bool) error {
 	text, err := claim.MarshalText()
 	if err != nil {
 		return err
 	}
 	if !asJSON {
-		_, err = fmt.Fprintf(c.stdout, "%s\n", text)
+		_, err = fmt.Fprintf(inv.stdout, "%s\n", text)
 		return err
 	}
 	h.Claim = string(text)
-	return c.object(h)
+	return inv.object(h)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // begin has the masters begin the restart guard, and waits until all of them vote.
-func (d *examination) begin(ctx context.Context, c *call, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
+func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
 	report, err := locker.Diagnose(ctx)
@@ -21,7 +21,7 @@ func (d *examination) begin(ctx context.Context, c *call, locker *redlock.Locker
 		return refusal(err)
 	}
 	if report.Failed() {
-		exit := d.tell(c, report, nil)
+		exit := d.print(c, report, nil)
 		c.say("the guard was not begun, and nothing was changed: the errors that were found say why, and what to do")
 		return exit
 	}
@@ -39,7 +39,7 @@ func (d *examination) begin(ctx context.Context, c *call, locker *redlock.Locker
 			return refusal(err)
 		}
 	}
-	exit := d.tell(c, report, nil)
+	exit := d.print(c, report, nil)
 	if exit == exitOK && !*d.asJSON {
 		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// quarantineDelay has a program under the guard be the first on the masters.
-func quarantineDelay(t *testing.T, all []*embedded.Master, maxTTL time.Duration) {
+// quarantineFleet has a program under the guard be the first on the masters.
+func quarantineFleet(t *testing.T, all []*embedded.Master, maxTTL time.Duration) {
 	t.Helper()
 	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithRestartGuard(maxTTL))
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func benchEntry() command {
 		summary: "measure how long it takes to acquire and release a lock",
 		flags:   benchFlags,
 		about:   benchAbout,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "all was measured, and nothing is left behind"},
 			{exitFailed, "an acquisition or a release failed, or a key is left behind"},
 			endsMisused,
@@ -77,20 +77,20 @@ type bench struct {
 
 // Bounds of the flags, and the TTL of what is measured.
 const (
-	mostClients = 256
-	mostTime    = 10 * time.Minute
-	mostCount   = 10_000_000
-	benchTTL    = 10 * time.Second
+	maxClients = 256
+	maxTime    = 10 * time.Minute
+	maxCount   = 10_000_000
+	benchTTL   = 10 * time.Second
 )
 
-func benchFlags(f *form) body {
+func benchFlags(f *flagSet) runFunc {
 	b := &bench{clock: clock.System()}
 	given, guard, prefix, asJSON := nodesFlags(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
 	inside := f.Bool("embedded", false, "measure three masters inside of this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
 	f.DurationVar(&b.bound, "for", 5*time.Second, "how long, up to 10m (default: 5s)")
 	f.IntVar(&b.count, "count", 0, "the `number` of acquisitions to stop at (default: as many as there is time for)")
-	return func(ctx context.Context, c *call) int {
+	return func(ctx context.Context, c *invocation) int {
 		nodes, end, err := b.prepare(c, given, *inside, guard)
 		if err != nil {
 			return c.misused("%v", err)
@@ -107,18 +107,18 @@ func benchFlags(f *form) body {
 }
 
 // prepare checks what was asked for, and finds the masters.
-func (b *bench) prepare(c *call, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
+func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
 		return nodes, nil, errors.New("it takes no NAME: it has its own")
 	case inside && given.given():
 		return nodes, nil, errEmbedded
-	case b.clients < 1 || b.clients > mostClients:
-		return nodes, nil, fmt.Errorf("--clients can be from 1 to %d", mostClients)
-	case b.bound <= 0 || b.bound > mostTime:
-		return nodes, nil, fmt.Errorf("--for can be up to %v", mostTime)
-	case b.count < 0 || b.count > mostCount:
-		return nodes, nil, fmt.Errorf("--count can be up to %d", mostCount)
+	case b.clients < 1 || b.clients > maxClients:
+		return nodes, nil, fmt.Errorf("--clients can be from 1 to %d", maxClients)
+	case b.bound <= 0 || b.bound > maxTime:
+		return nodes, nil, fmt.Errorf("--for can be up to %v", maxTime)
+	case b.count < 0 || b.count > maxCount:
+		return nodes, nil, fmt.Errorf("--count can be up to %d", maxCount)
 	}
 	if b.guard, err = c.guard(guard); err != nil {
 		return nodes, nil, err
@@ -138,7 +138,7 @@ func (b *bench) ttl() time.Duration {
 }
 
 // measure measures until it is over, and tells the result.
-func (b *bench) measure(ctx context.Context, c *call, inside, asJSON bool) int {
+func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
 	b.prefix = "bench-" + strings.ToLower(rand.Text()[:10])
@@ -157,7 +157,7 @@ func (b *bench) measure(ctx context.Context, c *call, inside, asJSON bool) int {
 	if asJSON {
 		_ = c.object(r.object())
 	} else {
-		r.print(newPage(c))
+		r.print(newPrinter(c))
 	}
 	var sig signalError
 	switch {
@@ -193,7 +193,7 @@ func (b *bench) warm(ctx context.Context) ([]sample, error) {
 func (b *bench) name(i int) string { return fmt.Sprintf("%s/%d", b.prefix, i+1) }
 
 // work has all clients go on until it is over.
-func (b *bench) work(ctx context.Context, c *call, samples []sample) {
+func (b *bench) work(ctx context.Context, c *invocation, samples []sample) {
 	b.begun.Store(0)
 	b.done.Store(0)
 	b.failed.Store(0)
@@ -212,8 +212,8 @@ func (b *bench) work(ctx context.Context, c *call, samples []sample) {
 }
 
 // progress tells on a terminal how far it is.
-func (b *bench) progress(c *call, over <-chan struct{}) {
-	line := newLiveLine(c.stderr)
+func (b *bench) progress(c *invocation, over <-chan struct{}) {
+	line := newStatusLine(c.stderr)
 	if !line.begin() {
 		return
 	}

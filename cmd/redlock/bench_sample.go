@@ -58,19 +58,19 @@ func (s *sample) fails(err error) bool {
 	if s.errors == nil {
 		s.errors = make(map[string]int)
 	}
-	s.errors[scriptKind(err)]++
+	s.errors[errorKind(err)]++
 	return false
 }
 
-// scriptKind is an error without what differs from time to time, so that equal ones can be
+// errorKind is an error without what differs from time to time, so that equal ones can be
 // counted.
-func scriptKind(err error) string {
+func errorKind(err error) string {
 	for _, kind := range []error{
 		redlock.ErrHeld, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, redlock.ErrNoQuorum,
 	} {
 		if errors.Is(err, kind) {
-			return isFinal(kind)
+			return withoutPrefix(kind)
 		}
 	}
-	return isFinal(err)
+	return withoutPrefix(err)
 }

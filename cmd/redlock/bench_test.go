@@ -119,7 +119,7 @@ func TestABenchThatFindsSomethingLeftFails(t *testing.T) {
 	r := &benchResult{nodes: []string{"a"}, clients: 1, left: []string{"bench-x/1 on a"}}
 	r.errors = map[string]int{"lost": 1}
 	var out strings.Builder
-	r.print(&page{w: &out})
+	r.print(&printer{w: &out})
 	require.Contains(t, out.String(), "✗ lost: 1 time\n")
 	require.Contains(t, out.String(), "✗ left behind, until it expires: bench-x/1 on a\n")
 	require.NotContains(t, out.String(), "LEAST", "nothing was measured")

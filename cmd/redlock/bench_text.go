@@ -45,7 +45,7 @@ func (r *benchResult) perSecond() float64 {
 // barWidth is how long the longest bar is.
 const barWidth = 40
 
-func (r *benchResult) print(p *page) {
+func (r *benchResult) print(p *printer) {
 	where := plural(len(r.nodes), "master")
 	if r.embedded {
 		where += " inside of this process, which say nothing about Redis"
@@ -68,12 +68,12 @@ func (r *benchResult) print(p *page) {
 	}
 }
 
-func (p *page) latencies(what string, h *histogram) {
+func (p *printer) latencies(what string, h *histogram) {
 	p.line("  %-8s %9s %9s %9s %9s %9s %9s", what, short(h.least), short(h.quantile(0.5)), short(h.quantile(0.9)),
 		short(h.quantile(0.99)), short(h.quantile(0.999)), short(h.most))
 }
 
-func (p *page) bars(h *histogram) {
+func (p *printer) bars(h *histogram) {
 	most := 0
 	for _, b := range h.bars() {
 		most = max(most, b.n)

@@ -13,20 +13,20 @@ import (
 
 // child is the command's first process, which leads a process group of its own.
 type child struct {
-	group  group
-	gate   *os.File
-	states chan syscall.WaitStatus // stopped, or ended; closed after the end
-	waiter sync.WaitGroup
+	group   group
+	barrier *os.File
+	states  chan syscall.WaitStatus // stopped, or ended; closed after the end
+	waiter  sync.WaitGroup
 }
 
 // startChild makes the process that becomes the command once release is called.
-func startChild(p *plan, c *call, env []string, tty *terminal) (*child, error) {
+func startChild(p *runOptions, c *invocation, env []string, tty *terminal) (*child, error) {
 	inner, outer, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = inner.Close() }()
-	cmd := exec.Command(self(), append([]string{gateMode, p.program}, p.command...)...)
+	cmd := exec.Command(self(), append([]string{startBarrierMode, p.program}, p.command...)...)
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
 	cmd.ExtraFiles = []*os.File{inner}
@@ -36,20 +36,20 @@ func startChild(p *plan, c *call, env []string, tty *terminal) (*child, error) {
 		_ = outer.Close()
 		return nil, fmt.Errorf("can't start a process: %w", err)
 	}
-	ch := &child{group: group(cmd.Process.Pid), gate: outer, states: make(chan syscall.WaitStatus)}
+	ch := &child{group: group(cmd.Process.Pid), barrier: outer, states: make(chan syscall.WaitStatus)}
 	ch.waiter.Go(func() { ch.watch(cmd.Process.Pid) })
 	return ch, nil
 }
 
 // release lets the command begin.
 func (ch *child) release() {
-	_, _ = ch.gate.Write([]byte{1}) // fails when it has ended already: watch tells
-	_ = ch.gate.Close()
+	_, _ = ch.barrier.Write([]byte{1}) // fails when it has ended already: watch tells
+	_ = ch.barrier.Close()
 }
 
 // abandon ends a process whose command has not begun.
 func (ch *child) abandon() {
-	_ = ch.gate.Close()
+	_ = ch.barrier.Close()
 	ch.group.signal(syscall.SIGKILL)
 	for range ch.states { // until it has ended
 	}

@@ -28,7 +28,7 @@ With --json it prints one object:
   fence    its number; only where one was counted
   left_ms  for how long the lock is safe from now on
 `,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "the lock is held, for --ttl at least"},
 			endsMisused,
 			{exitUnavailable, "no quorum of masters could be reached: the lock ends when it would have, unless this is tried again"},
@@ -50,7 +50,7 @@ With --json it prints one object:
   id        its ID, as redlock acquire and run tell it
   released  true
 `,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "the lock was held until now, and is free"},
 			endsMisused,
 			{exitUnavailable, "no quorum of masters could be reached: what is left of the lock expires"},
@@ -76,20 +76,20 @@ type claimFlags struct {
 	asJSON *bool
 }
 
-func newClaimFlags(f *form) claimFlags {
+func newClaimFlags(f *flagSet) claimFlags {
 	return claimFlags{nodes: nodesFlags(f), guard: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 }
 
-func extendFlags(f *form) body {
+func extendFlags(f *flagSet) runFunc {
 	flags := newClaimFlags(f)
 	ttl := f.Duration("ttl", 0, "how long the lock lives from now on (default: as long as it was acquired for)")
-	return func(ctx context.Context, c *call) int {
+	return func(ctx context.Context, c *invocation) int {
 		return flags.with(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
 			if err := lock.Extend(ctx, ttl); err != nil {
 				return err
 			}
-			hearAll(ctx, locker, lock)
-			h := newHolding(lock)
+			untilAllAnswered(ctx, locker, lock)
+			h := newClaimJSON(lock)
 			_, err := lock.Detach()
 			if err == nil && *flags.asJSON {
 				err = c.object(h)
@@ -99,9 +99,9 @@ func extendFlags(f *form) body {
 	}
 }
 
-func releaseFlags(f *form) body {
+func releaseFlags(f *flagSet) runFunc {
 	flags := newClaimFlags(f)
-	return func(ctx context.Context, c *call) int {
+	return func(ctx context.Context, c *invocation) int {
 		return flags.with(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {
 			err := lock.Release(ctx)
 			if err == nil && *flags.asJSON {
@@ -117,7 +117,7 @@ func releaseFlags(f *form) body {
 }
 
 // with has something done with the lock of a claim.
-func (flags claimFlags) with(ctx context.Context, c *call, ttl time.Duration,
+func (flags claimFlags) with(ctx context.Context, c *invocation, ttl time.Duration,
 	do func(*redlock.Locker, *redlock.Lock, time.Duration) error,
 ) int {
 	claim, err := c.claim()
@@ -154,7 +154,7 @@ func (flags claimFlags) with(ctx context.Context, c *call, ttl time.Duration,
 	return c.ended(claim, err)
 }
 
-func (flags claimFlags) open(c *call, claim redlock.Claim, guard, ttl time.Duration) (*redlock.Locker, error) {
+func (flags claimFlags) open(c *invocation, claim redlock.Claim, guard, ttl time.Duration) (*redlock.Locker, error) {
 	nodes, err := c.nodes(flags.nodes)
 	if err != nil {
 		return nil, err
@@ -170,14 +170,14 @@ func (flags claimFlags) open(c *call, claim redlock.Claim, guard, ttl time.Durat
 const maxClaim = 1 << 20
 
 // claim reads the one that was given.
-func (c *call) claim() (claim redlock.Claim, err error) {
-	words := c.all()
+func (inv *invocation) claim() (claim redlock.Claim, err error) {
+	words := inv.all()
 	if len(words) != 1 {
 		return claim, fmt.Errorf("one CLAIM is needed, or - to read it, %d given", len(words))
 	}
 	text := words[0]
 	if text == "-" {
-		read, err := io.ReadAll(io.LimitReader(c.stdin, maxClaim))
+		read, err := io.ReadAll(io.LimitReader(inv.stdin, maxClaim))
 		if err != nil {
 			return claim, fmt.Errorf("no claim could be read: %w", err)
 		}
@@ -190,23 +190,23 @@ func (c *call) claim() (claim redlock.Claim, err error) {
 }
 
 // ended is the status of what was done with a claim.
-func (c *call) ended(claim redlock.Claim, err error) int {
+func (inv *invocation) ended(claim redlock.Claim, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
-		c.say("%v: %v", claim, err)
+		inv.say("%v: %v", claim, err)
 		return exitLost
 	case errors.Is(err, redlock.ErrInvalid):
-		return c.misused("%v", err)
+		return inv.misused("%v", err)
 	case refusal(err) == exitHeld:
-		c.say("%v: %s", claim, inShort(err))
+		inv.say("%v: %s", claim, inShort(err))
 	default:
-		c.say("%v: %v", claim, err)
+		inv.say("%v: %v", claim, err)
 	}
 	return refusal(err)
 }
 
-func newHolding(lock *redlock.Lock) holding {
-	return holding{Names: lock.Names(), ID: lock.ID(), Fence: lock.Fence(), LeftMS: lock.Remaining().Milliseconds()}
+func newClaimJSON(lock *redlock.Lock) claimJSON {
+	return claimJSON{Names: lock.Names(), ID: lock.ID(), Fence: lock.Fence(), LeftMS: lock.Remaining().Milliseconds()}
 }

@@ -24,14 +24,14 @@ The script goes where the shell looks for it:
   zsh   source <(redlock completion zsh)      in ~/.zshrc, below compinit
   fish  redlock completion fish | source      in ~/.config/fish/config.fish
 `,
-		endings:  []ending{endsWell, endsMisused},
-		examples: []string{"redlock completion bash >/etc/bash_completion.d/redlock"},
-		noJSON:   "what it prints is a script",
+		exitStatuses: []exitStatus{endsWell, endsMisused},
+		examples:     []string{"redlock completion bash >/etc/bash_completion.d/redlock"},
+		noJSON:       "what it prints is a script",
 	}
 }
 
-func completionFlags(*form) body {
-	return func(_ context.Context, c *call) int {
+func completionFlags(*flagSet) runFunc {
+	return func(_ context.Context, c *invocation) int {
 		words := c.all()
 		if len(words) != 1 {
 			return c.misused("one shell is needed, %d given: %s", len(words), strings.Join(shells, ", "))

@@ -51,7 +51,7 @@ func bashCompletion(all []command) string {
 	fmt.Fprintf(&b, "    help) words='%s' ;;\n", strings.Join(names(all)[1:], " "))
 	for _, cmd := range all {
 		flags, valued, command := []string{"--help"}, []string{}, ""
-		for _, o := range newForm(cmd).all() {
+		for _, o := range newFlagSet(cmd).all() {
 			flags = append(flags, "--"+o.name)
 			if o.arg != "" {
 				valued = append(valued, "--"+o.name)
@@ -113,7 +113,7 @@ func zshCompletion(all []command) string {
 	fmt.Fprintf(&b, zshMiddle, strings.Join(takers(all), " "))
 	for _, cmd := range all {
 		fmt.Fprintf(&b, "    %s) _arguments", cmd.name)
-		for _, o := range newForm(cmd).all() {
+		for _, o := range newFlagSet(cmd).all() {
 			spec := "--" + o.name
 			if o.arg != "" {
 				spec += "="
@@ -177,7 +177,7 @@ func fishCompletion(all []command) string {
 	for _, cmd := range all {
 		when := fishQuoted("__redlock_is " + cmd.name)
 		fmt.Fprintf(&b, "complete -c redlock -n %s -l help -d 'say how it is used'\n", when)
-		for _, o := range newForm(cmd).all() {
+		for _, o := range newFlagSet(cmd).all() {
 			needs := ""
 			if o.arg != "" {
 				needs = " -x"

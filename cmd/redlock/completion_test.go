@@ -33,7 +33,7 @@ func TestBashCompletesWhatTheTableSays(t *testing.T) {
 		require.Contains(t, all, cmd.name)
 		flags := completed(t, cmd.name, "--")
 		require.Contains(t, flags, "--help")
-		for _, o := range newForm(cmd).all() {
+		for _, o := range newFlagSet(cmd).all() {
 			require.Contains(t, flags, "--"+o.name, cmd.name)
 		}
 	}
@@ -56,7 +56,7 @@ func TestCompletionScriptsCanBeRead(t *testing.T) {
 		text := script(t, shell)
 		for _, cmd := range commands() {
 			require.Contains(t, text, cmd.name)
-			for _, o := range newForm(cmd).all() {
+			for _, o := range newFlagSet(cmd).all() {
 				require.Contains(t, text, o.name, shell)
 			}
 		}

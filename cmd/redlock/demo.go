@@ -20,7 +20,7 @@ func demoEntry() command {
 		summary: "see a lock at work: votes, contenders, a failure, a takeover",
 		flags:   demoFlags,
 		about:   demoAbout,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "all went as it should"},
 			{exitFailed, "something did not"},
 			endsMisused, endsSignal,
@@ -45,7 +45,7 @@ With --json it prints one object:
 
 // show is one run of the demo.
 type show struct {
-	*page
+	*printer
 	stage *stage
 	clock clock.Clock
 	run   string   // in every name of this run
@@ -85,9 +85,9 @@ func (s *show) acts() []act {
 // demoTime bounds the demo: what hangs is a failure too.
 const demoTime = 15 * time.Second
 
-func demoFlags(f *form) body {
+func demoFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
-	return func(ctx context.Context, c *call) int {
+	return func(ctx context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
 			return c.misused("it takes no NAME")
 		}
@@ -108,7 +108,7 @@ func demoFlags(f *form) body {
 		defer stop()
 		ctx, cancel := context.WithTimeout(ctx, demoTime)
 		defer cancel()
-		s := &show{page: newPage(c), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
+		s := &show{printer: newPrinter(c), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
 		if *asJSON {
 			s.w = io.Discard
 		}
@@ -136,8 +136,8 @@ type actResult struct {
 
 // wrong says what went wrong besides the acts.
 func (s *show) wrong(err error) {
-	s.bad("%s", isFinal(err))
-	s.result.Error = isFinal(err)
+	s.bad("%s", withoutPrefix(err))
+	s.result.Error = withoutPrefix(err)
 }
 
 // setStage makes a stage, on which a client can be made.
@@ -212,8 +212,8 @@ func (s *show) playAll(ctx context.Context) (failed int) {
 		result := actResult{Title: a.title}
 		if err := a.play(ctx); err != nil {
 			failed++
-			s.bad("%s", isFinal(err))
-			result.Error = isFinal(err)
+			s.bad("%s", withoutPrefix(err))
+			result.Error = withoutPrefix(err)
 		}
 		s.result.Acts = append(s.result.Acts, result)
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	contenders    = 8
-	extendLimiter = 10              // of each
-	turnsTime     = 4 * time.Second // after which none begins: a busy machine has fewer
+	contenders = 8
+	turns      = 10              // of each
+	turnsTime  = 4 * time.Second // after which none begins: a busy machine has fewer
 )
 
 // contend shows eight clients, each with connections of its own as if it were a
@@ -87,7 +87,7 @@ func (s *show) crowd(turn func(contender int) error) (taken int64, err error) {
 	end := s.clock.Now().Add(turnsTime)
 	for i := range contenders {
 		wg.Go(func() {
-			for n := 0; n < extendLimiter && errs[i] == nil && s.clock.Now().Before(end); n++ {
+			for n := 0; n < turns && errs[i] == nil && s.clock.Now().Before(end); n++ {
 				if errs[i] = turn(i); errs[i] == nil {
 					count.Add(1)
 				}

@@ -93,7 +93,7 @@ func (w *worker) turn(ctx context.Context) error {
 		return context.Cause(ctx)
 	case err != nil:
 		w.missed++
-		w.row("", "%s %s", w.in(red, "✗"), isFinal(err))
+		w.row("", "%s %s", w.in(red, "✗"), withoutPrefix(err))
 		return rest(ctx, 10*time.Millisecond)
 	}
 	w.took, w.total = append(w.took, w.clock.Now().Sub(began)), w.total+1

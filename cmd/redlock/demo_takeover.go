@@ -51,7 +51,7 @@ func (s *show) takeOver(ctx context.Context) error {
 	t.mark("dora hangs: from here on nobody extends")
 	<-dora.Context().Done()
 	lost := s.clock.Now()
-	t.mark("dora's context ends: %s", isFinal(context.Cause(dora.Context())))
+	t.mark("dora's context ends: %s", withoutPrefix(context.Cause(dora.Context())))
 	waited.Wait()
 	if err != nil {
 		return err

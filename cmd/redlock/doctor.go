@@ -16,7 +16,7 @@ func doctorEntry() command {
 		summary: "say whether masters are fit to hold locks",
 		flags:   doctorFlags,
 		about:   doctorAbout,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "no errors were found; with --admit, all masters are admitted; with --begin-guard, all vote"},
 			{exitFailed, "an error was found, or a master was not admitted; with --begin-guard, nothing was changed"},
 			endsMisused,
@@ -75,16 +75,16 @@ With --json it prints one object:
   findings         of all together
 `
 
-func doctorFlags(f *form) body {
-	d := &examination{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
+func doctorFlags(f *flagSet) runFunc {
+	d := &doctor{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 	f.BoolVar(&d.inside, "embedded", false, "look at three masters inside of this process, to see what it says")
 	f.BoolVar(&d.admit, "admit", false, "take new masters in at once (see below)")
 	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all masters vote under it (see below)")
-	return d.doctor
+	return d.examine
 }
 
-// examination is what the doctor was asked for.
-type examination struct {
+// doctor is what the doctor was asked for.
+type doctor struct {
 	given         nodeFlags
 	guardGiven    flag.Value
 	prefix        *prefixValue
@@ -93,7 +93,7 @@ type examination struct {
 	admit, begins bool
 }
 
-func (d *examination) doctor(ctx context.Context, c *call) int {
+func (d *doctor) examine(ctx context.Context, c *invocation) int {
 	guard, err := c.guard(d.guardGiven)
 	switch {
 	case err != nil:
@@ -131,15 +131,15 @@ func (d *examination) doctor(ctx context.Context, c *call) int {
 		c.say("%v", err)
 		return refusal(err)
 	}
-	return d.tell(c, report, err)
+	return d.print(c, report, err)
 }
 
-// tell shows what was found, and says what was refused.
-func (d *examination) tell(c *call, report *redlock.Report, err error) int {
+// print shows what was found, and says what was refused.
+func (d *doctor) print(c *invocation, report *redlock.Report, err error) int {
 	if *d.asJSON {
 		_ = c.object(report)
 	} else {
-		printReport(newPage(c), report)
+		printReport(newPrinter(c), report)
 	}
 	switch {
 	case err != nil && *d.asJSON:
@@ -160,7 +160,7 @@ func (d *examination) tell(c *call, report *redlock.Report, err error) int {
 func notAdmitted(report *redlock.Report) string {
 	var admitted []string
 	for _, n := range report.Nodes {
-		if !slices.ContainsFunc(n.Findings, hindersAdmission) && n.Guard == redlock.GuardOK {
+		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == redlock.GuardOK {
 			admitted = append(admitted, n.Node)
 		}
 	}
@@ -170,13 +170,13 @@ func notAdmitted(report *redlock.Report) string {
 	return "not all masters were admitted, but " + strings.Join(admitted, ", ") + ": the errors that were found say why, and what to do"
 }
 
-// hindersAdmission reports whether a finding is why no master, or not this one, was admitted.
-func hindersAdmission(f redlock.Finding) bool { return f.Code == "admission" }
+// blocksAdmission reports whether a finding is why no master, or not this one, was admitted.
+func blocksAdmission(f redlock.Finding) bool { return f.Code == "admission" }
 
 // mastersOf are those given, or some of this process.
-func (c *call) mastersOf(given nodeFlags, inside bool) (nodes nodeList, end func(), err error) {
+func (inv *invocation) mastersOf(given nodeFlags, inside bool) (nodes nodeList, end func(), err error) {
 	if !inside {
-		nodes, err = c.nodes(given)
+		nodes, err = inv.nodes(given)
 		return nodes, func() {}, err
 	}
 	s, err := ownStage()

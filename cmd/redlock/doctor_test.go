@@ -139,7 +139,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 		}},
 	}}
 	var out strings.Builder
-	printReport(&page{w: &out}, r)
+	printReport(&printer{w: &out}, r)
 	fits(t, out.String())
 	require.Contains(t, out.String(), "universe.eu:6379/0")
 	require.Contains(t, out.String(), "1000d")
@@ -150,7 +150,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	r.Nodes[0].Guard, r.Nodes[0].Quarantine = redlock.GuardQuarantined, 365*24*time.Hour
 	r.Nodes[1].Guard, r.Nodes[2].Guard = redlock.GuardUnreadable, redlock.GuardForeign
 	out.Reset()
-	printReport(&page{w: &out}, r)
+	printReport(&printer{w: &out}, r)
 	fits(t, out.String())
 	require.Regexp(t, ` everysec +wait 365d\n`, out.String())
 	require.Contains(t, out.String(), "unreadable")

@@ -14,22 +14,22 @@ import (
 const columns = 80
 
 // printReport shows what was found: a table, and below it the findings.
-func printReport(p *page, r *redlock.Report) {
-	g := grid{gap: 2}
+func printReport(p *printer, r *redlock.Report) {
+	g := table{gap: 2}
 	head, name, guarded := []string{"MASTER", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
 	if guarded {
 		head, name = append(head, "GUARD"), 12
 	}
 	g.row("", " ", head...)
 	for _, n := range r.Nodes {
-		cells := particulars(n)
+		cells := details(n)
 		if guarded {
 			keeps := &cells[len(cells)-1]
 			*keeps = strings.TrimPrefix(*keeps, "fsync ")
-			cells = append(cells, standing(n))
+			cells = append(cells, guardColumn(n))
 		}
-		grade := worst(n.Findings)
-		g.row(inkOf(grade), sign(grade), append([]string{tail(n.Node, name)}, cells...)...)
+		grade := worstFinding(n.Findings)
+		g.row(colorOf(grade), sign(grade), append([]string{tail(n.Node, name)}, cells...)...)
 	}
 	g.print(p)
 	if len(r.All()) > 0 {
@@ -47,8 +47,8 @@ func printReport(p *page, r *redlock.Report) {
 	p.line("\n%s", summary(len(r.Nodes), counts))
 }
 
-// particulars are a row's cells behind the name, each within its width.
-func particulars(n redlock.NodeReport) []string {
+// details are a row's cells behind the name, each within its width.
+func details(n redlock.NodeReport) []string {
 	if !n.Answered {
 		return []string{"–", "–", "–", "–", "–", "–"}
 	}
@@ -69,8 +69,8 @@ func isGuarded(r *redlock.Report) bool {
 	return slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != "" })
 }
 
-// standing is where a master stands with the guard, in ten columns.
-func standing(n redlock.NodeReport) string {
+// guardColumn is where a master stands with the guard, in ten columns.
+func guardColumn(n redlock.NodeReport) string {
 	if n.Guard == redlock.GuardQuarantined {
 		return "wait " + age(n.Quarantine)
 	}
@@ -106,7 +106,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-func worst(all []redlock.Finding) (grade redlock.Grade) {
+func worstFinding(all []redlock.Finding) (grade redlock.Grade) {
 	for _, f := range all {
 		grade = max(grade, f.Grade)
 	}
@@ -123,8 +123,8 @@ func sign(grade redlock.Grade) string {
 	return "✓"
 }
 
-// inkOf is the colour of a grade.
-func inkOf(grade redlock.Grade) ink {
+// colorOf is the colour of a grade.
+func colorOf(grade redlock.Grade) color {
 	switch grade {
 	case redlock.GradeError:
 		return red
@@ -135,11 +135,11 @@ func inkOf(grade redlock.Grade) ink {
 }
 
 // printFinding writes one with its grade, broken into lines between words.
-func printFinding(p *page, f redlock.Finding) {
+func printFinding(p *printer, f redlock.Finding) {
 	const margin = 9
 	grade := pad(f.Grade.String(), margin)
 	if f.Grade != redlock.GradeNote {
-		grade = p.in(inkOf(f.Grade), grade)
+		grade = p.in(colorOf(f.Grade), grade)
 	}
 	p.line("%s%s", grade, folded(f.Text, columns-margin, "\n"+strings.Repeat(" ", margin)))
 }

@@ -39,7 +39,7 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 			m.Freeze()
 		}
 		began := time.Now()
-		bye, cancel := context.WithTimeout(context.Background(), farewell)
+		bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		err = giveBack(bye, lock)
 		closeIn(bye, l)
@@ -58,10 +58,10 @@ func TestALockIsGivenBackAtOnceWhereAQuorumAnswers(t *testing.T) {
 func TestADeadMinorityOrMajorityIsWaitedForInThePartingForNoLongerThanTheFarewell(t *testing.T) {
 	took, err := parting(t, 1)
 	require.NoError(t, err)
-	require.Equal(t, farewell, took)
+	require.Equal(t, closeTimeout, took)
 
 	took, err = parting(t, 2)
-	require.ErrorIs(t, err, errUnheard)
+	require.ErrorIs(t, err, errNotAllAnswered)
 	require.ErrorContains(t, err, "job: ")
-	require.Equal(t, farewell, took, "and not the node timeout of %v", coldTimeout)
+	require.Equal(t, closeTimeout, took, "and not the node timeout of %v", coldTimeout)
 }

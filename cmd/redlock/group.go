@@ -35,19 +35,19 @@ func (g group) end() {
 // kill ends all members, and waits for that as long as it may take: who gives the
 // lock to others next must not do so while a member is still being ended.
 func (g group) kill() {
-	for range killLooks {
+	for range maxKillPolls {
 		g.signal(syscall.SIGKILL)
 		if g.empty() {
 			return
 		}
-		time.Sleep(glance)
+		time.Sleep(pollInterval)
 	}
 }
 
 const (
-	// glance is how often to look whether a group is empty. No event tells that.
-	glance = 5 * time.Millisecond
-	// killLooks bounds kill: members that have ended stay members until their parent
+	// pollInterval is how often to look whether a group is empty. No event tells that.
+	pollInterval = 5 * time.Millisecond
+	// maxKillPolls bounds kill: members that have ended stay members until their parent
 	// has noticed, and some parents never do.
-	killLooks = 50
+	maxKillPolls = 50
 )

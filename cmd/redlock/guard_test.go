@@ -29,7 +29,7 @@ func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []string{"0", "50ms"} {
 		all := guarded(t)
-		quarantineDelay(t, all, time.Hour)
+		quarantineFleet(t, all, time.Hour)
 		p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", wait, "job", "--", "echo", "never")
 		status, messages := p.status(), p.messages()
 		require.Equal(t, 75, status, messages)
@@ -44,7 +44,7 @@ func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {
 	all := guarded(t)
 	_, err := binary()
 	require.NoError(t, err, "it takes longer to build than a quarantine lasts")
-	quarantineDelay(t, all, 5*time.Second)
+	quarantineFleet(t, all, 5*time.Second)
 	p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "done")
 	require.Contains(t, p.message(), "waiting up to 1m0s for job: masters that may have forgotten locks")
 	require.Equal(t, "done", p.line())
@@ -109,7 +109,7 @@ func TestAMinorityThatIsGuardedForOthersDoesNotEndAWait(t *testing.T) {
 func TestAnAcquireOnQuarantinedMastersIs75(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
-	quarantineDelay(t, all, time.Hour)
+	quarantineFleet(t, all, time.Hour)
 	got := invoke(t, append(envOf(all), "REDLOCK_GUARD=1h"), "acquire", "--no-fence", "--wait", "0", "job")
 	require.Equal(t, exitHeld, got.status, got)
 	require.Contains(t, got.err, "quarantined for ")

@@ -8,7 +8,7 @@ import (
 )
 
 // help is what `redlock COMMAND -h` prints.
-func (f *form) help(w io.Writer) {
+func (f *flagSet) help(w io.Writer) {
 	cmd := f.command
 	_, _ = fmt.Fprintf(w, "redlock %s: %s.\n\nUsage: %s\n", cmd.name, cmd.summary, cmd.usage())
 	for i, def := range f.all() {
@@ -19,7 +19,7 @@ func (f *form) help(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "  %-20s %s\n", strings.TrimSpace("--"+def.name+" "+def.arg), usage)
 	}
 	_, _ = fmt.Fprintf(w, "\n%s\nExit status:\n", cmd.about)
-	for _, e := range cmd.endings {
+	for _, e := range cmd.exitStatuses {
 		_, _ = fmt.Fprintf(w, "  %-6s %s\n", e.label(), folded(e.when, columns-9, "\n         "))
 	}
 	_, _ = fmt.Fprint(w, "\nExample:\n")
@@ -31,7 +31,7 @@ func (f *form) help(w io.Writer) {
 // usage is how a subcommand is called.
 func (cmd command) usage() string {
 	parts := []string{"redlock", cmd.name}
-	if len(newForm(cmd).all()) > 0 {
+	if len(newFlagSet(cmd).all()) > 0 {
 		parts = append(parts, "[FLAG…]")
 	}
 	if cmd.words != "" {
@@ -48,7 +48,7 @@ type option struct {
 }
 
 // all are the flags, by name.
-func (f *form) all() (options []option) {
+func (f *flagSet) all() (options []option) {
 	f.VisitAll(func(def *flag.Flag) {
 		arg, usage := flag.UnquoteUsage(def)
 		options = append(options, option{def.Name, arg, usage})

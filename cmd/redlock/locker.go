@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// farewell bounds what is waited for, on the way out, of what a dead node still owes.
+// closeTimeout bounds what is waited for, on the way out, of what a dead node still owes.
 // What it owes dies by its TTL.
-const farewell = 250 * time.Millisecond
+const closeTimeout = 250 * time.Millisecond
 
 // coldTimeout is how long a node's answer counts. It is longer than the library's
 // default because every invocation begins without connections: the first answer
@@ -21,12 +21,12 @@ const farewell = 250 * time.Millisecond
 const coldTimeout = 2 * time.Second
 
 // jsonFlag defines --json.
-func jsonFlag(f *form) *bool {
+func jsonFlag(f *flagSet) *bool {
 	return f.Bool("json", false, "print an object for programs (see below)")
 }
 
 // prefixFlag defines --prefix, and prefix reads it.
-func prefixFlag(f *form) *prefixValue {
+func prefixFlag(f *flagSet) *prefixValue {
 	p := &prefixValue{}
 	f.Var(p, "prefix", "what stands before a NAME to make its `key`, the same for all clients of the NAME "+
 		"(default: $REDLOCK_PREFIX, or nothing)")
@@ -47,17 +47,19 @@ func (p *prefixValue) Set(text string) error {
 }
 
 // prefix is the option: of the flag, or else of the variable. Opening a Locker checks it.
-func (c *call) prefix(p *prefixValue) redlock.Option { return redlock.WithKeyPrefix(c.prefixText(p)) }
+func (inv *invocation) prefix(p *prefixValue) redlock.Option {
+	return redlock.WithKeyPrefix(inv.prefixText(p))
+}
 
-func (c *call) prefixText(p *prefixValue) string {
+func (inv *invocation) prefixText(p *prefixValue) string {
 	if p.given {
 		return p.text
 	}
-	return c.getenv("REDLOCK_PREFIX")
+	return inv.getenv("REDLOCK_PREFIX")
 }
 
 // guardFlag defines --guard, and guard reads it.
-func guardFlag(f *form) flag.Value {
+func guardFlag(f *flagSet) flag.Value {
 	g := &guardValue{}
 	f.Var(g, "guard", "the restart guard's `maxTTL`, the same for all clients of the masters: one that may "+
 		"have forgotten locks does not vote for so long; 0 is none (default: $REDLOCK_GUARD, or none)")
@@ -84,11 +86,11 @@ func parseGuard(text string) (time.Duration, error) {
 }
 
 // guard is the maxTTL: the flag, or else the variable; 0 is none.
-func (c *call) guard(given flag.Value) (time.Duration, error) {
+func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
 	if text := given.String(); text != "" {
 		return parseGuard(text)
 	}
-	text := strings.TrimSpace(c.getenv("REDLOCK_GUARD"))
+	text := strings.TrimSpace(inv.getenv("REDLOCK_GUARD"))
 	if text == "" {
 		return 0, nil
 	}
@@ -122,7 +124,7 @@ func closeIn(ctx context.Context, l *redlock.Locker) {
 
 // closeSoon ends a locker in the time that a person does not notice.
 func closeSoon(l *redlock.Locker) {
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = l.Close(ctx) // what it could not undo was told by the release, and expires
 }

@@ -173,7 +173,7 @@ func TestTheGateStaysShutWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
 	path, err := binary()
 	require.NoError(t, err)
 	inner, outer := pipe(t)
-	cmd := exec.Command(path, gateMode, "/bin/sh", "sh", "-c", "echo it ran")
+	cmd := exec.Command(path, startBarrierMode, "/bin/sh", "sh", "-c", "echo it ran")
 	cmd.ExtraFiles = []*os.File{inner}
 	var out strings.Builder
 	cmd.Stdout = &out
@@ -199,7 +199,7 @@ func keeperOf(t *testing.T, redlock int) int {
 	}
 	for pid := range strings.FieldsSeq(string(children)) {
 		words, _ := os.ReadFile("/proc/" + pid + "/cmdline")
-		if strings.Contains(string(words), keeperMode) {
+		if strings.Contains(string(words), reaperMode) {
 			id, err := strconv.Atoi(pid)
 			require.NoError(t, err)
 			return id

@@ -38,7 +38,7 @@ func main() {
 // process inherits them as they are: a copying goroutine in between would have to
 // outlive this process when it is killed.
 func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File) int {
-	c := &call{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	c := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	if len(args) == 0 {
 		overview(stderr)
 		return exitUsage
@@ -53,14 +53,14 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 		name, rest = rest[0], []string{"-h"}
 	case "-version", "--version":
 		name = "version"
-	case gateMode:
-		return passGate(c, rest)
-	case keeperMode:
-		return keep(c)
+	case startBarrierMode:
+		return waitStartBarrier(c, rest)
+	case reaperMode:
+		return runReaper(c)
 	}
 	for _, cmd := range commands() {
 		if cmd.name == name {
-			return c.obey(ctx, cmd, rest)
+			return c.parseAndRun(ctx, cmd, rest)
 		}
 	}
 	c.say("there is no command %q; `redlock help` lists what there is", name)

@@ -172,12 +172,12 @@ func TestAllSubcommandsSayAtOneMouthHowTheyEnd(t *testing.T) {
 		require.NotEmpty(t, cmd.examples, cmd.name)
 		require.True(t, strings.HasSuffix(cmd.about, ".\n") || strings.HasPrefix(lastLine(cmd.about), " "), cmd.name)
 		statuses := map[int]bool{}
-		for _, e := range cmd.endings {
+		for _, e := range cmd.exitStatuses {
 			require.False(t, statuses[e.status], "%s has %d twice", cmd.name, e.status)
 			statuses[e.status] = true
 		}
 		require.True(t, statuses[exitUsage], cmd.name)
-		flags := newForm(cmd).all()
+		flags := newFlagSet(cmd).all()
 		hasJSON := slices.ContainsFunc(flags, func(o option) bool { return o.name == "json" })
 		require.NotEqual(t, hasJSON, cmd.noJSON != "", "%s has --json, or says why not", cmd.name)
 		require.Equal(t, hasJSON, strings.Contains(cmd.about, "\nWith --json it prints one object"), cmd.name)

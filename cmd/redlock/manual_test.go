@@ -32,7 +32,7 @@ func manual() string {
 	b.WriteString("\n" + markdown(overviewText))
 	for _, cmd := range commands() {
 		fmt.Fprintf(&b, "\n## redlock %s\n\n%s.\n\n    %s\n\n", cmd.name, capital(cmd.summary), cmd.usage())
-		if options := newForm(cmd).all(); len(options) > 0 {
+		if options := newFlagSet(cmd).all(); len(options) > 0 {
 			b.WriteString("| flag | |\n|---|---|\n")
 			for _, o := range options {
 				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimSpace("--"+o.name+" "+o.arg), cell(o.usage))
@@ -40,7 +40,7 @@ func manual() string {
 			b.WriteString("\n")
 		}
 		b.WriteString(markdown(cmd.about) + "\n| exit status | |\n|---|---|\n")
-		for _, e := range cmd.endings {
+		for _, e := range cmd.exitStatuses {
 			fmt.Fprintf(&b, "| %s | %s |\n", e.label(), cell(e.when))
 		}
 		b.WriteString("\nExample:\n\n    " + strings.Join(cmd.examples, "\n    ") + "\n")

@@ -18,7 +18,7 @@ type nodeFlags struct {
 	cacert, cert, key *string
 }
 
-func nodesFlags(f *form) nodeFlags {
+func nodesFlags(f *flagSet) nodeFlags {
 	return nodeFlags{
 		list: f.String("nodes", "", "the masters' `URLs`, with commas between them (default: $REDLOCK_NODES)"),
 		file: f.String("nodes-file", "", "a `file` with the masters' URLs, as in --nodes or one per line (default: $REDLOCK_NODES_FILE)"),
@@ -57,9 +57,9 @@ var (
 
 // nodes reads the list of masters. A flag takes precedence over the variables. Two lists are
 // refused: clients that use different ones do not exclude each other.
-func (c *call) nodes(given nodeFlags) (n nodeList, err error) {
+func (inv *invocation) nodes(given nodeFlags) (n nodeList, err error) {
 	list, file, name := *given.list, *given.file, "--nodes-file"
-	switch variable, path := c.getenv("REDLOCK_NODES"), c.getenv("REDLOCK_NODES_FILE"); {
+	switch variable, path := inv.getenv("REDLOCK_NODES"), inv.getenv("REDLOCK_NODES_FILE"); {
 	case list != "" && file != "":
 		return n, errors.New("--nodes and --nodes-file are both given: one of them is enough")
 	case list != "" || file != "":
@@ -81,7 +81,7 @@ func (c *call) nodes(given nodeFlags) (n nodeList, err error) {
 		return n, errEmptyNode
 	}
 	if *given.list != "" && slices.ContainsFunc(n.urls, hasPassword) {
-		c.say("a password in --nodes can be read by other users of this machine: use --nodes-file, REDLOCK_NODES_FILE or REDLOCK_NODES")
+		inv.say("a password in --nodes can be read by other users of this machine: use --nodes-file, REDLOCK_NODES_FILE or REDLOCK_NODES")
 	}
 	if n.tls, err = given.tlsConfig(); err == nil && n.tls != nil && !slices.ContainsFunc(n.urls, isEncrypted) {
 		err = errors.New("--cacert, --cert and --key are for rediss URLs, and no master has one")

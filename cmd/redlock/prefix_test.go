@@ -12,7 +12,7 @@ func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
 	t.Parallel()
 	nodes := []string{"REDLOCK_NODES=redis://127.0.0.1:1"}
 	for _, cmd := range commands() {
-		if newForm(cmd).Lookup("nodes") == nil {
+		if newFlagSet(cmd).Lookup("nodes") == nil {
 			continue
 		}
 		words := map[string][]string{

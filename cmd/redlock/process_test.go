@@ -24,7 +24,7 @@ import (
 // The tests here run the real binary, because what they are about is what becomes of
 // processes. patience bounds every wait for an event. It is long: eight busy processes on two
 // cores leave little for each of the tests, which run in parallel.
-const tieFactor = time.Minute
+const patience = time.Minute
 
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "redlock")
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 // program inherits what is ignored, and not what is handled.
 func takeDefaults() {
 	handled := make(chan os.Signal, 1)
-	for _, s := range endings {
+	for _, s := range endSignals {
 		if signal.Ignored(s) {
 			signal.Notify(handled, s)
 		}
@@ -115,7 +115,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 // line is the command's next line.
 func (p *process) line() string {
 	p.t.Helper()
-	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(tieFactor)))
+	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
 	s, err := p.lines.ReadString('\n')
 	if err != nil {
 		p.t.Fatalf("%v; standard error: %s", err, p.messagesSoFar())
@@ -134,7 +134,7 @@ func (p *process) until(line string) {
 // message is redlock's next line on standard error.
 func (p *process) message() string {
 	p.t.Helper()
-	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(tieFactor)))
+	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(patience)))
 	s, err := p.said.ReadString('\n')
 	require.NoError(p.t, err)
 	return strings.TrimSpace(s)
@@ -144,7 +144,7 @@ func (p *process) message() string {
 // its standard error are gone.
 func (p *process) messages() string {
 	p.t.Helper()
-	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(tieFactor)))
+	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(patience)))
 	all, err := io.ReadAll(p.said)
 	require.NoError(p.t, err, "standard error is still open")
 	return string(all)
@@ -161,7 +161,7 @@ func (p *process) messagesSoFar() string {
 // returns what they had still printed.
 func (p *process) gone() string {
 	p.t.Helper()
-	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(tieFactor)))
+	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
 	rest, err := io.ReadAll(p.lines)
 	require.NoError(p.t, err, "something lives on")
 	return string(rest)
@@ -177,7 +177,7 @@ func (p *process) status() int {
 	}()
 	select {
 	case <-end:
-	case <-time.After(tieFactor):
+	case <-time.After(patience):
 		_ = p.cmd.Process.Kill()
 		<-end
 		p.t.Fatalf("redlock does not end; standard error: %s", p.messagesSoFar())

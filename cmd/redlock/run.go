@@ -11,36 +11,36 @@ import (
 )
 
 // runFlags are those of `run`, and what it does.
-func runFlags(f *form) body {
-	p := newPlan(f)
-	return func(ctx context.Context, c *call) int {
+func runFlags(f *flagSet) runFunc {
+	p := newRunOptions(f)
+	return func(ctx context.Context, c *invocation) int {
 		if exit, ok := p.read(c); !ok {
 			return exit
 		}
-		return p.carryOut(ctx, c)
+		return p.run(ctx, c)
 	}
 }
 
-// carryOut takes the lock, and holds it while the command runs.
-func (p *plan) carryOut(ctx context.Context, c *call) int {
-	locker, err := p.open(c)
+// run takes the lock, and holds it while the command runs.
+func (o *runOptions) run(ctx context.Context, c *invocation) int {
+	locker, err := o.open(c)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	in := listen()
-	lock, err := p.take(ctx, c, locker, in, p.options()...)
+	lock, err := o.acquire(ctx, c, locker, in, o.options()...)
 	if err != nil {
 		closeSoon(locker)
 		return refusal(err)
 	}
-	exit := p.hold(c, lock, in)
-	bye, cancel := context.WithTimeout(context.Background(), farewell)
+	exit := o.hold(c, lock, in)
+	bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	defer func() { closeIn(bye, locker) }() // in what giving back has left of the time
 	// Also after a loss: within the stop margin it is still ours to give back.
 	switch err := giveBack(bye, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
-		c.say("%s was lost while the command ran: %v", p.name, err)
+		c.say("%s was lost while the command ran: %v", o.name, err)
 		return exitLost
 	case err != nil && exit != exitLost:
 		c.say("%v", err) // it expires; the command ran while it was held
@@ -48,9 +48,9 @@ func (p *plan) carryOut(ctx context.Context, c *call) int {
 	return exit
 }
 
-// errUnheard is a release that was sent, and not answered in the time that a person
+// errNotAllAnswered is a release that was sent, and not answered in the time that a person
 // does not notice.
-var errUnheard = errors.New("the masters did not say in time whether they released it; what is left expires by itself")
+var errNotAllAnswered = errors.New("the masters did not say in time whether they released it; what is left expires by itself")
 
 // giveBack releases the lock, and waits for the masters until ctx is done: Release by
 // itself waits for the node timeout, and for no context.
@@ -61,6 +61,6 @@ func giveBack(ctx context.Context, lock *redlock.Lock) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", lock.Names()[0], errUnheard)
+		return fmt.Errorf("%s: %w", lock.Names()[0], errNotAllAnswered)
 	}
 }

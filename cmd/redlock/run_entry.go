@@ -7,8 +7,8 @@ func runEntry() command {
 		summary: "hold a lock while a command runs",
 		flags:   runFlags,
 		about:   runAbout,
-		endings: []ending{
-			{theirs, "COMMAND's own"},
+		exitStatuses: []exitStatus{
+			{childStatus, "COMMAND's own"},
 			{exitSignal, "signal n ended COMMAND, or the wait for NAME"},
 			endsMisused,
 			endsNoQuorum,

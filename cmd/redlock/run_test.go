@@ -233,7 +233,7 @@ wait; exit 9`
 	stop := filepath.Join(t.TempDir(), "stop")
 	p := start(t, masters(t), "run", "job", "--", "sh", "-c", script, stop)
 	require.Equal(t, "ready", p.line())
-	for _, s := range append(append([]syscall.Signal{}, endings...), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH) {
+	for _, s := range append(append([]syscall.Signal{}, endSignals...), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH) {
 		p.signal(s)
 		name := signalNames[s]
 		if s == syscall.SIGINT || s == syscall.SIGQUIT { // a shell has them ignored by what it starts with &
@@ -318,9 +318,9 @@ func TestWhatWasIgnoredAtTheStartStaysIgnored(t *testing.T) {
 // eventually waits for what no event tells.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(tieFactor); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, tieFactor)
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }

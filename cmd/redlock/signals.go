@@ -10,21 +10,21 @@ import (
 	"syscall"
 )
 
-// endings are the signals that ask a program to end.
-var endings = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+// endSignals are the signals that ask a program to end.
+var endSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
 // others are those that a running command is sent on besides.
 var others = []syscall.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
 }
 
-// inbox receives this process's signals from listen to the end, without a gap in
+// signalQueue receives this process's signals from listen to the end, without a gap in
 // which one would kill it and leave the lock to its TTL.
-type inbox chan os.Signal
+type signalQueue chan os.Signal
 
-func listen() inbox {
-	in := make(inbox, 16)
-	in.add(endings)
+func listen() signalQueue {
+	in := make(signalQueue, 16)
+	in.add(endSignals)
 	// A reader of standard error that has gone must not end this process, and with it
 	// the command. Ignoring SIGPIPE instead would make the command ignore it too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -33,7 +33,7 @@ func listen() inbox {
 
 // add leaves alone what was ignored when this process began (nohup, and a shell's
 // background jobs): the command is to ignore it as well, and inherits just that.
-func (in inbox) add(sigs []syscall.Signal) {
+func (in signalQueue) add(sigs []syscall.Signal) {
 	for _, s := range sigs {
 		if !signal.Ignored(s) {
 			signal.Notify(in, s)
@@ -43,7 +43,7 @@ func (in inbox) add(sigs []syscall.Signal) {
 
 // until returns a context that ends at the first signal with signalError as its
 // cause. Signals that come after stop wait in the inbox.
-func (in inbox) until(parent context.Context) (ctx context.Context, stop func()) {
+func (in signalQueue) until(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	over := make(chan struct{})
 	var wg sync.WaitGroup
@@ -62,7 +62,7 @@ func (in inbox) until(parent context.Context) (ctx context.Context, stop func())
 }
 
 // pending is a signal that has come already, and is taken out of the inbox.
-func (in inbox) pending() (s syscall.Signal, ok bool) {
+func (in signalQueue) pending() (s syscall.Signal, ok bool) {
 	select {
 	case got := <-in:
 		return got.(syscall.Signal), true

@@ -15,7 +15,7 @@ func statusEntry() command {
 		summary: "say who holds a lock, on which masters, for how long",
 		flags:   statusFlags,
 		about:   statusAbout,
-		endings: []ending{
+		exitStatuses: []exitStatus{
 			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			endsMisused,
 			{exitUnavailable, "no quorum answered (what the others said is printed); with --watch that is no end"},
@@ -52,21 +52,21 @@ With --json it prints one object, and with --watch each in a line:
 
 // Bounds of --interval: masters have other things to do.
 const (
-	leastInterval = 100 * time.Millisecond
-	mostInterval  = time.Hour
+	minInterval = 100 * time.Millisecond
+	maxInterval = time.Hour
 )
 
-func statusFlags(f *form) body {
+func statusFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	watch := f.Bool("watch", false, "go on looking, and show what changes")
 	interval := f.Duration("interval", time.Second, "how long to wait between two looks, from 100ms to 1h (default: 1s)")
-	return func(ctx context.Context, c *call) int {
+	return func(ctx context.Context, c *invocation) int {
 		name, err := c.name()
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		if *interval < leastInterval || *interval > mostInterval {
-			return c.misused("--interval can be from %v to %v", leastInterval, mostInterval)
+		if *interval < minInterval || *interval > maxInterval {
+			return c.misused("--interval can be from %v to %v", minInterval, maxInterval)
 		}
 		nodes, err := c.nodes(given)
 		if err != nil {
@@ -84,7 +84,7 @@ func statusFlags(f *form) body {
 	}
 }
 
-func statusOnce(ctx context.Context, c *call, locker *redlock.Locker, name string, asJSON bool) int {
+func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name string, asJSON bool) int {
 	s, err := locker.Inspect(ctx, name)
 	switch {
 	case s == nil:
@@ -93,7 +93,7 @@ func statusOnce(ctx context.Context, c *call, locker *redlock.Locker, name strin
 	case asJSON:
 		_ = c.object(newStatusJSON(s))
 	default:
-		printStatus(newPage(c), s)
+		printStatus(newPrinter(c), s)
 	}
 	if err != nil {
 		c.say("%v", err)
@@ -111,9 +111,9 @@ const (
 	unclear state = "unclear"
 )
 
-// markerState is free only where no holder can have a quorum, counting every master that
+// stateOf is free only where no holder can have a quorum, counting every master that
 // said nothing for it.
-func markerState(s *redlock.Status) state {
+func stateOf(s *redlock.Status) state {
 	if s.Held {
 		return held
 	}

@@ -112,7 +112,7 @@ func TestAStateIsFreeOnlyWhereNobodyCanHaveAQuorum(t *testing.T) {
 		{free, []redlock.NodeStatus{anna, ben, silent, none, none}},
 		{unclear, []redlock.NodeStatus{anna, silent, silent, none, none}},
 	} {
-		require.Equal(t, c.want, markerState(&redlock.Status{Nodes: c.nodes}), c.nodes)
+		require.Equal(t, c.want, stateOf(&redlock.Status{Nodes: c.nodes}), c.nodes)
 	}
-	require.Equal(t, held, markerState(&redlock.Status{Held: true}))
+	require.Equal(t, held, stateOf(&redlock.Status{Held: true}))
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func printStatus(p *page, s *redlock.Status) {
+func printStatus(p *printer, s *redlock.Status) {
 	name := p.in(bold, s.Name)
-	switch markerState(s) {
+	switch stateOf(s) {
 	case held:
 		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Remaining))
 	case free:
@@ -17,7 +17,7 @@ func printStatus(p *page, s *redlock.Status) {
 	case unclear:
 		p.line("%s may be held: too few masters answered to say\n", name)
 	}
-	g := grid{gap: 3}
+	g := table{gap: 3}
 	g.row("", " ", "MASTER", "HOLDER", "LEFT")
 	for _, n := range s.Nodes {
 		switch {
@@ -64,7 +64,7 @@ type nodeStatusJSON struct {
 }
 
 func newStatusJSON(s *redlock.Status) statusJSON {
-	out := statusJSON{Name: s.Name, State: markerState(s)}
+	out := statusJSON{Name: s.Name, State: stateOf(s)}
 	if s.Held {
 		out.Owner, out.LeftMS = &s.Owner, milliseconds(s.Remaining)
 	}

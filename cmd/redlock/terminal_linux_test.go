@@ -66,7 +66,7 @@ func (s *screen) types(text string) {
 // shows waits until a text has appeared behind all that was waited for before.
 func (s *screen) shows(text string) {
 	s.t.Helper()
-	require.NoError(s.t, s.tty.SetReadDeadline(time.Now().Add(tieFactor)))
+	require.NoError(s.t, s.tty.SetReadDeadline(time.Now().Add(patience)))
 	buf := make([]byte, 4096)
 	for !strings.Contains(s.seen.String(), text) {
 		n, err := s.tty.Read(buf)

@@ -24,14 +24,14 @@ With --json it prints one object:
   go        version of Go
   platform  operating system and architecture
 `,
-		endings:  []ending{{exitOK, "always"}, endsMisused},
-		examples: []string{"redlock version"},
+		exitStatuses: []exitStatus{{exitOK, "always"}, endsMisused},
+		examples:     []string{"redlock version"},
 	}
 }
 
-func versionFlags(f *form) body {
+func versionFlags(f *flagSet) runFunc {
 	asJSON := jsonFlag(f)
-	return func(_ context.Context, c *call) int {
+	return func(_ context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
 			return c.misused("it takes no words")
 		}

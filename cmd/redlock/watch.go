@@ -15,21 +15,21 @@ import (
 
 // watcher looks at a lock again and again.
 type watcher struct {
-	c        *call
+	c        *invocation
 	locker   *redlock.Locker
 	name     string
 	interval time.Duration
 	show     func(*redlock.Status) error
-	last     []sight // what was shown
+	last     []snapshot // what was shown
 }
 
-func newWatcher(c *call, locker *redlock.Locker, name string, interval time.Duration, asJSON bool) *watcher {
+func newWatcher(c *invocation, locker *redlock.Locker, name string, interval time.Duration, asJSON bool) *watcher {
 	w := &watcher{c: c, locker: locker, name: name, interval: interval}
 	switch {
 	case asJSON:
 		w.show = w.news(w.object)
 	case c.redraws():
-		w.show = (&redrawn{out: c.stdout, colours: newPage(c).colours, every: interval}).show
+		w.show = (&liveScreen{out: c.stdout, colors: newPrinter(c).colors, every: interval}).show
 	default:
 		w.show = w.news(w.block)
 	}
@@ -60,18 +60,18 @@ func (w *watcher) watch(ctx context.Context) int {
 	}
 }
 
-// sight is what of a master, or of all of them, can be news.
-type sight struct {
+// snapshot is what of a master, or of all of them, can be news.
+type snapshot struct {
 	state state // of all
 	held  bool
 	owner string
 	error bool
 }
 
-func sights(s *redlock.Status) []sight {
-	all := []sight{{state: markerState(s), held: s.Held, owner: s.Owner}}
+func snapshots(s *redlock.Status) []snapshot {
+	all := []snapshot{{state: stateOf(s), held: s.Held, owner: s.Owner}}
 	for _, n := range s.Nodes {
-		all = append(all, sight{held: n.Held, owner: n.Owner, error: n.Err != nil})
+		all = append(all, snapshot{held: n.Held, owner: n.Owner, error: n.Err != nil})
 	}
 	return all
 }
@@ -79,7 +79,7 @@ func sights(s *redlock.Status) []sight {
 // news shows only what differs from what was shown last.
 func (w *watcher) news(show func(*redlock.Status) error) func(*redlock.Status) error {
 	return func(s *redlock.Status) error {
-		now := sights(s)
+		now := snapshots(s)
 		if slices.Equal(now, w.last) {
 			return nil
 		}
@@ -99,23 +99,23 @@ func (w *watcher) object(s *redlock.Status) error {
 func (w *watcher) block(s *redlock.Status) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s  ", time.Now().Format(time.TimeOnly))
-	printStatus(&page{w: &b}, s)
+	printStatus(&printer{w: &b}, s)
 	b.WriteByte('\n')
 	_, err := w.c.stdout.Write(b.Bytes())
 	return err
 }
 
-// redrawn is what stands on a terminal and is written over.
-type redrawn struct {
-	out     *os.File
-	colours bool
-	every   time.Duration
-	lines   int // that stand there
+// liveScreen is what stands on a terminal and is written over.
+type liveScreen struct {
+	out    *os.File
+	colors bool
+	every  time.Duration
+	lines  int // that stand there
 }
 
-func (r *redrawn) show(s *redlock.Status) error {
+func (r *liveScreen) show(s *redlock.Status) error {
 	var b bytes.Buffer
-	p := &page{w: &b, colours: r.colours}
+	p := &printer{w: &b, colors: r.colors}
 	printStatus(p, s)
 	p.line("\n%s", p.in(faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

@@ -97,7 +97,7 @@ func (s *scene) two(ctx context.Context) (a, b contest.Contestant, err error) {
 // leave closes the clients. What they could not undo on masters that go away is no matter any more.
 func (s *scene) leave() {
 	for _, m := range s.masters {
-		m.Thaw()
+		m.Unfreeze()
 		m.Hook(nil)
 	}
 	for _, c := range s.opened {

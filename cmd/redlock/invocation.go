@@ -11,25 +11,25 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// call is one invocation of a subcommand: its words, environment and streams.
-type call struct {
-	command command
-	words   []string // beside the flags
-	behind  []string // behind the first --
-	dashed  bool     // there was one
-	env     []string
-	stdin   *os.File
-	stdout  *os.File
-	stderr  *os.File
+// invocation is one invocation of a subcommand: its words, environment and streams.
+type invocation struct {
+	command     command
+	args        []string // beside the flags
+	afterDashes []string // behind the first --
+	hasDashes   bool     // there was one
+	env         []string
+	stdin       *os.File
+	stdout      *os.File
+	stderr      *os.File
 }
 
 // all are the words, wherever they stand: for a subcommand to which -- means no more than
 // that no flags follow.
-func (c *call) all() []string { return slices.Concat(c.words, c.behind) }
+func (inv *invocation) all() []string { return slices.Concat(inv.args, inv.afterDashes) }
 
 // name is the lock's name, where one is all there is.
-func (c *call) name() (string, error) {
-	words := c.all()
+func (inv *invocation) name() (string, error) {
+	words := inv.all()
 	if len(words) != 1 {
 		return "", fmt.Errorf("one NAME is needed, %d given", len(words))
 	}
@@ -46,18 +46,18 @@ func notClaim(name string) error {
 }
 
 // say tells the person at standard error something, on a line of its own.
-func (c *call) say(format string, args ...any) {
+func (inv *invocation) say(format string, args ...any) {
 	for i, a := range args {
 		if err, ok := a.(error); ok {
-			args[i] = isFinal(err)
+			args[i] = withoutPrefix(err)
 		}
 	}
 	// A message that nobody can read any more changes nothing.
-	_, _ = fmt.Fprintf(c.stderr, "redlock: %s\n", masked(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintf(inv.stderr, "redlock: %s\n", masked(fmt.Sprintf(format, args...)))
 }
 
-// isFinal is an error's text without the library's name, which stands there already.
-func isFinal(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
+// withoutPrefix is an error's text without the library's name, which stands there already.
+func withoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
 
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
@@ -71,23 +71,23 @@ func masked(text string) string {
 }
 
 // misused says what is wrong with the words that were given.
-func (c *call) misused(format string, args ...any) int {
-	c.say(c.command.name+": "+format, args...)
-	c.say("`redlock %s -h` shows how it is used", c.command.name)
+func (inv *invocation) misused(format string, args ...any) int {
+	inv.say(inv.command.name+": "+format, args...)
+	inv.say("`redlock %s -h` shows how it is used", inv.command.name)
 	return exitUsage
 }
 
 // object prints an object for programs.
-func (c *call) object(v any) error {
-	e := json.NewEncoder(c.stdout)
+func (inv *invocation) object(v any) error {
+	e := json.NewEncoder(inv.stdout)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
 // getenv is the last value of a variable, as a process that is given env sees it.
-func (c *call) getenv(key string) string {
-	for _, entry := range slices.Backward(c.env) {
+func (inv *invocation) getenv(key string) string {
+	for _, entry := range slices.Backward(inv.env) {
 		if name, value, ok := strings.Cut(entry, "="); ok && name == key {
 			return value
 		}

@@ -30,7 +30,7 @@ func startKept(t *testing.T) *keeping {
 	k := &keeping{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
 	go func() {
 		defer close(k.killed)
-		kept{in: in, out: out, clock: clock.Runtime(), kill: func(g group) { k.killed <- g }}.watch()
+		reaper{in: in, out: out, clock: clock.Runtime(), kill: func(g group) { k.killed <- g }}.watch()
 		_ = out.Close()
 		_ = in.Close()
 	}()
@@ -59,7 +59,7 @@ func TestAKeeperAsksAndEndsWhenItIsDismissed(t *testing.T) {
 			k.say(int64(10 * time.Second))
 		}
 		k.asked()
-		k.say(dismissal)
+		k.say(doneMessage)
 		_, ok := <-k.killed
 		require.False(t, ok)
 	})

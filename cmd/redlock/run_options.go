@@ -14,17 +14,17 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// plan is what `run` was asked to do.
-type plan struct {
-	*request
+// runOptions is what `run` was asked to do.
+type runOptions struct {
+	*lockRequest
 	grace   time.Duration
 	token   bool   // COMMAND is given the lock's token
 	program string // where COMMAND was found
 	command []string
 }
 
-func newPlan(f *form) *plan {
-	p := &plan{request: wishFlags(f, ownerOf(os.Getpid()), "pid")}
+func newRunOptions(f *flagSet) *runOptions {
+	p := &runOptions{lockRequest: lockRequestFlags(f, ownerOf(os.Getpid()), "pid")}
 	f.DurationVar(&p.grace, "grace", -1, "how long the command has to end when the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
 	f.BoolVar(&p.token, "export-token", false, "give COMMAND the lock's token, in REDLOCK_TOKEN: it can release the lock by it")
@@ -32,20 +32,20 @@ func newPlan(f *form) *plan {
 }
 
 // read reads the words. When ok is false the call is over with that status.
-func (p *plan) read(c *call) (exit int, ok bool) {
+func (o *runOptions) read(c *invocation) (exit int, ok bool) {
 	switch {
-	case len(c.words) == 0:
+	case len(c.args) == 0:
 		return c.misused("a NAME is needed, and behind it -- and a COMMAND"), false
-	case !c.dashed || len(c.words) > 1:
-		return c.misused("one NAME, then --, then the COMMAND: %q is not that", strings.Join(c.words, " ")), false
-	case len(c.behind) == 0:
+	case !c.hasDashes || len(c.args) > 1:
+		return c.misused("one NAME, then --, then the COMMAND: %q is not that", strings.Join(c.args, " ")), false
+	case len(c.afterDashes) == 0:
 		return c.misused("there is no COMMAND behind the --"), false
 	}
-	p.name, p.command = c.words[0], c.behind
-	if err := p.bound(c); err != nil {
+	o.name, o.command = c.args[0], c.afterDashes
+	if err := o.checkBounds(c); err != nil {
 		return c.misused("%v", err), false
 	}
-	if exit := p.find(c); exit != exitOK {
+	if exit := o.find(c); exit != exitOK {
 		return exit, false // before the lock is taken: nobody should wait for this
 	}
 	return exitOK, true
@@ -57,46 +57,46 @@ const (
 	maxSlack = 100 * time.Millisecond
 )
 
-// bound checks what the library can't know of.
-func (p *plan) bound(c *call) error {
-	if err := p.request.boundToCaller(c); err != nil {
+// checkBounds checks what the library can't know of.
+func (o *runOptions) checkBounds(c *invocation) error {
+	if err := o.lockRequest.boundToCaller(c); err != nil {
 		return err
 	}
-	if p.grace == -1 {
-		p.grace = min(maxGrace, p.ttl/3)
+	if o.grace == -1 {
+		o.grace = min(maxGrace, o.ttl/3)
 	}
-	if p.grace < 0 || p.grace > p.ttl/2 {
-		return errors.New("--grace can be from 0 to half of --ttl: " + (p.ttl / 2).String())
+	if o.grace < 0 || o.grace > o.ttl/2 {
+		return errors.New("--grace can be from 0 to half of --ttl: " + (o.ttl / 2).String())
 	}
 	return nil
 }
 
 // slack is how long before the validity ends the last of the command is killed.
-func (p *plan) slack() time.Duration { return min(maxSlack, p.ttl/20) }
+func (o *runOptions) slack() time.Duration { return min(maxSlack, o.ttl/20) }
 
 // margin is how long before the end of the validity the command is told to end. It
 // is half of the TTL at most, which leaves time to extend.
-func (p *plan) margin() time.Duration { return min(p.grace+p.slack(), p.ttl/2) }
+func (o *runOptions) margin() time.Duration { return min(o.grace+o.slack(), o.ttl/2) }
 
 // options are the lock's.
-func (p *plan) options() []redlock.LockOption {
+func (o *runOptions) options() []redlock.LockOption {
 	return []redlock.LockOption{
 		redlock.WithAutoExtend(),
 		redlock.WithMaxHold(redlock.NoMaxHold), // the command is what bounds it
-		redlock.WithStopMargin(p.margin()),
+		redlock.WithStopMargin(o.margin()),
 	}
 }
 
 // environment is that of COMMAND: redlock's own without its secrets, and what COMMAND is told
 // of its lock. Without a fence that variable is empty, so that a script that needs it fails.
-func (p *plan) environment(inherited []string, lock *redlock.Lock) []string {
+func (o *runOptions) environment(inherited []string, lock *redlock.Lock) []string {
 	fence := ""
 	if n := lock.Fence(); n != 0 {
 		fence = strconv.FormatUint(n, 10)
 	}
 	env := slices.DeleteFunc(slices.Clone(inherited), isWithheld)
-	env = append(env, "REDLOCK_NAME="+p.name, "REDLOCK_ID="+lock.ID(), "REDLOCK_FENCE="+fence)
-	if p.token {
+	env = append(env, "REDLOCK_NAME="+o.name, "REDLOCK_ID="+lock.ID(), "REDLOCK_FENCE="+fence)
+	if o.token {
 		env = append(env, "REDLOCK_TOKEN="+lock.Token())
 	}
 	return env
@@ -114,17 +114,17 @@ func isWithheld(entry string) bool {
 }
 
 // find looks for COMMAND as a shell does.
-func (p *plan) find(c *call) int {
-	path, err := exec.LookPath(p.command[0])
+func (o *runOptions) find(c *invocation) int {
+	path, err := exec.LookPath(o.command[0])
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot): // a shell takes what stands in "." too
-		p.program = path
+		o.program = path
 		return exitOK
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):
-		c.say("%s: not found", p.command[0])
+		c.say("%s: not found", o.command[0])
 		return exitNotFound
 	default:
-		c.say("%s: can't be executed: %v", p.command[0], errors.Unwrap(err))
+		c.say("%s: can't be executed: %v", o.command[0], errors.Unwrap(err))
 		return exitNotExecutable
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func planOf(t *testing.T, args ...string) *plan {
+func planOf(t *testing.T, args ...string) *runOptions {
 	t.Helper()
-	c := &call{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, command: runEntry()}
-	var p *plan
-	f := newForm(command{name: "run", flags: func(f *form) body {
-		p = newPlan(f)
+	c := &invocation{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, command: runEntry()}
+	var p *runOptions
+	f := newFlagSet(command{name: "run", flags: func(f *flagSet) runFunc {
+		p = newRunOptions(f)
 		return nil
 	}})
 	require.NoError(t, f.read(c, args))

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// gateMode is how this binary is called to become the command. It waits at its gate
+// startBarrierMode is how this binary is called to become the command. It waits at its gate
 // and then executes the command in its own place, so that the command has the
 // process, and the process group, that were known before it began.
 //
@@ -18,18 +18,18 @@ import (
 //   - the gate opens only after the keeper has said that it knows the group, and
 //     after one more look at the lock;
 //   - from then on the keeper kills the group if redlock dies.
-const gateMode = "__gate"
+const startBarrierMode = "__gate"
 
-// gateFD is the gate's descriptor: the first of exec.Cmd.ExtraFiles.
-const gateFD = 3
+// startBarrierFD is the gate's descriptor: the first of exec.Cmd.ExtraFiles.
+const startBarrierFD = 3
 
-// passGate never returns when all goes well. Its arguments are the program and the
+// waitStartBarrier never returns when all goes well. Its arguments are the program and the
 // command's own words.
-func passGate(c *call, args []string) int {
+func waitStartBarrier(c *invocation, args []string) int {
 	if len(args) < 2 {
 		return exitUsage
 	}
-	gate := os.NewFile(gateFD, "gate")
+	gate := os.NewFile(startBarrierFD, "gate")
 	n, _ := gate.Read(make([]byte, 1))
 	_ = gate.Close() // the command gets the standard streams and nothing else
 	if n == 0 {

@@ -14,26 +14,26 @@ import (
 // offered with less: a lock that a command may outlive is no lock.
 
 const (
-	gateMode   = "__gate"
-	keeperMode = "__keeper"
+	startBarrierMode = "__gate"
+	reaperMode       = "__keeper"
 )
 
-func runFlags(*form) body {
-	return func(_ context.Context, c *call) int {
-		return c.misused("it is not available on this system, because it needs Unix process groups; `redlock acquire` and the library are")
+func runFlags(*flagSet) runFunc {
+	return func(_ context.Context, inv *invocation) int {
+		return inv.misused("it is not available on this system, because it needs Unix process groups; `redlock acquire` and the library are")
 	}
 }
 
-func passGate(*call, []string) int { return exitUsage }
+func waitStartBarrier(*invocation, []string) int { return exitUsage }
 
-func keep(*call) int { return exitUsage }
+func runReaper(*invocation) int { return exitUsage }
 
-// inbox is what signals.go has, for those who wait.
-type inbox struct{}
+// signalQueue is what signals.go has, for those who wait.
+type signalQueue struct{}
 
-func listen() inbox { return inbox{} }
+func listen() signalQueue { return signalQueue{} }
 
-func (inbox) until(parent context.Context) (ctx context.Context, stop func()) {
+func (signalQueue) until(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	in := make(chan os.Signal, 1)
 	signal.Notify(in, os.Interrupt)
@@ -44,7 +44,7 @@ func (inbox) until(parent context.Context) (ctx context.Context, stop func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-func (inbox) pending() (syscall.Signal, bool) { return 0, false }
+func (signalQueue) pending() (syscall.Signal, bool) { return 0, false }
 
 // terminal is none.
 type terminal struct{}

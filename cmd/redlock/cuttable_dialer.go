@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// line is our way to one master, which can be cut at our end: to us the master is as
+// cuttableDialer is our way to one master, which can be cut at our end: to us the master is as
 // good as dead then, and to its other clients nothing has happened.
-type line struct {
+type cuttableDialer struct {
 	mu    sync.Mutex // guards what follows; nobody is called under it but Close
 	dead  bool
 	conns []net.Conn
@@ -18,7 +18,7 @@ type line struct {
 var errCut = errors.New("the demo has cut this connection")
 
 // dial is for pool.Config.Dial.
-func (l *line) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (l *cuttableDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if l.isDead() {
 		return nil, errCut
 	}
@@ -37,13 +37,13 @@ func (l *line) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
-func (l *line) isDead() bool {
+func (l *cuttableDialer) isDead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
 }
 
-func (l *line) cut() {
+func (l *cuttableDialer) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = true
@@ -53,7 +53,7 @@ func (l *line) cut() {
 	l.conns = nil
 }
 
-func (l *line) mend() {
+func (l *cuttableDialer) mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// keeper is the process that kills the command when this one can't: when it was
+// reaperProcess is the process that kills the command when this one can't: when it was
 // killed, which closes the pipe between them, or when it is stopped and does not
 // answer. The keeper asks how long the command may run, and counts the answer from
 // before its question, as a lock's validity is counted: so no clock is shared, and
@@ -26,18 +26,18 @@ import (
 //
 // What the keeper can't help is a kill that hits both, and a process that left the
 // group.
-type keeper struct {
+type reaperProcess struct {
 	cmd      *exec.Cmd
 	tell     io.WriteCloser
 	answerer sync.WaitGroup
 }
 
-// hearing bounds how long the keeper may take to start. It has nothing to do but ask.
-const hearing = 5 * time.Second
+// startTimeout bounds how long the keeper may take to start. It has nothing to do but ask.
+const startTimeout = 5 * time.Second
 
-// startKeeper returns when the keeper knows the group, and how long it may live.
-func startKeeper(g group, left func() time.Duration) (*keeper, error) {
-	cmd := exec.Command(self(), keeperMode)
+// startReaper returns when the keeper knows the group, and how long it may live.
+func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
+	cmd := exec.Command(self(), reaperMode)
 	// A session of its own: no signal for this process's group or terminal reaches it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
@@ -53,8 +53,8 @@ func startKeeper(g group, left func() time.Duration) (*keeper, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("can't start the keeper: %w", err)
 	}
-	k := &keeper{cmd: cmd, tell: tell}
-	late := time.AfterFunc(hearing, func() { _ = cmd.Process.Kill() })
+	k := &reaperProcess{cmd: cmd, tell: tell}
+	late := time.AfterFunc(startTimeout, func() { _ = cmd.Process.Kill() })
 	asked := bufio.NewScanner(questions)
 	_, _ = fmt.Fprintln(tell, int(g))
 	if !asked.Scan() {
@@ -71,12 +71,12 @@ func startKeeper(g group, left func() time.Duration) (*keeper, error) {
 	return k, nil
 }
 
-func (k *keeper) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
+func (k *reaperProcess) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
 
-// dismiss ends the keeper: there is nothing left to kill. It must not outlive this
+// stop ends the keeper: there is nothing left to kill. It must not outlive this
 // process, because the group's id may be another's then.
-func (k *keeper) dismiss() {
-	_, _ = fmt.Fprintln(k.tell, dismissal)
+func (k *reaperProcess) stop() {
+	_, _ = fmt.Fprintln(k.tell, doneMessage)
 	late := time.AfterFunc(time.Second, func() { _ = k.cmd.Process.Kill() })
 	defer late.Stop()
 	k.answerer.Wait() // ends with the keeper

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// request is the lock that `run` and `acquire` are asked for.
-type request struct {
+// lockRequest is the lock that `run` and `acquire` are asked for.
+type lockRequest struct {
 	name    string
 	ttl     time.Duration
 	wait    time.Duration
@@ -26,15 +26,15 @@ type request struct {
 	guardGiven flag.Value
 	prefix     *prefixValue
 
-	line *waitLine // what a person sees of the wait
+	status *waitStatus // what a person sees of the wait
 }
 
-const usualTTL = 30 * time.Second
+const defaultTTL = 30 * time.Second
 
-// wishFlags defines what both have in common. The label says who holds the lock: this
+// lockRequestFlags defines what both have in common. The label says who holds the lock: this
 // process, or the one that called it.
-func wishFlags(f *form, owner, whose string) *request {
-	w := &request{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
+func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
+	w := &lockRequest{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
 	f.DurationVar(&w.ttl, "ttl", -1, "how long the lock lives unless it is extended (default: 30s, or --guard's "+
 		"maxTTL where that is less)")
 	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for it; 0 is one attempt (default: 1m)")
@@ -45,7 +45,7 @@ func wishFlags(f *form, owner, whose string) *request {
 
 // boundToCaller reads the masters and the guard, and checks what the library can't know of. It
 // checks the TTL itself.
-func (req *request) boundToCaller(c *call) (err error) {
+func (req *lockRequest) boundToCaller(c *invocation) (err error) {
 	if req.nodeList, err = c.nodes(req.nodesGiven); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (req *request) boundToCaller(c *call) (err error) {
 		return err
 	}
 	if req.ttl == -1 {
-		req.ttl = usualTTL
+		req.ttl = defaultTTL
 		if req.guard > 0 {
 			req.ttl = min(req.ttl, req.guard)
 		}
@@ -65,13 +65,13 @@ func (req *request) boundToCaller(c *call) (err error) {
 }
 
 // open makes the Locker, and the line that tells of the wait.
-func (req *request) open(c *call) (*redlock.Locker, error) {
-	req.line = newWaitLine(c.stderr, req.name)
+func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
+	req.status = newWaitStatus(c.stderr, req.name)
 	opts := append(guarding(req.guard), c.prefix(req.prefix), redlock.WithOwner(req.owner), redlock.WithNodeTimeout(nodeTimeout(req.ttl)))
 	if !req.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}
-	return req.nodeList.open(append(opts, req.line.options()...)...)
+	return req.nodeList.open(append(opts, req.status.options()...)...)
 }
 
 // ownerOf is host/pid, as far as that is a label.

@@ -13,26 +13,26 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// keeperMode is how this binary is called to be the keeper; see keeper. It reads the
+// reaperMode is how this binary is called to be the keeper; see keeper. It reads the
 // group, then answers to its questions, then dismissal.
-const keeperMode = "__keeper"
+const reaperMode = "__keeper"
 
 const (
-	question  = "left?"
-	dismissal = "over"
+	question    = "left?"
+	doneMessage = "over"
 )
 
-// keep is the keeper's life.
-func keep(c *call) int {
+// runReaper is the keeper's life.
+func runReaper(c *invocation) int {
 	// Nothing but SIGKILL ends it: not `pkill redlock`, nor SIGPIPE when it asks
 	// somebody who has died, which is the very moment it is there for.
 	signal.Ignore()
-	kept{in: c.stdin, out: c.stdout, clock: clock.System(), kill: group.kill}.watch()
+	reaper{in: c.stdin, out: c.stdout, clock: clock.System(), kill: group.kill}.watch()
 	return exitOK
 }
 
-// kept is what a keeper has to do with, for tests.
-type kept struct {
+// reaper is what a keeper has to do with, for tests.
+type reaper struct {
 	in    io.Reader
 	out   io.Writer
 	clock clock.Clock
@@ -40,27 +40,27 @@ type kept struct {
 }
 
 // watch returns when it was dismissed, or has killed the group.
-func (k kept) watch() {
+func (k reaper) watch() {
 	lines := k.lines()
 	id, err := strconv.Atoi(<-lines)
 	if err != nil || id <= 1 { // no group came, so that the command has not begun
 		return
 	}
 	asked, open := k.ask(), true // which says at the same time that the group is known
-	end := asked.Add(hearing)
+	end := asked.Add(startTimeout)
 	for {
 		left := end.Sub(k.clock.Now())
 		if left <= 0 {
 			break
 		}
-		again, stop := clock.After(k.clock, nap(left))
+		again, stop := clock.After(k.clock, sleepAtMost(left))
 		select {
 		case <-again:
 			if !open {
 				asked, open = k.ask(), true
 			}
 		case line := <-lines: // "" at the end of the input
-			if line == dismissal {
+			if line == doneMessage {
 				stop()
 				return
 			}
@@ -80,7 +80,7 @@ func allowed(line string) time.Duration {
 	return time.Duration(ns)
 }
 
-func (k kept) ask() clock.Instant {
+func (k reaper) ask() clock.Instant {
 	now := k.clock.Now()
 	_, _ = fmt.Fprintln(k.out, question) // an error is followed by the end of the input
 	return now
@@ -88,7 +88,7 @@ func (k kept) ask() clock.Instant {
 
 // lines reads until the end of the input, and so to the end of redlock: nobody else
 // has the other end of that pipe.
-func (k kept) lines() <-chan string {
+func (k reaper) lines() <-chan string {
 	lines := make(chan string)
 	go func() { // ends with the process: it has no other to be joined by
 		defer close(lines)

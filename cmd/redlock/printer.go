@@ -8,56 +8,56 @@ import (
 	"time"
 )
 
-// page is what a person reads: short lines, aligned, with colours on a terminal.
-type page struct {
-	w       io.Writer
-	colours bool
+// printer is what a person reads: short lines, aligned, with colours on a terminal.
+type printer struct {
+	w      io.Writer
+	colors bool
 }
 
-func newPage(c *call) *page {
-	return &page{w: c.stdout, colours: c.redraws() && !isTrue(c.getenv("NO_COLOR"))}
+func newPrinter(c *invocation) *printer {
+	return &printer{w: c.stdout, colors: c.redraws() && !isTrue(c.getenv("NO_COLOR"))}
 }
 
 // redraws reports whether standard output is a terminal that knows more than lines.
-func (c *call) redraws() bool { return isTerminal(c.stdout) && c.getenv("TERM") != "dumb" }
+func (inv *invocation) redraws() bool { return isTerminal(inv.stdout) && inv.getenv("TERM") != "dumb" }
 
-// ink is a colour of text, as ANSI terminals number them.
-type ink string
+// color is a colour of text, as ANSI terminals number them.
+type color string
 
 const (
-	bold  ink = "1"
-	faint ink = "2"
-	red   ink = "31"
-	green ink = "32"
-	amber ink = "33"
-	blue  ink = "36"
+	bold  color = "1"
+	faint color = "2"
+	red   color = "31"
+	green color = "32"
+	amber color = "33"
+	blue  color = "36"
 )
 
-func (p *page) in(i ink, text string) string {
-	if !p.colours || i == "" || text == "" {
+func (p *printer) in(i color, text string) string {
+	if !p.colors || i == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
 }
 
-func (p *page) line(format string, args ...any) { _, _ = fmt.Fprintf(p.w, format+"\n", args...) }
+func (p *printer) line(format string, args ...any) { _, _ = fmt.Fprintf(p.w, format+"\n", args...) }
 
-func (p *page) title(number int, text, point string) {
+func (p *printer) title(number int, text, point string) {
 	p.line("\n %s  %s", p.in(blue, strconv.Itoa(number)), p.in(bold, text))
 	p.line("    %s\n", p.in(faint, point))
 }
 
 // row is a line of two columns: what happens, and what came of it.
-func (p *page) row(what, format string, args ...any) {
+func (p *printer) row(what, format string, args ...any) {
 	p.line("    %s%s", p.in(faint, pad(what, 11)), fmt.Sprintf(format, args...))
 }
 
 // good says what has been shown to hold; bad says what has not.
-func (p *page) good(format string, args ...any) {
+func (p *printer) good(format string, args ...any) {
 	p.line("    %s %s", p.in(green, "✓"), fmt.Sprintf(format, args...))
 }
 
-func (p *page) bad(format string, args ...any) {
+func (p *printer) bad(format string, args ...any) {
 	p.line("    %s %s", p.in(red, "✗"), fmt.Sprintf(format, args...))
 }
 

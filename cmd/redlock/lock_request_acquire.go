@@ -8,12 +8,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// take takes the lock, or says why it could not be had. SIGINT and its like end the
+// acquire takes the lock, or says why it could not be had. SIGINT and its like end the
 // wait.
-func (req *request) take(ctx context.Context, c *call, locker *redlock.Locker, in inbox, opts ...redlock.LockOption) (*redlock.Lock, error) {
+func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redlock.Locker, in signalQueue, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	ctx, stop := in.until(ctx)
 	defer stop()
-	lock, err := req.try(ctx, c, locker, opts)
+	lock, err := req.tryThenWait(ctx, c, locker, opts)
 	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but not for us
 		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it, as long as it waits for anything
 		err = context.Cause(ctx)
@@ -32,8 +32,8 @@ func (req *request) take(ctx context.Context, c *call, locker *redlock.Locker, i
 	return nil, err
 }
 
-// try makes one attempt and then waits, so that a person is told for what.
-func (req *request) try(ctx context.Context, c *call, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
+// tryThenWait makes one attempt and then waits, so that a person is told for what.
+func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
 	g := restartGuard{locker, req.guard}
 	var lock *redlock.Lock
 	attempt := func(ctx context.Context) (err error) {
@@ -45,13 +45,13 @@ func (req *request) try(ctx context.Context, c *call, locker *redlock.Locker, op
 	if err == nil {
 		err = attempt(ctx)
 	}
-	if req.wait == 0 || !passes(err) || ctx.Err() != nil {
+	if req.wait == 0 || !mayPass(err) || ctx.Err() != nil {
 		return lock, err
 	}
-	if !req.line.begin(req.wait, err) {
+	if !req.status.begin(req.wait, err) {
 		c.say("waiting up to %v for %s: %s", req.wait, req.name, inShort(err))
 	}
-	defer req.line.end()
+	defer req.status.end()
 	ctx, cancel := context.WithTimeout(ctx, req.wait)
 	defer cancel()
 	if notBegun = g.await(ctx, notBegun); notBegun != nil {
@@ -68,8 +68,8 @@ func (req *request) try(ctx context.Context, c *call, locker *redlock.Locker, op
 	return lock, waitErr
 }
 
-// passes reports whether an attempt may have another outcome a while later.
-func passes(err error) bool {
+// mayPass reports whether an attempt may have another outcome a while later.
+func mayPass(err error) bool {
 	if errors.Is(err, redlock.ErrForeignKey) || notForUs(err) {
 		return false
 	}

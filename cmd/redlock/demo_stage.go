@@ -16,7 +16,7 @@ import (
 // stage is what the demo plays on: masters of its own, or those of --nodes.
 type stage struct {
 	configs []pool.Config
-	lines   []*line
+	lines   []*cuttableDialer
 	masters []*embedded.Master // nil with --nodes
 	prefix  string             // of all keys
 	tls     tlsConfig          // nil: as the URLs say
@@ -62,7 +62,7 @@ func (s *stage) add(url string) error {
 	if s.tls != nil && cfg.TLS != nil {
 		cfg.TLS = s.tls
 	}
-	l := &line{}
+	l := &cuttableDialer{}
 	cfg.Dial = l.dial
 	s.configs, s.lines = append(s.configs, cfg), append(s.lines, l)
 	return nil

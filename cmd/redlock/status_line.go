@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// liveLine is one line on a terminal that is written over as things go on, and is gone in the
+// statusLine is one line on a terminal that is written over as things go on, and is gone in the
 // end. A nil one shows nothing: so it is where standard error is no terminal, and in
 // the background, where it would write over what somebody else does there.
-type liveLine struct {
+type statusLine struct {
 	out  *os.File
 	term *terminal
 
@@ -18,15 +18,15 @@ type liveLine struct {
 	shown bool
 }
 
-func newLiveLine(out *os.File) *liveLine {
+func newStatusLine(out *os.File) *statusLine {
 	if !isTerminal(out) {
 		return nil
 	}
-	return &liveLine{out: out, term: openTerminal(out)}
+	return &statusLine{out: out, term: openTerminal(out)}
 }
 
 // begin reports whether there is a line from now on.
-func (l *liveLine) begin() bool {
+func (l *statusLine) begin() bool {
 	if l == nil || !l.term.ours() {
 		return false
 	}
@@ -38,7 +38,7 @@ func (l *liveLine) begin() bool {
 
 // show rewrites the line. Before begin and after end it does nothing: hooks come when
 // they come.
-func (l *liveLine) show(format string, args ...any) {
+func (l *statusLine) show(format string, args ...any) {
 	if l == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (l *liveLine) show(format string, args ...any) {
 }
 
 // end takes the line away. It may be called more than once.
-func (l *liveLine) end() {
+func (l *statusLine) end() {
 	if l == nil {
 		return
 	}

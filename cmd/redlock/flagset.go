@@ -8,43 +8,43 @@ import (
 	"strings"
 )
 
-// form is how a subcommand is called: the flags of its entry, and what they were given.
-type form struct {
+// flagSet is how a subcommand is called: the flags of its entry, and what they were given.
+type flagSet struct {
 	*flag.FlagSet
 	command command
-	do      body
+	run     runFunc
 }
 
-func newForm(cmd command) *form {
-	f := &form{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd}
+func newFlagSet(cmd command) *flagSet {
+	f := &flagSet{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd}
 	f.SetOutput(io.Discard) // misused says it, in one form for all mistakes
-	f.do = cmd.flags(f)
+	f.run = cmd.flags(f)
 	return f
 }
 
-// obey reads the words of a subcommand and does what they say.
-func (c *call) obey(ctx context.Context, cmd command, args []string) int {
-	c.command = cmd
-	f := newForm(cmd)
-	switch err := f.read(c, args); {
+// parseAndRun reads the words of a subcommand and does what they say.
+func (inv *invocation) parseAndRun(ctx context.Context, cmd command, args []string) int {
+	inv.command = cmd
+	f := newFlagSet(cmd)
+	switch err := f.read(inv, args); {
 	case errors.Is(err, flag.ErrHelp):
-		f.help(c.stdout)
+		f.help(inv.stdout)
 		return exitOK
 	case err != nil && cmd.noJSON != "" && strings.HasSuffix(err.Error(), "not defined: -json"):
-		return c.misused("there is no --json: %s", cmd.noJSON)
+		return inv.misused("there is no --json: %s", cmd.noJSON)
 	case err != nil:
-		return c.misused("%v", twoDashes(err))
+		return inv.misused("%v", twoDashes(err))
 	}
-	return f.do(ctx, c)
+	return f.run(ctx, inv)
 }
 
 // read parses the words. Flags may stand before and after the others, which flag by
 // itself does not allow: it stops at the first other word. What stands behind the
 // first "--" is not looked at.
-func (f *form) read(c *call, args []string) error {
+func (f *flagSet) read(c *invocation, args []string) error {
 	for i, a := range args {
 		if a == "--" {
-			args, c.behind, c.dashed = args[:i], args[i+1:], true
+			args, c.afterDashes, c.hasDashes = args[:i], args[i+1:], true
 			break
 		}
 	}
@@ -52,7 +52,7 @@ func (f *form) read(c *call, args []string) error {
 		if err := f.Parse(args); err != nil || f.NArg() == 0 {
 			return err
 		}
-		c.words, args = append(c.words, f.Arg(0)), f.Args()[1:]
+		c.args, args = append(c.args, f.Arg(0)), f.Args()[1:]
 	}
 }
 

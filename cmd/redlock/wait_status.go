@@ -8,40 +8,40 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// waitLine says on a terminal who holds the lock, and for how long, while redlock waits
+// waitStatus says on a terminal who holds the lock, and for how long, while redlock waits
 // for it. It is rewritten with each attempt that is refused, which is about once a second.
-type waitLine struct {
-	*liveLine
+type waitStatus struct {
+	*statusLine
 	name  string
 	until time.Time // written before the wait, and not after
 }
 
-func newWaitLine(stderr *os.File, name string) *waitLine {
-	return &waitLine{liveLine: newLiveLine(stderr), name: name}
+func newWaitStatus(stderr *os.File, name string) *waitStatus {
+	return &waitStatus{statusLine: newStatusLine(stderr), name: name}
 }
 
 // options has a Locker tell the line of attempts.
-func (w *waitLine) options() []redlock.Option {
-	if w.liveLine == nil {
+func (w *waitStatus) options() []redlock.Option {
+	if w.statusLine == nil {
 		return nil
 	}
 	return []redlock.Option{redlock.WithTrace(&redlock.Trace{
-		Waiting: func(e redlock.WaitingEvent) { w.tell(e.Err) },
+		Waiting: func(e redlock.WaitingEvent) { w.showAttempt(e.Err) },
 	})}
 }
 
 // begin shows the line, with why the first attempt failed, and reports whether there is
 // one.
-func (w *waitLine) begin(wait time.Duration, err error) bool {
+func (w *waitStatus) begin(wait time.Duration, err error) bool {
 	w.until = time.Now().Add(wait)
-	if !w.liveLine.begin() {
+	if !w.statusLine.begin() {
 		return false
 	}
-	w.tell(err)
+	w.showAttempt(err)
 	return true
 }
 
-func (w *waitLine) tell(err error) {
+func (w *waitStatus) showAttempt(err error) {
 	left := time.Until(w.until).Round(time.Second)
 	w.show("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, strings.ReplaceAll(inShort(err), "redlock: ", ""))
 }
