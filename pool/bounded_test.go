@@ -226,9 +226,9 @@ func TestNoErrorShowsTheCommandsToken(t *testing.T) {
 		} {
 			var r wire.Reply
 			if status, ok := strings.CutPrefix(says, "+"); ok {
-				r = decode(&c.Command, status, nil)
+				r = decode(&c.Command, status, nil, "")
 			} else {
-				r = decode(&c.Command, nil, redis.Error(says))
+				r = decode(&c.Command, nil, redis.Error(says), "")
 			}
 			require.Error(t, r.Err)
 			require.NotContains(t, r.Err.Error(), token, "%s: %s", name, says)
@@ -239,7 +239,7 @@ func TestNoErrorShowsTheCommandsToken(t *testing.T) {
 
 func TestWhatAServerSaysIsPrintableAndShort(t *testing.T) {
 	for _, says := range []string{"ERR \x1b[2J", "\x1b]0;title\x07", "ERR " + strings.Repeat("x", 60<<10), strings.Repeat("X", 1000)} {
-		r := decode(&pinging().Command, nil, redis.Error(says))
+		r := decode(&pinging().Command, nil, redis.Error(says), "")
 		require.Less(t, len(r.Err.Error()), 600)
 		require.NotContains(t, r.Err.Error(), "\x1b")
 		var se *wire.ServerError

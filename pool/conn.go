@@ -138,17 +138,17 @@ func (pc *pipeConn) nextAnswered() *wire.Command {
 func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 	pc.pipeline.node.count.replies.Add(1)
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that what its caller sends next waits for the dial
-		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(redacted(err, c.Token))))
+		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(redacted(err, c.Token), pc.raw.password))))
 	}
 	if c.Op == wire.Examine {
-		pc.onInfo(v, err)
+		pc.onInfo(v, withheld(err, pc.raw.password))
 		c.Answer(wire.Reply{Outcome: wire.Granted})
 		return
 	}
 	if pc.redirect(c, err) {
 		return
 	}
-	r := pc.pipeline.node.resolver.discardStale(c, pc.raw.address, decode(c, v, err))
+	r := pc.pipeline.node.resolver.discardStale(c, pc.raw.address, decode(c, v, err, pc.raw.password))
 	if unscripted(c, r) && c.UnmarkForEval() {
 		pc.pipeline.requeue(c)
 		return

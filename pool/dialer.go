@@ -21,6 +21,7 @@ type rawConn struct {
 	giveBack func()          // gives the connection back to the pool it counts in; may be nil
 
 	address     string                // that Sentinels named; empty where there are none
+	password    string                // that AUTH sent: no error shows it. Set before the first command
 	closeReason atomic.Pointer[error] // why it was cut
 }
 

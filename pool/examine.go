@@ -245,6 +245,11 @@ func probe(found *wire.Diagnosis, key string) func(right, name string, args ...a
 			}
 			missing := ""
 			switch err := serverError(err); {
+			case isUnknownCommand(err):
+				if !slices.Contains(found.UnknownCommands, right) {
+					found.UnknownCommands = append(found.UnknownCommands, right)
+				}
+				return nil
 			case forbids(err, "command"):
 				missing = right
 			case forbids(err, "channel"):
@@ -258,6 +263,13 @@ func probe(found *wire.Diagnosis, key string) func(right, name string, args ...a
 			return nil
 		}}
 	}
+}
+
+// isUnknownCommand reports whether the server does not know a command or subcommand: it is too old, or
+// rename-command took it away.
+func isUnknownCommand(err error) bool {
+	text := strings.ToLower(err.Error())
+	return strings.HasPrefix(text, "err unknown command") || strings.HasPrefix(text, "err unknown subcommand")
 }
 
 // unprefixed reports whether lock keys have no prefix in common. Then the user may be

@@ -131,6 +131,21 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	}
 }
 
+// rename-command takes commands away, and an old server does not know some. Only those that a lock needs count.
+func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
+	for command, want := range map[string]string{"SET": "set", "EVALSHA": "evalsha", "PTTL": "pttl"} {
+		onMaster(t, func(m *embedded.Master) {
+			m.FailWith(command, "ERR unknown command '"+command+"', with args beginning with: 'x' ")
+			m.FailWith("PUBSUB", "ERR Unknown subcommand or wrong number of arguments for 'numsub'")
+		}, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+			e := examined(t, n)
+			require.Empty(t, e.MissingRights)
+			require.Equal(t, "error rights", codes(e.Findings)[0])
+			require.Contains(t, e.Findings[0].Text, "n1 does not know commands that a lock needs: "+want+": ")
+		})
+	}
+}
+
 // The patterns are those of docs/operations.md, for a Locker with this prefix.
 func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 	const key = "app/" + freeKey

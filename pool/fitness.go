@@ -115,6 +115,10 @@ func doctorFindings(node string, e *wire.Diagnosis, r *wire.Request) []wire.Find
 				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), aclWords(rights))})
 		}
 	}
+	if unknown := byImportance(e.UnknownCommands, needed)[0]; len(unknown) > 0 {
+		all = append(all, wire.Finding{Grade: wire.Error, Code: wire.CodeRights, Text: fmt.Sprintf(
+			"%s does not know commands that a lock needs: %s: take away its rename-command, or use a newer server", node, strings.Join(unknown, ", "))})
+	}
 	if e.Role == "master" {
 		all = append(all, durabilityFinding(node, e, guarded)...)
 	}

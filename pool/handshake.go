@@ -181,7 +181,6 @@ func (rc *rawConn) sendAll(steps []step) error {
 
 func (rc *rawConn) receiveAll(steps []step) error {
 	var first, last error
-	password := "" // a service that is out of step answers AUTH later
 	for _, st := range steps {
 		reply, err := redis.ReceiveWithTimeout(rc.redis, 0)
 		if rc.redis.Err() != nil {
@@ -193,9 +192,9 @@ func (rc *rawConn) receiveAll(steps []step) error {
 			return cmp.Or(first, err)
 		}
 		if st.name == "AUTH" {
-			password = fmt.Sprint(st.args[len(st.args)-1])
+			rc.password = fmt.Sprint(st.args[len(st.args)-1])
 		}
-		err = withheld(err, password)
+		err = withheld(err, rc.password) // a service that is out of step answers AUTH later
 		if err != nil {
 			last = serverError(err)
 		}
@@ -233,8 +232,8 @@ func required(name string) func(any, error) error {
 	}
 }
 
-// withheld is the server's answer to AUTH without its text if that repeats the password, of
-// whatever length: to replace a short one would tell it by the gaps.
+// withheld returns a server's error without its text if the text repeats the password. The password may have any
+// length: replacing only a short one would show it by the gaps.
 func withheld(err error, password string) error {
 	var re redis.Error
 	if !errors.As(err, &re) || password == "" || !strings.Contains(withoutArgs(re), password) {

@@ -222,6 +222,36 @@ func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
 	})
 }
 
+// A server may repeat what it was told in its answer to any later command.
+func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
+	const password, says = "hunter2", "ERR you said AUTH hunter2"
+	for command, ask := range map[string]func(t *testing.T, n *Node) string{
+		"PING": func(t *testing.T, n *Node) string { return pinging().on(n).reply(t).Err.Error() },
+		"SET": func(t *testing.T, n *Node) string {
+			return acquiring(wire.NewToken(""), time.Second, "k").on(n).reply(t).Err.Error()
+		},
+		"INFO": func(t *testing.T, n *Node) string { return examined(t, n).Findings[0].Text },
+		"SUBSCRIBE": func(t *testing.T, n *Node) string {
+			ended := make(downs, 10)
+			s := n.Subscribe(ended)
+			defer s.Close()
+			s.Add("c")
+			return (<-ended).Error()
+		},
+	} {
+		t.Run(command, func(t *testing.T) {
+			onMaster(t, func(m *embedded.Master) {
+				m.RequireAuth("default", password)
+				m.FailWith(command, says)
+			}, func(c *Config) { c.Password = password }, func(t *testing.T, _ *embedded.Master, n *Node) {
+				shown := ask(t, n)
+				require.Contains(t, shown, "the server's text is not shown")
+				require.NotContains(t, shown, password)
+			})
+		})
+	}
+}
+
 func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
 	outOfRange := func(m *embedded.Master) { m.FailWith("SELECT", "ERR DB index is out of range") }
 	onMaster(t, outOfRange, func(c *Config) { c.Database = 99 }, func(t *testing.T, _ *embedded.Master, n *Node) {

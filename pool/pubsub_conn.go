@@ -109,7 +109,7 @@ func (ps *pubsubConn) read() error {
 	for {
 		reply, err := redis.ReceiveWithTimeout(ps.raw.redis, 0)
 		if err != nil {
-			return ps.refusal(serverError(err))
+			return ps.refusal(serverError(withheld(err, ps.raw.password)))
 		}
 		ps.received.Add(1)
 		ps.receive(reply)

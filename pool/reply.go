@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 
@@ -12,14 +13,14 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// decode turns what redigo received into a vote. No error of it shows the command's token:
-// a server may repeat what it was sent.
-func decode(c *wire.Command, v any, err error) wire.Reply {
+// decode turns what redigo received into a vote. A server may repeat what it was sent. So no error of decode shows the
+// command's token or the connection's password.
+func decode(c *wire.Command, v any, err error, password string) wire.Reply {
 	if err != nil {
-		err = redacted(err, c.Token)
+		err = withheld(redacted(err, c.Token), password)
 	}
 	if status, ok := v.(string); ok && len(status) > len("PONG") { // before it is cut
-		v = wire.Redact(status, c.Token)
+		v = wire.Redact(wire.Redact(status, c.Token), password)
 	}
 	return decodeReply(c, v, err)
 }
@@ -286,17 +287,20 @@ func deniedInScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
 
-// serverError is redigo's error with its code taken out. Its text is fit to be shown: without
-// the arguments that a server repeats when it does not know a command, a token or a password
-// among them, without what terminals act on, and of a bounded length.
+// serverError is redigo's error with its code taken out. Its text is fit to be shown. It has no arguments of an unknown
+// command, which a server repeats, and nothing that has the form of a token, of whichever command. It is printable and
+// has a bounded length.
 func serverError(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
 		return err
 	}
-	text := withoutArgs(re)
+	text := tokenLike.ReplaceAllString(withoutArgs(re), "…")
 	return &wire.ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(wire.Printable(text))} // and no more is kept
 }
+
+// tokenLike is the random part of a token, also in lower case.
+var tokenLike = regexp.MustCompile(`\b(?:[A-Z2-7]{26}|[a-z2-7]{26})\b`)
 
 // withoutArgs is an error's text without the arguments that a server repeats.
 func withoutArgs(err error) string {

@@ -68,7 +68,7 @@ func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
 func TestAConfirmationIsYesOrNo(t *testing.T) {
 	c := confirming("A", "k", "l")
 	for reply, outcome := range map[int64]wire.Outcome{0: wire.Refused, 1: wire.Granted, 2: wire.Unknown, -1: wire.Unknown} {
-		require.Equal(t, outcome, decode(&c.Command, reply, nil).Outcome, reply)
+		require.Equal(t, outcome, decode(&c.Command, reply, nil, "").Outcome, reply)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestTheUsualFenceCostsNoAllocation(t *testing.T) {
 	var r wire.Reply
 	for _, reply := range []int64{0, 1, 2, 255} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			r = decode(&c.Command, reply, nil)
+			r = decode(&c.Command, reply, nil, "")
 		}), reply)
 	}
 	require.Equal(t, wire.Granted, r.Outcome)

@@ -112,7 +112,7 @@ func oneOfEach() map[string]*call {
 func TestAServersStateIsNoVoteAndAnUnknownOneMayHaveExecuted(t *testing.T) {
 	for state, want := range serverStates {
 		for name, c := range oneOfEach() {
-			r := decode(&c.Command, nil, redis.Error(want.text))
+			r := decode(&c.Command, nil, redis.Error(want.text), "")
 			require.Equal(t, want.outcome, r.Outcome, "%s: %s", state, name)
 			require.False(t, r.NotSent, state)
 			if want.code == "WRONGTYPE" {
@@ -153,7 +153,7 @@ func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
 	}
 	for name, c := range oneOfEach() {
 		for reply, v := range replies {
-			r := decode(&c.Command, v, nil)
+			r := decode(&c.Command, v, nil, "")
 			require.Equal(t, votes[name][reply], r.Outcome, "%s answered by %s", name, reply) // none: Unknown
 			if r.Outcome == wire.Unknown {
 				require.ErrorContains(t, r.Err, "pool: unexpected reply")
@@ -162,12 +162,12 @@ func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, wire.Unknown, decode(&wire.Command{Request: &wire.Request{Op: 77}}, "OK", nil).Outcome)
+	require.Equal(t, wire.Unknown, decode(&wire.Command{Request: &wire.Request{Op: 77}}, "OK", nil, "").Outcome)
 }
 
 func TestAnErrorThatNoServerSentIsUnknown(t *testing.T) {
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("redigo: x"), redis.ErrNil} {
-		r := decode(&acquiring("A", time.Second, "k").Command, nil, err)
+		r := decode(&acquiring("A", time.Second, "k").Command, nil, err, "")
 		require.Equal(t, wire.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, err)
 	}
@@ -177,17 +177,30 @@ func TestAnErrorThatNoServerSentIsUnknown(t *testing.T) {
 func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
 	for _, v := range []any{[]byte("TOKEN"), []any{"string", []byte("TOKEN")}, []any{[]byte("TOKEN")}} {
 		for _, c := range oneOfEach() {
-			require.NotContains(t, decode(&c.Command, v, nil).Err.Error(), "TOKEN")
+			require.NotContains(t, decode(&c.Command, v, nil, "").Err.Error(), "TOKEN")
 		}
 	}
-	require.EqualError(t, decode(&pinging().Command, strings.Repeat("Q", 1000), nil).Err,
+	require.EqualError(t, decode(&pinging().Command, strings.Repeat("Q", 1000), nil, "").Err,
 		`pool: unexpected reply "`+strings.Repeat("Q", 40)+`"`)
+}
+
+// A server may show a client the token of another one, in any case of letters.
+func TestNoErrorOfAServerShowsAToken(t *testing.T) {
+	token := wire.NewToken("owner")
+	random := token[len("owner:"):]
+	for _, said := range []string{token, random, strings.ToLower(random), "'" + token + "'", "k=" + random + ","} {
+		shown := decode(&pinging().Command, nil, redis.Error("ERR somebody set "+said), "").Err.Error()
+		require.Contains(t, shown, "ERR somebody set ")
+		require.NotContains(t, strings.ToUpper(shown), random)
+	}
+	const words = "NOSCRIPT No matching script. 4F2A7BBD0F3C4D1E9A8B7C6D5E4F3A2B1C0D9E8F UNSUBSCRIBEUNSUBSCRIBEUNSUBSCRIBE"
+	require.EqualError(t, serverError(redis.Error(words)), words)
 }
 
 // Redis takes a PX of 9e18 (docs/hazards.md H23), which is beyond what a Duration holds.
 func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {
-		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil)
+		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil, "")
 		require.Equal(t, wire.Granted, r.Outcome)
 		require.Equal(t, time.Duration(maxLifetime).Truncate(time.Millisecond), r.KeyStates[0].TTL)
 		require.Positive(t, r.KeyStates[0].TTL+time.Hour, "a margin can be added")
@@ -298,7 +311,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil && c.Err() != nil {
 			return // the connection is broken: nothing is decoded
 		}
-		r := decode(command, v, err)
+		r := decode(command, v, err, "hunter2")
 		switch r.Outcome {
 		case wire.Granted:
 			require.NoError(t, err)

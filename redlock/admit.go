@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -35,14 +36,14 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	case !l.set.guarded:
 		return nil, invalid("Admit needs WithRestartGuard: without it no node waits for anything")
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("redlock: admit: %w", context.Cause(ctx))
+		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", context.Cause(ctx)))
 	}
 	began := l.now()
 	q := l.examine(ctx, true)
 	select {
 	case <-q.done: // each is bounded by its node
 	case <-ctx.Done():
-		return nil, fmt.Errorf("redlock: admit: %w", context.Cause(ctx))
+		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", context.Cause(ctx)))
 	}
 	replies := q.found()
 	r := l.report(replies)

@@ -187,6 +187,11 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	return k, nil
 }
 
+// maxFenceAhead is how far a claim's fence may be ahead of this machine's clock. Fences are microseconds of Unix time, or
+// follow on such a fence. An extension raises the fence counters to the claim's fence: one that was changed to the
+// largest number would use them up.
+const maxFenceAhead = 366 * 24 * time.Hour
+
 func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts []LockOption) error {
 	if l.isClosed() {
 		return ErrClosed
@@ -200,8 +205,11 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	if claim.Fence >= maxFence {
 		return invalid("the claim's fence of %d is not below 2^53", claim.Fence)
 	}
+	if ahead := time.Duration(int64(claim.Fence)-l.set.wall()) * time.Microsecond; ahead > maxFenceAhead { //nolint:gosec // below 2^53
+		return invalid("the claim's fence of %d is ahead of this machine's clock by more than %v", claim.Fence, maxFenceAhead)
+	}
 	if err := l.check(ctx, w, opts); err != nil {
-		return err
+		return withOp("resume", err)
 	}
 	if w.opts.minHold > 0 || w.opts.shared {
 		return invalid("Resume takes neither WithMinHold nor WithShared")

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -33,5 +34,34 @@ func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 			matches(t, err, ErrLost)
 		}
 		fl.each(func(m *embedded.Master) { m.Del("session") })
+	})
+}
+
+// An extension raises the fence counters to the claim's fence.
+func TestAClaimWhoseFenceIsFarAheadOfTheClockIsRefused(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		l := fl.locker(WithFencing())
+		k := take(t, l, "a", time.Minute)
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		forged := claim
+		forged.Fence = maxFence - 1
+		_, err = l.Resume(bg, forged)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "ahead of this machine's clock")
+		forged.Fence = claim.Fence + uint64((365 * 24 * time.Hour).Microseconds())
+		k, err = l.Resume(bg, forged)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestResumeNamesItselfInItsErrors(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		_, err := fl.locker().Resume(ctx, Claim{Names: []string{"a"}, Token: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", TTL: time.Minute})
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, `redlock: resume "a": `)
 	})
 }

@@ -47,6 +47,12 @@ func (c *leaseContext) Value(key any) any {
 // deadline would have dropped its own timer for one that has become wrong.
 func (c *leaseContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
+// String describes the context without the token. Package fmt would otherwise print the lock's fields, which change.
+func (c *leaseContext) String() string { return "context of " + c.lock.String() }
+
+// GoString is String.
+func (c *leaseContext) GoString() string { return c.String() }
+
 // Context is cancelled when the lock ends, with the cause ErrLost, ErrReleased,
 // ErrDetached, ErrMaxHold or ErrClosed (context.Cause), and WithStopMargin earlier.
 // It ends by the Locker's own clock whatever the network does. It carries the

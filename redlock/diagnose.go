@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -31,7 +32,7 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 	case <-q.done:
 	case <-over:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("redlock: diagnose: %w", context.Cause(ctx))
+		return nil, oneline.Join(fmt.Errorf("redlock: diagnose: %w", context.Cause(ctx)))
 	}
 	return l.report(q.found()), nil
 }

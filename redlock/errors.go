@@ -147,8 +147,12 @@ func (e *QuorumError) Error() string {
 	if e.Split {
 		split = "split vote, "
 	}
-	return fmt.Sprintf("%v: %s %s: %s%d of %d votes, %d needed%s [%v]",
-		e.Reason, e.Op, quoted(e.Names), split, granted, len(e.Votes), e.Need, e.expiry(), all)
+	op := e.Op
+	if len(e.Names) > 0 {
+		op += " " + quoted(e.Names)
+	}
+	return fmt.Sprintf("%v: %s: %s%d of %d votes, %d needed%s [%v]",
+		e.Reason, op, split, granted, len(e.Votes), e.Need, e.expiry(), all)
 }
 
 func (e *QuorumError) expiry() string {

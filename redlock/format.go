@@ -40,6 +40,9 @@ func (lk *Lock) GoString() string { return lk.String() }
 
 // LogValue is what package log/slog logs of a lock: names, id, fence and remaining.
 func (lk *Lock) LogValue() slog.Value {
+	if lk == nil { // as after an Acquire that failed
+		return slog.AnyValue(nil)
+	}
 	attrs := []slog.Attr{slog.Any("names", printable(lk.names)), slog.String("id", lk.ID())}
 	if lk.fence != 0 {
 		attrs = append(attrs, slog.Uint64("fence", lk.fence))
@@ -77,6 +80,9 @@ func (l *Locker) GoString() string { return l.String() }
 
 // LogValue is what package log/slog logs of a Locker: the names of its nodes.
 func (l *Locker) LogValue() slog.Value {
+	if l == nil {
+		return slog.AnyValue(nil)
+	}
 	return slog.GroupValue(slog.Any("nodes", nodeNames(l.nodes)))
 }
 

@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -94,5 +96,35 @@ func TestALockerIsPrintedWhileItIsBusy(t *testing.T) {
 		}
 		busy.Wait()
 		require.Equal(t, `locker over ["n1" "n2" "n3"]`, l.String())
+	})
+}
+
+// Package fmt prints the fields of a context that is no Stringer, and they change meanwhile.
+func TestTheContextOfALockIsPrintedWithoutItsToken(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		k := take(t, fl.locker(), "a", time.Minute)
+		for _, format := range []string{"%s", "%v", "%+v", "%#v", "%q"} {
+			text := fmt.Sprintf(format, k.Context())
+			require.Contains(t, text, k.ID(), format)
+			require.NotContains(t, text, k.Token(), format)
+		}
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+func TestANilLockAndLockerCanBeLogged(t *testing.T) {
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("failed", "lock", (*Lock)(nil), "locker", (*Locker)(nil))
+	require.Contains(t, log.String(), "lock=<nil> locker=<nil>")
+}
+
+func TestDiagnoseAndAdmitHaveErrorsOfOneLine(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		ctx, cancel := context.WithCancelCause(bg)
+		cancel(errors.New("one\ntwo"))
+		_, err := fl.locker().Diagnose(ctx)
+		require.EqualError(t, err, "redlock: diagnose: one; two")
+		_, err = fl.guarded().Admit(ctx)
+		require.EqualError(t, err, "redlock: admit: one; two")
 	})
 }

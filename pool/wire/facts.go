@@ -77,6 +77,8 @@ type Diagnosis struct {
 	// "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
 	// ("~redlock:node", "&redlock:free:app/*").
 	MissingRights []string
+	// UnknownCommands are the commands, named as rights are, that the server does not know.
+	UnknownCommands []string
 	// Sentinels is what those said that the node follows; nil where there are none.
 	Sentinels []SentinelAnswer
 	// Findings is what there is to say of all this.
