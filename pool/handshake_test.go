@@ -231,7 +231,7 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 			return acquiring(wire.NewToken(""), time.Second, "k").on(n).reply(t).Err.Error()
 		},
 		"INFO": func(t *testing.T, n *Node) string { return examined(t, n).Findings[0].Text },
-		"SUBSCRIBE": func(t *testing.T, n *Node) string {
+		"SUBSCRIBE": func(_ *testing.T, n *Node) string {
 			ended := make(downs, 10)
 			s := n.Subscribe(ended)
 			defer s.Close()

@@ -59,7 +59,7 @@ const (
 
 // checkBounds checks what the library can't know of.
 func (o *runOptions) checkBounds(c *invocation) error {
-	if err := o.lockRequest.boundToCaller(c); err != nil {
+	if err := o.boundToCaller(c); err != nil {
 		return err
 	}
 	if o.grace == -1 {
