@@ -138,7 +138,7 @@ func (pc *pipeConn) nextAnswered() *wire.Command {
 func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 	pc.pipeline.node.count.replies.Add(1)
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that what its caller sends next waits for the dial
-		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(redacted(err, c.Token), pc.raw.password))))
+		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
 	}
 	if c.Op == wire.Examine {
 		pc.onInfo(v, withheld(err, pc.raw.password))

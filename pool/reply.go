@@ -17,21 +17,12 @@ import (
 // command's token or the connection's password.
 func decode(c *wire.Command, v any, err error, password string) wire.Reply {
 	if err != nil {
-		err = withheld(redacted(err, c.Token), password)
+		err = withheld(err, password)
 	}
 	if status, ok := v.(string); ok && len(status) > len("PONG") { // before it is cut
 		v = wire.Redact(wire.Redact(status, c.Token), password)
 	}
 	return decodeReply(c, v, err)
-}
-
-// redacted is an error without a secret that a server repeated, before the error is cut.
-func redacted(err error, secret string) error {
-	var re redis.Error
-	if !errors.As(err, &re) {
-		return err
-	}
-	return redis.Error(wire.Redact(string(re), secret))
 }
 
 func decodeReply(c *wire.Command, v any, err error) wire.Reply {
