@@ -198,6 +198,9 @@ release: ## make the files of a release, and publish nothing: VERSION=v1.2.3
 release-check: ## build this commit as for a release, twice, and compare
 	scripts/release --try
 
+.PHONY: check
+check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## what to run before a commit: static checks, lint, and the tests that need no Docker
+
 # What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
 .PHONY: ci
 ci: hazards mutants-check docs-check api-check tidy-check ## what CI runs: about 15 minutes
