@@ -119,7 +119,7 @@ func (lk *Lock) shortenTo(until, asked clock.Instant) {
 	}
 	if lk.phase == held && until.Before(lk.until) {
 		lk.until = until
-		lk.nextExtendAt = min(lk.nextExtendAt, lk.nextExtension(lk.l.now()))
-		lk.schedule()
+		lk.nextExtendAt = min(lk.nextExtendAt, lk.nextExtensionLocked(lk.l.now()))
+		lk.scheduleLocked()
 	}
 }

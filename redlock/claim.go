@@ -138,7 +138,7 @@ func (lk *Lock) Detach() (Claim, error) {
 		return Claim{}, lk.endError()
 	}
 	lk.sending.Lock()
-	lk.cancelExtensions()
+	lk.cancelExtensionsLocked()
 	if lk.exchange != nil {
 		lk.exchange.acquire.cancel() // one still unsent would come as a ghost
 	}

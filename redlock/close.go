@@ -199,7 +199,7 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 	for _, k := range l.held() {
 		k.mu.Lock()
 		k.extensionStopped = true
-		k.schedule()
+		k.scheduleLocked()
 		k.mu.Unlock()
 		names = append(names, k.names...)
 	}

@@ -103,9 +103,9 @@ func (lk *Lock) renewExchange() {
 	lk.exchange = t
 }
 
-// dropExchange gives up the talk of a lock that goes on being held, once every node has answered
+// dropExchangeLocked gives up the talk of a lock that goes on being held, once every node has answered
 // the acquire: what is left of that is which nodes hold nothing. Called under mu.
-func (lk *Lock) dropExchange(now clock.Instant) {
+func (lk *Lock) dropExchangeLocked(now clock.Instant) {
 	if now.Before(lk.nextShrink) {
 		return
 	}

@@ -89,8 +89,8 @@ func (x *extension) failure() error {
 	k, now := x.lock, x.l.now()
 	k.mu.Lock()
 	gone := k.phase == ended
-	lost := k.lost || !now.Before(k.endNow())
-	stopped := k.stopReason()
+	lost := k.lost || !now.Before(k.endNowLocked())
+	stopped := k.stopReasonLocked()
 	k.mu.Unlock()
 	switch {
 	case gone:
@@ -145,22 +145,22 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	switch {
-	case lk.phase != held || lk.lost || !x.start.Before(lk.endNow()):
+	case lk.phase != held || lk.lost || !x.start.Before(lk.endNowLocked()):
 		return 0, errOver
 	case lk.extensionStopped:
-		return 0, lk.stopReason()
+		return 0, lk.stopReasonLocked()
 	}
-	lk.register(&x.round)
+	lk.registerLocked(&x.round)
 	if x.auto {
 		lk.l.extendLimiter.acquire()
 	}
 	lk.extendQueued = false
 	lk.longest = max(lk.longest, ttl)
-	return lk.endNow(), nil
+	return lk.endNowLocked(), nil
 }
 
-// register books a round about a held lock, which Detach waits for. Called under mu.
-func (lk *Lock) register(r *round) {
+// registerLocked books a round about a held lock, which Detach waits for. Called under mu.
+func (lk *Lock) registerLocked(r *round) {
 	lk.inFlight = append(lk.inFlight, r)
 	lk.inFlightWG.Add(1)
 }
@@ -174,11 +174,11 @@ func (lk *Lock) unregister(r *round) {
 	}
 }
 
-// stopReason is why a lock is not extended any more though it is held. Called under mu.
-func (lk *Lock) stopReason() error {
+// stopReasonLocked is why a lock is not extended any more though it is held. Called under mu.
+func (lk *Lock) stopReasonLocked() error {
 	cause := lk.ctxCause
 	if cause == nil {
-		cause = lk.endCause() // its context ends right now
+		cause = lk.endCauseLocked() // its context ends right now
 	}
 	return fmt.Errorf("%w: %s: its context has ended, and nothing extends it any more", cause, quoted(lk.names))
 }
@@ -201,7 +201,7 @@ func (lk *Lock) markLost() {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if lk.phase == held && !lk.lost {
-		lk.lost, lk.endedAt = true, min(now, lk.endNow())
+		lk.lost, lk.endedAt = true, min(now, lk.endNowLocked())
 		lk.l.alarms.Set(&lk.alarm, now, time.Second, (*leaseTimer)(lk))
 	}
 }
@@ -224,16 +224,16 @@ func (o *extensionObserver) onDecision(r *round) {
 	k.mu.Lock()
 	now := k.l.now() // under mu: nobody has seen a later time and taken the hold for over
 	switch {
-	case k.phase != held || k.lost || k.extensionStopped || !now.Before(k.endNow()):
+	case k.phase != held || k.lost || k.extensionStopped || !now.Before(k.endNowLocked()):
 	case won:
 		x.effective = true
 		k.lastExtended = now
 		k.until = max(k.until, until)
-		k.nextExtendAt = k.nextExtension(r.start)
-		k.schedule()
+		k.nextExtendAt = k.nextExtensionLocked(r.start)
+		k.scheduleLocked()
 	case x.auto:
-		k.nextExtendAt = k.nextRetry(now)
-		k.schedule()
+		k.nextExtendAt = k.nextRetryLocked(now)
+		k.scheduleLocked()
 	}
 	k.mu.Unlock()
 	if x.auto {
@@ -259,9 +259,9 @@ func (o *extensionObserver) onBoth() {
 	}
 }
 
-// cancelExtensions gives up what of extensions and repairs still waits to be sent; the rest is in
+// cancelExtensionsLocked gives up what of extensions and repairs still waits to be sent; the rest is in
 // front of whatever is submitted next. Called under sending, after the hold ended.
-func (lk *Lock) cancelExtensions() {
+func (lk *Lock) cancelExtensionsLocked() {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	for _, r := range lk.inFlight {

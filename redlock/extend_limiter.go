@@ -17,7 +17,7 @@ const maxExtending = 4096
 
 // extendLimiter lets the automatic extensions of a Locker that can't all go out at once do so in
 // line. One that falls due just when there is room does not stand in it. A lock that waits
-// costs nothing until its turn comes, or until it has no time left to wait (Lock.extendQueueLimit).
+// costs nothing until its turn comes, or until it has no time left to wait (Lock.extendQueueLimitLocked).
 type extendLimiter struct {
 	alarms *alarm.Queue
 	alarm  alarm.Alarm // the turn of the first in line
@@ -52,11 +52,11 @@ func (t *extendLimiter) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.underWay--
-	t.wakeNext()
+	t.wakeNextLocked()
 }
 
-// wakeNext wakes the first in line if there is room. Called under mu.
-func (t *extendLimiter) wakeNext() {
+// wakeNextLocked wakes the first in line if there is room. Called under mu.
+func (t *extendLimiter) wakeNextLocked() {
 	if len(t.queue) > 0 && t.underWay < maxExtending {
 		t.alarms.Set(&t.alarm, t.clock.Now(), time.Second, t)
 	}
@@ -70,7 +70,7 @@ func (t *extendLimiter) Fire(*alarm.Alarm) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wakeNext()
+	t.wakeNextLocked()
 }
 
 func (t *extendLimiter) pop() *Lock {

@@ -82,8 +82,8 @@ func (s *nameState) yieldFor(now clock.Instant, pause time.Duration) time.Durati
 	return max(left, 0)
 }
 
-// getOrCreate finds or makes a name's place. Called under mu.
-func (wt *waitTable) getOrCreate(name string) *nameState {
+// getOrCreateLocked finds or makes a name's place. Called under mu.
+func (wt *waitTable) getOrCreateLocked(name string) *nameState {
 	p := wt.names[name]
 	if p != nil {
 		return p
@@ -98,9 +98,9 @@ func (wt *waitTable) getOrCreate(name string) *nameState {
 	return p
 }
 
-// removeIfIdle forgets a place that nobody needs, but later if others wait for the name: whoever
+// removeIfIdleLocked forgets a place that nobody needs, but later if others wait for the name: whoever
 // of this process takes it again soon goes on with the row. Called under mu.
-func (wt *waitTable) removeIfIdle(p *nameState) {
+func (wt *waitTable) removeIfIdleLocked(p *nameState) {
 	if p.holder != nil || p.head != nil {
 		return
 	}
@@ -129,6 +129,6 @@ func (s *nameState) Fire(*alarm.Alarm) {
 	defer s.table.mu.Unlock()
 	if s.holder == nil && s.head == nil && s.table.names[s.name] == s {
 		s.remoteWaiters = false
-		s.table.removeIfIdle(s)
+		s.table.removeIfIdleLocked(s)
 	}
 }

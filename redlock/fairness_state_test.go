@@ -87,14 +87,14 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 func TestOnlyASubscriptionThatStandsIsCountedAsOurOwn(t *testing.T) {
 	_, l := fakes(t, 3)
 	ws := l.waitTable
-	require.Zero(t, ws.ownSubscribers([]string{"a"}))
+	require.Zero(t, ws.ownSubscribersLocked([]string{"a"}))
 	for i, want := range []int{0, 0, 1, 1} {
 		stands := make([]bool, 3)
 		for n := range i {
 			stands[n] = true
 		}
 		ws.channels["redlock:free:a"] = &releaseChannel{confirmed: stands}
-		require.Equal(t, want, ws.ownSubscribers([]string{"a"}))
-		require.Zero(t, ws.ownSubscribers([]string{"a", "b"}))
+		require.Equal(t, want, ws.ownSubscribersLocked([]string{"a"}))
+		require.Zero(t, ws.ownSubscribersLocked([]string{"a", "b"}))
 	}
 }

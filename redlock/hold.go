@@ -17,8 +17,8 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	defer lk.mu.Unlock()
 	lk.phase, lk.until, lk.progress = held, until, now
 	lk.nextShrink = now.Add(shrinkAfter)
-	lk.nextExtendAt = lk.nextExtension(now)
-	lk.schedule()
+	lk.nextExtendAt = lk.nextExtensionLocked(now)
+	lk.scheduleLocked()
 }
 
 // leaseTimer is a lock as its alarm sees it: Ring is no method that a user should meet.
@@ -32,18 +32,18 @@ func (lk *Lock) onTimer() {
 	deferred := lk.applyDue()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	at := lk.nextDeadline()
+	at := lk.nextDeadlineLocked()
 	if deferred && !lk.lost {
-		at = min(lk.l.now().Add(lk.firstPause()), lk.endNow().Add(-lk.opts.stopMargin))
+		at = min(lk.l.now().Add(lk.firstPause()), lk.endNowLocked().Add(-lk.opts.stopMargin))
 	}
-	lk.scheduleAt(at)
+	lk.scheduleAtLocked(at)
 }
 
-// schedule sets the alarm to the next instant at which something is due. Called under mu.
-func (lk *Lock) schedule() { lk.scheduleAt(lk.nextDeadline()) }
+// scheduleLocked sets the alarm to the next instant at which something is due. Called under mu.
+func (lk *Lock) scheduleLocked() { lk.scheduleAtLocked(lk.nextDeadlineLocked()) }
 
-// scheduleAt sets the alarm to an instant, while the lock is held. Called under mu.
-func (lk *Lock) scheduleAt(at clock.Instant) {
+// scheduleAtLocked sets the alarm to an instant, while the lock is held. Called under mu.
+func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 	if lk.phase != held || at == noDeadline {
 		lk.l.alarms.Clear(&lk.alarm)
 		return
@@ -72,8 +72,8 @@ func (lk *Lock) applyDue() (deferred bool) {
 		}
 		return false
 	}
-	lk.dropExchange(now)
-	end, cause := lk.endNow(), lk.endCause()
+	lk.dropExchangeLocked(now)
+	end, cause := lk.endNowLocked(), lk.endCauseLocked()
 	switch {
 	case lk.lost || !now.Before(end):
 		lk.mu.Unlock()
@@ -81,7 +81,7 @@ func (lk *Lock) applyDue() (deferred bool) {
 	case !now.Before(end.Add(-lk.opts.stopMargin)):
 		if !lk.extensionStopped {
 			lk.extensionStopped = true
-			lk.schedule()
+			lk.scheduleLocked()
 		}
 		lk.mu.Unlock()
 		lk.cancelContext(cause)
@@ -91,17 +91,17 @@ func (lk *Lock) applyDue() (deferred bool) {
 	case lk.toRepair != nil && !lk.extensionStopped:
 		lk.mu.Unlock()
 		lk.repair()
-	case lk.wantsExtension(now) && now.Before(lk.extendQueueLimit()) && lk.l.extendLimiter.enqueue(lk):
-		lk.extendQueued, lk.nextExtendAt = true, lk.extendQueueLimit()
-		lk.schedule()
+	case lk.wantsExtensionLocked(now) && now.Before(lk.extendQueueLimitLocked()) && lk.l.extendLimiter.enqueue(lk):
+		lk.extendQueued, lk.nextExtendAt = true, lk.extendQueueLimitLocked()
+		lk.scheduleLocked()
 		lk.mu.Unlock()
-	case lk.wantsExtension(now) && !lk.sending.TryLock():
+	case lk.wantsExtensionLocked(now) && !lk.sending.TryLock():
 		lk.mu.Unlock()
 		return true
-	case lk.wantsExtension(now):
+	case lk.wantsExtensionLocked(now):
 		ttl := lk.ttl
 		lk.nextExtendAt = now.Add(2 * lk.l.set.timeout(ttl)) // until the outcome says otherwise
-		lk.schedule()
+		lk.scheduleLocked()
 		lk.mu.Unlock()
 		_, _ = lk.startExtend(ttl, autoExtension) // its outcome comes by decided
 	default:
@@ -110,10 +110,10 @@ func (lk *Lock) applyDue() (deferred bool) {
 	return false
 }
 
-// extendQueueLimit is for how long a lock may wait for its turn to be extended: until a third of
+// extendQueueLimitLocked is for how long a lock may wait for its turn to be extended: until a third of
 // what its validity leaves before the stop margin is left, a regular interval before
 // nothing extends it any more. Called under mu.
-func (lk *Lock) extendQueueLimit() clock.Instant {
+func (lk *Lock) extendQueueLimitLocked() clock.Instant {
 	return lk.until.Add(-lk.opts.stopMargin - lk.extendInterval())
 }
 
@@ -128,35 +128,35 @@ func (lk *Lock) resumeExtend() {
 	lk.onTimer()
 }
 
-// endNow is the instant at which the hold ends if nothing else happens. Called under mu.
-func (lk *Lock) endNow() clock.Instant {
+// endNowLocked is the instant at which the hold ends if nothing else happens. Called under mu.
+func (lk *Lock) endNowLocked() clock.Instant {
 	if lk.opts.maxHold == 0 {
 		return lk.until
 	}
 	return min(lk.until, lk.began.Add(lk.opts.maxHold))
 }
 
-// endCause is why the hold ends then. Called under mu.
-func (lk *Lock) endCause() error {
-	if !lk.lost && lk.endNow().Before(lk.until) {
+// endCauseLocked is why the hold ends then. Called under mu.
+func (lk *Lock) endCauseLocked() error {
+	if !lk.lost && lk.endNowLocked().Before(lk.until) {
 		return ErrMaxHold
 	}
 	return ErrLost
 }
 
-// nextDeadline is the next instant at which settle has something to do. Called under mu.
-func (lk *Lock) nextDeadline() clock.Instant {
+// nextDeadlineLocked is the next instant at which settle has something to do. Called under mu.
+func (lk *Lock) nextDeadlineLocked() clock.Instant {
 	if lk.lost {
 		return lk.endedAt
 	}
-	at := lk.endNow()
+	at := lk.endNowLocked()
 	if at != noDeadline && !lk.extensionStopped {
 		at = at.Add(-lk.opts.stopMargin)
 	}
 	if lk.toRepair != nil && !lk.extensionStopped {
 		at = lk.began // now
 	}
-	if lk.extends() {
+	if lk.extendsLocked() {
 		at = min(at, lk.nextExtendAt)
 	}
 	if at != noDeadline {
@@ -165,11 +165,13 @@ func (lk *Lock) nextDeadline() clock.Instant {
 	return at
 }
 
-// extends reports whether the lock extends itself. Called under mu.
-func (lk *Lock) extends() bool { return lk.opts.autoExtend && !lk.extensionStopped && lk.root == nil }
+// extendsLocked reports whether the lock extends itself. Called under mu.
+func (lk *Lock) extendsLocked() bool {
+	return lk.opts.autoExtend && !lk.extensionStopped && lk.root == nil
+}
 
-func (lk *Lock) wantsExtension(now clock.Instant) bool {
-	if !lk.extends() || now.Before(lk.nextExtendAt) {
+func (lk *Lock) wantsExtensionLocked(now clock.Instant) bool {
+	if !lk.extendsLocked() || now.Before(lk.nextExtendAt) {
 		return false
 	}
 	if lk.opts.progress > 0 && now.Sub(lk.progress) >= lk.opts.progress {
@@ -179,17 +181,17 @@ func (lk *Lock) wantsExtension(now clock.Instant) bool {
 	return true
 }
 
-// nextExtension is when to extend next, after a success at now: after a third of what
+// nextExtensionLocked is when to extend next, after a success at now: after a third of what
 // the validity leaves before the stop margin. That is less than usual after Resume, an
 // Extend for a short time, or a Check that found less. Called under mu.
-func (lk *Lock) nextExtension(now clock.Instant) clock.Instant {
+func (lk *Lock) nextExtensionLocked(now clock.Instant) clock.Instant {
 	lk.retries = 0
 	return now.Add(min(lk.extendInterval(), max(0, lk.until.Sub(now)-lk.opts.stopMargin)/3))
 }
 
-// nextRetry is when to extend again after a failure: soon, and then at doubling
+// nextRetryLocked is when to extend again after a failure: soon, and then at doubling
 // intervals, none longer than the regular one. Called under mu.
-func (lk *Lock) nextRetry(now clock.Instant) clock.Instant {
+func (lk *Lock) nextRetryLocked(now clock.Instant) clock.Instant {
 	const doublings = 8
 	pause := min(lk.firstPause()<<lk.retries, lk.extendInterval())
 	lk.retries = min(lk.retries+1, doublings)
@@ -211,7 +213,7 @@ func (lk *Lock) cancelContext(cause error) {
 		lk.ctxCause = cause
 	}
 	cause = lk.ctxCause
-	cancel, shares := lk.cancel, lk.shareList()
+	cancel, shares := lk.cancel, lk.shareListLocked()
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.cancelContext(cause)
@@ -244,13 +246,13 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	lk.phase, lk.cause = ended, cause
 	var left time.Duration
 	if !lk.lost {
-		lk.endedAt = min(now, lk.endNow())
+		lk.endedAt = min(now, lk.endNowLocked())
 		if lk.root == nil {
-			left = lk.endNow().Sub(now)
+			left = lk.endNowLocked().Sub(now)
 		}
 	}
-	shares := lk.shareList()
-	lk.schedule()
+	shares := lk.shareListLocked()
+	lk.scheduleLocked()
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.end(cause, keepKeys)

@@ -57,14 +57,14 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	e := attempt.exchange.acquire.asError(ErrHeld) // with the votes that came in meanwhile
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.fillIn(e.Votes)
+	k.fillInLocked(e.Votes)
 	if cut {
 		return contention{cut: true}, e
 	}
-	seen := k.contention()
+	seen := k.contentionLocked()
 	held := seen.held
 	if !held {
-		seen.freeIn, seen.held, seen.blocked = w.waiter.blockedFor(k)
+		seen.freeIn, seen.held, seen.blocked = w.waiter.blockedForLocked(k)
 	}
 	stands := held || seen.blocked > l.readTimeout() || e.foreign()
 	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, stands) {
@@ -76,8 +76,8 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	return seen, e
 }
 
-// fillIn adds what the query found to the votes of the attempt. Called under mu.
-func (q *holderQuery) fillIn(votes []Vote) {
+// fillInLocked adds what the query found to the votes of the attempt. Called under mu.
+func (q *holderQuery) fillInLocked(votes []Vote) {
 	for i := range q.ballots {
 		b, v, why := &q.ballots[i], &votes[i], asHeldError(q.keyStates[i])
 		if q.votes[i].notAwaited() && errors.Is(v.Err, wire.ErrGivenUp) {
@@ -144,7 +144,7 @@ func (q *holderQuery) Answer(c *wire.Command, rep wire.Reply) {
 	q.round.Answer(c, rep)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.decided.Load() || !q.conclusive() {
+	if q.decided.Load() || !q.conclusiveLocked() {
 		return
 	}
 	select {
@@ -153,9 +153,9 @@ func (q *holderQuery) Answer(c *wire.Command, rep wire.Reply) {
 	}
 }
 
-// conclusive reports whether nothing that is still to come can show a token on a quorum, or one
+// conclusiveLocked reports whether nothing that is still to come can show a token on a quorum, or one
 // is seen there already. Called under mu.
-func (q *holderQuery) conclusive() bool {
+func (q *holderQuery) conclusiveLocked() bool {
 	open, most := 0, 0
 	for i := range q.ballots {
 		if q.ballots[i].voted {
@@ -166,19 +166,19 @@ func (q *holderQuery) conclusive() bool {
 		}
 	}
 	for name := range q.names {
-		for _, left := range q.tokensHolding(name) {
+		for _, left := range q.tokensHoldingLocked(name) {
 			most = max(most, len(left))
 		}
 	}
 	if most >= q.tally.Need() {
 		return true
 	}
-	return most+open < q.tally.Need() && !q.mayFail(open)
+	return most+open < q.tally.Need() && !q.mayFailLocked(open)
 }
 
-// mayFail reports whether the nodes still to be heard of decide between a fault and a split vote.
+// mayFailLocked reports whether the nodes still to be heard of decide between a fault and a split vote.
 // Called under mu.
-func (q *holderQuery) mayFail(open int) bool {
+func (q *holderQuery) mayFailLocked(open int) bool {
 	failed := 0
 	for i := range q.votes {
 		v, b := &q.votes[i], &q.ballots[i]
@@ -207,8 +207,8 @@ func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
 	return took, granted
 }
 
-// tokensHolding lists the tokens that hold a name, and for how long on each node. Called under mu.
-func (r *round) tokensHolding(name int) map[string][]time.Duration {
+// tokensHoldingLocked lists the tokens that hold a name, and for how long on each node. Called under mu.
+func (r *round) tokensHoldingLocked(name int) map[string][]time.Duration {
 	held := make(map[string][]time.Duration)
 	for i := range r.ballots {
 		if h := r.keyStates[i]; len(h) > name && !h[name].Free() {
@@ -218,13 +218,13 @@ func (r *round) tokensHolding(name int) map[string][]time.Duration {
 	return held
 }
 
-// contention finds the name that one token holds on a quorum, for the longest: until the quorum
+// contentionLocked finds the name that one token holds on a quorum, for the longest: until the quorum
 // expires, unless it is extended. Called under mu.
-func (r *round) contention() contention {
+func (r *round) contentionLocked() contention {
 	var s contention
 	var tokens strings.Builder
 	for name := range r.names {
-		for token, left := range r.tokensHolding(name) {
+		for token, left := range r.tokensHoldingLocked(name) {
 			s.foreign = s.foreign || token != "" && !wire.WellFormed(token)
 			if len(left) < r.tally.Need() {
 				continue

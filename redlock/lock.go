@@ -123,7 +123,7 @@ func (lk *Lock) remaining(now clock.Instant) time.Duration {
 	if lk.phase != held || lk.lost {
 		return min(lk.endedAt.Sub(now), 0)
 	}
-	return lk.endNow().Sub(now)
+	return lk.endNowLocked().Sub(now)
 }
 
 // Progress says that the work is alive; see WithProgress. Without that it does
@@ -142,7 +142,7 @@ func (lk *Lock) Progress() {
 	lk.progress = now
 	if lk.nextExtendAt == noDeadline {
 		lk.nextExtendAt = now
-		lk.schedule()
+		lk.scheduleLocked()
 	}
 }
 

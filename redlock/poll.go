@@ -93,7 +93,7 @@ func (v *waiter) rearm() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if v.woken <= bySubscription {
-		v.sleepOn()
+		v.dropWakeupLocked()
 	}
 }
 
@@ -102,7 +102,7 @@ func (v *waiter) listens() bool {
 	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return v.confirmedOnMajority() >= quorum.Majority(len(v.l.nodes))
+	return v.confirmedNodesLocked() >= quorum.Majority(len(v.l.nodes))
 }
 
 // startPoll asks the nodes.
@@ -163,14 +163,14 @@ func (p *keyPoll) Answer(c *wire.Command, rep wire.Reply) {
 		p.blocked[c.Node] = max(p.blocked[c.Node], now.Add(left))
 	}
 	p.unanswered[c.Node]--
-	if v.poll == p && p.told() {
-		v.wakeFor(byAnswer)
+	if v.poll == p && p.toldLocked() {
+		v.wakeForLocked(byAnswer)
 	}
 }
 
-// told reports whether all nodes have answered, or so many that the others can't block an
+// toldLocked reports whether all nodes have answered, or so many that the others can't block an
 // attempt any more. Called under waiters.mu.
-func (p *keyPoll) told() bool {
+func (p *keyPoll) toldLocked() bool {
 	open, blocking := 0, 0
 	for i, until := range p.blocked {
 		switch {
@@ -249,7 +249,7 @@ func (v *waiter) noteVain(seen contention) {
 	defer ws.mu.Unlock()
 	v.quiet = v.l.now().Add(d)
 	if v.woken == byMessage { // by what came during the attempt
-		v.sleepOn()
+		v.dropWakeupLocked()
 		v.l.alarms.Set(&v.alarm, v.quiet, d, v)
 	}
 }

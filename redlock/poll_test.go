@@ -114,7 +114,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 			for len(by) > 0 {
 				<-by
 			}
-			v.wakeFor(byMessage)
+			v.wakeForLocked(byMessage)
 			return true
 		}
 		for !stirred() {

@@ -115,7 +115,7 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 		extendUnnoticed(t, k)
 		k.mu.Lock()
 		k.extensionStopped = true // as Close does
-		k.schedule()
+		k.scheduleLocked()
 		k.mu.Unlock()
 		skewed.Resume()
 		pass(time.Second)

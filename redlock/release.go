@@ -126,7 +126,7 @@ func (lk *Lock) submitUndo(hold bool, by wire.Submitter) {
 
 // submitUndoLocked is submitUndo under sending.
 func (lk *Lock) submitUndoLocked(hold bool, by wire.Submitter) {
-	lk.cancelExtensions()
+	lk.cancelExtensionsLocked()
 	if lk.exchange == nil {
 		lk.renewExchange()
 	}
@@ -200,11 +200,11 @@ func (lk *Lock) minHoldLeft(r *round) time.Duration {
 // skipNode reports whether a node surely holds nothing of this token, as if it had said
 // so, and gives up an acquire that still waits to be sent.
 func (lk *Lock) skipNode(node int) (wire.Reply, bool) {
-	return wire.Reply{Outcome: wire.Refused, NotSent: true}, lk.surelyEmpty(node)
+	return wire.Reply{Outcome: wire.Refused, NotSent: true}, lk.surelyEmptyLocked(node)
 }
 
-// surelyEmpty is called under sending, so that no repair begins meanwhile.
-func (lk *Lock) surelyEmpty(node int) bool {
+// surelyEmptyLocked is called under sending, so that no repair begins meanwhile.
+func (lk *Lock) surelyEmptyLocked(node int) bool {
 	r := &lk.exchange.acquire
 	switch {
 	case lk.repaired != nil && lk.repaired[node]:

@@ -29,10 +29,10 @@ type releaseChannel struct {
 	alarm         lingerTimer
 }
 
-// subscribe subscribes a head to its names, on every node that can be subscribed to.
+// subscribeLocked subscribes a head to its names, on every node that can be subscribed to.
 // Called under mu.
-func (wt *waitTable) subscribe(v *waiter) {
-	if wt.closed || !wt.connect() {
+func (wt *waitTable) subscribeLocked(v *waiter) {
+	if wt.closed || !wt.connectLocked() {
 		return
 	}
 	for _, key := range wt.l.keys(v.req.names) {
@@ -53,24 +53,24 @@ func (wt *waitTable) subscribe(v *waiter) {
 	}
 }
 
-// resubscribe listens from before the attempt on where the channels stand already, as they do
+// resubscribeLocked listens from before the attempt on where the channels stand already, as they do
 // for whoever contends for a name again: then nothing can be missed between the attempt
 // and the wait, and no second attempt is needed to make sure. Called under mu.
-func (wt *waitTable) resubscribe(v *waiter) {
+func (wt *waitTable) resubscribeLocked(v *waiter) {
 	if len(wt.channels) == 0 || v.channels != nil {
 		return
 	}
 	for _, name := range v.req.names {
-		if t := wt.channelOf(name); t == nil || !t.confirmedOnMajority() {
+		if t := wt.channelOfLocked(name); t == nil || !t.confirmedOnMajorityLocked() {
 			return
 		}
 	}
-	wt.subscribe(v)
+	wt.subscribeLocked(v)
 	v.subscribedBefore = true
 }
 
-// channelOf finds a name's topic; nil when nobody listens, nor did just now. Called under mu.
-func (wt *waitTable) channelOf(name string) *releaseChannel {
+// channelOfLocked finds a name's topic; nil when nobody listens, nor did just now. Called under mu.
+func (wt *waitTable) channelOfLocked(name string) *releaseChannel {
 	if len(wt.channels) == 0 {
 		return nil // as mostly: no channel to be named
 	}
@@ -82,9 +82,9 @@ type subscriber interface {
 	Subscribe(pool.Listener) *pool.Subscription
 }
 
-// connect makes the subscriptions' connections, and reports whether there are any. Called
+// connectLocked makes the subscriptions' connections, and reports whether there are any. Called
 // under mu.
-func (wt *waitTable) connect() (some bool) {
+func (wt *waitTable) connectLocked() (some bool) {
 	if wt.subs == nil {
 		wt.subs = make([]*pool.Subscription, len(wt.l.nodes))
 		for i, n := range wt.l.nodes {
@@ -99,9 +99,9 @@ func (wt *waitTable) connect() (some bool) {
 	return some
 }
 
-// unsubscribe takes a head's subscriptions back. Who got the lock at once did not wait: or the
+// unsubscribeLocked takes a head's subscriptions back. Who got the lock at once did not wait: or the
 // channels of a name that one process goes on taking were never left. Called under mu.
-func (wt *waitTable) unsubscribe(v *waiter) {
+func (wt *waitTable) unsubscribeLocked(v *waiter) {
 	if v.channels == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func (wt *waitTable) close() {
 		wt.l.alarms.Clear(&t.alarm.Alarm)
 	}
 	for _, p := range wt.names {
-		wt.removeIfIdle(p)
+		wt.removeIfIdleLocked(p)
 	}
 	wt.mu.Unlock()
 	for _, e := range ears {
@@ -138,8 +138,8 @@ func (wt *waitTable) close() {
 	}
 }
 
-// confirmedOnMajority reports whether the channel stands on a majority of the nodes. Called under mu.
-func (t *releaseChannel) confirmedOnMajority() bool {
+// confirmedOnMajorityLocked reports whether the channel stands on a majority of the nodes. Called under mu.
+func (t *releaseChannel) confirmedOnMajorityLocked() bool {
 	nodes := 0
 	for _, stands := range t.confirmed {
 		if stands {
@@ -149,8 +149,8 @@ func (t *releaseChannel) confirmedOnMajority() bool {
 	return nodes >= quorum.Majority(len(t.confirmed))
 }
 
-// confirmedOnMajority reports on how many nodes all of a head's channels stand. Called under mu.
-func (v *waiter) confirmedOnMajority() (nodes int) {
+// confirmedNodesLocked reports on how many nodes all of a head's channels stand. Called under mu.
+func (v *waiter) confirmedNodesLocked() (nodes int) {
 	if len(v.channels) == 0 {
 		return 0
 	}
@@ -183,8 +183,8 @@ func (e *nodeListener) Subscribed(channel string) {
 	}
 	t.confirmed[e.node] = true
 	for v := range t.waiters {
-		if v.confirmedOnMajority() == quorum.Majority(len(e.table.l.nodes)) {
-			v.wakeFor(bySubscription)
+		if v.confirmedNodesLocked() == quorum.Majority(len(e.table.l.nodes)) {
+			v.wakeForLocked(bySubscription)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (e *nodeListener) Message(channel, _ string) {
 	}
 	t.lastAnnounced = e.table.l.now()
 	for v := range t.waiters {
-		v.noteAnnouncement(e.node)
+		v.noteAnnouncementLocked(e.node)
 	}
 }
 
@@ -212,14 +212,14 @@ func (e *nodeListener) Down(error) {
 		if t.confirmed[e.node] {
 			t.confirmed[e.node] = false
 			for v := range t.waiters {
-				v.wakeFor(byPoll)
+				v.wakeForLocked(byPoll)
 			}
 		}
 	}
 }
 
-// noteAnnouncement books a node's announcement. Called under waiters.mu.
-func (v *waiter) noteAnnouncement(node int) {
+// noteAnnouncementLocked books a node's announcement. Called under waiters.mu.
+func (v *waiter) noteAnnouncementLocked(node int) {
 	if v.announcedBy == nil {
 		v.announcedBy = make([]bool, len(v.l.nodes))
 	}
@@ -235,7 +235,7 @@ func (v *waiter) noteAnnouncement(node int) {
 		v.l.alarms.Set(&v.alarm, at, left, v)
 		return
 	}
-	v.wakeFor(byMessage)
+	v.wakeForLocked(byMessage)
 }
 
 // Fire wakes it some time after the first announcement.
@@ -248,7 +248,7 @@ func (v *waiter) Fire(*alarm.Alarm) {
 	case left > 0:
 		v.l.alarms.Set(&v.alarm, v.quiet, left, v)
 	default:
-		v.wakeFor(byMessage)
+		v.wakeForLocked(byMessage)
 	}
 }
 

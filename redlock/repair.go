@@ -25,7 +25,7 @@ func (lk *Lock) noteMissing(x *extension) {
 	defer lk.mu.Unlock()
 	if x.effective && lk.phase == held && !lk.lost && !lk.extensionStopped {
 		lk.toRepair = missing
-		lk.schedule() // not here: this may be under the sending lock
+		lk.scheduleLocked() // not here: this may be under the sending lock
 	}
 }
 
@@ -40,7 +40,7 @@ func (lk *Lock) repair() {
 	lk.mu.Lock()
 	missing := lk.toRepair
 	lk.toRepair = nil
-	if missing == nil || lk.phase != held || lk.lost || !r.start.Before(lk.endNow()) {
+	if missing == nil || lk.phase != held || lk.lost || !r.start.Before(lk.endNowLocked()) {
 		lk.mu.Unlock()
 		return
 	}
@@ -50,8 +50,8 @@ func (lk *Lock) repair() {
 	for i, m := range missing {
 		lk.repaired[i] = lk.repaired[i] || m
 	}
-	r.req.Clock, r.req.NotAfter = lk.l.set.clock, lk.endNow()
-	lk.register(r)
+	r.req.Clock, r.req.NotAfter = lk.l.set.clock, lk.endNowLocked()
+	lk.registerLocked(r)
 	lk.mu.Unlock()
 	r.submittedBy(wire.ByLibrary)
 	wire.NewRepair(&r.req, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.fence)

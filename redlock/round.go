@@ -165,13 +165,13 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	if rep.Outcome == wire.Refused {
 		r.refused++
 	}
-	before := r.tied()
-	news := r.count(b)
+	before := r.tiedLocked()
+	news := r.countLocked(b)
 	if !rep.Retrying {
 		r.pending--
 	}
 	last := r.pending == 0 && !rep.Retrying
-	hurry := !r.decided.Load() && !before && r.tied() && r.req.Op == wire.Acquire
+	hurry := !r.decided.Load() && !before && r.tiedLocked() && r.req.Op == wire.Acquire
 	r.mu.Unlock()
 	if r.l.dispatcher != nil {
 		r.l.dispatcher.vote(r, c.Node, rep, took, behind)
@@ -202,16 +202,16 @@ func (r *round) Fire(*alarm.Alarm) {
 			if r.req.Op == wire.Acquire {
 				r.l.trips[i].missed(took, !now.Before(r.deadline))
 			}
-			news = r.count(b) || news
+			news = r.countLocked(b) || news
 		}
 	}
 	r.mu.Unlock()
 	r.notify(news, false)
 }
 
-// count puts a ballot into the tally once, and reports whether that decides the
+// countLocked puts a ballot into the tally once, and reports whether that decides the
 // round. Called under mu.
-func (r *round) count(b *ballot) (news bool) {
+func (r *round) countLocked(b *ballot) (news bool) {
 	if b.voted {
 		return false
 	}
@@ -225,7 +225,7 @@ func (r *round) count(b *ballot) (news bool) {
 	default:
 		d = r.tally.Fail()
 	}
-	if r.decided.Load() || d == quorum.Open || r.needsMoreVotes(d) {
+	if r.decided.Load() || d == quorum.Open || r.needsMoreVotesLocked(d) {
 		return false
 	}
 	r.decision = d
@@ -233,8 +233,8 @@ func (r *round) count(b *ballot) (news bool) {
 	return true
 }
 
-// needsMoreVotes reports whether the round's pace wants more votes. Called under mu.
-func (r *round) needsMoreVotes(d quorum.Decision) bool {
+// needsMoreVotesLocked reports whether the round's pace wants more votes. Called under mu.
+func (r *round) needsMoreVotesLocked(d quorum.Decision) bool {
 	if r.tally.Outstanding() == 0 {
 		return false
 	}

@@ -85,8 +85,8 @@ func (lk *Lock) removeShare(s *Lock) {
 	delete(lk.shares, s)
 }
 
-// shareList copies the shares. Called under mu.
-func (lk *Lock) shareList() []*Lock {
+// shareListLocked copies the shares. Called under mu.
+func (lk *Lock) shareListLocked() []*Lock {
 	if len(lk.shares) == 0 {
 		return nil
 	}

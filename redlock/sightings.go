@@ -22,11 +22,11 @@ type sighting struct {
 // noExpiry is for how long a node is in the way of which nobody knows.
 const noExpiry time.Duration = math.MaxInt64
 
-// blockedFor reports whether no contender can have a quorum until a key goes that stays where it
+// blockedForLocked reports whether no contender can have a quorum until a key goes that stays where it
 // is, or a node votes again that does not, and how soon that can be without a release;
 // negative: nobody knows. No attempt is of use before. Blocked is for how long the same keys have left
 // no quorum. Called under the look's mu.
-func (v *waiter) blockedFor(k *holderQuery) (free time.Duration, stuck bool, blocked time.Duration) {
+func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck bool, blocked time.Duration) {
 	now, longest := k.l.now(), k.l.readTimeout()
 	if v.sightings == nil {
 		v.sightings = make([]sighting, len(k.ballots))

@@ -2,9 +2,9 @@ package redlock
 
 import "time"
 
-// tied reports whether enough nodes have voted for a quorum, some with a grant and some with a
+// tiedLocked reports whether enough nodes have voted for a quorum, some with a grant and some with a
 // refusal. With fewer votes no contender can win, and the node timeout tells a fault. Called under mu.
-func (r *round) tied() bool {
+func (r *round) tiedLocked() bool {
 	granted, refused := r.tally.Granted(), r.tally.Refused()
 	return granted > 0 && refused > 0 && granted+refused >= r.tally.Need()
 }

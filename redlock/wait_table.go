@@ -31,7 +31,7 @@ func (wt *waitTable) noteAcquired(k *Lock) {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
 	for _, name := range k.names {
-		p := wt.getOrCreate(name)
+		p := wt.getOrCreateLocked(name)
 		p.holder = k
 		if !k.handedOff {
 			p.holdBegins(k.began, 3*wt.l.set.minBackoff)
@@ -50,9 +50,9 @@ func (wt *waitTable) noteEnded(k *Lock) {
 				p.holder = nil
 			}
 			if p.head != nil {
-				p.head.wakeFor(byHandoff)
+				p.head.wakeForLocked(byHandoff)
 			}
-			wt.removeIfIdle(p)
+			wt.removeIfIdleLocked(p)
 		}
 	}
 }
@@ -69,7 +69,7 @@ type handoffPlan struct {
 // planHandoff finds who of this process gets the lock next, before its release is sent.
 func (wt *waitTable) planHandoff(k *Lock, now clock.Instant) handoffPlan {
 	wt.mu.Lock()
-	next, h := wt.pickNext(k, now)
+	next, h := wt.pickNextLocked(k, now)
 	wt.mu.Unlock()
 	if next == nil {
 		return h
@@ -79,10 +79,10 @@ func (wt *waitTable) planHandoff(k *Lock, now clock.Instant) handoffPlan {
 	return h
 }
 
-// pickNext takes the lock's names from it, and picks a head that can have all of its own
+// pickNextLocked takes the lock's names from it, and picks a head that can have all of its own
 // names now, unless it is the turn of another process. Others try for themselves. Called
 // under mu.
-func (wt *waitTable) pickNext(k *Lock, now clock.Instant) (next *waiter, h handoffPlan) {
+func (wt *waitTable) pickNextLocked(k *Lock, now clock.Instant) (next *waiter, h handoffPlan) {
 	due := false
 	for _, name := range k.names {
 		p := wt.names[name]
@@ -93,7 +93,7 @@ func (wt *waitTable) pickNext(k *Lock, now clock.Instant) (next *waiter, h hando
 		h.countWaiters = p.holdEnds(now) || h.countWaiters // it looks who else waits
 		due = due || p.mustYield
 	}
-	h.ownSubscribers = wt.ownSubscribers(k.names)
+	h.ownSubscribers = wt.ownSubscribersLocked(k.names)
 	for _, name := range k.names {
 		p := wt.names[name]
 		if p == nil {
@@ -101,21 +101,21 @@ func (wt *waitTable) pickNext(k *Lock, now clock.Instant) (next *waiter, h hando
 		}
 		switch head := p.head; {
 		case head == nil || head == next:
-		case next == nil && !due && wt.canReceive(head):
+		case next == nil && !due && wt.canReceiveLocked(head):
 			next = head
 			next.state = receiving
 		default:
-			head.wakeFor(byHandoff)
+			head.wakeForLocked(byHandoff)
 		}
-		wt.removeIfIdle(p)
+		wt.removeIfIdleLocked(p)
 	}
 	return next, h
 }
 
-// canReceive reports whether nobody here holds any of a head's names, and it waits. Called
+// canReceiveLocked reports whether nobody here holds any of a head's names, and it waits. Called
 // under mu, on another goroutine than the head's. So it does not call the context, which may
 // be the user's, or a lock's that ends when it is asked.
-func (wt *waitTable) canReceive(head *waiter) bool {
+func (wt *waitTable) canReceiveLocked(head *waiter) bool {
 	if head.state != parked {
 		return false
 	}
@@ -124,11 +124,11 @@ func (wt *waitTable) canReceive(head *waiter) bool {
 		return false
 	default:
 	}
-	return !wt.heldLocally(head.req.names)
+	return !wt.heldLocallyLocked(head.req.names)
 }
 
-// heldLocally reports whether somebody of this process holds one of the names. Called under mu.
-func (wt *waitTable) heldLocally(names []string) bool {
+// heldLocallyLocked reports whether somebody of this process holds one of the names. Called under mu.
+func (wt *waitTable) heldLocallyLocked(names []string) bool {
 	for _, name := range names {
 		if p := wt.names[name]; p != nil && p.holder != nil {
 			return true
@@ -137,13 +137,13 @@ func (wt *waitTable) heldLocally(names []string) bool {
 	return false
 }
 
-// ownSubscribers is how many of those who hear of each name's release are ourselves: one, when all
+// ownSubscribersLocked is how many of those who hear of each name's release are ourselves: one, when all
 // names have a subscription that stands on a majority of the nodes. One too many would
 // hide somebody who waits elsewhere; one too few lets others go first who are not there.
 // Called under mu.
-func (wt *waitTable) ownSubscribers(names []string) int {
+func (wt *waitTable) ownSubscribersLocked(names []string) int {
 	for _, name := range names {
-		if t := wt.channelOf(name); t == nil || !t.confirmedOnMajority() {
+		if t := wt.channelOfLocked(name); t == nil || !t.confirmedOnMajorityLocked() {
 			return 0
 		}
 	}
@@ -160,10 +160,10 @@ func (wt *waitTable) noteRemoteWaiters(k *Lock, others bool) {
 		case p == nil && !others:
 			continue
 		case p == nil:
-			p = wt.getOrCreate(name)
+			p = wt.getOrCreateLocked(name)
 			p.streak, p.streakStart, p.releasedAt = 1, k.began, k.endedAt
 		}
 		p.remoteWaiters = others
-		wt.removeIfIdle(p)
+		wt.removeIfIdleLocked(p)
 	}
 }

@@ -99,12 +99,12 @@ func (v *waiter) OnHead() {
 	v.atHead = true
 	held := false
 	for _, name := range v.req.names {
-		p := ws.getOrCreate(name)
+		p := ws.getOrCreateLocked(name)
 		p.head = v
 		held = held || p.holder != nil
 	}
 	if !held {
-		v.wakeFor(byHandoff)
+		v.wakeForLocked(byHandoff)
 	}
 }
 
@@ -117,10 +117,10 @@ func (v *waiter) dequeue() {
 	for _, name := range v.req.names {
 		if p := ws.names[name]; p != nil && p.head == v {
 			p.head = nil
-			ws.removeIfIdle(p)
+			ws.removeIfIdleLocked(p)
 		}
 	}
-	ws.unsubscribe(v)
+	ws.unsubscribeLocked(v)
 	ws.mu.Unlock()
 }
 
@@ -139,7 +139,7 @@ func (v *waiter) mustWait() (behind, due bool) {
 		}
 	}
 	if behind = behind || !v.atHead; !behind {
-		ws.resubscribe(v)
+		ws.resubscribeLocked(v)
 	}
 	return behind, due
 }
@@ -156,11 +156,11 @@ func (v *waiter) clearSignals() {
 func (v *waiter) clearSignalsLocked() {
 	v.announced = 0
 	clear(v.announcedBy)
-	v.sleepOn()
+	v.dropWakeupLocked()
 }
 
-// sleepOn takes a wake-up back. Called under waiters.mu.
-func (v *waiter) sleepOn() {
+// dropWakeupLocked takes a wake-up back. Called under waiters.mu.
+func (v *waiter) dropWakeupLocked() {
 	v.woken = none
 	select {
 	case <-v.wake:
@@ -176,9 +176,9 @@ func (v *waiter) listen() (first, stands bool) {
 	defer ws.mu.Unlock()
 	v.subscribedBefore = false
 	if first = v.channels == nil; first {
-		ws.subscribe(v)
+		ws.subscribeLocked(v)
 	}
-	return first, v.confirmedOnMajority() >= quorum.Majority(len(v.l.nodes))
+	return first, v.confirmedNodesLocked() >= quorum.Majority(len(v.l.nodes))
 }
 
 // noteRefusal notes that others had the better of it: a row of this process, if there was
@@ -245,8 +245,8 @@ func (v *waiter) waitForRelease(seen contention, pause *backoff, took time.Durat
 // milliseconds.
 const expiryMargin = 2 * time.Millisecond
 
-// wakeFor wakes it. Called under waiters.mu.
-func (v *waiter) wakeFor(why wakeReason) {
+// wakeForLocked wakes it. Called under waiters.mu.
+func (v *waiter) wakeForLocked(why wakeReason) {
 	v.woken = max(v.woken, why)
 	if v.wake == nil {
 		return
@@ -277,7 +277,7 @@ func (v *waiter) stepBack(roundTrip time.Duration) error {
 	defer ws.mu.Unlock()
 	v.clearSignalsLocked()
 	for _, name := range v.req.names {
-		t, p := ws.channelOf(name), ws.names[name]
+		t, p := ws.channelOfLocked(name), ws.names[name]
 		if p != nil && t != nil && t.lastAnnounced.After(now.Add(d/2)) { // our own release was heard of before
 			p.emptyYields = 0
 		}

@@ -124,5 +124,5 @@ func (v *waiter) deliverHandoff(k *Lock) {
 		v.state = running
 	}
 	v.handoff = k
-	v.wakeFor(byHandoff)
+	v.wakeForLocked(byHandoff)
 }

@@ -2,22 +2,22 @@ package alarm
 
 import "time"
 
-// arm sets the timer for the earliest deadline, and for no longer than the
+// armLocked sets the timer for the earliest deadline, and for no longer than the
 // smallest lag. With mu held.
 //
 // While fire is at work it does nothing: fire arms at its end. So a slow Ring
 // delays the others, but two never run at once.
-func (q *Queue) arm() {
+func (q *Queue) armLocked() {
 	if q.ringing || q.stopped || len(q.heap) == 0 {
 		return
 	}
 	now := q.clock.Now()
 	d := min(max(q.heap[0].at.Sub(now), 0), q.slacks.least())
 	q.armed, q.wake, q.period = true, now.Add(d), d
-	q.set(d)
+	q.setLocked(d)
 }
 
-func (q *Queue) set(d time.Duration) {
+func (q *Queue) setLocked(d time.Duration) {
 	if q.timer == nil {
 		q.timer = q.clock.AfterFunc(d, q.run)
 		return
@@ -39,13 +39,13 @@ func (q *Queue) run() {
 		q.fire(q.heap[0])
 	}
 	q.ringing = false
-	q.arm()
+	q.armLocked()
 }
 
 // fire unsets a and rings it, without mu.
 func (q *Queue) fire(a *Alarm) {
 	r := a.handler
-	q.remove(a)
+	q.removeLocked(a)
 	q.mu.Unlock()
 	defer q.mu.Lock()
 	r.Fire(a)

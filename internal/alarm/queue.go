@@ -55,7 +55,7 @@ func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Handler) {
 	// go, however long the machine slept since. So in the usual case nothing
 	// is to be done, and no clock to be read.
 	if !q.armed || q.wake > at || q.period > maxSlack>>class {
-		q.arm()
+		q.armLocked()
 	}
 }
 
@@ -67,7 +67,7 @@ func (q *Queue) Clear(a *Alarm) bool {
 	if a.heapIndex == 0 {
 		return false
 	}
-	q.remove(a)
+	q.removeLocked(a)
 	return true // the timer stays: firing once for nothing is cheaper
 }
 
@@ -78,7 +78,7 @@ func (q *Queue) Stop() {
 	defer q.mu.Unlock()
 	q.stopped, q.armed = true, false
 	for len(q.heap) > 0 {
-		q.remove(q.heap[len(q.heap)-1])
+		q.removeLocked(q.heap[len(q.heap)-1])
 	}
 	if q.timer != nil {
 		q.timer.Stop()
@@ -92,8 +92,8 @@ func (q *Queue) Len() int {
 	return len(q.heap)
 }
 
-// remove takes an alarm that is set out of the heap.
-func (q *Queue) remove(a *Alarm) {
+// removeLocked takes an alarm that is set out of the heap.
+func (q *Queue) removeLocked(a *Alarm) {
 	heap.Remove(&q.heap, int(a.heapIndex-1))
 	q.slacks.remove(a.slackClass)
 	a.handler = nil

@@ -42,7 +42,7 @@ func (q *Queue) Enter(t *Ticket, names []string, to HeadListener) (first bool) {
 	for _, name := range names {
 		q.append(t, name)
 	}
-	return t.first()
+	return t.firstLocked()
 }
 
 // append adds t to the line of name, unless it is in it: then it is the last,

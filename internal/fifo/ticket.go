@@ -28,10 +28,10 @@ type HeadListener interface {
 func (t *Ticket) First() bool {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
-	return t.first()
+	return t.firstLocked()
 }
 
-func (t *Ticket) first() bool { return t.entered && t.ahead == 0 }
+func (t *Ticket) firstLocked() bool { return t.entered && t.ahead == 0 }
 
 // enter makes room for n places, so that they do not move when they are taken.
 func (t *Ticket) enter(q *Queue, n int, to HeadListener) {
