@@ -11,71 +11,72 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fifo"
 )
 
-// maxNames bounds how many names one lock takes: each adds to a script that keeps
-// its server from all other work.
+// maxNames bounds the names of one lock. Each name adds to a script that blocks its server.
 const maxNames = 1024
 
-// Acquire takes the lock on a name for ttl, and waits until ctx is done for whoever
-// holds it, and for nodes that can't be reached. Of the contenders of one process
-// only the first in line asks the nodes.
+// Acquire acquires the lock on a name for ttl. It waits until ctx ends for a holder to release the
+// lock, and for unreachable nodes. Waiters of one Locker queue in order of arrival, and only the
+// first sends requests to the nodes.
 //
-// A name has 1 to 512 bytes of any kind. ttl is in whole milliseconds, from MinTTL to
-// WithMaxTTL, and must be worth more than the node timeout after drift. It is how long the
-// lock outlives a holder that died, not how long the work takes: see WithAutoExtend.
+// A name has 1 to 512 bytes of any value. ttl is in whole milliseconds, from MinTTL to WithMaxTTL.
+// Its validity after drift must be longer than the node timeout. ttl is how long the lock outlives
+// a holder that crashed, not how long the work takes: see WithAutoExtend.
 //
-// An error matches context.Cause(ctx) when the context ended, together with the
-// reason until then (ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate); ErrInvalid
-// for arguments out of bounds; ErrAlreadyHeld when ctx comes from a lock that holds the
-// name; ErrForeignKey when the key holds something that is no lock; ErrClosed. With an
-// error nothing is held, and what an attempt may have written is being undone.
+// If ctx ends first, the error matches context.Cause(ctx) and also the reason of the last attempt:
+// ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate. Other errors match ErrInvalid if an argument
+// is out of bounds, ErrAlreadyHeld if ctx belongs to a lock that holds the name, ErrForeignKey if
+// the key holds a value that is not a lock, or ErrClosed. If Acquire returns an error the caller
+// holds nothing, and the library deletes in the background what it has written.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, newRequest(name, ttl), opts)
 }
 
-// TryAcquire is Acquire without waiting for a holder: it does not wait in line, and matches ErrHeld,
-// ErrNoQuorum, ErrQuarantined or ErrTooLate when it fails. One attempt decides, unless contenders split
-// the votes: then it attempts again until one of them has the lock, but begins no attempt when the node
-// timeout is over. Then the error matches ErrHeld, and QuorumError.Split is set unless the same keys blocked
-// it throughout.
+// TryAcquire is like Acquire but does not wait for a holder and does not queue. If it does not get
+// the lock, the error matches ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate. Other errors are
+// those of Acquire.
 //
-// It takes at most three times the node timeout: the last attempt, and the query for the holder or the
-// confirmation of a fencing token, may take a node timeout each. A lock that is plainly held takes two
-// round trips.
+// TryAcquire makes one attempt, unless contenders split the votes. It then tries again until one of
+// them has the lock, and starts no attempt after the node timeout. The error then matches ErrHeld,
+// and QuorumError.Split is set unless the same keys blocked the lock throughout.
+//
+// TryAcquire takes at most three times the node timeout: the last attempt, and the query for the
+// holder or the confirmation of a fencing token, may each take one node timeout. If another client
+// clearly holds the lock it takes two round trips.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	w := newRequest(name, ttl)
 	w.singleAttempt = true
 	return l.acquire(ctx, w, opts)
 }
 
-// AcquireAll takes several names as one lock: on every node all of them or none. The
-// order in which they are given does not matter; none may be given twice. Sets that
-// overlap can't wait for each other in a circle. One name at least, and at most 1024; where a
-// node is a Redis Cluster, of one hash slot. All else is as in Acquire.
+// AcquireAll acquires several names as one lock: each node grants all of them or none. The order of
+// the names does not matter, and sets that overlap cannot deadlock. A name may be given only once.
+// There are 1 to 1024 names. If a node is a Redis Cluster, all names must be in one hash slot.
+// Otherwise AcquireAll is like Acquire.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &request{names: slices.Sorted(slices.Values(names)), ttl: ttl}, opts)
 }
 
-// TryAcquireAll is AcquireAll without waiting for a holder: see TryAcquire.
+// TryAcquireAll is like AcquireAll but does not wait for a holder: see TryAcquire.
 func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &request{names: slices.Sorted(slices.Values(names)), ttl: ttl, singleAttempt: true}, opts)
 }
 
-// request is what a caller of the Acquire methods asks for.
+// request holds the arguments and the state of one call of an Acquire method.
 type request struct {
 	names         []string // sorted
 	oneName       [1]string
 	ttl           time.Duration
 	opts          lockSettings
-	singleAttempt bool  // it does not wait for a holder
+	singleAttempt bool  // TryAcquire
 	failures      int   // attempts that failed
-	boundToCaller bool  // the lock's context ends with the acquiring one
-	parent        *Lock // whose context the caller gave
+	boundToCaller bool  // the lock's context ends with the caller's
+	parent        *Lock // the lock that the caller's context belongs to; may be nil
 	ticket        fifo.Ticket
 
-	waiter waiter // once it is at the head of its line
+	waiter waiter // used while the request is queued
 }
 
-// requestPool are to be used again: most are granted at the first attempt.
+// requestPool holds requests for reuse. Most locks are granted at the first attempt.
 var requestPool = sync.Pool{New: func() any { return new(request) }}
 
 func newRequest(name string, ttl time.Duration) *request {
@@ -86,8 +87,8 @@ func newRequest(name string, ttl time.Duration) *request {
 	return w
 }
 
-// recycle gives the wish up for use by others, unless somebody may still know it: it waited,
-// or heard something, and then its alarm may be about to ring.
+// recycle returns the request to the pool. It keeps a request that has waited or received an
+// announcement out of the pool, because its alarm may be about to fire.
 func (req *request) recycle() {
 	if req.failures > 0 || req.waiter.wake != nil || req.waiter.announcedBy != nil {
 		return
@@ -116,11 +117,12 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	return k, err
 }
 
-// try attempts until it is clear who has the lock, or until the node timeout is over.
+// try makes attempts until one contender has the lock or the node timeout is over.
 func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 	start := l.now()
 	k, seen, lost := l.attempt(ctx, w, start, nil)
-	if seen.cut && ctx.Err() != nil { // Close alone leaves it at what the attempt has found
+	// If only Close cut the query short, the caller gets the error of the attempt.
+	if seen.cut && ctx.Err() != nil {
 		return nil, l.waitError(w, context.Cause(ctx), lost)
 	}
 	if lost == nil || !isSplit(lost) {
@@ -141,7 +143,8 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 		before := lost
 		k, seen, lost = l.attempt(ctx, w, l.now(), nil)
 		switch {
-		case lost != nil && (seen.cut || ctx.Err() != nil): // an attempt that was cut short knows less than those before it
+		// An attempt that was cut short has seen less than the one before it.
+		case lost != nil && (seen.cut || ctx.Err() != nil):
 			return nil, l.waitError(w, endedBy(ctx), before)
 		case lost == nil || !isSplit(lost):
 			return k, lost
@@ -159,8 +162,8 @@ func isSplit(err error) bool {
 	return errors.As(err, &e) && e.Split
 }
 
-// unsplit returns the error of the last attempt. Where the same keys have blocked throughout, they are a
-// holder's and the votes are not split.
+// unsplit returns err, the error of the last attempt. If the same keys have blocked the lock
+// throughout, a holder has them and the votes are not split: unsplit then clears Split.
 func unsplit(err error, blocked bool) error {
 	var e *QuorumError
 	if !blocked || !errors.As(err, &e) {
@@ -171,7 +174,7 @@ func unsplit(err error, blocked bool) error {
 	return &held
 }
 
-// check refuses what is out of bounds before anything is sent.
+// check rejects arguments that are out of bounds, before anything is sent.
 func (l *Locker) check(ctx context.Context, w *request, opts []LockOption) (err error) {
 	if l.isClosed() {
 		return ErrClosed
@@ -186,8 +189,7 @@ func (l *Locker) check(ctx context.Context, w *request, opts []LockOption) (err 
 	return nil
 }
 
-// errNoAttempt is why an Acquire had no success when its context was done from the
-// start, or while others of the process went first.
+// errNoAttempt is the reason in the error of a call whose context ended before anything was sent.
 var errNoAttempt = errors.New("not tried")
 
 func (l *Locker) checkNames(names []string) error {

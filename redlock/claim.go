@@ -21,30 +21,30 @@ import (
 type Claim struct {
 	Names []string `json:"names"`
 	Token string   `json:"token"`
-	// Fence is the fencing token, below 2^53, or 0 without fencing. It can't be read back
-	// from the nodes: what their counters say may be the next holder's.
+	// Fence is the fencing token, below 2^53, or 0 without fencing. It cannot be read back from the
+	// nodes, because their counters may have been raised by the next holder.
 	Fence uint64 `json:"fence,omitempty"`
-	// TTL is what the lock was acquired with; auto-extension after Resume asks for it. In
-	// JSON it is a number of nanoseconds.
+	// TTL is the TTL of the acquisition. Automatic extensions after Resume ask for it. In JSON it
+	// is a number of nanoseconds.
 	TTL time.Duration `json:"ttl"`
 }
 
-// String names the claim without its token.
+// String describes the claim without its token.
 func (c Claim) String() string {
 	return fmt.Sprintf("claim on %s by %s", quoted(c.Names), wire.Mask(c.Token))
 }
 
-// GoString is String, so that %#v shows no token either.
+// GoString returns String, so that %#v does not show the token.
 func (c Claim) GoString() string { return c.String() }
 
-// LogValue is String, so that package log/slog, which would marshal it, shows no token.
+// LogValue returns String. Otherwise package log/slog would marshal the claim and show the token.
 func (c Claim) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// claimPrefix tells the text form's version.
+// claimPrefix identifies the version of the text form.
 const claimPrefix = "redlock1."
 
-// claimText is what the text form holds, in JSON: names are any bytes, which a JSON
-// string can't carry.
+// claimText is the content of the text form, in JSON. Names are any bytes, which a JSON string
+// cannot represent.
 type claimText struct {
 	Names [][]byte      `json:"n"`
 	Token []byte        `json:"t"`
@@ -52,7 +52,7 @@ type claimText struct {
 	TTL   time.Duration `json:"d"`
 }
 
-// MarshalText gives a form without spaces, for command lines and environment variables.
+// MarshalText returns a form without spaces, for command lines and environment variables.
 func (c Claim) MarshalText() ([]byte, error) {
 	t := claimText{Token: []byte(c.Token), Fence: c.Fence, TTL: c.TTL}
 	for _, n := range c.Names {
@@ -65,7 +65,7 @@ func (c Claim) MarshalText() ([]byte, error) {
 	return append([]byte(claimPrefix), base64.RawURLEncoding.EncodeToString(b)...), nil
 }
 
-// UnmarshalText reads what MarshalText gave. It matches ErrInvalid when it can't.
+// UnmarshalText parses the form of MarshalText. Its errors match ErrInvalid.
 func (c *Claim) UnmarshalText(text []byte) error {
 	b, ok := cutPrefix(text, claimPrefix)
 	if !ok {
@@ -93,8 +93,8 @@ func cutPrefix(b []byte, prefix string) ([]byte, bool) {
 	return b[len(prefix):], true
 }
 
-// MarshalJSON gives an object, not the text form. It matches ErrInvalid for a name that
-// is no UTF-8, which JSON would change: MarshalText takes any.
+// MarshalJSON returns a JSON object, not the text form. It returns an error that matches ErrInvalid
+// if a name is not valid UTF-8, which JSON would change. MarshalText accepts any name.
 func (c Claim) MarshalJSON() ([]byte, error) {
 	for _, s := range append([]string{c.Token}, c.Names...) {
 		if !utf8.ValidString(s) {
@@ -105,7 +105,7 @@ func (c Claim) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(c))
 }
 
-// UnmarshalJSON reads what MarshalJSON gave.
+// UnmarshalJSON parses the form of MarshalJSON. Its errors match ErrInvalid.
 func (c *Claim) UnmarshalJSON(b []byte) error {
 	type plain Claim
 	var p plain
@@ -116,16 +116,17 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Detach ends the handle without a release and returns the claim to its lock, which
-// lives on until its TTL or a Resume. It waits for extensions under way, at most
-// for the node timeout, so that none acts on the lock in its next holder's hands. Of a
-// handle that has ended it returns why; a share and a lock with WithMinHold can't be
-// detached (ErrInvalid).
+// Detach ends the handle without a release and returns a claim to the lock. The lock's keys remain
+// until their TTL or a Resume. Detach waits for extensions in flight, at most for the node timeout,
+// so that none changes the lock after it was resumed elsewhere.
 //
-// A node that has not answered the acquisition yet may execute it later, behind a release
-// by another process. The key then blocks that node until its TTL. One Detach leaves at most
-// a minority of such nodes, so that others get the lock all the same. A release in this
-// Locker leaves nothing.
+// On a handle that has ended, Detach returns the reason. A share, or a lock with WithMinHold,
+// cannot be detached (ErrInvalid).
+//
+// A node that has not answered the acquisition yet may execute it after another process has
+// released the lock. The key then blocks that node until its TTL. One Detach leaves at most a
+// minority of such nodes, so other clients can still acquire the lock. A release by this Locker
+// leaves no such key.
 func (lk *Lock) Detach() (Claim, error) {
 	switch {
 	case lk.root != nil:
@@ -140,7 +141,7 @@ func (lk *Lock) Detach() (Claim, error) {
 	lk.sending.Lock()
 	lk.cancelExtensionsLocked()
 	if lk.exchange != nil {
-		lk.exchange.acquire.cancel() // one still unsent would come as a ghost
+		lk.exchange.acquire.cancel() // an unsent acquire must not be executed later
 	}
 	lk.sending.Unlock()
 	lk.inFlightWG.Wait()
@@ -148,19 +149,25 @@ func (lk *Lock) Detach() (Claim, error) {
 	return Claim{Names: lk.Names(), Token: lk.terms.Token, Fence: lk.fence, TTL: lk.ttl}, nil
 }
 
-// Resume makes a handle for a lock that another handle, perhaps in another process,
-// gave up by Detach. Its validity counts from what a quorum of nodes still grants it:
-// ErrLost when they say that the token does not hold the names (any more),
-// ErrNoQuorum when too few answer, ErrTooLate when nothing is left, ErrAlreadyHeld
-// when this Locker has a handle for it or is undoing it, ErrInvalid for a claim that is
-// none or options out of bounds, ErrClosed, or the cause of ctx. With an error nothing was
-// changed on the nodes. It takes no longer than the node timeout.
+// Resume makes a handle for a lock that another handle, possibly in another process, gave up by
+// Detach. Its validity is what a quorum of nodes still grants. Resume takes at most the node
+// timeout. If it returns an error, nothing was changed on the nodes.
 //
-// A claim whose token does not have the form of this library's tokens is refused (ErrInvalid):
-// otherwise a forged claim could extend or delete any key with an expiry whose value is known.
+// Its errors match:
 //
-// The Locker needs the nodes and the key prefix of the one that acquired the lock. Options
-// are those of an acquisition; WithMinHold and WithShared can't be given.
+//   - ErrLost if the nodes report that the token does not hold the names
+//   - ErrNoQuorum if too few nodes answered
+//   - ErrQuarantined if too few nodes vote because of quarantines
+//   - ErrTooLate if too little validity is left
+//   - ErrAlreadyHeld if this Locker has a handle for the claim or is undoing it
+//   - ErrInvalid if the claim is invalid or an option is out of bounds
+//   - ErrClosed, or the cause of ctx
+//
+// A claim whose token does not have the form of this library's tokens is invalid. Otherwise a
+// forged claim could extend or delete any expiring key whose value is known.
+//
+// The Locker must have the nodes and the key prefix of the Locker that acquired the lock. The
+// options are those of an acquisition, except WithMinHold and WithShared.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
 	w := request{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL}
 	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
@@ -171,7 +178,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
-	k.exchange.acquire.ballots = nil // others acquired it: a release goes to all nodes
+	k.exchange.acquire.ballots = nil // another handle acquired it, so the release goes to all nodes
 	k.resumed = true
 	if err := l.add(k); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
@@ -180,7 +187,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 		l.remove(k)
 		return nil, err
 	}
-	if l.isClosed() { // resumed while Close listed the held ones
+	if l.isClosed() { // resumed while Close listed the held locks
 		_, _ = k.Detach()
 		return nil, ErrClosed
 	}
@@ -218,7 +225,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	return nil
 }
 
-// resume reads how long a quorum keeps the keys.
+// resume queries the nodes and starts the hold if a quorum still keeps the keys.
 func (lk *Lock) resume(ctx context.Context) error {
 	r := lk.l.countedInspect(&claimObserver{lk}, lk.names)
 	r.rule, r.start = lossAfterAll, lk.l.now()
@@ -246,8 +253,8 @@ func (lk *Lock) resume(ctx context.Context) error {
 	return nil
 }
 
-// maxRemaining is how long a key lives that an earlier handle extended, as far as the
-// nodes have answered.
+// maxRemaining returns the longest time to live that a node reported. An earlier handle may have
+// extended the keys for longer than the TTL of the claim.
 func (r *round) maxRemaining() (d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,8 +266,8 @@ func (r *round) maxRemaining() (d time.Duration) {
 	return d
 }
 
-// claimObserver votes on whether a token holds the names, and long enough: a node that
-// keeps them for less than the others may answer first.
+// claimObserver votes on whether the token holds the names for long enough. A node that keeps the
+// keys for a shorter time than the others may answer first.
 type claimObserver struct{ lock *Lock }
 
 func (o *claimObserver) onReply(r *round, rep wire.Reply) wire.Reply {

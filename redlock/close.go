@@ -12,26 +12,26 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// Close shuts the Locker down, as http.Server.Shutdown does a server, and the end of ctx cuts it
-// short, unlike Release, because it waits for holders as long as they work. New and waiting
-// acquisitions fail with ErrClosed, and the contexts of held locks end with cause ErrClosed.
-// Close then waits, until ctx ends, for the holders to release their locks and for the nodes
-// to delete the keys of locks that have ended. Auto-extension goes on that long.
+// Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
+// fail with ErrClosed, and the contexts of held locks end with cause ErrClosed. Close then waits
+// for the holders to release their locks, and for the nodes to delete the keys of locks that have
+// ended. Automatic extensions continue meanwhile. Unlike Release, Close returns early if ctx ends,
+// because holders may take any time.
 //
-// Close does not wait long for a dead or frozen minority. Once a quorum has confirmed a
-// release, or if an attempt never became a lock, Close gives the other nodes their hard
-// timeout and dial timeout (pool.Config, 10 s by default) from when their commands were
-// submitted. A release that no quorum confirmed is waited for until its keys have expired.
-// The error matches ErrKeysLeft if keys are left to expire by their TTL.
+// Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
+// a release, or an attempt never became a lock, the other nodes get their hard timeout and dial
+// timeout (pool.Config, together 10 s by default) from when their commands were submitted. Close
+// waits for an unconfirmed release until its keys have expired. The error matches ErrKeysLeft if
+// keys are left to expire by their TTL.
 //
-// Locks still held when ctx ends are not released: they are no longer extended, expire by
-// their TTL, and are named in the error, which matches the cause of ctx. If ctx was done
-// before Close was called, pending deletions get the node timeout, as in Release.
-// At last Close closes the nodes made by Open; nodes passed to New go on deleting.
+// Locks still held when ctx ends are not released. They are no longer extended, expire by their
+// TTL, and are named in the error, which matches the cause of ctx. If ctx had ended before Close
+// was called, pending deletions get the node timeout. Finally Close closes the nodes made by Open.
+// Nodes passed to New continue with pending deletions.
 //
 // Close may be called more than once, also concurrently.
 func (l *Locker) Close(ctx context.Context) error {
-	if l.closing == nil { // New did not make it
+	if l.closing == nil { // not made by New
 		return ErrClosed
 	}
 	began, grace := l.now(), time.Duration(0)
@@ -63,7 +63,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	return oneline.Join(err, closeAll(l.ownedNodes))
 }
 
-// beginClose returns a channel that is closed when no lease is left.
+// beginClose marks the Locker as closed. It returns a channel that is closed when no lock is left.
 func (l *Locker) beginClose() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,29 +78,29 @@ func (l *Locker) beginClose() <-chan struct{} {
 	return l.drained
 }
 
-// liveLocks lists the leases that are under way, held, or being undone.
+// liveLocks lists the locks that are in acquisition, held, or being undone.
 func (l *Locker) liveLocks() []*Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.locks))
 }
 
-// held lists the leases that are held now.
+// held lists the locks that are held now.
 func (l *Locker) held() []*Lock {
 	return slices.DeleteFunc(l.liveLocks(), func(k *Lock) bool { return !k.isHeld() })
 }
 
-// limitUndo bounds how long Close waits for an undo that was decided before. One that is
-// decided later bounds itself (decided): until then it waits for no more than the node timeout.
+// limitUndo bounds how long Close waits for an undo that was decided before Close began. For one
+// that is decided later, onDecision calls armUndoLimit. The node timeout bounds the decision.
 func (lk *Lock) limitUndo() {
 	if r := lk.pendingUndo(); r != nil && r.decided.Load() {
 		lk.armUndoLimit(r)
 	}
 }
 
-// armUndoLimit takes the lease out of the books when it is no longer worth waiting for the nodes
-// that have not answered its undo. The nodes notice that instant only when a connection ends
-// or a dial fails, and a frozen one keeps both for seconds.
+// armUndoLimit sets the instant after which Close no longer waits for the nodes that have not
+// answered the undo. The nodes themselves notice a failure only when a connection ends or a dial
+// fails, and a frozen server keeps both open for seconds.
 func (lk *Lock) armUndoLimit(undo *round) {
 	undo.pin()
 	lk.limitUndoAt(undo, min(undo.req.NotAfter, undo.start.Add(recovery(lk.l.nodes))))
@@ -108,13 +108,13 @@ func (lk *Lock) armUndoLimit(undo *round) {
 
 func (lk *Lock) limitUndoAt(undo *round, at clock.Instant) {
 	lk.l.alarms.Set(&undo.alarm, at, time.Second, (*undoTimer)(lk))
-	if !lk.l.has(lk) { // the last answer may have come before that
+	if !lk.l.has(lk) { // the last answer may have come before Set
 		lk.l.alarms.Clear(&undo.alarm)
 	}
 }
 
-// isBlocked reports whether keys of an ended lock may keep a quorum from other clients: it was
-// held, and no quorum has confirmed its release.
+// isBlocked reports whether keys of an ended lock may block a quorum for other clients: the lock
+// was held, and no quorum has confirmed its release.
 func (lk *Lock) isBlocked(undo *round) bool {
 	lk.mu.Lock()
 	held := lk.phase != attempting
@@ -122,17 +122,17 @@ func (lk *Lock) isBlocked(undo *round) bool {
 	return held && !undo.confirmed()
 }
 
-// undoTimer is a lease as that alarm sees it.
+// undoTimer is the alarm's view of a Lock whose undo Close waits for.
 type undoTimer Lock
 
-// Fire is called by the Locker's alarms, when every node that can be reached has had the time
-// to answer on a new connection. Where the keys may keep a quorum from other clients, it goes on
-// waiting until a quorum has confirmed the release, or until they have expired.
+// Fire unregisters the lock. By then every reachable node had time to answer on a new connection.
+// If the keys may block a quorum for other clients, Fire waits on until a quorum has confirmed the
+// release or the keys have expired.
 func (o *undoTimer) Fire(*alarm.Alarm) {
 	k, now := (*Lock)(o), o.l.now()
 	undo := k.pendingUndo()
 	if undo == nil {
-		return // the last answer has come
+		return // the last answer has arrived
 	}
 	if now.Before(undo.req.NotAfter) && k.isBlocked(undo) {
 		k.limitUndoAt(undo, min(undo.req.NotAfter, now.Add(time.Second)))
@@ -156,8 +156,8 @@ func (l *leftover) add(until, now clock.Instant) {
 	}
 }
 
-// leftoverError is nil when nothing is left to expire: of what Close did not wait for, and
-// of what is still being undone.
+// leftoverError returns ErrKeysLeft with details, or nil if no key is left to expire. It counts
+// locks that Close did not wait for, and those that are still being undone.
 func (l *Locker) leftoverError() error {
 	now := l.now()
 	l.mu.Lock()
@@ -169,9 +169,9 @@ func (l *Locker) leftoverError() error {
 		case undo == nil || k.isHeld():
 		case undo.decided.Load():
 			left.add(undo.req.NotAfter, now)
-		default: // it may just be being submitted
+		default: // its undo may be in submission
 			k.mu.Lock()
-			if !k.resumed || k.phase != attempting { // a Resume that is not over has written nothing
+			if !k.resumed || k.phase != attempting { // an unfinished Resume has written nothing
 				left.add(now.Add(k.longest), now)
 			}
 			k.mu.Unlock()
@@ -187,11 +187,11 @@ func (l *Locker) leftoverError() error {
 	return fmt.Errorf("%w: %d, within %v", ErrKeysLeft, left.locks, expiry)
 }
 
-// abandon leaves to their TTL the locks that are still held, and what can't be undone within
-// the grace period.
+// abandon stops extending the locks that are still held, and waits up to the grace period for
+// undos. What remains expires by its TTL.
 func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.Duration) error {
 	select {
-	case <-idle: // as well
+	case <-idle: // both channels were ready
 		return nil
 	default:
 	}
@@ -213,7 +213,7 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 	return fmt.Errorf("redlock: close: %w; still held, until their TTL: %s", context.Cause(ctx), quoted(names))
 }
 
-// awaitUndos waits until nothing is being undone, and reports whether that was so in time.
+// awaitUndos waits until no undo is pending. It returns false if that takes longer than within.
 func (l *Locker) awaitUndos(within time.Duration) bool {
 	over, stop := clock.After(l.set.clock, within)
 	defer stop()
@@ -236,8 +236,8 @@ func (l *Locker) awaitUndos(within time.Duration) bool {
 	return true
 }
 
-// nextChange returns a channel that is closed when the next lease leaves the books, and
-// whether k is still in them.
+// nextChange returns a channel that is closed when the next lock leaves l.locks, and whether k is
+// still registered.
 func (l *Locker) nextChange(k *Lock) (change <-chan struct{}, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

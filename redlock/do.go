@@ -8,10 +8,10 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// Do acquires the lock on a name, runs fn while it is held and extended, and releases
-// it when fn has returned. fn's context is the lock's: it ends with its cause when
-// the lock does (ErrLost, ErrMaxHold, ErrClosed), and also when ctx does. fn should
-// return then; Do does not return before it has.
+// Do acquires the lock on a name, calls fn while the lock is held and extended, and releases the
+// lock when fn returns. The context of fn is the lock's. It ends when ctx ends, or with the lock's
+// cause when the lock ends (ErrLost, ErrMaxHold, ErrClosed). fn should then return, because Do
+// waits for it.
 //
 // Do returns the error of the acquisition, as in Acquire, or the error of fn. If the lock ended
 // before fn returned, the error also matches ErrLost or ErrMaxHold, even if fn returned nil.
@@ -28,7 +28,8 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
-	link, unlink := context.WithCancel(ctx) // between the user's context and the lock's: see contextWithin
+	// contextWithin needs a parent that is a context of package context.
+	link, unlink := context.WithCancel(ctx)
 	defer unlink()
 	defer func() { _ = k.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(k.contextWithin(link), k)

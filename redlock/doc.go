@@ -1,28 +1,34 @@
-// Package redlock holds a lock across N independent Redis masters by quorum.
+// Package redlock provides a distributed lock that is held by a majority of N independent Redis
+// servers.
 //
-// A lock belongs to whom N/2+1 masters granted it, for as long as its TTL lasts
-// on them less the clocks' drift and a margin for late timers. It is safe while the masters keep what they
-// acknowledged and clocks drift less than the allowance; docs/safety.md says
-// what that means and what no lease can promise.
+// A client holds a lock if N/2+1 nodes granted it. The lock is valid for its TTL less an allowance
+// for clock drift and a margin for late timers. It is safe while the nodes keep what they
+// acknowledged and clocks drift less than the allowance. docs/safety.md explains these conditions
+// and what a lease cannot guarantee.
 //
 //	locker, err := redlock.Open([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
 //	…
 //	err = locker.Do(ctx, "invoice/42", 30*time.Second, func(ctx context.Context, lock *redlock.Lock) error {
-//		return settle(ctx, 42) // ctx ends with cause ErrLost before anybody else can hold the lock
+//		return settle(ctx, 42) // ctx ends with cause ErrLost before another client can hold the lock
 //	})
 //
-// [Locker.Do] is what most callers want: it waits, extends, cancels and releases.
-// [Locker.Acquire] and [Locker.TryAcquire] give a [Lock] to hold by hand.
+// Most callers want [Locker.Do], which waits, extends, cancels and releases. [Locker.Acquire] and
+// [Locker.TryAcquire] return a [Lock] that the caller releases.
 //
-// How the package is laid out, from the outside in:
+// The files of the package, from the outside in:
 //
-//	locker.go, options.go, close.go   a Locker's life
-//	acquire.go, wait.go               from a name to a Lock: queue, attempts, pauses
-//	waiter.go, poll.go, listen.go     what a waiter does until an attempt can succeed
-//	attempt.go, round.go              one question to all nodes, one decision
-//	lock.go, hold.go, context.go      the handle, and how a hold ends
-//	extend.go, release.go, check.go   what a holder asks of the nodes
-//	claim.go, share.go, do.go         a lock that moves, is shared, or wraps a function
-//	inspect.go, errors.go, trace.go   what is told to people and programs
-//	diagnose.go, report.go            whether the nodes are fit to hold locks
+//	locker.go, options.go, lockoptions.go, close.go    a Locker: settings, start and end
+//	node.go, kinds.go                                  what a Locker needs of a node
+//	acquire.go, wait.go, attempt.go                    acquisition: queue, attempts, pauses
+//	wait_table.go, waiter.go, wake.go, fairness.go     waiting inside a process, and handoffs
+//	releases.go, poll.go, holders.go, sightings.go     waiting for locks held by other processes
+//	round.go, outcome.go, tie.go, roundtrip.go         one request to all nodes, one decision
+//	exchange.go, broadcast.go, undoqueue.go            memory and goroutines of requests
+//	lock.go, hold.go, context.go, fence.go             the handle, its validity and its context
+//	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
+//	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do
+//	guard.go, guard_report.go, admit.go                the restart guard
+//	errors.go, format.go, inspect.go                   errors, text forms, who holds a name
+//	trace.go, events.go, log.go                        hooks and logs
+//	diagnose.go, report.go, report_json.go             whether nodes are fit to hold locks
 package redlock

@@ -12,85 +12,85 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Lock is one acquisition of one or several names, or a share of one. It exists only
-// while and after it was held: there is no lock object to acquire with again. It is
-// safe for concurrent use.
+// Lock is one acquisition of one or several names, or a share of one. A Lock is not reusable: to
+// acquire again, call the Locker. Its methods are safe for concurrent use.
 //
-// It ends by Release or Detach, when its validity is over (ErrLost), when a quorum
-// of nodes says that it is not ours any more (ErrLost), or by WithMaxHold
-// (ErrMaxHold); [Lock.Context] is cancelled with that cause. What has ended stays
-// ended. No clock or network can tell a paused process in time: work that must
-// never overlap needs a resource that checks.
+// A Lock ends by Release or Detach, when its validity is over (ErrLost), when a quorum of nodes
+// reports that the token no longer holds the names (ErrLost), or by WithMaxHold (ErrMaxHold).
+// [Lock.Context] is cancelled with that cause. A Lock that has ended never becomes valid again. A
+// paused process notices the end only when it runs again. Work that must never overlap needs a
+// resource that checks fencing tokens (WithFencing).
 //
-// A share (WithShared) is a handle on the lease of another Lock: it costs no
-// traffic, has a Release and a maximum hold of its own, and ends before the lock
-// that it is a share of does.
+// A share (WithShared) is a handle on the lease of another Lock. It sends no commands, and has a
+// Release and a maximum hold of its own. It ends no later than the Lock that it shares.
 type Lock struct {
 	l             *Locker
 	names         []string
 	terms         wire.LockArgs
 	opts          lockSettings
-	handedOff     bool        // by the holder before, in this process
-	confirmed     bool        // its fence took a second round trip
-	remoteWaiters atomic.Bool // in other processes, as a node said when it was given back
-	acquiredUnder *Lock       // whose context it was acquired with; may be nil
-	shareOf       *Lock       // of which it is a share: root, or another share of it
-	root          *Lock       // whose lease it shares; nil for a lease of its own
+	handedOff     bool        // by the previous holder, in this process
+	confirmed     bool        // the fence took a second round trip
+	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
+	acquiredUnder *Lock       // the lock whose context was given; may be nil
+	shareOf       *Lock       // the Lock that was shared: root, or another share of it
+	root          *Lock       // the Lock that owns the lease; nil if this one does
 
-	ttl     time.Duration // as acquired; what auto-extension asks for
-	fence   uint64        // does not change once it is held
-	began   clock.Instant // of the acquisition: maximum and minimum hold count from it
+	ttl     time.Duration // as acquired; automatic extensions ask for it
+	fence   uint64        // constant once the lock is held
+	began   clock.Instant // start of the acquisition, from which maximum and minimum hold count
 	oneName [1]string
 
-	// What talks to the nodes. While the lock is held mu guards both; before and after
-	// nobody changes them, but for renewExchange, under mu.
-	exchange *exchange // nil in a lock that is held for longer: see rest; another's, perhaps, once it was given back
-	mayHold  []bool    // … by node: whether it may hold our keys; nil: all may
+	// Requests to the nodes. While the lock is held mu guards both fields. Before and after that
+	// they are constant, except that renewExchange sets exchange under mu.
+	// nil while the lock is held for long (see dropExchangeLocked). After the release it may belong
+	// to another lock.
+	exchange *exchange
+	mayHold  []bool // by node: whether it may hold our keys; nil: all nodes may
 
-	alarm alarm.Alarm // the next instant at which settle has something to do
+	alarm alarm.Alarm // for the next instant at which applyDue has something to do
 
-	// sending is held while commands of this token are submitted, so that an
-	// extension can't be queued behind the release. It is locked before mu, and under mu
-	// only tried: the timers' goroutine must not wait for it.
+	// sending is held while commands of this token are submitted, so that no extension is queued
+	// behind the release. It is locked before mu. Under mu only TryLock is allowed, because the
+	// timers' goroutine must not wait for sending.
 	sending sync.Mutex
 
-	// mu guards all below. Under it nobody is called but the alarms, which call
-	// nobody back under a lock of theirs.
+	// mu guards all fields below. Under it only the alarms are called, which call nothing back
+	// while they hold a lock.
 	mu               sync.Mutex
 	phase            phase
-	lost             bool  // a quorum says that it is not ours: to be ended
-	extensionStopped bool  // nothing extends it any more, though it is held
-	extendQueued     bool  // for its turn to be extended
-	retries          uint8 // extensions that failed since one took effect, as far as it matters how many
-	boundToCaller    bool  // its context ends with the one given, in Do
-	resumed          bool  // another handle acquired it
+	lost             bool  // a quorum reported that the token is gone; the lock is about to end
+	extensionStopped bool  // nothing extends the lock any more, although it is held
+	extendQueued     bool  // the extension waits in the extendLimiter
+	retries          uint8 // failed extensions since the last success, up to a bound
+	boundToCaller    bool  // the lock's context ends with the caller's; for Do
+	resumed          bool  // another handle acquired the lock
 	releasing        bool  // Release was called
-	released         bool  // … and has its result
+	released         bool  // Release has a result
 
 	cause        error          // why the hold ended
-	endedAt      clock.Instant  // when its validity was over, at the latest
-	until        clock.Instant  // the validity's end
-	longest      time.Duration  // the longest TTL that any command gave the keys
+	endedAt      clock.Instant  // the validity was over at this instant at the latest
+	until        clock.Instant  // end of the validity
+	longest      time.Duration  // longest TTL that any command set
 	inFlight     []*round       // extensions and repairs
-	inFlightWG   sync.WaitGroup // those without a decision
-	toRepair     []bool         // nodes to repair; nil for none
-	repaired     []bool         // nodes that were, and so may hold our keys; changed under sending, too
+	inFlightWG   sync.WaitGroup // rounds in inFlight without a decision
+	toRepair     []bool         // nodes to repair; nil: none
+	repaired     []bool         // nodes that were repaired; changed under both sending and mu
 	lastExtended clock.Instant  // when an extension last took effect
-	nextExtendAt clock.Instant  // of the auto-extension
-	nextShrink   clock.Instant  // when to give up what is not needed for holding; never: it was
-	progress     clock.Instant  // of the latest Progress
+	nextExtendAt clock.Instant  // next automatic extension
+	nextShrink   clock.Instant  // when to drop the exchange; noDeadline: it was dropped
+	progress     clock.Instant  // last call of Progress
 	shares       map[*Lock]struct{}
 
-	parentCtx context.Context // what the lock's context is derived from, on first use
+	parentCtx context.Context // the lock's context is derived from it on first use
 	ctx       *leaseContext
 	cancel    context.CancelCauseFunc
-	ctxCause  error // why the context ended; set before or with cause
+	ctxCause  error // why the context ended; set no later than cause
 
 	result error         // of the first Release
 	others chan struct{} // closed with the result; made by a second Release that has to wait
 }
 
-// phase is where a Lock's life stands.
+// phase is the state of a Lock.
 type phase uint8
 
 const (
@@ -99,15 +99,16 @@ const (
 	ended
 )
 
-// Names are the names that the lock holds, sorted, in a slice of the caller's own.
+// Names returns a copy of the names that the lock holds, sorted.
 func (lk *Lock) Names() []string { return slices.Clone(lk.names) }
 
-// Token is the value of the lock's keys. A client that knows it and can reach a quorum of
-// the nodes can extend and release the lock: for logs and databases use ID.
+// Token returns the value of the lock's keys. A client that knows it and can reach a quorum of the
+// nodes can extend and release the lock: use ID for logs and databases.
 func (lk *Lock) Token() string { return lk.terms.Token }
 
-// Remaining is how long the lock is still valid, by a clock that counts suspended
-// time, with drift and a margin for late timers taken off (WithDrift). Zero or less: stop now. It needs no network.
+// Remaining returns how long the lock is still valid. Drift and a margin for late timers are
+// subtracted (WithDrift), and the clock counts suspended time. If the result is 0 or less, the work
+// must stop. Remaining needs no network.
 func (lk *Lock) Remaining() time.Duration {
 	left := lk.remaining(lk.l.now())
 	if left > 0 && lk.shareOf != nil {
@@ -116,7 +117,7 @@ func (lk *Lock) Remaining() time.Duration {
 	return left
 }
 
-// remaining is what remains of the handle's own time.
+// remaining returns Remaining without regard to the lock that a share belongs to.
 func (lk *Lock) remaining(now clock.Instant) time.Duration {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -126,7 +127,7 @@ func (lk *Lock) remaining(now clock.Instant) time.Duration {
 	return lk.endNowLocked().Sub(now)
 }
 
-// Progress says that the work is alive; see WithProgress. Without that it does
+// Progress reports that the work is making progress (WithProgress). Without that option it does
 // nothing.
 func (lk *Lock) Progress() {
 	if lk.root != nil {
@@ -146,7 +147,7 @@ func (lk *Lock) Progress() {
 	}
 }
 
-// isHeld reports whether the lock is held, by the clock and not by a timer.
+// isHeld reports whether the lock is held. It reads the clock and does not depend on timers.
 func (lk *Lock) isHeld() bool {
 	lk.applyDue()
 	lk.mu.Lock()
@@ -154,7 +155,7 @@ func (lk *Lock) isHeld() bool {
 	return lk.phase == held
 }
 
-// overlaps reports whether any of the names is the lock's, and whether all are.
+// overlaps reports whether the lock holds some of the names, and whether it holds all of them.
 func (lk *Lock) overlaps(names []string) (some, all bool) {
 	n := 0
 	for _, name := range names {

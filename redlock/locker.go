@@ -14,41 +14,42 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Locker acquires locks on a fixed set of nodes. A service makes one and shares it:
-// it is safe for concurrent use, and contention is settled at home first. It has
-// no goroutine of its own while it holds nothing. The zero Locker is closed: its methods
-// return ErrClosed, Close too.
+// Locker acquires locks on a fixed set of nodes. A service makes one and shares it. Its methods are
+// safe for concurrent use. Contenders of one Locker queue inside the process, and only the first of
+// them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
+// zero Locker, including Close, return ErrClosed.
 type Locker struct {
 	nodes           []Node
 	trips           []roundTrips // by node
-	ownedNodes      []*pool.Node // that Open made, and Close ends
+	ownedNodes      []*pool.Node // made by Open, closed by Close
 	set             settings
-	nodeSet         *wire.NodeSet // what the nodes know of each other
-	clustered       bool          // a node is a Redis Cluster
-	alarms          *alarm.Queue  // node timeouts and the ends of held locks
-	queue           *fifo.Queue   // contenders of this process, by name
-	waitTable       *waitTable    // those at the head of their lines, and who holds what they wait for
-	dispatcher      *dispatcher   // nil when nobody traces or logs
-	extendLimiter   extendLimiter // of automatic extensions
+	nodeSet         *wire.NodeSet // state that the nodes share
+	clustered       bool          // at least one node is a Redis Cluster
+	alarms          *alarm.Queue  // node timeouts and ends of held locks
+	queue           *fifo.Queue   // waiters of this process, by name
+	waitTable       *waitTable    // heads of the queues, and holders of the names that they want
+	dispatcher      *dispatcher   // nil without traces and without a logger
+	extendLimiter   extendLimiter // limits undecided automatic extensions
 	undos           undoQueue     // of locks that the library ended
-	exchangePool    sync.Pool     // of *talk, to be used again
-	reusesExchanges bool          // … as can be: nothing but its lock and its answers looks at one
+	exchangePool    sync.Pool     // of *exchange
+	reusesExchanges bool          // only a lock and its answers refer to an exchange
 
 	closing chan struct{} // closed by Close
 
-	mu       sync.Mutex       // guards what follows; nobody is called under it
-	locks    map[string]*Lock // by token: under way, held, or being undone
+	mu       sync.Mutex       // guards the fields below; no callback runs under it
+	locks    map[string]*Lock // by token: in acquisition, held, or being undone
 	closed   bool
-	drained  chan struct{} // made by Close; closed when no lease is left
-	changed  chan struct{} // closed when the next lease leaves the books; nil while nobody waits for that
-	leftover leftover      // what Close did not wait for
+	drained  chan struct{} // made by Close; closed when no lock is left in locks
+	changed  chan struct{} // closed when a lock leaves locks; nil if nothing waits for that
+	leftover leftover      // locks that Close did not wait for
 }
 
-// New makes a Locker over nodes that the caller made and will close after it. The
-// list must be the same, in any order, for every client of the same locks: a
-// quorum is of these nodes, never of the reachable ones. One node is allowed and
-// gives a plain single-master lock; an even number tolerates no more failures than
-// one fewer does. It sends nothing, and matches ErrInvalid when it fails.
+// New makes a Locker over nodes that the caller made. The caller closes the nodes after the Locker.
+// Every client of the same locks must use the same list of nodes, in any order, because a quorum is
+// a majority of the listed nodes, not of the reachable ones.
+//
+// One node is allowed and gives a lock on a single server. An even number of nodes tolerates no
+// more failures than one node fewer. New sends nothing. Its errors match ErrInvalid.
 func New(nodes []Node, opts ...Option) (*Locker, error) {
 	set, err := settingsOf(opts)
 	if wrong := checkNodes(nodes); wrong != nil {
@@ -76,14 +77,14 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	return l, nil
 }
 
-// Open makes a Locker over a pool.Node for each URL (pool.ParseURL), which it owns:
-// Close ends them. It dials in the background and fails for no dead node. An error matches
-// ErrInvalid; it names wrong URLs by their positions, from 1, and shows no password.
+// Open makes a Locker and a pool.Node for each URL (see pool.ParseURL). Close closes these nodes.
+// Open dials in the background, so an unreachable node is not an error. Errors match ErrInvalid.
+// They identify a wrong URL by its position, counted from 1, and show no password.
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	set, wrong := settingsOf(opts)
 	configs, err := parseAll(urls, set)
 	if err := joinInvalid(wrong, err); err != nil {
-		return nil, err // before anything is dialled
+		return nil, err // nothing has been dialled yet
 	}
 	nodes := make([]Node, 0, len(urls))
 	owned := make([]*pool.Node, 0, len(urls))
@@ -102,7 +103,8 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	return l, nil
 }
 
-// parseAll reads the URLs. Its error names wrong ones by their positions: they may carry passwords.
+// parseAll parses the URLs. Its error identifies wrong URLs by position, because they may contain
+// passwords.
 func parseAll(urls []string, set settings) ([]pool.Config, error) {
 	list := make([]pool.Config, 0, len(urls))
 	encrypted := false
@@ -135,7 +137,7 @@ func parseAll(urls []string, set settings) ([]pool.Config, error) {
 	return list, set.checkUnsafe(names)
 }
 
-// checkDistinct refuses two URLs of one master, or two nodes of one name.
+// checkDistinct rejects two URLs of one server, and two nodes of one name.
 func checkDistinct(list []pool.Config) error {
 	if len(list) == 0 {
 		return errNoNodes
@@ -193,8 +195,8 @@ func nodeNames(nodes []Node) []string {
 	return names
 }
 
-// isNil finds also the nil *pool.Node that is left when the error of pool.Open was
-// dropped: in an interface it is not nil itself.
+// isNil reports whether n is nil. It also detects a nil *pool.Node, as is left when the error of
+// pool.Open was dropped: an interface that holds it is not nil.
 func isNil(n Node) bool {
 	if n == nil {
 		return true
@@ -205,7 +207,7 @@ func isNil(n Node) bool {
 
 func (l *Locker) now() clock.Instant { return l.set.clock.Now() }
 
-// keys are the names' keys. Without a prefix they are the names themselves.
+// keys returns the keys of the names. Without a prefix they are the names themselves.
 func (l *Locker) keys(names []string) []string {
 	if l.set.prefix == "" {
 		return names
@@ -217,8 +219,7 @@ func (l *Locker) keys(names []string) []string {
 	return keys
 }
 
-// add makes a lease known, so that Close waits for it and its token can't be
-// resumed beside it.
+// add registers a lock, so that Close waits for it and Resume rejects its token.
 func (l *Locker) add(k *Lock) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +233,7 @@ func (l *Locker) add(k *Lock) error {
 	return nil
 }
 
-// remove takes a lease out of the books: nothing of it is left to do.
+// remove unregisters a lock whose last command has been answered or abandoned.
 func (l *Locker) remove(k *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,14 +254,14 @@ func (l *Locker) remove(k *Lock) {
 	}
 }
 
-// has reports whether something of a lease is left to do.
+// has reports whether a lock is still registered.
 func (l *Locker) has(k *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.locks[k.terms.Token] == k
 }
 
-// isClosed reports whether the Locker was closed. One that New did not make counts as closed.
+// isClosed reports whether the Locker was closed. The zero Locker counts as closed.
 func (l *Locker) isClosed() bool {
 	if l.closing == nil {
 		return true
@@ -273,22 +274,22 @@ func (l *Locker) isClosed() bool {
 	}
 }
 
-// newRound makes a round that only reads: it creates nothing, and its answers
-// concern nobody but who waits for it.
+// newRound makes a round outside of an exchange, with ballots of its own.
 func (l *Locker) newRound(owner observer, names []string) *round {
 	r := &round{names: names, wake: make(chan struct{}, 1)}
 	r.prepare(l, owner, make([]ballot, len(l.nodes)))
 	return r
 }
 
-// inspectRound makes a round that reads what the keys hold.
+// inspectRound makes a round that reads the keys for information only: it counts for no lock.
 func (l *Locker) inspectRound(owner observer, names []string) *round {
 	r := l.readRound(owner, names, false)
 	r.req.Informational = true
 	return r
 }
 
-// countedInspect makes one whose answers count: under the guard those of nodes that vote.
+// countedInspect makes a round that reads the keys and whose answers count as votes. Under the
+// restart guard only nodes that vote grant it.
 func (l *Locker) countedInspect(owner observer, names []string) *round {
 	return l.readRound(owner, names, l.set.guarded)
 }
@@ -302,7 +303,7 @@ func (l *Locker) readRound(owner observer, names []string, guarded bool) *round 
 	return r
 }
 
-// readTimeout is how long answers count in rounds that concern no TTL.
+// readTimeout returns how long answers count in rounds that have no TTL.
 func (l *Locker) readTimeout() time.Duration {
 	if l.set.nodeTimeout > 0 {
 		return l.set.nodeTimeout

@@ -2,16 +2,16 @@ package redlock
 
 import "time"
 
-// LockOption changes one acquisition. The zero set of options is right for most. One
-// that is out of its bounds, or does not go with another, makes the acquisition fail with
-// ErrInvalid, whose error names all of them, before anything is sent. A nil LockOption is skipped.
+// LockOption is an option of one acquisition. The defaults suit most callers. If an option is out
+// of bounds or conflicts with another, the acquisition sends nothing and returns an error that
+// matches ErrInvalid and names all such options. A nil LockOption is ignored.
 type LockOption interface{ applyLock(*lockSettings) }
 
 type lockOption func(*lockSettings)
 
 func (o lockOption) applyLock(s *lockSettings) { o(s) }
 
-// NoMaxHold lets an auto-extended lock be held without end (WithMaxHold).
+// NoMaxHold, given to WithMaxHold, removes the bound on how long a lock is held.
 const NoMaxHold time.Duration = 1<<63 - 1
 
 // lockSettings are the options of one acquisition.
@@ -20,12 +20,12 @@ type lockSettings struct {
 	failFast     bool
 	shared       bool
 	asyncRelease bool
-	maxHold      time.Duration // 0: none, or the default with autoExtend
+	maxHold      time.Duration // 0: the default with autoExtend, otherwise none
 	minHold      time.Duration
 	progress     time.Duration
 	minValidity  time.Duration
 	stopMargin   time.Duration
-	err          error // the settings out of bounds
+	err          error // for options that are out of bounds
 }
 
 func (s *lockSettings) positive(what string, d time.Duration) time.Duration {
@@ -35,62 +35,60 @@ func (s *lockSettings) positive(what string, d time.Duration) time.Duration {
 	return d
 }
 
-// WithAutoExtend extends the lock for as long as it is held, in the background: at
-// a third of its validity, more often when an extension failed, and never beyond
-// WithMaxHold. One failed extension does not end a lock that is still valid.
+// WithAutoExtend extends the lock in the background for as long as it is held, but not beyond
+// WithMaxHold. It extends at every third of the validity, and sooner after an extension failed. A
+// failed extension does not end a lock that is still valid.
 func WithAutoExtend() LockOption {
 	return lockOption(func(s *lockSettings) { s.autoExtend = true })
 }
 
-// WithMaxHold ends the hold d after the acquisition began, whatever extends it, with
-// ErrMaxHold. Defaults to 24 h with WithAutoExtend, so that a forgotten handle
-// does not hold its name for ever (docs/hazards.md H17), and to no bound without;
-// NoMaxHold takes the default away. More than WithStopMargin, and no less than
-// WithMinHold.
+// WithMaxHold ends the hold with ErrMaxHold d after the acquisition began, regardless of
+// extensions. With WithAutoExtend the default is 24 h, so that a forgotten handle does not hold its
+// name forever. Without it the default is no bound. NoMaxHold removes the default. d must be more
+// than WithStopMargin, and at least WithMinHold.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxHold = s.positive("WithMaxHold", d) })
 }
 
-// WithMinHold keeps the name taken for at least d from the acquisition on, also
-// when it is released before: for jobs that must not run twice in a row because
-// machines' clocks differ. The key gets the larger of TTL and d from the start, and
-// the hold is valid for that long; Detach is refused. Bounds are those of a TTL: whole
-// milliseconds, from MinTTL to WithMaxTTL. Defaults to none.
+// WithMinHold keeps the name held for at least d after the acquisition began, even if the lock is
+// released before. It is for jobs that must not run twice in a row because machines' clocks differ.
+// The key gets the larger of the TTL and d from the start, and the lock is valid for that long.
+// Such a lock cannot be detached. d has the bounds of a TTL: whole milliseconds, from MinTTL to
+// WithMaxTTL. By default there is none.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minHold = s.positive("WithMinHold", d) })
 }
 
-// WithProgress goes on extending only while Lock.Progress was called within d, so
-// that a worker that hangs loses its lock. The acquisition counts as a first call. More
-// than 0; it needs WithAutoExtend. Defaults to none.
+// WithProgress stops the automatic extension if Lock.Progress has not been called for d, so that a
+// worker that hangs loses its lock. The acquisition counts as the first call. d must be more than
+// 0. WithProgress needs WithAutoExtend. By default there is none.
 func WithProgress(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.progress = s.positive("WithProgress", d) })
 }
 
-// WithMinValidity fails with ErrTooLate when less than d is left once a quorum has
-// granted. More than 0, and no more than the TTL is worth after drift. Defaults to
-// anything above zero.
+// WithMinValidity makes the acquisition fail with ErrTooLate if less than d of validity is left
+// when a quorum has granted the lock. d must be more than 0, and at most the validity of the TTL
+// after drift. By default any validity above 0 is enough.
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minValidity = s.positive("WithMinValidity", d) })
 }
 
-// WithStopMargin ends the lock's context d before its validity or maximum hold
-// does, for work that needs time to stop. From then on nothing extends the lock;
-// the handle stays valid until the end or Release. At most half of the TTL, and less
-// than that is worth after drift; a lock won with no more left than d is ErrTooLate.
-// Defaults to none.
+// WithStopMargin ends the lock's context d before its validity or maximum hold ends, for work that
+// needs time to stop. From then on nothing extends the lock. The handle stays valid until its end
+// or Release. d is at most half of the TTL, and less than the validity of the TTL after drift. An
+// acquisition with at most d of validity left fails with ErrTooLate. By default there is none.
 func WithStopMargin(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.stopMargin = s.positive("WithStopMargin", d) })
 }
 
-// WithShared asks for a share of the lock whose context is given, instead of
-// ErrAlreadyHeld. A context that belongs to no lock on the names acquires as usual. The
-// TTL is no longer than that lock's, and WithMinHold, WithStopMargin and WithProgress are
-// its own (ErrInvalid). See Lock.
+// WithShared returns a share of the lock that the context belongs to, instead of ErrAlreadyHeld. If
+// the context belongs to no lock on the names, the acquisition is an ordinary one. The TTL must be
+// at most that lock's. WithMinHold, WithStopMargin and WithProgress cannot be given for a share
+// (ErrInvalid). See Lock.
 func WithShared() LockOption { return lockOption(func(s *lockSettings) { s.shared = true }) }
 
-// WithFailFast makes Acquire return ErrNoQuorum or ErrQuarantined at once when no quorum
-// of nodes can vote, instead of waiting for them to come back. It still waits for a holder.
+// WithFailFast makes Acquire return ErrNoQuorum or ErrQuarantined at once if no quorum of nodes can
+// vote, instead of waiting for the nodes. It still waits for a holder.
 func WithFailFast() LockOption { return lockOption(func(s *lockSettings) { s.failFast = true }) }
 
 // WithAsyncRelease makes Release return once the release is queued for every node. It saves
@@ -105,7 +103,7 @@ func WithAsyncRelease() LockOption {
 	return lockOption(func(s *lockSettings) { s.asyncRelease = true })
 }
 
-// lockSettings reads the options and checks them against each other.
+// lockSettings applies the options and checks them against each other.
 func (l *Locker) lockSettings(ttl time.Duration, opts []LockOption) (lockSettings, error) {
 	s := gather(opts)
 	err := joinInvalid(s.err, l.set.checkTTL("TTL", ttl))
@@ -123,7 +121,7 @@ func (l *Locker) lockSettings(ttl time.Duration, opts []LockOption) (lockSetting
 
 func gather(opts []LockOption) lockSettings {
 	if len(opts) == 0 {
-		return lockSettings{} // the one below escapes to the heap
+		return lockSettings{} // the variable below escapes to the heap
 	}
 	var set lockSettings
 	for _, o := range opts {

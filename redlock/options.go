@@ -15,36 +15,36 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Bounds and defaults that several settings share: the shortest TTL that is accepted, and
-// the longest one unless WithMaxTTL or WithRestartGuard says otherwise.
+// Bounds and defaults of several settings. MinTTL is the shortest TTL that is accepted.
+// DefaultMaxTTL is the longest, unless WithMaxTTL or WithRestartGuard sets another.
 const (
 	MinTTL         = 10 * time.Millisecond
 	DefaultMaxTTL  = 24 * time.Hour
 	maxNameLen     = 512
 	maxOwnerLen    = 64
-	reservedPrefix = wire.Reserved // keys and channels that are not locks
+	reservedPrefix = wire.Reserved // keys and channels other than locks
 	maxNodeTimeout = 500 * time.Millisecond
 )
 
-// Option changes a Locker. The zero set of options is right for most. One that is out of
-// its bounds makes New and Open fail with ErrInvalid, whose error names all such options. A nil
-// Option is skipped.
+// Option is an option of a Locker. The defaults suit most services. If an option is out of bounds,
+// New and Open return an error that matches ErrInvalid and names all such options. A nil Option is
+// ignored.
 type Option interface{ apply(*settings) }
 
 type option func(*settings)
 
 func (o option) apply(s *settings) { o(s) }
 
-// settings are a Locker's options with their defaults in place.
+// settings are the options of a Locker, with defaults filled in.
 type settings struct {
 	prefix      string
 	owner       string
-	nodeTimeout time.Duration // 0: from the TTL
+	nodeTimeout time.Duration // 0: derived from the TTL
 	drift       quorum.Drift
 	minBackoff  time.Duration
 	maxBackoff  time.Duration
 	maxTTL      time.Duration
-	maxTTLSet   bool // by WithMaxTTL
+	maxTTLSet   bool // WithMaxTTL was given
 	fencing     bool
 	guarded     bool
 	guardTTL    time.Duration
@@ -53,8 +53,8 @@ type settings struct {
 	wall        func() int64 // Unix microseconds
 	traces      []*Trace
 	logger      *slog.Logger
-	unsafe      []string // nodes that vote whatever is found of them
-	unchecked   bool     // all do
+	unsafe      []string // nodes that vote in spite of failed checks
+	unchecked   bool     // all nodes do
 	tls         func(context.Context) (*tls.Config, error)
 }
 
@@ -69,55 +69,60 @@ func defaults() settings {
 	}
 }
 
-// WithKeyPrefix puts a prefix before every name to make its key. Clients exclude
-// each other only with the same prefix. At most 512 bytes; a key, prefix and name, may not
-// begin with "redlock:". Defaults to none, as other Redlock clients have it.
+// WithKeyPrefix prepends prefix to every name to form its key. Clients exclude each other only if
+// they use the same prefix. The prefix has at most 512 bytes. A key, which is the prefix and the
+// name, must not begin with "redlock:". The default is no prefix, as in other Redlock clients.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(s *settings) { s.prefix = prefix })
 }
 
-// WithOwner puts a label before the random part of every token, so that people
-// can see who holds a lock. At most 64 bytes, printable, without a colon or space.
-// Defaults to none.
+// WithOwner puts a label before the random part of every token, that shows operators the holder of a
+// lock. The label has at most 64 bytes of printable characters, without a colon or a space. The
+// default is none.
 func WithOwner(label string) Option { return option(func(s *settings) { s.owner = label }) }
 
-// WithNodeTimeout is how long a node's answer counts, from when it was asked. A later one
-// is no vote, but the connection lives on. At least 1 ms, and a TTL must be worth more than
-// it after drift. Defaults to the smaller of 500 ms and a quarter of the TTL; for questions
-// without a TTL (Healthy, Inspect, Diagnose) to 500 ms.
+// WithNodeTimeout sets how long a node's answer counts, from when the request was submitted. A
+// later answer is not a vote, but the connection stays open. d is at least 1 ms. The validity of a
+// TTL after drift must be more than d. The default is the smaller of 500 ms and a quarter of the
+// TTL, and 500 ms for requests without a TTL (Healthy, Inspect, Diagnose).
 func WithNodeTimeout(d time.Duration) Option {
 	return option(func(s *settings) { s.nodeTimeout = zeroIsInvalid(d) })
 }
 
-// WithDrift is what is taken off every TTL for clocks that run at different rates:
-// factor × TTL + floor. Factor from 0 to 0.5, floor not negative. Defaults to 0.01 and 2 ms.
-// In addition 5 ms are taken off because timers fire late, or a twentieth of a TTL below 100 ms.
+// WithDrift sets the allowance for clocks that run at different rates. It shortens every validity
+// by factor × TTL + floor. factor is from 0 to 0.5, and floor is not negative. The defaults are
+// 0.01 and 2 ms. The validity is also shortened by 5 ms for late timers, or by a twentieth of a TTL
+// below 100 ms.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(s *settings) { s.drift = quorum.Drift{Factor: factor, Floor: int64(floor)} })
 }
 
-// WithBackoff bounds the pause between two attempts of a waiting Acquire: from
-// one round trip, and at least from shortest, doubling up to longest, with
-// jitter. So does TryAcquire between the attempts of a split vote: with a shortest pause of the
-// node timeout or more it makes one attempt. A waiter that hears of releases polls at most every second, or every longest if
-// that is longer. Where a client of another library holds the lock, it polls every 50 to 250 ms whatever
-// longest is, and no sooner than shortest. More than 0, and shortest no longer than longest. Defaults to 1 ms and 100 ms.
+// WithBackoff bounds the pause between two attempts of a waiting Acquire. The pause starts at one
+// round trip, but at least shortest. It doubles up to longest, with jitter. The bounds must be
+// above 0, and shortest at most longest. The defaults are 1 ms and 100 ms.
+//
+// TryAcquire pauses like this between its attempts after a split vote. If shortest is at least the
+// node timeout it makes one attempt only.
+//
+// A waiter that receives release announcements polls at most once a second, or once per longest if
+// longest is above 1 s. If a client of another library holds the lock, which announces no release,
+// it polls every 50 to 250 ms whatever longest is, but no sooner than shortest.
 func WithBackoff(shortest, longest time.Duration) Option {
 	return option(func(s *settings) { s.minBackoff, s.maxBackoff = shortest, longest })
 }
 
-// WithMaxTTL is the longest TTL that this Locker gives a key: whole milliseconds, from
-// 10 ms to 365 days. Defaults to 24 h.
+// WithMaxTTL sets the longest TTL that this Locker gives to a key: whole milliseconds, from 10 ms
+// to 365 days. The default is 24 h.
 func WithMaxTTL(d time.Duration) Option {
 	return option(func(s *settings) { s.maxTTL, s.maxTTLSet = d, true })
 }
 
-// WithClock takes time from another clock; for tests. Defaults to clock.System,
-// which counts the time for which the machine was suspended.
+// WithClock replaces the clock, for tests. The default is clock.System, which counts the time
+// during which the machine is suspended.
 func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock = c }) }
 
-// WithTrace calls the hooks of t; given several times, those of each, in that order.
-// Defaults to none, which costs nothing.
+// WithTrace calls the hooks of t. If it is given several times, the hooks of each are called, in
+// that order. By default there is no trace, which costs nothing.
 func WithTrace(t *Trace) Option {
 	return option(func(s *settings) {
 		if t != nil {
@@ -126,44 +131,46 @@ func WithTrace(t *Trace) Option {
 	})
 }
 
-// WithLogger logs what an operator should know, and nothing for each acquisition or
-// attempt: that is what Trace is for. Tokens are never logged in full, nor passwords.
+// WithLogger sets a logger for what an operator should know. Single acquisitions and attempts are
+// not logged: see Trace. Passwords and complete tokens are never logged.
 //
-//   - Error: a hook panicked, or hooks fell behind: a defect of the program.
-//   - Warn: a lock ended under its holder (lost, or held for its maximum time); an
-//     extension failed while the lock is valid; a release found the lock lost, or could not
-//     be confirmed; no quorum votes; a node does not vote for what it is or may have
-//     forgotten; of nodes that Open made, a dial failed or a connection ended by an error.
-//   - Info: a quorum votes again; a node votes again; of nodes that Open made, a connection
-//     is up, or was closed.
+//   - Error: a hook panicked or hooks fell behind, which is a defect of the program.
+//   - Warn: a lock ended while it was held (lost, or held for its maximum time); an extension
 //
-// What lasts is logged when it begins and when it ends. Defaults to none; panics of hooks
-// then go to slog.Default.
+// failed while the lock was valid; a release found the lock lost or could not be confirmed; no
+// quorum votes; a node does not vote because of a failed check or a quarantine. For nodes made by
+// Open also: a dial failed, or a connection ended with an error.
+//   - Info: a quorum votes again; a node votes again. For nodes made by Open also: a connection was
+//
+// established or closed.
+//
+// A lasting state is logged when it begins and when it ends. The default is no logger; panics of
+// hooks then go to slog.Default.
 func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
 
-// WithUnsafeNodes names nodes that vote in spite of what is wrong with them: a replica,
-// one that evicts keys, one that does not answer INFO, one that is another node's
-// server. The lock's assumptions do not hold on these nodes: mutual exclusion then depends on
-// what you know about them. Each name must be a node's. Defaults to none.
+// WithUnsafeNodes names nodes that vote in spite of failed checks: a replica, a server that evicts
+// keys, one that does not answer INFO, or one that is the same server as another node. The lock's
+// assumptions do not hold on these nodes. Mutual exclusion then depends on what you know about
+// them. Each name must be the name of a node. By default there is none.
 func WithUnsafeNodes(names ...string) Option {
 	return option(func(s *settings) { s.unsafe = append(s.unsafe, names...) })
 }
 
-// WithoutNodeChecks lets every node vote, whatever is found of it: nothing looks any
-// more whether the nodes are masters, keep their keys, and are different servers. It is
-// for servers that can't be asked by INFO, where somebody else makes sure of all that;
-// Diagnose goes on to tell what it finds.
+// WithoutNodeChecks lets every node vote without any check that the nodes are masters, keep their
+// keys and are different servers. It is for servers that cannot be queried by INFO and whose setup
+// is ensured by other means. Diagnose still reports what it finds.
 func WithoutNodeChecks() Option { return option(func(s *settings) { s.unchecked = true }) }
 
-// WithTLSConfig gives the nodes that Open makes from rediss:// URLs a TLS configuration, for a
-// private certificate authority or client certificates. It is called at every dial, possibly
-// concurrently, as pool.Config.TLS is. Open refuses it where no URL asks for TLS. New does
-// not use it: its nodes have configurations of their own. Defaults to the system's authorities.
+// WithTLSConfig sets the TLS configuration of the nodes that Open makes from rediss:// URLs, for a
+// private certificate authority or client certificates. config is called at every dial, possibly
+// concurrently, like pool.Config.TLS. Open returns ErrInvalid if no URL has the scheme rediss. New
+// ignores the option, because its nodes have their own configurations. The default is the system's
+// certificate authorities.
 func WithTLSConfig(config func(context.Context) (*tls.Config, error)) Option {
 	return option(func(s *settings) { s.tls = config })
 }
 
-// encrypt has a node that is reached by TLS, and its Sentinels, use that configuration.
+// encrypt sets the TLS configuration of a node and of its Sentinels.
 func (s *settings) encrypt(cfg *pool.Config) {
 	if s.tls == nil {
 		return
@@ -174,7 +181,7 @@ func (s *settings) encrypt(cfg *pool.Config) {
 	}
 }
 
-// zeroIsInvalid keeps a zero that the caller gave apart from one that was not given.
+// zeroIsInvalid maps 0, which stands for "not given" in settings, to an invalid value.
 func zeroIsInvalid(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -217,8 +224,8 @@ func invalidIf(wrong bool, format string, args ...any) error {
 	return invalid(format, args...)
 }
 
-// checkUnsafe refuses names that are no node's: a slip there would be taken for an
-// exception that is made.
+// checkUnsafe rejects names that belong to no node. Otherwise a misspelt name would look like an
+// exception that is in effect.
 func (s *settings) checkUnsafe(nodes []string) error {
 	var errs []error
 	for _, name := range s.unsafe {
@@ -236,7 +243,7 @@ func isLabel(s string) bool {
 
 func invalidOwnerRune(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// checkTTL bounds a TTL that a lock key may get.
+// checkTTL checks the bounds of a TTL of a lock key.
 func (s *settings) checkTTL(what string, ttl time.Duration) error {
 	switch {
 	case ttl < MinTTL || ttl > s.maxTTL:
@@ -250,12 +257,12 @@ func (s *settings) checkTTL(what string, ttl time.Duration) error {
 	return nil
 }
 
-// validity is what a TTL is worth to its holder.
+// validity returns how long a lock of this TTL is valid for its holder.
 func (s *settings) validity(ttl time.Duration) time.Duration {
 	return quorum.Until(time.Duration(0), ttl, s.drift)
 }
 
-// timeout is how long answers count in a round about a lock of this TTL.
+// timeout returns how long answers count in a round about a lock of this TTL.
 func (s *settings) timeout(ttl time.Duration) time.Duration {
 	if s.nodeTimeout > 0 {
 		return s.nodeTimeout
@@ -263,7 +270,7 @@ func (s *settings) timeout(ttl time.Duration) time.Duration {
 	return min(maxNodeTimeout, ttl/4)
 }
 
-// checkName bounds a name and the key that it makes.
+// checkName checks the bounds of a name and of its key.
 func (s *settings) checkName(name string) error {
 	switch {
 	case name == "":
