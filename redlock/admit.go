@@ -12,22 +12,21 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Admit takes the nodes of a new deployment in at once, where the restart guard would
-// have them wait for maxTTL first. It is the operator's word that no client of these
-// nodes is running, nor was within the last maxTTL: it is called, or redlock doctor --admit
-// run, before the first client is started, whose first acquisition starts that
-// wait. (docs/hazards.md H101.)
+// Admit lets the nodes of a new deployment vote at once. Otherwise the first acquisition starts a
+// quarantine of maxTTL. Admit, or redlock doctor --admit, must run before the first client is
+// started. By calling it the operator asserts that no client of these nodes is running, or was
+// running within the last maxTTL.
 //
-// Admit asks all nodes. It refuses unless every node answers, is fit to vote, and has no
-// marker: a node without one beside a marked node has forgotten it. Admit also refuses if a
-// key with a TTL exists outside the namespace redlock:, because it may be a lock. To find
-// such keys it scans each node's database (SCAN and PTTL) until ctx is done. It never ends
-// a quarantine: a node that a client contacts meanwhile stays quarantined.
+// Admit queries all nodes. It refuses unless every node answers, is fit to vote, and has no marker.
+// If only some nodes have a marker, the others may have forgotten theirs. Admit also refuses if a
+// key with a TTL exists outside the namespace redlock:, because it may be a lock. To find such keys
+// it scans each node's database (SCAN and PTTL) until ctx ends. Admit never ends a quarantine: a
+// node that a client contacts meanwhile stays quarantined.
 //
-// Admit needs WithRestartGuard; without it the error matches ErrInvalid. A refusal matches
-// ErrNotAdmitted and comes with a report: its findings say of each node why, and what to do.
-// If a node fails after others were admitted, those stay admitted and vote. The rest vote after
-// their quarantine. If the report is nil no node was admitted: the Locker was closed (ErrClosed)
+// Admit needs WithRestartGuard; otherwise the error matches ErrInvalid. A refusal matches
+// ErrNotAdmitted and comes with a report, whose findings state for each node the reason and what to
+// do. If a node fails after others were admitted, those stay admitted and vote. The rest vote after
+// their quarantine. If the report is nil, no node was admitted: the Locker was closed (ErrClosed)
 // or ctx ended.
 func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	switch {
@@ -41,7 +40,7 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	began := l.now()
 	q := l.examine(ctx, true)
 	select {
-	case <-q.done: // each is bounded by its node
+	case <-q.done: // each node bounds its own scan
 	case <-ctx.Done():
 		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", context.Cause(ctx)))
 	}
@@ -53,7 +52,7 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	return r, r.admitError()
 }
 
-// checkNew adds the reasons for which nothing may be admitted.
+// checkNew adds the findings that forbid an admission.
 func (l *Locker) checkNew(r *Report, replies []*wire.Reply) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
@@ -96,8 +95,8 @@ func (n *NodeReport) checkNew(excepted bool, e *wire.Diagnosis) {
 	}
 }
 
-// admit has every node marked, and adds why one was not. What is executed later than
-// within after its node was looked at, by the node's own clock, admits nothing.
+// admit marks every node, and adds a finding for each that was not marked. A node admits nothing
+// later than within after it was examined, by its own clock.
 func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, within time.Duration) {
 	timeout := l.readTimeout()
 	end := l.now().Add(timeout)
@@ -111,17 +110,17 @@ func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, wi
 	select {
 	case <-q.done:
 	case <-over:
-	case <-ctx.Done(): // what was sent may be done
+	case <-ctx.Done(): // commands that were sent may have been executed
 	}
 	for i, rep := range q.found() {
 		r.Nodes[i].admitted(rep)
 	}
 }
 
-// maxAdmitTime is how long an Admit may be under way.
+// maxAdmitTime is how long after the examination a node still executes an admission.
 const maxAdmitTime = 10 * time.Second
 
-// admitted takes what a node answered.
+// admitted applies a node's answer to the report.
 func (n *NodeReport) admitted(rep *wire.Reply) {
 	const rest = "those that were admitted vote, and it will after its quarantine, which begins with the first client"
 	switch {
@@ -139,7 +138,7 @@ func (n *NodeReport) admitted(rep *wire.Reply) {
 	}
 }
 
-// admitError is why not all nodes were admitted.
+// admitError returns the findings that forbid the admission of all nodes, as one error.
 func (r *Report) admitError() error {
 	var why []string
 	for _, f := range r.All() {

@@ -19,10 +19,10 @@ import (
 // because holders may take any time.
 //
 // Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
-// a release, or an attempt never became a lock, the other nodes get their hard timeout and dial
-// timeout (pool.Config, together 10 s by default) from when their commands were submitted. Close
-// waits for an unconfirmed release until its keys have expired. The error matches ErrKeysLeft if
-// keys are left to expire by their TTL.
+// a release, or an attempt never became a lock, the other nodes get a limited time. It is the sum
+// of their hard timeout and dial timeout (pool.Config, 10 s by default), from when their commands
+// were submitted. Close waits for an unconfirmed release until its keys have expired. The error
+// matches ErrKeysLeft if keys are left to expire by their TTL.
 //
 // Locks still held when ctx ends are not released. They are no longer extended, expire by their
 // TTL, and are named in the error, which matches the cause of ctx. If ctx had ended before Close

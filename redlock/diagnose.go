@@ -10,16 +10,16 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Diagnose asks every node what it is, and says whether these nodes are fit to hold
-// locks: masters, and different ones, that keep what they acknowledge, with all rights
-// that are needed and clocks that agree. It asks over connections of its own, also
-// nodes that do not vote; on each it tries the commands that a lock needs, in ways that
-// change nothing. It waits for each node until the node timeout, in which a connection
-// has to be made: two seconds are a good WithNodeTimeout for a Locker that is made for
-// nothing else.
+// Diagnose examines every node and reports whether the nodes are fit to hold locks. They must be
+// masters on different servers that persist what they acknowledge, with all needed rights and with
+// synchronized clocks. Diagnose uses connections of its own and also examines nodes that do not
+// vote. It tries the commands that a lock needs in ways that change nothing.
 //
-// A node that does not answer is a finding, not an error. An error matches ErrClosed,
-// or the cause of ctx when that was done before.
+// Diagnose waits for each node until the node timeout, which includes the time to connect. For a
+// Locker that is made only for Diagnose, 2 s is a good WithNodeTimeout.
+//
+// A node that does not answer is a finding, not an error. An error matches ErrClosed, or the cause
+// of ctx.
 func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
@@ -37,17 +37,17 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 	return l.report(q.found()), nil
 }
 
-// examine asks every node what it is, and with survey true whether locks may live there,
-// for as long as ctx lasts.
+// examine examines every node. With survey it also scans for keys that may be locks, until ctx
+// ends.
 func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
-	// A key that nobody has: drawn like a token, in the namespace where no lock is.
+	// The key belongs to no lock: it is random and in the reserved namespace.
 	random := wire.NewToken("")
 	key := l.set.prefix + wire.DoctorPrefix + random
 	var counters []string
 	if l.set.fencing {
 		counters = append(counters, wire.FenceKey(key, l.clustered))
 	}
-	if l.set.fencing && l.clustered { // the name of a counter depends on braces in the lock's
+	if l.set.fencing && l.clustered { // a counter's name depends on braces in the lock's key
 		counters = append(counters, wire.FenceKey(l.set.prefix+wire.DoctorPrefix+"{"+random+"}", true))
 	}
 	end := l.now().Add(l.readTimeout())
@@ -60,7 +60,7 @@ func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
 	})
 }
 
-// report puts the nodes' answers into words.
+// report turns the nodes' answers into a Report.
 func (l *Locker) report(replies []*wire.Reply) *Report {
 	r := &Report{}
 	for i, reply := range replies {

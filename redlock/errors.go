@@ -13,77 +13,78 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// The sentinels. Every error of this package matches one of them, or the cause of
-// the caller's own context, by errors.Is.
+// Errors of this package. Every error that it returns matches one of them, or the cause of the
+// caller's own context, by errors.Is.
 var (
-	// ErrHeld: another holds the name, or contenders split the votes (QuorumError.Split). Waiting helps.
+	// ErrHeld reports that another client holds the name, or that contenders split the votes
+	// (QuorumError.Split). Waiting helps.
 	ErrHeld = errors.New("redlock: held by another")
-	// ErrNoQuorum: too many nodes failed or did not answer for a quorum to say yes
-	// or no. Waiting may help; it is worth an alarm.
+	// ErrNoQuorum reports that too many nodes failed or did not answer for a quorum to grant or
+	// refuse. Waiting may help. It deserves an alert.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes could be reached")
-	// ErrQuarantined: nodes that may have forgotten locks do not vote yet, and the others
-	// are no quorum (WithRestartGuard). QuorumError.QuarantinedFor says for how long.
+	// ErrQuarantined reports that nodes that may have forgotten locks do not vote yet, and that the
+	// other nodes are not a quorum (WithRestartGuard). See QuorumError.QuarantinedFor.
 	ErrQuarantined = errors.New("redlock: nodes that may have forgotten locks are quarantined, and leave no quorum: wait, or for a fleet " +
 		"that no client uses yet see redlock doctor --admit")
-	// ErrNotAdmitted: Admit did not take all nodes in; the error says of each why, and what to do.
+	// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
+	// reason and what to do.
 	ErrNotAdmitted = errors.New("redlock: not admitted")
-	// ErrTooLate: a quorum granted, but with less validity left than asked for.
+	// ErrTooLate reports that a quorum granted the lock with too little validity left.
 	ErrTooLate = errors.New("redlock: granted too late to be of use")
-	// ErrLost: the lock's validity has ended, or a quorum no longer holds it.
+	// ErrLost reports that the lock's validity has ended, or that a quorum no longer holds it.
 	ErrLost = errors.New("redlock: the lock is lost")
-	// ErrReleased: the handle was released.
+	// ErrReleased reports that the handle was released.
 	ErrReleased = errors.New("redlock: the lock was released")
-	// ErrDetached: the handle was given up by Detach.
+	// ErrDetached reports that the handle was given up by Detach.
 	ErrDetached = errors.New("redlock: the lock was detached")
-	// ErrMaxHold: the lock was held for as long as WithMaxHold allows.
+	// ErrMaxHold reports that the lock was held for as long as WithMaxHold allows.
 	ErrMaxHold = errors.New("redlock: the lock was held for its maximum time")
-	// ErrAlreadyHeld: the acquiring context belongs to a lock that holds the name,
-	// so that waiting would never end; or the claim to resume has a handle already.
+	// ErrAlreadyHeld reports that the caller's context belongs to a lock that holds the name, so
+	// waiting would never end. From Resume it reports that the claim already has a handle.
 	ErrAlreadyHeld = errors.New("redlock: already held here")
-	// ErrClosed: the Locker was closed.
+	// ErrClosed reports that the Locker is closed.
 	ErrClosed = errors.New("redlock: the locker is closed")
-	// ErrKeysLeft: Close returned before the keys of locks that have ended were deleted on
-	// every node. The error says how many locks, and when the keys expire at the latest.
+	// ErrKeysLeft reports that Close returned before the keys of ended locks were deleted on every
+	// node. The error states how many locks, and when the last key expires at the latest.
 	ErrKeysLeft = errors.New("redlock: keys of ended locks are left to expire")
-	// ErrInvalid: an argument or setting is out of its bounds; nothing was sent.
+	// ErrInvalid reports that an argument or option is out of bounds. Nothing was sent.
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
 
-// Errors of single nodes that callers may want to tell apart, by errors.Is on any
-// error that carries votes.
+// Errors of single nodes. Callers can distinguish them by errors.Is on any error that carries
+// votes.
 var (
-	// ErrForeignKey: the name's key holds a value that is no lock.
+	// ErrForeignKey reports that the name's key holds a value that is not a lock.
 	ErrForeignKey = wire.ErrForeignKey
-	// ErrNodeTimeout: a node did not answer within the node timeout. It never
-	// matches context.DeadlineExceeded.
+	// ErrNodeTimeout reports that a node did not answer within the node timeout. It never matches
+	// context.DeadlineExceeded.
 	ErrNodeTimeout = wire.ErrTimeout
-	// ErrUnfit: a node does not vote because of what it is, or how it is set up, or
-	// because it has answered three health checks in a row by errors. The
-	// error names the node, what is wrong, and the cure; Diagnose tells of all.
+	// ErrUnfit reports that a node does not vote because of its role or its settings, or because it
+	// answered three successive health checks with errors. The error states the node, the reason
+	// and the cure. Diagnose reports all of them.
 	ErrUnfit = wire.ErrUnfit
-	// ErrGuardMismatch: a node is guarded by clients with another restart guard than this
-	// one: another list of nodes, another maxTTL, another name for the node; or this one has no
-	// guard. The error says which, and what to do; it matches ErrUnfit, too. Waiting
-	// does not cure it.
+	// ErrGuardMismatch reports that a node's restart guard differs from this client's: another list
+	// of nodes, another maxTTL, another name for the node, or this client has no guard. The error
+	// states the difference and what to do, and also matches ErrUnfit. Waiting does not help.
 	ErrGuardMismatch = wire.ErrGuardMismatch
 )
 
-// errNotAwaited stands in a vote that was not in when the round was decided.
+// errNotAwaited is the error in the vote of a node that had not answered at the decision.
 var errNotAwaited = errors.New("not waited for")
 
-// Vote is what one node said.
+// Vote is one node's answer.
 type Vote struct {
 	Node    string
 	Outcome Outcome
-	// Err says why, for Failed and Unknown; for Refused, a *HeldError where the
-	// holder is known.
+	// Err is the reason if Outcome is Failed or Unknown. If it is Refused, Err is a *HeldError, as
+	// far as the holder is known.
 	Err error
-	// Took is the time from the round's start to the answer. A grant that nobody
-	// traces is not timed: reading the clock costs more than counting a vote.
+	// Took is the time from the start of the round to the answer. It is 0 for most grants if the
+	// Locker has neither a trace nor a logger, because reading the clock is costly.
 	Took time.Duration
 }
 
-// Error prints the node and what it said.
+// Error describes the node's answer.
 func (v Vote) Error() string {
 	if v.Err == nil {
 		return v.Node + ": " + v.Outcome.String()
@@ -91,19 +92,19 @@ func (v Vote) Error() string {
 	return v.Node + ": " + v.Outcome.String() + ": " + v.Err.Error()
 }
 
-// Unwrap gives the node's own error.
+// Unwrap returns the node's own error.
 func (v Vote) Unwrap() error { return v.Err }
 
-// HeldError says who holds a name on one node.
+// HeldError describes the holder of a name on one node.
 type HeldError struct {
-	// Owner is the holder's label (WithOwner); empty when it has none.
+	// Owner is the holder's label (WithOwner). It is empty if the holder has none.
 	Owner string
-	// Remaining is how long that node keeps the key unless it is released or extended;
-	// negative when it never expires.
+	// Remaining is how long that node keeps the key unless it is released or extended. It is
+	// negative if the key never expires.
 	Remaining time.Duration
 }
 
-// Error says who holds it and for how long.
+// Error describes the holder and the remaining time.
 func (e *HeldError) Error() string {
 	who := "held"
 	if e.Owner != "" {
@@ -115,9 +116,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s for %v more", who, e.Remaining.Round(time.Millisecond))
 }
 
-// QuorumError is a decision that went against the caller, with every node's vote.
-// errors.Is finds the sentinel that it stands for and whatever the nodes said;
-// printing it names each node.
+// QuorumError reports a decision against the caller, with every node's vote. errors.Is matches
+// Reason and the errors of the nodes. The text names every node.
 type QuorumError struct {
 	Op    string   // "acquire", "extend", "release", "check", "resume", "inspect" or "ping"
 	Names []string // of the lock
@@ -125,15 +125,14 @@ type QuorumError struct {
 	Votes []Vote
 	// Reason is ErrHeld, ErrNoQuorum, ErrQuarantined, ErrTooLate or ErrLost.
 	Reason error
-	// Split reports, for ErrHeld, a split vote: the votes do not show that another client holds the
-	// lock, as where contenders got a part of the nodes each.
+	// Split reports, if Reason is ErrHeld, that the votes do not show that another client holds the
+	// lock. Contenders may have got a part of the nodes each.
 	Split bool
-	// Expires is, for a release that could not be confirmed, how long the keys that
-	// may be left live at most.
+	// Expires bounds, for a release that could not be confirmed, how long leftover keys remain.
 	Expires time.Duration
 }
 
-// Error names the operation, the lock, and what each node said.
+// Error describes the operation, the lock and each node's answer.
 func (e *QuorumError) Error() string {
 	all := &multierror.Error{ErrorFormat: joinVotes}
 	granted := 0
@@ -162,10 +161,10 @@ func (e *QuorumError) expiry() string {
 	return fmt.Sprintf("; what is left expires within %v", e.Expires)
 }
 
-// Is reports whether target is the reason.
+// Is reports whether target is Reason.
 func (e *QuorumError) Is(target error) bool { return e.Reason == target }
 
-// Unwrap gives each node's error, so that errors.Is and errors.As reach them.
+// Unwrap returns each node's error, so that errors.Is and errors.As find it.
 func (e *QuorumError) Unwrap() []error {
 	errs := make([]error, 0, len(e.Votes))
 	for _, v := range e.Votes {
@@ -184,24 +183,24 @@ func joinVotes(errs []error) string {
 	return strings.Join(lines, "; ")
 }
 
-// LostError is a lock that ended before it was released.
+// LostError reports that a lock ended before it was released.
 type LostError struct {
 	Names []string
-	// For is how long ago it ended at the least: what the holder did in that time
-	// may have overlapped with another holder.
+	// For is the least time since the lock ended. Work done in that time may have overlapped with
+	// another holder's.
 	For time.Duration
 }
 
-// Error says since when.
+// Error describes how long ago the lock ended.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("%v: %s ended at least %v ago", ErrLost, quoted(e.Names), e.For.Round(time.Microsecond))
 }
 
-// Is matches ErrLost.
+// Is reports whether target is ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// waitError is a call that ended by its context: it matches the context's
-// cause and, by last, why the call had not succeeded until then (docs/hazards.md H84).
+// waitError reports a call that its context ended. It matches the context's cause and last, which
+// is why the call had not succeeded until then (docs/hazards.md H84).
 type waitError struct {
 	op    string
 	names []string
@@ -215,8 +214,8 @@ func (e *waitError) Error() string {
 
 func (e *waitError) Unwrap() []error { return []error{e.cause, e.last} }
 
-// withOp names an error after what the caller asked for, where the nodes were asked
-// for something else.
+// withOp sets the operation in err to what the caller asked for, where the nodes executed another
+// one.
 func withOp(op string, err error) error {
 	var we *waitError
 	if errors.As(err, &we) {
@@ -233,7 +232,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, slices.Insert(args, 0, any(ErrInvalid))...)
 }
 
-// invalids are all that is wrong with a call, under one ErrInvalid.
+// invalids joins several errors of one call under one ErrInvalid.
 type invalids struct{ errs []error }
 
 // joinInvalid joins errors that match ErrInvalid. It returns nil if there are none.

@@ -7,18 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// maxQueued bounds how far hooks may fall behind.
+// maxQueued bounds the queued calls of hooks and log entries.
 const maxQueued = 4096
 
-// dispatcher runs hooks and writes the log on a goroutine of its own, which lives while
-// there is something to run. Nobody waits for it: a hook may block or call back
-// (docs/hazards.md H105).
+// dispatcher runs hooks and writes the log on a goroutine of its own, which exists while calls are
+// queued. Locks do not wait for it, so a hook may block or call the library (docs/hazards.md H105).
 type dispatcher struct {
 	trace  Trace
 	logger *slog.Logger // may be nil
 	state  stateLog
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	queue   []func()
 	running bool
 	dropped int
@@ -36,7 +35,7 @@ func newDispatcher(traces []*Trace, logger *slog.Logger, nodes int) *dispatcher 
 	return ev
 }
 
-// post queues a call of a hook, if it is set.
+// post queues a call of hook unless it is nil.
 func post[E any](ev *dispatcher, hook func(E), e E) {
 	if hook != nil {
 		ev.run(func() { hook(e) })
@@ -69,12 +68,13 @@ func (d *dispatcher) run(f func()) {
 	}
 }
 
-// drain runs the calls one after the other, until there is none.
+// drain runs the queued calls one after another until the queue is empty.
 func (d *dispatcher) drain() {
 	over := false
 	defer func() {
 		if !over {
-			go d.drain() // a hook ended this goroutine: runtime.Goexit, as by t.FailNow
+			// A hook ended this goroutine by runtime.Goexit, as t.FailNow does.
+			go d.drain()
 		}
 	}()
 	for f := d.next(); f != nil; f = d.next() {
@@ -83,7 +83,7 @@ func (d *dispatcher) drain() {
 	over = true
 }
 
-// next takes the next call off the queue; nil ends the draining.
+// next removes the next call from the queue. It returns nil if there is none; drain then ends.
 func (d *dispatcher) next() func() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *dispatcher) callSafely(f func()) {
 }
 
 func (d *dispatcher) report(msg string, args ...any) {
-	defer func() { _ = recover() }() // of the logger itself: there is nobody left to tell
+	defer func() { _ = recover() }() // a panic of the logger itself cannot be reported
 	logger := d.logger
 	if logger == nil {
 		logger = slog.Default()

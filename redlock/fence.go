@@ -11,51 +11,54 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// maxFence bounds fencing tokens: Redis' scripts count in doubles, which hold whole
-// numbers up to here exactly. Microseconds reach it in the year 2255.
+// maxFence bounds fencing tokens. Redis scripts count in doubles, which represent whole numbers
+// exactly up to this bound. Microseconds since 1970 reach it in the year 2255.
 const maxFence = 1 << 53
 
-// AcceptFence says whether a protected resource may let a request with this fencing
-// token through, and is what the resource should check in the same transaction as its
-// write, with the largest token it has let through and whose it was: larger, or equal
-// and from the same owner. Owner is whatever tells holders apart, such as Lock.ID; a
-// plain >= would let two holders with one number pass (docs/hazards.md H93).
+// AcceptFence reports whether a protected resource may accept a request with this fencing token.
+// seen and seenOwner are the largest token that the resource has accepted and its owner. The
+// resource must check and update them in the transaction of its write.
+//
+// A token is accepted if it is larger than seen, or equal and from the same owner. owner is any
+// value that distinguishes holders, such as Lock.ID. A plain >= would accept two holders with the
+// same token.
 func AcceptFence(seen uint64, seenOwner string, fence uint64, owner string) bool {
 	return fence > seen || fence == seen && owner == seenOwner
 }
 
-// WithFencing gives every lock a fencing token: Lock.Fence. It costs nothing but a
-// longer script as long as the nodes count alike, which the time in their counters makes
-// the usual case, and one more round trip otherwise.
+// WithFencing gives every lock a fencing token: see Lock.Fence. If the nodes' counters agree, it
+// costs only a longer script. Otherwise it costs one more round trip. The counters contain the
+// time, so they usually agree.
 //
-// The tokens of a name increase strictly where the nodes' counters are durable
-// (appendfsync always), or where the restart guard is on and the nodes' clocks differ by
-// less than its maxTTL less 2 s (or less a half of it, if that is more); elsewhere they
+// The tokens of a name strictly increase if the nodes' counters are durable (appendfsync always).
+// They also do so with the restart guard, if the nodes' clocks differ by less than maxTTL less 2 s.
+// Below a maxTTL of 4 s the bound is half of maxTTL. Otherwise they increase as long as no node
+// forgets its counters. Clients' clocks do not matter.
 // do so as long as no node forgets. Clients' clocks do not matter.
 func WithFencing() Option { return option(func(s *settings) { s.fencing = true }) }
 
-// Fence is the fencing token: larger than that of every lock on any of the names that
-// was acquired before. It never changes during the hold, also across Detach and Resume.
-// 0 without WithFencing. AcceptFence is what a resource does with it.
+// Fence returns the fencing token. It is larger than that of every earlier lock on any of the
+// names, and constant during the hold, also across Detach and Resume. It is 0 without WithFencing.
+// See AcceptFence for its use by a resource.
 func (lk *Lock) Fence() uint64 { return lk.fence }
 
-// hint is this machine's time as the nodes take it, in microseconds.
+// hint returns this machine's time in the form that nodes take, in microseconds.
 func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
 
-// clamp is how far from its own time a node believes a hint. Two nodes' counters are
-// apart by the difference of their clocks and twice this at most.
+// clamp returns how far from its own time a node accepts a hint. Two nodes' counters differ by at
+// most the difference of their clocks and twice this value.
 func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
-// fenced prepares an acquisition's terms and request.
+// fenced prepares the arguments and the request of a fenced acquisition.
 func (lk *Lock) fenced(r *wire.Request) {
 	lk.terms.SetCounters(lk.l.clustered)
 	wire.NewFencedAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
 
-// resolveFence finds the number of an attempt that a majority granted. Where the
-// majority did not count up to the same, those that granted are asked to raise their
-// counters, each only while it still holds our token (docs/rules.md rule 12). The validity
-// is looked at again afterwards (docs/hazards.md H94).
+// resolveFence determines the fence of an attempt that a majority granted. If the majority's
+// counters differ, the nodes that granted are asked to raise them, each only while it still holds
+// our token (docs/rules.md rule 12). The validity is checked again afterwards (docs/hazards.md
+// H94).
 func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]uint64
 	counted := lk.exchange.acquire.mayCountFence(few[:0])
@@ -68,7 +71,7 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	return lk.confirm(ctx, until, slices.Clone(counted))
 }
 
-// confirm has the counters raised, of those that granted and counted less.
+// confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint64) error {
 	r := lk.l.newRound(nil, lk.names)
 	wire.NewConfirm(&r.req, &lk.terms, lk.fence)
@@ -90,10 +93,10 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint
 	return lk.checkWon(ctx, true, until, lk.l.now())
 }
 
-// errNoGrant stands in the votes of a confirmation for nodes that it does not concern.
+// errNoGrant is the error in the votes of nodes that a confirmation does not concern.
 var errNoGrant = errors.New("had not granted")
 
-// confirmReason: a node that says no to a confirmation has lost the key meanwhile.
+// confirmReason returns ErrTooLate if nodes refused the confirmation: they have lost the key.
 func confirmReason(r *round) error {
 	if errors.Is(r.asLossError().Reason, ErrHeld) {
 		return ErrTooLate
@@ -101,7 +104,7 @@ func confirmReason(r *round) error {
 	return ErrNoQuorum
 }
 
-// mayCountFence appends what the nodes that granted in time counted up to, by node.
+// mayCountFence appends, by node, the count of each node that granted in time, and 0 for others.
 func (r *round) mayCountFence(list []uint64) []uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

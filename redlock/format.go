@@ -12,19 +12,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// idBytes is the length of an ID before it is printed: 96 bits tell any two locks apart.
+// idBytes is the length of an ID before encoding: 96 bits distinguish any two locks.
 const idBytes = 12
 
-// ID identifies the acquisition in logs, metrics and databases: 24 hexadecimal digits, the
-// first 96 bits of the token's SHA-256. The token can't be found from it. It is equal for a
-// lock, its shares, and the handles that Resume makes for it, and no other lock has it.
+// ID returns an identifier of the acquisition for logs, metrics and databases. It is 24 hexadecimal
+// digits, the first 96 bits of the token's SHA-256, from which the token cannot be derived. A lock,
+// its shares, and the handles that Resume makes for it have the same ID. No other lock has it.
 func (lk *Lock) ID() string {
 	sum := sha256.Sum256([]byte(lk.terms.Token))
 	return hex.EncodeToString(sum[:idBytes])
 }
 
-// String describes the lock for people, without its token: names, ID, fence and remaining
-// validity.
+// String describes the lock without its token: names, ID, fence and remaining validity.
 func (lk *Lock) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lock %s id=%s", quoted(lk.names), lk.ID())
@@ -35,10 +34,10 @@ func (lk *Lock) String() string {
 	return b.String()
 }
 
-// GoString is String: %#v shows no token either, and no field that changes meanwhile.
+// GoString returns String, so that %#v shows neither the token nor fields that change concurrently.
 func (lk *Lock) GoString() string { return lk.String() }
 
-// LogValue is what package log/slog logs of a lock: names, id, fence and remaining.
+// LogValue returns what package log/slog logs of a lock: names, id, fence and remaining.
 func (lk *Lock) LogValue() slog.Value {
 	if lk == nil { // as after an Acquire that failed
 		return slog.AnyValue(nil)
@@ -50,8 +49,8 @@ func (lk *Lock) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, slog.Duration("remaining", max(0, lk.Remaining())))...)
 }
 
-// MarshalJSON gives names, id, fence (without fencing it is left out) and remaining_ms.
-// It is for logs: a lock can't be made from it, unlike from a Claim.
+// MarshalJSON returns an object for logs with names, id, fence (omitted without fencing) and
+// remaining_ms. Unlike a Claim it cannot be resumed.
 func (lk *Lock) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Names     []string `json:"names"`
@@ -61,7 +60,7 @@ func (lk *Lock) MarshalJSON() ([]byte, error) {
 	}{printable(lk.names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
 }
 
-// printable are names as logs may show them: those of a claim are whatever its maker wrote.
+// printable returns the names as logs may show them: those of a claim can contain any bytes.
 func printable(names []string) []string {
 	shown := make([]string, len(names))
 	for i, n := range names {
@@ -70,15 +69,15 @@ func printable(names []string) []string {
 	return shown
 }
 
-// String describes the Locker for people: the names of its nodes.
+// String describes the Locker by the names of its nodes.
 func (l *Locker) String() string {
 	return "locker over " + quoted(nodeNames(l.nodes))
 }
 
-// GoString is String: %#v shows no field, because fields change while it is printed.
+// GoString returns String, so that %#v shows no field that changes concurrently.
 func (l *Locker) GoString() string { return l.String() }
 
-// LogValue is what package log/slog logs of a Locker: the names of its nodes.
+// LogValue returns what package log/slog logs of a Locker: the names of its nodes.
 func (l *Locker) LogValue() slog.Value {
 	if l == nil {
 		return slog.AnyValue(nil)
@@ -86,7 +85,7 @@ func (l *Locker) LogValue() slog.Value {
 	return slog.GroupValue(slog.Any("nodes", nodeNames(l.nodes)))
 }
 
-// MarshalJSON gives the names of the nodes.
+// MarshalJSON returns an object with the names of the nodes.
 func (l *Locker) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Nodes []string `json:"nodes"`

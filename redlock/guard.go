@@ -8,34 +8,35 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// QuarantineError is why a node does not vote under the restart guard though it is well,
-// and for how long.
+// QuarantineError reports that a healthy node does not vote under the restart guard, and for how
+// much longer.
 type QuarantineError = wire.QuarantineError
 
-// WithRestartGuard keeps nodes from voting that may have forgotten locks, until every
-// lock that they may have forgotten has expired: one that was started anew (with or
-// without what it had written to disk), emptied (FLUSHALL, FLUSHDB, SWAPDB), or promoted
-// from a replica. Such a node is quarantined for maxTTL, which is the bound of every TTL
-// (whole milliseconds, from 10 ms, as in WithMaxTTL) and must be the same for all clients
-// of the nodes, as must be the list of their names. Clients that never saw the node before
-// are covered: the state is on the node, in the key redlock:node.
+// WithRestartGuard stops nodes that may have forgotten locks from voting until all those locks have
+// expired. A node may have forgotten locks after a restart (with or without persisted data), after
+// FLUSHALL, FLUSHDB or SWAPDB, or after its promotion from a replica. Such a node is quarantined
+// for maxTTL.
 //
-// It costs one more GET in the scripts that create a key. A new fleet, too, waits maxTTL
-// once, by itself: see Locker.Admit. Meanwhile acquisitions fail with ErrQuarantined, or
-// wait for its end. Clients that know nothing of the guard ignore it (docs/hazards.md H112):
-// until the last of them is gone there is exclusion, but no guard.
+// maxTTL is the bound of every TTL: whole milliseconds, from 10 ms, as in WithMaxTTL. maxTTL and
+// the list of the nodes' names must be the same for all clients of the nodes. The guard's state is
+// on each node, in the key redlock:node, so it also covers clients that never used the node before.
+//
+// The guard adds one GET to each script that creates a key. In a new deployment the first
+// acquisition starts a quarantine of maxTTL on every node: see Locker.Admit. Meanwhile acquisitions
+// wait, or fail with ErrQuarantined. Clients without the guard ignore it. Until the last of them is
+// gone, locks are mutually exclusive but not guarded.
 func WithRestartGuard(maxTTL time.Duration) Option {
 	return option(func(s *settings) { s.guarded, s.guardTTL = true, maxTTL })
 }
 
-// WithRepair gives a node that has lost its copy of a held lock a new one, after an
-// extension that the majority confirmed, once the node votes again. So a lock that
-// extends itself outlives the restart of all its nodes, one after the other, each after
-// the quarantine of the one before. It needs WithRestartGuard: without it a repaired copy
-// could take the place of a grant that the node has forgotten (docs/hazards.md H115).
+// WithRepair restores the copy of a held lock on a node that has lost it. This happens after an
+// extension that the majority confirmed, once the node votes again. An automatically extended lock
+// thus survives the restart of all its nodes, one after another, each after the quarantine of the
+// one before. WithRepair needs WithRestartGuard. Otherwise the repaired copy could replace a grant
+// that the node has forgotten.
 func WithRepair() Option { return option(func(s *settings) { s.repair = true }) }
 
-// resolve makes one of settings that say something together, before they are checked.
+// resolve applies settings that depend on each other. It runs before check.
 func (s *settings) resolve() error {
 	switch {
 	case s.repair && !s.guarded:
@@ -49,7 +50,7 @@ func (s *settings) resolve() error {
 	return nil
 }
 
-// newNodeSet is what the nodes of a Locker have in common.
+// newNodeSet makes the state that the nodes of a Locker share.
 func newNodeSet(set settings, nodes []Node) *wire.NodeSet {
 	f := wire.NewNodeSet(set.unchecked, set.unsafe...)
 	if set.guarded {
@@ -59,7 +60,7 @@ func newNodeSet(set settings, nodes []Node) *wire.NodeSet {
 	return f
 }
 
-// quarantines lists for how long nodes are quarantined still, the shortest first.
+// quarantines lists the remaining times of quarantined nodes, the shortest first.
 func (e *QuorumError) quarantines() []time.Duration {
 	var all []time.Duration
 	for _, v := range e.Votes {
@@ -92,7 +93,7 @@ func (e *QuorumError) QuarantinedFor() time.Duration {
 	return 0
 }
 
-// faultReason tells quarantines that leave no quorum from nodes that can't be reached.
+// faultReason distinguishes quarantines that leave no quorum from unreachable nodes.
 func (e *QuorumError) faultReason() error {
 	_, failed := e.against()
 	quarantined := len(e.quarantines())

@@ -8,17 +8,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// GuardState is where a node stands with the restart guard, by its marker.
+// GuardState is the state of a node's restart guard, by its marker.
 type GuardState string
 
-// The states. Only a node in GuardOK votes.
+// The guard states. Only a node in state GuardOK votes.
 const (
 	GuardOK          GuardState = "ok"
 	GuardQuarantined GuardState = "quarantined" // it may have forgotten locks
-	GuardOutdated    GuardState = "outdated"    // it was started or promoted since; the first acquisition starts a quarantine
-	GuardForeign     GuardState = "foreign"     // of other nodes, another maxTTL or another name
-	GuardUnreadable  GuardState = "unreadable"
-	GuardNone        GuardState = "none" // the first acquisition starts a quarantine
+	// Started or promoted since it was marked. The first acquisition starts a quarantine.
+	GuardOutdated   GuardState = "outdated"
+	GuardForeign    GuardState = "foreign" // for other nodes, another maxTTL or another name
+	GuardUnreadable GuardState = "unreadable"
+	GuardNone       GuardState = "none" // the first acquisition starts a quarantine
 )
 
 // The codes of findings about the guard.
@@ -32,7 +33,7 @@ func (n *NodeReport) add(grade Grade, code, format string, args ...any) {
 	n.Findings = append(n.Findings, Finding{Grade: grade, Code: code, Text: n.Node + " " + fmt.Sprintf(format, args...)})
 }
 
-// reportGuard tells where a node stands with the guard, and what there is to say of it.
+// reportGuard adds the state of the node's guard and the findings about it.
 func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
 	switch {
 	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
@@ -44,7 +45,7 @@ func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
 	}
 }
 
-// reportNoGuard: docs/hazards.md H112.
+// reportNoGuard reports a guarded node to a Locker without a guard (docs/hazards.md H112).
 func (n *NodeReport) reportNoGuard(e *wire.Diagnosis) {
 	if e.Marker == "" {
 		return
@@ -63,7 +64,7 @@ func withMaxTTL(m wire.Marker) string {
 	return fmt.Sprintf(" with a maxTTL of %v", m.MaxTTL)
 }
 
-// reportGuarded takes what the marker says as the node's own script would.
+// reportGuarded interprets the marker as the node's own script would.
 func (n *NodeReport) reportGuarded(g *wire.Guard, e *wire.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
 		n.Guard = GuardNone
@@ -99,8 +100,8 @@ func unreadable(e *wire.Diagnosis, err error) string {
 	return err.Error()
 }
 
-// markerState is what a marker says of a server. full is how long a quarantine lasts at the
-// most; 0 when it is not known.
+// markerState returns the guard state that a marker shows. full is the longest duration of a
+// quarantine, or 0 if it is unknown.
 func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.Duration) (GuardState, time.Duration) {
 	left := full
 	if e.ClockRead {
@@ -109,7 +110,7 @@ func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.D
 	switch {
 	case unreadable != nil:
 		return GuardUnreadable, 0
-	case m.RunID != e.RunID || m.ReplID2 != e.ReplID2, full > 0 && left > full: // the clock was set back
+	case m.RunID != e.RunID || m.ReplID2 != e.ReplID2, full > 0 && left > full: // clock set back
 		return GuardOutdated, 0
 	case m.Until == 0:
 		return GuardOK, 0
@@ -117,7 +118,8 @@ func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.D
 	return GuardQuarantined, max(0, left)
 }
 
-// reportBacklog: docs/hazards.md H116. A failback that nobody contacts for so long leaves no trace.
+// reportBacklog warns about repl-backlog-ttl (docs/hazards.md H116). After a failback that no
+// client notices within that time, the server has no record of its replica role.
 func (n *NodeReport) reportBacklog(e *wire.Diagnosis) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
 	if !had || e.Role != "master" || e.BacklogTTL == "0" {

@@ -9,38 +9,39 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Status is who holds a name, as the nodes saw it when they were asked.
+// Status describes who holds a name, as the nodes reported it.
 type Status struct {
 	Name string
-	// Held: one token stands on a quorum of the nodes.
+	// Held reports that one token is on a quorum of the nodes.
 	Held bool
-	// Owner is that holder's label (WithOwner), if it has one.
+	// Owner is that holder's label (WithOwner). It is empty if the holder has none.
 	Owner string
-	// Remaining is how long a quorum of the nodes keeps it unless it is released or
-	// extended; negative when it never expires, 0 unless Held.
+	// Remaining is how long a quorum of the nodes keeps the keys unless they are released or
+	// extended. It is negative if they never expire, and 0 unless Held is true.
 	Remaining time.Duration
-	// Nodes is what each node said, in the Locker's order.
+	// Nodes are the reports of the nodes, in the Locker's order.
 	Nodes []NodeStatus
 }
 
 // NodeStatus is what one node holds under a name's key.
 type NodeStatus struct {
 	Node string
-	// Held: a token stands there. Token shows its label and hides the rest.
+	// Held reports that a token is there. Token shows its label and hides the rest.
 	Held  bool
 	Owner string
 	Token string
-	// Remaining is how long the node keeps the key; negative when it never expires.
+	// Remaining is how long the node keeps the key. It is negative if the key never expires.
 	Remaining time.Duration
-	// Err is ErrForeignKey, or why the node said nothing.
+	// Err is ErrForeignKey, or why the node did not answer.
 	Err error
 }
 
-// Inspect asks all nodes who holds a name, and waits for each until the node timeout.
-// The answer is a look, not a promise: it may be out of date when it is read.
-// When too few nodes answer for a quorum the error matches ErrNoQuorum, and the
-// status has what the others said. There is none with another error: ErrInvalid for a name
-// out of bounds, ErrClosed, or the cause of ctx.
+// Inspect queries all nodes for the holder of a name, and waits for each until the node timeout.
+// The result may be out of date when it is returned.
+//
+// If too few nodes answer for a quorum, the error matches ErrNoQuorum, and the status has the
+// answers of the others. With any other error the status is nil: ErrInvalid for a name out of
+// bounds, ErrClosed, or the cause of ctx.
 func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
@@ -84,7 +85,7 @@ func (l *Locker) status(name string, r *round) *Status {
 		if end, ok := quorum.Supported(untils, r.tally.Need()); ok {
 			s.Held, s.Owner, s.Remaining = true, wire.Owner(token), end.Sub(r.start)
 			if end == noDeadline {
-				s.Remaining = -time.Millisecond // as a node says it
+				s.Remaining = -time.Millisecond // as nodes report it
 			}
 		}
 	}
@@ -98,13 +99,14 @@ func keptUntil(start clock.Instant, ttl time.Duration) clock.Instant {
 	return start.Add(ttl)
 }
 
-// Healthy is nil while a quorum of nodes can vote; otherwise it matches ErrNoQuorum, or
-// ErrQuarantined while quarantines are the reason, and says what each node said. ErrClosed,
-// or the cause of ctx when that is done before. One round trip, at most the node timeout.
+// Healthy returns nil if a quorum of nodes can vote. Otherwise the error has each node's answer and
+// matches ErrNoQuorum, or ErrQuarantined if quarantines are the reason. It matches ErrClosed if the
+// Locker is closed, and the cause of ctx if that ends first. Healthy takes one round trip, at most
+// the node timeout.
 //
-// It only looks. Under the restart guard a quarantine is begun, and ended, by
-// acquisitions: on nodes that were never asked for a lock nor admitted it matches
-// ErrNoQuorum until somebody acquires, so that no first acquisition may wait for it.
+// Healthy changes nothing. Under the restart guard only acquisitions start and end a quarantine. On
+// nodes that were never asked for a lock nor admitted, Healthy returns ErrNoQuorum until the first
+// acquisition. A readiness probe must therefore not block the first acquisition.
 func (l *Locker) Healthy(ctx context.Context) error {
 	if l.isClosed() {
 		return ErrClosed

@@ -51,7 +51,7 @@ func WithMaxHold(d time.Duration) LockOption {
 }
 
 // WithMinHold keeps the name held for at least d after the acquisition began, even if the lock is
-// released before. It is for jobs that must not run twice in a row because machines' clocks differ.
+// released before. It is for jobs that must not run twice because machines' clocks differ.
 // The key gets the larger of the TTL and d from the start, and the lock is valid for that long.
 // Such a lock cannot be detached. d has the bounds of a TTL: whole milliseconds, from MinTTL to
 // WithMaxTTL. By default there is none.

@@ -7,19 +7,20 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// stateLog logs what lasts when it begins and when it ends, and not with every attempt
-// that meets it: whether a quorum answers, and which nodes do not vote for what they are.
+// stateLog logs lasting states when they begin and when they end, not at every attempt: whether a
+// quorum votes, and which nodes do not vote.
 type stateLog struct {
-	noQuorum  atomic.Bool   // no quorum answered the latest attempt
+	noQuorum  atomic.Bool   // the latest attempt found no quorum
 	notVoting []atomic.Bool // by node: it does not vote
 }
 
-// noteAttempt is told of every attempt's outcome.
+// noteAttempt records an attempt's outcome.
 func (d *dispatcher) noteAttempt(names []string, err error) {
 	switch {
 	case d.logger == nil:
 	case errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrQuarantined):
-		var cut *waitError // by its context: it tells nothing of the nodes
+		// An error of the context shows nothing about the nodes.
+		var cut *waitError
 		if !errors.As(err, &cut) && !d.state.noQuorum.Swap(true) {
 			d.warn("no quorum votes: nothing can be acquired", "names", printable(names), "error", err)
 		}
@@ -30,7 +31,7 @@ func (d *dispatcher) noteAttempt(names []string, err error) {
 	}
 }
 
-// quorumVoted reports whether a quorum of nodes voted in an attempt that failed.
+// quorumVoted reports whether a quorum of nodes voted in a failed attempt.
 func quorumVoted(err error) bool {
 	var e *QuorumError
 	if !errors.As(err, &e) {
@@ -45,8 +46,8 @@ func quorumVoted(err error) bool {
 	return votes >= e.Need
 }
 
-// noteVote is told of every vote on an acquisition: other commands are executed by nodes that
-// do not vote, too.
+// noteVote records a vote on an acquisition. Other commands are no evidence, because nodes that do
+// not vote also execute them.
 func (d *dispatcher) noteVote(node int, name string, rep wire.Reply) {
 	if d.logger == nil {
 		return

@@ -5,8 +5,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Node is one Redis master as a [Locker] needs it. [*pool.Node] is one; tests may
-// fake one. It must keep three promises:
+// Node is one Redis server as a [Locker] uses it. [*pool.Node] implements it, and tests may fake
+// it. A Node must keep three promises:
 //
 //   - Submit never blocks on the network;
 //   - each command is answered exactly once, by [wire.Command.Answer], before or after Submit
@@ -16,14 +16,13 @@ import (
 //   - commands with one token take effect in the order in which they were submitted, so an
 //     acquire cannot overtake the release that undoes it.
 //
-// A node may answer wire.Examine as Failed: Diagnose then says that it can't be asked.
-// Whether its server is fit to vote is the node's own business (wire.NodeSet says what the
-// nodes of a Locker have in common).
-//
-// It is used from many goroutines at once.
+// A node may answer wire.Examine as Failed. Diagnose then reports that the node cannot be examined.
+// The node itself decides whether its server is fit to vote (see wire.NodeSet, which the nodes of a
+// Locker share). All methods are called concurrently.
 type Node interface {
-	// Name tells the node from the others, in votes and errors.
+	// Name returns the name that identifies the node in votes and errors.
 	Name() string
+	// Submit queues a command. See the promises above.
 	Submit(c *wire.Command)
 }
 
@@ -34,8 +33,8 @@ type Outcome = wire.Outcome
 
 // The outcomes of a vote. Only Granted counts towards a quorum.
 const (
-	OutcomeUnknown = wire.Unknown // no answer in time: the command may or may not have been executed
-	OutcomeGranted = wire.Granted // done
-	OutcomeRefused = wire.Refused // held by somebody else, or not by this token
+	OutcomeUnknown = wire.Unknown // no answer in time: the command may have been executed
+	OutcomeGranted = wire.Granted // executed
+	OutcomeRefused = wire.Refused // held by another client, or not held by this token
 	OutcomeFailed  = wire.Failed  // not executed: unreachable, loading, not permitted, …
 )

@@ -7,61 +7,60 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Report is what Diagnose found.
+// Report is the result of Diagnose and Admit.
 type Report struct {
 	// Nodes are in the Locker's order.
 	Nodes []NodeReport
-	// ClockSpread is by how much the nodes' clocks differ at the most, to within a round
-	// trip. Rates matter to a lock, not this; but clocks that are far apart are not kept,
-	// and one that is set right while locks live ends them early or late.
+	// ClockSpread is the largest difference between two nodes' clocks, to within a round trip. A
+	// constant difference does no harm to a lock. But clocks that are far apart are not
+	// synchronized, and a clock that is set while locks are held ends them early or late.
 	ClockSpread time.Duration
-	// Findings are of all nodes together.
+	// Findings concern the nodes as a whole.
 	Findings []Finding
 }
 
-// NodeReport is what was found of one node. Without an answer only Node, Address and
-// Findings are filled.
+// NodeReport describes one node. Without an answer only Node, Address and Findings are set.
 type NodeReport struct {
 	Node    string
-	Address string // without a password; empty when the node does not tell
-	// Answered: the node said all that follows.
+	Address string // without a password; empty if unknown
+	// Answered reports that the node answered, so that the other fields are set.
 	Answered bool
 	Version  string
 	RunID    string
 	Uptime   time.Duration
-	Role     string // "master", "replica" or "sentinel"; empty when the node does not say
-	Replicas int    // that are connected to it
-	// Persistence is what a restart leaves, in words: "AOF, fsync always", "none", …
-	// What takes the right to CONFIG GET to know is left out without it.
+	Role     string // "master", "replica" or "sentinel"; empty if unknown
+	Replicas int    // connected replicas
+	// Persistence describes what survives a restart: "AOF, fsync always", "none" and so on. It
+	// omits what cannot be read without the right to CONFIG GET.
 	Persistence string
 	Eviction    string // maxmemory_policy
 	MaxMemory   int64  // bytes; 0: no limit
-	// ClockRead: ClockOffset is by how much the node's clock is ahead of this machine's, to
-	// within half of RoundTrip.
+	// ClockRead reports that ClockOffset is set: how far the node's clock is ahead of this
+	// machine's, to within half of RoundTrip.
 	ClockRead   bool
 	ClockOffset time.Duration
 	RoundTrip   time.Duration
-	// MissingRights are the rights that this Locker needs and the node's user lacks: commands
-	// ("set", "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
-	// ("~redlock:node", "&redlock:free:app/*"). Patterns of lock keys and fence counters are
-	// only tried with WithKeyPrefix.
+	// MissingRights are the rights that this Locker needs and the node's user lacks. They are
+	// commands ("set", "client|kill"), and patterns of keys and channels in the syntax of ACL
+	// SETUSER ("~redlock:node", "&redlock:free:app/*"). Patterns of lock keys and fence counters
+	// are checked only with WithKeyPrefix.
 	MissingRights []string
-	// Guard is where the node stands with the restart guard; empty where neither it nor the
-	// Locker knows of one.
+	// Guard is the state of the node's restart guard. It is empty if neither the node nor the
+	// Locker has a guard.
 	Guard GuardState
-	// Quarantine is how long it will not vote still, by its own clock, for GuardQuarantined.
-	// What may have ended is 0: the next acquisition ends it.
+	// Quarantine is how much longer the node does not vote, by its own clock, if Guard is
+	// GuardQuarantined. It is 0 if the quarantine may be over: the next acquisition ends it.
 	Quarantine time.Duration
 	Findings   []Finding
 }
 
-// Finding is something to say about a node, or about all of them.
+// Finding is a remark on a node, or on all nodes together.
 type Finding = wire.Finding
 
-// Grade is how bad a finding is.
+// Grade is the severity of a finding.
 type Grade = wire.Grade
 
-// The grades of findings. A node with a GradeError does not vote, or can't.
+// The grades of findings. A node with a GradeError does not vote, or cannot.
 const (
 	GradeNote    = wire.Note
 	GradeWarning = wire.Warning
@@ -78,7 +77,7 @@ func (r *Report) Failed() bool {
 	return false
 }
 
-// All lists all findings, of the nodes and then of the whole.
+// All returns all findings: those of the nodes, then those of the whole.
 func (r *Report) All() []Finding {
 	var all []Finding
 	for _, n := range r.Nodes {
@@ -87,14 +86,14 @@ func (r *Report) All() []Finding {
 	return append(all, r.Findings...)
 }
 
-// Codes of findings about all nodes together, beside the nodes' own "clock", "duplicate"
-// and "persistence".
+// Codes of findings about all nodes together, besides "clock", "duplicate" and "persistence", which
+// nodes also use.
 const codeEven = "even"
 
-// maxSpread is how far clocks that are kept by anybody may be apart.
+// maxSpread is the largest difference between clocks that counts as synchronized.
 const maxSpread = time.Second
 
-// compare finds what no node can know by itself.
+// compare adds the findings that need the reports of all nodes.
 func (r *Report) compare() {
 	r.checkDuplicates()
 	if n := len(r.Nodes); n%2 == 0 {
@@ -111,14 +110,14 @@ func (r *Report) add(grade Grade, code, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Grade: grade, Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// checkDuplicates: docs/hazards.md H34.
+// checkDuplicates finds servers that are listed twice (docs/hazards.md H34).
 func (r *Report) checkDuplicates() {
 	r.duplicates(func(first, second *NodeReport) {
 		r.Findings = append(r.Findings, wire.Duplicate(first.Node, second.Node, first.RunID))
 	})
 }
 
-// duplicates calls f with each node that is the same server as one before it.
+// duplicates calls f for each node that is the same server as an earlier one.
 func (r *Report) duplicates(f func(first, second *NodeReport)) {
 	firsts := make(map[string]*NodeReport)
 	for i := range r.Nodes {
@@ -148,7 +147,7 @@ func (r *Report) measureSpread() {
 	r.ClockSpread = most - least
 }
 
-// checkMixture: the weakest node's persistence is that of the lock.
+// checkMixture warns if nodes persist differently: the weakest decides what a lock survives.
 func (r *Report) checkMixture() {
 	var seen []NodeReport
 	for _, n := range r.Nodes {

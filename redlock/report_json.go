@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// reportJSON and nodeReportJSON are the documented form; durations are whole numbers in
-// the unit that the name says.
+// reportJSON and nodeReportJSON are the documented JSON form. Durations are whole numbers in the
+// unit that ends the name.
 type reportJSON struct {
 	OK            bool             `json:"ok"`
 	Nodes         []nodeReportJSON `json:"nodes"`
@@ -34,9 +34,9 @@ type nodeReportJSON struct {
 	Findings      []Finding  `json:"findings"`
 }
 
-// MarshalJSON writes an object for programs: "ok" is that there are no errors; times are
-// whole numbers, of seconds where a name ends in _s, milliseconds in _ms, microseconds in _us; what a
-// node did not say is left out.
+// MarshalJSON returns an object for programs. "ok" reports that no finding is an error. Times are
+// whole numbers: of seconds if the name ends in _s, milliseconds in _ms, microseconds in _us.
+// Unknown values are omitted.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	out := reportJSON{OK: !r.Failed(), ClockSpreadUS: r.ClockSpread.Microseconds(), Findings: nonNil(r.Findings)}
 	for _, n := range r.Nodes {
@@ -59,5 +59,5 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// nonNil is a list that JSON shows as one, also when it is empty.
+// nonNil returns a copy of all that is not nil, so that JSON shows an empty list.
 func nonNil(all []Finding) []Finding { return append([]Finding{}, all...) }

@@ -9,35 +9,34 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Trace is a set of hooks, in the manner of net/http/httptrace; a nil one is not
-// called. Hooks run one after the other on a goroutine of their own, in the order in
-// which things happened to each lock. They may block and call the library; one that
-// panics is reported and the next goes on. When hooks fall behind by 4,096 events,
-// further ones are dropped and counted in the log.
+// Trace is a set of hooks, like net/http/httptrace.ClientTrace. A nil hook is not called. Hooks run
+// one after another on a goroutine of their own, in the order of events of each lock. They may
+// block and may call the library. A panic in a hook is logged and does not stop later hooks. At
+// most 4,096 events are queued. Further events are dropped, and their number is logged.
 type Trace struct {
-	// Vote: a node answered, in time or late, whatever it was asked.
+	// Vote is called for every node's answer to any request, also if it is late.
 	Vote func(VoteEvent)
-	// Attempt: all nodes were asked once for a lock, and it was decided; also for TryAcquire. After one
-	// that failed the nodes were queried for the reason.
+	// Attempt is called when an attempt was decided: one request to all nodes for a lock, also by
+	// TryAcquire. After a failed attempt it is called once the query for the reason has ended.
 	Attempt func(AttemptEvent)
-	// Waiting: an attempt of an Acquire or AcquireAll failed, or a poll found the name still
-	// held, and it waits.
+	// Waiting is called when an attempt of Acquire or AcquireAll failed, or a poll found the name
+	// still held, and the call waits.
 	Waiting func(WaitingEvent)
-	// Woken: a waiting Acquire goes on.
+	// Woken is called when a waiting acquisition continues.
 	Woken func(WokenEvent)
-	// Acquired: an Acquire or AcquireAll succeeded, at once or after waiting.
+	// Acquired is called when Acquire, AcquireAll or Do got its lock, at once or after waiting.
 	Acquired func(AcquiredEvent)
-	// AcquireFailed: one failed that might have waited.
+	// AcquireFailed is called when such a call failed.
 	AcquireFailed func(AcquireFailedEvent)
-	// Extended: an extension was decided.
+	// Extended is called when an extension was decided.
 	Extended func(ExtendedEvent)
-	// Ended: a hold ended, by whatever cause.
+	// Ended is called when a hold ended, for any reason.
 	Ended func(EndedEvent)
-	// Released: Release knows how it went.
+	// Released is called when the outcome of a release is known.
 	Released func(ReleasedEvent)
 }
 
-// add makes t call the hooks of more, too, after its own.
+// add makes t also call the hooks of more, after its own.
 func (t *Trace) add(more *Trace) {
 	t.Vote = chain(t.Vote, more.Vote)
 	t.Attempt = chain(t.Attempt, more.Attempt)
@@ -50,7 +49,7 @@ func (t *Trace) add(more *Trace) {
 	t.Released = chain(t.Released, more.Released)
 }
 
-// chain calls two hooks. A panic in the first is no reason to leave out the second.
+// chain returns a hook that calls both. It calls second even if first panics.
 func chain[E any](first, second func(E)) func(E) {
 	switch {
 	case first == nil:
@@ -64,95 +63,100 @@ func chain[E any](first, second func(E)) func(E) {
 	}
 }
 
-// EventInfo is when something happened to a lock, and for whom. Hooks run a little later, and
-// on a goroutine of their own.
+// EventInfo is the context and the time of an event. The hook itself runs a little later.
 type EventInfo struct {
-	// Context is what the lock was acquired or resumed with: for its values, as a trace's
+	// Context is the context of the acquisition or of Resume. Hooks use its values, such as a trace
 	// span. It may be done.
 	Context context.Context
-	// At is the time by the wall clock, to the microsecond. Durations are not counted by it.
+	// At is the wall clock's time, to the microsecond. Durations are not derived from it.
 	At time.Time
 }
 
 // VoteEvent is one node's answer.
 type VoteEvent struct {
-	Op    string // "acquire", "confirm", "extend", "repair", "release", "shorten", "inspect" or "ping"
+	// Op is "acquire", "confirm", "extend", "repair", "release", "shorten", "inspect" or "ping".
+	Op    string
 	Names []string
 	Vote  Vote
-	// Late: the round had been decided, or the node timeout had passed.
+	// Late reports that the round had been decided or the node timeout had passed.
 	Late bool
 }
 
-// AttemptEvent is one attempt's outcome. Err is nil when it won.
+// AttemptEvent is the outcome of one attempt. Err is nil if it won.
 type AttemptEvent struct {
 	EventInfo
 	Names    []string
 	Err      error
 	Took     time.Duration // from before the first send to the decision
-	Validity time.Duration // left when it won
-	// Confirmed: the nodes had counted differently, and the fencing token took a second
+	Validity time.Duration // at the decision, if it won
+	// Confirmed reports that the nodes had counted differently, so the fencing token took a second
 	// round trip (WithFencing).
 	Confirmed bool
 }
 
-// AcquiredEvent is the success of an Acquire.
+// AcquiredEvent reports that an Acquire got its lock.
 type AcquiredEvent struct {
 	EventInfo
 	Names    []string
-	Attempts int           // at least 1, the one that won included
-	Waited   time.Duration // from the call on
+	Attempts int           // at least 1; includes the one that won
+	Waited   time.Duration // since the call
 }
 
-// WaitingEvent is why an Acquire waits: Err is that of its last attempt, and says who holds
-// the name and for how long (HeldError). A poll updates how long.
+// WaitingEvent reports that an Acquire waits. Err is the error of its last attempt. It contains the
+// holder and the remaining time (HeldError), which a poll updates.
 type WaitingEvent struct {
 	Names   []string
-	Attempt int // the first is 1
+	Attempt int // from 1
 	Err     error
 }
 
-// AcquireFailedEvent is the error that an Acquire returned.
+// AcquireFailedEvent reports the error that an Acquire returned.
 type AcquireFailedEvent struct {
 	EventInfo
 	Names  []string
 	Err    error
-	Waited time.Duration // from the call on
+	Waited time.Duration // since the call
 }
 
-// WokenEvent is why a waiting Acquire tries again: "message" (a release was announced),
-// "expiry" (of what the holder's keys had left, or of a quarantine), "poll" (a poll found that
-// an attempt can succeed, or the pause between two attempts is over), "subscription" (releases are heard of from now on), or "hand-over"
-// (a lock of this process ended). A poll that finds the name still held wakes nobody. A lock
-// that is handed to it, with an attempt begun, wakes nobody: AcquiredEvent tells.
+// WokenEvent reports why a waiting Acquire makes another attempt. Reason is one of:
+//
+//   - "message": a release was announced
+//   - "expiry": the holder's keys or a quarantine have expired
+//   - "poll": a poll found that an attempt can succeed, or the pause between attempts is over
+//   - "subscription": release announcements are received from now on
+//   - "hand-over": a lock of this process ended
+//
+// There is no event if a poll finds the name still held, or if the waiter receives a lock by a
+// handoff: see AcquiredEvent.
 type WokenEvent struct {
 	Names  []string
 	Reason string
 }
 
-// ExtendedEvent is one extension's outcome. Err is nil when it took effect.
+// ExtendedEvent is the outcome of one extension. Err is nil if it took effect.
 type ExtendedEvent struct {
 	EventInfo
 	Names    []string
-	Auto     bool // by WithAutoExtend, and not by Extend
+	Auto     bool // by WithAutoExtend, not by Extend
 	Err      error
 	Took     time.Duration
 	Validity time.Duration // left afterwards
 }
 
-// EndedEvent is the end of a hold.
+// EndedEvent reports that a hold ended.
 type EndedEvent struct {
 	EventInfo
 	Names []string
 	Cause error         // ErrReleased, ErrLost, ErrMaxHold or ErrDetached
-	Held  time.Duration // from the beginning of the acquisition on
-	// Validity is the validity that was left; 0 when it was over, lost, or another lock's that
-	// this was a share of.
+	Held  time.Duration // since the start of the acquisition
+	// Validity is the validity that was left. It is 0 for a lock that was lost or whose validity
+	// was over, and for a share.
 	Validity time.Duration
-	// Shared: it was a share of a lock (WithShared), which goes on.
+	// Shared reports that the handle was a share (WithShared). The shared lock continues.
 	Shared bool
 }
 
-// ReleasedEvent is what Release returned.
+// ReleasedEvent reports the outcome of Release.
 type ReleasedEvent struct {
 	EventInfo
 	Names []string
@@ -175,14 +179,15 @@ func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
 	}
 	if err == nil {
 		e.Validity = k.Remaining()
-	} else { // what followed was the query for the reason
+		// The query for the reason came after the decision.
+	} else {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
 	l.dispatcher.noteAttempt(k.names, err)
 	post(l.dispatcher, l.dispatcher.trace.Attempt, e)
 }
 
-// traceTime is the present for those who are told how long something took, if there are any.
+// traceTime returns the current time, or 0 if no trace or log needs it.
 func (l *Locker) traceTime() clock.Instant {
 	if l.dispatcher == nil {
 		return 0
@@ -221,7 +226,8 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 	e := ExtendedEvent{
 		EventInfo: k.eventInfo(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
 	}
-	if e.Err != nil && e.Validity > 0 { // the end of a hold is logged by itself
+	// The end of a hold has a log entry of its own.
+	if e.Err != nil && e.Validity > 0 {
 		l.dispatcher.warn("extension failed", "names", printable(k.names), "valid for", e.Validity, "error", e.Err)
 	}
 	post(l.dispatcher, l.dispatcher.trace.Extended, e)
@@ -256,7 +262,8 @@ func (d *dispatcher) vote(r *round, node int, rep wire.Reply, took time.Duration
 		d.noteVote(node, r.l.nodes[node].Name(), rep)
 	}
 	if d.trace.Vote == nil || rep.NotSent && rep.Err == nil {
-		return // a node that was spared said nothing
+		// The node was skipped: no request was sent to it.
+		return
 	}
 	v := Vote{Node: r.l.nodes[node].Name(), Outcome: rep.Outcome, Err: rep.Err, Took: took}
 	post(d, d.trace.Vote, VoteEvent{r.req.Op.String(), r.names, v, late})
