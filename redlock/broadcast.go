@@ -6,18 +6,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// broadcast asks every node something and collects what they say, without a vote.
+// broadcast sends a request to every node and collects the answers, without a vote.
 type broadcast struct {
 	reqs []wire.Request
 	cmds []wire.Command
 	done chan struct{} // closed when every node has answered
 
-	mu      sync.Mutex // guards what follows; nobody is called under it
+	mu      sync.Mutex // guards the fields below; no callback runs under it
 	replies []*wire.Reply
 	pending int
 }
 
-// queryAll submits what fill makes for each node.
+// queryAll submits to each node the request that fill makes for it.
 func (l *Locker) queryAll(fill func(node int, r *wire.Request)) *broadcast {
 	n := len(l.nodes)
 	q := &broadcast{
@@ -34,7 +34,7 @@ func (l *Locker) queryAll(fill func(node int, r *wire.Request)) *broadcast {
 	return q
 }
 
-// Answer takes one node's answer.
+// Answer records one node's answer.
 func (q *broadcast) Answer(c *wire.Command, r wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,8 +44,7 @@ func (q *broadcast) Answer(c *wire.Command, r wire.Reply) {
 	}
 }
 
-// found is what is there now, nil for a node that has not answered; later answers
-// change nothing of it.
+// found returns a copy of the answers so far, nil for a node that has not answered.
 func (q *broadcast) found() []*wire.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,47 +7,47 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
-// A name is held inside a process for so many times in a row, and for so long, before
-// other processes that wait for it get their turn (docs/rules.md rule 21).
+// A process holds a name at most this many times in a streak, and for this long, before it yields
+// to other processes that wait (docs/rules.md rule 21).
 const (
 	maxStreak     = 16
 	maxStreakTime = 50 * time.Millisecond
 )
 
-// maxYieldDoublings bounds how often the pause in which others go first doubles.
+// maxYieldDoublings bounds how often the duration of a yield doubles.
 const maxYieldDoublings = 6
 
-// nameState is a name's: while somebody of this process holds it or waits for it, and for a
-// while after when somebody of another process waits. All of it is guarded by
-// waiters.mu.
+// nameState is the state of one name. It exists while a lock of this process holds the name or a
+// waiter is at its head, and for a while after that if other processes wait. waitTable.mu guards
+// all of it.
 type nameState struct {
 	table  *waitTable
 	name   string
 	holder *Lock
-	head   *waiter // the first in line
+	head   *waiter // at the head of the name's queue
 
-	// The row of holds of this process:
-	streak        int           // how many there were, passed on or taken anew
-	streakStart   clock.Instant // from when on
-	releasedAt    clock.Instant // when the last one ended
-	remoteWaiters bool          // somebody of another process waits, as far as the nodes said last
-	mustYield     bool          // others go first
-	emptyYields   int           // how often in a row they did not take their turn
+	// The streak of holds of this process:
+	streak        int           // number of holds, by handoff or new acquisition
+	streakStart   clock.Instant // start of the first
+	releasedAt    clock.Instant // end of the last
+	remoteWaiters bool          // other processes wait, as the nodes last reported
+	mustYield     bool          // other processes go first
+	emptyYields   int           // successive yields that no other process used
 
-	alarm     alarm.Alarm // forgets a place that is kept for its row
-	lingering bool        // it was set once
+	alarm     alarm.Alarm // removes a state that lingers for its streak
+	lingering bool        // alarm was set at some time
 }
 
-// holdBegins notes a hold that was not passed on. It goes on with the row where others had
-// less time than pause, or than the pauses of late, to take the name.
+// holdBegins records a hold that was not handed off. It continues the streak if other processes had
+// less time than pause, doubled for each fruitless yield, to acquire the name.
 func (s *nameState) holdBegins(at clock.Instant, pause time.Duration) {
 	if s.streak == 0 || at.Sub(s.releasedAt) >= pause<<s.emptyYields {
 		s.streak, s.streakStart = 0, at
 	}
 }
 
-// holdEnds counts a hold that ends, and reports whether the row does. If others are known to
-// wait it is their turn then.
+// holdEnds counts a hold that ends, and reports whether the streak is over. If other processes are
+// known to wait, the next waiter must yield to them.
 func (s *nameState) holdEnds(now clock.Instant) (over bool) {
 	s.streak++
 	s.releasedAt = now
@@ -58,8 +58,8 @@ func (s *nameState) holdEnds(now clock.Instant) (over bool) {
 	return true
 }
 
-// lostTo notes that contenders of other processes have votes for the name, and perhaps
-// hold it: so they had their turn.
+// lostTo records that contenders of other processes have votes for the name, so they had their
+// turn. With held they hold it.
 func (s *nameState) lostTo(held bool) {
 	s.streak, s.mustYield = 0, false
 	if held {
@@ -67,9 +67,8 @@ func (s *nameState) lostTo(held bool) {
 	}
 }
 
-// yieldFor is for how long the one who comes next lets others go first, if it is their turn.
-// What has passed since the name was free counts, and doing nothing else than that is
-// not in vain.
+// yieldFor returns how long the next waiter must let other processes go first; 0 if it need not.
+// The time since the release counts. A yield that has passed already is not counted as fruitless.
 func (s *nameState) yieldFor(now clock.Instant, pause time.Duration) time.Duration {
 	if !s.mustYield {
 		return 0
@@ -82,7 +81,7 @@ func (s *nameState) yieldFor(now clock.Instant, pause time.Duration) time.Durati
 	return max(left, 0)
 }
 
-// getOrCreateLocked finds or makes a name's place. Called under mu.
+// getOrCreateLocked returns the state of a name, and makes it if necessary.
 func (wt *waitTable) getOrCreateLocked(name string) *nameState {
 	p := wt.names[name]
 	if p != nil {
@@ -98,8 +97,9 @@ func (wt *waitTable) getOrCreateLocked(name string) *nameState {
 	return p
 }
 
-// removeIfIdleLocked forgets a place that nobody needs, but later if others wait for the name: whoever
-// of this process takes it again soon goes on with the row. Called under mu.
+// removeIfIdleLocked removes the state of a name that is neither held nor waited for. If other
+// processes wait it does so only later, so that the streak continues if this process acquires the
+// name again soon.
 func (wt *waitTable) removeIfIdleLocked(p *nameState) {
 	if p.holder != nil || p.head != nil {
 		return
@@ -111,7 +111,7 @@ func (wt *waitTable) removeIfIdleLocked(p *nameState) {
 	}
 	delete(wt.names, p.name)
 	if p.lingering {
-		wt.l.alarms.Clear(&p.alarm) // it may be ringing
+		wt.l.alarms.Clear(&p.alarm) // it may be firing
 		return
 	}
 	if len(wt.freeList) < maxFree {
@@ -120,10 +120,10 @@ func (wt *waitTable) removeIfIdleLocked(p *nameState) {
 	}
 }
 
-// maxFree bounds what is kept to be used again.
+// maxFree bounds the list of states for reuse.
 const maxFree = 256
 
-// Fire is called by the Locker's alarms, some time after the place was of use.
+// Fire removes the state of a name that has been idle for a while.
 func (s *nameState) Fire(*alarm.Alarm) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

@@ -12,31 +12,37 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// contention is what a contender sees of a name that it did not get.
+// contention describes why a contender did not get a name.
 type contention struct {
-	held   bool          // it is no split vote: one token stands on a quorum, or nobody can have one
-	freeIn time.Duration // how long until that can be over without a release; negative: nobody knows
+	// It is no split vote: one token is on a quorum, or no contender can have a quorum.
+	held bool
+	// Time until that can be over without a release. Negative: unknown.
+	freeIn time.Duration
 
-	blocked time.Duration // for how long the same keys have left no quorum
-	took    time.Duration // that the attempt took until it was decided
-	tokens  string        // that stand on a quorum, for all names
-	foreign bool          // a token is not of this library, whose releases are announced
-	cut     bool          // the context's end or Close kept the query from its end: nothing else is set
+	blocked time.Duration // how long the same keys have left no quorum
+	took    time.Duration // duration of the attempt until its decision
+	tokens  string        // that are on a quorum, for all names
+	// A token is not from this library, so its release is not announced.
+	foreign bool
+	// The end of the context, or Close, cut the query short. No other field is set.
+	cut bool
 }
 
-// holderQuery asks nodes who holds the names, after an attempt that others had the better of. It
-// waits for those that refused, who answered just now, and for others only while they can
-// show a token on a quorum: a frozen one must hold nobody up where the others tell.
+// holderQuery queries nodes for the holders of the names, after a refused attempt. It waits for the
+// nodes that refused, because they answered recently. It waits for others only while they can show
+// a token on a quorum: a frozen node must not block it if the others are conclusive.
 type holderQuery struct {
 	*round
 	votes []Vote // of the attempt
 }
 
-// describeHolders queries the nodes for the reason of an attempt that failed, and returns its error with that
-// reason and with the holder that each node reported. After a refusal it costs one round trip, and nothing
-// otherwise. It queries the nodes that refused. It also queries nodes that had not answered at the decision
-// if their answers can change the reason: where they decide between a fault and a split vote it may last
-// the node timeout. A query that the context's end or Close cuts short changes no reason.
+// describeHolders queries the nodes for the reason of a failed attempt. It returns the attempt's
+// error with that reason and with the holder that each node reported. After a refusal it takes one
+// round trip, otherwise none.
+//
+// It queries the nodes that refused. It also queries nodes that had not answered at the decision,
+// if their answers can change the reason. If they decide between a fault and a split vote, that may
+// take the node timeout. A query that is cut short by the context or by Close changes no reason.
 func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
@@ -50,11 +56,11 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	case <-k.wake:
 	case <-ctx.Done():
 		cut = true
-	case <-l.closing: // what is found would be of no use
+	case <-l.closing: // the result would not be used
 		cut = true
 	}
 	l.alarms.Clear(&k.alarm)
-	e := attempt.exchange.acquire.asError(ErrHeld) // with the votes that came in meanwhile
+	e := attempt.exchange.acquire.asError(ErrHeld) // with the votes that arrived meanwhile
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fillInLocked(e.Votes)
@@ -76,7 +82,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	return seen, e
 }
 
-// fillInLocked adds what the query found to the votes of the attempt. Called under mu.
+// fillInLocked adds the results of the query to the votes of the attempt.
 func (q *holderQuery) fillInLocked(votes []Vote) {
 	for i := range q.ballots {
 		b, v, why := &q.ballots[i], &votes[i], asHeldError(q.keyStates[i])
@@ -96,12 +102,12 @@ func (q *holderQuery) fillInLocked(votes []Vote) {
 	}
 }
 
-// failed reports whether a query was asked and answered by nothing, or not in time.
+// failed reports whether a node was queried and failed, or did not answer in time.
 func (b *ballot) failed() bool {
 	return b.voted && b.outcome != wire.Granted && b.outcome != wire.Refused
 }
 
-// queryHolders begins one. Its wake gets a value when enough is known.
+// queryHolders begins a query. Its wake channel gets a value when the result is conclusive.
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	k := &holderQuery{round: l.inspectRound(nil, w.names), votes: lost.Votes}
 	for i := range k.ballots {
@@ -118,7 +124,8 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	more := mayFail || refused < lost.Need && refused+unheard >= lost.Need
 	timeout := l.set.timeout(w.ttl)
 	if took, granted := lost.hadVote(); more && granted && !mayFail {
-		timeout = min(timeout, l.notAwaitedTimeout(k.votes, took)) // it may be a split vote: see hurry
+		// It may be a split vote: see armTieTimeout.
+		timeout = min(timeout, l.notAwaitedTimeout(k.votes, took))
 	}
 	k.rule, k.start = afterAll, l.now()
 	k.sendAll(timeout, func(node int) (wire.Reply, bool) {
@@ -128,7 +135,7 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	return k
 }
 
-// notAwaitedTimeout is how long to wait for the nodes that had not answered, as after a tie.
+// notAwaitedTimeout returns how long to wait for nodes that had not answered, as after a tie.
 func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
 	d := tieTimeout(took)
 	for i := range votes {
@@ -139,7 +146,7 @@ func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Durati
 	return d
 }
 
-// Answer takes one node's answer.
+// Answer records one node's answer.
 func (q *holderQuery) Answer(c *wire.Command, rep wire.Reply) {
 	q.round.Answer(c, rep)
 	q.mu.Lock()
@@ -153,8 +160,7 @@ func (q *holderQuery) Answer(c *wire.Command, rep wire.Reply) {
 	}
 }
 
-// conclusiveLocked reports whether nothing that is still to come can show a token on a quorum, or one
-// is seen there already. Called under mu.
+// conclusiveLocked reports whether a token is on a quorum, or no pending answer can show one.
 func (q *holderQuery) conclusiveLocked() bool {
 	open, most := 0, 0
 	for i := range q.ballots {
@@ -176,8 +182,7 @@ func (q *holderQuery) conclusiveLocked() bool {
 	return most+open < q.tally.Need() && !q.mayFailLocked(open)
 }
 
-// mayFailLocked reports whether the nodes still to be heard of decide between a fault and a split vote.
-// Called under mu.
+// mayFailLocked reports whether pending answers decide between a fault and a split vote.
 func (q *holderQuery) mayFailLocked(open int) bool {
 	failed := 0
 	for i := range q.votes {
@@ -190,11 +195,11 @@ func (q *holderQuery) mayFailLocked(open int) bool {
 	return failed <= spare && failed+open > spare
 }
 
-// notAwaited reports whether an attempt was decided before the node answered, and not by
-// its silence.
+// notAwaited reports whether the attempt was decided before the node answered, other than by a
+// timeout.
 func (v *Vote) notAwaited() bool { return errors.Is(v.Err, errNotAwaited) && v.Took == 0 }
 
-// hadVote reports whether the attempt had a vote, and how long refusals took.
+// hadVote reports whether a node granted the attempt, and how long refusals took.
 func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
 	for _, v := range e.Votes {
 		switch v.Outcome {
@@ -207,7 +212,7 @@ func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
 	return took, granted
 }
 
-// tokensHoldingLocked lists the tokens that hold a name, and for how long on each node. Called under mu.
+// tokensHoldingLocked maps the tokens that hold a name to the remaining times on each node.
 func (r *round) tokensHoldingLocked(name int) map[string][]time.Duration {
 	held := make(map[string][]time.Duration)
 	for i := range r.ballots {
@@ -218,8 +223,8 @@ func (r *round) tokensHoldingLocked(name int) map[string][]time.Duration {
 	return held
 }
 
-// contentionLocked finds the name that one token holds on a quorum, for the longest: until the quorum
-// expires, unless it is extended. Called under mu.
+// contentionLocked finds the name that one token holds on a quorum for the longest. freeIn is the
+// time until that quorum expires, unless it is extended.
 func (r *round) contentionLocked() contention {
 	var s contention
 	var tokens strings.Builder
@@ -231,7 +236,7 @@ func (r *round) contentionLocked() contention {
 			}
 			_, _ = fmt.Fprintln(&tokens, name, token)
 			slices.Sort(left)
-			// It is free when too few are left for a quorum.
+			// The name is free when fewer than a quorum are left.
 			if d := left[len(left)-r.tally.Need()]; !s.held || d < 0 || s.freeIn >= 0 && d > s.freeIn {
 				s.held, s.freeIn = true, d
 			}
@@ -241,7 +246,7 @@ func (r *round) contentionLocked() contention {
 	return s
 }
 
-// asHeldError says what stands in the way, by the first key that isn't free.
+// asHeldError describes the first key that is not free.
 func asHeldError(holds []wire.KeyState) error {
 	for _, h := range holds {
 		switch {

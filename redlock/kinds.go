@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// kindOf are what is special about a node; nothing of one that does not tell.
+// kindOf returns the special properties of a node, or the zero NodeKind if it does not report any.
 func kindOf(n Node) wire.NodeKind {
 	if k, ok := n.(interface{ Kind() wire.NodeKind }); ok {
 		return k.Kind()
@@ -17,7 +17,7 @@ func kindOf(n Node) wire.NodeKind {
 	return wire.NodeKind{}
 }
 
-// checkKinds refuses nodes whose kind does not go with the settings.
+// checkKinds rejects nodes whose kind conflicts with the settings.
 func (s *settings) checkKinds(nodes []Node) error {
 	for _, n := range nodes {
 		switch t := kindOf(n); {
@@ -38,9 +38,9 @@ func clustered(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return kindOf(n).Cluster })
 }
 
-// reusable reports whether all nodes are known to let go of what they have answered (see
-// plain): those of package pool that are single masters. One of the user's own, also one
-// that has such a node within, may look at a command behind its answer.
+// reusable reports whether all nodes drop every command that they have answered (see isFinal). That
+// is known of package pool's nodes that are single masters. A user's node, also one that wraps such
+// a node, may read a command after its answer.
 func reusable(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		p, ok := n.(*pool.Node)
@@ -48,7 +48,7 @@ func reusable(nodes []Node) bool {
 	})
 }
 
-// ownedNodes reports whether all nodes are those of package pool, whose Submit never blocks.
+// ownedNodes reports whether all nodes are from package pool, so that Submit never blocks.
 func ownedNodes(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		_, ok := n.(*pool.Node)
@@ -56,8 +56,8 @@ func ownedNodes(nodes []Node) bool {
 	})
 }
 
-// checkSlots refuses what a Redis Cluster can't do at once, because it concerns several of
-// its masters (docs/rules.md rule 30).
+// checkSlots rejects a lock that a Redis Cluster cannot take in one step, because its keys are on
+// several masters (docs/rules.md rule 30).
 func (l *Locker) checkSlots(names []string) error {
 	keys := l.keys(names)
 	if !wire.SameSlot(keys) {
@@ -73,10 +73,10 @@ func (l *Locker) checkSlots(names []string) error {
 	return nil
 }
 
-// defaultRecovery is the NodeKind.Recovery of a node that does not tell its own.
+// defaultRecovery is the NodeKind.Recovery of a node that does not report its own.
 const defaultRecovery = 10 * time.Second
 
-// recovery is the longest NodeKind.Recovery of all nodes.
+// recovery returns the longest NodeKind.Recovery of all nodes.
 func recovery(nodes []Node) time.Duration {
 	var longest time.Duration
 	for _, n := range nodes {
@@ -85,7 +85,7 @@ func recovery(nodes []Node) time.Duration {
 	return longest
 }
 
-// maxAges is by how much the quarantines of nodes last longer; nil when none do.
+// maxAges returns, by name, how much longer the quarantines of nodes last; nil if none do.
 func maxAges(nodes []Node) map[string]time.Duration {
 	var all map[string]time.Duration
 	for _, n := range nodes {

@@ -19,17 +19,17 @@ func (r *round) lost() bool {
 	return r.decided.Load() && r.decision == quorum.Lost
 }
 
-// refusedByQuorum reports whether so many nodes said no, also late, that no
-// majority can say yes.
+// refusedByQuorum reports whether so many nodes refused, including late answers, that no majority
+// can grant.
 func (r *round) refusedByQuorum() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused > len(r.ballots)-quorum.Majority(len(r.ballots))
 }
 
-// surelyFree reports whether a majority released the token or, being spared, never had
-// it. Others can have the name then. A node that had it and lost it does not count:
-// with its loss in doubt nobody knows how the hold ended.
+// surelyFree reports whether a majority released the token or, because it was skipped, never had
+// it. Other clients can then have the name. A node that had the token and lost it does not count,
+// because it is unknown how the hold ended there.
 func (r *round) surelyFree() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,8 +43,8 @@ func (r *round) surelyFree() bool {
 	return n >= r.tally.Need()
 }
 
-// confirmed reports whether a majority said that it holds nothing of the token any more,
-// because it deleted it or because it had none. For a round that undoes.
+// confirmed reports whether a majority confirmed that it holds nothing of the token: it deleted the
+// keys or had none. It is for rounds that undo.
 func (r *round) confirmed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,9 +57,9 @@ func (r *round) confirmed() bool {
 	return n >= r.tally.Need()
 }
 
-// asLossError returns the votes of a round that was not won, with the reason as far as the votes tell
-// it. ErrHeld is preliminary: a query of the nodes has to confirm it (see explain). A round that the
-// caller did not wait for is held only if a node refused.
+// asLossError returns the votes of a round that was not won, with the reason as far as the votes
+// show it. ErrHeld is preliminary: describeHolders must confirm it. If the caller did not wait for
+// the decision, the reason is ErrHeld only if a node refused.
 func (r *round) asLossError() *QuorumError {
 	e := r.asError(ErrHeld)
 	refused, failed := e.against()
@@ -69,7 +69,7 @@ func (r *round) asLossError() *QuorumError {
 	return e
 }
 
-// against counts the votes that are no grants: refusals, and nodes that failed or did not answer. A
+// against counts the votes other than grants: refusals, and nodes that failed or did not answer. A
 // node that had not answered at the decision counts as neither.
 func (e *QuorumError) against() (refused, failed int) {
 	for i := range e.Votes {
@@ -83,7 +83,7 @@ func (e *QuorumError) against() (refused, failed int) {
 	return refused, failed
 }
 
-// asError is the round's outcome as an error.
+// asError returns the votes of the round as an error.
 func (r *round) asError(reason error) *QuorumError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *round) asError(reason error) *QuorumError {
 		switch {
 		case !b.voted && !b.replied:
 			v.Err = errNotAwaited
-		case b.late && b.outcome == wire.Granted: // known, to be undone, and no vote
+		case b.late && b.outcome == wire.Granted: // to be undone, and not a vote
 			v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 		}
 		e.Votes = append(e.Votes, v)
@@ -102,7 +102,7 @@ func (r *round) asError(reason error) *QuorumError {
 	return e
 }
 
-// asFaultError is the outcome of a round that too few nodes answered.
+// asFaultError returns the votes of a round that too few nodes answered.
 func (r *round) asFaultError() *QuorumError {
 	e := r.asError(nil)
 	e.Reason = e.faultReason()

@@ -11,40 +11,40 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// maxPollPause is how long a waiter that hears of releases goes without a poll at most:
-// announcements are hints, and may be lost (docs/hazards.md H82).
+// maxPollPause bounds the time between the polls of a subscribed waiter, because announcements may
+// be lost (docs/hazards.md H82).
 const maxPollPause = time.Second
 
-// Clients of other libraries announce no releases. Waiters poll them as often as redsync's
-// users do, so that a fleet of both stays fair.
+// Clients of other libraries do not announce releases. Waiters then poll as often as redsync does,
+// so that both kinds of clients get the lock equally often.
 const (
 	minForeignPause = 50 * time.Millisecond
 	maxForeignPause = 250 * time.Millisecond
 )
 
-// keyPoll asks every node whether the names' keys exist, and for how long. It costs a node one
-// command for each name. It is never a vote, and moves no validity: it only tells whether an
+// keyPoll queries every node for the existence and the TTL of the names' keys. It costs a node one
+// command for each name. It is never a vote and changes no validity. It only shows whether an
 // attempt can succeed.
 type keyPoll struct {
 	waiter *waiter
-	failed []bool         // by node: it failed in the last attempt as well
+	failed []bool         // by node: it also failed in the last attempt
 	reqs   []wire.Request // by name
 	cmds   []wire.Command // by name and node
 
-	// Guarded by waiters.mu:
-	blocked    []clock.Instant // by node: until when it cannot grant; 0 where nothing blocks
-	unanswered []int           // by node: names
+	// Guarded by waitTable.mu:
+	blocked    []clock.Instant // by node: until when it cannot grant; 0: not blocked
+	unanswered []int           // by node: number of names
 }
 
-// whileHeld waits while somebody holds the names and their releases are heard of: until one
-// is announced or handed over, until the keys expire, or until a poll finds that an attempt
-// can succeed. The first poll comes at once where a release may have been missed.
+// whileHeld waits while the names are held and releases are announced. It returns after an
+// announcement or a handoff, when the keys have expired, or when a poll finds that an attempt can
+// succeed. With atOnce the first poll is immediate, because a release may have been missed.
 func (v *waiter) whileHeld(seen contention, atOnce bool) (given *Lock, woken wakeReason, err error) {
 	expiry := noDeadline
 	if seen.freeIn >= 0 {
 		expiry = v.l.now().Add(seen.freeIn + expiryMargin)
 	}
-	pause := v.maxPause()*3/4 + rand.N(v.maxPause()/4) // those who were woken together part ways
+	pause := v.maxPause()*3/4 + rand.N(v.maxPause()/4) // spreads waiters that were woken together
 	for {
 		if !atOnce {
 			if seen.foreign {
@@ -59,14 +59,14 @@ func (v *waiter) whileHeld(seen contention, atOnce bool) (given *Lock, woken wak
 		if !v.listens() {
 			return nil, byPoll, nil
 		}
-		v.rearm() // before the poll: all nodes may answer before its rest begins
+		v.rearm() // all nodes may answer before the waiter parks
 		p := v.startPoll()
 		given, woken, err = v.parkUntil(expiry, v.l.readTimeout(), byAnswer)
 		if given != nil || err != nil || woken > bySubscription {
 			return given, woken, err
 		}
 		until, free := v.endPoll(p)
-		if free || until == noDeadline && expiry != noDeadline { // what never expires may be no lock
+		if free || until == noDeadline && expiry != noDeadline { // may not be a lock
 			return nil, byPoll, nil
 		}
 		expiry = until
@@ -75,11 +75,11 @@ func (v *waiter) whileHeld(seen contention, atOnce bool) (given *Lock, woken wak
 	}
 }
 
-// maxPause is how long a waiter that hears of releases goes without a poll at most.
+// maxPause returns the longest time between two polls of a subscribed waiter.
 func (v *waiter) maxPause() time.Duration { return max(maxPollPause, v.l.set.maxBackoff) }
 
-// parkUntil rests for d, for the reason timed, or until the keys expire if that is sooner.
-// Where the holder extends them again and again, polls alone tell.
+// parkUntil parks for d, with the reason timed, or until the keys expire if that is sooner. If the
+// holder keeps extending them it waits for the poll instead.
 func (v *waiter) parkUntil(expiry clock.Instant, d time.Duration, timed wakeReason) (*Lock, wakeReason, error) {
 	if left := expiry.Sub(v.l.now()); left < d && !v.renewed {
 		d, timed = max(left, 1), byExpiry
@@ -87,7 +87,7 @@ func (v *waiter) parkUntil(expiry clock.Instant, d time.Duration, timed wakeReas
 	return v.park(d, timed)
 }
 
-// rearm forgets why it was woken last, unless that still calls for an attempt.
+// rearm discards the last wake-up, unless it still calls for an attempt.
 func (v *waiter) rearm() {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -97,7 +97,7 @@ func (v *waiter) rearm() {
 	}
 }
 
-// listens reports whether it hears of releases on so many nodes that none is missed by all.
+// listens reports whether the subscriptions are confirmed on a majority of the nodes.
 func (v *waiter) listens() bool {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -105,7 +105,7 @@ func (v *waiter) listens() bool {
 	return v.confirmedNodesLocked() >= quorum.Majority(len(v.l.nodes))
 }
 
-// startPoll asks the nodes.
+// startPoll submits a poll to all nodes.
 func (v *waiter) startPoll() *keyPoll {
 	n, keys, now := len(v.l.nodes), v.l.keys(v.req.names), v.l.now()
 	p := &keyPoll{
@@ -139,8 +139,8 @@ func (v *waiter) startPoll() *keyPoll {
 	return p
 }
 
-// Answer takes a node's answer about one name. A node that does not vote blocks only where
-// the attempt has found that as well: what is new is for an attempt to find out and report.
+// Answer records a node's answer about one name. A node that does not vote counts as blocked only
+// if it also failed in the last attempt. Otherwise an attempt must find out and report the failure.
 func (p *keyPoll) Answer(c *wire.Command, rep wire.Reply) {
 	v := p.waiter
 	now, left := v.l.now(), time.Duration(0)
@@ -168,8 +168,8 @@ func (p *keyPoll) Answer(c *wire.Command, rep wire.Reply) {
 	}
 }
 
-// toldLocked reports whether all nodes have answered, or so many that the others can't block an
-// attempt any more. Called under waiters.mu.
+// toldLocked reports whether all nodes have answered, or enough of them that the others cannot
+// block an attempt. The caller holds waitTable.mu.
 func (p *keyPoll) toldLocked() bool {
 	open, blocking := 0, 0
 	for i, until := range p.blocked {
@@ -183,12 +183,11 @@ func (p *keyPoll) toldLocked() bool {
 	return blocking+open <= p.spare() || !slices.ContainsFunc(p.unanswered, func(n int) bool { return n > 0 })
 }
 
-// spare is how many nodes a quorum can do without.
+// spare returns how many nodes are not needed for a quorum.
 func (p *keyPoll) spare() int { return len(p.blocked) - quorum.Majority(len(p.blocked)) }
 
-// endPoll reports whether an attempt can succeed, and if not, until when surely none can
-// without a release. A node that did not answer blocks nothing. Otherwise it notes in the
-// reason for waiting what the keys have left.
+// endPoll reports whether an attempt can succeed. If not, it returns until when none can without a
+// release, and updates the remaining times in the error. A node that did not answer blocks nothing.
 func (v *waiter) endPoll(p *keyPoll) (expiry clock.Instant, free bool) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -204,8 +203,8 @@ func (v *waiter) endPoll(p *keyPoll) (expiry clock.Instant, free bool) {
 	return blocked[over-1], false
 }
 
-// refresh updates what the keys have left in the reason for waiting. The error given stays
-// as it is: a hook may be reading it.
+// refresh updates the remaining times of the keys in v.last. It copies the error, because a hook
+// may be reading it.
 func (v *waiter) refresh(until []clock.Instant) {
 	var attempt *QuorumError
 	if !errors.As(v.last, &attempt) {
@@ -227,9 +226,9 @@ func (v *waiter) refresh(until []clock.Instant) {
 	v.last = &fresh
 }
 
-// noteVain notes that an attempt failed. If an announcement or an expiry had led to it and
-// the same tokens still hold the names, that was in vain. Announcements then wake it only
-// after a pause, which doubles up to the time between polls; expiries do so no more.
+// noteVain records a failed attempt. If an announcement or an expiry caused it and the same tokens
+// still hold the names, the attempt was fruitless. Announcements then wake the waiter only after a
+// pause, which doubles up to the time between polls. Expiries no longer wake it.
 func (v *waiter) noteVain(seen contention) {
 	switch {
 	case seen.tokens != v.tokens:
@@ -248,11 +247,11 @@ func (v *waiter) noteVain(seen contention) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	v.quiet = v.l.now().Add(d)
-	if v.woken == byMessage { // by what came during the attempt
+	if v.woken == byMessage { // by an announcement during the attempt
 		v.dropWakeupLocked()
 		v.l.alarms.Set(&v.alarm, v.quiet, d, v)
 	}
 }
 
-// maxDoublings bounds how often the pause after announcements in vain doubles.
+// maxDoublings bounds how often the pause after fruitless announcements doubles.
 const maxDoublings = 16

@@ -10,27 +10,26 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// linger is how long a subscription is kept after the last one who waited: who
-// contends for a name often does so again.
+// linger is how long a subscription remains after its last waiter: a process often contends for the
+// same name again.
 const linger = time.Second
 
-// announceGrace is how long after the first node's message a contender waits for those of others:
-// one node alone is no quorum, but messages may be lost.
+// announceGrace is how long after the first node's announcement a waiter waits for those of other
+// nodes. One node is not a quorum, but announcements may be lost.
 const announceGrace = 2 * time.Millisecond
 
-// releaseChannel is a name's channel while somebody listens to it.
+// releaseChannel is the release channel of a name that is subscribed to.
 type releaseChannel struct {
 	table         *waitTable
 	channel       string
-	confirmed     []bool // by node: from now on messages arrive
+	confirmed     []bool // by node: the subscription is in effect
 	waiters       map[*waiter]struct{}
-	lastAnnounced clock.Instant // when a release was last heard of
-	keepUntil     clock.Instant // how long it is kept after the last one who waited
+	lastAnnounced clock.Instant // time of the last announcement
+	keepUntil     clock.Instant // end of linger
 	alarm         lingerTimer
 }
 
-// subscribeLocked subscribes a head to its names, on every node that can be subscribed to.
-// Called under mu.
+// subscribeLocked subscribes a head to its names, on every node that supports subscriptions.
 func (wt *waitTable) subscribeLocked(v *waiter) {
 	if wt.closed || !wt.connectLocked() {
 		return
@@ -53,9 +52,9 @@ func (wt *waitTable) subscribeLocked(v *waiter) {
 	}
 }
 
-// resubscribeLocked listens from before the attempt on where the channels stand already, as they do
-// for whoever contends for a name again: then nothing can be missed between the attempt
-// and the wait, and no second attempt is needed to make sure. Called under mu.
+// resubscribeLocked subscribes before the attempt if the channels are already confirmed, as for a
+// process that contends for a name again. No release is then missed between the attempt and the
+// wait, so no second attempt is necessary.
 func (wt *waitTable) resubscribeLocked(v *waiter) {
 	if len(wt.channels) == 0 || v.channels != nil {
 		return
@@ -69,21 +68,20 @@ func (wt *waitTable) resubscribeLocked(v *waiter) {
 	v.subscribedBefore = true
 }
 
-// channelOfLocked finds a name's topic; nil when nobody listens, nor did just now. Called under mu.
+// channelOfLocked returns the release channel of a name, or nil if there is no subscription.
 func (wt *waitTable) channelOfLocked(name string) *releaseChannel {
 	if len(wt.channels) == 0 {
-		return nil // as mostly: no channel to be named
+		return nil // the usual case; it avoids building the channel's name
 	}
 	return wt.channels[wire.FreePrefix+wt.l.set.prefix+name]
 }
 
-// subscriber is a node that can be subscribed to; see pool.Node.
+// subscriber is a node that supports subscriptions: see pool.Node.
 type subscriber interface {
 	Subscribe(pool.Listener) *pool.Subscription
 }
 
-// connectLocked makes the subscriptions' connections, and reports whether there are any. Called
-// under mu.
+// connectLocked makes the subscription of each node, and reports whether there is any.
 func (wt *waitTable) connectLocked() (some bool) {
 	if wt.subs == nil {
 		wt.subs = make([]*pool.Subscription, len(wt.l.nodes))
@@ -99,8 +97,9 @@ func (wt *waitTable) connectLocked() (some bool) {
 	return some
 }
 
-// unsubscribeLocked takes a head's subscriptions back. Who got the lock at once did not wait: or the
-// channels of a name that one process goes on taking were never left. Called under mu.
+// unsubscribeLocked ends a head's use of its channels. A waiter that got the lock at once did not
+// wait and does not prolong linger. Otherwise a process that acquires a name again and again would
+// never leave its channel.
 func (wt *waitTable) unsubscribeLocked(v *waiter) {
 	if v.channels == nil {
 		return
@@ -138,7 +137,8 @@ func (wt *waitTable) close() {
 	}
 }
 
-// confirmedOnMajorityLocked reports whether the channel stands on a majority of the nodes. Called under mu.
+// confirmedOnMajorityLocked reports whether the channel is confirmed on a majority of the nodes.
+// The caller holds waitTable.mu.
 func (t *releaseChannel) confirmedOnMajorityLocked() bool {
 	nodes := 0
 	for _, stands := range t.confirmed {
@@ -149,7 +149,8 @@ func (t *releaseChannel) confirmedOnMajorityLocked() bool {
 	return nodes >= quorum.Majority(len(t.confirmed))
 }
 
-// confirmedNodesLocked reports on how many nodes all of a head's channels stand. Called under mu.
+// confirmedNodesLocked returns on how many nodes all channels of the waiter are confirmed. The
+// caller holds waitTable.mu.
 func (v *waiter) confirmedNodesLocked() (nodes int) {
 	if len(v.channels) == 0 {
 		return 0
@@ -166,14 +167,14 @@ func (v *waiter) confirmedNodesLocked() (nodes int) {
 	return nodes
 }
 
-// nodeListener hears what one node says. It is called by the subscription's goroutine.
+// nodeListener receives the announcements of one node. The subscription's goroutine calls it.
 type nodeListener struct {
 	table *waitTable
 	node  int
 }
 
-// Subscribed wakes those who wait for the subscription to stand: what was released before
-// was not heard of.
+// Subscribed wakes the waiters whose subscription is now confirmed on a majority. They may have
+// missed a release that came before.
 func (e *nodeListener) Subscribed(channel string) {
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
@@ -189,8 +190,8 @@ func (e *nodeListener) Subscribed(channel string) {
 	}
 }
 
-// Message wakes a head when so many nodes announced that a quorum can be free, or soon
-// after the first.
+// Message wakes a waiter when so many nodes have announced a release that a quorum can be free, or
+// soon after the first one.
 func (e *nodeListener) Message(channel, _ string) {
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
@@ -204,7 +205,7 @@ func (e *nodeListener) Message(channel, _ string) {
 	}
 }
 
-// Down: until it stands again those who wait poll.
+// Down wakes the waiters of a lost subscription, which then poll.
 func (e *nodeListener) Down(error) {
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
@@ -218,7 +219,7 @@ func (e *nodeListener) Down(error) {
 	}
 }
 
-// noteAnnouncementLocked books a node's announcement. Called under waiters.mu.
+// noteAnnouncementLocked records a node's announcement. The caller holds waitTable.mu.
 func (v *waiter) noteAnnouncementLocked(node int) {
 	if v.announcedBy == nil {
 		v.announcedBy = make([]bool, len(v.l.nodes))
@@ -238,7 +239,7 @@ func (v *waiter) noteAnnouncementLocked(node int) {
 	v.wakeForLocked(byMessage)
 }
 
-// Fire wakes it some time after the first announcement.
+// Fire wakes the waiter some time after the first announcement.
 func (v *waiter) Fire(*alarm.Alarm) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -252,7 +253,7 @@ func (v *waiter) Fire(*alarm.Alarm) {
 	}
 }
 
-// lingerTimer ends a topic that nobody listens to any more.
+// lingerTimer ends a channel that has no waiter any more.
 type lingerTimer struct {
 	alarm.Alarm
 	channel *releaseChannel

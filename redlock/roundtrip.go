@@ -7,20 +7,21 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// roundTrips estimates how long a node takes to answer an acquire. Most answers of a distant node come
-// after the decision, so they are measured as well. Reading the clock for every answer would cost too
-// much: of the grants, the first is measured, then one in sampleEvery, and the next one after a silence.
+// roundTrips estimates how long a node takes to answer an acquire. Most answers of a distant node
+// come after the decision, so those are measured as well. Reading the clock for every answer would
+// cost too much. Of the grants, the first is measured, then one in sampleEvery, and the next after
+// a silence.
 type roundTrips struct {
-	estimate atomic.Int64 // in nanoseconds: the longest lately; 0 before the first
+	estimate atomic.Int64 // in nanoseconds: the recent maximum; 0 before the first
 	answers  atomic.Uint32
-	silent   atomic.Bool // it left an attempt unanswered, and has not answered since
-	_        [48]byte    // each node's answers are counted on another goroutine
+	silent   atomic.Bool // it left an attempt unanswered and has not answered since
+	_        [48]byte    // padding: each node's answers are counted on another goroutine
 }
 
 const (
 	sampleEvery   = 32
-	tripsPatience = 2 // a tied attempt waits for so many of a node's round trips
-	tripsDecay    = 8 // each shorter round trip lowers the estimate by this part of the difference
+	tripsPatience = 2 // a tied attempt waits for this many round trips of a node
+	tripsDecay    = 8 // a shorter round trip lowers the estimate by this fraction of the difference
 )
 
 // isDue reports whether the next grant is to be measured.
@@ -28,8 +29,8 @@ func (t *roundTrips) isDue() bool {
 	return t.answers.Add(1)%sampleEvery == 1 || t.silent.Load()
 }
 
-// measured notes a grant or refusal that took so long. An answer beyond the node timeout ends a silence
-// but tells no round trip: the node was frozen.
+// measured records the duration of a grant or refusal. An answer after the node timeout ends a
+// silence but is no round trip, because the node was frozen.
 func (t *roundTrips) measured(took, nodeTimeout time.Duration) {
 	t.silent.Store(false)
 	if took > nodeTimeout {
@@ -41,16 +42,16 @@ func (t *roundTrips) measured(took, nodeTimeout time.Duration) {
 	t.estimate.Store(int64(took))
 }
 
-// missed notes that the node had not answered after so long. It is silent if the node timeout is over, or
-// if a tied attempt waits for it no longer than that.
+// missed records that the node had not answered after this time. The node is then silent if the
+// node timeout is over, or if a tied attempt would not wait longer for it.
 func (t *roundTrips) missed(after time.Duration, timedOut bool) {
 	if timedOut || after >= tripsPatience*time.Duration(t.estimate.Load()) {
 		t.silent.Store(true)
 	}
 }
 
-// patience is how long after its start a tied attempt waits for the node. It is 0 for a node that was
-// never measured or is silent.
+// patience returns how long after its start a tied attempt waits for the node. It is 0 for a node
+// that was never measured or is silent.
 func (t *roundTrips) patience() time.Duration {
 	if t.silent.Load() {
 		return 0
@@ -58,7 +59,8 @@ func (t *roundTrips) patience() time.Duration {
 	return tripsPatience * time.Duration(t.estimate.Load())
 }
 
-// latency measures an answer from the round's start. It is 0 for a grant that need not be timed.
+// latency returns the time from the round's start to an answer. It is 0 for a grant that is not
+// measured.
 func (r *round) latency(node int, rep wire.Reply) time.Duration {
 	voted := r.req.Op == wire.Acquire && (rep.Outcome == wire.Granted || rep.Outcome == wire.Refused)
 	t := &r.l.trips[node]

@@ -11,21 +11,21 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// sighting is what a node holds, and since when it was seen there. Contenders who split the
-// votes give them back within the node timeout, and come with other tokens: what outlives
-// that belongs to a holder, or to one that died.
+// sighting is the token that a node holds, and since when it was seen there. Contenders with a
+// split vote delete their keys within the node timeout and return with new tokens. A token that
+// remains for longer belongs to a holder or to a crashed client.
 type sighting struct {
 	token string
 	since clock.Instant
 }
 
-// noExpiry is for how long a node is in the way of which nobody knows.
+// noExpiry is the remaining time of a key that never expires, or of an outage of unknown duration.
 const noExpiry time.Duration = math.MaxInt64
 
-// blockedForLocked reports whether no contender can have a quorum until a key goes that stays where it
-// is, or a node votes again that does not, and how soon that can be without a release;
-// negative: nobody knows. No attempt is of use before. Blocked is for how long the same keys have left
-// no quorum. Called under the look's mu.
+// blockedForLocked reports whether no contender can have a quorum until a key that has not changed
+// expires, or a failed node votes again. free is how soon that can be without a release; negative
+// if unknown. An attempt before that is useless. blocked is how long the same keys have left no
+// quorum. The caller holds the query's mu.
 func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck bool, blocked time.Duration) {
 	now, longest := k.l.now(), k.l.readTimeout()
 	if v.sightings == nil {
@@ -63,7 +63,7 @@ func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck boo
 	return free, true, blocked
 }
 
-// firstHolder is the first token that stands in the way on a node, and for how long.
+// firstHolder returns the first token that blocks a node, and its remaining time.
 func firstHolder(holds []wire.KeyState) (token string, left time.Duration) {
 	for _, h := range holds {
 		switch {
@@ -77,7 +77,7 @@ func firstHolder(holds []wire.KeyState) (token string, left time.Duration) {
 	return "", 0
 }
 
-// quarantineLeft is for how long a node that failed does not vote, as far as it is known.
+// quarantineLeft returns how much longer a failed node does not vote; noExpiry if unknown.
 func quarantineLeft(err error) time.Duration {
 	var q *QuarantineError
 	if errors.As(err, &q) && q.Remaining > 0 {

@@ -2,24 +2,23 @@ package redlock
 
 import "time"
 
-// tiedLocked reports whether enough nodes have voted for a quorum, some with a grant and some with a
-// refusal. With fewer votes no contender can win, and the node timeout tells a fault. Called under mu.
+// tiedLocked reports whether enough nodes for a quorum have voted, some with a grant and some with
+// a refusal. With fewer votes no contender can win, and the node timeout detects a fault.
 func (r *round) tiedLocked() bool {
 	granted, refused := r.tally.Granted(), r.tally.Refused()
 	return granted > 0 && refused > 0 && granted+refused >= r.tally.Need()
 }
 
-// A tied attempt waits at least this many times as long as the nodes that answered took, and at least
-// this long.
+// A tied attempt waits at least tieFactor times as long as the answers took, and at least minTie.
 const (
 	tieFactor = 4
 	minTie    = 10 * time.Millisecond
 )
 
-// armTieTimeout ends an attempt's vote soon after a tie. Of two contenders that have a vote
-// each, neither must hold on to it for the whole node timeout because the node that
-// could break the tie is frozen (docs/rules.md rule 22). To lose is always safe. A distant node is
-// waited for by its own recent round trips (docs/adr/0014-votes-are-split-held-or-missing.md).
+// armTieTimeout ends an attempt's vote soon after a tie. If two contenders have a vote each,
+// neither may keep it for the whole node timeout because the deciding node is frozen (docs/rules.md
+// rule 22). Losing is always safe. A distant node gets time according to its own recent round trips
+// (docs/adr/0014-votes-are-split-held-or-missing.md).
 func (r *round) armTieTimeout() {
 	now := r.l.now()
 	took := now.Sub(r.start)
@@ -36,5 +35,5 @@ func (r *round) armTieTimeout() {
 	}
 }
 
-// tieTimeout is how long to wait for more answers when others took so long.
+// tieTimeout returns how long to wait for more answers if the others took this long.
 func tieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, minTie) }

@@ -8,18 +8,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// undoQueue submits the undos of locks that the library ended: their time was over, or a
-// quorum disowned them. Their contexts have ended before they come here. Its goroutines exist
-// only while there is something to submit. Until then the lease stays in the books, so that
-// Close waits for it and Resume refuses its token.
+// undoQueue submits the undos of locks that the library ended because their time was over or a
+// quorum refused them. Their contexts have ended before. Its goroutines exist only while there are
+// undos to submit. Until then the lock stays registered, so that Close waits for it and Resume
+// rejects its token.
 type undoQueue struct {
-	blocking bool // the nodes may be the user's, and Submit may block
+	blocking bool // nodes may be the user's, so Submit may block
 
-	mu      sync.Mutex // guards what follows; nobody is called under it
+	mu      sync.Mutex // guards the fields below; no callback runs under it
 	queue   []*Lock
-	running bool          // a goroutine takes them off the queue
-	users   int           // goroutines: that one, and those that submit one undo
-	idle    chan struct{} // closed when there is no goroutine; made by a Close that waits for that
+	running bool          // a goroutine runs the queue
+	users   int           // goroutines: that one, and those that submit a single undo
+	idle    chan struct{} // closed when the last goroutine ends; made by join
 }
 
 // add queues the undo of a lock. It never blocks.
@@ -34,8 +34,8 @@ func (q *undoQueue) add(k *Lock) {
 	}
 }
 
-// run submits undos until there are none. An undo that may have to wait for somebody gets a
-// goroutine of its own, so that it delays no other lock's undo or handoff.
+// run submits undos until the queue is empty. An undo whose submission may block gets a goroutine
+// of its own, so that it delays no other lock's undo or handoff.
 func (q *undoQueue) run() {
 	defer q.leave()
 	for k := q.next(); k != nil; k = q.next() {
@@ -58,7 +58,7 @@ func (q *undoQueue) apart(k *Lock) {
 	}()
 }
 
-// next takes the next lock off the queue; nil ends run.
+// next removes the next lock from the queue. It returns nil if there is none; run then ends.
 func (q *undoQueue) next() *Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,8 +81,8 @@ func (q *undoQueue) leave() {
 	}
 }
 
-// join waits until nothing is being submitted, but no longer than limit: a node of the
-// user's may block.
+// join waits until no undo is being submitted, but no longer than limit, because a user's node may
+// block.
 func (q *undoQueue) join(c clock.Clock, limit time.Duration) {
 	q.mu.Lock()
 	if q.users == 0 {

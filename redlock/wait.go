@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// acquireQueued waits in line, and at its head attempts until it succeeds.
+// acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds.
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	began := l.traceTime()
 	v := &w.waiter
@@ -23,7 +23,7 @@ func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	return k, nil
 }
 
-// errQueued is the reason of an Acquire that ended in line: somebody of this process
+// errQueued is the reason of an Acquire that ended in the queue: another request of this process
 // holds the name or contends for it.
 var errQueued = fmt.Errorf("%w: in line behind others of this process", ErrHeld)
 
@@ -34,20 +34,20 @@ func (l *Locker) waitError(w *request, cause, last error) error {
 	return &waitError{op: "acquire", names: w.names, cause: cause, last: last}
 }
 
-// permanent reports whether another attempt would be of no use.
+// permanent reports whether another attempt would be useless.
 func (l *Locker) permanent(w *request, err error) bool {
 	var qe *QuorumError
 	var we *waitError
 	switch {
 	case errors.As(err, &we), !errors.As(err, &qe):
-		return true // the context ended, or it was not the nodes that said no
+		return true // the context ended, or the nodes did not refuse
 	case errors.Is(qe.Reason, ErrNoQuorum), errors.Is(qe.Reason, ErrQuarantined):
 		return w.opts.failFast
 	}
 	return qe.foreign()
 }
 
-// foreign reports whether keys that are no locks leave no quorum.
+// foreign reports whether keys that are not locks leave no quorum.
 func (e *QuorumError) foreign() bool {
 	n := 0
 	for _, v := range e.Votes {
@@ -58,8 +58,8 @@ func (e *QuorumError) foreign() bool {
 	return n > len(e.Votes)-e.Need
 }
 
-// quarantineDelay is how long to leave nodes in peace that can't vote yet: not much longer
-// than it takes to notice that one was admitted.
+// quarantineDelay returns how long to pause when quarantines leave no quorum. It is at most a
+// second, so that an admission is noticed soon.
 func quarantineDelay(err error) time.Duration {
 	var qe *QuorumError
 	if !errors.As(err, &qe) || !errors.Is(qe.Reason, ErrQuarantined) {
@@ -68,19 +68,19 @@ func quarantineDelay(err error) time.Duration {
 	return min(qe.QuarantinedFor()+quarantineSlack, time.Second)
 }
 
-// quarantineSlack is how long after a quarantine's end it is noticed at the latest.
+// quarantineSlack is how long after a quarantine's end the next attempt is made.
 const quarantineSlack = 5 * time.Millisecond
 
-// backoff is the pause between two attempts: from one round trip upward, doubling,
-// with jitter over all of what it has grown by, so that contenders who split the
-// votes part ways (docs/rules.md rule 22).
+// backoff is the pause between two attempts. It starts at one round trip and doubles. The jitter
+// covers all of the growth, so that contenders with a split vote drift apart (docs/rules.md rule
+// 22).
 type backoff struct {
-	min, max time.Duration // 0 < least <= most
+	min, max time.Duration // 0 < min <= max
 	current  time.Duration
 }
 
 func (b *backoff) next(roundTrip time.Duration) time.Duration {
-	// Half of the range stays open to jitter, however long a round trip takes.
+	// Half of the range is left for jitter, however long a round trip takes.
 	least := max(b.min, min(roundTrip, b.max/2))
 	if b.current > b.max/2 {
 		b.current = b.max

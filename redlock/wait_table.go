@@ -8,25 +8,27 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// waitTable is what a Locker knows of who holds and who waits for names in this process, and
-// hears of releases in others (docs/rules.md rules 19 to 21). Of those in line for a name only
-// the head is here.
+// waitTable records which locks are held and which waiters are queued in this process, by name. It
+// also receives the release announcements of other processes (docs/rules.md rules 19 to 21). Of the
+// waiters in a name's queue it knows only the head.
 type waitTable struct {
 	l *Locker
 
-	mu       sync.Mutex // guards what follows and what waiter says it guards; nobody is called under it but alarms and subscriptions
+	// mu guards the fields below, and those fields of waiter that name it. Under it only alarms and
+	// subscriptions are called.
+	mu       sync.Mutex
 	names    map[string]*nameState
-	channels map[string]*releaseChannel // by channel
+	channels map[string]*releaseChannel // by channel name
 	subs     []*pool.Subscription
 	closed   bool
-	freeList []*nameState // to be used again: most names are taken alone, and at once given back
+	freeList []*nameState // for reuse: most names are acquired without contention and released soon
 }
 
 func newWaitTable(l *Locker) *waitTable {
 	return &waitTable{l: l, names: make(map[string]*nameState), channels: make(map[string]*releaseChannel)}
 }
 
-// noteAcquired notes that a lock is held here.
+// noteAcquired records a lock that is held here.
 func (wt *waitTable) noteAcquired(k *Lock) {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
@@ -39,8 +41,8 @@ func (wt *waitTable) noteAcquired(k *Lock) {
 	}
 }
 
-// noteEnded notes that a lock is not held here any more, though its keys may stand: those who
-// wait for it try for themselves.
+// noteEnded records that a lock is no longer held here, although its keys may remain. It wakes the
+// heads that wait for its names, which then attempt for themselves.
 func (wt *waitTable) noteEnded(k *Lock) {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
@@ -57,16 +59,16 @@ func (wt *waitTable) noteEnded(k *Lock) {
 	}
 }
 
-// handoffPlan is how a lock that is given back goes on.
+// handoffPlan is what a release does for the next holder.
 type handoffPlan struct {
-	attempt        *Lock   // whose acquire goes behind the release; nil: nobody's
-	waiter         *waiter // who is told of it once it was submitted
-	sameNames      bool    // it takes what is released and nothing else: there is nothing to announce
-	countWaiters   bool    // the release counts who else waits, and announces nothing
-	ownSubscribers int     // of our own subscriptions that would hear an announcement
+	attempt        *Lock   // its acquire is submitted right after the release; nil: there is none
+	waiter         *waiter // gets the attempt once it was submitted
+	sameNames      bool    // the attempt takes exactly the released names: no announcement
+	countWaiters   bool    // the release counts remote waiters and announces nothing
+	ownSubscribers int     // our own subscriptions that would receive an announcement
 }
 
-// planHandoff finds who of this process gets the lock next, before its release is sent.
+// planHandoff chooses the next holder in this process, before the release is sent.
 func (wt *waitTable) planHandoff(k *Lock, now clock.Instant) handoffPlan {
 	wt.mu.Lock()
 	next, h := wt.pickNextLocked(k, now)
@@ -79,9 +81,9 @@ func (wt *waitTable) planHandoff(k *Lock, now clock.Instant) handoffPlan {
 	return h
 }
 
-// pickNextLocked takes the lock's names from it, and picks a head that can have all of its own
-// names now, unless it is the turn of another process. Others try for themselves. Called
-// under mu.
+// pickNextLocked ends the hold of the lock's names. It picks a head that can have all of its names
+// now, unless another process must have its turn first. It wakes the other heads, which attempt for
+// themselves.
 func (wt *waitTable) pickNextLocked(k *Lock, now clock.Instant) (next *waiter, h handoffPlan) {
 	due := false
 	for _, name := range k.names {
@@ -90,7 +92,7 @@ func (wt *waitTable) pickNextLocked(k *Lock, now clock.Instant) (next *waiter, h
 			continue
 		}
 		p.holder = nil
-		h.countWaiters = p.holdEnds(now) || h.countWaiters // it looks who else waits
+		h.countWaiters = p.holdEnds(now) || h.countWaiters // the release counts remote waiters
 		due = due || p.mustYield
 	}
 	h.ownSubscribers = wt.ownSubscribersLocked(k.names)
@@ -112,9 +114,9 @@ func (wt *waitTable) pickNextLocked(k *Lock, now clock.Instant) (next *waiter, h
 	return next, h
 }
 
-// canReceiveLocked reports whether nobody here holds any of a head's names, and it waits. Called
-// under mu, on another goroutine than the head's. So it does not call the context, which may
-// be the user's, or a lock's that ends when it is asked.
+// canReceiveLocked reports whether a head waits and no lock of this process holds any of its names.
+// It runs on another goroutine than the waiter's. So it must not call the waiter's context, which
+// may be the user's or that of a lock that ends when it is queried.
 func (wt *waitTable) canReceiveLocked(head *waiter) bool {
 	if head.state != parked {
 		return false
@@ -127,7 +129,7 @@ func (wt *waitTable) canReceiveLocked(head *waiter) bool {
 	return !wt.heldLocallyLocked(head.req.names)
 }
 
-// heldLocallyLocked reports whether somebody of this process holds one of the names. Called under mu.
+// heldLocallyLocked reports whether a lock of this process holds one of the names.
 func (wt *waitTable) heldLocallyLocked(names []string) bool {
 	for _, name := range names {
 		if p := wt.names[name]; p != nil && p.holder != nil {
@@ -137,10 +139,10 @@ func (wt *waitTable) heldLocallyLocked(names []string) bool {
 	return false
 }
 
-// ownSubscribersLocked is how many of those who hear of each name's release are ourselves: one, when all
-// names have a subscription that stands on a majority of the nodes. One too many would
-// hide somebody who waits elsewhere; one too few lets others go first who are not there.
-// Called under mu.
+// ownSubscribersLocked returns how many subscribers of each name's channel are this Locker itself.
+// It is 1 if every name has a subscription that is confirmed on a majority of the nodes. A count
+// that is too high would hide a waiter elsewhere. A count that is too low makes this process yield
+// to waiters that do not exist.
 func (wt *waitTable) ownSubscribersLocked(names []string) int {
 	for _, name := range names {
 		if t := wt.channelOfLocked(name); t == nil || !t.confirmedOnMajorityLocked() {
@@ -150,7 +152,7 @@ func (wt *waitTable) ownSubscribersLocked(names []string) int {
 	return 1
 }
 
-// noteRemoteWaiters notes whether others wait for the names of a lock that was given back.
+// noteRemoteWaiters records whether other processes wait for the names of a released lock.
 func (wt *waitTable) noteRemoteWaiters(k *Lock, others bool) {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()

@@ -10,55 +10,55 @@ import (
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
-// waiter is a contender, in line or at its head. It is part of its wish, so that one that
-// need not wait costs nothing.
+// waiter is a contender for a lock, queued or at the head. It is part of its request, so that a
+// request that does not wait allocates nothing.
 type waiter struct {
 	l    *Locker
-	ctx  context.Context // only its own goroutine may call it: it may be the user's
+	ctx  context.Context // may be the user's, so only the waiter's own goroutine calls it
 	done <-chan struct{} // of ctx
 	req  *request
 
-	// Guarded by waiters.mu:
-	atHead           bool // it is at the head of its line: whoever holds its names can find it
+	// Guarded by waitTable.mu:
+	atHead           bool // it is at the head of its queues, and registered in the waitTable
 	state            waiterState
 	handoff          *Lock // an attempt that was begun for it
 	woken            wakeReason
-	wake             chan struct{} // holds one; made when it first rests
+	wake             chan struct{} // of capacity 1; made on the first park
 	channels         []*releaseChannel
-	subscribedBefore bool // it listens since before its first attempt, and has not waited
-	announced        int  // nodes that announced a release since it was armed
+	subscribedBefore bool // it has subscribed before its first attempt and has not waited since
+	announced        int  // nodes that announced a release since the last clearSignals
 	announcedBy      []bool
 
-	alarm alarm.Alarm   // soon after the first announcement
-	quiet clock.Instant // until then no announcement wakes it: those before were in vain
-	poll  *keyPoll      // under way
+	alarm alarm.Alarm   // fires soon after the first announcement
+	quiet clock.Instant // until then announcements do not wake it: earlier ones were fruitless
+	poll  *keyPoll      // in flight
 
-	// Of its own goroutine:
-	sightings []sighting // by node, made when first needed
-	last      error      // why it waits
-	reason    wakeReason // why it made the attempt
+	// Used only by the waiter's own goroutine:
+	sightings []sighting // by node; made on first use
+	last      error      // error of the last attempt
+	reason    wakeReason // why it made the last attempt
 	tokens    string     // that held the names after the last attempt
-	vainPolls int        // announcements in a row after which the same tokens held the names
-	renewed   bool       // they did so after an expiry, too: their holder extends them
+	vainPolls int        // successive announcements after which the same tokens held the names
+	renewed   bool       // they also held them after an expiry, so their holder extends them
 }
 
-// waiterState is what becomes of a waiter.
+// waiterState is the state of a waiter with regard to handoffs.
 type waiterState uint8
 
 const (
-	running   waiterState = iota // it tries by itself, or has left
-	parked                       // the lock can be handed to it
-	receiving                    // it is being handed to it
+	running   waiterState = iota // it makes attempts itself, or has left
+	parked                       // it can receive a handoff
+	receiving                    // it is receiving a handoff
 )
 
-// run attempts until it succeeds, and says how often it did.
+// run makes attempts until one succeeds, and returns their number.
 func (v *waiter) run() (k *Lock, attempts int, err error) {
 	l, w, ctx := v.l, v.req, v.ctx
 	pause := backoff{min: l.set.minBackoff, max: l.set.maxBackoff}
 	v.last = errQueued
 	given, err := v.waitForTurn(l.set.minBackoff)
 	for n := 1; err == nil; n++ {
-		if n > 1 || given != nil { // before that nothing was heard
+		if n > 1 || given != nil { // before the first attempt there is no signal to clear
 			v.clearSignals()
 		}
 		k, seen, lost := l.attempt(ctx, w, l.now(), given)
@@ -66,7 +66,8 @@ func (v *waiter) run() (k *Lock, attempts int, err error) {
 			return k, n, nil
 		}
 		if ctx.Err() != nil && n > 1 {
-			break // an attempt that was cut short, or its explanation, knows less than those before it
+			// An attempt that was cut short, or its query, has seen less than those before it.
+			break
 		}
 		if v.last = lost; l.permanent(w, lost) {
 			return nil, n, lost
@@ -80,7 +81,7 @@ func (v *waiter) run() (k *Lock, attempts int, err error) {
 	return nil, 0, l.waitError(w, err, v.last)
 }
 
-// enqueue puts it at the end of its line.
+// enqueue puts the waiter at the end of its queues.
 func (v *waiter) enqueue(ctx context.Context, l *Locker, w *request) {
 	v.l, v.ctx, v.done, v.req = l, ctx, ctx.Done(), w
 	if l.queue.Enter(&w.ticket, w.names, v) {
@@ -88,10 +89,9 @@ func (v *waiter) enqueue(ctx context.Context, l *Locker, w *request) {
 	}
 }
 
-// OnHead puts it, now at the head of its line, where the lock can be handed to it. It is
-// called when the one before it leaves and not when its own goroutine comes to run: the
-// one before it may have the lock by then, and give it back at once. For that its
-// goroutine need not be woken.
+// OnHead registers the waiter as the head of its names, so that it can receive a handoff. The
+// waiter before it calls OnHead when it leaves the queue. That waiter may hold the lock by then and
+// release it at once. The handoff does not depend on this waiter's goroutine having run.
 func (v *waiter) OnHead() {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -108,8 +108,8 @@ func (v *waiter) OnHead() {
 	}
 }
 
-// dequeue takes it out of the line, wherever it stands, and gives the turn on. Only then it
-// is taken from where Turn may have put it until then.
+// dequeue removes the waiter from its queues, at any position, and lets the next one advance. It
+// leaves the queue first, because until then OnHead may still register it.
 func (v *waiter) dequeue() {
 	v.l.queue.Leave(&v.req.ticket)
 	ws := v.l.waitTable
@@ -124,10 +124,9 @@ func (v *waiter) dequeue() {
 	ws.mu.Unlock()
 }
 
-// mustWait reports whether others of this process go first: those ahead of it in line, or
-// whoever holds one of the names and will hand it over. If none do it may be the turn of
-// another process (due). What was heard until now is of no meaning then, but what is from
-// now on.
+// mustWait reports whether this waiter must let others go first: waiters ahead of it, or a lock of
+// this process that holds one of the names and will hand it off. If there are none, due reports
+// whether another process must have its turn. mustWait clears the signals received so far.
 func (v *waiter) mustWait() (behind, due bool) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -144,7 +143,7 @@ func (v *waiter) mustWait() (behind, due bool) {
 	return behind, due
 }
 
-// clearSignals makes what comes from now on news.
+// clearSignals discards the announcements and wake-ups received so far.
 func (v *waiter) clearSignals() {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -152,14 +151,14 @@ func (v *waiter) clearSignals() {
 	v.clearSignalsLocked()
 }
 
-// clearSignalsLocked forgets what was heard. Called under waiters.mu.
+// clearSignalsLocked is clearSignals for a caller that holds waitTable.mu.
 func (v *waiter) clearSignalsLocked() {
 	v.announced = 0
 	clear(v.announcedBy)
 	v.dropWakeupLocked()
 }
 
-// dropWakeupLocked takes a wake-up back. Called under waiters.mu.
+// dropWakeupLocked discards a wake-up. The caller holds waitTable.mu.
 func (v *waiter) dropWakeupLocked() {
 	v.woken = none
 	select {
@@ -168,8 +167,9 @@ func (v *waiter) dropWakeupLocked() {
 	}
 }
 
-// listen begins to listen for releases, unless that was done before. It reports whether
-// they are heard of already, on so many nodes that none is missed by all.
+// listen subscribes to the releases of the names, unless that was done before. It reports whether
+// this call did so, and whether the subscriptions are confirmed on a majority of the nodes. Any
+// release then reaches at least one of them.
 func (v *waiter) listen() (first, stands bool) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -181,8 +181,8 @@ func (v *waiter) listen() (first, stands bool) {
 	return first, v.confirmedNodesLocked() >= quorum.Majority(len(v.l.nodes))
 }
 
-// noteRefusal notes that others had the better of it: a row of this process, if there was
-// one, is over.
+// noteRefusal records that contenders of other processes had votes for the names. It ends this
+// process's streak of holds.
 func (v *waiter) noteRefusal(held bool) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
@@ -194,8 +194,8 @@ func (v *waiter) noteRefusal(held bool) {
 	}
 }
 
-// waitForTurn waits while others go first, of this process or, for their turn, of another
-// one.
+// waitForTurn waits while other waiters of this process go first, or while this process yields to
+// another one.
 func (v *waiter) waitForTurn(roundTrip time.Duration) (given *Lock, err error) {
 	for given == nil && err == nil {
 		behind, due := v.mustWait()
@@ -211,8 +211,8 @@ func (v *waiter) waitForTurn(roundTrip time.Duration) (given *Lock, err error) {
 	return given, err
 }
 
-// waitForRelease waits after an attempt that failed until there is something to gain from another
-// one: a message, the end of the holder's validity, or a poll, whichever is first.
+// waitForRelease waits after a failed attempt until another one may succeed: until an announcement,
+// the end of the holder's validity, or a poll, whichever is first.
 func (v *waiter) waitForRelease(seen contention, pause *backoff, took time.Duration) (given *Lock, err error) {
 	d, timed := max(pause.next(took), quarantineDelay(v.last)), byPoll
 	if errors.Is(v.last, ErrHeld) {
@@ -230,8 +230,10 @@ func (v *waiter) waitForRelease(seen contention, pause *backoff, took time.Durat
 		given, woken, err = v.park(d, timed)
 	}
 	if stands || seen.held && woken == bySubscription {
-		pause.current = 0                                       // it is no split vote: the next one begins with short pauses again
-		given, woken, err = v.whileHeld(seen, first || !stands) // it may have been released before we listened
+		// It was no split vote, so the next split vote begins with short pauses again.
+		pause.current = 0
+		// The lock may have been released before the subscription.
+		given, woken, err = v.whileHeld(seen, first || !stands)
 	}
 	if err == nil && given == nil {
 		v.reason = woken
@@ -241,11 +243,11 @@ func (v *waiter) waitForRelease(seen contention, pause *backoff, took time.Durat
 	return given, err
 }
 
-// expiryMargin is how long after a key's end it is tried for: TTLs are told in whole
-// milliseconds.
+// expiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in
+// whole milliseconds.
 const expiryMargin = 2 * time.Millisecond
 
-// wakeForLocked wakes it. Called under waiters.mu.
+// wakeForLocked wakes the waiter. The caller holds waitTable.mu.
 func (v *waiter) wakeForLocked(why wakeReason) {
 	v.woken = max(v.woken, why)
 	if v.wake == nil {
@@ -257,8 +259,8 @@ func (v *waiter) wakeForLocked(why wakeReason) {
 	}
 }
 
-// stepBack lets others go first, whose turn it is: for longer when they did not take it
-// the last time, because they may be farther from the nodes than we are.
+// stepBack lets other processes go first. It yields for longer if they did not use the last
+// opportunity, because they may be farther away from the nodes.
 func (v *waiter) stepBack(roundTrip time.Duration) error {
 	ws, now := v.l.waitTable, v.l.now()
 	var d time.Duration
@@ -278,7 +280,8 @@ func (v *waiter) stepBack(roundTrip time.Duration) error {
 	v.clearSignalsLocked()
 	for _, name := range v.req.names {
 		t, p := ws.channelOfLocked(name), ws.names[name]
-		if p != nil && t != nil && t.lastAnnounced.After(now.Add(d/2)) { // our own release was heard of before
+		// An announcement of our own release would have come earlier.
+		if p != nil && t != nil && t.lastAnnounced.After(now.Add(d/2)) {
 			p.emptyYields = 0
 		}
 	}

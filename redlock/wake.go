@@ -7,7 +7,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// wakeReason is why a waiter goes on.
+// wakeReason is why a waiter continues. Larger reasons take precedence.
 type wakeReason uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	byHandoff
 )
 
-// String names the reason as hooks are told it.
+// String returns the reason as hooks receive it.
 func (w wakeReason) String() string {
 	switch w {
 	case byPoll:
@@ -37,9 +37,9 @@ func (w wakeReason) String() string {
 	return "none"
 }
 
-// park waits until there may be something to gain from an attempt, and for d at most; 0 is
-// without end. It returns an attempt that was begun for it meanwhile, or an error when
-// the context or the Locker ended.
+// park waits until another attempt may succeed, for at most d; 0 is without limit. If d passes it
+// returns the reason timed. It returns an attempt that was handed off meanwhile, or an error if the
+// context ended or the Locker was closed.
 func (v *waiter) park(d time.Duration, timed wakeReason) (*Lock, wakeReason, error) {
 	wake, woken := v.startPark()
 	var err error
@@ -52,8 +52,8 @@ func (v *waiter) park(d time.Duration, timed wakeReason) (*Lock, wakeReason, err
 	return v.finishPark(woken, err)
 }
 
-// sleep waits for d, 0 being without end, or to be woken. It ends early with the
-// context's cause, or ErrClosed. Over tells that d has passed.
+// sleep waits for d, or until it is woken; 0 is without limit. It returns early with the context's
+// cause or ErrClosed. over reports that d has passed.
 func (v *waiter) sleep(d time.Duration, wake <-chan struct{}) (over bool, err error) {
 	var timer <-chan struct{}
 	if d > 0 {
@@ -88,23 +88,23 @@ func (v *waiter) finishPark(woken wakeReason, err error) (*Lock, wakeReason, err
 	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for v.state == receiving && v.handoff == nil { // by a goroutine that is about to say how it went
+	for v.state == receiving && v.handoff == nil { // deliverHandoff is about to be called
 		ws.mu.Unlock()
 		<-v.wake
 		ws.mu.Lock()
 	}
 	k := v.handoff
 	v.state, v.handoff = running, nil
-	v.poll = nil // its answers wake no later rest
+	v.poll = nil // its answers must not end a later park
 	if k != nil {
-		return k, byHandoff, nil // whoever takes it looks at the context
+		return k, byHandoff, nil // the receiver of the attempt checks the context
 	}
 	return nil, max(woken, v.woken), err
 }
 
-// startHandoff begins an attempt for a waiter that was chosen; nil when that can't be. Its
-// acquire is submitted by whoever calls this, and the waiter told of it afterwards
-// (deliverHandoff): one that gave it up before would leave a release that nobody hears of.
+// startHandoff begins an attempt for the chosen waiter. It returns nil if that is not possible. The
+// caller submits the acquire, and only then calls deliverHandoff. If the waiter gave up
+// before that, no waiter would learn of the release.
 func (v *waiter) startHandoff() *Lock {
 	k, err := v.l.newAttempt(v.ctx, v.req, v.l.now())
 	if err != nil {
@@ -115,7 +115,7 @@ func (v *waiter) startHandoff() *Lock {
 	return k
 }
 
-// deliverHandoff tells the waiter of its attempt, once that was submitted.
+// deliverHandoff passes the attempt to the waiter after it was submitted.
 func (v *waiter) deliverHandoff(k *Lock) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
