@@ -5,8 +5,8 @@
 //
 // A lease ends on a machine whose clocks can't be trusted to agree with any
 // other, so only elapsed time may decide (docs/hazards.md H7, H8). A [time.Time]
-// carries a monotonic reading, but drops it silently when it is rounded, moved
-// to another zone or marshalled, and from then on compares by the wall clock,
+// carries a monotonic reading. It drops the reading silently when it is rounded, moved
+// to another zone or marshalled. From then on it compares by the wall clock,
 // which an operator or NTP may set back. And while it has that reading it does
 // not count the time that the machine was suspended: Go reads CLOCK_MONOTONIC
 // on Linux (golang/go#24595, docs/hazards.md H62), so a laptop or a suspended

@@ -12,7 +12,7 @@ var system = newSystem()
 // On Linux it is CLOCK_BOOTTIME, to within 10 µs. (A suspend is missed only if
 // the wall clock was set back by the very same time, to 10 µs, before anything
 // read this clock again: that is how a reading can cost no system call.)
-// Elsewhere, and where a sandbox denies that clock, it is the monotonic clock
-// plus every forward step of the wall clock by more than 20 ms, so that setting
-// the wall clock forward ends leases early and setting it back changes nothing.
+// On other systems, and in a sandbox that denies that clock, it is the monotonic clock
+// plus every forward step of the wall clock by more than 20 ms. So setting the wall
+// clock forward ends leases early, and setting it back changes nothing.
 func System() Clock { return system }

@@ -40,9 +40,9 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 }
 
 // WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may become kind=invoice. A metric's series
-// are kept for ever, so that the values must be few; the names themselves are no attribute of metrics. It is called for every event, on one
-// goroutine. With it the counter of losses has no series before the first loss, which a query for increases does not see then. Defaults to
-// none: that counter begins at 0.
+// are kept forever, so the values must be few. The names themselves are no attribute of metrics. It is called for every event, on one
+// goroutine. With it the counter of losses has no series before the first loss, so a query for increases does not see the first
+// loss. The default adds no attributes, and that counter begins at 0.
 func WithAttributes(of func(names []string) []attribute.KeyValue) Option {
 	return option(func(s *settings) { s.attributes = of })
 }

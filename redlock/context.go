@@ -55,14 +55,14 @@ func (c *leaseContext) GoString() string { return c.String() }
 
 // Context is cancelled when the lock ends, with the cause ErrLost, ErrReleased,
 // ErrDetached, ErrMaxHold or ErrClosed (context.Cause), and WithStopMargin earlier.
-// It ends by the Locker's own clock whatever the network does. It carries the
+// It ends by the Locker's own clock, in any state of the network. It carries the
 // values of the context that the lock was acquired with, not its cancellation, and
 // reports no deadline.
 //
-// A suspended machine runs no timers: Err, Remaining and Check look at a clock that
-// counts suspended time, and Done is closed within the smaller of 250 ms and a tenth of
-// the TTL after the machine wakes up, or within 1 s where 100,000 locks end at once. On a
-// busy machine Done may be closed after the end, because timers fire late.
+// A suspended machine runs no timers. Err, Remaining and Check read a clock that counts
+// suspended time. Done is closed within the smaller of 250 ms and a tenth of the TTL after
+// the machine wakes up, or within 1 s if 100,000 locks end at once. On a busy machine Done may
+// be closed after the end, because timers fire late.
 //
 // It is safe for concurrent use and returns the same context each time.
 func (lk *Lock) Context() context.Context {

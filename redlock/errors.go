@@ -97,7 +97,7 @@ func (v Vote) Unwrap() error { return v.Err }
 
 // HeldError describes the holder of a name on one node.
 type HeldError struct {
-	// Owner is the holder's label (WithOwner). It is empty if the holder has none.
+	// Owner is the holder's label (WithOwner). It is empty if the holder has no label.
 	Owner string
 	// Remaining is how long that node keeps the key unless it is released or extended. It is
 	// negative if the key never expires.

@@ -14,7 +14,7 @@ type Status struct {
 	Name string
 	// Held reports that one token is on a quorum of the nodes.
 	Held bool
-	// Owner is that holder's label (WithOwner). It is empty if the holder has none.
+	// Owner is that holder's label (WithOwner). It is empty if the holder has no label.
 	Owner string
 	// Remaining is how long a quorum of the nodes keeps the keys unless they are released or
 	// extended. It is negative if they never expire, and 0 unless Held is true.

@@ -151,7 +151,7 @@ func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.log
 // WithUnsafeNodes names nodes that vote in spite of failed checks: a replica, a server that evicts
 // keys, one that does not answer INFO, or one that is the same server as another node. The lock's
 // assumptions do not hold on these nodes. Mutual exclusion then depends on what you know about
-// them. Each name must be the name of a node. By default there is none.
+// them. Each name must be the name of a node. The default is none.
 func WithUnsafeNodes(names ...string) Option {
 	return option(func(s *settings) { s.unsafe = append(s.unsafe, names...) })
 }

@@ -21,5 +21,5 @@
 // # Time
 //
 // In a testing/synctest bubble all of it follows the bubble's virtual time: call [New] inside of it. Elsewhere it follows real time,
-// and [Quorum.Advance] and [Quorum.Expire] let time pass at once, for the Lockers and the masters alike. Both work in bubbles, too.
+// and [Quorum.Advance] and [Quorum.ExpireNow] let time pass at once, for the Lockers and the masters alike. Both work in bubbles, too.
 package redlocktest

@@ -12,7 +12,7 @@ import (
 const OtherOwner = "another"
 
 // HoldElsewhere takes a lock as another process would, for d (whole milliseconds, from 10 ms to 365 days) unless it is released before.
-// Whoever waits for it hears of the release, which may be called more than once. It ends the test when the name is held, or when no
+// Waiters are told of the release, which may be called more than once. HoldElsewhere ends the test if the name is held, or if no
 // quorum is up.
 func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 	q.t.Helper()
@@ -24,10 +24,11 @@ func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 	return func() { _ = k.Release(context.Background()) } // a lock that is over by now is what was asked for
 }
 
-// StealLock gives a name to another on every master, whoever holds it: as if its keys had been deleted, or had expired early because the
-// masters' clocks were set, and somebody had been quick. The holder is not told: it finds out by its next extension or Check, or when
-// its validity is over; until then two believe that they hold it, which is what fencing tokens are for. It lasts for d, as with
-// [Quorum.HoldElsewhere], unless it is released before. To end a holder's lock at once, see [Quorum.Expire].
+// StealLock gives a name to another owner on every master. It acts as if the holder's keys had been deleted, or had expired early
+// because the masters' clocks were set, and another client had been quick. The holder is not told. It finds out by its next
+// extension or Check, or when its validity is over. Until then two clients believe that they hold the lock, which is what
+// fencing tokens are for. It lasts for d, as with [Quorum.HoldElsewhere], unless it is released before. To end a holder's lock at
+// once, see [Quorum.ExpireNow].
 func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	q.t.Helper()
 	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(OtherOwner), TTL: d}
@@ -36,13 +37,13 @@ func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	}
 	k, err := q.other(d).Resume(context.Background(), claim)
 	if err != nil {
-		q.t.Fatalf("redlocktest: Steal(%q): %v", name, err)
+		q.t.Fatalf("redlocktest: StealLock(%q): %v", name, err)
 		return func() {}
 	}
 	return func() { _ = k.Release(context.Background()) }
 }
 
-// DeleteKey deletes a lock's keys on every master, as FLUSHALL would: it is free for others while its holder believes in it. See Steal.
+// DeleteKey deletes a lock's keys on every master, as FLUSHALL would: it is free for others while its holder believes in it. See StealLock.
 func (q *Quorum) DeleteKey(name string) {
 	for _, m := range q.masters {
 		m.Del(name)

@@ -21,7 +21,7 @@ type T interface {
 
 // Quorum is a set of masters in memory. Masters are numbered from 0, and are called "n1", "n2" and so on in votes and errors.
 //
-// A name is a lock's key: with redlock.WithKeyPrefix it begins with the prefix. A master of a number that there is none of ends the
+// A name is a lock's key: with redlock.WithKeyPrefix it begins with the prefix. A number without a master ends the
 // test.
 //
 // All methods may be called from any goroutine, but those that can't do what they are told end the test by T.Fatalf, which belongs on

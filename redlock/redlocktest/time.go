@@ -36,7 +36,7 @@ func (q *Quorum) ExpireNow(name string) {
 		left = max(left, m.TTL(name))
 	}
 	if left <= 0 {
-		q.t.Fatalf("redlocktest: Expire(%q): no master has a key of that name that can expire", name)
+		q.t.Fatalf("redlocktest: ExpireNow(%q): no master has a key of that name that can expire", name)
 		return
 	}
 	q.Advance(left + time.Millisecond)
