@@ -9,9 +9,9 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// attempt asks all nodes once, with a token of its own (docs/hazards.md H3), or concludes an
-// attempt that was begun. It undoes whatever an attempt that fails may have written, and then
-// queries the nodes for the reason.
+// attempt sends one request to all nodes, with a new token (docs/hazards.md H3), or finishes an
+// attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
+// and queries the nodes for the reason.
 func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *Lock) (*Lock, contention, error) {
 	k := begun
 	if k == nil {
@@ -29,15 +29,15 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 		seen.took = decided.Sub(start)
 		return nil, seen, lost
 	}
-	if l.isClosed() { // won while Close listed the held ones
+	if l.isClosed() { // won while Close listed the held locks
 		k.end(ErrClosed, undoKeys)
 		return nil, contention{}, ErrClosed
 	}
 	return k, contention{}, nil
 }
 
-// newAttempt makes an attempt that has only to be submitted. The clock was read for it:
-// before the first send.
+// newAttempt makes an attempt that is ready to be submitted. start is the time before the first
+// send.
 func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant) (*Lock, error) {
 	k := l.newLock(ctx, w)
 	if err := l.add(k); err != nil {
@@ -50,7 +50,7 @@ func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant
 	return k, nil
 }
 
-// finishAttempt waits for the outcome of an attempt that was submitted, and begins the hold or the undo.
+// finishAttempt waits for the outcome of a submitted attempt, and begins the hold or the undo.
 func (l *Locker) finishAttempt(ctx context.Context, k *Lock) error {
 	r, until := &k.exchange.acquire, k.exchange.acquire.req.NotAfter
 	in := r.wait(ctx.Done())
@@ -70,14 +70,14 @@ func (l *Locker) finishAttempt(ctx context.Context, k *Lock) error {
 	return nil
 }
 
-// insufficient reports whether a validity is of no use: none before the context ends, or
-// less than was asked for.
+// insufficient reports whether a validity is useless: the context would end at once, or it is less
+// than WithMinValidity.
 func (lk *Lock) insufficient(left time.Duration) bool {
 	return left <= lk.opts.stopMargin || left < lk.opts.minValidity
 }
 
-// newLock draws the token and makes everything that one acquisition needs in few
-// allocations: it is the hot path.
+// newLock makes a Lock with a new token and its request state. It is the hot path, so it makes few
+// allocations.
 func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	k := &Lock{l: l, opts: w.opts, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl}
@@ -97,8 +97,8 @@ func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	return k
 }
 
-// checkWon is nil when the attempt is a lock now. The clock was read after the
-// decision: a quorum alone is not enough (docs/hazards.md H6).
+// checkWon returns nil if the attempt is now a lock. now was read after the decision: a quorum
+// alone is not enough (docs/hazards.md H6).
 func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
 	r := &lk.exchange.acquire
 	won := decided && r.won()

@@ -45,11 +45,11 @@ func (lk *Lock) Check(ctx context.Context) error {
 	return nil
 }
 
-// voteOnKeys makes a vote of what a node's keys hold: granted unless it shows that
-// they end before the validity does. A quorum of such answers decides at once, and
-// anything less waits for the other nodes.
+// voteOnKeys turns the state of a node's keys into a vote. It is a grant unless the keys end before
+// the validity does. A quorum of grants decides at once. Otherwise the round waits for the other
+// nodes.
 func (lk *Lock) voteOnKeys(_ *round, rep wire.Reply) wire.Reply {
-	// A PTTL was true at some time before now, so that the keys may live until this:
+	// The PTTL was read before now, so the keys may live until this instant:
 	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token, rep.KeyStates)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -59,8 +59,8 @@ func (lk *Lock) voteOnKeys(_ *round, rep wire.Reply) wire.Reply {
 	return rep
 }
 
-// shortenOrEnd lowers the end of the validity to what the nodes do support, or ends the
-// hold when a quorum says that it is not ours.
+// shortenOrEnd shortens the validity to what the nodes support. If a quorum reports that the token
+// does not hold the names, it ends the hold.
 func (lk *Lock) shortenOrEnd(r *round) error {
 	ours, others := lk.supportedUntil(r)
 	need := quorum.Majority(len(lk.l.nodes))
@@ -76,16 +76,16 @@ func (lk *Lock) shortenOrEnd(r *round) error {
 	return nil
 }
 
-// supportedUntil sorts out what the nodes said: until when each that holds the token
-// surely keeps it, counted like any validity from before the question was sent
-// and less 1 ms because PTTL is cut to whole ones; and how many said that it is
-// not ours.
+// supportedUntil evaluates the answers of all nodes. ours has, for each node that holds the token,
+// the instant until which it surely keeps it. It is counted from before the request was sent, and
+// less 1 ms because PTTL is truncated to milliseconds. others is the number of nodes that do not
+// hold the token.
 func (lk *Lock) supportedUntil(r *round) (ours []clock.Instant, others int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, holds := range r.keyStates {
 		if holds == nil {
-			continue // failed, or unknown
+			continue // no answer, or a failure
 		}
 		if bound, ok := lk.l.supported(r.start, lk.terms.Token, holds); ok {
 			ours = append(ours, bound.Add(-time.Millisecond))
@@ -96,8 +96,8 @@ func (lk *Lock) supportedUntil(r *round) (ours []clock.Instant, others int) {
 	return ours, others
 }
 
-// supported is until when all keys are the token's, counted from start and less
-// drift. A key that never expires is nobody's lease.
+// supported returns until when all keys hold the token, counted from start and less drift. A key
+// that never expires is not a lease.
 func (l *Locker) supported(start clock.Instant, token string, holds []wire.KeyState) (until clock.Instant, ours bool) {
 	until = noDeadline
 	for _, h := range holds {
@@ -110,12 +110,12 @@ func (l *Locker) supported(start clock.Instant, token string, holds []wire.KeySt
 	return until, len(holds) > 0
 }
 
-// shortenTo moves the end of the validity to until if that is earlier.
+// shortenTo sets the end of the validity to until if that is earlier.
 func (lk *Lock) shortenTo(until, asked clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if lk.lastExtended.After(asked) {
-		return // the nodes may have been looked at before that extension reached them
+		return // the nodes may have answered before that extension reached them
 	}
 	if lk.phase == held && until.Before(lk.until) {
 		lk.until = until

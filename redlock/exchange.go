@@ -8,22 +8,22 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// exchange is what an acquisition and its undo need to talk to the nodes, in one allocation for
-// up to three nodes. Most locks are given back soon, and leave it to the next one. One that is
-// held for longer gives it up, and makes it anew for its undo: it is two thirds of a lock.
+// exchange holds the requests of an acquisition and its undo, in one allocation for up to three
+// nodes. It is two thirds of a lock's memory. Most locks are released soon, and their exchange is
+// then reused. A lock that is held for longer drops its exchange, and makes a new one for its undo.
 type exchange struct {
 	acquire round         // no ballots after Resume
-	undo    round         // the release, or whatever undoes it
-	wake    chan struct{} // of both
-	refs    atomic.Int32  // who may still look at it; see unref
+	undo    round         // the release, or another undo
+	wake    chan struct{} // of both rounds
+	refs    atomic.Int32  // users that may still read it; see unref
 	inline  [6]ballot
 }
 
-// shrinkAfter is how long a lock is held until it gives up its talk, and how soon it tries
-// again when a node has not answered by then.
+// shrinkAfter is how long a lock is held before it drops its exchange, and how soon it tries again
+// if a node has not answered by then.
 const shrinkAfter = 500 * time.Millisecond
 
-// newExchange makes what k needs to be acquired and undone. Its terms must be set.
+// newExchange makes or reuses an exchange for lk. lk.terms must be set.
 func (lk *Lock) newExchange() *exchange {
 	n := len(lk.l.nodes)
 	t, _ := lk.l.exchangePool.Get().(*exchange)
@@ -35,21 +35,20 @@ func (lk *Lock) newExchange() *exchange {
 		}
 		t.acquire.ballots, t.undo.ballots = ballots[:n:n], ballots[n:2*n]
 	}
-	t.refs.Store(int32(2*n + 1)) // the answers, and its lock
+	t.refs.Store(int32(2*n + 1)) // the answers, and the lock
 	t.acquire.exchange, t.acquire.names, t.acquire.wake = t, lk.names, t.wake
 	t.acquire.prepare(lk.l, nil, t.acquire.ballots)
 	t.undo.exchange, t.undo.names, t.undo.wake = t, lk.names, t.wake
-	t.undo.rule = faultAfterAll // a fault must not hide that the others released it
+	t.undo.rule = faultAfterAll // a fault must not hide that the other nodes released the lock
 	t.undo.prepare(lk.l, lk, t.undo.ballots)
 	return t
 }
 
-// unref tells that one of those who may look at the talk never will again. Behind the last
-// one it is another lock's. Counted are the users of a lock whose every answer is plain: each
-// answer until it was dealt with, and the lock until its release has returned. Whatever else
-// gets to know the talk keeps it, and so does every other answer, by not letting go: then it
-// is nobody's again (docs/adr/0012-a-locks-talk-is-used-again.md). That errs on the side of
-// memory.
+// unref drops one reference to the exchange. The last one makes it available to another lock. There
+// is one reference for each answer until it was handled, and one for the lock until its release has
+// returned. Other users pin the exchange. An answer that is not final (see isFinal) keeps its
+// reference, so the exchange is never reused (docs/adr/0012-a-locks-talk-is-used-again.md). Such an
+// exchange costs memory but is never shared by mistake.
 func (t *exchange) unref(l *Locker) {
 	if t.refs.Add(-1) > 0 {
 		return
@@ -59,17 +58,17 @@ func (t *exchange) unref(l *Locker) {
 	clear(undo)
 	*t = exchange{wake: t.wake}
 	select {
-	case <-t.wake: // of a decision that nobody had to wait for
+	case <-t.wake: // left by a decision that no caller waited for
 	default:
 	}
 	t.acquire.ballots, t.undo.ballots = acquire, undo
 	l.exchangePool.Put(t)
 }
 
-// pendingUndo is the undo of a lease that is in the books, kept; nil of others, and while there is
-// none. The last answer takes the lease out of the books before it lets go.
+// pendingUndo returns the pinned undo of a registered lock, or nil if the lock is not registered or
+// has no undo. The last answer unregisters the lock before it drops its reference.
 func (lk *Lock) pendingUndo() *round {
-	lk.mu.Lock() // and not sending, under which nodes are called
+	lk.mu.Lock() // not sending, because nodes are called under that
 	defer lk.mu.Unlock()
 	lk.l.mu.Lock()
 	defer lk.l.mu.Unlock()
@@ -80,21 +79,20 @@ func (lk *Lock) pendingUndo() *round {
 	return &lk.exchange.undo
 }
 
-// pin has a round, and the talk that it is a part of, never be used again. The caller must
-// be somebody who has not let go of it.
+// pin prevents the reuse of the round and its exchange. The caller must have a reference to it.
 func (r *round) pin() {
 	if r.exchange != nil {
 		r.exchange.refs.Add(1)
 	}
 }
 
-// isFinal reports whether a node has nothing to do with a command any more that it answered so.
+// isFinal reports whether a node no longer uses a command after this answer.
 func isFinal(c *wire.Command, rep wire.Reply) bool {
 	once := c.Retries == 0 && !c.WasResent()
 	return once && (rep.NotSent || rep.Outcome == wire.Granted && !rep.WillRetry)
 }
 
-// renewExchange makes anew what rest gave up. Nothing is left of the acquire.
+// renewExchange makes a new exchange for a lock that has dropped its own, without an acquire.
 func (lk *Lock) renewExchange() {
 	t := lk.newExchange()
 	t.acquire.ballots = nil
@@ -103,8 +101,8 @@ func (lk *Lock) renewExchange() {
 	lk.exchange = t
 }
 
-// dropExchangeLocked gives up the talk of a lock that goes on being held, once every node has answered
-// the acquire: what is left of that is which nodes hold nothing. Called under mu.
+// dropExchangeLocked drops the exchange of a lock that is held for long, once every node has
+// answered the acquire. It keeps only the set of nodes that hold nothing.
 func (lk *Lock) dropExchangeLocked(now clock.Instant) {
 	if now.Before(lk.nextShrink) {
 		return
@@ -120,8 +118,8 @@ func (lk *Lock) dropExchangeLocked(now clock.Instant) {
 	lk.nextShrink = noDeadline
 }
 
-// mayHold lists the nodes that may hold what an acquire asked for, nil for all of them.
-// Answered tells that each has said so: nothing of it is under way.
+// mayHold lists the nodes that may hold keys of the acquire; nil stands for all. answered reports
+// that every node has answered, so nothing is in flight.
 func (r *round) mayHold() (nodes []bool, answered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,5 +144,5 @@ func (r *round) mayHold() (nodes []bool, answered bool) {
 	return nodes, true
 }
 
-// leftNothing reports whether an answered acquire surely left nothing on the node.
+// leftNothing reports whether an answered acquire left nothing on the node.
 func (b *ballot) leftNothing() bool { return b.notSent || b.outcome == wire.Refused }

@@ -12,21 +12,21 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Who asks for an extension.
+// The origin of an extension.
 const (
 	byCaller      = false
 	autoExtension = true
 )
 
-// extension is a round that lengthens a lock.
+// extension is a round that extends a lock.
 type extension struct {
 	round
 	lock       *Lock
 	auto       bool
-	notOurs    atomic.Int32  // nodes that say "not yours"
-	effective  bool          // it took effect; readable once booked is closed
-	eventsSeen atomic.Int32  // of the decision and the last answer, by goroutines of their own
-	applied    chan struct{} // closed when the lock has been told the decision; nil when nobody waits for that
+	notOurs    atomic.Int32  // nodes that answered that the token does not hold the names
+	effective  bool          // it took effect; readable once applied is closed
+	eventsSeen atomic.Int32  // the decision and the last answer, which come on different goroutines
+	applied    chan struct{} // closed when the decision was applied; nil for automatic extensions
 	owner      extensionObserver
 	few        [3]ballot
 }
@@ -67,8 +67,7 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	return err
 }
 
-// result waits for the outcome, not merely for the decision: when it returns the
-// lock has been told.
+// result waits until the outcome was applied to the lock.
 func (x *extension) result(ctx context.Context) error {
 	select {
 	case <-x.applied:
@@ -81,7 +80,7 @@ func (x *extension) result(ctx context.Context) error {
 	return x.failure()
 }
 
-// failure is why an extension that was decided has no effect; nil when it has.
+// failure returns why a decided extension had no effect, or nil if it had.
 func (x *extension) failure() error {
 	if x.effective {
 		return nil
@@ -103,8 +102,8 @@ func (x *extension) failure() error {
 	return x.asError(ErrNoQuorum)
 }
 
-// startExtend submits an extension. The token's sending lock keeps it in front of
-// the release, which also looks for it in inFlight. Called under that lock, which it unlocks.
+// startExtend submits an extension. The caller holds sending, and startExtend unlocks it. Sending
+// keeps the extension ahead of the release, which also looks for it in inFlight.
 func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	defer lk.sending.Unlock()
 	x := &extension{lock: lk, auto: auto}
@@ -118,7 +117,8 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 		return nil, err
 	}
 	wire.NewExtend(&x.req, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
-	x.req.Clock, x.req.NotAfter = lk.l.set.clock, old // never sent once the validity is over (docs/hazards.md H12)
+	// It is never sent after the validity is over (docs/hazards.md H12).
+	x.req.Clock, x.req.NotAfter = lk.l.set.clock, old
 	ballots := x.few[:]
 	if n := len(lk.l.nodes); n <= len(ballots) {
 		ballots = ballots[:n]
@@ -136,11 +136,12 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	return x, nil
 }
 
-// errOver refuses an extension of a hold that is over by the clock. Here the sending
-// lock is held: whoever asked for it settles the lock and says why.
+// errOver rejects an extension of a hold whose time is over. sending is held here, so the caller
+// calls applyDue and returns the cause.
 var errOver = fmt.Errorf("%w: it had ended", ErrLost)
 
-// startable books an extension that begins, and returns the end of the validity so far.
+// startable registers an extension, and returns the end of the current validity. It returns an
+// error if the lock cannot be extended.
 func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, err error) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -159,13 +160,13 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 	return lk.endNowLocked(), nil
 }
 
-// registerLocked books a round about a held lock, which Detach waits for. Called under mu.
+// registerLocked registers a round about a held lock, which Detach waits for.
 func (lk *Lock) registerLocked(r *round) {
 	lk.inFlight = append(lk.inFlight, r)
 	lk.inFlightWG.Add(1)
 }
 
-// unregister forgets the round: nothing of it is under way.
+// unregister removes a round that is complete.
 func (lk *Lock) unregister(r *round) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -174,18 +175,18 @@ func (lk *Lock) unregister(r *round) {
 	}
 }
 
-// stopReasonLocked is why a lock is not extended any more though it is held. Called under mu.
+// stopReasonLocked returns why a held lock is no longer extended.
 func (lk *Lock) stopReasonLocked() error {
 	cause := lk.ctxCause
 	if cause == nil {
-		cause = lk.endCauseLocked() // its context ends right now
+		cause = lk.endCauseLocked() // its context is about to end
 	}
 	return fmt.Errorf("%w: %s: its context has ended, and nothing extends it any more", cause, quoted(lk.names))
 }
 
-// Answer looks at each refusal, also one that comes after the decision: when so many
-// nodes say "not yours" that no majority can say otherwise the lock is lost now,
-// whatever is still to come from others. So it is before anybody hears of a decision.
+// Answer counts refusals, also after the decision. If no majority can hold the lock any more, the
+// lock is lost now, whatever other nodes answer. It is marked as lost before the decision is
+// reported.
 func (x *extension) Answer(c *wire.Command, rep wire.Reply) {
 	spare := len(x.ballots) - quorum.Majority(len(x.ballots))
 	if rep.Outcome == wire.Refused && int(x.notOurs.Add(1)) > spare {
@@ -194,8 +195,8 @@ func (x *extension) Answer(c *wire.Command, rep wire.Reply) {
 	x.round.Answer(c, rep)
 }
 
-// markLost marks a hold of which a quorum says that it is not ours. The alarms end it:
-// this may be under the sending lock.
+// markLost marks a hold as lost because a quorum refused its token. The alarms end it, because the
+// caller may hold sending.
 func (lk *Lock) markLost() {
 	now := lk.l.now()
 	lk.mu.Lock()
@@ -206,7 +207,7 @@ func (lk *Lock) markLost() {
 	}
 }
 
-// extensionObserver is told of an extension's course.
+// extensionObserver handles the events of an extension.
 type extensionObserver struct {
 	lock *Lock
 	x    *extension
@@ -214,15 +215,15 @@ type extensionObserver struct {
 
 func (o *extensionObserver) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }
 
-// onDecision moves the end of the validity. What has ended stays ended: late votes
-// revive nothing (docs/hazards.md H114).
+// onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
+// (docs/hazards.md H114).
 func (o *extensionObserver) onDecision(r *round) {
 	k, x := o.lock, o.x
 	defer k.inFlightWG.Done()
 	won := r.won()
 	until := quorum.Until(r.start, r.req.TTL, k.l.set.drift)
 	k.mu.Lock()
-	now := k.l.now() // under mu: nobody has seen a later time and taken the hold for over
+	now := k.l.now() // read under mu: no goroutine has seen a later time and ended the hold
 	switch {
 	case k.phase != held || k.lost || k.extensionStopped || !now.Before(k.endNowLocked()):
 	case won:
@@ -251,16 +252,16 @@ func (o *extensionObserver) onComplete(r *round) {
 	o.onBoth()
 }
 
-// onBoth books what is to be repaired, by whoever comes second: the last answer may come
-// while another one's goroutine is still booking the decision.
+// onBoth records the nodes to repair once both events have come: the last answer may arrive on
+// another goroutine while the decision is being applied.
 func (o *extensionObserver) onBoth() {
 	if o.x.eventsSeen.Add(1) == 2 {
 		o.lock.noteMissing(o.x)
 	}
 }
 
-// cancelExtensionsLocked gives up what of extensions and repairs still waits to be sent; the rest is in
-// front of whatever is submitted next. Called under sending, after the hold ended.
+// cancelExtensionsLocked cancels the unsent commands of extensions and repairs. Sent commands
+// precede any that is submitted later. The caller holds sending, and the hold has ended.
 func (lk *Lock) cancelExtensionsLocked() {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()

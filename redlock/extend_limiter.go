@@ -8,27 +8,27 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
-// maxExtending is how many automatic extensions of a Locker are undecided before other
-// locks wait for their turn. It is a quarter of what the queue of a node takes by default
-// (Config.Queue), so that the many locks that fall due together, after the process or a
-// majority of the nodes stood still, do not fail together, and try again together. Nodes
-// that do not answer hold nobody up for longer than the node timeout.
+// maxExtending is how many automatic extensions of a Locker may be undecided before others are
+// queued. It is a quarter of the default queue of a node (Config.Queue). After the process or a
+// majority of the nodes stood still, many locks fall due together. The bound keeps their extensions
+// from failing together and being retried together. A node that does not answer delays others by at
+// most the node timeout.
 const maxExtending = 4096
 
-// extendLimiter lets the automatic extensions of a Locker that can't all go out at once do so in
-// line. One that falls due just when there is room does not stand in it. A lock that waits
-// costs nothing until its turn comes, or until it has no time left to wait (Lock.extendQueueLimitLocked).
+// extendLimiter queues the automatic extensions of a Locker that exceed maxExtending. An extension
+// that falls due while there is room does not queue. A queued lock costs nothing until it is woken,
+// or until it can wait no longer (Lock.extendQueueLimitLocked).
 type extendLimiter struct {
 	alarms *alarm.Queue
-	alarm  alarm.Alarm // the turn of the first in line
+	alarm  alarm.Alarm // wakes the first lock in the queue
 	clock  clock.Clock
 
-	mu       sync.Mutex // guards what follows; nobody is called under it but the alarms
-	underWay int        // undecided
-	queue    []*Lock    // also such as do not wait any more
+	mu       sync.Mutex // guards the fields below; only the alarms are called under it
+	underWay int        // undecided extensions
+	queue    []*Lock    // may contain locks that no longer wait
 }
 
-// enqueue puts a lock in line if it can't go now. Called under the lock's mu.
+// enqueue queues a lock and returns true if there is no room. The caller holds the lock's mu.
 func (t *extendLimiter) enqueue(k *Lock) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,15 +39,15 @@ func (t *extendLimiter) enqueue(k *Lock) bool {
 	return true
 }
 
-// acquire counts an extension that goes out.
+// acquire counts an extension that is submitted.
 func (t *extendLimiter) acquire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.underWay++
 }
 
-// release makes room for one that waits. It goes on the alarms' goroutine: this may be under
-// a lock's sending, and deep in the submission of another extension.
+// release makes room for a queued lock. The lock is woken on the alarms' goroutine, because the
+// caller may hold the sending mutex of a lock and be inside the submission of another extension.
 func (t *extendLimiter) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,14 +55,14 @@ func (t *extendLimiter) release() {
 	t.wakeNextLocked()
 }
 
-// wakeNextLocked wakes the first in line if there is room. Called under mu.
+// wakeNextLocked wakes the first lock in the queue if there is room.
 func (t *extendLimiter) wakeNextLocked() {
 	if len(t.queue) > 0 && t.underWay < maxExtending {
 		t.alarms.Set(&t.alarm, t.clock.Now(), time.Second, t)
 	}
 }
 
-// Fire is called by the Locker's alarms. It lets one lock go, so that no other alarm waits
+// Fire is called by the Locker's alarms. It wakes only one lock, so that other alarms do not wait
 // for all of them.
 func (t *extendLimiter) Fire(*alarm.Alarm) {
 	if k := t.pop(); k != nil {

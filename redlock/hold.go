@@ -8,10 +8,10 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
-// noDeadline is an instant that does not come: the end of a share's own validity.
+// noDeadline is an instant that never comes, such as the end of a share's own validity.
 const noDeadline = clock.Instant(1<<63 - 1)
 
-// markHeld makes the acquisition a held lock.
+// markHeld turns the acquisition into a held lock.
 func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -21,13 +21,13 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.scheduleLocked()
 }
 
-// leaseTimer is a lock as its alarm sees it: Ring is no method that a user should meet.
+// leaseTimer is the alarm's view of a Lock. It keeps Fire out of Lock's method set.
 type leaseTimer Lock
 
 // Fire is called by the Locker's alarms.
 func (r *leaseTimer) Fire(*alarm.Alarm) { (*Lock)(r).onTimer() }
 
-// onTimer does what is due, and sets the alarm to what comes next.
+// onTimer applies what is due, and schedules the next call.
 func (lk *Lock) onTimer() {
 	deferred := lk.applyDue()
 	lk.mu.Lock()
@@ -39,36 +39,36 @@ func (lk *Lock) onTimer() {
 	lk.scheduleAtLocked(at)
 }
 
-// scheduleLocked sets the alarm to the next instant at which something is due. Called under mu.
+// scheduleLocked sets the alarm to the next instant at which something is due.
 func (lk *Lock) scheduleLocked() { lk.scheduleAtLocked(lk.nextDeadlineLocked()) }
 
-// scheduleAtLocked sets the alarm to an instant, while the lock is held. Called under mu.
+// scheduleAtLocked sets the alarm to an instant if the lock is held.
 func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 	if lk.phase != held || at == noDeadline {
 		lk.l.alarms.Clear(&lk.alarm)
 		return
 	}
-	// An end may be noticed this late after a suspend: see Context.
+	// After a suspend an end may be noticed this late: see Context.
 	lk.l.alarms.Set(&lk.alarm, at, min(250*time.Millisecond, lk.ttl/10), (*leaseTimer)(lk))
 }
 
-// applyDue does what the clock says is due: it ends the hold or its context, or
-// extends. It is called by the alarm and by whoever asks how the lock stands, so
-// that the answer is right also when no timer ran (docs/hazards.md H24, H62, H107).
+// applyDue does what the clock says is due: it ends the hold or its context, or starts an extension
+// or a repair. The alarm calls it, and so does every method that reports the lock's state. Their
+// answer is then right even if no timer has run (docs/hazards.md H24, H62, H107).
 //
-// It returns true if it deferred an extension or a repair. A caller holds the sending lock then,
-// and may be inside a node's Submit. The timers' goroutine must not wait for that.
+// It returns true if it deferred an extension or a repair because another goroutine holds sending.
+// That goroutine may be inside a node's Submit, and the timers' goroutine must not wait for it.
 func (lk *Lock) applyDue() (deferred bool) {
 	if lk.shareOf != nil {
-		lk.shareOf.applyDue() // its end is the share's
+		lk.shareOf.applyDue() // a share ends with it
 	}
 	now := lk.l.now()
 	lk.mu.Lock()
-	if lk.phase != held { // before that nobody else may look at what is below
+	if lk.phase != held { // before that no other goroutine may read the fields below
 		cause := lk.cause
 		lk.mu.Unlock()
 		if cause != nil {
-			lk.cancelContext(cause) // whoever ended it may not have come that far
+			lk.cancelContext(cause) // the goroutine that ended it may not have done so yet
 		}
 		return false
 	}
@@ -100,24 +100,23 @@ func (lk *Lock) applyDue() (deferred bool) {
 		return true
 	case lk.wantsExtensionLocked(now):
 		ttl := lk.ttl
-		lk.nextExtendAt = now.Add(2 * lk.l.set.timeout(ttl)) // until the outcome says otherwise
+		lk.nextExtendAt = now.Add(2 * lk.l.set.timeout(ttl)) // replaced by the outcome
 		lk.scheduleLocked()
 		lk.mu.Unlock()
-		_, _ = lk.startExtend(ttl, autoExtension) // its outcome comes by decided
+		_, _ = lk.startExtend(ttl, autoExtension) // the outcome comes by onDecision
 	default:
 		lk.mu.Unlock()
 	}
 	return false
 }
 
-// extendQueueLimitLocked is for how long a lock may wait for its turn to be extended: until a third of
-// what its validity leaves before the stop margin is left, a regular interval before
-// nothing extends it any more. Called under mu.
+// extendQueueLimitLocked returns until when an extension may be queued in the extendLimiter: one
+// regular interval before the stop margin begins.
 func (lk *Lock) extendQueueLimitLocked() clock.Instant {
 	return lk.until.Add(-lk.opts.stopMargin - lk.extendInterval())
 }
 
-// resumeExtend is called when it is the lock's turn to be extended.
+// resumeExtend is called by the extendLimiter when the lock may extend.
 func (lk *Lock) resumeExtend() {
 	now := lk.l.now()
 	lk.mu.Lock()
@@ -128,7 +127,7 @@ func (lk *Lock) resumeExtend() {
 	lk.onTimer()
 }
 
-// endNowLocked is the instant at which the hold ends if nothing else happens. Called under mu.
+// endNowLocked returns the instant at which the hold ends if nothing else happens.
 func (lk *Lock) endNowLocked() clock.Instant {
 	if lk.opts.maxHold == 0 {
 		return lk.until
@@ -136,7 +135,7 @@ func (lk *Lock) endNowLocked() clock.Instant {
 	return min(lk.until, lk.began.Add(lk.opts.maxHold))
 }
 
-// endCauseLocked is why the hold ends then. Called under mu.
+// endCauseLocked returns the cause of that end.
 func (lk *Lock) endCauseLocked() error {
 	if !lk.lost && lk.endNowLocked().Before(lk.until) {
 		return ErrMaxHold
@@ -144,7 +143,7 @@ func (lk *Lock) endCauseLocked() error {
 	return ErrLost
 }
 
-// nextDeadlineLocked is the next instant at which settle has something to do. Called under mu.
+// nextDeadlineLocked returns the next instant at which applyDue has something to do.
 func (lk *Lock) nextDeadlineLocked() clock.Instant {
 	if lk.lost {
 		return lk.endedAt
@@ -165,7 +164,7 @@ func (lk *Lock) nextDeadlineLocked() clock.Instant {
 	return at
 }
 
-// extendsLocked reports whether the lock extends itself. Called under mu.
+// extendsLocked reports whether the lock is extended automatically.
 func (lk *Lock) extendsLocked() bool {
 	return lk.opts.autoExtend && !lk.extensionStopped && lk.root == nil
 }
@@ -175,22 +174,22 @@ func (lk *Lock) wantsExtensionLocked(now clock.Instant) bool {
 		return false
 	}
 	if lk.opts.progress > 0 && now.Sub(lk.progress) >= lk.opts.progress {
-		lk.nextExtendAt = noDeadline // the work hangs; Progress may yet come
+		lk.nextExtendAt = noDeadline // the work hangs; a later Progress resumes the extensions
 		return false
 	}
 	return true
 }
 
-// nextExtensionLocked is when to extend next, after a success at now: after a third of what
-// the validity leaves before the stop margin. That is less than usual after Resume, an
-// Extend for a short time, or a Check that found less. Called under mu.
+// nextExtensionLocked returns when to extend next, after a success at now. That is after a third of
+// the validity before the stop margin. It is less than the regular interval after Resume, after an
+// Extend for a short time, or after a Check that shortened the validity.
 func (lk *Lock) nextExtensionLocked(now clock.Instant) clock.Instant {
 	lk.retries = 0
 	return now.Add(min(lk.extendInterval(), max(0, lk.until.Sub(now)-lk.opts.stopMargin)/3))
 }
 
-// nextRetryLocked is when to extend again after a failure: soon, and then at doubling
-// intervals, none longer than the regular one. Called under mu.
+// nextRetryLocked returns when to extend again after a failure: soon at first, then at doubling
+// intervals up to the regular one.
 func (lk *Lock) nextRetryLocked(now clock.Instant) clock.Instant {
 	const doublings = 8
 	pause := min(lk.firstPause()<<lk.retries, lk.extendInterval())
@@ -198,15 +197,15 @@ func (lk *Lock) nextRetryLocked(now clock.Instant) clock.Instant {
 	return now.Add(pause/2 + rand.N(pause/2+1))
 }
 
-// firstPause is how soon an extension is tried again that failed, or was deferred.
+// firstPause returns the pause before the first retry of a failed or deferred extension.
 func (lk *Lock) firstPause() time.Duration { return max(lk.extendInterval()/16, time.Millisecond) }
 
 func (lk *Lock) extendInterval() time.Duration {
 	return (lk.l.set.validity(lk.ttl) - lk.opts.stopMargin) / 3
 }
 
-// cancelContext ends the context, and those of the shares, and leaves the handles. The first
-// cause stands.
+// cancelContext ends the context of the lock and of its shares, but not the handles. Only the first
+// cause counts.
 func (lk *Lock) cancelContext(cause error) {
 	lk.mu.Lock()
 	if lk.ctxCause == nil {
@@ -223,19 +222,19 @@ func (lk *Lock) cancelContext(cause error) {
 	}
 }
 
-// endMode is what becomes of the keys when a hold ends.
+// endMode states what happens to the keys when a hold ends.
 type endMode uint8
 
 const (
-	keepKeys      endMode = iota
-	undoKeys              // at once, on this goroutine, which is a caller's
-	undoByLibrary         // by the undo queue: this may be the alarms' goroutine, on which all other ends depend
+	keepKeys endMode = iota
+	undoKeys         // at once, on the goroutine of a caller
+	// By the undo queue: this may be the alarms' goroutine, on which all other ends depend.
+	undoByLibrary
 )
 
-// end ends the hold: from here on nothing revives it. All shares end first,
-// then its context; then, and never before, its keys are undone (docs/hazards.md H113).
-// Up to there it calls no code of the user's and waits for nothing. It reports whether it
-// was this call that ended it.
+// end ends the hold for good. First all shares end, then the context, and only then the keys are
+// undone (docs/hazards.md H113). Before the undo it calls no user code and waits for nothing. It
+// reports whether this call ended the hold.
 func (lk *Lock) end(cause error, keys endMode) bool {
 	now := lk.l.now()
 	lk.mu.Lock()

@@ -9,19 +9,19 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Release gives the lock back and ends the handle, and the end of ctx does not cut it short, unlike
-// Close, because it never waits longer than the node timeout. It sends also when ctx is
-// done, and waits for a quorum's answer. It is idempotent: a second call returns what the
-// first did and sends nothing.
+// Release releases the lock and ends the handle. It waits for the answers of a quorum, at most for
+// the node timeout. The end of ctx neither stops nor shortens it. Release is idempotent: a second
+// call sends nothing and returns the result of the first.
 //
-// Three endings are told apart. nil: a quorum released it. ErrLost (a *LostError or
-// *QuorumError): it had ended before, so that the work may have overlapped with
-// another holder's. ErrNoQuorum: nobody knows; what is left expires by itself
-// within QuorumError.Expires, and until then is retried in the background. A handle
-// that ended by Detach or WithMaxHold returns ErrDetached or ErrMaxHold. With
-// WithAsyncRelease it does not wait, and nil means that the release is on its way.
+// It returns nil if a quorum released the lock. It returns an error that matches ErrLost (a
+// *LostError or *QuorumError) if the lock had ended before, so the work may have overlapped with
+// another holder's. It returns one that matches ErrNoQuorum if the outcome is unknown. The release
+// is then retried in the background, and leftover keys expire within QuorumError.Expires.
+//
+// If the handle ended by Detach or WithMaxHold, Release returns ErrDetached or ErrMaxHold. With
+// WithAsyncRelease it does not wait, and nil reports that the release was submitted.
 func (lk *Lock) Release(ctx context.Context) error {
-	_ = ctx // its end must not keep the lock from being released (docs/hazards.md H19)
+	_ = ctx // the end of ctx must not prevent the release (docs/hazards.md H19)
 	lk.mu.Lock()
 	again := lk.releasing
 	lk.releasing = true
@@ -39,8 +39,8 @@ func (lk *Lock) Release(ctx context.Context) error {
 	return err
 }
 
-// waitFirst waits for the first Release. It is no sync.Once: whoever waits in one
-// keeps the time of a testing/synctest bubble from going on, the user's as ours.
+// waitFirst waits for the first Release. It uses a channel instead of sync.Once, because a
+// goroutine that blocks in sync.Once stops the time of a testing/synctest bubble.
 func (lk *Lock) waitFirst() error {
 	lk.mu.Lock()
 	if lk.released {
@@ -63,7 +63,7 @@ func (lk *Lock) releaseOnce() error {
 		return lk.endError()
 	}
 	if lk.root != nil {
-		return nil // the lease is the root's
+		return nil // the lease belongs to the root
 	}
 	var err error
 	if !lk.opts.asyncRelease {
@@ -77,7 +77,7 @@ func (lk *Lock) releaseOnce() error {
 	return err
 }
 
-// releaseResult reads the votes of the release.
+// releaseResult returns the result of the release by its votes.
 func (lk *Lock) releaseResult() error {
 	r := &lk.exchange.undo
 	switch {
@@ -93,7 +93,7 @@ func (lk *Lock) releaseResult() error {
 	return withOp("release", e)
 }
 
-// endError is why a handle that has ended can't do what is asked.
+// endError returns why a handle has ended, as the error of a later call.
 func (lk *Lock) endError() error {
 	now := lk.l.now()
 	lk.mu.Lock()
@@ -104,27 +104,26 @@ func (lk *Lock) endError() error {
 	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.names))
 }
 
-// What is undone: an attempt that was never a lock, or a hold.
+// Kinds of undo: of an attempt that never became a lock, or of a hold.
 const (
 	undoAttempt = false
 	undoHold    = true
 )
 
-// startUndo undoes on every node whatever this token may have written there, behind
-// it in the same order (docs/hazards.md H1, H4). It goes on in the background, whatever
-// becomes of the caller's context (H19), until every node has answered or the keys
-// have died by their TTL. Nodes that can't hold anything of ours are spared: those
-// that refused the acquire, and those that no byte of it was sent to, nor will be.
+// startUndo deletes on every node what this token may have written, after it in the same order
+// (docs/hazards.md H1, H4). It continues in the background, independently of the caller's context
+// (H19), until every node has answered or the keys have expired. Nodes that cannot hold the token
+// are skipped: those that refused the acquire, and those to which it was never sent.
 func (lk *Lock) startUndo(hold bool) { lk.submitUndo(hold, wire.ByCaller) }
 
-// submitUndo is startUndo on a goroutine of either kind.
+// submitUndo is startUndo for either kind of goroutine.
 func (lk *Lock) submitUndo(hold bool, by wire.Submitter) {
 	lk.sending.Lock()
 	defer lk.sending.Unlock()
 	lk.submitUndoLocked(hold, by)
 }
 
-// submitUndoLocked is submitUndo under sending.
+// submitUndoLocked is submitUndo for a caller that holds sending.
 func (lk *Lock) submitUndoLocked(hold bool, by wire.Submitter) {
 	lk.cancelExtensionsLocked()
 	if lk.exchange == nil {
@@ -148,8 +147,8 @@ func (lk *Lock) submitUndoLocked(hold bool, by wire.Submitter) {
 	}
 }
 
-// buildUndo fills in how the keys are given back, and returns the attempt that goes right
-// behind it: that of whoever is next in this process.
+// buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is
+// submitted right after the undo.
 func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 	if !hold {
 		lk.buildAttemptUndo(r)
@@ -162,7 +161,8 @@ func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 	}
 	h = lk.l.waitTable.planHandoff(lk, r.start)
 	switch {
-	case h.attempt == nil || !h.sameNames: // some of the names are free for others, or the next may fail for the rest of its own
+	// Some names are free for other processes, or the next attempt may fail for its other names.
+	case h.attempt == nil || !h.sameNames:
 		wire.NewAnnouncingRelease(&r.req, &lk.terms, h.ownSubscribers)
 	case h.countWaiters:
 		wire.NewCountingRelease(&r.req, &lk.terms, h.ownSubscribers)
@@ -172,11 +172,11 @@ func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 	return h
 }
 
-// buildAttemptUndo fills in how an attempt is undone that was never a lock. One that lost the
-// vote tells nobody: whom it was in the way of tries again by itself, and all of them
-// called up at once would split the votes again. But one that others may have
-// taken for a holder, and so wait for, is announced, and so is one that was handed a
-// lock, whose release was not.
+// buildAttemptUndo fills in the undo of an attempt that never became a lock. An attempt that lost
+// the vote announces nothing: the contenders that it blocked try again by themselves, and waking
+// all of them at once would split the votes again. Other attempts are announced, because waiters
+// may have taken them for holders. So is an attempt that was handed off, because its release was
+// not announced.
 func (lk *Lock) buildAttemptUndo(r *round) {
 	if lk.exchange.acquire.lost() && !lk.handedOff {
 		wire.NewRelease(&r.req, &lk.terms)
@@ -185,7 +185,7 @@ func (lk *Lock) buildAttemptUndo(r *round) {
 	wire.NewAnnouncingRelease(&r.req, &lk.terms, 0)
 }
 
-// minHoldLeft is what remains of the minimum hold, in whole milliseconds.
+// minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
 func (lk *Lock) minHoldLeft(r *round) time.Duration {
 	if lk.opts.minHold == 0 {
 		return 0
@@ -197,19 +197,21 @@ func (lk *Lock) minHoldLeft(r *round) time.Duration {
 	return max(MinTTL, (left + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// skipNode reports whether a node surely holds nothing of this token, as if it had said
-// so, and gives up an acquire that still waits to be sent.
+// skipNode reports whether a node surely holds nothing of this token, with the answer to record for
+// it. It cancels an unsent acquire.
 func (lk *Lock) skipNode(node int) (wire.Reply, bool) {
 	return wire.Reply{Outcome: wire.Refused, NotSent: true}, lk.surelyEmptyLocked(node)
 }
 
-// surelyEmptyLocked is called under sending, so that no repair begins meanwhile.
+// surelyEmptyLocked reports whether a node holds nothing of this token. The caller holds sending,
+// so that no repair begins meanwhile.
 func (lk *Lock) surelyEmptyLocked(node int) bool {
 	r := &lk.exchange.acquire
 	switch {
 	case lk.repaired != nil && lk.repaired[node]:
 		return false
-	case len(r.ballots) == 0: // it was answered everywhere long ago, or by another handle's nodes
+	// All nodes answered it long ago, or another handle acquired it.
+	case len(r.ballots) == 0:
 		return lk.mayHold != nil && !lk.mayHold[node]
 	}
 	r.mu.Lock()
@@ -222,7 +224,7 @@ func (lk *Lock) surelyEmptyLocked(node int) bool {
 	return unsent
 }
 
-// onReply is for rounds that only read: see check.go.
+// onReply handles rounds that read (see check.go), and records remote waiters.
 func (lk *Lock) onReply(r *round, rep wire.Reply) wire.Reply {
 	switch {
 	case r.req.Op == wire.Inspect:
@@ -235,8 +237,8 @@ func (lk *Lock) onReply(r *round, rep wire.Reply) wire.Reply {
 	return rep
 }
 
-// onDecision notes whether any node of the quorum that released it knows of others who wait,
-// and tells of a release that nobody waits for.
+// onDecision passes on whether a node of the deciding quorum reported remote waiters. It also
+// reports an asynchronous release.
 func (lk *Lock) onDecision(r *round) {
 	if !r.req.Op.Undoes() {
 		return
@@ -258,13 +260,13 @@ func (lk *Lock) wasReleased() bool {
 	return errors.Is(lk.cause, ErrReleased)
 }
 
-// onComplete takes the lease out of the books when its undo was answered everywhere.
+// onComplete unregisters the lock when every node has answered its undo.
 func (lk *Lock) onComplete(r *round) {
 	if !r.req.Op.Undoes() {
 		return
 	}
 	lk.l.remove(lk)
 	if lk.l.isClosed() {
-		lk.l.alarms.Clear(&r.alarm) // of outlast, which looks whether it was forgotten
+		lk.l.alarms.Clear(&r.alarm) // limitUndoAt may have set it
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// noteMissing books the nodes that an extension found without our keys, to be repaired. Called
-// when all of them have answered and the decision is booked.
+// noteMissing records the nodes on which an extension found no keys of ours, for repair. It is
+// called after all nodes have answered and the decision was applied.
 func (lk *Lock) noteMissing(x *extension) {
 	if !lk.l.set.repair {
 		return
@@ -25,18 +25,18 @@ func (lk *Lock) noteMissing(x *extension) {
 	defer lk.mu.Unlock()
 	if x.effective && lk.phase == held && !lk.lost && !lk.extensionStopped {
 		lk.toRepair = missing
-		lk.scheduleLocked() // not here: this may be under the sending lock
+		lk.scheduleLocked() // not here: the caller may hold sending
 	}
 }
 
-// repair takes the keys again on the nodes that lost them. It counts in no vote; those
-// nodes' next answers to an extension do. As it creates keys it is sent no later than the
-// validity lasts, is undone on every node that was asked, and in order (docs/rules.md rule 9).
-// Called under the sending lock, which it unlocks.
+// repair creates the keys again on nodes that lost them. It is no vote, but those nodes can grant
+// the next extension. Because it creates keys, it is not sent after the validity ends, and it is
+// undone on every node that it was sent to, in order (docs/rules.md rule 9). The caller holds
+// sending, and repair unlocks it.
 func (lk *Lock) repair() {
 	defer lk.sending.Unlock()
 	r := lk.l.newRound(&repairObserver{lk}, lk.names)
-	r.rule, r.start = afterAll, lk.l.now() // what Detach waits for is the nodes' answers
+	r.rule, r.start = afterAll, lk.l.now() // Detach waits for the answers of all nodes
 	lk.mu.Lock()
 	missing := lk.toRepair
 	lk.toRepair = nil
@@ -60,7 +60,7 @@ func (lk *Lock) repair() {
 	})
 }
 
-// repairObserver is told of a repair's course.
+// repairObserver handles the events of a repair.
 type repairObserver struct{ lock *Lock }
 
 func (o *repairObserver) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }

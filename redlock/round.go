@@ -12,48 +12,48 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// round asks all nodes one question and takes one decision, as early as the votes
-// allow: when a majority granted, or when none can any more. Nobody waits for the
-// rest. A later answer changes no decision; whom it concerns reads it from the
-// ballots (a grant that must be undone was queued behind its undo anyway).
+// round sends one request to all nodes and makes one decision, as early as the votes allow: when a
+// majority granted, or when none can grant any more. The caller does not wait for the other nodes.
+// A later answer changes no decision, but is recorded in the ballots. A late grant that must be
+// undone is already followed by its undo in the node's queue.
 type round struct {
 	l        *Locker
-	exchange *exchange // that it is a part of; may be nil
+	exchange *exchange // that the round is part of; may be nil
 	observer observer  // may be nil
 	names    []string
 	req      wire.Request
 	start    clock.Instant // read before the first send (docs/hazards.md H5)
 	rule     decideRule
-	wake     chan struct{} // gets one value at the decision; holds one
+	wake     chan struct{} // receives one value at the decision; of capacity 1
 
-	alarm    alarm.Alarm   // the end of the vote
-	deadline clock.Instant // … by the node timeout
+	alarm    alarm.Alarm   // fires at the end of the vote
+	deadline clock.Instant // by the node timeout
 
-	mu        sync.Mutex // guards all below; nobody is called under it
+	mu        sync.Mutex // guards the fields below; no callback runs under it
 	ballots   []ballot
-	keyStates [][]wire.KeyState // of rounds that look at keys, by node: what it holds
+	keyStates [][]wire.KeyState // for rounds that read keys: the state of the keys, by node
 	tally     quorum.Tally
-	refused   int         // nodes that said no, also too late for the vote
-	pending   int         // nodes without a last answer
-	decided   atomic.Bool // changes under mu
+	refused   int         // nodes that refused, also after the vote
+	pending   int         // nodes without a final answer
+	decided   atomic.Bool // written under mu
 	decision  quorum.Decision
 }
 
-// decideRule is how much of the vote a decision waits for.
+// decideRule states how many votes a decision waits for.
 type decideRule uint8
 
 const (
-	earliest      decideRule = iota // won or lost as soon as the votes allow
-	lossAfterAll                    // won as soon as they allow, lost only when all are in
-	faultAfterAll                   // so too, but lost as soon as enough nodes refused
-	afterAll                        // decided when all are in
+	earliest      decideRule = iota // won or lost as early as possible
+	lossAfterAll                    // won as early as possible, lost after all votes
+	faultAfterAll                   // like lossAfterAll, but lost as soon as enough nodes refused
+	afterAll                        // after all votes
 )
 
-// ballot is one node's part in a round.
+// ballot is the state of a round on one node.
 type ballot struct {
 	cmd     wire.Command
 	voted   bool // counted in the tally
-	replied bool // the command was answered, and
+	replied bool // the command was answered
 	late    bool // … after it had been counted as Unknown
 	outcome wire.Outcome
 	notSent bool
@@ -63,19 +63,20 @@ type ballot struct {
 	fence   uint64
 }
 
-// observer is told of a round's course, on a goroutine of a node's or of the
-// alarms: it must not block.
+// observer receives the events of a round. Its methods are called on goroutines of the nodes or of
+// the alarms, so they must not block.
 type observer interface {
-	// onReply turns an answer into a vote, for rounds that only read.
+	// onReply turns an answer into a vote, for rounds that read.
 	onReply(r *round, rep wire.Reply) wire.Reply
-	// onDecision is called once, when the decision has been taken.
+	// onDecision is called once, after the decision.
 	onDecision(r *round)
-	// onComplete is called once, when every command has been answered: behind decided on the same
-	// goroutine, but on another one perhaps while, or before, decided is called.
+	// onComplete is called once, when every command has been answered. On the goroutine that calls
+	// onDecision it is called after that. On another goroutine it may run before onDecision or
+	// concurrently.
 	onComplete(r *round)
 }
 
-// prepare makes the ballots; r.req must be filled.
+// prepare initializes the ballots and the commands. r.req is filled in before the round is sent.
 func (r *round) prepare(l *Locker, owner observer, ballots []ballot) {
 	r.l, r.observer, r.ballots = l, owner, ballots
 	r.tally = quorum.NewTally(len(ballots))
@@ -87,21 +88,20 @@ func (r *round) prepare(l *Locker, owner observer, ballots []ballot) {
 	}
 }
 
-// sendAll submits the round to all nodes but those whose answer is known without asking.
-// The start must have been read before.
+// sendAll submits the round to all nodes except those whose answer is known. r.start must be set.
 func (r *round) sendAll(timeout time.Duration, known func(node int) (rep wire.Reply, ok bool)) {
 	r.armTimeout(timeout)
 	r.send(known, nil)
 }
 
-// submittedBy marks the commands with the kind of goroutine that is about to submit them.
+// submittedBy sets on all commands the kind of goroutine that is about to submit them.
 func (r *round) submittedBy(by wire.Submitter) {
 	for i := range r.ballots {
 		r.ballots[i].cmd.Submitter = by
 	}
 }
 
-// cancel gives up what still waits to be sent.
+// cancel cancels the commands that are still unsent.
 func (r *round) cancel() {
 	for i := range r.ballots {
 		r.ballots[i].cmd.Cancel()
@@ -114,8 +114,8 @@ func (r *round) armTimeout(timeout time.Duration) {
 	r.l.alarms.Set(&r.alarm, r.deadline, timeout, r)
 }
 
-// send hands the round's commands to the nodes, and those of another round right behind
-// them, in the same flush where a node can do that.
+// send submits the round's commands. After each it submits the command of the round behind, if that
+// is not nil, in the same flush if the node supports that.
 func (r *round) send(known func(node int) (rep wire.Reply, ok bool), behind *round) {
 	for i, n := range r.l.nodes {
 		c := &r.ballots[i].cmd
@@ -147,7 +147,7 @@ func submitBoth(n Node, first, second *wire.Command) {
 	n.Submit(second)
 }
 
-// Answer takes one node's answer.
+// Answer records one node's answer.
 func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	if r.observer != nil && rep.Outcome == wire.Granted {
 		rep = r.observer.onReply(r, rep)
@@ -185,14 +185,14 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	}
 }
 
-// Fire ends the vote, at the node timeout or soon after a tie: whoever has not
-// answered is Unknown.
+// Fire ends the vote, at the node timeout or soon after a tie. Nodes that have not answered count
+// as Unknown.
 func (r *round) Fire(*alarm.Alarm) {
 	r.pin()
 	now := r.l.now()
 	took, why := now.Sub(r.start), wire.ErrTimeout
 	if now.Before(r.deadline) {
-		why = errNotAwaited // see hurry
+		why = errNotAwaited // a tie: see armTieTimeout
 	}
 	news := false
 	r.mu.Lock()
@@ -209,8 +209,7 @@ func (r *round) Fire(*alarm.Alarm) {
 	r.notify(news, false)
 }
 
-// countLocked puts a ballot into the tally once, and reports whether that decides the
-// round. Called under mu.
+// countLocked counts a ballot once in the tally, and reports whether that decides the round.
 func (r *round) countLocked(b *ballot) (news bool) {
 	if b.voted {
 		return false
@@ -233,7 +232,7 @@ func (r *round) countLocked(b *ballot) (news bool) {
 	return true
 }
 
-// needsMoreVotesLocked reports whether the round's pace wants more votes. Called under mu.
+// needsMoreVotesLocked reports whether the round's rule requires more votes.
 func (r *round) needsMoreVotesLocked(d quorum.Decision) bool {
 	if r.tally.Outstanding() == 0 {
 		return false
@@ -252,7 +251,7 @@ func (r *round) needsMoreVotesLocked(d quorum.Decision) bool {
 func (r *round) notify(decided, last bool) {
 	if decided {
 		if !r.l.alarms.Clear(&r.alarm) {
-			r.pin() // it is about to ring
+			r.pin() // it is about to fire
 		}
 		if r.observer != nil {
 			r.observer.onDecision(r)
@@ -267,8 +266,8 @@ func (r *round) notify(decided, last bool) {
 	}
 }
 
-// wait returns when the round is decided, or with false when done is closed first.
-// A nil done waits for the decision, which the node timeout bounds.
+// wait returns true when the round is decided, or false if done is closed first. With a nil done it
+// waits for the decision, which the node timeout bounds.
 func (r *round) wait(done <-chan struct{}) bool {
 	for !r.decided.Load() {
 		if done == nil {
@@ -284,7 +283,7 @@ func (r *round) wait(done <-chan struct{}) bool {
 	return true
 }
 
-// run asks and waits, under the caller's context.
+// run sends the round and waits for its decision, or until ctx ends.
 func (r *round) run(ctx context.Context, timeout time.Duration) error {
 	if ctx.Err() != nil {
 		return &waitError{op: r.req.Op.String(), names: r.names, cause: context.Cause(ctx), last: errNoAttempt}

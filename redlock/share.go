@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// checkReentrant looks whether the caller's context comes from a lock that holds what
-// it asks for. Waiting would never end then, and letting it pass silently would let
-// two goroutines under one lock both enter (docs/hazards.md H109).
+// checkReentrant checks whether the caller's context belongs to a lock that holds a requested name.
+// Waiting would then never end. Granting the name silently would let two goroutines under one lock
+// both enter (docs/hazards.md H109).
 func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, err error) {
 	w.parent = lockOf(ctx)
 	for k := w.parent; k != nil; k = k.acquiredUnder {
@@ -28,7 +28,7 @@ func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, e
 	return nil, nil
 }
 
-// newShare makes a handle on the lease of k, or of what k is a share of. It ends with k.
+// newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk.
 func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	root := lk
 	if lk.root != nil {
@@ -46,7 +46,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	}
 	s := lk.l.newLock(ctx, w)
 	s.shareOf, s.root, s.terms, s.ttl, s.fence = lk, root, root.terms, root.ttl, root.fence
-	s.exchange = nil // it never talks to a node
+	s.exchange = nil // a share sends no commands
 	now := lk.l.now()
 	s.began = now
 	if !lk.addShare(s) {
@@ -54,7 +54,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	}
 	s.markHeld(noDeadline, now)
 	if !lk.isHeld() {
-		s.end(ErrLost, keepKeys) // it ended while the share began
+		s.end(ErrLost, keepKeys) // the lock ended while the share was made
 		return nil, lk.endError()
 	}
 	lk.mu.Lock()
@@ -85,7 +85,7 @@ func (lk *Lock) removeShare(s *Lock) {
 	delete(lk.shares, s)
 }
 
-// shareListLocked copies the shares. Called under mu.
+// shareListLocked returns a copy of the shares.
 func (lk *Lock) shareListLocked() []*Lock {
 	if len(lk.shares) == 0 {
 		return nil
