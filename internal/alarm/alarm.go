@@ -7,36 +7,35 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// Handler is what an alarm wakes.
+// Handler handles alarms.
 type Handler interface {
-	// Fire tells that a's deadline has passed. It is called once for each time
-	// that a was set, after a is no longer set, on a goroutine that rings one
-	// alarm after the other. So it must not block; it may set and clear
-	// alarms, a too.
+	// Fire is called once for each time that the alarm a was set, after its deadline has passed.
+	// The alarm is then no longer set. One goroutine calls all handlers of a queue in sequence, so
+	// Fire must not block. It may set and clear alarms, including a.
 	Fire(a *Alarm)
 }
 
-// Alarm is one deadline, to be embedded in what it wakes. Its zero value is not
-// set. It must not be copied while set, nor be set in two queues at a time;
-// its queue's mutex guards it.
+// Alarm is one deadline, to be embedded in the value that it wakes. The zero Alarm is not set. An
+// alarm must not be copied while it is set, nor set in two queues at a time. The queue's mutex
+// guards it.
 type Alarm struct {
 	at         clock.Instant
 	handler    Handler
-	heapIndex  int32 // in the heap, from 1; 0 is not set
-	slackClass int8  // of its lag
+	heapIndex  int32 // in the heap, from 1; 0: not set
+	slackClass int8  // class of its lag
 }
 
-// A lag is kept as its class c: the longest second/2^c that is no longer than
-// the lag. That makes the smallest lag of all alarms a matter of eleven
-// counters, at the price of waking up to twice as often as needed.
+// A lag is stored as its class c. It stands for the longest time of the form 1 s / 2^c that does
+// not exceed the lag. The smallest lag of all alarms then needs only eleven counters, and the queue
+// wakes at most twice as often as necessary.
 const (
 	classes  = 11
 	minSlack = time.Millisecond
 	maxSlack = time.Second
 )
 
-// classOf returns the class of a lag, which it takes as 1 ms or 1 s when it is
-// outside of these: the least c with 2^c >= maxSlack/lag.
+// classOf returns the class of a lag, which is clamped to 1 ms and 1 s: the least c with 2^c >=
+// maxSlack/lag.
 func classOf(lag time.Duration) int8 {
 	lag = min(max(lag, minSlack), maxSlack)
 	return int8(bits.Len64(uint64((maxSlack - 1) / lag)))
@@ -59,12 +58,12 @@ func (l *slacks) remove(class int8) {
 	}
 }
 
-// least returns the smallest lag counted, maxSlack when there is none.
+// least returns the smallest lag that is counted, or maxSlack without any.
 func (l *slacks) least() time.Duration {
 	return maxSlack >> max(bits.Len16(l.used)-1, 0)
 }
 
-// deadlines is a heap of alarms, the earliest on top (container/heap).
+// deadlines is a heap of alarms (container/heap), the earliest on top.
 type deadlines []*Alarm
 
 func (h deadlines) Len() int           { return len(h) }
@@ -84,7 +83,7 @@ func (h *deadlines) Push(x any) {
 func (h *deadlines) Pop() any {
 	last := len(*h) - 1
 	a := (*h)[last]
-	(*h)[last] = nil // or the array keeps what it wakes alive
+	(*h)[last] = nil // or the array keeps the alarm's owner alive
 	*h = (*h)[:last]
 	a.heapIndex = 0
 	return a

@@ -2,11 +2,9 @@ package alarm
 
 import "time"
 
-// armLocked sets the timer for the earliest deadline, and for no longer than the
-// smallest lag. With mu held.
-//
-// While fire is at work it does nothing: fire arms at its end. So a slow Ring
-// delays the others, but two never run at once.
+// armLocked sets the timer for the earliest deadline, but for no longer than the smallest lag.
+// While run is active it does nothing, because run calls it at its end. A slow handler therefore
+// delays the others, but two handlers never run concurrently.
 func (q *Queue) armLocked() {
 	if q.ringing || q.stopped || len(q.heap) == 0 {
 		return
@@ -25,9 +23,8 @@ func (q *Queue) setLocked(d time.Duration) {
 	q.timer.Reset(d)
 }
 
-// run rings what is due. A firing that Stop or a later arming came too late
-// for does no harm: it finds the queue stopped or ringing, or rings what is due
-// and arms anew.
+// run fires all alarms that are due. A late call, after Stop or after the timer was set again, is
+// harmless: it finds the queue stopped or ringing, or fires what is due and sets the timer again.
 func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -42,7 +39,7 @@ func (q *Queue) run() {
 	q.armLocked()
 }
 
-// fire unsets a and rings it, without mu.
+// fire clears a and calls its handler. It unlocks mu during the call.
 func (q *Queue) fire(a *Alarm) {
 	r := a.handler
 	q.removeLocked(a)

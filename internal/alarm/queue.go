@@ -8,33 +8,34 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// Queue rings alarms at their deadlines. Its methods are safe for concurrent
-// use, also from within Ring. It has no goroutine but while it rings.
+// Queue fires alarms at their deadlines. Its methods are safe for concurrent use, also from within
+// Fire. It has a goroutine only while alarms fire.
 type Queue struct {
 	clock clock.Clock
 
-	// mu guards all below and every alarm set here. Nothing is rung under it.
+	// mu guards the fields below and every alarm that is set here. No handler runs under it.
 	mu      sync.Mutex
 	heap    deadlines
 	slacks  slacks
 	timer   clock.Timer // nil until the first alarm
 	armed   bool
-	wake    clock.Instant // armed: when the timer fires, if nothing is suspended
-	period  time.Duration // armed: for how long it was set
-	ringing bool          // one goroutine is in fire, and arms when it leaves
+	wake    clock.Instant // if armed: when the timer fires, unless the machine is suspended
+	period  time.Duration // if armed: the time for which the timer was set
+	ringing bool          // a goroutine is in run, and calls armLocked at its end
 	stopped bool
 }
 
-// New returns an empty queue by the clock c.
+// New returns an empty queue with the clock c.
 func New(c clock.Clock) *Queue { return &Queue{clock: c} }
 
-// Set makes a ring r at the instant at, in place of what it was set to before.
-// It rings as soon as the queue's clock shows at or later and a timer fires:
-// at once, but for a machine that was suspended meanwhile, on which it rings
-// within lag of the waking (timers stand still in a suspend). The smallest lag
-// of all alarms set is how often the queue wakes at least; it counts as 1 ms
-// or 1 s when it is outside of these, and is rounded down to a half, a
-// quarter and so on of a second. A stopped queue sets nothing.
+// Set sets a to call r at the instant at. It replaces an earlier setting. The handler runs as soon
+// as the queue's clock has reached at and a timer fires. That is at once, unless the machine was
+// suspended meanwhile. Timers stop during a suspend, and the handler then runs within lag of waking
+// up.
+//
+// The smallest lag of all alarms is the longest time between two wake-ups of the queue. It is
+// clamped to 1 ms and 1 s, and rounded down to 1 s divided by a power of two. A stopped queue sets
+// nothing.
 func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Handler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,16 +52,16 @@ func (q *Queue) Set(a *Alarm, at clock.Instant, lag time.Duration, r Handler) {
 		a.at, a.slackClass, a.handler = at, class, r
 		heap.Fix(&q.heap, int(a.heapIndex-1))
 	}
-	// A timer that was set for no longer than the lag has no more than that to
-	// go, however long the machine slept since. So in the usual case nothing
-	// is to be done, and no clock to be read.
+	// A timer that was set for no longer than the lag fires within the lag, however long the
+	// machine was suspended since. So in the usual case there is nothing to do, and no clock to
+	// read.
 	if !q.armed || q.wake > at || q.period > maxSlack>>class {
 		q.armLocked()
 	}
 }
 
-// Clear unsets a. It returns true when a was set and will not ring for that
-// setting any more, false when it was not set or its Ring has begun.
+// Clear clears a. It returns true if a was set and will not fire for that setting. It returns false
+// if a was not set or its handler has been started.
 func (q *Queue) Clear(a *Alarm) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,11 +69,11 @@ func (q *Queue) Clear(a *Alarm) bool {
 		return false
 	}
 	q.removeLocked(a)
-	return true // the timer stays: firing once for nothing is cheaper
+	return true // the timer stays set: an idle firing is cheaper than a reset
 }
 
-// Stop ends the queue: nothing begins to ring afterwards. A Ring under way may
-// still be running. It may be called any number of times.
+// Stop stops the queue: no handler starts afterwards, but one may still be running. Stop may be
+// called more than once.
 func (q *Queue) Stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,7 +93,7 @@ func (q *Queue) Len() int {
 	return len(q.heap)
 }
 
-// removeLocked takes an alarm that is set out of the heap.
+// removeLocked removes a set alarm from the heap.
 func (q *Queue) removeLocked(a *Alarm) {
 	heap.Remove(&q.heap, int(a.heapIndex-1))
 	q.slacks.remove(a.slackClass)

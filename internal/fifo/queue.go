@@ -2,36 +2,34 @@ package fifo
 
 import "sync"
 
-// Queue holds the queues of all names. It has neither goroutines nor timers,
-// and a name costs memory only while a ticket is in its queue. Its methods are
-// safe for concurrent use.
+// Queue holds the queues of all names. It has neither goroutines nor timers. A name uses memory
+// only while a ticket is in its queue. The methods are safe for concurrent use.
 type Queue struct {
-	// mu guards lines and the tickets in them. Nothing blocks under it, and nobody is
-	// called but Turners.
+	// mu guards queues and the tickets in them. Nothing blocks under it, and only HeadListeners are
+	// called.
 	mu     sync.Mutex
 	queues map[string]queue
 }
 
-// queue is the queue of one name, never empty while it is in the map.
+// queue is the queue of one name. It is removed from the map when it becomes empty.
 type queue struct {
 	head, tail *entry
 	count      int
 }
 
-// entry is a ticket's place in one line.
+// entry is a ticket in the queue of one name.
 type entry struct {
 	ticket     *Ticket
 	name       string
 	prev, next *entry
 }
 
-// New returns a queue that nobody waits in.
+// New returns an empty Queue.
 func New() *Queue { return &Queue{queues: map[string]queue{}} }
 
-// Enter puts t at the end of the queues of all names, in one step, and reports
-// whether it is t's turn at once; if not, to is told when it is. A name given
-// twice counts once; with no name at all it is t's turn at once. It panics when
-// t is in a queue already.
+// Enter appends t to the queues of all names, in one step. It reports whether t is at the head of
+// all of them at once. If not, to.OnHead is called later. A name that is given twice counts
+// once. Without names t is at the head at once. Enter panics if t is already in a queue.
 func (q *Queue) Enter(t *Ticket, names []string, to HeadListener) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -45,8 +43,8 @@ func (q *Queue) Enter(t *Ticket, names []string, to HeadListener) (first bool) {
 	return t.firstLocked()
 }
 
-// append adds t to the line of name, unless it is in it: then it is the last,
-// because nobody else has entered meanwhile.
+// append appends t to the queue of name, unless t is in it already. t is then the last entry,
+// because no other ticket can enter meanwhile.
 func (q *Queue) append(t *Ticket, name string) {
 	l := q.queues[name]
 	if l.tail != nil && l.tail.ticket == t {
@@ -65,8 +63,8 @@ func (q *Queue) append(t *Ticket, name string) {
 	q.queues[name] = l
 }
 
-// Leave takes t out of all its queues, wherever it stands in them, and so gives
-// the turn on. It does nothing when t is in none.
+// Leave removes t from all its queues, at any position, and lets the next tickets advance. It does
+// nothing if t is in no queue.
 func (q *Queue) Leave(t *Ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,8 +97,7 @@ func (q *Queue) remove(e *entry) {
 	q.queues[e.name] = l
 }
 
-// Waiting returns how many tickets are in the queue of name, the one at its
-// head included.
+// Waiting returns how many tickets are in the queue of name, including the head.
 func (q *Queue) Waiting(name string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

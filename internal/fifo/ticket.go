@@ -1,30 +1,28 @@
 package fifo
 
-// Ticket is a contender's place in the queues of its names. It is embedded in
-// the contender; its zero value is ready to enter, and it may enter again once
-// it has left. It must not be copied while it is in a queue. Its methods are
-// safe for concurrent use with those of the queue that it entered last, and
-// may be called only after that.
+// Ticket is a contender's position in the queues of its names. It is embedded in the contender. The
+// zero Ticket is ready to enter, and a ticket may enter again after it has left. It must not be
+// copied while it is in a queue. Its methods are safe for concurrent use with those of the Queue
+// that it entered last. They may be called only after Enter.
 type Ticket struct {
-	queue *Queue // set by Enter alone, read by the methods; its mu guards the rest
+	queue *Queue // set by Enter only and read by the methods; its mu guards the fields below
 
 	entered  bool
-	ahead    int          // in how many lines somebody is ahead
-	listener HeadListener // told of its turn
+	ahead    int          // number of queues in which other tickets are ahead
+	listener HeadListener // called at the head
 	entries  []entry
-	single   [1]entry // what places is made of for one name, the usual case
+	single   [1]entry // backs entries for one name, the usual case
 }
 
-// HeadListener is told that a ticket's turn has come.
+// HeadListener is notified when a ticket has come to the head.
 type HeadListener interface {
-	// OnHead is called once, by whoever left the queue as the last one ahead, before its
-	// Leave returns. It is called under the queue's mutex, so that nobody it is about
-	// has left: it must neither block nor call the queue.
+	// OnHead is called once, when the last ticket ahead leaves, by that ticket's goroutine and
+	// before its Leave returns. It runs under the queue's mutex, so that the ticket it concerns
+	// cannot leave meanwhile. It must neither block nor call the Queue.
 	OnHead()
 }
 
-// First reports whether it is t's turn: it is at the head of all its queues.
-// That stays so until it leaves.
+// First reports whether t is at the head of all its queues. It then stays there until it leaves.
 func (t *Ticket) First() bool {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
@@ -33,7 +31,7 @@ func (t *Ticket) First() bool {
 
 func (t *Ticket) firstLocked() bool { return t.entered && t.ahead == 0 }
 
-// enter makes room for n places, so that they do not move when they are taken.
+// enter reserves n entries, so that they do not move when they are used.
 func (t *Ticket) enter(q *Queue, n int, to HeadListener) {
 	t.queue, t.entered, t.ahead, t.listener = q, true, 0, to
 	t.entries = t.single[:0]
@@ -42,20 +40,20 @@ func (t *Ticket) enter(q *Queue, n int, to HeadListener) {
 	}
 }
 
-// entry returns the next of the places that enter made room for.
+// entry returns the next reserved entry.
 func (t *Ticket) entry() *entry {
 	t.entries = t.entries[:len(t.entries)+1]
 	return &t.entries[len(t.entries)-1]
 }
 
-// advance tells t that it has come to the head of one more line.
+// advance records that t has come to the head of one more queue.
 func (t *Ticket) advance() {
 	if t.ahead--; t.ahead == 0 && t.listener != nil {
 		t.listener.OnHead()
 	}
 }
 
-// leave forgets the places, and with them the names and the neighbours.
+// leave clears the ticket, so that it does not keep names and neighbours alive.
 func (t *Ticket) leave() {
 	t.entered, t.entries, t.single, t.listener = false, nil, [1]entry{}, nil
 }

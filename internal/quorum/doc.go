@@ -1,7 +1,7 @@
-// Package quorum is the arithmetic of Redlock: when a vote is decided, and how
-// long what it won is valid.
+// Package quorum is the arithmetic of Redlock: when a vote is decided, and how long the lock that
+// it won is valid.
 //
-// It is pure. It imports nothing, reads no clock and does no I/O: instants and
-// durations come in as arguments, as any integer type of nanoseconds. That is
-// what lets every vote of small fleets be tried in its tests, one by one.
+// The package has no state and does no I/O. It imports nothing and reads no clock. Instants and
+// durations are arguments, as any integer type of nanoseconds. Its tests can therefore try every
+// sequence of votes for small numbers of nodes.
 package quorum

@@ -1,11 +1,11 @@
 package quorum
 
-// Fence chooses an acquisition's fencing token from what the nodes counted up to when
-// they granted, 0 for a node that did not. It is agreed when a majority counted up to
-// exactly that number: then it is settled. Otherwise it is the largest, and every node
-// of some majority of those that granted must first have its counter raised to it while
-// it still holds the lock (docs/rules.md rule 12; internal/model visits every
-// state of it for three nodes). It is 0 when fewer than need granted.
+// Fence chooses an acquisition's fencing token. counted has the count of each node at its grant,
+// and 0 for a node that did not grant. If a majority has the same count, that is the token, and
+// agreed is true. Otherwise the token is the largest count. It may be used only after every node of
+// some majority of those that granted has raised its counter to it, while the node still holds the
+// lock (docs/rules.md rule 12). Package internal/model checks every state of this for three nodes.
+// The token is 0 if fewer than need nodes granted.
 func Fence(counted []uint64, need int) (fence uint64, agreed bool) {
 	granted := 0
 	for _, c := range counted {

@@ -1,19 +1,19 @@
 package quorum
 
-// Loss is why a vote was lost.
+// Loss is the reason why a vote was lost.
 type Loss uint8
 
-// The reasons.
+// The reasons of a lost vote.
 const (
-	// Split: contenders may have shared the votes, so that a repetition may win.
+	// Split: contenders may have split the votes, so another attempt may win.
 	Split Loss = iota
 	// Held: another client has the lock.
 	Held
-	// NoQuorum: so many nodes gave no vote that the rest cannot grant.
+	// NoQuorum: so many nodes did not vote that the others cannot grant.
 	NoQuorum
 )
 
-// String names the reason.
+// String returns the name of the reason.
 func (l Loss) String() string {
 	switch l {
 	case Split:
@@ -26,9 +26,9 @@ func (l Loss) String() string {
 	return "invalid"
 }
 
-// LossOf returns why a vote of n nodes was lost, of which some refused and some failed or did not
-// answer. Blocked reports what a query of the nodes found: one token is on a quorum of them, or keys
-// that outlive every attempt leave no quorum.
+// LossOf returns why a vote of n nodes was lost, given how many refused and how many failed or did
+// not answer. blocked is the result of a query: one token is on a quorum of the nodes, or keys that
+// outlive every attempt leave no quorum.
 func LossOf(n, refused, failed int, blocked bool) Loss {
 	spare := n - Majority(n)
 	switch {

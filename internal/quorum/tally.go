@@ -1,21 +1,20 @@
 package quorum
 
-// Majority returns the least number of n nodes of which any two sets have a
-// node in common: n/2+1. n is the number of nodes configured, never of those
-// that can be reached (docs/hazards.md H9).
+// Majority returns n/2+1, the smallest number of n nodes of which any two sets have a node in
+// common. n is the number of configured nodes, not of reachable ones (docs/hazards.md H9).
 func Majority(n int) int { return n/2 + 1 }
 
-// Decision is where a vote stands.
+// Decision is the state of a vote.
 type Decision uint8
 
-// The decisions. Open becomes one of the other two, once.
+// The decisions. Open changes to one of the other two, once.
 const (
-	Open Decision = iota // the votes outstanding can still turn it either way
+	Open Decision = iota // the outstanding votes can still decide it either way
 	Won                  // a majority granted
-	Lost                 // so many did not grant that no majority can any more
+	Lost                 // so many nodes did not grant that no majority can
 )
 
-// String names the decision.
+// String returns the name of the decision.
 func (d Decision) String() string {
 	switch d {
 	case Open:
@@ -28,13 +27,12 @@ func (d Decision) String() string {
 	return "invalid"
 }
 
-// Tally counts the votes of n nodes on one question. It is a plain value: it
-// allocates nothing, a copy is a tally of its own, and whoever shares one
-// guards it. Make it with [NewTally]; the zero value counts no vote.
+// Tally counts the votes of n nodes in one round. It is a plain value without allocations. A copy
+// is an independent tally. Concurrent users must synchronize. Make a Tally with [NewTally]; the
+// zero value counts no vote.
 //
-// The decision is a function of the counts, and that it never changes follows
-// from them: Won is q grants, Lost is n-q+1 others, counts only grow, and both
-// together would be n+1 votes, of which no more than n are counted.
+// The decision depends only on the counts and never changes. With q the majority, Won needs q
+// grants and Lost needs n-q+1 other votes. Counts only grow, and both together would be n+1 votes.
 type Tally struct {
 	nodes, granted, refused, failed int
 }
@@ -42,16 +40,15 @@ type Tally struct {
 // NewTally returns the empty tally of n nodes, n >= 1.
 func NewTally(n int) Tally { return Tally{nodes: n} }
 
-// Grant counts a node that granted, and returns the decision so far. A vote
-// beyond the last node's is not counted, here and below: every node has one.
+// Grant counts a node that granted, and returns the decision so far. Like Refuse and Fail, it
+// ignores votes beyond the n-th.
 func (t *Tally) Grant() Decision { return t.count(&t.granted) }
 
-// Refuse counts a node that answered no, and returns the decision so far.
+// Refuse counts a node that refused, and returns the decision so far.
 func (t *Tally) Refuse() Decision { return t.count(&t.refused) }
 
-// Fail counts a node that gave no vote, surely not applied or unknown, and
-// returns the decision so far. It counts against a win like a refusal, but
-// says nothing about who holds the lock.
+// Fail counts a node that did not vote, because it failed or its outcome is unknown, and returns
+// the decision so far. It counts against a win like a refusal, but shows nothing about the holder.
 func (t *Tally) Fail() Decision { return t.count(&t.failed) }
 
 func (t *Tally) count(votes *int) Decision {
@@ -61,10 +58,9 @@ func (t *Tally) count(votes *int) Decision {
 	return t.Decision()
 }
 
-// Decision returns where the vote stands. It is taken by the first vote after
-// which the outstanding ones can't change the outcome, so that nobody waits
-// for the rest: for a loss that is the (n-q+1)-th vote that is no grant, which
-// for an even n is one fewer than a majority.
+// Decision returns the decision so far. It is made by the first vote after which the outstanding
+// ones cannot change the outcome, so the caller does not wait for them. A loss is decided by the
+// (n-q+1)-th vote other than a grant. For an even n that is one fewer than a majority.
 func (t Tally) Decision() Decision {
 	switch {
 	case t.nodes == 0:
@@ -83,7 +79,7 @@ func (t Tally) Granted() int { return t.granted }
 // Refused returns how many nodes refused.
 func (t Tally) Refused() int { return t.refused }
 
-// Failed returns how many nodes gave no vote.
+// Failed returns how many nodes did not vote.
 func (t Tally) Failed() int { return t.failed }
 
 // Outstanding returns how many nodes have not been counted yet.
@@ -92,10 +88,9 @@ func (t Tally) Outstanding() int { return t.nodes - t.granted - t.refused - t.fa
 // Need returns how many grants win: the majority of the nodes.
 func (t Tally) Need() int { return Majority(t.nodes) }
 
-// RefusedByQuorum reports whether so many nodes refused that no majority can
-// grant, whatever all the others say. To an extension or a release, where a
-// refusal says "not yours", it means that the lock is lost now.
+// RefusedByQuorum reports whether so many nodes refused that no majority can grant, whatever the
+// others answer. For an extension or a release it shows that the lock is lost.
 func (t Tally) RefusedByQuorum() bool { return t.blocks(t.refused) }
 
-// blocks reports whether k nodes leave less than a majority of others.
+// blocks reports whether k nodes leave fewer than a majority of others.
 func (t Tally) blocks(k int) bool { return t.nodes-k < t.Need() }

@@ -1,6 +1,7 @@
-// Package redlocktest is an in-memory quorum for tests of programs that use package redlock: what does a service do when somebody
-// else holds the lock, when it loses it in the middle of its work, when too few masters answer? Everything runs inside the test:
-// no Redis, no Docker, no network, no sleep.
+// Package redlocktest is an in-memory quorum for tests of programs that use package redlock. Such
+// tests show what a service does if another process holds the lock, if it loses the lock during its
+// work, or if too few servers answer. Everything runs inside the test: without Redis, Docker,
+// network or sleep.
 //
 //	q := redlocktest.New(t, 3)
 //	service := NewService(q.Locker())
@@ -8,18 +9,20 @@
 //	…
 //	q.ExpireNow("invoice/42")
 //
-// # What is real in it
+// # What is real
 //
-// The masters are small Redis servers in memory (miniredis), and the [redlock.Locker] speaks to them by its own connections, commands
-// and scripts, over pipes in place of sockets. So a test meets the errors, votes, contexts, fences, wake-ups and quarantines that
-// production will meet, and none that somebody made up. A fake at the interface [redlock.Node] would be smaller and would have to
-// be believed: it has no scripts, no markers, no subscriptions, and grows into a second server with every feature that is to be tested.
-// The price is miniredis and its Lua interpreter in test binaries that import this package; package redlock itself imports neither.
+// The servers are small Redis servers in memory (miniredis). The [redlock.Locker] uses its own
+// connections, commands and scripts, over pipes instead of sockets. A test therefore meets the same
+// errors, votes, contexts, fences, wake-ups and quarantines as production. A fake of [redlock.Node]
+// would be smaller but less faithful: it has no scripts, markers or subscriptions, and becomes a
+// second server with every feature to be tested. The price is that test binaries contain miniredis
+// and its Lua interpreter. Package redlock itself imports neither.
 //
-// It is no measure of speed: a command costs about a tenth of a millisecond of processor time here.
+// The package does not measure speed: a command takes about 0.1 ms of CPU time.
 //
 // # Time
 //
-// In a testing/synctest bubble all of it follows the bubble's virtual time: call [New] inside of it. Elsewhere it follows real time,
-// and [Quorum.Advance] and [Quorum.ExpireNow] let time pass at once, for the Lockers and the masters alike. Both work in bubbles, too.
+// In a testing/synctest bubble everything follows the bubble's virtual time if [New] is called
+// inside it. Elsewhere it follows real time. [Quorum.Advance] and [Quorum.ExpireNow] advance the
+// clocks of all Lockers and servers at once. Both also work in bubbles.
 package redlocktest

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// Stop ends masters as a kill would: their connections end, and dials are refused. What they have stored stays, for Restart. It
-// returns when all connections are known to be down.
+// Stop ends servers as a kill would: connections end, and dials are refused. Stored data is kept
+// for Restart. Stop returns when all connections are known to be down.
 func (q *Quorum) Stop(masters ...int) {
 	q.t.Helper()
 	for _, m := range q.chosen(masters) {
@@ -20,12 +20,13 @@ func (q *Quorum) Stop(masters ...int) {
 	q.await(masters, func(n *pool.Node) bool { return n.Stats().Connected == 0 })
 }
 
-// Restart ends masters that are up, and starts them with all that they had stored, as with appendfsync always, and without a fault. It
-// returns when they are connected to again, which takes up to some tens of milliseconds.
+// Restart stops servers that are up, and starts them without a fault and with all stored data, as
+// with appendfsync always. It returns when the nodes are connected again, which takes up to some
+// tens of milliseconds.
 func (q *Quorum) Restart(masters ...int) { q.restart(masters, true) }
 
-// RestartEmpty is Restart of masters without persistence: every lock that they had granted is forgotten. Under redlock.WithRestartGuard
-// they do not vote until all of them have expired.
+// RestartEmpty is like Restart for servers without persistence: they lose every lock. With
+// redlock.WithRestartGuard their nodes do not vote until those locks have expired.
 func (q *Quorum) RestartEmpty(masters ...int) { q.restart(masters, false) }
 
 func (q *Quorum) restart(masters []int, keep bool) {
@@ -41,8 +42,9 @@ func (q *Quorum) restart(masters []int, keep bool) {
 	q.mark(masters, false)
 }
 
-// Freeze stops masters from answering, as SIGSTOP or a partition would: connections stay, and what is sent to them is executed once
-// they are thawed by Restore. A call that needs them takes its node timeout.
+// Freeze stops servers from answering, like SIGSTOP or a partition. Connections stay open, and
+// commands that were sent are executed after Restore. A call that needs these servers takes its
+// node timeout.
 func (q *Quorum) Freeze(masters ...int) {
 	q.t.Helper()
 	for _, m := range q.chosen(masters) {
@@ -51,7 +53,8 @@ func (q *Quorum) Freeze(masters ...int) {
 	q.mark(masters, true)
 }
 
-// Slow makes masters answer that much later, in virtual time in a bubble and in real time elsewhere; zero ends it. They execute at once.
+// Slow delays the answers of servers, in virtual time in a bubble and in real time elsewhere.
+// Commands are executed at once. Zero ends the delay.
 func (q *Quorum) Slow(by time.Duration, masters ...int) {
 	q.t.Helper()
 	for _, m := range q.chosen(masters) {
@@ -60,15 +63,15 @@ func (q *Quorum) Slow(by time.Duration, masters ...int) {
 	q.mark(masters, by > 0)
 }
 
-// LoseMajority stops as many masters as it takes to leave no quorum: the first N/2+1 of an odd number. Locks that are held stay
-// valid until their time is over, and can't be extended.
+// LoseMajority stops as many servers as it takes to leave no quorum: the first N/2+1 of an odd
+// number. Held locks stay valid until their validity ends, and cannot be extended.
 func (q *Quorum) LoseMajority() {
 	q.t.Helper()
 	q.Stop(q.Majority()...)
 }
 
-// Majority are the masters that LoseMajority stops: the fewest without which the others are no quorum. Freeze(Majority()...) is a quorum
-// that does not answer.
+// Majority returns the servers that LoseMajority stops: the fewest without which the others are not
+// a quorum. After Freeze(Majority()...) no quorum answers.
 func (q *Quorum) Majority() []int {
 	list := make([]int, len(q.masters)-q.majority()+1)
 	for i := range list {
@@ -77,7 +80,8 @@ func (q *Quorum) Majority() []int {
 	return list
 }
 
-// Restore ends all faults: every master is up with what it had stored, and answers at once. It returns when all are connected to.
+// Restore ends all faults: every server is up with its stored data and answers at once. Restore
+// returns when all nodes are connected.
 func (q *Quorum) Restore() {
 	q.t.Helper()
 	var all []int
@@ -108,11 +112,11 @@ func (q *Quorum) connected(masters []int) {
 	q.await(masters, func(n *pool.Node) bool { return n.Stats().Connected > 0 })
 }
 
-// reconnectMost bounds, in real or in virtual time, how long connections may take to notice. Only a goroutine that does not get to run
-// comes near it.
+// reconnectMost bounds, in real or in virtual time, how long connections may take to follow a
+// change. Only a goroutine that is not scheduled comes near it.
 const reconnectMost = time.Minute
 
-// await waits until a condition holds for every connection to these masters. Nobody tells of connections, so it looks again and again.
+// await polls until a condition holds for every connection to these servers.
 func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 	q.t.Helper()
 	q.mu.Lock()
@@ -135,7 +139,7 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 	}
 }
 
-// chosen are the masters of these numbers.
+// chosen returns the servers with these numbers.
 func (q *Quorum) chosen(numbers []int) []*embedded.Master {
 	q.t.Helper()
 	list := make([]*embedded.Master, 0, len(numbers))

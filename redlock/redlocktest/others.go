@@ -8,11 +8,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// OtherOwner is the owner (redlock.WithOwner) of what others hold.
+// OtherOwner is the owner (redlock.WithOwner) of locks that the Quorum itself holds.
 const OtherOwner = "another"
 
-// HoldElsewhere takes a lock as another process would, for d (whole milliseconds, from 10 ms to 365 days) unless it is released before.
-// Waiters are told of the release, which may be called more than once. HoldElsewhere ends the test if the name is held, or if no
+// HoldElsewhere holds a lock as another process would, for d or until release is called. d is in
+// whole milliseconds, from 10 ms to 365 days. Waiters receive the announcement of the release.
+// release may be called more than once. HoldElsewhere ends the test if the name is held or no
 // quorum is up.
 func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 	q.t.Helper()
@@ -21,14 +22,15 @@ func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 		q.t.Fatalf("redlocktest: HoldElsewhere(%q): %v", name, err)
 		return func() {}
 	}
-	return func() { _ = k.Release(context.Background()) } // a lock that is over by now is what was asked for
+	return func() { _ = k.Release(context.Background()) } // the lock may be over already
 }
 
-// StealLock gives a name to another owner on every master. It acts as if the holder's keys had been deleted, or had expired early
-// because the masters' clocks were set, and another client had been quick. The holder is not told. It finds out by its next
-// extension or Check, or when its validity is over. Until then two clients believe that they hold the lock, which is what
-// fencing tokens are for. It lasts for d, as with [Quorum.HoldElsewhere], unless it is released before. To end a holder's lock at
-// once, see [Quorum.ExpireNow].
+// StealLock gives a name to another owner on every server, even if it is held. This happens in
+// production if keys were deleted, or expired early because the servers' clocks were set. The
+// holder notices it by its next extension or Check, or when its validity ends. Until then two
+// clients hold the lock, which is what fencing tokens protect from. The lock lasts for d, as in
+// [Quorum.HoldElsewhere], or until release is called. To end a holder's lock at once, see
+// [Quorum.ExpireNow].
 func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	q.t.Helper()
 	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(OtherOwner), TTL: d}
@@ -37,21 +39,23 @@ func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	}
 	k, err := q.other(d).Resume(context.Background(), claim)
 	if err != nil {
-		q.t.Fatalf("redlocktest: StealLock(%q): %v", name, err)
+		q.t.Fatalf("redlocktest: Steal(%q): %v", name, err)
 		return func() {}
 	}
 	return func() { _ = k.Release(context.Background()) }
 }
 
-// DeleteKey deletes a lock's keys on every master, as FLUSHALL would: it is free for others while its holder believes in it. See StealLock.
+// DeleteKey deletes a lock's keys on every server, like FLUSHALL. Other clients can then acquire
+// the name while its holder still considers it held. See [Quorum.StealLock].
 func (q *Quorum) DeleteKey(name string) {
 	for _, m := range q.masters {
 		m.Del(name)
 	}
 }
 
-// Holder tells whether anybody holds a name, by a quorum of the masters' keys, and the owner's label. It looks past connections and
-// faults. After a Release has returned, it is free.
+// Holder returns the owner's label of a name and whether it is held, by a quorum of the servers'
+// keys. It reads the servers directly, regardless of connections and faults. After Release has
+// returned the name is free.
 func (q *Quorum) Holder(name string) (owner string, held bool) {
 	votes := map[string]int{}
 	for _, m := range q.masters {
@@ -67,13 +71,14 @@ func (q *Quorum) Holder(name string) (owner string, held bool) {
 	return "", false
 }
 
-// other is a Locker for a lock of d that somebody else holds. It is patient, so that a busy machine fails nobody's test.
+// other makes a Locker for a lock of d that another owner holds. Its node timeout is long, so that
+// no test fails on a busy machine.
 func (q *Quorum) other(d time.Duration) *redlock.Locker {
 	q.t.Helper()
 	return q.Locker(redlock.WithOwner(OtherOwner), redlock.WithNodeTimeout(max(d/2, time.Millisecond)), redlock.WithMaxTTL(longest))
 }
 
-// longest is as long as redlock.WithMaxTTL allows.
+// longest is the upper bound of redlock.WithMaxTTL.
 const longest = 365 * 24 * time.Hour
 
 func (q *Quorum) majority() int { return len(q.masters)/2 + 1 }

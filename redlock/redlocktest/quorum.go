@@ -12,36 +12,39 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// T is what a Quorum needs of a test: a *testing.T, *testing.B or *testing.F is one, and so is what frameworks have in their place.
+// T is the part of a test that a Quorum needs. *testing.T, *testing.B and *testing.F implement it,
+// and so do their counterparts in test frameworks.
 type T interface {
 	Helper()
 	Cleanup(f func())
 	Fatalf(format string, args ...any)
 }
 
-// Quorum is a set of masters in memory. Masters are numbered from 0, and are called "n1", "n2" and so on in votes and errors.
+// Quorum is a set of in-memory servers. Servers are numbered from 0 in arguments, and named "n1",
+// "n2" and so on in votes and errors. A number without a server ends the test.
 //
-// A name is a lock's key: with redlock.WithKeyPrefix it begins with the prefix. A number without a master ends the
-// test.
+// A name is a lock's key: with redlock.WithKeyPrefix it includes the prefix.
 //
-// All methods may be called from any goroutine, but those that can't do what they are told end the test by T.Fatalf, which belongs on
-// the goroutine of the test.
+// All methods are safe for concurrent use. A method that fails ends the test by T.Fatalf, which
+// must be called from the goroutine of the test.
 type Quorum struct {
 	t       T
 	masters []*embedded.Master
 	clock   *clock.Skewed
 
-	mu     sync.Mutex // guards what follows; nothing is waited for under it
+	mu     sync.Mutex // guards the fields below; nothing blocks under it
 	nodes  [][]*pool.Node
-	faulty map[int]bool  // masters that do not answer at once
-	ahead  time.Duration // by which the clocks were advanced
+	faulty map[int]bool  // servers that do not answer at once
+	ahead  time.Duration // how far the clocks were advanced
 }
 
-// redialMost bounds the pause before a stopped master is dialled again. It is shorter than pool's default, so that a test that starts
-// one again need not wait for it, and long enough for tests that let hours of virtual time pass.
+// redialMost bounds the pause before a stopped server is dialled again. It is shorter than pool's
+// default, so that a test does not wait for a restarted server. It is long enough for tests that
+// let hours of virtual time pass.
 const redialMost = 20 * time.Millisecond
 
-// New makes n masters, 1 to 9, that are up and empty. They end with the test, and so does whatever the Quorum made.
+// New makes n servers, 1 to 9, that are up and empty. The servers, and everything that the Quorum
+// makes, end with the test.
 func New(t T, n int) *Quorum {
 	t.Helper()
 	if n < 1 || n > 9 {
@@ -55,8 +58,9 @@ func New(t T, n int) *Quorum {
 	return q
 }
 
-// Locker makes a Locker with connections and a queue of its own, as another process would have. It follows the Quorum's clock. When
-// the test ends it is closed without waiting for what is held: a program that is to be tested on its way out closes it itself.
+// Locker makes a Locker with its own connections and queue, as in another process. It follows the
+// Quorum's clock. At the end of the test it is closed without waiting for held locks. A program
+// whose shutdown is tested closes it itself.
 func (q *Quorum) Locker(opts ...redlock.Option) *redlock.Locker {
 	q.t.Helper()
 	l, err := redlock.New(q.Nodes(), append([]redlock.Option{redlock.WithClock(q.clock)}, opts...)...)
@@ -67,8 +71,9 @@ func (q *Quorum) Locker(opts ...redlock.Option) *redlock.Locker {
 	return l
 }
 
-// Nodes makes a node for each master, for a program that calls [redlock.New] by itself: it gives redlock.WithClock([Quorum.Clock])
-// there. Those of masters without a fault are connected. The nodes end with the test.
+// Nodes makes a node for each server, for a program that calls [redlock.New] itself. The program
+// must pass redlock.WithClock([Quorum.Clock]) to New. Nodes of servers without a fault are
+// connected. The nodes end with the test.
 func (q *Quorum) Nodes() []redlock.Node {
 	q.t.Helper()
 	list := make([]redlock.Node, len(q.masters))
@@ -91,11 +96,11 @@ func (q *Quorum) Nodes() []redlock.Node {
 		}
 	}
 	q.mu.Unlock()
-	q.connected(sound) // so that a busy machine costs the first call nothing
+	q.connected(sound) // so that the first call does not fail on a busy machine
 	return list
 }
 
-// Clock is the time of the Quorum's Lockers and nodes.
+// Clock returns the clock of the Quorum's Lockers and nodes.
 func (q *Quorum) Clock() clock.Clock { return q.clock }
 
 func (q *Quorum) close() {
@@ -104,7 +109,7 @@ func (q *Quorum) close() {
 	q.mu.Unlock()
 	for _, set := range nodes {
 		for _, n := range set {
-			_ = n.Close() // of connections in memory, at the end of a test
+			_ = n.Close() // in-memory connections at the end of a test
 		}
 	}
 	for _, m := range q.masters {
@@ -112,9 +117,9 @@ func (q *Quorum) close() {
 	}
 }
 
-// closeNow waits for nobody.
+// closeNow closes a Locker without waiting.
 func closeNow(l *redlock.Locker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = l.Close(ctx) // what is still held is the test's
+	_ = l.Close(ctx) // held locks are the test's business
 }

@@ -2,10 +2,11 @@ package redlocktest
 
 import "time"
 
-// Advance lets d pass at once, for the Lockers first and then for the masters. It is what a process sees that was paused for d, by its
-// scheduler, its collector or its machine: whatever is due within d is due now. So a lock that has less than d left is lost, though its
-// automatic extensions would have kept it in a world that runs: let time pass in smaller steps for that, or in a bubble. Contexts end
-// on goroutines of their own: wait for Done, not for Err.
+// Advance advances the clocks by d at once, those of the Lockers first and then those of the
+// servers. A process that was paused for d, by its scheduler, its collector or its machine, sees
+// the same: everything due within d is due now. A lock with less than d of validity is therefore
+// lost, even with automatic extension. To keep it, advance in smaller steps, or use a bubble.
+// Contexts end on other goroutines: wait for Done, do not poll Err.
 func (q *Quorum) Advance(d time.Duration) {
 	q.t.Helper()
 	if d < 0 {
@@ -14,8 +15,8 @@ func (q *Quorum) Advance(d time.Duration) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// What falls due for the Lockers asks the masters at once, and none may answer by a clock that is behind: a quarantine that is
-	// over would last another d.
+	// Timers of the Lockers query the servers at once. No server may answer by a clock that is
+	// behind: a quarantine that is over would last another d.
 	for _, m := range q.masters {
 		defer m.Pause()()
 	}
@@ -26,9 +27,10 @@ func (q *Quorum) Advance(d time.Duration) {
 	}
 }
 
-// ExpireNow lets the lease on a name run out now: its holder was paused for too long, its context ends with cause redlock.ErrLost, and
-// the name is free. It does so by Advance, so that it ends every other lock that has no more time left. A name that nobody holds on
-// any master ends the test, for it was misspelt or released.
+// ExpireNow lets the lease on a name expire now, as if its holder was paused for too long. The
+// holder's context ends with cause redlock.ErrLost, and the name is free. ExpireNow uses Advance,
+// so it also ends every other lock with no more validity left. If no server has the name's key, the
+// test ends.
 func (q *Quorum) ExpireNow(name string) {
 	q.t.Helper()
 	var left time.Duration
