@@ -47,6 +47,13 @@ func (c *leaseContext) Value(key any) any {
 // deadline of its own would have dropped its timer.
 func (c *leaseContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
+// String describes the context without the token. Package fmt would otherwise print the lock's fields,
+// which change.
+func (c *leaseContext) String() string { return "context of " + c.lock.String() }
+
+// GoString is String.
+func (c *leaseContext) GoString() string { return c.String() }
+
 // Context returns a context that is cancelled when the lock ends. Its cause (context.Cause) is
 // ErrLost, ErrReleased, ErrDetached, ErrMaxHold or ErrClosed. With WithStopMargin it ends earlier.
 // It ends by the Locker's own clock and does not depend on the network. It has the values of the

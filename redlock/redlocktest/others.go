@@ -39,7 +39,7 @@ func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	}
 	k, err := q.other(d).Resume(context.Background(), claim)
 	if err != nil {
-		q.t.Fatalf("redlocktest: Steal(%q): %v", name, err)
+		q.t.Fatalf("redlocktest: StealLock(%q): %v", name, err)
 		return func() {}
 	}
 	return func() { _ = k.Release(context.Background()) }
