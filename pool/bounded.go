@@ -9,7 +9,7 @@ import (
 )
 
 // ErrReplyLimit is why a connection was closed: its server sent a reply that is larger than any that this package needs, or
-// that is no RESP2. The node is dialled anew.
+// that is not RESP2. The node is dialled again.
 var ErrReplyLimit = resp.ErrLimit
 
 // What one reply may cost. The longest that a lock needs are the error text of a script and

@@ -99,7 +99,7 @@ type Config struct {
 
 	// Proxied says that a proxy stands before the master that reconnects on its own:
 	// then no client is killed, and undos are repeated until the TTL has passed; and the
-	// restart guard has every script ask the server anew which one it is, because the one
+	// restart guard has every script ask the server again which one it is, because the one
 	// behind the proxy may change under a connection (docs/hazards.md H38). Defaults to false.
 	Proxied bool
 

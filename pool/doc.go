@@ -1,22 +1,56 @@
 // Package pool connects to Redis masters: one [Node] for each, over redigo.
 //
-// A node has one pipelined connection by default (Config.Connections). Callers
-// queue commands and never wait for a socket; whatever is queued goes out in one
-// write; a reader matches the replies in order. All commands of one lock take
-// the same connection, so that an undo can't overtake what it undoes
-// (docs/hazards.md H1), and when a connection died with an acquire unanswered, the
-// server is told to drop it before the undos follow on the next one (H95).
+// A node has one pipelined connection by default (Config.Connections). Callers queue commands and
+// never wait for a socket. All queued commands go out in one write, and a reader matches the
+// replies in order. All commands of one lock take the same connection, so an undo can't overtake
+// the command that it undoes (docs/hazards.md H1). If a connection ended with an acquire
+// unanswered, the server is told to drop it before the undos follow on the next one (H95).
 //
-//	node.go       Node: Open, Wrap, Submit, Close
-//	config.go     Config, its defaults and bounds; url.go: ParseURL
-//	source.go     where connections come from: our own redigo pool, or a wrapped one
-//	dial.go       TCP, unix and TLS under one deadline
-//	handshake.go  what is read and set before the first command
-//	lane.go       a queue and the connection that serves it, across re-dials
-//	link.go       one connection's life: writing, reading, watching
-//	orphan.go     acquires that died with their connection, and their undos
-//	reply.go      from Redis replies to votes
-//	subscribe.go  a connection of its own for pub/sub; subscriber.go: one such connection
+// Nodes and their configuration:
 //
-// The words that nodes are spoken to in stand in pool/wire.
+//	node.go               Node: Open, Wrap, Submit, Close
+//	config.go             Config, its defaults and bounds
+//	url.go, url_hosts.go  ParseURL, and URLs with several hosts
+//	wrap.go               nodes over a redigo pool of the user's
+//	stats.go              counters
+//	errors.go             what errors match
+//
+// The path of a command:
+//
+//	pipeline.go           a queue and the connection that serves it, across dials
+//	queue.go, ring.go     queued commands, and how those that are not sent end
+//	conn.go               one connection's life: its reader
+//	write.go              batches, and who writes them
+//	coalesce.go           collects what redigo writes into one system call
+//	socket_unix.go        writes what a socket takes in at once; socket_other.go: not there
+//	reply.go              from Redis replies to votes
+//	bounded.go            bounds replies before redigo parses them
+//	watchdog.go           ends a connection whose peer is silent
+//	undo.go               acquires that ended with their connection, and their undos
+//	undo_parked.go        undos that a server answers by errors
+//
+// Dialling and the state of the server:
+//
+//	dialer.go, dial.go    where connections come from; TCP, unix and TLS under one deadline
+//	backoff.go            the pause between dials
+//	handshake.go          what is read and set before the first command
+//	facts.go, fitness.go  what INFO says, and whether the server may vote
+//	health.go             failed checks; health_check.go: the checks
+//	examine.go, scan.go   the doctor's questions
+//	guard.go              the restart guard's marker on a connection
+//	guard_history.go      what is remembered of it across connections; guard_errors.go: its errors
+//	subscription.go       a connection for pub/sub; pubsub_conn.go: one such connection
+//
+// Kinds of nodes:
+//
+//	sentinel.go           a node behind Sentinels
+//	sentinel_resolver.go  which master their majority names; sentinel_majority.go: the count
+//	sentinel_watcher.go   asks one Sentinel
+//	cluster.go            a node that is a Redis Cluster
+//	cluster_topology.go   which master has which slot; cluster_slots.go: reads CLUSTER SLOTS
+//	cluster_route.go      sends a command to its master; cluster_redirect.go: MOVED and ASK
+//	cluster_shard.go      one master of a Cluster
+//	cluster_examine.go    the doctor's questions to all of them
+//
+// Package pool/wire has the commands and replies.
 package pool

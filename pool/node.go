@@ -14,8 +14,8 @@ import (
 // ErrClosed is why commands fail on a node that was closed.
 var ErrClosed = errors.New("pool: the node is closed")
 
-// Node is one Redis master, or a Cluster. It dials in the background from Open on, dials anew
-// whenever its connection ends, and is safe for concurrent use.
+// Node is one Redis master, or a Cluster. It dials in the background from Open on, and again
+// whenever its connection ends. It is safe for concurrent use.
 type Node struct {
 	cfg       *Config // behind a pointer fmt does not print its fields; never changed
 	dialer    dialer
@@ -149,8 +149,8 @@ func (n *Node) Submit(c *wire.Command) {
 }
 
 // SubmitBoth is Submit for two commands that go out in one flush, the second behind the
-// first: a release, and the acquire of whoever is next. With more than one connection
-// they take different ones where their first keys differ, and then go in any order.
+// first: a release, and the acquire of the next waiter. With more than one connection
+// they take different ones if their first keys differ, and then go in any order.
 func (n *Node) SubmitBoth(first, second *wire.Command) {
 	n.count.commands.Add(2)
 	if n.cluster != nil {

@@ -30,8 +30,8 @@ type Sentinels struct {
 	Master string
 
 	// Addresses are host:port of all Sentinels that watch the master, 1 to 32, and the
-	// same ones for every client: a majority of some of them is none of all, and two
-	// clients that ask different ones may follow different masters. They have no default.
+	// same ones for every client: a majority of some of them is not a majority of
+	// all, and two clients that ask different ones may follow different masters. They have no default.
 	Addresses []string
 
 	// Username and Password are given to the Sentinels by AUTH at every dial; both

@@ -20,8 +20,8 @@ type Listener interface {
 }
 
 // Subscription is a connection of its own for pub/sub: a pipelined one can't carry
-// it. It is dialled when the first channel is wanted and dialled anew, with backoff,
-// when it ends; some seconds after none is wanted any more it is closed, and nothing
+// it. It is dialled when the first channel is wanted, and again, with backoff,
+// when it ends. Some seconds after the last channel was removed it is closed, and nothing
 // is left of it. A server that refuses to subscribe is asked again after half a minute.
 // It is safe for concurrent use, and none of its methods but Close waits for anything.
 type Subscription struct {

@@ -11,7 +11,7 @@ type lockOption func(*lockSettings)
 
 func (o lockOption) applyLock(s *lockSettings) { o(s) }
 
-// NoMaxHold, given to WithMaxHold, removes the bound on how long a lock is held.
+// NoMaxHold as the argument of WithMaxHold removes the bound on how long a lock is held.
 const NoMaxHold time.Duration = 1<<63 - 1
 
 // lockSettings are the options of one acquisition.

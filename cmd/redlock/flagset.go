@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -50,10 +53,21 @@ func (f *flagSet) read(c *invocation, args []string) error {
 	}
 	for {
 		if err := f.Parse(args); err != nil || f.NArg() == 0 {
-			return err
+			return cmp.Or(err, f.emptyFlag())
 		}
 		c.args, args = append(c.args, f.Arg(0)), f.Args()[1:]
 	}
+}
+
+// emptyFlag is an error if one of the flags that name nodes or files was given as empty. A script with an empty variable
+// would use what the environment has instead.
+func (f *flagSet) emptyFlag() (err error) {
+	f.Visit(func(fl *flag.Flag) {
+		if slices.Contains([]string{"nodes", "nodes-file", "cacert", "cert", "key"}, fl.Name) && fl.Value.String() == "" {
+			err = fmt.Errorf("--%s is given and empty", fl.Name)
+		}
+	})
+	return err
 }
 
 // twoDashes shows flags as they are documented: package flag takes one or two

@@ -5,6 +5,7 @@ package main
 import (
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +38,18 @@ func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 		require.Contains(t, messages, "doctor --admit")
 		require.Empty(t, p.gone())
 	}
+}
+
+// Too few masters answer to tell whether the guard has begun. The signal ends that wait as any other.
+func TestASignalEndsTheWaitForTheGuard(t *testing.T) {
+	t.Parallel()
+	all := guarded(t)
+	all[0].Stop()
+	all[1].Stop()
+	p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "never")
+	require.Contains(t, p.message(), "waiting up to")
+	p.signal(syscall.SIGINT)
+	require.Equal(t, exitSignal+int(syscall.SIGINT), p.status(), p.messages())
 }
 
 func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -36,8 +38,11 @@ func (inv *invocation) name() (string, error) {
 	return words[0], notClaim(words[0])
 }
 
-// notClaim refuses a claim where a name belongs: it would be printed, and locked as a name.
+// notClaim refuses a claim, or a URL with a password, where a name belongs: it would be printed, and locked as a name.
 func notClaim(name string) error {
+	if strings.Contains(name, "://") && strings.Contains(name, "@") {
+		return errors.New("that is a URL and no NAME")
+	}
 	var claim redlock.Claim
 	if claim.UnmarshalText([]byte(name)) == nil {
 		return fmt.Errorf("that is a claim and no NAME: it is a claim on %q", claim.Names)
@@ -48,8 +53,11 @@ func notClaim(name string) error {
 // say tells the person at standard error something, on a line of its own.
 func (inv *invocation) say(format string, args ...any) {
 	for i, a := range args {
-		if err, ok := a.(error); ok {
-			args[i] = withoutPrefix(err)
+		switch a := a.(type) {
+		case error:
+			args[i] = withoutPrefix(a)
+		case string: // a name, a file or a word that was given
+			args[i] = wire.Printable(a)
 		}
 	}
 	// A message that nobody can read any more changes nothing.
@@ -61,13 +69,17 @@ func withoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "r
 
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
-	passwords = regexp.MustCompile(`(://)[^"\n]*@`)
+	passwords = regexp.MustCompile(`(://)[^\n]*@`)
+	// The library's own words about URLs have nothing to hide.
+	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03")
+	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @")
 )
 
-// masked hides claims, by which anyone can release the lock, and what may be a password in a
-// URL. A message quotes them where one was given in place of something else.
+// masked hides claims, by which anyone can release the lock, and what may be a password in a URL. A message quotes them
+// if one was given in place of something else.
 func masked(text string) string {
-	return passwords.ReplaceAllString(claims.ReplaceAllString(text, "redlock1.…"), "$1…@")
+	text = claims.ReplaceAllString(hideForms.Replace(text), "redlock1.…")
+	return showForms.Replace(passwords.ReplaceAllString(text, "$1…@"))
 }
 
 // misused says what is wrong with the words that were given.

@@ -22,7 +22,7 @@ func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redl
 	switch {
 	case err == nil:
 		return lock, nil
-	case errors.As(err, &sig):
+	case errors.As(context.Cause(ctx), &sig): // also if the answer of the masters came last
 		return nil, sig
 	case refusal(err) == exitHeld:
 		c.say("%s: %s", req.name, inShort(err))

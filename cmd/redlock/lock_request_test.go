@@ -34,3 +34,21 @@ func TestAWaitThatEndsDuringItsQueryNamesTheHolder(t *testing.T) {
 	require.Equal(t, exitHeld, got.status, got)
 	require.Regexp(t, `(?m)^redlock: job: held by "other"`, got.err)
 }
+
+// A name may come from data.
+func TestANameIsPrintedWithoutControlCharacters(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	name := "job\x1b[31m\nx"
+	for _, m := range all {
+		m.Set(name, "somebody", time.Minute)
+	}
+	for _, args := range [][]string{{"acquire", "--wait", "0", name}, {"run", "--wait", "0", name, "--", "true"}, {"status", name}} {
+		got := invoke(t, envOf(all), args...)
+		require.NotContains(t, got.out+got.err, "\x1b")
+		require.Contains(t, got.out+got.err, `job\x1b[31m\x0ax`)
+	}
+	for _, m := range all {
+		m.Del(name)
+	}
+}

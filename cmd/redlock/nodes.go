@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -50,7 +52,7 @@ func (n nodeList) open(opts ...redlock.Option) (*redlock.Locker, error) {
 
 var (
 	errNoNodes = errors.New("no masters are given by --nodes or REDLOCK_NODES, nor by --nodes-file or REDLOCK_NODES_FILE; masters inside of this " +
-		"process, as the demo has them, would end with it, and a lock on them would be a lie")
+		"process, as the demo has them, would end with it, and a lock on them would protect nothing")
 	errEmbedded  = errors.New("--embedded brings its own masters: it does not go with --nodes and the like")
 	errEmptyNode = errors.New("the list of masters has an empty URL between its commas")
 )
@@ -102,25 +104,46 @@ func readNodes(name, file string) (list string, err error) {
 	lines := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' || r == '\r' })
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
 	if len(lines) == 0 {
-		return "", fmt.Errorf("%s: %s is empty", name, file)
+		return "", fmt.Errorf("%s: %s is empty", name, wire.Printable(file))
 	}
 	return strings.Join(lines, ","), nil
 }
 
-// readFile reads the file that a flag or a variable names.
+// maxFile is the most that is read of a file, in bytes.
+const maxFile = 1 << 20
+
+// readFile reads the file that a flag or a variable names. A value with an @ may be a URL without its scheme, and is not
+// quoted.
 func readFile(name, file string) ([]byte, error) {
-	text, err := os.ReadFile(file)
+	shown := wire.Printable(file)
+	if strings.Contains(file, "@") {
+		shown = "the file"
+	}
+	text, err := readAtMost(file, maxFile)
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s can't be read: %w", name, file, err)
+		return nil, fmt.Errorf("%s: %s can't be read: %w", name, shown, err)
 	}
 	return text, nil
 }
 
-func isEncrypted(url string) bool { return strings.HasPrefix(url, "rediss") }
+func readAtMost(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return text, err
+}
+
+func isEncrypted(url string) bool { return strings.HasPrefix(strings.ToLower(url), "rediss") }
 
 // hasPassword reports whether a URL contains a password.
 func hasPassword(url string) bool {

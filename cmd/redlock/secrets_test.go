@@ -130,3 +130,14 @@ func TestAURLInTheWrongPlaceIsNotQuotedWithItsPassword(t *testing.T) {
 	require.Equal(t, exitUsage, got.status, got)
 	conceals(t, "REDLOCK_GUARD", got.err)
 }
+
+// A quotation mark in a password does not end what is hidden.
+func TestAPasswordWithAQuotationMarkIsHidden(t *testing.T) {
+	for _, text := range []string{
+		`no command redis://:pa"ssSECRET@h`, `invalid value "redis://:pa\"ssSECRET@h" for flag`, "redis://u:SECRET@h and redis://u:SECRET@g",
+	} {
+		require.NotContains(t, masked(text), "SECRET")
+	}
+	const own = "must be redis://[[user]:password@]host[:port][/database]; in user and password / ? # @ must be percent-encoded"
+	require.Equal(t, own, masked(own))
+}

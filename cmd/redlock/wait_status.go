@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -17,7 +18,7 @@ type waitStatus struct {
 }
 
 func newWaitStatus(stderr *os.File, name string) *waitStatus {
-	return &waitStatus{statusLine: newStatusLine(stderr), name: name}
+	return &waitStatus{statusLine: newStatusLine(stderr), name: wire.Printable(name)}
 }
 
 // options has a Locker tell the line of attempts.

@@ -1,7 +1,9 @@
 // Docscheck checks what documents say against what is there: that every link leads
 // somewhere, that Go code compiles, and that the targets of make, the redlock command's
-// flags and the API's names which they mention exist. It warns of figures that were
-// measured at an older state of the code ("commit 1bfe5c8"). It fetches nothing.
+// flags, the Go files and the API's names which they mention exist. It finds long sentences, long
+// lines and phrases that need a second reading, also in the godoc of exported names. The doc.go of
+// redlock and pool must name every file. It warns of figures that were measured at an older state
+// of the code ("commit 1bfe5c8"). It fetches nothing.
 //
 // usage: docscheck PAGE|FOLDER…
 //
@@ -43,6 +45,9 @@ func main() {
 	}
 }
 
+// publicPackages have comments that users read.
+var publicPackages = []string{"redlock", "redlock/redlocktest", "pool", "clock", "otelredlock"}
+
 // finding is something that a page says and that is not so.
 type finding struct {
 	page string
@@ -79,6 +84,21 @@ func check(roots []string) (found, old []finding, summary string, _ error) {
 	}
 	found = append(found, more...)
 	names, more, err := checkNames(pages)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	found = append(found, more...)
+	more, err = checkFiles(roots)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	found = append(found, more...)
+	more, err = checkGodoc(publicPackages)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	found = append(append(found, more...), checkProse(pages)...)
+	more, err = checkDocGo([]string{"redlock", "pool"})
 	if err != nil {
 		return nil, nil, "", err
 	}

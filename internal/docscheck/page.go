@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // page is what of a Markdown file can be checked.
@@ -15,6 +16,9 @@ type page struct {
 	spans   []text // of code, in a line
 	commits []text // at which the page says that something was measured
 	blocks  []block
+
+	paragraphs []text // of prose; a cell of a table is one
+	long       []int  // lines of prose that are too long
 }
 
 type text struct {
@@ -56,6 +60,7 @@ type reader struct {
 	note  string // a comment that is open, or that stands before the next block
 	blank bool   // the line before was blank
 	list  bool   // what is indented belongs to a list
+	para  bool   // the next line of prose belongs to the last paragraph
 }
 
 func read(path, source string) *page {
@@ -94,7 +99,7 @@ func (r *reader) take(number int, line string) {
 		if r.open != nil {
 			r.lines = append(r.lines, "")
 		}
-		r.blank = true
+		r.blank, r.para = true, false
 	default:
 		r.close()
 		r.prose(number, line)
@@ -120,10 +125,14 @@ func (r *reader) close() {
 		r.open.text = strings.TrimRight(strings.Join(r.lines, "\n"), "\n") + "\n"
 		r.page.blocks = append(r.page.blocks, *r.open)
 	}
+	if r.open != nil {
+		r.para = false
+	}
 	r.open, r.fence, r.lines, r.blank = nil, "", nil, true
 }
 
 func (r *reader) prose(number int, line string) {
+	r.paragraph(number, line)
 	r.list = listItem.MatchString(line) || r.list && strings.HasPrefix(line, " ")
 	if m := heading.FindStringSubmatch(line); m != nil {
 		r.anchor(slug(m[1]))
@@ -142,6 +151,33 @@ func (r *reader) prose(number int, line string) {
 		for _, m := range pattern.FindAllStringSubmatch(bare, -1) {
 			r.page.links = append(r.page.links, text{number, m[1]})
 		}
+	}
+}
+
+// paragraph adds a line to the paragraph that is open, or begins one.
+func (r *reader) paragraph(number int, line string) {
+	trimmed := strings.TrimSpace(line)
+	all := &r.page.paragraphs
+	switch {
+	case strings.HasPrefix(trimmed, "|"):
+		for cell := range strings.SplitSeq(strings.Trim(trimmed, "|"), "|") {
+			*all = append(*all, text{number, strings.TrimSpace(cell)})
+		}
+		r.para = false
+		return
+	case heading.MatchString(line), strings.HasPrefix(trimmed, "<"), strings.HasPrefix(trimmed, "!["):
+		r.para = false
+		return
+	case r.para && !listItem.MatchString(line):
+		last := &(*all)[len(*all)-1]
+		last.text += " " + trimmed
+	default:
+		*all = append(*all, text{number, listItem.ReplaceAllString(line, "")})
+		r.para = true
+	}
+	// A link can't be broken.
+	if bare := linked.ReplaceAllString(line, "$1"); utf8.RuneCountInString(bare) > maxLine {
+		r.page.long = append(r.page.long, number)
 	}
 }
 
