@@ -18,7 +18,8 @@ import (
 )
 
 // Config says how to reach one master. Of every setting zero means the default.
-// A Config is a value: changing it after [Open] changes nothing.
+// A Config is a value: changing it after [Open] changes nothing. Printing a Config shows no password. Package fmt
+// calls no methods on unexported fields: it prints a Config in one with its password.
 type Config struct {
 	// Name is the node's name in errors and votes, of 1 to 255 printable bytes. A URL is no
 	// name: one that contains "://" or "@" is refused, unless it is the default.

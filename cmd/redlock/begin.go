@@ -40,6 +40,9 @@ func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locke
 		}
 	}
 	exit := d.print(c, report, nil)
+	if exit == exitFailed {
+		c.say("the guard is in force on all masters, and an error was found since")
+	}
 	if exit == exitOK && !*d.asJSON {
 		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
 	}

@@ -18,9 +18,9 @@ func doctorEntry() command {
 		about:   doctorAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "no errors were found; with --admit, all masters are admitted; with --begin-guard, all vote"},
-			{exitFailed, "an error was found, or a master was not admitted; with --begin-guard, nothing was changed"},
+			{exitFailed, "an error was found, or a master was not admitted; with --begin-guard, what the message says was changed"},
 			endsMisused,
-			{exitUnavailable, "--begin-guard: the masters did not come to vote in time"},
+			{exitUnavailable, "--begin-guard: the masters did not vote in time"},
 			{exitConfig, "--begin-guard: a client with another list or another maxTTL was there first"},
 			{exitSignal, "signal n ended --begin-guard; the same command goes on to wait"},
 		},
