@@ -61,7 +61,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	status, out = third.exit(t)
 	assert.Equal(t, exitLost, status, "%s", &third.stderr)
 	assert.Empty(t, out)
-	assert.Contains(t, third.stderr.String(), "the lock is lost")
+	assert.Contains(t, third.stderr.String(), "lock lost")
 	assert.NotContains(t, third.stderr.String(), "redlock1.e", "who has the claim can release the lock")
 	redistest.NoKeys(t, nodes, 15*time.Second)
 }

@@ -190,7 +190,7 @@ func (l *Locker) check(ctx context.Context, w *request, opts []LockOption) (err 
 }
 
 // errNoAttempt is the reason in the error of a call whose context ended before anything was sent.
-var errNoAttempt = errors.New("not tried")
+var errNoAttempt = errors.New("no attempt was made")
 
 func (l *Locker) checkNames(names []string) error {
 	switch {

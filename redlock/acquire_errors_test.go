@@ -80,7 +80,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 			{Node: "e:6379/0", Outcome: OutcomeUnknown, Err: ErrNodeTimeout},
 		},
 	}
-	require.Equal(t, `redlock: held by another: acquire "invoice/42": 1 of 5 votes, 3 needed [a:6379/0: granted; `+
+	require.Equal(t, `redlock: held by another client: acquire "invoice/42": 1 of 5 votes, 3 needed [a:6379/0: granted; `+
 		`b:6379/0: refused: held by "worker-7" for 2.5s more; c:6379/0: refused: held without an expiry; `+
 		`d:6379/0: failed: LOADING the dataset; e:6379/0: unknown: no answer within the node timeout]`, e.Error())
 	matches(t, e, ErrHeld, ErrNodeTimeout)
@@ -96,7 +96,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	require.Len(t, e.Unwrap(), 4) // all but the grant
 
 	e.Names, e.Op, e.Reason, e.Expires = []string{"a", `b"c`}, "release", ErrNoQuorum, time.Minute
-	require.Contains(t, e.Error(), `redlock: no quorum of nodes could be reached: release ["a" "b\"c"]: 1 of 5 votes, 3 needed; what is left expires within 1m0s [a:6379/0: granted; `)
+	require.Contains(t, e.Error(), `redlock: no quorum of nodes could be reached: release ["a" "b\"c"]: 1 of 5 votes, 3 needed; leftover keys expire within 1m0s [a:6379/0: granted; `)
 	require.False(t, errors.Is(e, ErrHeld))
 	require.Equal(t, "held by \"x\" for 0s more", (&HeldError{Owner: "x", Remaining: time.Microsecond}).Error())
 }
@@ -150,6 +150,6 @@ func TestVotesSayHowLongTheyTook(t *testing.T) {
 		require.ErrorAs(t, tried(l), &qe)
 		require.Equal(t, 20*time.Millisecond, qe.Votes[0].Took)
 		require.Equal(t, 30*time.Millisecond, qe.Votes[1].Took)
-		require.Equal(t, "n3: unknown: not waited for", qe.Votes[2].Error())
+		require.Equal(t, "n3: unknown: decided before this node answered", qe.Votes[2].Error())
 	})
 }

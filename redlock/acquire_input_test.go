@@ -80,7 +80,7 @@ func TestNamesOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 			words  []string
 		}{
 			{"", []string{""}, []string{"name is empty"}},
-			{"", []string{strings.Repeat("x", 513)}, []string{"name is 513 bytes", "at most 512"}},
+			{"", []string{strings.Repeat("x", 513)}, []string{"name of 513 bytes", "at most 512"}},
 			{"", []string{"redlock:x"}, []string{`"redlock:x"`, "reserved"}},
 			{"red", []string{"lock:node"}, []string{`"redlock:node"`, "reserved"}},
 			{"redlock", []string{":"}, []string{`"redlock:"`, "reserved"}},

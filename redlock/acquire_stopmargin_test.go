@@ -19,7 +19,7 @@ func TestAStopMarginThatLeavesNothingIsRefused(t *testing.T) {
 		l := fl.locker(WithDrift(0.5, time.Second)) // 10 s are worth 3.995 s
 		_, err := l.TryAcquire(bg, "a", 10*time.Second, WithStopMargin(4*time.Second))
 		require.ErrorIs(t, err, ErrInvalid)
-		require.ErrorContains(t, err, "less than it is worth (3.995s)")
+		require.ErrorContains(t, err, "less than its validity (3.995s)")
 		k := take(t, l, "a", 10*time.Second, WithStopMargin(3994*time.Millisecond))
 		require.NoError(t, k.Context().Err())
 		require.NoError(t, k.Release(bg))

@@ -197,7 +197,7 @@ func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 		e := r.asLossError()
 		require.ErrorIs(t, e, ErrHeld, "of the two in time one granted: it is no fault")
 		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeRefused}, votes(t, e))
-		require.Equal(t, `redlock: held by another: acquire "a": 1 of 3 votes, 2 needed `+
+		require.Equal(t, `redlock: held by another client: acquire "a": 1 of 3 votes, 2 needed `+
 			`[a: granted; b: unknown: no answer within the node timeout; c: refused]`, e.Error())
 	})
 }

@@ -33,7 +33,7 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	case l.isClosed():
 		return nil, ErrClosed
 	case !l.set.guarded:
-		return nil, invalid("Admit needs WithRestartGuard: without it no node waits for anything")
+		return nil, invalid("Admit needs WithRestartGuard: without it there is no quarantine")
 	case ctx.Err() != nil:
 		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", context.Cause(ctx)))
 	}
@@ -57,8 +57,7 @@ func (l *Locker) checkNew(r *Report, replies []*wire.Reply) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		if !n.Answered {
-			n.add(GradeError, codeAdmit, "can't be asked whether it is new, so that no node is admitted: let it answer, or take it off the "+
-				"list, and try again")
+			n.add(GradeError, codeAdmit, "did not answer, so no node is admitted: repair the node or remove it from the list, and retry")
 			continue
 		}
 		n.checkNew(l.nodeSet.Exempts(n.Node), replies[i].Diagnosis)
@@ -72,25 +71,25 @@ func (l *Locker) checkNew(r *Report, replies []*wire.Reply) {
 
 func (n *NodeReport) checkNew(excepted bool, e *wire.Diagnosis) {
 	if i := slices.IndexFunc(n.Findings, func(f Finding) bool { return f.Grade == GradeError && f.Code != codeGuard }); i >= 0 && !excepted {
-		n.add(GradeError, codeAdmit, "is not fit to vote, so that no node is admitted: see to the %s first", n.Findings[i].Code)
+		n.add(GradeError, codeAdmit, "is not fit to vote, so no node is admitted: first fix the finding %s", n.Findings[i].Code)
 	}
 	switch n.Guard {
 	case GuardNone:
 	case GuardForeign, GuardUnreadable:
-		n.add(GradeError, codeAdmit, "has a marker that is not of these clients, so that no node is admitted: see to that first")
+		n.add(GradeError, codeAdmit, "has a foreign or unreadable marker, so no node is admitted: fix that first")
 	case GuardQuarantined:
-		n.add(GradeError, codeAdmit, "is quarantined already, which is never cut short: a client has contacted it; wait for the %v that are "+
-			"left, after which it votes", n.Quarantine.Round(time.Millisecond))
+		n.add(GradeError, codeAdmit, "is already quarantined because a client has contacted it, and a quarantine is never shortened: "+
+			"it votes after %v", n.Quarantine.Round(time.Millisecond))
 	default:
-		n.add(GradeError, codeAdmit, "has a marker already (%s): clients use these nodes, and one beside it that has none may have forgotten "+
-			"their locks; let the clients run: each node without a marker waits its quarantine by itself", n.Guard)
+		n.add(GradeError, codeAdmit, "already has a marker (%s), so clients use these nodes, and a node without a marker may have forgotten "+
+			"locks: start the clients instead, and each node without a marker is quarantined", n.Guard)
 	}
 	switch {
 	case e.LiveKey != "":
-		n.add(GradeError, codeAdmit, "has a key that may be a lock (%q, for %v more): stop all clients and wait until it has expired, or start "+
-			"them and let the nodes wait their quarantine", e.LiveKey, e.LiveKeyTTL)
+		n.add(GradeError, codeAdmit, "has a key that may be a lock (%q, for %v more): stop all clients and wait until the key expires, or start "+
+			"the clients and wait for the quarantine", e.LiveKey, e.LiveKeyTTL)
 	case !e.Scanned:
-		n.add(GradeError, codeAdmit, "does not let us look for locks (%s): give the user the rights: ACL SETUSER … +scan +pttl ~*",
+		n.add(GradeError, codeAdmit, "cannot be scanned for locks (%s): grant the rights: ACL SETUSER … +scan +pttl ~*",
 			e.ScanDenied)
 	}
 }
@@ -122,17 +121,17 @@ const maxAdmitTime = 10 * time.Second
 
 // admitted applies a node's answer to the report.
 func (n *NodeReport) admitted(rep *wire.Reply) {
-	const rest = "those that were admitted vote, and it will after its quarantine, which begins with the first client"
+	const rest = "admitted nodes vote; this node votes after its quarantine, which starts with the first client"
 	switch {
 	case rep == nil:
-		n.add(GradeError, codeAdmit, "did not say in time whether it was admitted: %s unless it was", rest)
+		n.add(GradeError, codeAdmit, "did not confirm its admission in time and may have been admitted: %s", rest)
 	case rep.Outcome == wire.Granted && rep.MarkerStatus.Guard == wire.Marked:
 		n.Guard = GuardOK
 		n.Findings = slices.DeleteFunc(n.Findings, func(f Finding) bool { return f.Code == codeGuard })
 	case rep.Outcome == wire.Granted:
-		n.add(GradeError, codeAdmit, "was made a replica meanwhile: give the address of a master")
+		n.add(GradeError, codeAdmit, "became a replica meanwhile: give the address of a master")
 	case rep.Outcome == wire.Refused:
-		n.add(GradeError, codeAdmit, "was contacted by a client meanwhile, and its quarantine stands: %s", rest)
+		n.add(GradeError, codeAdmit, "was contacted by a client meanwhile and is quarantined: %s", rest)
 	default:
 		n.add(GradeError, codeAdmit, "was not admitted (%v): %s", rep.Err, rest)
 	}

@@ -61,19 +61,19 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 	}{
 		"a node that does not answer": {
 			func(fl *fleet) { fl.masters[1].Stop() },
-			[]string{"n2 can't be asked whether it is new", "try again"},
+			[]string{"n2 did not answer, so no node is admitted", "retry"},
 		},
 		"a replica": {
 			func(fl *fleet) { fl.masters[1].SetInfo("role", "slave") },
-			[]string{"n2 is not fit to vote", "the replica first"},
+			[]string{"n2 is not fit to vote", "first fix the finding replica"},
 		},
 		"rights that are missing": {
 			func(fl *fleet) { fl.masters[1].Deny("PEXPIRE") },
-			[]string{"n2 is not fit to vote", "the rights first"},
+			[]string{"n2 is not fit to vote", "first fix the finding rights"},
 		},
 		"a quarantine": {
 			func(fl *fleet) { require.ErrorIs(fl.t, tried(fl.locker(guarded(fl)...)), ErrQuarantined) },
-			[]string{"is quarantined already", "never cut short", "wait for the 2m0s"},
+			[]string{"is already quarantined", "never shortened", "votes after 2m0s"},
 		},
 		"a node that restarted empty beside others that are marked": {
 			func(fl *fleet) {
@@ -81,7 +81,7 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 				require.NoError(fl.t, err)
 				require.NoError(fl.t, fl.masters[1].Restart(false))
 			},
-			[]string{"n1 has a marker already (ok)", "n3 has", "may have forgotten their locks"},
+			[]string{"n1 already has a marker (ok)", "n3 already has", "may have forgotten locks"},
 		},
 		"nodes that all restarted with what they had": {
 			func(fl *fleet) {
@@ -89,18 +89,18 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 				require.NoError(fl.t, err)
 				fl.each(func(m *embedded.Master) { require.NoError(fl.t, m.Restart(true)) })
 			},
-			[]string{"n1 has a marker already (outdated)"},
+			[]string{"n1 already has a marker (outdated)"},
 		},
 		"another fleet": {
 			func(fl *fleet) {
 				_, err := fl.locker(WithRestartGuard(2 * admitTTL)).Admit(bg)
 				require.NoError(fl.t, err)
 			},
-			[]string{"n1 has a marker that is not of these clients"},
+			[]string{"n1 has a foreign or unreadable marker"},
 		},
 		"a marker that is none": {
 			func(fl *fleet) { fl.masters[2].PushList(wire.MarkerKey) },
-			[]string{"n3 has a marker that is not of these clients"},
+			[]string{"n3 has a foreign or unreadable marker"},
 		},
 		"a lock": {
 			func(fl *fleet) { fl.masters[2].Set("job/1", "A", 3*time.Second) },
@@ -108,14 +108,14 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 		},
 		"keys that can't be listed": {
 			func(fl *fleet) { fl.masters[2].Deny("SCAN") },
-			[]string{"n3 does not let us look for locks (NOPERM", "+scan +pttl"},
+			[]string{"n3 cannot be scanned for locks (NOPERM", "+scan +pttl"},
 		},
 		"keys whose age can't be read": {
 			func(fl *fleet) {
 				fl.masters[2].Set("x", "A", 3*time.Second)
 				fl.masters[2].FailWith("PTTL", "NOPERM No permissions to access a key")
 			},
-			[]string{"n3 does not let us look for locks (NOPERM", "~*"},
+			[]string{"n3 cannot be scanned for locks (NOPERM", "~*"},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
 		matches(t, err, ErrNotAdmitted)
 		require.True(t, met)
 		for _, n := range []string{"n1", "n2", "n3"} {
-			require.ErrorContains(t, err, n+" was contacted by a client meanwhile, and its quarantine stands")
+			require.ErrorContains(t, err, n+" was contacted by a client meanwhile and is quarantined")
 		}
 		require.Equal(t, []string{"q", "q", "q"}, fl.markers())
 		require.True(t, r.Failed())
@@ -205,7 +205,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 		late.HoldRequests()
 		_, err := l.Admit(bg)
 		matches(t, err, ErrNotAdmitted)
-		require.ErrorContains(t, err, "n3 did not say in time whether it was admitted")
+		require.ErrorContains(t, err, "n3 did not confirm its admission in time")
 		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
 		other := fl.process().locker(WithRestartGuard(admitTTL))
 		require.NoError(t, releasedAtOnce(other), "two are enough")
@@ -264,7 +264,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 		})
 		_, err := l.Admit(bg)
 		matches(t, err, ErrNotAdmitted)
-		require.ErrorContains(t, err, "n3 can't be asked")
+		require.ErrorContains(t, err, "n3 did not answer")
 		fl.masters[2].Unfreeze()
 	})
 }

@@ -75,11 +75,11 @@ func (c *Claim) UnmarshalText(text []byte) error {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(string(b))
 	if err != nil {
-		return invalid("the claim is damaged")
+		return invalid("damaged claim")
 	}
 	var t claimText
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return invalid("the claim is damaged")
+		return invalid("damaged claim")
 	}
 	*c = Claim{Token: string(t.Token), Fence: t.Fence, TTL: t.TTL}
 	for _, n := range t.Names {
@@ -100,7 +100,7 @@ func cutPrefix(b []byte, prefix string) ([]byte, bool) {
 func (c Claim) MarshalJSON() ([]byte, error) {
 	for _, s := range append([]string{c.Token}, c.Names...) {
 		if !utf8.ValidString(s) {
-			return nil, invalid("JSON can't carry a claim on a name that is not UTF-8; its text form can")
+			return nil, invalid("name is not valid UTF-8, which JSON cannot represent: use the claim's text form")
 		}
 	}
 	type plain Claim
@@ -112,7 +112,7 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 	type plain Claim
 	var p plain
 	if err := json.Unmarshal(b, &p); err != nil {
-		return invalid("the claim is damaged")
+		return invalid("damaged claim")
 	}
 	*c = Claim(p)
 	return nil
@@ -132,9 +132,9 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 func (lk *Lock) Detach() (Claim, error) {
 	switch {
 	case lk.root != nil:
-		return Claim{}, invalid("a share can't be detached, only the lock that it is a share of")
+		return Claim{}, invalid("a share cannot be detached: detach the shared lock")
 	case lk.opts.minHold > 0:
-		return Claim{}, invalid("a lock with WithMinHold can't be detached")
+		return Claim{}, invalid("a lock with WithMinHold cannot be detached")
 	}
 	lk.applyDue()
 	if !lk.end(ErrDetached, keepKeys) {
@@ -207,12 +207,12 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	}
 	switch {
 	case claim.Token == "":
-		return invalid("the claim has no token")
+		return invalid("claim without a token")
 	case !wire.WellFormed(claim.Token), !isLabel(wire.Label(claim.Token)):
-		return invalid("the claim's token is not one that this library makes")
+		return invalid("claim's token does not have the form of this library's tokens")
 	}
 	if claim.Fence >= maxFence {
-		return invalid("the claim's fence of %d is not below 2^53", claim.Fence)
+		return invalid("claim's fence %d is not below 2^53", claim.Fence)
 	}
 	if ahead := time.Duration(int64(claim.Fence)-l.set.wall()) * time.Microsecond; ahead > maxFenceAhead { //nolint:gosec // below 2^53
 		return invalid("the claim's fence of %d is ahead of this machine's clock by more than %v", claim.Fence, maxFenceAhead)
@@ -221,7 +221,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 		return withOp("resume", err)
 	}
 	if w.opts.minHold > 0 || w.opts.shared {
-		return invalid("Resume takes neither WithMinHold nor WithShared")
+		return invalid("Resume accepts neither WithMinHold nor WithShared")
 	}
 	w.parent = lockOf(ctx)
 	return nil

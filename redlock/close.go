@@ -182,9 +182,9 @@ func (l *Locker) leftoverError() error {
 	}
 	expiry := left.until.Sub(now).Round(time.Millisecond)
 	if l.ownedNodes == nil {
-		return fmt.Errorf("%w: %d, within %v unless the nodes delete them before", ErrKeysLeft, left.locks, expiry)
+		return fmt.Errorf("%w: locks: %d, within %v unless the nodes delete them first", ErrKeysLeft, left.locks, expiry)
 	}
-	return fmt.Errorf("%w: %d, within %v", ErrKeysLeft, left.locks, expiry)
+	return fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
 }
 
 // abandon stops extending the locks that are still held, and waits up to the grace period for
@@ -210,7 +210,7 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 		return fmt.Errorf("redlock: close: %w", context.Cause(ctx))
 	}
 	slices.Sort(names)
-	return fmt.Errorf("redlock: close: %w; still held, until their TTL: %s", context.Cause(ctx), quoted(names))
+	return fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", context.Cause(ctx), quoted(names))
 }
 
 // awaitUndos waits until no undo is pending. It returns false if that takes longer than within.

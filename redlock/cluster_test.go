@@ -48,7 +48,7 @@ func clusterClient(t *testing.T, clusters []*embedded.Cluster, opts ...Option) *
 func TestClustersCannotBeUnderTheGuard(t *testing.T) {
 	_, err := Open([]string{"redis+cluster://127.0.0.1:1"}, WithRestartGuard(time.Second))
 	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "the node cluster@127.0.0.1:1 is a Redis Cluster, and WithRestartGuard can't be")
+	require.ErrorContains(t, err, "node cluster@127.0.0.1:1 is a Redis Cluster, which cannot have WithRestartGuard")
 	l, err := Open([]string{"redis+cluster://127.0.0.1:1", "redis://127.0.0.1:2"})
 	require.NoError(t, err)
 	require.NoError(t, l.Close(bg))
@@ -98,7 +98,7 @@ func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
 		}
 		_, err := l.TryAcquire(bg, "a}b", time.Minute)
 		require.ErrorIs(t, err, ErrInvalid)
-		require.ErrorContains(t, err, `the key "a}b" can't have a fence counter in its slot`)
+		require.ErrorContains(t, err, `key "a}b" cannot have a fence counter in its slot`)
 		k, err := clusterClient(t, clusters).TryAcquire(bg, "a}b", time.Minute)
 		require.NoError(t, err, "without fencing it needs none")
 		require.NoError(t, k.Release(bg))

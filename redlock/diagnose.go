@@ -74,7 +74,7 @@ func (l *Locker) report(replies []*wire.Reply) *Report {
 		case reply.Diagnosis == nil && reply.Err != nil:
 			n.unreachable(reply.Err)
 		case reply.Diagnosis == nil:
-			n.unreachable(fmt.Errorf("it can't be examined: %v", reply.Outcome))
+			n.unreachable(fmt.Errorf("answer: %v", reply.Outcome))
 		default:
 			n.fill(reply.Diagnosis)
 			l.reportGuard(&n, reply.Diagnosis)
@@ -87,7 +87,7 @@ func (l *Locker) report(replies []*wire.Reply) *Report {
 
 func (n *NodeReport) unreachable(err error) {
 	n.Findings = []Finding{{
-		Grade: GradeError, Code: wire.CodeUnreachable, Text: fmt.Sprintf("%s could not be asked: %v", n.Node, err),
+		Grade: GradeError, Code: wire.CodeUnreachable, Text: fmt.Sprintf("%s could not be examined: %v", n.Node, err),
 	}}
 }
 

@@ -88,7 +88,7 @@ func TestADiagnosisTellsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
 		require.Equal(t, "replica", r.Nodes[0].Role)
 		require.Equal(t, []string{"pexpire"}, r.Nodes[2].MissingRights)
 		require.False(t, r.Nodes[3].Answered)
-		require.Contains(t, r.Nodes[3].Findings[0].Text, "n4 could not be asked: ")
+		require.Contains(t, r.Nodes[3].Findings[0].Text, "n4 could not be examined: ")
 		require.Contains(t, r.Nodes[3].Findings[0].Text, "connection refused")
 		require.Equal(t, 3*time.Second, r.ClockSpread)
 		require.Contains(t, r.Findings[2].Text, "(n1: AOF, fsync always; n2: ")

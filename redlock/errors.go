@@ -18,35 +18,35 @@ import (
 var (
 	// ErrHeld reports that another client holds the name, or that contenders split the votes
 	// (QuorumError.Split). Waiting helps.
-	ErrHeld = errors.New("redlock: held by another")
+	ErrHeld = errors.New("redlock: held by another client")
 	// ErrNoQuorum reports that too many nodes failed or did not answer for a quorum to grant or
 	// refuse. Waiting may help. It deserves an alert.
 	ErrNoQuorum = errors.New("redlock: no quorum of nodes could be reached")
 	// ErrQuarantined reports that nodes that may have forgotten locks do not vote yet, and that the
 	// other nodes are not a quorum (WithRestartGuard). See QuorumError.QuarantinedFor.
-	ErrQuarantined = errors.New("redlock: nodes that may have forgotten locks are quarantined, and leave no quorum: wait, or for a fleet " +
-		"that no client uses yet see redlock doctor --admit")
+	ErrQuarantined = errors.New("redlock: no quorum: nodes are quarantined after a restart " +
+		"(new deployment: see redlock doctor --admit)")
 	// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
 	// reason and what to do.
 	ErrNotAdmitted = errors.New("redlock: not admitted")
 	// ErrTooLate reports that a quorum granted the lock with too little validity left.
-	ErrTooLate = errors.New("redlock: granted too late to be of use")
+	ErrTooLate = errors.New("redlock: granted with too little validity left")
 	// ErrLost reports that the lock's validity has ended, or that a quorum no longer holds it.
-	ErrLost = errors.New("redlock: the lock is lost")
+	ErrLost = errors.New("redlock: lock lost")
 	// ErrReleased reports that the handle was released.
-	ErrReleased = errors.New("redlock: the lock was released")
+	ErrReleased = errors.New("redlock: lock released")
 	// ErrDetached reports that the handle was given up by Detach.
-	ErrDetached = errors.New("redlock: the lock was detached")
+	ErrDetached = errors.New("redlock: lock detached")
 	// ErrMaxHold reports that the lock was held for as long as WithMaxHold allows.
-	ErrMaxHold = errors.New("redlock: the lock was held for its maximum time")
+	ErrMaxHold = errors.New("redlock: lock held for its maximum time")
 	// ErrAlreadyHeld reports that the caller's context belongs to a lock that holds the name, so
 	// waiting would never end. From Resume it reports that the claim already has a handle.
 	ErrAlreadyHeld = errors.New("redlock: already held here")
 	// ErrClosed reports that the Locker is closed.
-	ErrClosed = errors.New("redlock: the locker is closed")
+	ErrClosed = errors.New("redlock: locker closed")
 	// ErrKeysLeft reports that Close returned before the keys of ended locks were deleted on every
 	// node. The error states how many locks, and when the last key expires at the latest.
-	ErrKeysLeft = errors.New("redlock: keys of ended locks are left to expire")
+	ErrKeysLeft = errors.New("redlock: keys of ended locks were not deleted and will expire by TTL")
 	// ErrInvalid reports that an argument or option is out of bounds. Nothing was sent.
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
@@ -70,7 +70,7 @@ var (
 )
 
 // errNotAwaited is the error in the vote of a node that had not answered at the decision.
-var errNotAwaited = errors.New("not waited for")
+var errNotAwaited = errors.New("decided before this node answered")
 
 // Vote is one node's answer.
 type Vote struct {
@@ -158,7 +158,7 @@ func (e *QuorumError) expiry() string {
 	if e.Expires <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("; what is left expires within %v", e.Expires)
+	return fmt.Sprintf("; leftover keys expire within %v", e.Expires)
 }
 
 // Is reports whether target is Reason.

@@ -32,7 +32,7 @@ func ExampleLock_Context() {
 	// Output:
 	// before: <nil>
 	// after: context canceled
-	// because: redlock: the lock was released
+	// because: redlock: lock released
 }
 
 // Extend moves the end of the validity, for work that knows how long it will take.
@@ -85,7 +85,7 @@ func ExampleLock_Check() {
 	// Output:
 	// held: true
 	// lost: true
-	// context: redlock: the lock is lost
+	// context: redlock: lock lost
 }
 
 // A lock moves from one process to another: the first gives it up for a claim, which
@@ -130,7 +130,7 @@ func ExampleLock_Detach() {
 	// claim on "invoice/42" by parent:…
 	// resumed: [invoice/42]
 	// released: <nil>
-	// the first handle: redlock: the lock was detached: "invoice/42"
+	// the first handle: redlock: lock detached: "invoice/42"
 }
 
 // A function that locks for itself is called by one that holds the lock already. With
@@ -215,6 +215,6 @@ func ExampleTrace() {
 	// Output:
 	// acquired [invoice/42] at attempt 1
 	// extended, error <nil>
-	// ended: redlock: the lock was released
+	// ended: redlock: lock released
 	// released, error <nil>
 }

@@ -138,7 +138,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 
 // errOver rejects an extension of a hold whose time is over. sending is held here, so the caller
 // calls applyDue and returns the cause.
-var errOver = fmt.Errorf("%w: it had ended", ErrLost)
+var errOver = fmt.Errorf("%w: validity is over", ErrLost)
 
 // startable registers an extension, and returns the end of the current validity. It returns an
 // error if the lock cannot be extended.
@@ -181,7 +181,7 @@ func (lk *Lock) stopReasonLocked() error {
 	if cause == nil {
 		cause = lk.endCauseLocked() // its context is about to end
 	}
-	return fmt.Errorf("%w: %s: its context has ended, and nothing extends it any more", cause, quoted(lk.names))
+	return fmt.Errorf("%w: %s: no extension after the end of its context", cause, quoted(lk.names))
 }
 
 // Answer counts refusals, also after the decision. If no majority can hold the lock any more, the

@@ -94,7 +94,7 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint
 }
 
 // errNoGrant is the error in the votes of nodes that a confirmation does not concern.
-var errNoGrant = errors.New("had not granted")
+var errNoGrant = errors.New("did not grant")
 
 // confirmReason returns ErrTooLate if nodes refused the confirmation: they have lost the key.
 func confirmReason(r *round) error {

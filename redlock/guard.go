@@ -44,7 +44,7 @@ func (s *settings) resolve() error {
 	case !s.guarded:
 		return nil
 	case s.maxTTLSet && s.maxTTL != s.guardTTL:
-		return invalid("WithMaxTTL(%v) with WithRestartGuard(%v): the guard's is the bound of every TTL", s.maxTTL, s.guardTTL)
+		return invalid("WithMaxTTL(%v) with WithRestartGuard(%v): the values must be equal", s.maxTTL, s.guardTTL)
 	}
 	s.maxTTL = s.guardTTL
 	return nil

@@ -52,8 +52,8 @@ func (n *NodeReport) reportNoGuard(e *wire.Diagnosis) {
 	}
 	m, err := wire.ParseMarker(e.Marker)
 	n.Guard, n.Quarantine = markerState(m, err, e, 0)
-	n.add(GradeError, codeGuard, "is guarded (it has a %s), and this client is not: its locks would be unknown to the guard; use "+
-		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is being switched on",
+	n.add(GradeError, codeGuard, "is guarded (key %s exists) but this client has no guard, so the guard would not know its locks: use "+
+		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is introduced",
 		wire.MarkerKey, withMaxTTL(m))
 }
 
@@ -68,8 +68,8 @@ func withMaxTTL(m wire.Marker) string {
 func (n *NodeReport) reportGuarded(g *wire.Guard, e *wire.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
 		n.Guard = GuardNone
-		n.add(GradeNote, codeGuard, "has no marker of the restart guard: the first client's first acquisition quarantines it for %v; where no "+
-			"client is running yet, redlock doctor --admit (Locker.Admit) spares that", g.Quarantine(n.Node))
+		n.add(GradeNote, codeGuard, "has no marker of the restart guard: the first acquisition quarantines the node for %v; if no client is "+
+			"running yet, redlock doctor --admit (Locker.Admit) avoids that", g.Quarantine(n.Node))
 		return
 	}
 	m, err := wire.ParseMarker(e.Marker)
@@ -77,19 +77,20 @@ func (n *NodeReport) reportGuarded(g *wire.Guard, e *wire.Diagnosis) {
 	different := g.Mismatches(m, n.Node)
 	switch {
 	case n.Guard == GuardUnreadable:
-		n.add(GradeError, codeGuard, "has a %s that can't be read (%s), and does not vote: give the user the right to GET it, or, where it is no "+
-			"marker of ours, stop all clients, wait the longest TTL, and delete that key", wire.MarkerKey, unreadable(e, err))
+		n.add(GradeError, codeGuard, "has a %s that can't be read (%s), so the node does not vote: grant the user the right to GET it; if the value "+
+			"is not a marker, stop all clients, wait for the longest TTL, and delete the key", wire.MarkerKey, unreadable(e, err))
 	case len(different) > 0:
 		n.Guard, n.Quarantine = GuardForeign, 0
-		n.add(GradeError, codeGuard, "is guarded by clients of another fleet (%s), and does not vote here: two fleets do not exclude each other; "+
-			"give all clients the same, or, to change them, stop the old ones, wait their maxTTL of %v, and delete its %s",
+		n.add(GradeError, codeGuard, "is guarded by clients with other settings (%s), and does not vote here because they do not exclude these "+
+			"clients: give all clients the same settings; to change them, stop the old clients, wait for their maxTTL of "+
+			"%v, and delete the node's %s",
 			strings.Join(different, "; "), m.MaxTTL, wire.MarkerKey)
 	case n.Guard == GuardOutdated:
-		n.add(GradeWarning, codeGuard, "was started or promoted since it was marked: it may have forgotten locks, and the next acquisition "+
-			"quarantines it for %v", g.Quarantine(n.Node))
+		n.add(GradeWarning, codeGuard, "was restarted or promoted since it was marked and may have forgotten locks: the next acquisition "+
+			"quarantines the node for %v", g.Quarantine(n.Node))
 	case n.Guard == GuardQuarantined && n.Quarantine > 0:
-		n.add(GradeWarning, codeGuard, "is quarantined for %v more: it was started, emptied or promoted, or is new, and does not vote until "+
-			"every lock that it may have forgotten has expired; nothing can shorten that", n.Quarantine.Round(time.Millisecond))
+		n.add(GradeWarning, codeGuard, "is quarantined for %v more because it is new, or was restarted, emptied or promoted: it votes when "+
+			"every lock that it may have forgotten has expired; a quarantine is never shortened", n.Quarantine.Round(time.Millisecond))
 	}
 }
 
@@ -129,6 +130,6 @@ func (n *NodeReport) reportBacklog(e *wire.Diagnosis) {
 	if e.BacklogTTL != "" {
 		says = "is " + e.BacklogTTL + " s"
 	}
-	n.add(GradeWarning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: without a replica for that long it forgets that it was a "+
-		"replica once, which is one quarantine more and may hide a failback: CONFIG SET repl-backlog-ttl 0, on its replicas too", says)
+	n.add(GradeWarning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: after that time without a replica it forgets that it "+
+		"was a replica, which causes another quarantine and may hide a failback: CONFIG SET repl-backlog-ttl 0, also on its replicas", says)
 }

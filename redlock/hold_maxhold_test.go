@@ -94,7 +94,7 @@ func TestTheStopMarginEndsTheContextAndNotTheHandle(t *testing.T) {
 		require.Equal(t, margin, k.Remaining())
 		require.NoError(t, k.Check(ctx), "the handle is valid to the end")
 		err := k.Extend(ctx, ttl)
-		require.ErrorContains(t, err, `"a": its context has ended, and nothing extends it any more`)
+		require.ErrorContains(t, err, `"a": no extension after the end of its context`)
 		require.ErrorIs(t, err, ErrLost)
 		pass(margin - 1)
 		require.Zero(t, fl.orders(wire.Extend, wire.Release), "nothing is undone before")
@@ -166,7 +166,7 @@ func TestAnExtensionDecidedWithinTheStopMarginHasNoEffect(t *testing.T) {
 		}
 		pass(k.Remaining() - 4*time.Second - 100*time.Millisecond)
 		err := k.Extend(context.Background(), 10*time.Second)
-		require.ErrorContains(t, err, "nothing extends it any more")
+		require.ErrorContains(t, err, "no extension after the end of its context")
 		require.Equal(t, 4*time.Second-100*time.Millisecond, k.Remaining())
 		require.NoError(t, k.Release(context.Background()))
 	})

@@ -22,12 +22,12 @@ func (s *settings) checkKinds(nodes []Node) error {
 	for _, n := range nodes {
 		switch t := kindOf(n); {
 		case t.MaxAge > 0 && !s.guarded:
-			return invalid("the node %s follows Sentinels, and needs WithRestartGuard: a replica that they promote may lack the "+
-				"locks that its master granted last", n.Name())
+			return invalid("node %s follows Sentinels and needs WithRestartGuard: a promoted replica may lack the last locks "+
+				"of its master", n.Name())
 		case t.Cluster && s.guarded:
-			return invalid("the node %s is a Redis Cluster, and WithRestartGuard can't be: scripts compare its marker, one key of "+
-				"each server, and a Cluster lets a script at the keys of one slot alone; leave the guard out, or take single masters "+
-				"or masters behind Sentinels", n.Name())
+			return invalid("node %s is a Redis Cluster, which cannot have WithRestartGuard: scripts read the marker, one key of "+
+				"each server, but a Cluster restricts a script to the keys of one slot; omit the guard, or use single masters "+
+				"or masters with Sentinels", n.Name())
 		}
 	}
 	return nil
@@ -61,13 +61,13 @@ func ownedNodes(nodes []Node) bool {
 func (l *Locker) checkSlots(names []string) error {
 	keys := l.keys(names)
 	if !wire.SameSlot(keys) {
-		return invalid("the names are in several slots of a Redis Cluster, which takes no lock on all of them at once: give them a common " +
+		return invalid("names in several slots of a Redis Cluster: give them a common " +
 			"hash tag, as in {order:7}:stock and {order:7}:payment")
 	}
 	for _, k := range keys {
 		if l.set.fencing && !wire.CanHaveFenceKey(k) {
-			return invalid("the key %q can't have a fence counter in its slot of a Redis Cluster, because of its }: leave that out, or give "+
-				"it a hash tag, as in {order:7}:stock", k)
+			return invalid("key %q cannot have a fence counter in its slot of a Redis Cluster because of the }: remove the }, or add "+
+				"a hash tag, as in {order:7}:stock", k)
 		}
 	}
 	return nil

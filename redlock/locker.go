@@ -122,7 +122,7 @@ func parseAll(urls []string, set settings) ([]pool.Config, error) {
 		list = append(list, cfg)
 	}
 	if set.tls != nil && !encrypted && errs == nil {
-		errs = append(errs, invalid("WithTLSConfig: no URL begins with rediss"))
+		errs = append(errs, invalid("WithTLSConfig: no URL has the scheme rediss"))
 	}
 	if errs != nil {
 		return nil, joinInvalid(errs...)
@@ -157,7 +157,7 @@ func checkDistinct(list []pool.Config) error {
 var errNoNodes = invalid("no nodes: at least one is needed, usually 3 or 5")
 
 func listedTwice(name string) error {
-	return invalid("the node %s is listed twice: it would vote twice", name)
+	return invalid("node %s is listed twice", name)
 }
 
 func closeAll(nodes []*pool.Node) error {

@@ -136,11 +136,11 @@ func (l *Locker) checkTogether(ttl time.Duration, s lockSettings) error {
 	valid := l.set.validity(max(ttl, s.minHold))
 	var errs []error
 	if s.stopMargin > ttl/2 || s.stopMargin >= valid {
-		errs = append(errs, invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than it is worth (%v)",
+		errs = append(errs, invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than its validity (%v)",
 			s.stopMargin, ttl, valid))
 	}
 	if s.minValidity > valid {
-		errs = append(errs, invalid("WithMinValidity(%v): more than a TTL of %v is worth (%v)", s.minValidity, max(ttl, s.minHold), valid))
+		errs = append(errs, invalid("WithMinValidity(%v): more than the validity of a TTL of %v (%v)", s.minValidity, max(ttl, s.minHold), valid))
 	}
 	if s.maxHold > 0 && s.maxHold < s.minHold {
 		errs = append(errs, invalid("WithMaxHold(%v) is less than WithMinHold(%v)", s.maxHold, s.minHold))

@@ -230,7 +230,7 @@ func (s *settings) checkUnsafe(nodes []string) error {
 	var errs []error
 	for _, name := range s.unsafe {
 		if !slices.Contains(nodes, name) {
-			errs = append(errs, invalid("WithUnsafeNodes: there is no node %q; the nodes are %s", name, quoted(nodes)))
+			errs = append(errs, invalid("WithUnsafeNodes: no node %q; the nodes are %s", name, quoted(nodes)))
 		}
 	}
 	return joinInvalid(errs...)
@@ -276,7 +276,7 @@ func (s *settings) checkName(name string) error {
 	case name == "":
 		return invalid("the name is empty")
 	case len(name) > maxNameLen:
-		return invalid("the name is %d bytes long, at most %d", len(name), maxNameLen)
+		return invalid("name of %d bytes: at most %d", len(name), maxNameLen)
 	case strings.HasPrefix(s.prefix+name, reservedPrefix):
 		return invalid("the key %q is in the reserved namespace %q", s.prefix+name, reservedPrefix)
 	}

@@ -172,6 +172,6 @@ func TestAReleaseWithAMinimumHoldIsCalledARelease(t *testing.T) {
 		for _, m := range fl.masters {
 			m.Del("a")
 		}
-		require.ErrorContains(t, k.Release(context.Background()), `the lock is lost: release "a": 0 of`)
+		require.ErrorContains(t, k.Release(context.Background()), `lock lost: release "a": 0 of`)
 	})
 }

@@ -26,7 +26,7 @@ func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 		require.ErrorIs(t, err, ErrLost)
 		require.Equal(t, []string{"a"}, lost.Names)
 		require.Equal(t, 2*time.Second-worth(time.Second), lost.For)
-		require.EqualError(t, err, `redlock: the lock is lost: "a" ended at least 1.017s ago`)
+		require.EqualError(t, err, `redlock: lock lost: "a" ended at least 1.017s ago`)
 		synctest.Wait()
 		for _, m := range fl.masters {
 			require.Equal(t, 10*time.Second, m.TTL("a"))
@@ -148,7 +148,7 @@ func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorIs(t, err, ErrNodeTimeout)
 		require.NotErrorIs(t, err, context.DeadlineExceeded) // docs/hazards.md H111
-		require.ErrorContains(t, err, "what is left expires within 2s")
+		require.ErrorContains(t, err, "leftover keys expire within 2s")
 		require.Equal(t, err, k.Release(ctx), "the first result")
 		for _, m := range fl.masters {
 			m.Unfreeze()

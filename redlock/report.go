@@ -97,11 +97,11 @@ const maxSpread = time.Second
 func (r *Report) compare() {
 	r.checkDuplicates()
 	if n := len(r.Nodes); n%2 == 0 {
-		r.add(GradeWarning, codeEven, "%d nodes tolerate no more failures than %d: take one more, or one fewer", n, n-1)
+		r.add(GradeWarning, codeEven, "%d nodes tolerate no more failures than %d: add or remove one", n, n-1)
 	}
 	if r.measureSpread(); r.ClockSpread > maxSpread {
-		r.add(GradeWarning, wire.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, so that none has to be set right while "+
-			"locks live", r.ClockSpread.Round(time.Millisecond))
+		r.add(GradeWarning, wire.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, because setting a clock ends held "+
+			"locks early or late", r.ClockSpread.Round(time.Millisecond))
 	}
 	r.checkMixture()
 }
@@ -155,8 +155,8 @@ func (r *Report) checkMixture() {
 			continue
 		}
 		if seen = append(seen, n); n.Persistence != seen[0].Persistence {
-			r.add(GradeWarning, wire.CodePersistence, "the nodes keep their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
-				"survives; set all of them up alike", seen[0].Node, seen[0].Persistence, n.Node, n.Persistence)
+			r.add(GradeWarning, wire.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
+				"survives; configure all nodes alike", seen[0].Node, seen[0].Persistence, n.Node, n.Persistence)
 			return
 		}
 	}

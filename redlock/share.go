@@ -18,9 +18,9 @@ func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, e
 		switch {
 		case !some || !k.isHeld():
 		case !w.opts.shared:
-			return nil, fmt.Errorf("%w: %s, by the lock whose context was given (WithShared)", ErrAlreadyHeld, quoted(w.names))
+			return nil, fmt.Errorf("%w: %s is held by the lock of the context (WithShared)", ErrAlreadyHeld, quoted(w.names))
 		case !all:
-			return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all of them", ErrAlreadyHeld, quoted(w.names))
+			return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(w.names))
 		default:
 			return k.newShare(ctx, w)
 		}
@@ -36,13 +36,13 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	}
 	switch {
 	case w.ttl > root.ttl:
-		return nil, invalid("a share for %v of a lock for %v", w.ttl, root.ttl)
+		return nil, invalid("share with a TTL of %v of a lock with %v", w.ttl, root.ttl)
 	case w.opts.minValidity > lk.Remaining():
 		return nil, fmt.Errorf("%w: a share with %v of validity", ErrTooLate, w.opts.minValidity)
 	case lk.l.set.fencing && root.fence == 0:
-		return nil, invalid("a share with fencing of a lock that was resumed without")
+		return nil, invalid("share with fencing of a lock that was resumed without a fence")
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:
-		return nil, invalid("WithMinHold, WithStopMargin and WithProgress are the lock's, not its share's")
+		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
 	s := lk.l.newLock(ctx, w)
 	s.shareOf, s.root, s.terms, s.ttl, s.fence = lk, root, root.terms, root.ttl, root.fence

@@ -25,7 +25,7 @@ func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 
 // errQueued is the reason of an Acquire that ended in the queue: another request of this process
 // holds the name or contends for it.
-var errQueued = fmt.Errorf("%w: in line behind others of this process", ErrHeld)
+var errQueued = fmt.Errorf("%w: queued after other requests of this process", ErrHeld)
 
 func (l *Locker) waitError(w *request, cause, last error) error {
 	if errors.Is(cause, ErrClosed) {

@@ -108,7 +108,7 @@ func TestABenchThatFailsUnderWayCountsItAndSaysSo(t *testing.T) {
 	require.Positive(t, r.Failed)
 	counted := 0
 	for kind, n := range r.Errors {
-		require.Contains(t, []string{"no quorum of nodes could be reached", "held by another"}, kind)
+		require.Contains(t, []string{"no quorum of nodes could be reached", "held by another client"}, kind)
 		counted += n
 	}
 	require.Equal(t, r.Failed, counted)

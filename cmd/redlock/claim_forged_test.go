@@ -24,7 +24,7 @@ func TestAForgedClaimTouchesNoKeyOfAnotherApplication(t *testing.T) {
 	for _, words := range [][]string{{"release", "-"}, {"extend", "--ttl", "10h", "-"}} {
 		got := invokeWith(t, string(text), envOf(all), words...)
 		require.Equal(t, exitUsage, got.status, got)
-		require.Contains(t, got.err, "the claim's token is not one that this library makes")
+		require.Contains(t, got.err, "claim's token does not have the form of this library's tokens")
 		require.NotContains(t, got.err, strings.TrimPrefix(string(text), "redlock1."))
 	}
 	for _, m := range all {

@@ -64,7 +64,7 @@ func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	require.Empty(t, locks(all...))
 	got := invokeWith(t, text, env, "release", "-")
 	require.Equal(t, exitLost, got.status)
-	require.Contains(t, got.err, `claim on "job" by tester:…: the lock is lost`)
+	require.Contains(t, got.err, `claim on "job" by tester:…: lock lost`)
 	got = invokeWith(t, text, env, "extend", "-")
 	require.Equal(t, exitLost, got.status)
 	require.Empty(t, locks(all...), "an extension makes nothing")
@@ -172,7 +172,7 @@ func TestALockThatExpiredIsLostToItsClaim(t *testing.T) {
 	for _, name := range []string{"extend", "release"} {
 		got := invokeWith(t, text, envOf(all), name, "-")
 		require.Equal(t, exitLost, got.status, got)
-		require.Contains(t, got.err, "the lock is lost")
+		require.Contains(t, got.err, "lock lost")
 	}
 	setFree(all, "job")
 }

@@ -105,7 +105,7 @@ func ExampleQuorum_StealLock() {
 	// Output:
 	// believes in it: true
 	// asks: true
-	// knows: redlock: the lock is lost
+	// knows: redlock: lock lost
 }
 
 // The same in a bubble, where time is virtual: nobody lets the lock expire here, the masters are gone for longer than it is valid.

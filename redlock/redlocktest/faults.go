@@ -133,7 +133,7 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 		case !left:
 			return
 		case c.Now() > clock.Instant(reconnectMost):
-			q.t.Fatalf("redlocktest: the connections to the masters %v did not follow within %v", masters, reconnectMost)
+			q.t.Fatalf("redlocktest: connections to servers %v did not change within %v", masters, reconnectMost)
 			return
 		}
 	}
@@ -145,7 +145,7 @@ func (q *Quorum) chosen(numbers []int) []*embedded.Master {
 	list := make([]*embedded.Master, 0, len(numbers))
 	for _, i := range numbers {
 		if i < 0 || i >= len(q.masters) {
-			q.t.Fatalf("redlocktest: there is no master %d: they are 0 to %d", i, len(q.masters)-1)
+			q.t.Fatalf("redlocktest: no server %d: valid numbers are 0 to %d", i, len(q.masters)-1)
 			return nil
 		}
 		list = append(list, q.masters[i])

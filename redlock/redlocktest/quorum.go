@@ -48,7 +48,7 @@ const redialMost = 20 * time.Millisecond
 func New(t T, n int) *Quorum {
 	t.Helper()
 	if n < 1 || n > 9 {
-		t.Fatalf("redlocktest: %d masters: 1 to 9", n)
+		t.Fatalf("redlocktest: %d servers: 1 to 9", n)
 	}
 	q := &Quorum{t: t, clock: clock.NewSkewed(clock.Runtime()), faulty: map[int]bool{}}
 	for i := range n {

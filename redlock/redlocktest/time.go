@@ -38,7 +38,7 @@ func (q *Quorum) ExpireNow(name string) {
 		left = max(left, m.TTL(name))
 	}
 	if left <= 0 {
-		q.t.Fatalf("redlocktest: ExpireNow(%q): no master has a key of that name that can expire", name)
+		q.t.Fatalf("redlocktest: ExpireNow(%q): no server has an expiring key of that name", name)
 		return
 	}
 	q.Advance(left + time.Millisecond)
