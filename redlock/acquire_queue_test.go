@@ -54,7 +54,7 @@ func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 19: of a process only one contender talks to the nodes, however many
+// docs/rules.md rule 19: only one contender of a process sends requests to the nodes, however many
 // wait: a hundred cost what one costs.
 func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	cost := func(waiters int) (sets int) { // the most that any node was sent

@@ -73,7 +73,7 @@ func expected(votes []Outcome, nodes int) (decided bool, err error) {
 	return true, ErrNoQuorum
 }
 
-// H9: a decision falls once, with the first vote that settles it, and is the right
+// H9: a decision falls once, with the first vote that determines it, and is the right
 // one, for every vector of votes; in every order of arrival up to four nodes.
 func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 	t.Parallel()

@@ -188,7 +188,7 @@ func (l *Locker) leftoverError() error {
 }
 
 // abandon stops extending the locks that are still held, and waits up to the grace period for
-// undos. What remains expires by its TTL.
+// undos. The remaining keys expire by their TTL.
 func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.Duration) error {
 	select {
 	case <-idle: // both channels were ready

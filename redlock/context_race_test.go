@@ -52,7 +52,7 @@ func contextOf(t *testing.T, k *Lock) context.Context {
 	return k.contextWithin(link)
 }
 
-// The parent is a lock's own context, which settles that lock when it is looked at, and the
+// The parent is a lock's own context, which applies what is due when it is read, and the
 // lock takes its shares along. Its stop margin or its end comes at every reading of the
 // clock within Context. A deadlock fails the bubble.
 func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {

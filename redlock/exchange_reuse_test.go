@@ -12,11 +12,11 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// unused reports whether a talk was let go of by everybody: it is empty, and may be another
+// unused reports whether no reference to an exchange is left: it is empty, and may be another
 // lock's any time.
 func (t *exchange) unused() bool { return t.refs.Load() == 0 && t.undo.observer == nil }
 
-// A lock that every node granted and gave back leaves its talk to the next one.
+// A lock that every node granted and released leaves its exchange to the next lock.
 func TestATalkIsUsedAgain(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		inBubble(t, n, func(fl *fleet) {
@@ -90,7 +90,7 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	}
 }
 
-// Whoever else may look at a talk keeps it from being used again: an alarm that rang, a node
+// Any other user of an exchange keeps it from being used again: an alarm that rang, a node
 // that sent something twice or will, and hooks, which look at it later.
 func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	acquired := func(fl *fleet, opts ...Option) *Lock {
@@ -174,7 +174,7 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 	}
 }
 
-// Close bounds how long it waits for an undo by an alarm of its talk, also where the last
+// Close bounds how long it waits for an undo by an alarm of its exchange, also where the last
 // answer comes at that very time.
 func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {

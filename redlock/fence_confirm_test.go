@@ -31,7 +31,7 @@ func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
 	})
 }
 
-// A majority that counted alike settles the number, whatever a node beside it counted.
+// A majority that counted alike decides the number, whatever a node beside it counted.
 func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())

@@ -66,9 +66,9 @@ func WithProgress(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.progress = s.positive("WithProgress", d) })
 }
 
-// WithMinValidity makes the acquisition fail with ErrTooLate if less than d of validity is left
-// when a quorum has granted the lock. d must be more than 0, and at most the validity of the TTL
-// after drift. By default any validity above 0 is enough.
+// WithMinValidity sets the least validity of a lock when a quorum has granted it. With less than d
+// left the acquisition fails with ErrTooLate. d must be more than 0, and at most the validity of
+// the TTL after drift. By default any validity above 0 is enough.
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minValidity = s.positive("WithMinValidity", d) })
 }

@@ -76,9 +76,9 @@ func WithKeyPrefix(prefix string) Option {
 	return option(func(s *settings) { s.prefix = prefix })
 }
 
-// WithOwner puts a label before the random part of every token, that shows operators the holder of a
-// lock. The label has at most 64 bytes of printable characters, without a colon or a space. The
-// default is none.
+// WithOwner puts a label before the random part of every token, so that operators see the holder of
+// a lock. The label has at most 64 bytes of printable characters, without a colon or a space. By
+// default there is none.
 func WithOwner(label string) Option { return option(func(s *settings) { s.owner = label }) }
 
 // WithNodeTimeout sets how long a node's answer counts, from when the request was submitted. A
@@ -181,7 +181,7 @@ func (s *settings) encrypt(cfg *pool.Config) {
 	}
 }
 
-// zeroIsInvalid maps 0, which stands for "not given" in settings, to an invalid value.
+// zeroIsInvalid maps 0, which means "not given" in settings, to an invalid value.
 func zeroIsInvalid(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

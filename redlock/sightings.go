@@ -22,10 +22,10 @@ type sighting struct {
 // noExpiry is the remaining time of a key that never expires, or of an outage of unknown duration.
 const noExpiry time.Duration = math.MaxInt64
 
-// blockedForLocked reports whether no contender can have a quorum until a key that has not changed
-// expires, or a failed node votes again. free is how soon that can be without a release; negative
-// if unknown. An attempt before that is useless. blocked is how long the same keys have left no
-// quorum. The caller holds the query's mu.
+// blockedForLocked reports whether contenders are stuck: none can have a quorum until an unchanged
+// key expires or a failed node votes again. free is how soon that can be without a release;
+// negative if unknown. An attempt before that is useless. blocked is how long the same keys have
+// left no quorum. The caller holds the query's mu.
 func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck bool, blocked time.Duration) {
 	now, longest := k.l.now(), k.l.readTimeout()
 	if v.sightings == nil {

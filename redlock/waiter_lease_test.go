@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lock's context settles that lock when it is asked for its error, and so may end it:
+// A lock's context applies what is due when it is asked for its error, and so may end the lock:
 // whoever looks for the next in line must not ask it where nothing may end.
 func TestALockWhoseTimeIsOverMayBeWhatTheNextInLineDependsOn(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {

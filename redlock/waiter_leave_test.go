@@ -52,7 +52,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 	})
 }
 
-// Who waits again soon after finds the subscription standing.
+// A waiter that comes soon after finds the subscription in effect.
 func TestASubscriptionLingers(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		a, b := fl.process().locker(), fl.process().locker(longBackoff)

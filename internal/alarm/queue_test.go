@@ -38,7 +38,7 @@ func (b *bell) times() []clock.Instant {
 	return slices.Clone(b.rung)
 }
 
-// ringer is a function that is woken.
+// ringer is a Handler that is a function.
 type ringer func()
 
 func (f ringer) Fire(*alarm.Alarm) { f() }
