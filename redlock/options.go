@@ -77,8 +77,8 @@ func WithKeyPrefix(prefix string) Option {
 }
 
 // WithOwner puts a label before the random part of every token, so that operators see the holder of
-// a lock. The label has at most 64 bytes of printable characters, without a colon or a space. By
-// default there is none.
+// a lock. The label has at most 64 bytes of printable characters, without a colon or a space.
+// The default is no label.
 func WithOwner(label string) Option { return option(func(s *settings) { s.owner = label }) }
 
 // WithNodeTimeout sets how long a node's answer counts, from when the request was submitted. A
