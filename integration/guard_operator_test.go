@@ -53,7 +53,7 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	assert.Contains(t, stderr, "quarantined for ")
 	status, out = doctor("--admit")
 	assert.Equal(t, 1, status, "nothing cuts it short")
-	assert.Contains(t, out, "never cut short")
+	assert.Contains(t, out, "never shortened")
 	status, out, stderr = run("--wait", "20s")
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
