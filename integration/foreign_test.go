@@ -90,7 +90,8 @@ func TestTheLongestAndTheShortestTTL(t *testing.T) {
 	}
 	require.ErrorIs(t, k.Extend(t.Context(), redlock.DefaultMaxTTL+time.Millisecond), redlock.ErrInvalid)
 	require.ErrorIs(t, k.Extend(t.Context(), 0), redlock.ErrInvalid)
-	require.NoError(t, k.Extend(t.Context(), redlock.MinTTL*2), "nothing is shortened")
+	// A node's answer to this extension counts for a quarter of its TTL: of a shorter one a busy machine misses it.
+	require.NoError(t, k.Extend(t.Context(), 2*time.Second), "nothing is shortened")
 	assert.Greater(t, k.Remaining(), redlock.DefaultMaxTTL*9/10)
 	require.NoError(t, k.Check(t.Context()))
 	released(t, k)
