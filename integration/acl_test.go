@@ -34,7 +34,9 @@ var needs = map[string][]string{
 
 	"~app/*":               {"acquire", "acquire several", "acquire fenced", "acquire guarded"},
 	"~redlock:fence:app/*": {"acquire fenced"},
-	"~redlock:node":        {"acquire guarded"}, // and without the guard nobody notices that others have it
+	"~redlock:guard":       {"acquire guarded"}, // and without the guard nobody notices that others have it
+
+	"~redlock:node": nil, // nobody notices that the node has a marker of an older version
 
 	"+eval":           nil, // as long as scripts are loaded and nobody flushes them
 	"+script|load":    nil, // EVAL brings a script along when the server doesn't know it

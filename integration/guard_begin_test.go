@@ -28,13 +28,13 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	assert.Contains(t, stderr, "--begin-guard")
 	assert.Contains(t, stderr, "--admit")
 	for _, n := range nodes {
-		assert.Empty(t, n.Keys(t, "redlock:node"))
+		assert.Empty(t, n.Keys(t, "redlock:guard"))
 	}
 	require.NoError(t, held.Extend(t.Context(), time.Minute), "clients without the guard go on")
 
 	r := c.start(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
 	for _, n := range nodes {
-		await(t, "it has begun", func() bool { return len(n.Keys(t, "redlock:node")) == 1 })
+		await(t, "it has begun", func() bool { return len(n.Keys(t, "redlock:guard")) == 1 })
 	}
 	require.NoError(t, r.Process.Kill(), "it is ended early, and goes on when it is called again")
 	r.exit(t)
@@ -61,5 +61,5 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
-	await(t, "the master that was restarted is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:node")) == 1 })
+	await(t, "the master that was restarted is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:guard")) == 1 })
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // marker is the restart guard's key on each node.
-const marker = "redlock:node"
+const marker = "redlock:guard"
 
 // refusedIn requires that a Locker can't acquire, because of nodes that are not fit for it, in these words.
 func refusedIn(t *testing.T, l *redlock.Locker, words string) {
@@ -82,7 +82,7 @@ func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 		"the names change places":  (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
 		"the list is another part": (&site{nodes: servers[:2]}).client(t, nil, guard),
 	} {
-		refusedIn(t, l, "is guarded by clients of another list of nodes, another maxTTL or another name for it")
+		refusedIn(t, l, "is guarded by clients with another list of nodes, another maxTTL or another name for it")
 		await(t, "the first node is foreign where "+differs+" differs", func() bool {
 			r, err := l.Admit(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
@@ -136,7 +136,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 
 	// Too early: old clients run.
 	l := grown.client(t, nil, becomes)
-	refusedIn(t, l, "guarded by clients of another list of nodes")
+	refusedIn(t, l, "guarded by clients with another list of nodes")
 	_, err := l.Admit(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
 
@@ -162,6 +162,6 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	began := time.Now()
 	released(t, acquired(t, grown.client(t, nil, becomes), "x", 2*guardTTL))
 	assert.Less(t, time.Since(began), guardTTL, "they need not wait")
-	refusedIn(t, old.client(t, nil, was), "guarded by clients of another list of nodes")
+	refusedIn(t, old.client(t, nil, was), "guarded by clients with another list of nodes")
 	redistest.NoKeys(t, servers, time.Second)
 }

@@ -102,14 +102,14 @@ func rightsOnMasters(t *testing.T) {
 	assert.ElementsMatch(t, append(fenced, "resetchannels", "-@all"), strings.Fields(example), "the example is the sum of its rows")
 
 	if redistest.Major(t) >= 7 {
-		reads := append(less(plain, "~redlock:node"), "%R~redlock:node")
+		reads := append(less(less(plain, "~redlock:guard"), "~redlock:node"), "%R~redlock:guard", "%R~redlock:node")
 		exercised(t, nodes, reads, nil, asApp(nodes), nothingMore)
 	}
 
 	const maxTTL = time.Minute
 	guarded := asApp(nodes, redlock.WithRestartGuard(maxTTL), redlock.WithRepair(), redlock.WithFencing())
 	admittedBy(t, nodes, guarded)
-	exercised(t, nodes, fenced, []string{"~redlock:node"}, guarded, func(x *exercise) []step {
+	exercised(t, nodes, fenced, []string{"~redlock:guard"}, guarded, func(x *exercise) []step {
 		return []step{{"repair", x.repaired}}
 	})
 }

@@ -232,6 +232,9 @@ func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) 
 	default:
 		steps = append(steps, try("get", "GET", wire.MarkerKey))
 	}
+	if n.shard == nil {
+		steps = append(steps, probe(found, wire.OldMarkerKey)("exists", "EXISTS", wire.OldMarkerKey))
+	}
 	return steps
 }
 

@@ -161,8 +161,9 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 		"counters":                   {"redlock:fence:", []string{key, wire.FenceKey(key, false)}, nil, []string{"~redlock:fence:app/*"}, "warning"},
 		"counters without a prefix":  {"redlock:fence:", []string{freeKey, wire.FenceKey(freeKey, false)}, nil, nil, ""},
 		"tagged counters":            {"redlock:fence:{", []string{key, wire.FenceKey(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
-		"the marker":                 {wire.MarkerKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
-		"the guard's marker":         {wire.MarkerKey, []string{key}, guardedFleet(), []string{"~redlock:node"}, "error"},
+		"the marker":                 {wire.MarkerKey, []string{key}, nil, []string{"~redlock:guard"}, "warning"},
+		"the old marker":             {wire.OldMarkerKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
+		"the guard's marker":         {wire.MarkerKey, []string{key}, guardedFleet(), []string{"~redlock:guard"}, "error"},
 	} {
 		deny := func(m *embedded.Master) {
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {

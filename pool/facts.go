@@ -64,6 +64,12 @@ func (f *facts) parseMarker(reply any, err error) {
 	}
 }
 
+// parseOldMarker reads the reply to EXISTS. If the right is missing, the check is omitted.
+func (f *facts) parseOldMarker(reply any, err error) {
+	n, err := redis.Int64(reply, err)
+	f.OldMarker = err == nil && n != 0
+}
+
 // maxMarker is longer than any marker of ours, in bytes: a node's name has up to 255, escaped.
 const maxMarker = 2 << 10
 

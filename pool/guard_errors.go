@@ -7,15 +7,14 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// errUnmarked is why a command did not count under the restart guard before it is known
-// what is the matter with the node's marker: an acquisition asks, a look does not.
-var errUnmarked = errors.New("pool: the node has not the marker that lets it vote: it is new, or may have forgotten locks; " +
-	"an acquisition asks it for how long")
+// errUnmarked is why a command does not count under the restart guard as long as the state of the
+// node's marker is unknown. An acquisition asks for the state. A query of the holders does not.
+var errUnmarked = errors.New("pool: node is not admitted by the restart guard (new or restarted); the next acquisition starts its quarantine")
 
-// errNoGuard is a defect of the caller's.
-var errNoGuard = errors.New("pool: a guarded command of a fleet without a guard")
+// errNoGuard reports a defect of the caller.
+var errNoGuard = errors.New("pool: guarded command without a restart guard")
 
-// mismatchError matches ErrGuardMismatch, besides what is in it.
+// mismatchError matches ErrGuardMismatch, and what it wraps.
 type mismatchError struct{ error }
 
 func (m mismatchError) Is(target error) bool { return target == wire.ErrGuardMismatch }
@@ -24,17 +23,25 @@ func (m mismatchError) Unwrap() error { return m.error }
 
 // errGuardedNode: docs/rules.md rule 17, docs/hazards.md H112.
 func errGuardedNode(node, marker string) error {
-	return mismatchError{fmt.Errorf("pool: %w: %s is guarded (%s is %q), and this client is not: its locks would be unknown to the guard; "+
-		"use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is being switched on", wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
+	return mismatchError{fmt.Errorf("pool: %w: %s is guarded (key %s is %q), but this client has no restart guard and its locks would be unknown "+
+		"to the guard: use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is introduced",
+		wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
 // errForeignMarker: docs/hazards.md H40.
 func errForeignMarker(node, marker string) error {
-	return mismatchError{fmt.Errorf("pool: %w: %s is guarded by clients of another list of nodes, another maxTTL or another name for it (%s is %q): two "+
-		"fleets do not exclude each other; give all clients the same, or, to change them, stop the old ones, wait their maxTTL, and delete that key",
-		wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
+	return mismatchError{fmt.Errorf("pool: %w: %s is guarded by clients with another list of nodes, another maxTTL or another name for it (key %s "+
+		"is %q), and those clients and this one do not exclude each other: give all clients the same settings; to change them, stop the old "+
+		"clients, wait their maxTTL, and delete the key", wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
+}
+
+// errOldMarker reports a marker of version 1, which no release wrote (docs/rules.md rule 17).
+func errOldMarker(node string) error {
+	return mismatchError{fmt.Errorf("pool: %w: %s has the key %s, the restart guard's marker of an older version, whose clients and this one "+
+		"do not exclude each other: stop all clients of that version, wait their maxTTL, and delete the key",
+		wire.ErrUnfit, node, wire.OldMarkerKey)}
 }
 
 func errMarkerNoMaster(node string) error {
-	return fmt.Errorf("pool: %w: %s is a replica, which no restart guard lets vote: give the address of a master", wire.ErrUnfit, node)
+	return fmt.Errorf("pool: %w: %s is a replica, and the restart guard admits only masters: give the address of a master", wire.ErrUnfit, node)
 }

@@ -149,7 +149,7 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 			r := c.on(n).reply(t)
 			if c.req.Op == wire.Ping && c.req.Guarded {
 				require.Equal(t, wire.Failed, r.Outcome)
-				require.ErrorContains(t, r.Err, "has not the marker")
+				require.ErrorContains(t, r.Err, "is not admitted by the restart guard")
 			}
 		}
 		time.Sleep(time.Minute)

@@ -105,6 +105,9 @@ func (n *Node) preparing(f *facts) []step {
 		steps = append(steps, step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
 			f.parseMarker(reply, err)
 			return nil // what else it answers INFO says better
+		}}, step{"EXISTS", []any{wire.OldMarkerKey}, func(reply any, err error) error {
+			f.parseOldMarker(reply, err)
+			return nil
 		}})
 	}
 	for _, script := range wire.Scripts() {

@@ -26,7 +26,7 @@ func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
 		c.Username, c.Password, c.Database, c.ClientName = "u", "hunter2", 3, "billing"
 	}, func(t *testing.T, m *embedded.Master, n *Node) {
 		synctest.Wait()
-		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "TIME", "GET"}
+		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "TIME", "GET", "EXISTS"}
 		require.Equal(t, append(said, slices.Repeat([]string{"SCRIPT LOAD"}, len(wire.Scripts()))...), names(m))
 		require.Equal(t, []string{"u", "hunter2"}, m.Log()[0].Args)
 

@@ -49,10 +49,12 @@ func (pc *pipeConn) rejectReason(c *wire.Command) error {
 		return pc.unfit
 	case c.NodeSet == nil:
 		return nil
-	case c.NodeSet.Guard == nil && pc.facts.Marker != "" && c.Informational:
-		return nil // and nothing is cleared
-	case c.NodeSet.Guard == nil && pc.facts.Marker != "":
-		return errGuardedNode(node, pc.facts.Marker)
+	}
+	if err := pc.markerError(c.NodeSet); err != nil {
+		if c.Informational {
+			return nil // and nothing is cleared
+		}
+		return err
 	}
 	if !pc.registered[c.NodeSet] {
 		if err := c.NodeSet.Join(pc.facts.RunID, node); err != nil {
@@ -64,6 +66,19 @@ func (pc *pipeConn) rejectReason(c *wire.Command) error {
 		pc.registered[c.NodeSet] = true
 	}
 	pc.approved = c.NodeSet
+	return nil
+}
+
+// markerError returns why the markers that the server had when the connection was made keep it
+// from voting for a set of nodes.
+func (pc *pipeConn) markerError(s *wire.NodeSet) error {
+	node := pc.pipeline.node.cfg.Name
+	switch {
+	case pc.facts.OldMarker:
+		return errOldMarker(node)
+	case s.Guard == nil && pc.facts.Marker != "":
+		return errGuardedNode(node, pc.facts.Marker)
+	}
 	return nil
 }
 

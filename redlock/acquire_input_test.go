@@ -82,7 +82,7 @@ func TestNamesOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 			{"", []string{""}, []string{"name is empty"}},
 			{"", []string{strings.Repeat("x", 513)}, []string{"name of 513 bytes", "at most 512"}},
 			{"", []string{"redlock:x"}, []string{`"redlock:x"`, "reserved"}},
-			{"red", []string{"lock:node"}, []string{`"redlock:node"`, "reserved"}},
+			{"red", []string{"lock:guard"}, []string{`"redlock:guard"`, "reserved"}},
 			{"redlock", []string{":"}, []string{`"redlock:"`, "reserved"}},
 			{"", []string{}, []string{"no names"}},
 			{"", nil, []string{"no names"}},

@@ -84,7 +84,7 @@ func TestALongLabelIsCut(t *testing.T) {
 
 func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 	long := planted + strings.Repeat("z", 10<<10)
-	for _, marker := range []string{long, "1|r|0|60000|0|f|" + url.QueryEscape(long) + "|ok", "1|r|0|60000|0|f|n|" + planted} {
+	for _, marker := range []string{long, "2|r|0|60000|0|f|" + url.QueryEscape(long) + "|ok", "2|r|0|60000|0|f|n|" + planted} {
 		for _, opts := range [][]Option{nil, {WithRestartGuard(admitTTL)}} {
 			log := &logged{}
 			inBubble(t, 3, func(fl *fleet) {

@@ -19,7 +19,7 @@ type QuarantineError = wire.QuarantineError
 //
 // maxTTL is the bound of every TTL: whole milliseconds, from 10 ms, as in WithMaxTTL. maxTTL and
 // the list of the nodes' names must be the same for all clients of the nodes. The guard's state is
-// on each node, in the key redlock:node, so it also covers clients that never used the node before.
+// on each node, in the key redlock:guard, so it also covers clients that never used the node before.
 //
 // The guard adds one GET to each script that creates a key. In a new deployment the first
 // acquisition starts a quarantine of maxTTL on every node: see Locker.Admit. Meanwhile acquisitions

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,7 +26,7 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(m *embedded.Master){
-		"another version":      field(0, "2"),
+		"another version":      field(0, "1"),
 		"another maxTTL":       field(3, "10001"),
 		"another S":            field(4, "5000"),
 		"another list":         field(5, "0123456789abcdef"),
@@ -95,6 +96,51 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 2, fl.keys("a"))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// docs/rules.md rule 17: clients of a version that used another key for its markers do not see those of
+// this version. A node on which they may still run does not vote, and its keys are left as they are.
+func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
+	for what, opts := range map[string][]Option{"guarded": {WithRestartGuard(guardTTL)}, "without the guard": nil} {
+		inBubble(t, 3, func(fl *fleet) {
+			fl.each(func(m *embedded.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+			l := fl.locker(opts...)
+			_, err := l.TryAcquire(bg, "a", time.Second)
+			require.ErrorIs(t, err, ErrNoQuorum, what)
+			require.ErrorIs(t, err, ErrUnfit, what)
+			require.ErrorIs(t, err, ErrGuardMismatch, what)
+			for _, word := range []string{"n1 has the key redlock:node", "stop all clients of that version", "delete the key"} {
+				require.ErrorContains(t, err, word, what)
+			}
+			r, _ := diagnosed(t, l)
+			require.Equal(t, GuardForeign, r.Nodes[0].Guard, what)
+			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f Finding) bool {
+				return f.Grade == GradeError && strings.HasPrefix(f.Text, "n1 has the key redlock:node")
+			}), what)
+			if opts != nil {
+				_, err = l.Admit(bg)
+				require.ErrorIs(t, err, ErrNotAdmitted)
+			}
+			require.Zero(t, fl.keys("a"))
+			require.Zero(t, fl.keys(wire.MarkerKey), what)
+			k, err := fl.process().locker(WithUnsafeNodes("n1", "n2")).TryAcquire(bg, "a", time.Second)
+			require.NoError(t, err, what)
+			require.NoError(t, k.Release(bg))
+		})
+	}
+}
+
+// The cure that the error names is one.
+func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
+	inBubble(t, 3, func(fl *fleet) {
+		fl.each(func(m *embedded.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+		_, err := fl.locker().TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrUnfit)
+		fl.each(func(m *embedded.Master) { m.Del(wire.OldMarkerKey) })
+		k, err := fl.process().locker().TryAcquire(bg, "a", time.Second)
+		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))
 	})
 }

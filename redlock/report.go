@@ -42,7 +42,7 @@ type NodeReport struct {
 	RoundTrip   time.Duration
 	// MissingRights are the rights that this Locker needs and the node's user lacks. They are
 	// commands ("set", "client|kill"), and patterns of keys and channels in the syntax of ACL
-	// SETUSER ("~redlock:node", "&redlock:free:app/*"). Patterns of lock keys and fence counters
+	// SETUSER ("~redlock:guard", "&redlock:free:app/*"). Patterns of lock keys and fence counters
 	// are checked only with WithKeyPrefix.
 	MissingRights []string
 	// Guard is the state of the node's restart guard. It is empty if neither the node nor the

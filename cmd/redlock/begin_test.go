@@ -28,7 +28,7 @@ func quarantineFleet(t *testing.T, all []*embedded.Master, maxTTL time.Duration)
 // markers are those of the guard on the masters.
 func markers(all []*embedded.Master) (list []string) {
 	for _, m := range all {
-		if marker, ok := m.Get("redlock:node"); ok {
+		if marker, ok := m.Get("redlock:guard"); ok {
 			list = append(list, marker)
 		}
 	}
@@ -65,16 +65,16 @@ func TestOneMarkerOfTheseClientsIsEnoughToGoOn(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
 	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
-	all[0].Del("redlock:node")
+	all[0].Del("redlock:guard")
 	acquire := []string{"acquire", "--no-fence", "--guard", "1h", "--wait", "0"}
 	_, text := acquired(t, envOf(all), append(acquire[1:], "job")...)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "--guard", "1h", "-"))
 	eventually(t, "rule 16: the master that forgot is quarantined", func() bool {
-		marker, _ := all[0].Get("redlock:node")
+		marker, _ := all[0].Get("redlock:guard")
 		return strings.Contains(marker, "|q")
 	})
-	all[0].Del("redlock:node")
-	all[1].Del("redlock:node")
+	all[0].Del("redlock:guard")
+	all[1].Del("redlock:guard")
 	require.Equal(t, exitHeld, invoke(t, envOf(all), append(acquire, "job")...).status, "two are quarantined")
 }
 
@@ -125,7 +125,7 @@ func TestTheGuardIsNotBegunWhereAMasterIsNotFit(t *testing.T) {
 	for what, breaks := range map[string]func(m *embedded.Master){
 		"down":             func(m *embedded.Master) { m.Stop() },
 		"a replica":        func(m *embedded.Master) { m.SetInfo("role", "slave") },
-		"of other clients": func(m *embedded.Master) { m.Set("redlock:node", "1|a|b|3600000|0|c|d|ok", 0) },
+		"of other clients": func(m *embedded.Master) { m.Set("redlock:guard", "2|a|b|3600000|0|c|d|ok", 0) },
 	} {
 		all := guarded(t)
 		breaks(all[2])

@@ -87,7 +87,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	all := masters(t)
 	t.Cleanup(func() {
 		for _, m := range all {
-			m.Del("redlock:node")
+			m.Del("redlock:guard")
 		}
 	})
 	guard := []string{"doctor", "--nodes", nodesOf(all), "--guard", "1h"}
@@ -106,7 +106,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	require.Contains(t, got.out, "\nThey are admitted: clients can start.\n")
 	fits(t, got.out)
 
-	all[1].Del("redlock:node")
+	all[1].Del("redlock:guard")
 	got = invoke(t, nil, append(guard, "--admit")...)
 	require.Equal(t, exitFailed, got.status)
 	require.Contains(t, got.out, "error    a already has a marker (ok), so clients use these")

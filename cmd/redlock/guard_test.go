@@ -20,7 +20,7 @@ func guarded(t *testing.T) []*embedded.Master {
 	all := masters(t)
 	t.Cleanup(func() {
 		for _, m := range all {
-			m.Del("redlock:node")
+			m.Del("redlock:guard")
 		}
 	})
 	return all

@@ -27,7 +27,7 @@ type guardNode struct {
 	copy   [attempts]guardCopy
 }
 
-// marker is what a script that creates a key finds in redlock:node.
+// marker is what a script that creates a key finds in redlock:guard.
 type marker int8
 
 const (

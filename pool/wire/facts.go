@@ -31,6 +31,8 @@ type Facts struct {
 	// where MarkerUnread says why it can't be read.
 	Marker       string
 	MarkerUnread string
+	// OldMarker reports that the key of markers of version 1 exists (OldMarkerKey).
+	OldMarker bool
 	// Backlog: it keeps what replicas that come back would need, and so has or had one.
 	Backlog bool
 
@@ -75,7 +77,7 @@ type Diagnosis struct {
 	LiveKeyTTL time.Duration
 	// MissingRights are the rights that the user of the connection lacks: commands ("set",
 	// "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
-	// ("~redlock:node", "&redlock:free:app/*").
+	// ("~redlock:guard", "&redlock:free:app/*").
 	MissingRights []string
 	// UnknownCommands are the commands, named as rights are, that the server does not know.
 	UnknownCommands []string

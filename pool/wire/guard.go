@@ -11,17 +11,22 @@ import (
 	"time"
 )
 
-// MarkerKey is where every guarded node keeps its marker:
+// MarkerKey is the key of the marker that every guarded node keeps:
 //
 //	version|run_id|master_replid2|maxTTL|S|fingerprint|name|state
 //
 // with maxTTL and S in milliseconds, the name escaped, and the state "ok" or "q" and the
 // instant of the node's own TIME, in milliseconds, until which it is quarantined. It
 // has no TTL.
-const MarkerKey = Reserved + "node"
+const MarkerKey = Reserved + "guard"
+
+// OldMarkerKey is the key of the markers of version 1. No client reads these markers. A node that
+// still has the key does not vote: clients of the old version may be using it, and they do
+// not see the markers of this version.
+const OldMarkerKey = Reserved + "node"
 
 // markerVersion changes with the marker's form.
-const markerVersion = "1"
+const markerVersion = "2"
 
 // Guard is what all guarded clients of a fleet must agree on: what they don't, their
 // markers show, and the node refuses (docs/hazards.md H40).
@@ -129,13 +134,13 @@ func (e *QuarantineError) Error() string {
 const (
 	wanted = `
 local want = ARGV[#ARGV]
-if string.sub(want, 1, 5) == '1|?|?' then
+if string.sub(want, 1, 5) == '` + markerVersion + `|?|?' then
   local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
   local run, replid2 = string.match(info, 'run_id:(%x+)'), string.match(info, 'master_replid2:(%x+)')
   if string.match(info, 'role:(%a+)') ~= 'master' or not run or not replid2 then
     return redis.error_reply('READONLY redlock: not a master')
   end
-  want = '1|' .. run .. '|' .. replid2 .. string.sub(want, 6)
+  want = '` + markerVersion + `|' .. run .. '|' .. replid2 .. string.sub(want, 6)
 end
 `
 	// marked refuses where the marker is another one.

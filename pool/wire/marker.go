@@ -77,7 +77,7 @@ func (g *Guard) Mismatches(m Marker, node string) []string {
 		all = append(all, fmt.Sprintf("maxTTL is %v there and %v here", m.MaxTTL, g.MaxTTL))
 	}
 	if m.MaxAge != g.MaxAge[node] {
-		all = append(all, fmt.Sprintf("its Sentinels' Settle is %v there and %v here", m.MaxAge, g.MaxAge[node]))
+		all = append(all, fmt.Sprintf("the max_age of its Sentinels is %v there and %v here", m.MaxAge, g.MaxAge[node]))
 	}
 	if m.Node != node {
 		all = append(all, fmt.Sprintf("the node is called %q there and %q here", Printable(m.Node), node))

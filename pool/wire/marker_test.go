@@ -19,29 +19,29 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	}, m)
 	require.Empty(t, g.Mismatches(m, "b|c"))
 
-	m, err = wire.ParseMarker("1|ab12|00|60000|5000|ff|d|q1700000000000")
+	m, err = wire.ParseMarker("2|ab12|00|60000|5000|ff|d|q1700000000000")
 	require.NoError(t, err)
 	require.Equal(t, int64(1700000000000), m.Until)
 	require.Equal(t, []string{
-		"maxTTL is 1m0s there and 1s here", "its Sentinels' Settle is 5s there and 0s here", `the node is called "d" there and "a" here`,
+		"maxTTL is 1m0s there and 1s here", "the max_age of its Sentinels is 5s there and 0s here", `the node is called "d" there and "a" here`,
 		"the list of the nodes' names is another one",
 	}, wire.NewGuard(time.Second, []string{"a"}).Mismatches(m, "a"))
 }
 
 func TestWhatIsNoMarkerIsToldSo(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                                  "not of version 1",
-		"2|r|p|1|0|f|n|ok":                  "not of version 1",
-		"1|r|p|1|0|f|n":                     "7 parts",
-		"1|r|p|1|0|f|n|ok|":                 "9 parts",
-		"1|r|p|x|0|f|n|ok":                  `"x" is no time`,
-		"1|r|p|1|-1|f|n|ok":                 `"-1" is no time`,
-		"1|r|p|9223372036854775807|0|f|n|q": "is no time",
-		"1|r|p|1|0|f|%zz|ok":                "invalid URL escape",
-		"1|r|p|1|0|f|n|well":                `"well" is no state`,
-		"1|r|p|1|0|f|n|q":                   "no state",
-		"1|r|p|1|0|f|n|q0":                  "no state",
-		"1||p|1|0|f|n|ok":                   "is empty",
+		"":                                  "not of version 2",
+		"1|r|p|1|0|f|n|ok":                  "not of version 2",
+		"2|r|p|1|0|f|n":                     "7 parts",
+		"2|r|p|1|0|f|n|ok|":                 "9 parts",
+		"2|r|p|x|0|f|n|ok":                  `"x" is no time`,
+		"2|r|p|1|-1|f|n|ok":                 `"-1" is no time`,
+		"2|r|p|9223372036854775807|0|f|n|q": "is no time",
+		"2|r|p|1|0|f|%zz|ok":                "invalid URL escape",
+		"2|r|p|1|0|f|n|well":                `"well" is no state`,
+		"2|r|p|1|0|f|n|q":                   "no state",
+		"2|r|p|1|0|f|n|q0":                  "no state",
+		"2||p|1|0|f|n|ok":                   "is empty",
 	} {
 		_, err := wire.ParseMarker(text)
 		require.ErrorContains(t, err, says, text)

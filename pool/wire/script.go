@@ -51,14 +51,14 @@ var (
 	// acquireKind takes all keys for the token or none: 1 or 0.
 	acquireKind = kind{
 		plain:   script("acquire", "04c017ba14d57ed5eb3e41b19a036816c7593588", plain, bounds, free, take, done),
-		guarded: script("acquire+guard", "f4e6c6c7e78abb1cd9513cccb083a7a15ab69dfa", plainGuarded, marked, bounds, free, take, done),
+		guarded: script("acquire+guard", "7efbe13a3de6c0b4023d7ae91cf80e25176d59ad", plainGuarded, marked, bounds, free, take, done),
 	}
 
 	// acquireFencedKind does so too, bumps every key's counter to one number, and
 	// answers that number as seen from the hint: see decodeFence in package pool.
 	acquireFencedKind = kind{
 		plain:   script("acquire+fence", "26036524028550794ee4e25ace337faa40f9a33e", fenced, bounds, free, bump, take, raiseAll),
-		guarded: script("acquire+fence+guard", "95cd5d6654281256ad0eacba7c9646ea2af0feb5", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
+		guarded: script("acquire+fence+guard", "526fe1b2c6794072b173256399dc4ae11b8f131d", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
 		fenced:  true,
 	}
 
@@ -66,13 +66,13 @@ var (
 	// done so and the marker is not the one expected.
 	extendKind = kind{
 		plain:   script("extend", "65e18df4b54df40558526f2f2c2e86773182e379", plain, bounds, mine, all, lengthen, done),
-		guarded: script("extend+guard", "1769f65f546ca32b74527aabdc8a553624660a36", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
+		guarded: script("extend+guard", "45e469d78c3abf9dc668cb4b0bfd4a408d1ea9ba", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
 	}
 
 	// extendFencedKind carries the fence along (docs/rules.md rule 14).
 	extendFencedKind = kind{
 		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
-		guarded: script("extend+fence+guard", "7f5fdc7c9842f019899e3783d0675a894938271d", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
+		guarded: script("extend+fence+guard", "68f9b0c99dc7cfe6eb1185cb9f14a71f4daae4c7", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
 		fenced:  true,
 	}
 
@@ -80,15 +80,15 @@ var (
 	// token's: 1 or 0, or -1 as in extendKind. Nothing weaker is sound (docs/rules.md rule 12).
 	confirmKind = kind{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
-		guarded: script("confirm+guard", "0d4502060ed546f9a355ddc5b7fa41eef89a5c5d", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
+		guarded: script("confirm+guard", "0999bb6e562eb27daff583d7f9f2fae4307d9a2f", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
 		fenced:  true,
 	}
 
 	// repairKind makes the keys again that are gone, where all others are the token's or
 	// gone as well: 1 or 0. There is none without the guard (docs/rules.md rule 9).
-	repairKind       = kind{guarded: script("repair+guard", "7b37c906657fa1081c5a072c3cabe7fe3f60a261", plainGuarded, marked, bounds, gone, restore, done)}
+	repairKind       = kind{guarded: script("repair+guard", "5d2758857b74be4c13ca7a28fa5e17d305fff259", plainGuarded, marked, bounds, gone, restore, done)}
 	repairFencedKind = kind{
-		guarded: script("repair+fence+guard", "7caa9635018cef580278f74e49d0dd61b93efc77", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),
+		guarded: script("repair+fence+guard", "08ce26ca4f3cbe30d9118bf5eb25653b8bbbf84d", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),
 		fenced:  true,
 	}
 
@@ -115,11 +115,11 @@ return #mine
 	// is a string (its size where that is above 256 bytes), its remaining time in milliseconds (-1: for ever, -2: no key).
 	inspectKind = kind{
 		plain:   script("inspect", "b2be7cd6059048632ba2c9e215700169960cc123", plain, look),
-		guarded: script("inspect+guard", "7e59ec60b1c8b87c4e72283fe29123865db31561", plainGuarded, marked, look),
+		guarded: script("inspect+guard", "9fa89495abbe1624f78a4efc8c723802acdd00c4", plainGuarded, marked, look),
 	}
 
 	// pingScript answers PONG where the marker is the one expected.
-	pingScript = script("ping+guard", "be2ff97003ee0ddfc54055a50fa6b3e1467d6d46", marked, `return redis.status_reply('PONG')
+	pingScript = script("ping+guard", "ba1d2af9f5b8173a68641bfb779bb2ac7b5f8a82", marked, `return redis.status_reply('PONG')
 `)
 
 	// verifyScript is the one that alone decides about a node's marker; see guard.go.

@@ -109,7 +109,7 @@ func TestWhatCannotBeDoneEndsTheTest(t *testing.T) {
 		"no such name":        func(q *redlocktest.Quorum) { q.ExpireNow("nobody's") },
 		"time goes back":      func(q *redlocktest.Quorum) { q.Advance(-1) },
 		"already held":        func(q *redlocktest.Quorum) { q.HoldElsewhere(name, ttl); q.HoldElsewhere(name, ttl) },
-		"a reserved name":     func(q *redlocktest.Quorum) { q.StealLock("redlock:node", ttl) },
+		"a reserved name":     func(q *redlocktest.Quorum) { q.StealLock("redlock:guard", ttl) },
 		"an option that errs": func(q *redlocktest.Quorum) { q.Locker(redlock.WithOwner("a:b")) },
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -12,7 +12,7 @@
 //	GOWORK=off go -C integration/peers run ./examples/migration                  three masters inside of this process
 //	GOWORK=off go -C integration/peers run ./examples/migration --nodes URLs     yours, with commas between them
 //
-// Your masters keep the marker (redlock:node) that step 4 leaves on them, and so this runs once on each; delete it for the next time.
+// Your masters keep the marker (redlock:guard) that step 4 leaves on them, and so this runs once on each; delete it for the next time.
 // docs/migration.md and docs/operations.md have the steps in words.
 //
 // Exit status: 0 when it went as told, 1 when it did not, 2 for wrong usage.
@@ -159,7 +159,7 @@ func (v *service) unmarked(ctx context.Context) error {
 	}
 	states, err := look.states(ctx)
 	if err == nil && slices.ContainsFunc(states, func(s redlock.GuardState) bool { return s != "" }) {
-		err = fmt.Errorf("the masters are guarded already (%s): take others, or when no client is running delete redlock:node on each", states)
+		err = fmt.Errorf("the masters are guarded already (%s): take others, or when no client is running delete redlock:guard on each", states)
 	}
 	return err
 }
