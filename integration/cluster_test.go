@@ -79,7 +79,7 @@ func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var inside, holds, redirects atomic.Int64
-			var last atomic.Uint64
+			var last atomic.Int64
 			var contenders sync.WaitGroup
 			var nodes []*pool.Node
 			for range 2 {

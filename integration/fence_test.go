@@ -77,7 +77,7 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 		t.Run(strconv.Itoa(n)+" nodes", func(t *testing.T) {
 			nodes := masters(t, n)
 			var counts confirmations
-			var last uint64 // guarded by the lock
+			var last int64 // guarded by the lock
 			var all sync.WaitGroup
 			for range lockers {
 				l := open(t, nodes, redlock.WithFencing(), counts.trace(), redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))

@@ -20,7 +20,7 @@ import (
 // tenure is a hold that was valid to its end.
 type tenure struct {
 	from, to time.Time
-	fence    uint64
+	fence    int64
 }
 
 // tenures are the holds of all contenders for one name, and what one node answered to them.

@@ -113,7 +113,7 @@ func decodeFence(v any, hint int64) wire.Reply {
 	case n > 0:
 		n--
 	}
-	return wire.Reply{Outcome: wire.Granted, Fence: uint64(hint + n)} //nolint:gosec // above 0
+	return wire.Reply{Outcome: wire.Granted, Fence: hint + n}
 }
 
 // decodeMarkerStatus reads where a node stands with the guard: a word, and what goes with it.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -21,14 +22,14 @@ import (
 // Claim in one with its token. A program that can change a claim can change its names, TTL and fence: take
 // claims from trusted places only.
 type Claim struct {
-	Names []string `json:"names"`
-	Token string   `json:"token"`
+	Names []string
+	Token string
 	// Fence is the fencing token, below 2^53, or 0 without fencing. It cannot be read back from the
 	// nodes, because their counters may have been raised by the next holder.
-	Fence uint64 `json:"fence,omitempty"`
-	// TTL is the TTL of the acquisition. Automatic extensions after Resume ask for it. In JSON it
-	// is a number of nanoseconds.
-	TTL time.Duration `json:"ttl"`
+	Fence int64
+	// TTL is the TTL of the acquisition, in whole milliseconds. Automatic extensions after Resume ask
+	// for it.
+	TTL time.Duration
 }
 
 // String describes the claim without its token.
@@ -50,7 +51,7 @@ const claimPrefix = "redlock1."
 type claimText struct {
 	Names [][]byte      `json:"n"`
 	Token []byte        `json:"t"`
-	Fence uint64        `json:"f,omitempty"`
+	Fence int64         `json:"f,omitempty"`
 	TTL   time.Duration `json:"d"`
 }
 
@@ -95,26 +96,45 @@ func cutPrefix(b []byte, prefix string) ([]byte, bool) {
 	return b[len(prefix):], true
 }
 
-// MarshalJSON returns a JSON object, not the text form. It returns an error that matches ErrInvalid
-// if a name is not valid UTF-8, which JSON would change. MarshalText accepts any name.
+// claimJSON is the JSON form.
+type claimJSON struct {
+	Names  []string `json:"names"`
+	Token  string   `json:"token"`
+	Fence  int64    `json:"fence,omitempty"`
+	Millis int64    `json:"ttl_ms"`
+	// OldTTL is what versions before the first release wrote, in nanoseconds.
+	OldTTL json.RawMessage `json:"ttl,omitempty"`
+}
+
+// MarshalJSON returns a JSON object with names, token, fence (omitted if it is 0) and ttl_ms, not the
+// text form. It returns an error that matches ErrInvalid if a name is not valid UTF-8, which JSON
+// would change, or if the TTL is not in whole milliseconds. MarshalText accepts any name.
 func (c Claim) MarshalJSON() ([]byte, error) {
 	for _, s := range append([]string{c.Token}, c.Names...) {
 		if !utf8.ValidString(s) {
 			return nil, invalid("name is not valid UTF-8, which JSON cannot represent: use the claim's text form")
 		}
 	}
-	type plain Claim
-	return json.Marshal(plain(c))
+	if c.TTL < 0 || c.TTL%time.Millisecond != 0 {
+		return nil, invalid("claim's TTL of %v is not a number of whole milliseconds", c.TTL)
+	}
+	return json.Marshal(claimJSON{Names: c.Names, Token: c.Token, Fence: c.Fence, Millis: c.TTL.Milliseconds()})
 }
 
-// UnmarshalJSON parses the form of MarshalJSON. Its errors match ErrInvalid.
+// UnmarshalJSON parses the form of MarshalJSON. Its errors match ErrInvalid. It refuses an object
+// with the field ttl: versions before the first release wrote nanoseconds there.
 func (c *Claim) UnmarshalJSON(b []byte) error {
-	type plain Claim
-	var p plain
-	if err := json.Unmarshal(b, &p); err != nil {
+	var j claimJSON
+	if err := json.Unmarshal(b, &j); err != nil {
 		return invalid("damaged claim")
 	}
-	*c = Claim(p)
+	if j.OldTTL != nil {
+		return invalid("claim with the field ttl, of an older version: the field is ttl_ms, in milliseconds")
+	}
+	if j.Millis < 0 || j.Millis > math.MaxInt64/int64(time.Millisecond) {
+		return invalid("claim's ttl_ms is out of range")
+	}
+	*c = Claim{Names: j.Names, Token: j.Token, Fence: j.Fence, TTL: time.Duration(j.Millis) * time.Millisecond}
 	return nil
 }
 
@@ -211,10 +231,10 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	case !wire.WellFormed(claim.Token), !isLabel(wire.Label(claim.Token)):
 		return invalid("claim's token does not have the form of this library's tokens")
 	}
-	if claim.Fence >= maxFence {
-		return invalid("claim's fence %d is not below 2^53", claim.Fence)
+	if claim.Fence < 0 || claim.Fence >= maxFence {
+		return invalid("claim's fence %d is not between 0 and 2^53-1", claim.Fence)
 	}
-	if ahead := time.Duration(int64(claim.Fence)-l.set.wall()) * time.Microsecond; ahead > maxFenceAhead { //nolint:gosec // below 2^53
+	if ahead := time.Duration(claim.Fence-l.set.wall()) * time.Microsecond; ahead > maxFenceAhead {
 		return invalid("the claim's fence of %d is ahead of this machine's clock by more than %v", claim.Fence, maxFenceAhead)
 	}
 	if err := l.check(ctx, w, opts); err != nil {

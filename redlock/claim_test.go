@@ -16,7 +16,7 @@ var someClaim = Claim{
 }
 
 func TestAClaimGoesThroughTextAndJSON(t *testing.T) {
-	for _, c := range []Claim{someClaim, {}, {Names: []string{"ä\n"}, Token: "x", TTL: 1}} {
+	for _, c := range []Claim{someClaim, {}, {Names: []string{"ä\n"}, Token: "x", TTL: time.Millisecond}} {
 		text, err := c.MarshalText()
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(text), "redlock1."))
@@ -33,7 +33,7 @@ func TestAClaimGoesThroughTextAndJSON(t *testing.T) {
 	}
 	b, err := json.Marshal(someClaim)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"names":["a","invoice/42 \"x\""],"token":"me:SECRETSECRETSECRETSECRETSE","fence":9007199254740991,"ttl":30000000000}`, string(b))
+	require.JSONEq(t, `{"names":["a","invoice/42 \"x\""],"token":"me:SECRETSECRETSECRETSECRETSE","fence":9007199254740991,"ttl_ms":30000}`, string(b))
 }
 
 // Names are bytes: JSON would put U+FFFD in place of what is no UTF-8, and the claim
@@ -83,7 +83,8 @@ func TestADamagedClaimIsRefusedAndChangesNothing(t *testing.T) {
 		require.ErrorIs(t, c.UnmarshalText([]byte(bad)), ErrInvalid, "%q", bad)
 		require.Equal(t, someClaim, c)
 	}
-	for _, bad := range []string{`[]`, `"x"`, `{"names":1}`, `{"ttl":"1s"}`, `{"fence":-1}`} {
+	for _, bad := range []string{`[]`, `"x"`, `{"names":1}`, `{"ttl_ms":"1s"}`, `{"ttl_ms":1.5}`, `{"ttl_ms":-1}`,
+		`{"ttl_ms":9223372036855}`, `{"ttl":30000000000}`, `{"ttl":null}`, `{"TTL":1,"ttl_ms":30000}`, `{"fence":0.5}`} {
 		require.ErrorIs(t, json.Unmarshal([]byte(bad), &c), ErrInvalid, bad)
 		require.Equal(t, someClaim, c)
 	}

@@ -76,7 +76,7 @@ func TestNamesOfSeveralSlotsAreRefusedWhereANodeIsACluster(t *testing.T) {
 func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
 	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
 		l := clusterClient(t, clusters, WithFencing())
-		last := uint64(0)
+		last := int64(0)
 		for range 3 {
 			k, err := l.TryAcquireAll(bg, []string{"{x}", "x"}, time.Minute)
 			require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
 			synctest.Wait()
 			for _, c := range clusters {
 				text, _ := c.Owner("x").Get("redlock:fence:{x}")
-				require.Equal(t, strconv.FormatUint(last, 10), text)
+				require.Equal(t, strconv.FormatInt(last, 10), text)
 			}
 			claim, err := k.Detach()
 			require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
 	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
 		l := clusterClient(t, clusters, WithFencing())
-		last := uint64(0)
+		last := int64(0)
 		for i := range 6 {
 			switch i {
 			case 1:

@@ -10,9 +10,9 @@ import (
 // database that is the WHERE of the statement that writes: integration/examples/fencing
 // has it in SQL.
 func ExampleAcceptFence() {
-	var seen uint64
+	var seen int64
 	var owner string
-	write := func(who string, fence uint64) {
+	write := func(who string, fence int64) {
 		if !redlock.AcceptFence(seen, owner, fence, who) {
 			fmt.Println(who, "is turned away")
 			return

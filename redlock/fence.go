@@ -22,7 +22,7 @@ const maxFence = 1 << 53
 // A token is accepted if it is larger than seen, or equal and from the same owner. owner is any
 // value that distinguishes holders, such as Lock.ID. A plain >= would accept two holders with the
 // same token.
-func AcceptFence(seen uint64, seenOwner string, fence uint64, owner string) bool {
+func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
 	return fence > seen || fence == seen && owner == seenOwner
 }
 
@@ -40,7 +40,7 @@ func WithFencing() Option { return option(func(s *settings) { s.fencing = true }
 // Fence returns the fencing token. It is larger than that of every earlier lock on any of the
 // names, and constant during the hold, also across Detach and Resume. It is 0 without WithFencing.
 // See AcceptFence for its use by a resource.
-func (lk *Lock) Fence() uint64 { return lk.fence }
+func (lk *Lock) Fence() int64 { return lk.fence }
 
 // hint returns this machine's time in the form that nodes take, in microseconds.
 func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
@@ -60,7 +60,7 @@ func (lk *Lock) fenced(r *wire.Request) {
 // our token (docs/rules.md rule 12). The validity is checked again afterwards (docs/hazards.md
 // H94).
 func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
-	var few [9]uint64
+	var few [9]int64
 	counted := lk.exchange.acquire.mayCountFence(few[:0])
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
 	lk.fence = fence
@@ -72,7 +72,7 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 }
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
-func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []uint64) error {
+func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
 	r := lk.l.newRound(nil, lk.names)
 	wire.NewConfirm(&r.req, &lk.terms, lk.fence)
 	r.start = lk.l.now()
@@ -105,11 +105,11 @@ func confirmReason(r *round) error {
 }
 
 // mayCountFence appends, by node, the count of each node that granted in time, and 0 for others.
-func (r *round) mayCountFence(list []uint64) []uint64 {
+func (r *round) mayCountFence(list []int64) []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {
-		b, c := &r.ballots[i], uint64(0)
+		b, c := &r.ballots[i], int64(0)
 		if b.voted && !b.late && b.outcome == wire.Granted {
 			c = b.fence
 		}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -16,9 +17,9 @@ import (
 // docs/hazards.md H93.
 func TestAResourceLetsThroughWhatIsLargerOrEqualFromTheSameOwner(t *testing.T) {
 	for _, c := range []struct {
-		seen      uint64
+		seen      int64
 		seenOwner string
-		fence     uint64
+		fence     int64
 		owner     string
 		accepted  bool
 	}{
@@ -145,7 +146,7 @@ func TestAClaimsFenceIsBelow2To53(t *testing.T) {
 		c, err := take(t, l, "a", time.Minute).Detach()
 		require.NoError(t, err)
 		fence := c.Fence
-		for _, bad := range []uint64{maxFence, maxFence + 1, 1 << 63, 1<<64 - 1} {
+		for _, bad := range []int64{maxFence, maxFence + 1, math.MaxInt64, -1, math.MinInt64} {
 			c.Fence = bad
 			_, err = l.Resume(bg, c)
 			require.ErrorIs(t, err, ErrInvalid)
@@ -179,7 +180,7 @@ func TestAShareHasTheLocksFence(t *testing.T) {
 func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l, plain := fl.locker(WithFencing()), fl.locker()
-		last := uint64(0)
+		last := int64(0)
 		fl.apart()
 		for i := range 9 {
 			down(fl.masters[i%3])

@@ -14,7 +14,7 @@ import (
 const year = 365 * 24 * time.Hour
 
 // inTurn takes and releases "a", and returns the number.
-func inTurn(t *testing.T, l *Locker) uint64 {
+func inTurn(t *testing.T, l *Locker) int64 {
 	t.Helper()
 	k := take(t, l, "a", time.Minute)
 	require.NoError(t, k.Release(bg))
@@ -30,7 +30,7 @@ func TestClientsClocksDoNotMatter(t *testing.T) {
 		for _, d := range []time.Duration{year, 0, -year, 200 * year, -100 * year, time.Second / 2, -time.Second / 2} {
 			clients = append(clients, fl.locker(WithFencing(), wallAhead(d)))
 		}
-		last := uint64(0)
+		last := int64(0)
 		for i := range 10 * len(clients) {
 			fence := inTurn(t, clients[i%len(clients)])
 			require.Greater(t, fence, last)
@@ -77,7 +77,7 @@ func TestTheClampIsASecondOrAQuarterOfTheLongestTTL(t *testing.T) {
 func TestManyGrantsASecondAndThenAmnesia(t *testing.T) {
 	inBubble(t, 1, func(fl *fleet) {
 		l := fl.locker(WithFencing())
-		last := uint64(0)
+		last := int64(0)
 		for i := range 400 {
 			if i%100 == 99 {
 				fl.masters[0].FlushAll()
@@ -152,7 +152,7 @@ func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
 func TestNodesClocksDoNotMatterWhereNothingIsForgotten(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
-		last := uint64(0)
+		last := int64(0)
 		for i, ahead := range []time.Duration{time.Hour, -time.Hour, time.Minute, year, -year, 0, 3 * time.Hour, -time.Second} {
 			fl.masters[i%3].SetClock(ahead)
 			down(fl.masters[(i+1)%3])

@@ -25,7 +25,7 @@ func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
 		for i, asked := range []int{0, 1, 1, 0, 0} {
 			require.Equal(t, asked, scripts(fl.masters[i], "confirm"), "node %d", i+1)
 		}
-		for i, counted := range []uint64{most + 1, most + 1, most + 1, 0, 0} {
+		for i, counted := range []int64{most + 1, most + 1, most + 1, 0, 0} {
 			require.Equal(t, counted, counter(t, fl.masters[i], "a"), "node %d", i+1)
 		}
 	})
@@ -39,7 +39,7 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 		fl.masters[0].SetDelay(time.Millisecond) // the others are in before
 		k := take(t, l, "a", time.Minute)
 		require.False(t, k.confirmed)
-		require.Equal(t, uint64(time.Now().UnixMicro()), k.Fence())
+		require.Equal(t, int64(time.Now().UnixMicro()), k.Fence())
 		require.Zero(t, scripts(fl.masters[1], "confirm")+scripts(fl.masters[2], "confirm"))
 	})
 }
@@ -52,7 +52,7 @@ func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
 			l := fl.locker(WithFencing())
 			fl.apart()
 			down(fl.masters[2])
-			before := uint64(0)
+			before := int64(0)
 			onConfirm(fl.masters[1], func(int64) {
 				before = counter(t, fl.masters[1], "a")
 				fl.masters[1].Del("a")
@@ -206,5 +206,5 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 		{voted: true, outcome: wire.Unknown, fence: 5},
 		{voted: true, outcome: wire.Failed, fence: 6},
 	}}
-	require.Equal(t, []uint64{1, 0, 0, 0, 0, 0}, r.mayCountFence(nil))
+	require.Equal(t, []int64{1, 0, 0, 0, 0, 0}, r.mayCountFence(nil))
 }

@@ -18,7 +18,7 @@ func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 		inBubble(t, 3, func(fl *fleet) {
 			random := rand.New(rand.NewPCG(seed, 98))
 			l := fl.locker(WithFencing(), WithNodeTimeout(time.Millisecond))
-			last := map[string]uint64{}
+			last := map[string]int64{}
 			for range 60 {
 				out := fl.masters[random.IntN(3)]
 				down(out)

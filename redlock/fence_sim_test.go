@@ -22,7 +22,7 @@ type grants struct {
 
 type grant struct {
 	began, done time.Time
-	fence       uint64
+	fence       int64
 }
 
 // trace counts the confirmations.

@@ -12,7 +12,7 @@ import (
 func TestFencesOfANameIncreaseAtOneRoundTrip(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
-		last := uint64(0)
+		last := int64(0)
 		for range 20 {
 			fl.forget()
 			k := take(t, l, "a", time.Minute)
@@ -37,7 +37,7 @@ func TestAFenceThatTheNodesDoNotAgreeOnIsConfirmed(t *testing.T) {
 		fl.masters[2].Freeze()
 		k := take(t, l, "a", time.Minute)
 		require.True(t, k.confirmed)
-		require.Equal(t, uint64(ahead+1), k.Fence())
+		require.Equal(t, int64(ahead+1), k.Fence())
 		require.NoError(t, k.Release(bg))
 		fl.masters[2].Unfreeze()
 		fl.masters[0].Freeze()

@@ -44,7 +44,7 @@ func (lk *Lock) LogValue() slog.Value {
 	}
 	attrs := []slog.Attr{slog.Any("names", printable(lk.names)), slog.String("id", lk.ID())}
 	if lk.fence != 0 {
-		attrs = append(attrs, slog.Uint64("fence", lk.fence))
+		attrs = append(attrs, slog.Int64("fence", lk.fence))
 	}
 	return slog.GroupValue(append(attrs, slog.Duration("remaining", max(0, lk.Remaining())))...)
 }
@@ -55,7 +55,7 @@ func (lk *Lock) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Names     []string `json:"names"`
 		ID        string   `json:"id"`
-		Fence     uint64   `json:"fence,omitempty"`
+		Fence     int64    `json:"fence,omitempty"`
 		Remaining int64    `json:"remaining_ms"`
 	}{printable(lk.names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
 }

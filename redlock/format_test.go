@@ -47,7 +47,7 @@ func TestAPrintedLockShowsItsIDAndNoToken(t *testing.T) {
 			require.NotContains(t, form, token[len(token)-16:])
 			require.Contains(t, form, k.ID())
 			require.Contains(t, form, "invoice/42")
-			require.Contains(t, form, strconv.FormatUint(k.Fence(), 10))
+			require.Contains(t, form, strconv.FormatInt(k.Fence(), 10))
 		}
 		require.Equal(t, fmt.Sprintf(`lock "invoice/42" id=%s fence=%d remaining=%v`, k.ID(), k.Fence(), k.Remaining().Round(time.Millisecond)), k.String())
 		raw, err := json.Marshal(k)

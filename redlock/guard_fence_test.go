@@ -19,7 +19,7 @@ func TestFencesAndMarkersKeepApart(t *testing.T) {
 		for _, m := range fl.masters {
 			before[m.Name()], _ = m.Get(wire.MarkerKey)
 		}
-		last := uint64(0)
+		last := int64(0)
 		for _, names := range [][]string{{"a"}, {"a", "b"}, {"b", "c", "d"}} {
 			for range 3 {
 				k, err := l.TryAcquireAll(bg, names, 2*time.Second)

@@ -36,7 +36,7 @@ type Lock struct {
 	root          *Lock       // the Lock that owns the lease; nil if this one does
 
 	ttl     time.Duration // as acquired; automatic extensions ask for it
-	fence   uint64        // constant once the lock is held
+	fence   int64         // constant once the lock is held
 	began   clock.Instant // start of the acquisition, from which maximum and minimum hold count
 	oneName [1]string
 

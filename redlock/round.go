@@ -60,7 +60,7 @@ type ballot struct {
 	undone  bool // see wire.Reply
 	latency time.Duration
 	err     error
-	fence   uint64
+	fence   int64
 }
 
 // observer receives the events of a round. Its methods are called on goroutines of the nodes or of

@@ -16,27 +16,27 @@ import (
 // What the tests of fencing share.
 
 // counter is the number that a master has counted up to for a key; 0 for none.
-func counter(t *testing.T, m *embedded.Master, key string) uint64 {
+func counter(t *testing.T, m *embedded.Master, key string) int64 {
 	t.Helper()
 	text, ok := m.Get(wire.FencePrefix + key)
 	if !ok {
 		return 0
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
+	n, err := strconv.ParseInt(text, 10, 64)
 	require.NoError(t, err)
 	return n
 }
 
 // countTo sets a master's counter for "a" to that much ahead of the time, as if it had
 // granted so often that others did not see.
-func countTo(m *embedded.Master, ahead time.Duration) uint64 {
+func countTo(m *embedded.Master, ahead time.Duration) int64 {
 	n := time.Now().Add(ahead).UnixMicro()
 	m.Set(wire.FencePrefix+"a", strconv.FormatInt(n, 10), 0)
-	return uint64(n)
+	return n
 }
 
 // apart makes all masters count differently: the first one most.
-func (fl *fleet) apart() (most uint64) {
+func (fl *fleet) apart() (most int64) {
 	for i, m := range fl.masters {
 		most = max(most, countTo(m, time.Duration(len(fl.masters)-i)*time.Hour))
 	}

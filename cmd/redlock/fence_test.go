@@ -15,19 +15,19 @@ var tell = []string{"sh", "-c", `echo "fence=$REDLOCK_FENCE"`}
 func TestACommandKnowsItsFenceAndTheNextOneHasALargerOne(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	last := uint64(0)
+	last := int64(0)
 	for range 3 {
 		p := start(t, all, append([]string{"run", "job", "--"}, tell...)...)
-		fence, err := strconv.ParseUint(p.line()[len("fence="):], 10, 64)
+		fence, err := strconv.ParseInt(p.line()[len("fence="):], 10, 64)
 		require.NoError(t, err)
 		require.Greater(t, fence, last)
-		require.Less(t, fence, uint64(1<<53))
+		require.Less(t, fence, int64(1<<53))
 		last = fence
 		require.Equal(t, 0, p.status())
 	}
 	counted := 0
 	for _, m := range all {
-		if text, ok := m.Get("redlock:fence:job"); ok && text == strconv.FormatUint(last, 10) {
+		if text, ok := m.Get("redlock:fence:job"); ok && text == strconv.FormatInt(last, 10) {
 			counted++
 		}
 	}

@@ -92,7 +92,7 @@ func (o *runOptions) options() []redlock.LockOption {
 func (o *runOptions) environment(inherited []string, lock *redlock.Lock) []string {
 	fence := ""
 	if n := lock.Fence(); n != 0 {
-		fence = strconv.FormatUint(n, 10)
+		fence = strconv.FormatInt(n, 10)
 	}
 	env := slices.DeleteFunc(slices.Clone(inherited), isWithheld)
 	env = append(env, "REDLOCK_NAME="+o.name, "REDLOCK_ID="+lock.ID(), "REDLOCK_FENCE="+fence)

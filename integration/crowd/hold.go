@@ -16,8 +16,8 @@ type Hold struct {
 	Contender string
 	Names     []string
 	From, To  time.Duration
-	Fence     uint64 // 0 without fencing
-	Lost      bool   // and the holder was told so
+	Fence     int64 // 0 without fencing
+	Lost      bool  // and the holder was told so
 }
 
 func (h Hold) String() string {

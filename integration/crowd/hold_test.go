@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/crowd"
 )
 
-func held(who string, names []string, from, to time.Duration, fence uint64) crowd.Hold {
+func held(who string, names []string, from, to time.Duration, fence int64) crowd.Hold {
 	return crowd.Hold{Contender: who, Names: names, From: from, To: to, Fence: fence}
 }
 

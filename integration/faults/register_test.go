@@ -22,7 +22,7 @@ type register struct {
 
 	mu       sync.Mutex // guards what follows
 	conns    []net.Conn
-	seen     uint64
+	seen     int64
 	owner    string
 	version  int64
 	accepted int
@@ -67,7 +67,7 @@ func (r *register) serve(c net.Conn) {
 	for lines := bufio.NewScanner(c); lines.Scan(); {
 		var (
 			what, owner string
-			fence       uint64
+			fence       int64
 			base        int64
 		)
 		if _, err := fmt.Sscan(lines.Text(), &what, &fence, &owner, &base); err != nil {
@@ -80,7 +80,7 @@ func (r *register) serve(c net.Conn) {
 }
 
 // answer is the version, or -1 where the fence is too small.
-func (r *register) answer(what string, fence uint64, owner string, base int64) int64 {
+func (r *register) answer(what string, fence int64, owner string, base int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !redlock.AcceptFence(r.seen, r.owner, fence, owner) {

@@ -20,7 +20,7 @@ var background = context.Background()
 type machine struct {
 	model
 	*world
-	lastFence uint64
+	lastFence int64
 	grants    []*grant
 }
 

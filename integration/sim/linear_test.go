@@ -9,14 +9,14 @@ import (
 
 // lease is what a fenced lock is, in one piece: whose it is now, and the last number.
 type lease struct {
-	last   uint64
+	last   int64
 	holder string
 }
 
 type leaseStep struct {
 	acquire bool
 	token   string
-	fence   uint64
+	fence   int64
 }
 
 // fenced is the lock as a linearizable object: who acquires it finds it free and gets a

@@ -17,7 +17,7 @@ type hold struct {
 	client   int
 	name     string
 	token    string
-	fence    uint64
+	fence    int64
 	asked    time.Time // before a master executed the first command of the attempt
 	from, to time.Time // to is zero while it lasts
 	done     time.Time // when the acquisition returned, also of a hold that was over by then
@@ -31,7 +31,7 @@ func (h *hold) String() string {
 // register is a resource that checks fences, and what it has let through. Its writers
 // read, work, and write what they read and one more.
 type register struct {
-	seen  uint64
+	seen  int64
 	owner string
 	value int
 }
@@ -147,7 +147,7 @@ func (h *history) refused(name string, k *redlock.Lock) {
 
 func TestTheOraclesSeeWhatTheyAreFor(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	of := func(token string, fence uint64, from, to int) *hold {
+	of := func(token string, fence int64, from, to int) *hold {
 		return &hold{name: "a", token: token, fence: fence, asked: at(from - 1), from: at(from), done: at(from), to: at(to)}
 	}
 	good := &history{holds: []*hold{of("x", 5, 10, 20), of("y", 6, 21, 30), of("y", 6, 31, 40)}}

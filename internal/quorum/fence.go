@@ -6,7 +6,7 @@ package quorum
 // some majority of those that granted has raised its counter to it, while the node still holds the
 // lock (docs/rules.md rule 12). Package internal/model checks every state of this for three nodes.
 // The token is 0 if fewer than need nodes granted.
-func Fence(counted []uint64, need int) (fence uint64, agreed bool) {
+func Fence(counted []int64, need int) (fence int64, agreed bool) {
 	granted := 0
 	for _, c := range counted {
 		if c == 0 {
@@ -24,7 +24,7 @@ func Fence(counted []uint64, need int) (fence uint64, agreed bool) {
 	return fence, false
 }
 
-func same(counted []uint64, c uint64) (n int) {
+func same(counted []int64, c int64) (n int) {
 	for _, d := range counted {
 		if d == c {
 			n++

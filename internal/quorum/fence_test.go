@@ -9,8 +9,8 @@ import (
 )
 
 // every calls f with all lists of n numbers below base.
-func every(n int, base uint64, f func(list []uint64)) {
-	list := make([]uint64, n)
+func every(n int, base int64, f func(list []int64)) {
+	list := make([]int64, n)
 	for {
 		f(list)
 		i := 0
@@ -29,10 +29,10 @@ func every(n int, base uint64, f func(list []uint64)) {
 func TestAFenceIsWhatAMajorityCountedOrTheLargest(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		need := quorum.Majority(n)
-		every(n, 4, func(counted []uint64) {
+		every(n, 4, func(counted []int64) {
 			fence, agreed := quorum.Fence(counted, need)
-			granted, largest := 0, uint64(0)
-			times := map[uint64]int{}
+			granted, largest := 0, int64(0)
+			times := map[int64]int{}
 			for _, c := range counted {
 				if c > 0 {
 					granted++

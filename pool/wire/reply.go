@@ -52,7 +52,7 @@ type Reply struct {
 	// Err says why, for Failed and Unknown, and sometimes for Refused.
 	Err error
 	// Fence is the counters' number after a grant with fencing; 0 without.
-	Fence uint64
+	Fence int64
 	// RemoteWaiters: somebody else waits for one of the keys that a Release freed.
 	RemoteWaiters bool
 	// MarkerStatus is what VerifyMarker and Admit found.

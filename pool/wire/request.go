@@ -24,7 +24,7 @@ type Request struct {
 	Hint      int64
 	HintClamp time.Duration
 	// Fence is what Confirm and an Extend raise the counters to; 0 for none. Below 2^53.
-	Fence uint64
+	Fence int64
 	// ReportWaiters: the Release's answer tells whether others wait for the keys.
 	ReportWaiters bool
 	// Guarded: the request counts only on a node whose marker is the one expected. The
@@ -83,22 +83,22 @@ func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint i
 }
 
 // NewConfirm fills r with a Confirm of the fence. The terms must have counters.
-func NewConfirm(r *Request, t *LockArgs, fence uint64) {
+func NewConfirm(r *Request, t *LockArgs, fence int64) {
 	r.reset(Confirm, t, 0, 0)
 	r.Fence = fence
-	r.scriptCall(confirmKind, t, int64(fence)) //nolint:gosec // below 2^53
+	r.scriptCall(confirmKind, t, fence)
 }
 
 // NewExtend fills r with an Extend, which carries the fence along unless it is 0; with
 // a fence the terms must have counters.
-func NewExtend(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence uint64) {
+func NewExtend(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
 	r.reset(Extend, t, ttl, maxTTL)
 	r.scriptCallWithFence(extendKind, extendFencedKind, t, fence)
 }
 
 // NewRepair fills r with a Repair, which needs terms under the guard, and carries the
 // fence along as NewExtend does.
-func NewRepair(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence uint64) {
+func NewRepair(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
 	r.reset(Repair, t, ttl, maxTTL)
 	r.scriptCallWithFence(repairKind, repairFencedKind, t, fence)
 }
@@ -184,13 +184,13 @@ func (r *Request) scriptCall(k kind, t *LockArgs, more ...any) {
 }
 
 // scriptCallWithFence chooses between a script without a fence and one with it.
-func (r *Request) scriptCallWithFence(without, with kind, t *LockArgs, fence uint64) {
+func (r *Request) scriptCallWithFence(without, with kind, t *LockArgs, fence int64) {
 	if fence == 0 {
 		r.scriptCall(without, t, milliseconds(r.TTL), milliseconds(r.MaxTTL))
 		return
 	}
 	r.Fence = fence
-	r.scriptCall(with, t, milliseconds(r.TTL), milliseconds(r.MaxTTL), int64(fence)) //nolint:gosec // below 2^53
+	r.scriptCall(with, t, milliseconds(r.TTL), milliseconds(r.MaxTTL), fence)
 }
 
 // scriptKeys begins a script's call with its keys.

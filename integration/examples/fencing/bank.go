@@ -59,7 +59,7 @@ func (b *bank) read(ctx context.Context) (balance int, err error) {
 }
 
 // write sets the balance on behalf of a lock's holder. errTurnedAway: it was not let through, and nothing has changed.
-func (b *bank) write(ctx context.Context, balance int, fence uint64, lockID string) error {
+func (b *bank) write(ctx context.Context, balance int, fence int64, lockID string) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

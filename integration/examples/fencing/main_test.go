@@ -28,9 +28,9 @@ func TestThePausedWorkerIsTurnedAwayByTheCheckAlone(t *testing.T) {
 func TestTheDatabaseAcceptsWhatAcceptFenceAccepts(t *testing.T) {
 	const most = 1<<53 - 1
 	for i, c := range []struct {
-		seen      uint64
+		seen      int64
 		seenOwner string
-		fence     uint64
+		fence     int64
 		owner     string
 	}{
 		{0, "", 1, "a"},

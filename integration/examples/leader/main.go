@@ -85,7 +85,7 @@ type election struct {
 // term is one leader's time.
 type term struct {
 	who   string
-	fence uint64
+	fence int64
 	lock  *redlock.Lock
 }
 

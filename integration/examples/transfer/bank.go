@@ -63,7 +63,7 @@ type entry struct {
 
 // book writes both entries, or neither: check and write are one transaction. The lock has one fence for all its names, and each account
 // remembers it for itself.
-func (b *bank) book(ctx context.Context, fence uint64, lockID string, entries ...entry) error {
+func (b *bank) book(ctx context.Context, fence int64, lockID string, entries ...entry) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
