@@ -68,7 +68,7 @@ func (m *metrics) beginLosses() {
 		return
 	}
 	for _, end := range []string{"lost", "max_hold"} {
-		m.losses.Add(background, 0, with([]attribute.KeyValue{EndKey.String(end)}))
+		m.losses.Add(background, 0, with([]attribute.KeyValue{EndReasonKey.String(end)}))
 	}
 }
 
@@ -94,17 +94,17 @@ func (m *metrics) ended(e redlock.EndedEvent) {
 		return
 	}
 	end := reason(e.Cause)
-	m.holds.Record(e.Context, e.Held.Seconds(), with(m.of(e.Names, EndKey.String(end))))
+	m.holds.Record(e.Context, e.Held.Seconds(), with(m.of(e.Names, EndReasonKey.String(end))))
 	switch end {
 	case "released":
 		m.validity.Record(e.Context, e.Validity.Seconds(), with(m.of(e.Names)))
 	case "lost", "max_hold":
-		m.losses.Add(e.Context, 1, with(m.of(e.Names, EndKey.String(end))))
+		m.losses.Add(e.Context, 1, with(m.of(e.Names, EndReasonKey.String(end))))
 	}
 }
 
 func (m *metrics) extended(e redlock.ExtendedEvent) {
-	m.extensions.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, append(outcomes(e.Err, "extended"), AutoKey.Bool(e.Auto))...)))
+	m.extensions.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, append(outcomes(e.Err, "extended"), AutomaticKey.Bool(e.Auto))...)))
 }
 
 func (m *metrics) released(e redlock.ReleasedEvent) {

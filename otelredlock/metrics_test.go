@@ -37,17 +37,17 @@ func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
 		require.NoError(t, k.Release(t.Context()))
 		found := w.figures()
 		for point, figure := range map[string]string{
-			"redlock.attempt.duration{redlock.outcome=acquired}":                   "1/0.000",
-			"redlock.acquire.duration{redlock.outcome=acquired}":                   "1/0.000",
-			"redlock.extend.duration{redlock.auto=false,redlock.outcome=extended}": "1/0.000",
-			"redlock.hold.duration{redlock.end=released}":                          "1/5.000",
-			"redlock.release.validity{}":                                           "1/6.893",
-			"redlock.release.duration{redlock.outcome=released}":                   "1/0.000",
-			"redlock.nodes.quarantined{}":                                          "0",
+			"redlock.attempt.duration{redlock.outcome=acquired}":                               "1/0.000",
+			"redlock.acquire.duration{redlock.outcome=acquired}":                               "1/0.000",
+			"redlock.extend.duration{redlock.extend.automatic=false,redlock.outcome=extended}": "1/0.000",
+			"redlock.hold.duration{redlock.end_reason=released}":                               "1/5.000",
+			"redlock.release.validity{}":                                                       "1/6.893",
+			"redlock.release.duration{redlock.outcome=released}":                               "1/0.000",
+			"redlock.nodes.quarantined{}":                                                      "0",
 		} {
 			require.Equal(t, figure, found[point], "%s of %v", point, found)
 		}
-		require.Equal(t, map[string]string{"{redlock.end=lost}": "0", "{redlock.end=max_hold}": "0"}, w.of("redlock.losses"),
+		require.Equal(t, map[string]string{"{redlock.end_reason=lost}": "0", "{redlock.end_reason=max_hold}": "0"}, w.of("redlock.losses"),
 			"the first loss is a rise from 0")
 		require.Empty(t, w.of("redlock.node.errors"))
 		require.Len(t, w.of("redlock.node.duration"), 9, "acquire, extend and release on three nodes")
@@ -96,11 +96,11 @@ func TestLocksThatEndUnderTheirHoldersAreLosses(t *testing.T) {
 		k = take(t, l)
 		_, err := k.Detach()
 		require.NoError(t, err)
-		require.Equal(t, map[string]string{"{redlock.end=lost}": "1", "{redlock.end=max_hold}": "1"}, w.of("redlock.losses"))
+		require.Equal(t, map[string]string{"{redlock.end_reason=lost}": "1", "{redlock.end_reason=max_hold}": "1"}, w.of("redlock.losses"))
 		holds := w.of("redlock.hold.duration")
-		require.Equal(t, "1/1.000", holds["{redlock.end=max_hold}"])
-		require.Contains(t, holds, "{redlock.end=lost}")
-		require.Contains(t, holds, "{redlock.end=detached}")
+		require.Equal(t, "1/1.000", holds["{redlock.end_reason=max_hold}"])
+		require.Contains(t, holds, "{redlock.end_reason=lost}")
+		require.Contains(t, holds, "{redlock.end_reason=detached}")
 		require.Empty(t, w.of("redlock.release.validity"))
 	})
 }
@@ -113,7 +113,7 @@ func TestAShareIsNoLockOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, share.Release(t.Context()))
 		require.NoError(t, k.Release(t.Context()))
-		require.Equal(t, map[string]string{"{redlock.end=released}": "1/0.000"}, w.of("redlock.hold.duration"))
+		require.Equal(t, map[string]string{"{redlock.end_reason=released}": "1/0.000"}, w.of("redlock.hold.duration"))
 		require.Len(t, w.ended("redlock.hold"), 2)
 	})
 }

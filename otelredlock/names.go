@@ -18,16 +18,16 @@ import (
 
 // The attributes that no semantic convention has a name for.
 const (
-	NamesKey     = attribute.Key("redlock.names")     // of the lock; on spans only
-	OutcomeKey   = attribute.Key("redlock.outcome")   // of an attempt, acquisition, extension or release, or a node's vote
-	EndKey       = attribute.Key("redlock.end")       // why a hold ended
-	AutoKey      = attribute.Key("redlock.auto")      // of an extension: nobody asked for it
-	NodeKey      = attribute.Key("redlock.node")      // the node's name
-	OperationKey = attribute.Key("redlock.operation") // that a node was asked for
-	WakeUpKey    = attribute.Key("redlock.wakeup")    // why a waiting Acquire goes on
-	ConfirmedKey = attribute.Key("redlock.confirmed") // the fencing token took a second round trip
-	AttemptsKey  = attribute.Key("redlock.attempts")  // that an acquisition took
-	ValidityKey  = attribute.Key("redlock.validity")  // that was left, in seconds
+	NamesKey     = attribute.Key("redlock.names")            // of the lock; on spans only
+	OutcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release, or a node's vote
+	EndReasonKey = attribute.Key("redlock.end_reason")       // why a hold ended
+	AutomaticKey = attribute.Key("redlock.extend.automatic") // of an extension: nobody asked for it
+	NodeKey      = attribute.Key("redlock.node")             // the node's name
+	OperationKey = attribute.Key("redlock.operation")        // that a node was asked for
+	WakeUpKey    = attribute.Key("redlock.wakeup")           // why a waiting Acquire goes on
+	ConfirmedKey = attribute.Key("redlock.confirmed")        // the fencing token took a second round trip
+	AttemptsKey  = attribute.Key("redlock.attempts")         // that an acquisition took
+	ValidityKey  = attribute.Key("redlock.validity")         // that was left, in seconds
 )
 
 // errorType is the attribute error.type.

@@ -72,7 +72,7 @@ func (t *spans) gaveUp(e redlock.AcquireFailedEvent) {
 // ended makes the span of a hold, and of a share's, too.
 func (t *spans) ended(e redlock.EndedEvent) {
 	end := reason(e.Cause)
-	of := []attribute.KeyValue{EndKey.String(end)}
+	of := []attribute.KeyValue{EndReasonKey.String(end)}
 	var err error
 	if end == "lost" || end == "max_hold" {
 		err, of = e.Cause, append(of, errorType(end))

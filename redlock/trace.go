@@ -124,7 +124,7 @@ type AcquireFailedEvent struct {
 //   - "expiry": the holder's keys or a quarantine have expired
 //   - "poll": a poll found that an attempt can succeed, or the pause between attempts is over
 //   - "subscription": release announcements are received from now on
-//   - "hand-over": a lock of this process ended
+//   - "handoff": a lock of this process ended
 //
 // There is no event if a poll finds the name still held, or if the waiter receives a lock by a
 // handoff: see AcquiredEvent.

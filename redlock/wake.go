@@ -32,7 +32,7 @@ func (w wakeReason) String() string {
 	case byMessage:
 		return "message"
 	case byHandoff:
-		return "hand-over"
+		return "handoff"
 	}
 	return "none"
 }
