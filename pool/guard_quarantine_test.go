@@ -131,7 +131,7 @@ func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 			time.Sleep(time.Second)
 			var asked atomic.Int64
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-				if cmd != "EVALSHA" || len(args) == 0 || args[0] != attestHash(t) {
+				if cmd != "EVALSHA" || len(args) == 0 || args[0] != verifyHash(t) {
 					return "", false
 				}
 				asked.Add(1)
@@ -149,11 +149,11 @@ func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 	}
 }
 
-// attestHash is how the script is known that tells where a node stands with the guard.
-func attestHash(t *testing.T) string {
+// verifyHash is how the script is known that tells where a node stands with the guard.
+func verifyHash(t *testing.T) string {
 	t.Helper()
 	for _, s := range wire.Scripts() {
-		if s.Name == "attest" {
+		if s.Name == "verify" {
 			return s.Hash
 		}
 	}

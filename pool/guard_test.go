@@ -49,8 +49,8 @@ func pingingUnder(f *wire.NodeSet) *call {
 	return c
 }
 
-// attests is how often a master was asked where it stands, since ForgetLog.
-func asksOf(m *embedded.Master) int { return count(m, "EVALSHA attest") + count(m, "EVAL attest") }
+// asksOf is how often a master was asked where it stands, since ForgetLog.
+func asksOf(m *embedded.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
 
 // marker gives a master's marker another state.
 func mark(m *embedded.Master, state string) {
@@ -84,7 +84,7 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 		f := guardedFleet()
 		writes := n.Stats().Writes
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
-		require.Equal(t, []string{"EVALSHA attest", "EVALSHA acquire+guard"}, quiet(m))
+		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m))
 		synctest.Wait()
 		require.Equal(t, writes+1, n.Stats().Writes, "in one flush")
 		for range 5 {
@@ -235,7 +235,7 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 		synctest.Wait()
 		r := acquiringUnder(f, "A", "k").on(n).reply(t) // its own timer is over when the dial is through
 		require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
-		require.Equal(t, []string{"EVALSHA attest", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
+		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
 		require.Equal(t, 1, asksOf(m))
 	})
 }

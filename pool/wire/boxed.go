@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// boxes are numbers that programs use over and over: TTLs and their bounds.
+// boxes holds numbers that programs use repeatedly: TTLs and their bounds.
 var boxes [32]atomic.Pointer[boxedNumber]
 
 type boxedNumber struct {
@@ -13,7 +13,7 @@ type boxedNumber struct {
 	boxed any
 }
 
-// boxed is any(n), for most numbers without an allocation.
+// boxed returns any(n), in most cases without an allocation.
 func boxed(n int64) any {
 	slot := &boxes[(uint64(n)*0x9e3779b97f4a7c15)>>59] //nolint:gosec // a hash
 	if b := slot.Load(); b != nil && b.n == n {
@@ -24,10 +24,10 @@ func boxed(n int64) any {
 	return b.boxed
 }
 
-// milliseconds boxes d as Redis takes it.
+// milliseconds returns d as a number of milliseconds, the form that Redis takes.
 func milliseconds(d time.Duration) any { return boxed(int64(d / time.Millisecond)) }
 
 func microseconds(d time.Duration) any { return boxed(int64(d / time.Microsecond)) }
 
-// small boxes a small number, which needs no allocation.
+// small returns any(n) for a small number, which needs no allocation.
 func small(n int) any { return int64(n) }

@@ -2,25 +2,24 @@ package wire
 
 import "sync/atomic"
 
-// Answerer is told how a command ended.
+// Answerer receives the answer to a command.
 type Answerer interface {
-	// Answer is called exactly once for each command that was submitted: on a
-	// goroutine of the node's, or before Submit returns. It must not block.
+	// Answer is called exactly once for each submitted command, on a goroutine of the node or
+	// before Submit returns. It must not block.
 	Answer(c *Command, r Reply)
 }
 
-// Command is one request on its way to one node. It must not be copied, and is
-// submitted once.
+// Command is one request on its way to one node. It must not be copied. It is submitted once.
 type Command struct {
 	*Request
-	// Node is the node's place in the coordinator's list.
+	// Node is the index of the node in the coordinator's list.
 	Node int
-	// To is told the answer; nil when nobody wants to know.
+	// To receives the answer. It is nil if the answer is not needed.
 	To Answerer
-	// Retries counts how often a node has sent its undo anew, up to 255; for the node's own use.
+	// Retries counts how often the node has resent the undo, up to 255. Only the node uses it.
 	Retries uint8
-	// Redirects counts how often a member of a Redis Cluster has sent it on to another one, and
-	// Asking tells that the present one takes it by way of exception; for the node's own use.
+	// Redirects counts how often a shard of a Redis Cluster has redirected the command. Asking
+	// reports that the present shard accepts it only behind ASKING. Only the node uses them.
 	Redirects uint8
 	Asking    bool
 	// Submitter is the kind of goroutine that submits the command.
@@ -33,16 +32,16 @@ type Command struct {
 type Submitter uint8
 
 const (
-	// ByCaller is a goroutine of the user's in a method of the library. It may write to the
-	// socket itself, and let other goroutines run first.
+	// ByCaller is a goroutine of the user inside a method of the library. It may write to the
+	// socket itself, and may yield to other goroutines first.
 	ByCaller Submitter = iota
-	// ByLibrary is a goroutine of the library, on which other locks depend: timers, a
+	// ByLibrary is a goroutine of the library on which other locks depend: the timers, a
 	// connection's reader, the undos. It leaves the command to the connection's writer.
 	ByLibrary
 )
 
-// The bits of a command's state. They settle who comes first, without a lock:
-// the writer that sends it, or the coordinator that gives it up.
+// The bits of a command's state. They decide without a mutex which comes first: the writer that
+// sends the command, or the coordinator that cancels it.
 const (
 	sent      = 1 << iota // bytes may have left the process
 	cancelled             // given up: it may not be sent, or not again
@@ -51,16 +50,16 @@ const (
 	resent                // sent once before, and perhaps executed then
 )
 
-// Cancel gives the command up before its undo is queued. It returns true when
-// no byte of it has left the process, nor ever will: then there is nothing to
-// undo on that node. Otherwise the command is not sent a second time either,
-// so that an undo queued now stays behind it (docs/hazards.md H28).
+// Cancel gives the command up before its undo is queued. It returns true if no byte of the
+// command has left the process or ever will, so that there is nothing to undo on that node.
+// Otherwise the command is not sent a second time either: an undo that is queued now stays behind
+// it (docs/hazards.md H28).
 func (c *Command) Cancel() (unsent bool) {
 	return c.state.Or(cancelled)&sent == 0
 }
 
-// MarkSent claims the right to write the command; the node calls it right before
-// writing. False means that it was given up and must be dropped unsent.
+// MarkSent claims the right to write the command. The node calls it right before writing. If it
+// returns false the command was cancelled, and the node must not write it.
 func (c *Command) MarkSent() bool {
 	for {
 		old := c.state.Load()
@@ -73,16 +72,17 @@ func (c *Command) MarkSent() bool {
 	}
 }
 
-// Cancelled reports whether the command may not be sent, or not again.
+// Cancelled reports whether the command must not be sent, or not again.
 func (c *Command) Cancelled() bool { return c.state.Load()&cancelled != 0 }
 
-// UnmarkForEval takes back Send for a command of which the node knows that it executed
-// nothing: a script answered by NOSCRIPT, to be sent again by its text. False
-// when it was given up meanwhile: then it must not be sent again.
+// UnmarkForEval reverts MarkSent for a command that the node surely did not execute: a script
+// answered by NOSCRIPT, which is then sent by its text. It returns false if the command was
+// cancelled meanwhile. The command must not be sent again then.
 func (c *Command) UnmarkForEval() bool { return c.unmark(useEval) }
 
-// UnmarkForRedirect takes back Send for a command that a member of a Redis Cluster did not execute,
-// because another one has the slot: it goes there as it is. False as for UnmarkForEval.
+// UnmarkForRedirect reverts MarkSent for a command that a shard of a Redis Cluster did not
+// execute because another shard has the slot. The command goes there unchanged. It returns false
+// as UnmarkForEval does.
 func (c *Command) UnmarkForRedirect() bool { return c.unmark(0) }
 
 func (c *Command) unmark(as uint32) bool {
@@ -97,22 +97,22 @@ func (c *Command) unmark(as uint32) bool {
 	}
 }
 
-// MarkResend readies an undo that was sent, and may not have been executed, to be
-// written on another connection.
+// MarkResend prepares an undo that was sent, and may not have been executed, to be written on
+// another connection.
 func (c *Command) MarkResend() {
-	c.state.Or(resent) // first: nobody may take it for one that never left
+	c.state.Or(resent) // first: no goroutine may take it for a command that never left
 	c.state.And(^uint32(sent))
 }
 
-// WasResent reports whether an earlier connection may have carried the command as well.
+// WasResent reports whether an earlier connection may have carried the command too.
 func (c *Command) WasResent() bool { return c.state.Load()&resent != 0 }
 
-// UsesEval reports whether a script goes by its text.
+// UsesEval reports whether a script is sent by its text.
 func (c *Command) UsesEval() bool { return c.state.Load()&useEval != 0 }
 
-// Fail ends a command that is not written any more, for the reason err: as
-// Failed and NotSent, but as Unknown where an earlier connection may have carried
-// it to the server.
+// Fail ends a command that will not be written any more, for the reason err. The outcome is
+// Failed with NotSent, or Unknown if an earlier connection may have carried the command to the
+// server.
 func (c *Command) Fail(err error) {
 	if c.Cancel() && c.state.Load()&resent == 0 {
 		c.Answer(Reply{Outcome: Failed, NotSent: true, Err: err})
@@ -121,8 +121,8 @@ func (c *Command) Fail(err error) {
 	c.Answer(Reply{Outcome: Unknown, Err: err})
 }
 
-// Answer ends the command. A second answer is a defect of the node, and is
-// dropped: a vote counts once (docs/hazards.md H9).
+// Answer ends the command. A second answer is a defect of the node. It is dropped, because a vote
+// counts once (docs/hazards.md H9).
 func (c *Command) Answer(r Reply) {
 	if c.state.Or(answered)&answered == 0 && c.To != nil {
 		c.To.Answer(c, r)

@@ -1,8 +1,8 @@
-// Package wire is the vocabulary of a node: what a coordinator asks one master
-// ([Request], [Command]) and what it is told ([Reply]).
+// Package wire contains the requests that a coordinator sends to one node ([Request], [Command])
+// and the node's replies ([Reply]).
 //
-// It stands below package pool, so that package redlock can say which node it
-// needs, and a test can fake one, without a Redis client. The words are those
-// of a lock, not of Redis; how each is put on the wire (plain Redlock, as the
-// Redis documentation describes it) is said once, in request.go and script.go.
+// It is below package pool, so package redlock can define the node that it needs, and a test can
+// fake one, without a Redis client. The operations are those of a lock, not of Redis. request.go
+// and script.go define how each is sent as Redis commands: plain Redlock, as the Redis
+// documentation describes it.
 package wire

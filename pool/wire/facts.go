@@ -2,92 +2,91 @@ package wire
 
 import "time"
 
-// Facts are what a server says of itself to the connection that asks. They hold for
-// that connection, as of when it was dialled or last looked at: a server may be made
-// a replica, or another one take its address, while connections stay open.
+// Facts are what a server reports about itself to one connection, as of the dial or the last
+// health check. A server may become a replica, or another server may take its address, while
+// connections stay open.
 type Facts struct {
-	// Unread is what the server answered in place of INFO ("NOPERM …"), and empty
-	// where all that follows was read.
+	// Unread is what the server answered instead of INFO ("NOPERM …"). It is empty if all fields
+	// below were read.
 	Unread string
 
-	RunID   string // of the server's process; 40 hexadecimal digits
+	RunID   string // of the server process; 40 hexadecimal digits
 	Version string // "7.0.15"
 	Mode    string // "standalone", "cluster" or "sentinel"
 	Uptime  time.Duration
 
-	Role     string // "master" or "slave", as INFO says it
-	Writable bool   // a replica that takes writes (docs/hazards.md H35)
-	ReplID2  string // master_replid2: other than zeros where it was a replica before
-	Replicas int    // that are connected to it
+	Role     string // "master" or "slave", as INFO reports it
+	Writable bool   // a replica that accepts writes (docs/hazards.md H35)
+	ReplID2  string // master_replid2: not all zeros if the server was a replica before
+	Replicas int    // connected replicas
 
 	MaxMemory int64  // bytes; 0: no limit
 	Eviction  string // maxmemory_policy
 
-	AOF           bool // it keeps an append-only file
+	AOF           bool // the server keeps an append-only file
 	AOFFails      bool // the last write to it failed
 	SnapshotFails bool // the last snapshot failed
 
-	// Marker is that of the restart guard, in whatever form; empty where there is none, or
-	// where MarkerUnread says why it can't be read.
+	// Marker is the restart guard's marker, in any form. It is empty if there is none, or if
+	// MarkerUnread says why it cannot be read.
 	Marker       string
 	MarkerUnread string
 	// OldMarker reports that the key of markers of version 1 exists (OldMarkerKey).
 	OldMarker bool
-	// Backlog: it keeps what replicas that come back would need, and so has or had one.
+	// Backlog reports a replication backlog: the server has, or had, a replica.
 	Backlog bool
 
-	// Database is the one that the connection is on: as CLIENT INFO says it (Redis
-	// 6.2), otherwise the one that was selected.
+	// Database is the database of the connection: as CLIENT INFO reports it (Redis 6.2),
+	// otherwise the selected one.
 	Database int
-	// Time is the server's own when the connection was made, in Unix microseconds; 0
-	// where TIME is denied.
+	// Time is the server's time when the connection was made, in Unix microseconds. It is 0 if
+	// TIME is denied.
 	Time int64
 }
 
-// SameServer reports whether nothing has become of the server that asks for looking
-// at everything anew: it is the same process, in the same role, of the same history.
+// SameServer reports whether f and g are of the same process, in the same role, with the same
+// replication history. If not, everything known about the server has to be read again.
 func (f Facts) SameServer(g Facts) bool {
 	return f.RunID == g.RunID && f.Role == g.Role && f.ReplID2 == g.ReplID2
 }
 
-// Diagnosis is the answer to Examine: facts that are fresh, and what only a doctor
-// wants to know.
+// Diagnosis is the answer to Examine: fresh facts, and what only the doctor needs.
 type Diagnosis struct {
 	Facts
-	// RoundTrip is what one question took.
+	// RoundTrip is the duration of one request.
 	RoundTrip time.Duration
-	// ClockRead tells whether the node's clock could be read, and Offset by how much it
-	// was ahead of this machine's, to within half of the round trip.
+	// ClockRead reports whether the node's clock could be read. Offset is how far it was ahead of
+	// this machine's clock, to within half of the round trip.
 	ClockRead bool
 	Offset    time.Duration
-	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots tells whether
-	// there are save points; Configured, whether the right to CONFIG GET was there to
-	// read both.
+	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots reports whether save
+	// points are configured. Configured reports whether the right to CONFIG GET allowed both to
+	// be read.
 	Configured bool
 	Fsync      string
 	Snapshots  bool
-	// BacklogTTL is repl-backlog-ttl, in seconds; empty where it can't be read.
+	// BacklogTTL is repl-backlog-ttl, in seconds. It is empty if it cannot be read.
 	BacklogTTL string
-	// Scanned: the keys were looked through, and Alive is one with a TTL that is not in
-	// our own namespace, for LiveKeyTTL still; empty when there is none. Unsurveyed is why the
-	// server did not let us look.
+	// Scanned reports that the keys were scanned. LiveKey is a key with a TTL outside of our own
+	// namespace, and LiveKeyTTL its TTL; LiveKey is empty if there is none. ScanDenied is why the
+	// server did not allow the scan.
 	Scanned    bool
 	ScanDenied string
 	LiveKey    string
 	LiveKeyTTL time.Duration
 	// MissingRights are the rights that the user of the connection lacks: commands ("set",
-	// "client|kill"), and patterns of keys and channels as ACL SETUSER takes them
+	// "client|kill"), and patterns of keys and channels in the form of ACL SETUSER
 	// ("~redlock:guard", "&redlock:free:app/*").
 	MissingRights []string
-	// UnknownCommands are the commands, named as rights are, that the server does not know.
+	// UnknownCommands are the commands that the server does not know, named as rights are.
 	UnknownCommands []string
-	// Sentinels is what those said that the node follows; nil where there are none.
+	// Sentinels are the answers of the node's Sentinels; nil if it has none.
 	Sentinels []SentinelAnswer
-	// Findings is what there is to say of all this.
+	// Findings are the conclusions from all this.
 	Findings []Finding
 }
 
-// Persistence is what the node keeps through a restart, in words.
+// Persistence describes what the node keeps across a restart.
 func (e *Diagnosis) Persistence() string {
 	switch {
 	case e.Unread != "" || e.Role == "":

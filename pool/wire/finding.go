@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// Grade is how bad a finding is.
+// Grade is how severe a finding is.
 type Grade uint8
 
 // The grades, from harmless to fatal.
 const (
-	// Note: worth knowing.
+	// Note is worth knowing.
 	Note Grade = iota
-	// Warning: it may go wrong.
+	// Warning is a risk.
 	Warning
-	// Error: a node with it does not vote.
+	// Error keeps a node from voting.
 	Error
 )
 
-// String names the grade.
+// String returns the grade's name.
 func (g Grade) String() string {
 	switch g {
 	case Note:
@@ -31,10 +31,10 @@ func (g Grade) String() string {
 	return "grade(" + strconv.Itoa(int(g)) + ")"
 }
 
-// MarshalText is String, so that JSON has the word.
+// MarshalText returns String, so JSON contains the name.
 func (g Grade) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the form of MarshalText.
 func (g *Grade) UnmarshalText(text []byte) error {
 	for known := Note; known <= Error; known++ {
 		if known.String() == string(text) {
@@ -45,29 +45,29 @@ func (g *Grade) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not a grade", text)
 }
 
-// Finding is something to say about a node, or about all of them.
+// Finding is a problem or a remark about one node or about all of them.
 type Finding struct {
 	Grade Grade `json:"grade"`
-	// Code names the kind for programs: "replica", "eviction", …
+	// Code names the kind for programs: "replica", "eviction" and so on.
 	Code string `json:"code"`
-	// Text names the node, what is wrong, and the cure.
+	// Text names the node, the problem and the remedy.
 	Text string `json:"text"`
 }
 
 // The codes of findings about a node.
 const (
-	CodeUnreadable  = "unreadable"  // INFO is denied, or says nothing
+	CodeUnreadable  = "unreadable"  // INFO is denied or unusable
 	CodeSentinel    = "sentinel"    // a Sentinel's port
 	CodeCluster     = "cluster"     // a member of a Redis Cluster
 	CodeReplica     = "replica"     // writable or not
 	CodeVersion     = "version"     // too old
-	CodeEviction    = "eviction"    // it may delete keys before their time
-	CodeDatabase    = "database"    // the connection is on another one than asked for
+	CodeEviction    = "eviction"    // the server may delete keys before they expire
+	CodeDatabase    = "database"    // the connection uses another database than configured
 	CodeDuplicate   = "duplicate"   // one server under two names
-	CodePersistence = "persistence" // what a restart forgets, and writes that fail
-	CodeHistory     = "history"     // it was a replica before
+	CodePersistence = "persistence" // what a restart loses, and writes that fail
+	CodeHistory     = "history"     // the server was a replica before
 	CodeRights      = "rights"      // commands that the user may not run
 	CodeUnreachable = "unreachable" // no answer
-	CodeClock       = "clock"       // of masters of a Cluster
-	CodeSentinels   = "sentinels"   // what the node's Sentinels say
+	CodeClock       = "clock"       // of the masters of a Cluster
+	CodeSentinels   = "sentinels"   // what the node's Sentinels report
 )

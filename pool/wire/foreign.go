@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxForeign is how much of a text that a server or another client wrote is shown, in bytes.
+// maxForeign bounds how much is shown of a text that a server or another client wrote, in bytes.
 const maxForeign = 512
 
-// Printable makes a text fit for logs and terminals that a server or another client wrote:
-// what does not print is escaped as Go does, so that no text moves a cursor or ends a line,
-// and it is cut to 512 bytes.
+// Printable makes a text of a server or another client fit for logs and terminals. It escapes
+// whatever does not print, as Go does, so no text moves a cursor or ends a line. It cuts the text
+// to 512 bytes.
 func Printable(text string) string {
 	cut := len(text) > maxForeign
 	if cut {
@@ -44,11 +44,11 @@ func Printable(text string) string {
 
 func escaped(r rune) bool { return r == utf8.RuneError || r != ' ' && !unicode.IsPrint(r) }
 
-// minSecret is the shortest text that Redact takes for a secret: what is shorter anybody can
-// guess, and to replace it would only garble words.
+// minSecret is the shortest text that Redact takes for a secret. Anybody can guess a shorter one,
+// and its replacement would only garble words.
 const minSecret = 6
 
-// Redact replaces a secret wherever it stands in a text.
+// Redact replaces every occurrence of a secret in a text.
 func Redact(text, secret string) string {
 	if len(secret) < minSecret {
 		return text

@@ -28,50 +28,50 @@ const OldMarkerKey = Reserved + "node"
 // markerVersion changes with the marker's form.
 const markerVersion = "2"
 
-// Guard is what all guarded clients of a fleet must agree on: what they don't, their
-// markers show, and the node refuses (docs/hazards.md H40).
+// Guard contains what all guarded clients of the same nodes must agree on. Markers contain it as
+// well, so a node refuses a client with other settings (docs/hazards.md H40).
 type Guard struct {
-	// MaxTTL is the longest TTL of a key, in whole milliseconds: how long a node that
-	// may have forgotten its locks is quarantined.
+	// MaxTTL is the longest TTL of a key, in whole milliseconds. A node that may have forgotten
+	// its locks is quarantined for that long.
 	MaxTTL time.Duration
-	// MaxAge is by how much the quarantines of a node last longer, by its name: only nodes
-	// behind Sentinels have one. It is set before the guard is used.
+	// MaxAge is how much longer the quarantines of a node last, by its name. Only nodes behind
+	// Sentinels have an entry. It is set before the guard is used.
 	MaxAge map[string]time.Duration
-	// Fingerprint tells one list of nodes from another.
+	// Fingerprint identifies the list of nodes.
 	Fingerprint string
 }
 
-// NewGuard makes the guard of a fleet of these nodes.
+// NewGuard makes the guard of a set of nodes.
 func NewGuard(maxTTL time.Duration, nodes []string) *Guard {
 	names := slices.Sorted(slices.Values(nodes))
 	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
 	return &Guard{MaxTTL: maxTTL, Fingerprint: hex.EncodeToString(sum[:8])}
 }
 
-// Quarantine is how long the node of this name does not vote once it may have forgotten
-// its locks.
+// Quarantine returns how long the node of this name does not vote after it may have forgotten its
+// locks.
 func (g *Guard) Quarantine(node string) time.Duration { return g.MaxTTL + g.MaxAge[node] }
 
-// Proxied stands in the place of a run ID and of a history where a proxy makes it unknown
-// which server a script will run on: it fills in its own.
+// Proxied replaces the run ID and the replication history if a proxy hides which server a script
+// will run on. The script then fills in those of its server.
 const Proxied = "?"
 
-// Marker is the one that a node of this name must have to vote, when its server is of
-// this run and history.
+// Marker returns the marker that a node of this name must have to vote, if its server has this
+// run ID and history.
 func (g *Guard) Marker(runID, replID2, node string) string {
 	return strings.Join([]string{markerVersion, runID, replID2, g.shared(node), "ok"}, "|")
 }
 
-// shared is the part of a marker that all clients must agree on.
+// shared returns the part of a marker that all clients must agree on.
 func (g *Guard) shared(node string) string {
 	return strings.Join([]string{ms(g.MaxTTL), ms(g.MaxAge[node]), g.Fingerprint, url.QueryEscape(node)}, "|")
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// NewVerifyMarker fills r with a VerifyMarker of the node of this name: it looks at the marker, and
-// decides by what the server is itself. Over says that a quarantine which has passed by
-// the node's clock may end: a client that saw it begin waits for its own timer too
+// NewVerifyMarker fills r with a VerifyMarker of the node of this name. It compares the marker
+// with what the server itself reports, and decides. over allows a quarantine that has passed by
+// the node's clock to end: a client that saw the quarantine begin waits for its own timer as well
 // (docs/hazards.md H100).
 func NewVerifyMarker(r *Request, g *Guard, node string, over bool) {
 	r.reset(VerifyMarker, &LockArgs{}, 0, 0)
@@ -83,10 +83,9 @@ func NewVerifyMarker(r *Request, g *Guard, node string, over bool) {
 	r.args = append(r.scriptHead(verifyScript, 1), markerKey, markerVersion, g.shared(node), ms(g.Quarantine(node)), end)
 }
 
-// NewAdmit fills r with an Admit of the node of this name: of the very server, in the
-// very run, that was found without a marker, and until an instant of its own TIME, in
-// Unix microseconds. So one that is executed late admits nothing that became of the node
-// meanwhile.
+// NewAdmit fills r with an Admit of the node of this name. It admits only the server, in the run,
+// that was found without a marker, and only until an instant of the server's TIME, in Unix
+// microseconds. An Admit that is executed late therefore admits nothing that has changed since.
 func NewAdmit(r *Request, g *Guard, node string, found Facts, until int64) {
 	r.reset(Admit, &LockArgs{}, 0, 0)
 	r.script = admitScript
@@ -96,41 +95,41 @@ func NewAdmit(r *Request, g *Guard, node string, found Facts, until int64) {
 
 var markerKey any = MarkerKey
 
-// GuardStatus is where a node stands with the guard.
+// GuardStatus is the state of a node under the guard.
 type GuardStatus uint8
 
-// The standings. Only a Marked node votes.
+// The states. Only a Marked node votes.
 const (
-	Unmarked    GuardStatus = iota // nothing is known, or there is no marker
+	Unmarked    GuardStatus = iota // unknown, or the node has no marker
 	Marked                         // its marker is "ok"
 	Quarantined                    // it may have forgotten its locks
-	Foreign                        // its marker is of other nodes, of another maxTTL, or none that can be read
+	Foreign                        // its marker has other settings, or cannot be read
 	NoMaster                       // it is a replica
 )
 
 // MarkerStatus is the answer to VerifyMarker and Admit.
 type MarkerStatus struct {
 	Guard     GuardStatus
-	Marker    string        // the whole, when Marked or Foreign
+	Marker    string        // the whole marker, for Marked and Foreign
 	Left      time.Duration // of the quarantine, by the node's clock
-	JustBegan bool          // the quarantine began with this very question
+	JustBegan bool          // this command began the quarantine
 }
 
-// QuarantineError is why a node does not vote under the guard though it is well.
+// QuarantineError is why a healthy node does not vote under the guard.
 type QuarantineError struct {
 	Node string
-	// Remaining is how long it lasts still, from when the error was made.
+	// Remaining is how much longer the quarantine lasts, from when the error was made.
 	Remaining time.Duration
 }
 
-// Error says how long, and why.
+// Error returns the rest of the quarantine and its cause.
 func (e *QuarantineError) Error() string {
 	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Remaining.Round(time.Millisecond))
 }
 
-// What scripts do about the marker. It is the last of KEYS, and the one expected the
-// last of ARGV, which the node adds. Behind a proxy a script reads itself what server
-// it runs on.
+// The parts of scripts that check the marker. The marker is the last of KEYS. The expected marker
+// is the last of ARGV, which the node appends. Behind a proxy the script reads which server it
+// runs on.
 const (
 	wanted = `
 local want = ARGV[#ARGV]
@@ -143,11 +142,11 @@ if string.sub(want, 1, 5) == '` + markerVersion + `|?|?' then
   want = '` + markerVersion + `|' .. run .. '|' .. replid2 .. string.sub(want, 6)
 end
 `
-	// marked refuses where the marker is another one.
+	// marked refuses if the marker is another one.
 	marked = wanted + `
 if redis.pcall('GET', KEYS[#KEYS]) ~= want then return redis.error_reply('UNMARKED redlock: not the marker expected') end
 `
-	// compared finds out whether what is done counts, and doneMarked answers that.
+	// compared checks whether the effect counts, and doneMarked returns that.
 	compared = wanted + `
 local counts = redis.pcall('GET', KEYS[#KEYS]) == want
 `
@@ -157,7 +156,7 @@ return 1
 `
 )
 
-// server reads what the script runs on, never taking it from an argument.
+// server reads which server the script runs on. It never takes that from an argument.
 const server = `
 local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
 local run, replid2 = string.match(info, 'run_id:(%x+)'), string.match(info, 'master_replid2:(%x+)')
@@ -166,8 +165,8 @@ if not run or not replid2 then return redis.error_reply('ERR redlock: INFO shows
 local head = table.concat({ARGV[1], run, replid2, ARGV[2], ''}, '|')
 `
 
-// attest is the second script of docs/rules.md rule 16: on any mismatch it decides.
-const attest = server + `
+// verify is the second script of docs/rules.md rule 16: if anything differs, it decides.
+const verify = server + `
 local clock = redis.call('TIME')
 local now, full = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[3])
 local old = redis.pcall('GET', KEYS[1])
@@ -192,7 +191,8 @@ redis.call('SET', KEYS[1], head .. 'q' .. string.format('%.0f', now + full))
 return {'quarantined', full, 1}
 `
 
-// admit takes a node in on the operator's word (docs/rules.md rule 17). It ends no quarantine.
+// admit marks a node because the operator asks for it (docs/rules.md rule 17). It ends no
+// quarantine.
 const admit = server + `
 local clock = redis.call('TIME')
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'marked', redis.call('GET', KEYS[1])} end

@@ -1,8 +1,7 @@
 package wire
 
-// LockArgs of a request that several of them share: a lock's keys and token are
-// the arguments of all its requests, and boxing a string into an interface
-// costs an allocation each time.
+// LockArgs are the arguments that all requests of a lock share: its keys and its token. They are
+// boxed once, because boxing a string into an interface costs an allocation each time.
 type LockArgs struct {
 	Keys  []string
 	Token string
@@ -12,24 +11,23 @@ type LockArgs struct {
 	counters []any // the keys' fence counters; nil without fencing
 	counter  [1]any
 
-	// Guarded: under the restart guard.
+	// Guarded reports that the request is under the restart guard.
 	Guarded bool
 }
 
-// Reserved begins every key that is no lock, and every channel of ours.
+// Reserved is the prefix of every key of ours that is not a lock, and of every channel.
 const Reserved = "redlock:"
 
-// FreePrefix stands before a lock's key in the name of the channel on which its release
-// is published.
+// FreePrefix and a lock's key form the name of the channel on which its release is announced.
 const FreePrefix = Reserved + "free:"
 
-// DoctorPrefix stands before the random part of the key on which an Examine tries rights.
+// DoctorPrefix and random characters form the key on which an Examine probes rights.
 const DoctorPrefix = Reserved + "doctor:"
 
-// FencePrefix stands before a lock's key in the key of its fence counter.
+// FencePrefix and a lock's key form the key of its fence counter.
 const FencePrefix = Reserved + "fence:"
 
-// Set fills the terms in place.
+// Set fills t in place.
 func (t *LockArgs) Set(keys []string, token string) {
 	t.Keys, t.Token = keys, token
 	t.boxed = t.one[:0]
@@ -39,7 +37,7 @@ func (t *LockArgs) Set(keys []string, token string) {
 	t.boxed = append(t.boxed, token)
 }
 
-// SetCounters adds the keys' fence counters, tagged where any node is a Redis Cluster.
+// SetCounters adds the keys of the fence counters, tagged if any node is a Redis Cluster.
 func (t *LockArgs) SetCounters(tagged bool) {
 	t.counters = t.counter[:0]
 	for _, k := range t.Keys {

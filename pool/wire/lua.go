@@ -1,9 +1,9 @@
 package wire
 
-// What scripts are made of. KEYS are the lock's n keys, and with fencing the n
-// counters behind them. ARGV begins with the token.
+// The parts of scripts. KEYS are the n keys of the lock, followed by their n counters with
+// fencing. ARGV begins with the token.
 
-// How many of KEYS are the lock's. With the guard the marker is the last of them.
+// How many of KEYS belong to the lock. With the guard the marker is the last of them.
 const (
 	plain         = "local n = #KEYS\n"
 	fenced        = "local n = #KEYS / 2\n"
@@ -14,7 +14,7 @@ const (
 const done = `return 1
 `
 
-// bounds checks a TTL and the longest one allowed.
+// bounds checks the TTL and the longest one allowed.
 const bounds = `
 local ttl, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 if not ttl or not most or ttl < 10 or ttl > most then
@@ -22,15 +22,15 @@ if not ttl or not most or ttl < 10 or ttl > most then
 end
 `
 
-// free refuses when any key stands but the first, which take finds out by itself.
+// free refuses if any key but the first exists. take checks the first one itself.
 const free = `
 for i = 2, n do
   if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end
 end
 `
 
-// take takes all keys, or refuses when the first stands: a SET with NX is both in one
-// call, and calls are what scripts take their time for.
+// take acquires all keys, or refuses if the first exists. A SET with NX checks and writes in one
+// call, and the number of calls determines how long a script takes.
 const take = `
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
 for i = 2, n do
@@ -38,9 +38,9 @@ for i = 2, n do
 end
 `
 
-// mine lists the keys that hold the token. GET is a pcall because a key of another
-// type is simply not ours. Any other error is the answer (the right to GET may be
-// missing): "not ours" would be a vote, and end a lock that is held (H30).
+// mine lists the keys that hold the token. GET is a pcall because a key of another type does not
+// hold it. Any other error is the answer (the right to GET may be missing): "not ours" would be a
+// vote, and would end a lock that is held (H30).
 const mine = `
 local mine = {}
 for i = 1, n do
@@ -50,9 +50,9 @@ for i = 1, n do
 end
 `
 
-// giveBack deletes the keys that hold the token, does each behind that, and counts them. It
-// is one pass, without a list of what is ours: every lock pays for it. So an error in the
-// middle would come behind keys that are deleted already, which does a release no harm.
+// giveBack deletes the keys that hold the token, runs each after every deletion, and counts them.
+// It is one pass, without a list of the keys, because every release pays for it. An error in the
+// middle therefore comes after keys that are deleted already, which does no harm in a release.
 func giveBack(each string) string {
 	return `
 local found, others = 0, 0
@@ -70,9 +70,9 @@ return found + others * (n + 1)
 `
 }
 
-// announce publishes that a key is free, and pass only counts who would hear it. The key is
-// deleted by then: what these can't do (the rights may be missing) is no error. ARGV[2]
-// is how many of those who listen are ourselves.
+// announce publishes that a key is free. pass only counts the subscribers. The key is deleted by
+// then, so a failure of these (the rights may be missing) is no error. ARGV[2] is how many of the
+// subscribers are our own.
 const (
 	announce = `
     local heard = redis.pcall('PUBLISH', 'redlock:free:' .. key, '')
@@ -82,7 +82,7 @@ const (
     if heard.err or tonumber(heard[2]) > tonumber(ARGV[2]) then others = 1 end`
 )
 
-// all refuses when any key is not ours.
+// all refuses if any key does not hold the token.
 const all = `
 if #mine < n then return 0 end
 `
@@ -93,7 +93,7 @@ for _, key in ipairs(mine) do
 end
 `
 
-// gone lists the keys that are not there, and refuses when another token holds one.
+// gone lists the missing keys, and refuses if another token holds one.
 const gone = `
 local gone = {}
 for i = 1, n do
@@ -106,8 +106,8 @@ const restore = `
 for _, key in ipairs(gone) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 `
 
-// look answers the size in the place of a value that is longer than any token: a value of
-// many megabytes must not be downloaded by every query.
+// look returns the size instead of the value if the value is longer than any token: queries must
+// not download a value of many megabytes.
 const look = `
 local seen = {}
 for i = 1, n do
@@ -124,15 +124,15 @@ end
 return seen
 `
 
-// now is the node's time in microseconds, and limit the end of what doubles hold exactly:
-// microseconds reach it in the year 2255.
+// now is the node's time in microseconds. limit is the end of the whole numbers that doubles
+// represent exactly. Microseconds reach it in the year 2255.
 const now = `
 local limit = 9007199254740992
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 `
 
-// before reads a fence counter, in a loop over them, or answers what is wrong with it.
+// before reads a fence counter, inside a loop over them, or returns what is wrong with it.
 const before = `
   local before = redis.pcall('GET', KEYS[i]) or 0
   if type(before) == 'table' and not string.find(before.err, 'WRONGTYPE', 1, true) then return before end
@@ -142,8 +142,8 @@ const before = `
   end
 `
 
-// bump finds the number of a grant: above the counters of all keys, and at least the
-// client's time as far as the node's own bears it out (docs/rules.md rules 12 and 13).
+// bump computes the number of a grant: above the counters of all keys, and at least the client's
+// time as far as the node's time confirms it (docs/rules.md rules 12 and 13).
 const bump = now + `
 local hint, clamp = tonumber(ARGV[4]), tonumber(ARGV[5])
 local c = hint
@@ -156,7 +156,7 @@ local number = ARGV[4]
 if c ~= hint then number = string.format('%.0f', c) end
 ` + life
 
-// raiseAll writes the number to every counter, and answers it as seen from the hint.
+// raiseAll writes the number to every counter, and returns it relative to the hint.
 const raiseAll = `
 for i = n + 1, 2 * n do redis.call('SET', KEYS[i], number, 'PX', life) end
 if c < hint then return c - hint end
@@ -175,8 +175,8 @@ end
 ` + life
 }
 
-// life is that of a counter: 7 days, and the second that a hint may be ahead of the node's
-// time, or longer if it is by more (docs/hazards.md H91, H99).
+// life is the TTL of a counter: 7 days, and the second that a hint may be ahead of the node's
+// time, or longer if it is further ahead (docs/hazards.md H91, H99).
 const life = `
 local life = '604801000'
 if c > now + 1000000 then life = string.format('%.0f', 604800000 + math.ceil((c - now) / 1000)) end

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Marker is what a marker says (see [MarkerKey]).
+// Marker is the content of a marker (see [MarkerKey]).
 type Marker struct {
 	RunID, ReplID2 string
 	MaxTTL, MaxAge time.Duration
 	Fingerprint    string // of the list of nodes
 	Node           string
-	// Until is the instant of the node's own TIME, in Unix milliseconds, until which it is
-	// quarantined; 0 when it is not.
+	// Until is the instant of the node's TIME, in Unix milliseconds, until which the node is
+	// quarantined; 0 if it is not.
 	Until int64
 }
 
-// ParseMarker reads a marker. Its error says what is wrong, without the marker: then no
-// client of this version votes by it either.
+// ParseMarker parses a marker. Its error says what is wrong, without the text. No client of this
+// version lets a node with such a marker vote.
 func ParseMarker(text string) (Marker, error) {
 	part := strings.Split(text, "|")
 	if part[0] != markerVersion {
@@ -69,8 +69,8 @@ func parseState(text string) (until int64, err error) {
 	return until, nil
 }
 
-// Mismatches lists what the clients that wrote m do not agree with g about, for a node
-// of this name; nothing when they are of one fleet (docs/hazards.md H40).
+// Mismatches lists in which settings the clients that wrote m differ from g, for a node of this
+// name. It is empty if they agree (docs/hazards.md H40).
 func (g *Guard) Mismatches(m Marker, node string) []string {
 	var all []string
 	if m.MaxTTL != g.MaxTTL {

@@ -7,68 +7,67 @@ import (
 	"time"
 )
 
-// NodeSet is what the nodes of one coordinator have in common: whose errors it is
-// willing to live with, and which server votes under which name. Connections hold it
-// against every command that they carry, by its pointer, which costs nothing once a
-// node set is known. A nil NodeSet exempts no node and knows no names. It is safe for
+// NodeSet is what the nodes of one coordinator have in common: which nodes vote although they are
+// unfit, and which server votes under which name. Connections compare it, by its pointer, with
+// every command that they carry. A nil NodeSet exempts no node and knows no names. It is safe for
 // concurrent use.
 type NodeSet struct {
-	// Guard is the restart guard; nil without. It is set before the fleet is used.
+	// Guard is the restart guard, or nil. It is set before the node set is used.
 	Guard *Guard
 
 	ended     atomic.Bool
 	unchecked bool
 	unsafe    map[string]bool
 
-	mu      sync.Mutex // guards what follows; nobody is called under it
+	mu      sync.Mutex // guards what follows; nothing is called under it
 	servers map[string]*registration
 }
 
-// registration is the name under which a server votes, and how many connections say so.
+// registration is the name under which a server votes, and the number of connections that
+// registered it.
 type registration struct {
 	node  string
 	conns int
 }
 
-// NewNodeSet makes a fleet. Nodes whose names are in unsafe vote whatever is found of
-// them; with unchecked true all do.
+// NewNodeSet makes a node set. Nodes with names in unsafe vote although they are unfit; with
+// unchecked true all nodes do.
 func NewNodeSet(unchecked bool, unsafe ...string) *NodeSet {
-	f := &NodeSet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*registration{}}
+	s := &NodeSet{unchecked: unchecked, unsafe: make(map[string]bool, len(unsafe)), servers: map[string]*registration{}}
 	for _, name := range unsafe {
-		f.unsafe[name] = true
+		s.unsafe[name] = true
 	}
-	return f
+	return s
 }
 
-// End says that the coordinator asks no more: its nodes, which may live on, stop looking
-// after the restart guard for it.
-func (f *NodeSet) End() { f.ended.Store(true) }
+// End reports that the coordinator sends no more requests. Its nodes, which may live on, stop
+// checking the restart guard for it.
+func (s *NodeSet) End() { s.ended.Store(true) }
 
 // Ended reports whether End was called.
-func (f *NodeSet) Ended() bool { return f.ended.Load() }
+func (s *NodeSet) Ended() bool { return s.ended.Load() }
 
-// Exempts reports whether a node votes whatever is found of it.
-func (f *NodeSet) Exempts(node string) bool {
-	return f != nil && (f.unchecked || f.unsafe[node])
+// Exempts reports whether a node votes although it is unfit.
+func (s *NodeSet) Exempts(node string) bool {
+	return s != nil && (s.unchecked || s.unsafe[node])
 }
 
-// KnowsMaxAge reports whether quarantines of the node of this name last so much longer than
-// maxTTL here.
-func (f *NodeSet) KnowsMaxAge(node string, by time.Duration) bool {
-	return f != nil && f.Guard != nil && f.Guard.MaxAge[node] == by
+// KnowsMaxAge reports whether quarantines of the node of this name last maxTTL and maxAge here.
+func (s *NodeSet) KnowsMaxAge(node string, maxAge time.Duration) bool {
+	return s != nil && s.Guard != nil && s.Guard.MaxAge[node] == maxAge
 }
 
-// Join says that a connection leads to the server of that run ID under the node's
-// name. An error, which matches ErrUnfit, means that the server votes under another
-// name already: a second one would make it vote twice (docs/hazards.md H34). After nil
-// the connection has to Leave when it ends.
-func (f *NodeSet) Join(runID, node string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := f.servers[runID]
+// Join registers that a connection leads to the server with that run ID under the node's name. It
+// returns an error that matches ErrUnfit if the server votes under another name already: a second
+// name would let it vote twice (docs/hazards.md H34). If Join returns nil the connection has to
+// call Leave when it ends.
+func (s *NodeSet) Join(runID, node string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.servers[runID]
 	switch {
 	case v == nil:
-		f.servers[runID] = &registration{node: node, conns: 1}
+		s.servers[runID] = &registration{node: node, conns: 1}
 	case v.node == node:
 		v.conns++
 	default:
@@ -77,20 +76,20 @@ func (f *NodeSet) Join(runID, node string) error {
 	return nil
 }
 
-// Leave takes back one Join.
-func (f *NodeSet) Leave(runID, node string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := f.servers[runID]
+// Leave reverts one Join.
+func (s *NodeSet) Leave(runID, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.servers[runID]
 	if v == nil || v.node != node {
 		return
 	}
 	if v.conns--; v.conns == 0 {
-		delete(f.servers, runID)
+		delete(s.servers, runID)
 	}
 }
 
-// Duplicate is the finding that two nodes are one server.
+// Duplicate returns the finding that two nodes are one server.
 func Duplicate(first, second, runID string) Finding {
 	return Finding{Error, CodeDuplicate, fmt.Sprintf(
 		"%s and %s are the same server (run_id %.8s…): it would vote twice, and one crash would take two votes; "+

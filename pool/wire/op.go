@@ -4,27 +4,27 @@ import (
 	"strconv"
 )
 
-// Op is what a request asks a master to do.
+// Op is the operation that a request asks of a node.
 type Op uint8
 
-// The operations. Acquire alone creates keys; see [Op.Creates].
+// The operations. Only Acquire and Repair create keys; see [Op.Creates].
 const (
 	_            Op = iota
-	Acquire         // take all keys for the token for TTL, or none of them; with a Hint, bump their fence counters
-	Confirm         // raise the fence counters of keys that all hold the token to Fence
-	Repair          // take for the token again those keys that are gone, where no other token holds one
-	Extend          // lengthen all keys to TTL where all hold the token; never shortens, never creates
-	Release         // delete those keys that hold the token
-	Shorten         // lower those keys that hold the token to TTL; a release that honours a minimum hold
-	Inspect         // read what the keys hold and for how long
+	Acquire         // acquire all keys for the token for TTL, or none of them; with a Hint, increase their fence counters
+	Confirm         // raise the fence counters to Fence if all keys hold the token
+	Repair          // acquire missing keys again for the token, if no other token holds any
+	Extend          // set the TTL of all keys if all hold the token; never shortens, never creates
+	Release         // delete the keys that hold the token
+	Shorten         // lower the TTL of the keys that hold the token; a release with a minimum hold
+	Inspect         // read the values of the keys and their TTLs
 	Ping            // answer
-	VerifyMarker    // say where the node stands with the restart guard, and see to its marker
-	Admit           // mark a node that has no marker as fit to vote
-	Examine         // say what you are
-	Poll            // say whether a key exists, and for how long; never a vote
+	VerifyMarker    // report the state of the restart guard, and update the marker
+	Admit           // mark a node without a marker as fit to vote
+	Examine         // report what the server is
+	Poll            // report whether a key exists, and its TTL; never a vote
 )
 
-// String names the operation as errors do.
+// String returns the operation's name, as errors show it.
 func (op Op) String() string {
 	switch op {
 	case Acquire:
@@ -46,7 +46,7 @@ func (op Op) String() string {
 	case Ping:
 		return "ping"
 	case VerifyMarker:
-		return "attest"
+		return "verify"
 	case Admit:
 		return "admit"
 	case Examine:
@@ -55,12 +55,12 @@ func (op Op) String() string {
 	return "op(" + strconv.Itoa(int(op)) + ")"
 }
 
-// Creates reports whether the operation may create a key. Such a command is
-// sent at most once on a node, and when its connection dies with it unanswered
-// the server may still execute it later (docs/hazards.md H1, H95).
+// Creates reports whether the operation may create a key. A node sends such a command at most
+// once. If its connection is lost before the answer, the server may still execute the command
+// later (docs/hazards.md H1, H95).
 func (op Op) Creates() bool { return op == Acquire || op == Repair }
 
-// Undoes reports whether the operation takes back what a token holds. Such a
-// command is kept across connections until it is answered or its not-after
-// instant has passed: it may be sent twice without harm.
+// Undoes reports whether the operation removes or shortens what a token holds. Such a command is
+// kept across connections until it is answered or its NotAfter has passed. Sending it twice does
+// no harm.
 func (op Op) Undoes() bool { return op == Release || op == Shorten }

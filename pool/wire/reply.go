@@ -9,19 +9,19 @@ type Outcome uint8
 
 // The outcomes. Only Granted counts towards a quorum.
 const (
-	// Unknown: no answer in time, or none that says whether the command was
-	// executed. It may have been, or still be: never a vote (docs/hazards.md H2, H75).
+	// Unknown means no answer in time, or an answer that does not tell whether the command was
+	// executed. It may have been, or may still be: never a vote (docs/hazards.md H2, H75).
 	Unknown Outcome = iota
-	// Granted: done as asked.
+	// Granted means executed as requested.
 	Granted
-	// Refused: the node is well and says no: the name is held by somebody else,
-	// or the token does not hold it (any more). Nothing was written.
+	// Refused means that the node is healthy and refuses: another client holds the name, or the
+	// token does not hold it any more. Nothing was written.
 	Refused
-	// Failed: not executed, because the node could not or was not reached.
+	// Failed means not executed, because the node could not execute it or was not reached.
 	Failed
 )
 
-// String names the outcome.
+// String returns the outcome's name.
 func (o Outcome) String() string {
 	switch o {
 	case Granted:
@@ -34,49 +34,49 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Reply is how a command ended.
+// Reply is the answer to a command.
 type Reply struct {
 	Outcome Outcome
-	// NotSent: no byte of the command left this process. It goes with Failed.
+	// NotSent reports that no byte of the command left this process. The outcome is Failed.
 	NotSent bool
-	// Retrying: the server answered an undo by an error, and it is sent anew. The same
-	// Answerer is told by another command, for the same node, how that ends.
+	// Retrying reports that the server answered an undo by an error, and that the undo is sent
+	// again. The same Answerer receives the result by another command for the same node.
 	Retrying bool
-	// WillRetry: the node will send the undo once more, though nobody need be told how that ends,
-	// and so goes on looking at the request. An answer without it is the node's last look at a
-	// command that was sent once.
+	// WillRetry reports that the node will send the undo once more without reporting the result.
+	// The node therefore continues to read the request. After an answer without WillRetry the
+	// node does not read a command that was sent once.
 	WillRetry bool
-	// Undone: an undo that is Unknown, because it was sent twice, found nothing of the token on
-	// the node. So nothing of it is left there, whatever the first one found.
+	// Undone reports that an undo, which is Unknown because it was sent twice, found nothing of
+	// the token on the node. Whatever the first one found, nothing is left.
 	Undone bool
-	// Err says why, for Failed and Unknown, and sometimes for Refused.
+	// Err is the reason, for Failed and Unknown, and sometimes for Refused.
 	Err error
-	// Fence is the counters' number after a grant with fencing; 0 without.
+	// Fence is the value of the counters after a grant with fencing; 0 without.
 	Fence int64
-	// RemoteWaiters: somebody else waits for one of the keys that a Release freed.
+	// RemoteWaiters reports that another process waits for one of the keys that a Release freed.
 	RemoteWaiters bool
-	// MarkerStatus is what VerifyMarker and Admit found.
+	// MarkerStatus is the result of VerifyMarker and Admit.
 	MarkerStatus *MarkerStatus
-	// Left is for how long the key of a refused Poll still exists; negative when it never expires.
+	// Left is the TTL of the key of a refused Poll; negative if the key never expires.
 	Left time.Duration
-	// KeyStates is what Inspect found, one for each key in the request's order.
+	// KeyStates is the result of Inspect, one for each key in the order of the request.
 	KeyStates []KeyState
-	// Diagnosis is what Examine found.
+	// Diagnosis is the result of Examine.
 	Diagnosis *Diagnosis
 }
 
-// KeyState is what one key holds on one node.
+// KeyState is the state of one key on one node.
 type KeyState struct {
-	// Value is the token that stands there; empty when there is none. Of a value that is
-	// longer than any token it only tells the size (see LongValue).
+	// Value is the token that the key holds; empty if the key does not exist. For a value that is
+	// longer than any token it is only its size (see LongValue).
 	Value string
-	// TTL is what remains; negative when the key never expires. Truncated to
-	// milliseconds by the server.
+	// TTL is the remaining TTL; negative if the key never expires. The server truncates it to
+	// milliseconds.
 	TTL time.Duration
-	// ForeignType is the Redis type of a key that is no lock ("list", …); empty
+	// ForeignType is the Redis type of a key that is not a lock ("list" and so on); empty
 	// otherwise. Such a key refuses every acquire (docs/hazards.md H44).
 	ForeignType string
 }
 
-// Free reports whether no key stands there.
+// Free reports whether the key does not exist.
 func (h KeyState) Free() bool { return h.Value == "" && h.ForeignType == "" }

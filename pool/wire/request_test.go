@@ -131,7 +131,7 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 		wire.Release:      {"release", false, true},
 		wire.Shorten:      {"shorten", false, true},
 		wire.Inspect:      {"inspect", false, false},
-		wire.VerifyMarker: {"attest", false, false},
+		wire.VerifyMarker: {"verify", false, false},
 		wire.Admit:        {"admit", false, false},
 		wire.Examine:      {"examine", false, false},
 		wire.Ping:         {"ping", false, false},

@@ -4,16 +4,16 @@ import "strings"
 
 // Script is a Lua script that nodes keep loaded.
 //
-// Rules that they follow: whatever can fail is done before the first write, but for
-// releases (see giveBack); keys are named in KEYS; bounds on a TTL are checked again on the
-// server, because PEXPIRE by zero deletes (docs/hazards.md H22); numbers are passed
-// on as the strings they came as, or printed in full (H29).
+// The scripts follow these rules. Whatever can fail comes before the first write, except in
+// releases (see giveBack). Keys are named in KEYS. The bounds of a TTL are checked again on the
+// server, because PEXPIRE by zero deletes (docs/hazards.md H22). Numbers are passed on as the
+// strings that they came as, or printed in full (H29).
 type Script struct {
 	Name   string
 	Source string
-	// Hash is the SHA-1 that Redis knows the script by, in hexadecimal. It is a
-	// constant, checked by a test: computing it at run time panics where only
-	// FIPS 140 algorithms are allowed (docs/rules.md rule 27).
+	// Hash is the SHA-1 by which Redis knows the script, in hexadecimal. It is a constant that a
+	// test checks: computing it at run time panics where only FIPS 140 algorithms are allowed
+	// (docs/rules.md rule 27).
 	Hash string
 
 	hash any // Hash, boxed once
@@ -26,11 +26,11 @@ func script(name, hash string, parts ...string) *Script {
 // kind is a script in its two forms.
 type kind struct {
 	plain   *Script
-	guarded *Script // with the restart guard; nil where it makes no difference
-	fenced  bool    // concerns the fence counters as well
+	guarded *Script // with the restart guard; nil if there is no difference
+	fenced  bool    // also uses the fence counters
 }
 
-// Scripts lists all scripts, for loading them when a connection is made.
+// Scripts returns all scripts, to be loaded when a connection is made.
 func Scripts() []*Script {
 	all := []*Script{verifyScript, admitScript, pingScript}
 	for _, k := range []kind{
@@ -46,63 +46,62 @@ func Scripts() []*Script {
 	return all
 }
 
-// The scripts. Their parts stand in lua.go, and those of the guard in guard.go.
+// The scripts. Their parts are in lua.go, and those of the guard in guard.go.
 var (
-	// acquireKind takes all keys for the token or none: 1 or 0.
+	// acquireKind acquires all keys for the token or none: 1 or 0.
 	acquireKind = kind{
 		plain:   script("acquire", "04c017ba14d57ed5eb3e41b19a036816c7593588", plain, bounds, free, take, done),
 		guarded: script("acquire+guard", "7efbe13a3de6c0b4023d7ae91cf80e25176d59ad", plainGuarded, marked, bounds, free, take, done),
 	}
 
-	// acquireFencedKind does so too, bumps every key's counter to one number, and
-	// answers that number as seen from the hint: see decodeFence in package pool.
+	// acquireFencedKind also increases every counter to one number, and returns that number
+	// relative to the hint: see decodeFence in package pool.
 	acquireFencedKind = kind{
 		plain:   script("acquire+fence", "26036524028550794ee4e25ace337faa40f9a33e", fenced, bounds, free, bump, take, raiseAll),
 		guarded: script("acquire+fence+guard", "526fe1b2c6794072b173256399dc4ae11b8f131d", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
 		fenced:  true,
 	}
 
-	// extendKind lengthens all keys or none: 1 or 0; and with the guard -1 where it has
-	// done so and the marker is not the one expected.
+	// extendKind extends all keys or none: 1 or 0. With the guard it returns -1 if it has
+	// extended them and the marker is not the expected one.
 	extendKind = kind{
 		plain:   script("extend", "65e18df4b54df40558526f2f2c2e86773182e379", plain, bounds, mine, all, lengthen, done),
 		guarded: script("extend+guard", "45e469d78c3abf9dc668cb4b0bfd4a408d1ea9ba", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
 	}
 
-	// extendFencedKind carries the fence along (docs/rules.md rule 14).
+	// extendFencedKind also carries the fence along (docs/rules.md rule 14).
 	extendFencedKind = kind{
 		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
 		guarded: script("extend+fence+guard", "68f9b0c99dc7cfe6eb1185cb9f14a71f4daae4c7", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
 		fenced:  true,
 	}
 
-	// confirmKind raises every counter to the fence, only while all keys are the
-	// token's: 1 or 0, or -1 as in extendKind. Nothing weaker is sound (docs/rules.md rule 12).
+	// confirmKind raises every counter to the fence, only while all keys hold the token: 1 or 0,
+	// or -1 as in extendKind. Nothing weaker is sound (docs/rules.md rule 12).
 	confirmKind = kind{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
 		guarded: script("confirm+guard", "0999bb6e562eb27daff583d7f9f2fae4307d9a2f", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
 		fenced:  true,
 	}
 
-	// repairKind makes the keys again that are gone, where all others are the token's or
-	// gone as well: 1 or 0. There is none without the guard (docs/rules.md rule 9).
+	// repairKind creates the missing keys again if all others hold the token or are missing as
+	// well: 1 or 0. It exists only with the guard (docs/rules.md rule 9).
 	repairKind       = kind{guarded: script("repair+guard", "5d2758857b74be4c13ca7a28fa5e17d305fff259", plainGuarded, marked, bounds, gone, restore, done)}
 	repairFencedKind = kind{
 		guarded: script("repair+fence+guard", "08ce26ca4f3cbe30d9118bf5eb25653b8bbbf84d", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),
 		fenced:  true,
 	}
 
-	// releaseKind deletes what holds the token and says how many keys that were.
+	// releaseKind deletes the keys that hold the token and returns their number.
 	releaseKind = kind{plain: script("release", "800b8e3392c1c0588e9cea785c3fd41e20c3a31e", plain, giveBack(""))}
 
-	// announceKind is a release that tells those who wait, and passKind one that only
-	// looks whether there are any: see decodeRelease.
+	// announceKind is a release that announces the freed keys, and passKind one that only checks
+	// whether other processes wait: see decodeRelease.
 	announceKind = kind{plain: script("release+announce", "52ece3bffc3a8cef02185fb886dc7df2e37538ab", plain, giveBack(announce))}
 	passKind     = kind{plain: script("release+pass", "f7cf768538c73dd2d3858f9be5469a422a52120e", plain, giveBack(pass))}
 
-	// shortenKind is a release that leaves the keys standing for what remains of
-	// a minimum hold, also of keys that somebody made to stand for ever. It counts the
-	// keys that hold the token.
+	// shortenKind is a release that leaves the keys for the rest of a minimum hold, even a key
+	// whose expiry was removed. It returns the number of keys that hold the token.
 	shortenKind = kind{plain: script("shorten", "7873634a8c4f3590c87988c8b7ce75993a88bbaa", plain, bounds, mine, `
 for _, key in ipairs(mine) do
   local left = redis.call('PTTL', key)
@@ -111,20 +110,20 @@ end
 return #mine
 `)}
 
-	// inspectKind answers three values for each key: its type, its value where it
-	// is a string (its size where that is above 256 bytes), its remaining time in milliseconds (-1: for ever, -2: no key).
+	// inspectKind returns three values for each key: its type, its value if it is a string (its
+	// size if that is above 256 bytes), and its TTL in milliseconds (-1: no expiry, -2: no key).
 	inspectKind = kind{
 		plain:   script("inspect", "b2be7cd6059048632ba2c9e215700169960cc123", plain, look),
 		guarded: script("inspect+guard", "9fa89495abbe1624f78a4efc8c723802acdd00c4", plainGuarded, marked, look),
 	}
 
-	// pingScript answers PONG where the marker is the one expected.
+	// pingScript answers PONG if the marker is the expected one.
 	pingScript = script("ping+guard", "ba1d2af9f5b8173a68641bfb779bb2ac7b5f8a82", marked, `return redis.status_reply('PONG')
 `)
 
-	// verifyScript is the one that alone decides about a node's marker; see guard.go.
-	verifyScript = script("attest", "4b8cd515529ed38114ce4737d1bc7876b3e69f68", attest)
+	// verifyScript alone decides about a node's marker: see guard.go.
+	verifyScript = script("verify", "4b8cd515529ed38114ce4737d1bc7876b3e69f68", verify)
 
-	// admitScript marks a node that has no marker as fit to vote at once.
+	// admitScript marks a node without a marker as fit to vote at once.
 	admitScript = script("admit", "003ba764c1caec47010a7aea1f5baadccf79ed43", admit)
 )

@@ -2,11 +2,11 @@ package wire
 
 import "strings"
 
-// Slots is how many hash slots a Redis Cluster parts its keys into.
+// Slots is the number of hash slots of a Redis Cluster.
 const Slots = 1 << 14
 
-// Slot is a key's hash slot, as the Redis Cluster specification says it: of what stands in
-// the first pair of braces, unless that is nothing, and of the whole key otherwise.
+// Slot returns a key's hash slot, as in the Redis Cluster specification: the slot of the text in
+// the first pair of braces, unless it is empty, and otherwise of the whole key.
 func Slot(key string) int {
 	return int(crc16(hashTag(key))) % Slots
 }
@@ -21,7 +21,7 @@ func SameSlot(keys []string) bool {
 	return true
 }
 
-// hashTag is the part of a key that its slot is found by.
+// hashTag returns the part of a key that determines its slot.
 func hashTag(key string) string {
 	_, rest, opened := strings.Cut(key, "{")
 	tag, _, closed := strings.Cut(rest, "}")
@@ -31,7 +31,7 @@ func hashTag(key string) string {
 	return key
 }
 
-// crc16 is that of XMODEM: polynomial 0x1021, nothing reflected, from 0.
+// crc16 is CRC-16/XMODEM: polynomial 0x1021, not reflected, initial value 0.
 func crc16(s string) (crc uint16) {
 	for i := range len(s) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^s[i]]
@@ -54,9 +54,9 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// FenceKey is the key of a key's fence counter. Tagged is for Redis Clusters, where both
-// must have one slot: by the key's own hash tag, or with the whole key as the tag. The
-// counter of {a} is that of a, too, which costs nobody more than a gap in his numbers.
+// FenceKey returns the key of a key's fence counter. tagged is for Redis Clusters, where both
+// must have one slot: by the key's own hash tag, or with the whole key as the tag. The keys {a}
+// and a then share a counter, which only leaves gaps in their fences.
 func FenceKey(key string, tagged bool) string {
 	if !tagged || hashTag(key) != key {
 		return FencePrefix + key
@@ -64,6 +64,6 @@ func FenceKey(key string, tagged bool) string {
 	return FencePrefix + "{" + key + "}"
 }
 
-// CanHaveFenceKey reports whether the tagged counter has its key's slot. It has not where the
-// key has a brace that would end the tag early.
+// CanHaveFenceKey reports whether the tagged counter has its key's slot. It has not if the key
+// contains a brace that would end the tag early.
 func CanHaveFenceKey(key string) bool { return hashTag(FenceKey(key, true)) == hashTag(key) }
