@@ -32,9 +32,9 @@ var habits = []struct {
 	{regexp.MustCompile(`\bof (no )?use\b`), `write "useful", "useless"`},
 }
 
-// rewrittenLater are the pages that do not keep the rules of prose yet: ADRs and the change log say what was, in the words
+// rewrittenLater are the pages that do not keep the rules of prose yet: the change log says what was, in the words
 // of then, and programs write most of the others.
-var rewrittenLater = regexp.MustCompile(`^(CHANGELOG\.md|SECURITY\.md|docs/adr/.*|docs/(benchmarks|command|faults|mutants|nightly|versions)\.md)$`)
+var rewrittenLater = regexp.MustCompile(`^(CHANGELOG\.md|SECURITY\.md|docs/(benchmarks|command|faults|mutants|nightly|versions)\.md)$`)
 
 // checkProse finds long sentences, long lines and habits in pages.
 func checkProse(pages []*page) (found []finding) {
