@@ -8,35 +8,40 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// guardState is where a connection stands with the restart guard of one fleet.
+// guardState is what one connection knows of the node's state under the restart guard of one node
+// set.
+//
+// The pipeline's mutex guards most of it: whether a node votes is decided while its commands are
+// queued and sent, and both must see the same state.
 type guardState struct {
-	link     *pipeConn
+	conn     *pipeConn
 	nodeSet  *wire.NodeSet
-	expected any // the marker that scripts compare, boxed
+	expected any // the marker that scripts compare with, boxed once
 	history  *guardHistory
 
-	// Guarded by lane.mu:
-	asked    bool          // the question where the node stands was asked on this connection
-	underWay bool          // … and is not answered
-	votes    bool          // the marker was the one expected
-	why      error         // why the node does not vote, but for a quarantine
-	until    clock.Instant // of the quarantine; 0 when there is none
-	timer    clock.Timer   // asks again when it has passed
+	// Guarded by pipeline.mu:
+	asked    bool          // a VerifyMarker was sent on this connection, or is queued
+	underWay bool          // … and is not answered yet
+	votes    bool          // the marker was the expected one
+	why      error         // why the node does not vote, unless it is quarantined
+	until    clock.Instant // the end of the quarantine; 0 if there is none
+	timer    clock.Timer   // sends the next VerifyMarker after the quarantine
 	logged   bool          // it was logged that the node does not vote
 	soon     int           // answers in a row that the quarantine ends at once
-	parked   []parkedReply // answered behind the question that is under way
+	parked   []parkedReply // replies that wait for the answer to VerifyMarker
 }
 
-// parkedReply is a command that found another marker than the one expected, and its answer
-// but for the reason.
+// parkedReply is a command that found another marker than the expected one, and its reply, which
+// still lacks the reason.
 type parkedReply struct {
 	command *wire.Command
 	reply   wire.Reply
 }
 
-// guardOf finds the connection's guard for a fleet. Called under lane.mu.
-func (pc *pipeConn) guardOf(f *wire.NodeSet) *guardState {
-	if g := pc.guards[f]; g != nil {
+// guardOfLocked returns the connection's guard state for a node set, and makes it at the first
+// use.
+func (pc *pipeConn) guardOfLocked(s *wire.NodeSet) *guardState {
+	if g := pc.guards[s]; g != nil {
 		return g
 	}
 	n := pc.pipeline.node
@@ -45,50 +50,55 @@ func (pc *pipeConn) guardOf(f *wire.NodeSet) *guardState {
 		runID, replID2 = wire.Proxied, wire.Proxied
 	}
 	g := &guardState{
-		link: pc, nodeSet: f, expected: f.Guard.Marker(runID, replID2, n.cfg.Name),
-		history: n.histories.forNodeSet(f, n.cfg.Name, pc.facts.Facts, n.cfg.Clock.Now()),
+		conn: pc, nodeSet: s, expected: s.Guard.Marker(runID, replID2, n.cfg.Name),
+		history: n.histories.forNodeSet(s, n.cfg.Name, pc.facts.Facts, n.cfg.Clock.Now()),
 	}
 	if pc.guards == nil {
 		pc.guards = make(map[*wire.NodeSet]*guardState)
 	}
-	pc.guards[f] = g
+	pc.guards[s] = g
 	return g
 }
 
-// needsVerify reports whether an operation is preceded on its connection by the question
-// where the node stands: those that create a key, and those that count what stands
-// there as a lock that is held (docs/rules.md rule 16).
+// needsVerify reports whether a VerifyMarker must precede an operation on its connection: those
+// that create a key, and those that count an existing key as a held lock (docs/rules.md rule 16).
 func needsVerify(op wire.Op) bool { return op.Creates() || op == wire.Inspect }
 
-// withMarker returns what goes behind the arguments of a guarded command, and the
-// question that goes in front of it where it was not asked yet. Called under lane.mu.
-func (pc *pipeConn) withMarker(c *wire.Command) (want any, first *wire.Command) {
+// withMarkerLocked returns the marker that is appended to the arguments of a guarded command. If
+// the connection has not verified the marker yet, it also returns a VerifyMarker to be sent
+// first. The order matters: the server executes commands in the order of the connection, so the
+// marker is verified before the command that depends on it.
+func (pc *pipeConn) withMarkerLocked(c *wire.Command) (want any, first *wire.Command) {
 	if !c.Guarded {
 		return nil, nil
 	}
-	g := pc.guardOf(c.NodeSet)
+	g := pc.guardOfLocked(c.NodeSet)
 	if !g.asked && needsVerify(c.Op) && !c.NodeSet.Ended() {
 		g.asked, g.underWay = true, true
 		first = g.verifyCommand()
-		first.MarkSent() // nobody else knows of it
+		first.MarkSent() // it goes out with this batch, and no other goroutine can cancel it
 	}
 	return g.expected, first
 }
 
 // verifyCommand makes a VerifyMarker.
 func (g *guardState) verifyCommand() *wire.Command {
-	n := g.link.pipeline.node
+	n := g.conn.pipeline.node
 	over := n.histories.verified(g.history, n.cfg.Clock.Now())
 	r := &wire.Request{NodeSet: g.nodeSet}
 	wire.NewVerifyMarker(r, g.nodeSet.Guard, n.cfg.Name, over)
 	return &wire.Command{Request: r, To: g}
 }
 
-// ask has the question asked once more, unless it is under way.
+// ask queues another VerifyMarker, unless one is under way.
+//
+// votes is cleared together with asking: from here on, a command that finds another marker waits
+// for the answer instead of asking again. The command is queued after the mutex is released,
+// because requeue takes it.
 func (g *guardState) ask() {
-	l := g.link.pipeline
+	l := g.conn.pipeline
 	l.mu.Lock()
-	idle := l.conn == g.link && !g.underWay && !g.nodeSet.Ended()
+	idle := l.conn == g.conn && !g.underWay && !g.nodeSet.Ended()
 	if idle {
 		g.asked, g.underWay, g.votes = true, true, false
 	}
@@ -98,26 +108,29 @@ func (g *guardState) ask() {
 	}
 }
 
-// Answer takes what the node said of its marker. It is called by the reader, or when the
-// question could not be asked.
+// Answer applies the node's answer to VerifyMarker. The reader calls it, or the goroutine that
+// could not send the command.
+//
+// The parked replies are taken under the mutex and answered after it: Answer of a command calls
+// into the coordinator, which may submit to this pipeline again.
 func (g *guardState) Answer(_ *wire.Command, rep wire.Reply) {
-	k, n := g.link, g.link.pipeline.node
+	pc, n := g.conn, g.conn.pipeline.node
 	outdated := rep.Outcome == wire.Granted && g.outdated(rep.MarkerStatus)
 	if outdated {
-		k.fail(errRoleChanged)
+		pc.fail(errRoleChanged)
 	}
 	now := n.cfg.Clock.Now()
 	var news string
-	k.pipeline.mu.Lock()
+	pc.pipeline.mu.Lock()
 	g.underWay = false
 	if !outdated {
-		g.apply(rep, now)
-		news = g.logLine()
+		g.applyLocked(rep, now)
+		news = g.logLineLocked()
 	}
-	why := g.whyNotVoting(now)
+	why := g.whyNotVotingLocked(now)
 	behind := g.parked
 	g.parked = nil
-	k.pipeline.mu.Unlock()
+	pc.pipeline.mu.Unlock()
 	if news != "" {
 		n.log(news, why)
 	}
@@ -127,18 +140,19 @@ func (g *guardState) Answer(_ *wire.Command, rep wire.Reply) {
 	}
 }
 
-// outdated reports whether what was read at the dial is not true any more. A node that
-// was a replica then, and votes for others all the same (WithUnsafeNodes), would be
-// dialled without end. Called by the reader.
+// outdated reports whether the server has changed since the dial, so that the connection must be
+// dialled again. A server that was a replica at the dial is not outdated when it says so again:
+// with WithUnsafeNodes it may vote for others, and it would be dialled without end. Only the
+// reader calls it.
 func (g *guardState) outdated(a *wire.MarkerStatus) bool {
 	if a.Guard == wire.NoMaster {
-		return g.link.facts.Role == "master"
+		return g.conn.facts.Role == "master"
 	}
-	return a.Guard == wire.Marked && !g.link.pipeline.node.cfg.Proxied && a.Marker != g.expected
+	return a.Guard == wire.Marked && !g.conn.pipeline.node.cfg.Proxied && a.Marker != g.expected
 }
 
-// logLine is what to log, and nothing when that was said before. Called under lane.mu.
-func (g *guardState) logLine() string {
+// logLineLocked returns what to log, or nothing if it was logged before.
+func (g *guardState) logLineLocked() string {
 	switch {
 	case g.votes && g.logged:
 		g.logged = false
@@ -150,13 +164,13 @@ func (g *guardState) logLine() string {
 	return ""
 }
 
-// apply books the answer. Called under lane.mu.
-func (g *guardState) apply(rep wire.Reply, now clock.Instant) {
-	n := g.link.pipeline.node
+// applyLocked stores the answer.
+func (g *guardState) applyLocked(rep wire.Reply, now clock.Instant) {
+	n := g.conn.pipeline.node
 	g.votes, g.why, g.until = false, nil, 0
 	switch {
 	case rep.Outcome != wire.Granted:
-		g.asked, g.why = false, rep.Err // the next command asks again; the lock's own votes say why
+		g.asked, g.why = false, rep.Err // the next command asks again; the votes of its lock have the reason
 		return
 	case rep.MarkerStatus.Guard == wire.Marked:
 		g.votes = true
@@ -173,20 +187,20 @@ func (g *guardState) apply(rep wire.Reply, now clock.Instant) {
 		n.histories.begin(g.history, now.Add(g.nodeSet.Guard.Quarantine(n.cfg.Name)))
 	}
 	g.until = max(g.until, n.histories.end(g.history))
-	if g.link.pipeline.conn == g.link {
-		g.recheckAfter(g.askPause(g.until.Sub(now) + time.Millisecond))
+	if g.conn.pipeline.conn == g.conn {
+		g.recheckAfterLocked(g.askPauseLocked(g.until.Sub(now) + time.Millisecond))
 	}
 }
 
-// A node that says again and again that its quarantine ends at once is asked every minAskPause.
-// Honest ones say so once or twice: they tell whole milliseconds.
+// A node that answers again and again that its quarantine ends at once is asked every
+// minAskPause. A correct node answers so once or twice, because it rounds to milliseconds.
 const (
 	minAskPause  = 20 * time.Millisecond
 	maxSoonAsked = 3
 )
 
-// askPause bounds the pause before the next question. Called under lane.mu.
-func (g *guardState) askPause(pause time.Duration) time.Duration {
+// askPauseLocked bounds the pause before the next VerifyMarker.
+func (g *guardState) askPauseLocked(pause time.Duration) time.Duration {
 	if pause >= minAskPause {
 		g.soon = 0
 		return pause
@@ -197,48 +211,51 @@ func (g *guardState) askPause(pause time.Duration) time.Duration {
 	return pause
 }
 
-// recheckAfter asks again after d. Called under lane.mu.
-func (g *guardState) recheckAfter(d time.Duration) {
+// recheckAfterLocked asks again after d.
+func (g *guardState) recheckAfterLocked(d time.Duration) {
 	if g.timer == nil {
-		g.timer = g.link.pipeline.node.cfg.Clock.AfterFunc(d, g.ask)
+		g.timer = g.conn.pipeline.node.cfg.Clock.AfterFunc(d, g.ask)
 		return
 	}
 	g.timer.Reset(d)
 }
 
-// whyNotVoting is why the node does not vote. Called under lane.mu.
-func (g *guardState) whyNotVoting(now clock.Instant) error {
+// whyNotVotingLocked returns why the node does not vote.
+func (g *guardState) whyNotVotingLocked(now clock.Instant) error {
 	switch {
 	case g.why != nil:
 		return g.why
 	case g.until != 0:
-		return &wire.QuarantineError{Node: g.link.pipeline.node.cfg.Name, Remaining: max(0, g.until.Sub(now))}
+		return &wire.QuarantineError{Node: g.conn.pipeline.node.cfg.Name, Remaining: max(0, g.until.Sub(now))}
 	}
 	return errUnmarked
 }
 
-// whyNotVoting is why the server does not vote for a fleet, as far as its marker is known
-// on this connection. It asks nothing. Called under lane.mu.
-func (pc *pipeConn) whyNotVoting(f *wire.NodeSet) error {
-	g := pc.guards[f]
+// whyNotVotingLocked returns why the server does not vote for a node set, as far as this
+// connection knows its marker. It sends nothing.
+func (pc *pipeConn) whyNotVotingLocked(s *wire.NodeSet) error {
+	g := pc.guards[s]
 	if g == nil || !g.asked || g.underWay || g.votes {
 		return nil
 	}
-	return g.whyNotVoting(pc.pipeline.node.cfg.Clock.Now())
+	return g.whyNotVotingLocked(pc.pipeline.node.cfg.Clock.Now())
 }
 
-// isUnmarked reports whether a command found another marker than the one expected.
+// isUnmarked reports whether a command found another marker than the expected one.
 func isUnmarked(c *wire.Command, r wire.Reply) bool {
 	return c.Guarded && r.Err != nil && (answeredBy(r.Err, "UNMARKED") || errors.Is(r.Err, errUnmarked))
 }
 
-// parkOrAnswer answers such a command with the reason. When that is news the node is
-// asked what has become of its marker, and the answer waits for it, so that the first
-// attempt after an amnesia says for how long the node is quarantined.
+// parkOrAnswer answers such a command with the reason. If the reason is not known yet it asks the
+// node and parks the reply until the answer, so that the first attempt after a restart reports
+// how long the node is quarantined.
+//
+// It looks at the state twice. ask takes the mutex itself, so the mutex is released in between,
+// and the answer may have arrived by the second look.
 func (pc *pipeConn) parkOrAnswer(c *wire.Command, r wire.Reply) {
 	pc.pipeline.mu.Lock()
 	g := pc.guards[c.NodeSet]
-	news := g != nil && g.votes // nil: its fleet has ended, and was forgotten behind the command
+	news := g != nil && g.votes // nil: its node set has ended and was dropped after the command was sent
 	pc.pipeline.mu.Unlock()
 	if news {
 		g.ask()
@@ -250,7 +267,7 @@ func (pc *pipeConn) parkOrAnswer(c *wire.Command, r wire.Reply) {
 	case waits:
 		g.parked = append(g.parked, parkedReply{c, r})
 	case g != nil:
-		r.Err = g.whyNotVoting(now)
+		r.Err = g.whyNotVotingLocked(now)
 	}
 	pc.pipeline.mu.Unlock()
 	if !waits {
@@ -258,8 +275,8 @@ func (pc *pipeConn) parkOrAnswer(c *wire.Command, r wire.Reply) {
 	}
 }
 
-// recheckAll asks again where the node stands with every guard that it was asked about, also
-// where it could not answer.
+// recheckAll asks again for every node set that was asked for, including those for which the node
+// could not answer.
 func (pc *pipeConn) recheckAll() {
 	pc.pipeline.mu.Lock()
 	var all []*guardState
@@ -274,14 +291,14 @@ func (pc *pipeConn) recheckAll() {
 	}
 }
 
-// verifyAgain asks on a new connection what was asked on those before it, so that a quarantine
-// begins as early as can be; in front of commands that waited for the connection, which
-// may be granted by what the answer settles. Called under lane.mu.
-func (pc *pipeConn) verifyAgain() {
+// verifyAgainLocked asks on a new connection for every node set that earlier connections asked
+// for, so that a quarantine begins as early as possible. It puts the commands in front of those
+// that waited for the connection: they may be granted only after the answer.
+func (pc *pipeConn) verifyAgainLocked() {
 	queue := &pc.pipeline.queue
 	waiting := queue.popAll(nil)
-	for _, f := range pc.pipeline.node.histories.nodeSets() {
-		g := pc.guardOf(f)
+	for _, s := range pc.pipeline.node.histories.nodeSets() {
+		g := pc.guardOfLocked(s)
 		g.asked, g.underWay = true, true
 		queue.push(g.verifyCommand())
 	}
@@ -290,23 +307,24 @@ func (pc *pipeConn) verifyAgain() {
 	}
 }
 
-// fromOldConn reports whether a command asks for another connection's guard: it was left in
-// the queue when that one ended, and what it says of our own timer may be out of date.
+// fromOldConn reports whether a command asks for the guard state of another connection. Such a
+// command remained in the queue when that connection ended, and what it says about this client's
+// own timer may be out of date.
 func (pc *pipeConn) fromOldConn(c *wire.Command) bool {
 	g, ok := c.To.(*guardState)
-	return ok && g.link != pc
+	return ok && g.conn != pc
 }
 
-// stop stops the timer. Called under lane.mu.
-func (g *guardState) stop() {
+// stopLocked stops the timer.
+func (g *guardState) stopLocked() {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
 }
 
-// endGuards stops the timers. Called under lane.mu.
-func (pc *pipeConn) endGuards() {
+// endGuardsLocked stops the timers.
+func (pc *pipeConn) endGuardsLocked() {
 	for _, g := range pc.guards {
-		g.stop()
+		g.stopLocked()
 	}
 }

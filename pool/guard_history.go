@@ -8,22 +8,24 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// guardHistory is what a node remembers of the guard of one fleet from connection to
-// connection.
+// guardHistory is what a node remembers of the guard of one node set across connections.
 type guardHistory struct {
-	asked     bool          // where the node stands, on any connection
-	server    string        // run and history of the latest connection
-	notBefore clock.Instant // a quarantine that began in our sight ends no sooner (docs/hazards.md H100)
+	asked     bool          // a VerifyMarker was made, on any connection
+	server    string        // run ID and replication history of the latest connection
+	notBefore clock.Instant // a quarantine that this client saw begin ends no sooner (docs/hazards.md H100)
 }
 
-// guardHistories are a node's, by fleet.
+// guardHistories are those of a node, by node set.
+//
+// The mutex is not the pipeline's: a Cluster or several connections share one node, and each has
+// a pipeline. It is taken under pipeline.mu, never the other way round.
 type guardHistories struct {
-	mu  sync.Mutex // guards what follows; nobody is called under it
+	mu  sync.Mutex // guards what follows; nothing is called under it
 	all map[*wire.NodeSet]*guardHistory
 }
 
-// forNodeSet finds the past of a fleet. When the server is another one than at the latest
-// connection its run began in our sight.
+// forNodeSet returns the history of a node set. If the server is another one than at the latest
+// connection, this client saw the new run begin, and counts the quarantine from now.
 func (m *guardHistories) forNodeSet(f *wire.NodeSet, node string, facts wire.Facts, now clock.Instant) *guardHistory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,7 +43,7 @@ func (m *guardHistories) forNodeSet(f *wire.NodeSet, node string, facts wire.Fac
 	return own
 }
 
-// nodeSets are those that have asked where the node stands.
+// nodeSets returns those for which a VerifyMarker was made.
 func (m *guardHistories) nodeSets() []*wire.NodeSet {
 	m.forgetEnded()
 	m.mu.Lock()
@@ -55,14 +57,14 @@ func (m *guardHistories) nodeSets() []*wire.NodeSet {
 	return all
 }
 
-// forgetEnded drops fleets that have ended.
+// forgetEnded drops node sets that have ended.
 func (m *guardHistories) forgetEnded() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.all, func(f *wire.NodeSet, _ *guardHistory) bool { return f.Ended() })
 }
 
-// begin starts our own timer of a quarantine that began with our question.
+// begin starts this client's own timer of a quarantine that began with its VerifyMarker.
 func (m *guardHistories) begin(own *guardHistory, end clock.Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,8 +77,8 @@ func (m *guardHistories) end(own *guardHistory) clock.Instant {
 	return own.notBefore
 }
 
-// verified notes that the node was asked where it stands, and reports whether a quarantine
-// that has passed by its own clock may end.
+// verified records that a VerifyMarker is made, and reports whether a quarantine that has passed
+// by the node's clock may end.
 func (m *guardHistories) verified(own *guardHistory, now clock.Instant) (over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,7 +33,7 @@ func (pc *pipeConn) rejectReason(c *wire.Command) error {
 		return pc.health.why
 	}
 	if c.Op == wire.Poll {
-		if err := pc.whyNotVoting(c.NodeSet); err != nil {
+		if err := pc.whyNotVotingLocked(c.NodeSet); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (pc *pipeConn) unregister() {
 	if pc.healthTimer != nil {
 		pc.healthTimer.Stop()
 	}
-	pc.endGuards()
+	pc.endGuardsLocked()
 	for f := range pc.registered {
 		f.Leave(pc.facts.RunID, pc.pipeline.node.cfg.Name)
 	}
@@ -103,7 +103,7 @@ func (pc *pipeConn) forgetEnded() {
 	maps.DeleteFunc(pc.registered, func(f *wire.NodeSet, _ bool) bool { return f.Ended() })
 	maps.DeleteFunc(pc.guards, func(f *wire.NodeSet, g *guardState) bool {
 		if f.Ended() {
-			g.stop()
+			g.stopLocked()
 		}
 		return f.Ended()
 	})

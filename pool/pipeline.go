@@ -181,7 +181,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 		return 0, ErrClosed
 	}
 	pl.conn, pl.downErr, pl.untilPrune = k, nil, minPrune
-	k.verifyAgain()
+	k.verifyAgainLocked()
 	k.writing = pl.queue.len() > 0
 	wake := k.writing
 	k.scheduleCheck()

@@ -170,7 +170,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}
-		want, first := pc.withMarker(c)
+		want, first := pc.withMarkerLocked(c)
 		if first != nil {
 			pc.appendToBatch(first, nil) // also for a command that is not sent: a quarantine begins as early as can be
 		}
