@@ -93,7 +93,7 @@ peers: ## what this library and others do in those faults, as a table: 3 minutes
 	$(PEERS) run ./failures
 
 .PHONY: faults
-faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and docs/faults.md: about 35 minutes
+faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and docs/dev/faults.md: about 35 minutes
 	scripts/faults $(TESTFLAGS)
 
 .PHONY: matrix
@@ -134,7 +134,7 @@ soak: ## play scenarios for as long as it is told (SOAK=10m)
 	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
 
 .PHONY: stress
-stress: ## repeat the tests that depend on time, and all tests, beside busy processes, and write docs/stress.md: a day or more, and it resumes (STRESS='regexp')
+stress: ## repeat the tests that depend on time, and all tests, beside busy processes, and write docs/dev/stress.md: a day or more, and it resumes (STRESS='regexp')
 	scripts/stress '$(STRESS)'
 
 .PHONY: cover
@@ -160,11 +160,11 @@ tidy-check: ## fail where go mod tidy would change something, or where the modul
 	scripts/tidy-check $(MODULES)
 
 .PHONY: hazards
-hazards: ## check that docs/hazards.md names every known hazard, and tests that exist
+hazards: ## check that docs/dev/hazards.md names every known hazard, and tests that exist
 	scripts/hazards
 
 .PHONY: mutants
-mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/mutants.md: 15 to 25 minutes
+mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/dev/mutants.md: 15 to 25 minutes
 	scripts/mutants
 
 .PHONY: mutants-check

@@ -42,7 +42,7 @@ func illnesses(t *testing.T) map[string]illness {
 	}
 }
 
-// docs/hazards.md H35, H43.
+// docs/dev/hazards.md H35, H43.
 func TestAServerThatIsNoSoundMasterIsRefusedInWordsUntilItIsCured(t *testing.T) {
 	nodes := masters(t, 3)
 	for what, ill := range illnesses(t) {
@@ -91,7 +91,7 @@ func TestAMasterThatFallsIllUnderOpenConnectionsStopsVoting(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H36.
+// docs/dev/hazards.md H36.
 func TestAClusterMemberAndASentinelAreRefusedInWords(t *testing.T) {
 	nodes := masters(t, 1)
 	nodes = append(nodes, redistest.Start(t, 1, "--cluster-enabled", "yes")...)
@@ -111,7 +111,7 @@ func TestAClusterMemberAndASentinelAreRefusedInWords(t *testing.T) {
 	redistest.NoKeys(t, nodes[:1], patience)
 }
 
-// docs/hazards.md H34.
+// docs/dev/hazards.md H34.
 func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 	nodes := masters(t, 2)
 	urls := []string{nodes[0].URL() + "?name=a", nodes[1].URL() + "?name=b"}

@@ -68,7 +68,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H40: fleets that don't agree about the nodes or maxTTL do not exclude each other, and the second one is told.
+// docs/dev/hazards.md H40: fleets that don't agree about the nodes or maxTTL do not exclude each other, and the second one is told.
 func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 	servers := masters(t, 5)
 	ours := &site{nodes: servers[:3]}
@@ -92,7 +92,7 @@ func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 	released(t, k)
 }
 
-// docs/hazards.md H112, as the documents say: a client without the guard is refused where it meets a marker; where it is excepted it and
+// docs/dev/hazards.md H112, as the documents say: a client without the guard is refused where it meets a marker; where it is excepted it and
 // the guarded ones exclude each other, but for the guard it is not there.
 func TestAMixedFleetHasExclusionAndNoGuard(t *testing.T) {
 	s := &site{nodes: masters(t, 3)}

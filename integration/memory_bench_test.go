@@ -29,7 +29,7 @@ import (
 //	cmds/write        how many commands share a system call
 //	lost              locks that are not valid any more; 0 is not shown
 //
-// docs/memory.md has the figures.
+// docs/dev/memory.md has the figures.
 func BenchmarkHeldLocks(b *testing.B) {
 	servers := nearMasters(b, 3)
 	for _, n := range []int{1_000, 20_000, 100_000} {

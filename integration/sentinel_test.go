@@ -120,7 +120,7 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	assert.False(t, report.Failed(), "%v", report.All())
 }
 
-// docs/hazards.md H102. The old master and one Sentinel are cut off from the others with a client, which goes on extending and taking
+// docs/dev/hazards.md H102. The old master and one Sentinel are cut off from the others with a client, which goes on extending and taking
 // the lock as long as it can; another client reaches everything, and waits for it.
 func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	g := redistest.StartGroup(t, 3)

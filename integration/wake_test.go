@@ -139,7 +139,7 @@ func TestWakeInTurns(t *testing.T) {
 	assert.Greater(t, min(turns[0], turns[1]), (turns[0]+turns[1])/4)
 }
 
-// docs/hazards.md H82.
+// docs/dev/hazards.md H82.
 func TestWakeAfterSubscriptionsWereKilled(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)

@@ -13,7 +13,7 @@ import (
 var ErrReplyLimit = resp.ErrLimit
 
 // What one reply may cost. The longest that a lock needs are the error text of a script and
-// the keys of 1,024 names; INFO has some ten kilobytes. docs/hazards.md says what happens without.
+// the keys of 1,024 names; INFO has some ten kilobytes. docs/dev/hazards.md says what happens without.
 var (
 	replyLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 64 << 10, Depth: 8, Total: 4 << 20}
 	// A slot map has a range for each slot at the worst, with the members that serve it.

@@ -76,7 +76,7 @@ func (c Config) clusterURL(user string) string {
 	return fmt.Sprintf("%s://%s%s", scheme, user, strings.Join(c.Cluster, ","))
 }
 
-// cluster is what a node knows of its Redis Cluster (docs/rules.md rule 30): who its masters
+// cluster is what a node knows of its Redis Cluster (docs/dev/rules.md rule 30): who its masters
 // are, which slots each has, and where an acquire is that was not answered yet. It hands
 // each command to the lanes of one master.
 type cluster struct {

@@ -27,7 +27,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 30: also a Node that wraps ours can't have it.
+// docs/dev/rules.md rule 30: also a Node that wraps ours can't have it.
 func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		f := guardedFleet()
@@ -73,7 +73,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H34.
+// docs/dev/hazards.md H34.
 func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })

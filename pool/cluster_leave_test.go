@@ -143,7 +143,7 @@ func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 	})
 }
 
-// Its connection ended, and it may have been executed there (docs/rules.md rule 4).
+// Its connection ended, and it may have been executed there (docs/dev/rules.md rule 4).
 func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		m := n.cluster.shards[cl.Owner("foo").Addr()]
@@ -183,7 +183,7 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 	})
 }
 
-// It may have been executed where it was sent before (docs/rules.md rule 4).
+// It may have been executed where it was sent before (docs/dev/rules.md rule 4).
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		k := n.cluster.shards[cl.Owner("foo").Addr()].node.pipelines[0].conn

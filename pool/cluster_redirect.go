@@ -36,7 +36,7 @@ func (pc *pipeConn) redirect(c *wire.Command, err error) bool {
 		c.Fail(ErrClosed)
 		return true
 	}
-	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/rules.md rule 6)
+	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/dev/rules.md rule 6)
 		pc.pipeline.keep(c, false, pc.nothingToUndo(c))
 	}
 	probe := c.Op.Undoes() && c.Retries > 0

@@ -22,7 +22,7 @@ func heldBack(t *testing.T, m *embedded.Master) *embedded.Client {
 	return c
 }
 
-// docs/rules.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
+// docs/dev/rules.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
 // another one; the undo may not overtake it by going there.
 func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
@@ -45,7 +45,7 @@ func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H28, by MOVED in place of NOSCRIPT.
+// docs/dev/hazards.md H28, by MOVED in place of NOSCRIPT.
 func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
@@ -121,7 +121,7 @@ func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H95. Where the old connection can't be killed its acquire is feared, also when the
+// docs/dev/hazards.md H95. Where the old connection can't be killed its acquire is feared, also when the
 // undo has been sent on: the slot may come back before the acquire is read.
 func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {

@@ -84,7 +84,7 @@ func (cl *cluster) route(c *wire.Command) (*shard, error) {
 
 // targetOf is the member that has to have a command. An acquire that was not answered may
 // still be executed where it was sent, or be sent on from there: what undoes it goes behind
-// it, whatever the map says by now (docs/rules.md rule 6). A slot that nobody has goes to
+// it, whatever the map says by now (docs/dev/rules.md rule 6). A slot that nobody has goes to
 // anybody, who says so. Called under mu, with a map.
 func (cl *cluster) targetOf(c *wire.Command) *shard {
 	if m := cl.owner(c); m != nil {

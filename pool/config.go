@@ -61,7 +61,7 @@ type Config struct {
 	TLS func(ctx context.Context) (*tls.Config, error)
 
 	// Database is selected on every connection, 0 to 2,147,483,647. All clients of a
-	// lock must use the same one (docs/hazards.md H39). Defaults to 0.
+	// lock must use the same one (docs/dev/hazards.md H39). Defaults to 0.
 	Database int
 
 	// ClientName is what CLIENT SETNAME says, of 1 to 128 printable ASCII characters
@@ -101,7 +101,7 @@ type Config struct {
 	// Proxied says that a proxy stands before the master that reconnects on its own:
 	// then no client is killed, and undos are repeated until the TTL has passed; and the
 	// restart guard has every script ask the server again which one it is, because the one
-	// behind the proxy may change under a connection (docs/hazards.md H38). Defaults to false.
+	// behind the proxy may change under a connection (docs/dev/hazards.md H38). Defaults to false.
 	Proxied bool
 
 	// Clock is what timeouts are measured with. Defaults to clock.System().

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H28, docs/rules.md rule 7.
+// docs/dev/hazards.md H28, docs/dev/rules.md rule 7.
 
 func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {

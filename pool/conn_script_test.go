@@ -15,7 +15,7 @@ func TestAnAcquireOfOneKeyIsPlainRedlock(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, acquiring("A", time.Second, "k").outcome(t, n))
 		require.Equal(t, wire.Refused, acquiring("B", time.Second, "k").outcome(t, n))
-		require.Equal(t, wire.Refused, acquiring("A", time.Second, "k").outcome(t, n), "its own token is no exception (docs/hazards.md H27)")
+		require.Equal(t, wire.Refused, acquiring("A", time.Second, "k").outcome(t, n), "its own token is no exception (docs/dev/hazards.md H27)")
 		v, _ := m.Get("k")
 		require.Equal(t, "A", v)
 		require.Equal(t, time.Second, m.TTL("k"))
@@ -50,7 +50,7 @@ func TestAnAcquireOfSeveralKeysTakesAllOrNone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H22, H23: PEXPIRE by zero deletes, and a PX of 9e18 is a lock for ever.
+// docs/dev/hazards.md H22, H23: PEXPIRE by zero deletes, and a PX of 9e18 is a lock for ever.
 func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		for _, ttl := range []time.Duration{
@@ -96,7 +96,7 @@ func TestAnExtendLengthensAndNeverShortens(t *testing.T) {
 		m.Set("k", "A", 10*time.Second)
 		require.Equal(t, wire.Granted, extending("A", 20*time.Second, "k").outcome(t, n))
 		require.Equal(t, 20*time.Second, m.TTL("k"))
-		require.Equal(t, wire.Granted, extending("A", time.Second, "k").outcome(t, n), "still ours: granted (docs/hazards.md H13)")
+		require.Equal(t, wire.Granted, extending("A", time.Second, "k").outcome(t, n), "still ours: granted (docs/dev/hazards.md H13)")
 		require.Equal(t, 20*time.Second, m.TTL("k"))
 
 		m.Set("l", "A", time.Second)
@@ -113,7 +113,7 @@ func TestAnExtendLengthensAndNeverShortens(t *testing.T) {
 func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Refused, extending("A", time.Second, "k").outcome(t, n))
-		require.Empty(t, m.Keys(), "docs/hazards.md H11")
+		require.Empty(t, m.Keys(), "docs/dev/hazards.md H11")
 		for name, other := range map[string]func(){
 			"gone":         func() { m.Del("b") },
 			"another's":    func() { m.Set("b", "B", time.Minute) },
@@ -200,7 +200,7 @@ func TestAnInspectTellsWhatEachKeyHolds(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H29, H45: Lua's numbers are exact to 2^53 only, and no name or token may
+// docs/dev/hazards.md H29, H45: Lua's numbers are exact to 2^53 only, and no name or token may
 // be taken for one, or for a piece of protocol.
 func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -229,7 +229,7 @@ func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H30: where the right to read is missing nobody may conclude that the lock
+// docs/dev/hazards.md H30: where the right to read is missing nobody may conclude that the lock
 // is not held.
 func TestWithoutTheRightToGETNoVoteIsGiven(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {

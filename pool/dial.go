@@ -13,7 +13,7 @@ import (
 
 // dialRaw connects, bounded by ctx. Commands go over conn; out is the connection
 // below it, the same one without TLS, whose own Conn a watchdog closes: tls.Conn.Close may
-// block for 5 s (docs/rules.md rule 25). On an error nothing is left open.
+// block for 5 s (docs/dev/rules.md rule 25). On an error nothing is left open.
 func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
 	raw, err := c.connect(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c Config) connect(ctx context.Context) (net.Conn, error) {
 }
 
 // keepAlive finds a peer that is gone within 30 s, also on a connection with
-// nothing to say (docs/hazards.md H70); with commands unanswered HardTimeout is sooner.
+// nothing to say (docs/dev/hazards.md H70); with commands unanswered HardTimeout is sooner.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // encrypt puts TLS over raw. HandshakeContext closes raw when ctx is done, and
@@ -102,7 +102,7 @@ func (c Config) dialFailed(err error) error {
 
 // dialError is a node's trouble. It matches no context's error, even when our own
 // dial timeout was the reason: a caller would take that for its own deadline and
-// give up (docs/hazards.md H111). Other causes are reached as usual.
+// give up (docs/dev/hazards.md H111). Other causes are reached as usual.
 type dialError struct {
 	text  string
 	cause error

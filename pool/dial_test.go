@@ -37,7 +37,7 @@ func dialTo(conn net.Conn) func(context.Context, string, string) (net.Conn, erro
 	return func(context.Context, string, string) (net.Conn, error) { return conn, nil }
 }
 
-// docs/hazards.md H74.
+// docs/dev/hazards.md H74.
 func TestATLSHandshakeWithAMuteServerEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := pipenet.Pipe("client", "server")

@@ -51,7 +51,7 @@ func (rc *rawConn) abort() {
 }
 
 // close gives an aborted connection back, when nobody reads or writes any more:
-// redigo's pooled Close drains outstanding replies (docs/hazards.md H104).
+// redigo's pooled Close drains outstanding replies (docs/dev/hazards.md H104).
 func (rc *rawConn) close() {
 	if rc.giveBack != nil {
 		// A connection that redigo takes for a good one would go back among the idle.

@@ -31,7 +31,7 @@ var (
 
 // withoutContextError is an error that ended a connection or a dial, without the parts by
 // which callers know their own deadline: a node's trouble must not look like
-// that (docs/hazards.md H111).
+// that (docs/dev/hazards.md H111).
 func withoutContextError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New(err.Error())

@@ -94,7 +94,7 @@ func TestAnExaminationEndsNobodysConnection(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H46: a right that is missing is named before somebody needs it.
+// docs/dev/hazards.md H46: a right that is missing is named before somebody needs it.
 func TestEachMissingRightIsNamed(t *testing.T) {
 	for right, grade := range map[string]string{
 		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "strlen": "error", "pttl": "error", "pexpire": "error",

@@ -14,7 +14,7 @@ import (
 const oldest = 5
 
 // findings are what there is to say of a server, by its facts and the database that
-// was asked for (docs/rules.md rule 18). It knows no clock and no network.
+// was asked for (docs/dev/rules.md rule 18). It knows no clock and no network.
 func findings(node string, database int, f wire.Facts) []wire.Finding {
 	if f.Unread != "" || f.RunID == "" || f.Role == "" && f.Mode != "sentinel" {
 		return []wire.Finding{unreadable(node, f)}
@@ -36,7 +36,7 @@ func findings(node string, database int, f wire.Facts) []wire.Finding {
 	return all
 }
 
-// unreadable: docs/hazards.md H46.
+// unreadable: docs/dev/hazards.md H46.
 func unreadable(node string, f wire.Facts) wire.Finding {
 	text := fmt.Sprintf("%s does not say by INFO what it is: it may be a replica, or another node's server; "+
 		"give the address of the master itself", node)
@@ -49,7 +49,7 @@ func unreadable(node string, f wire.Facts) wire.Finding {
 
 type addFunc func(g wire.Grade, code, format string, args ...any)
 
-// roleFindings: docs/hazards.md H35, H36.
+// roleFindings: docs/dev/hazards.md H35, H36.
 func roleFindings(add addFunc, f wire.Facts) {
 	switch {
 	case f.Mode == "sentinel":
@@ -67,7 +67,7 @@ func roleFindings(add addFunc, f wire.Facts) {
 	}
 }
 
-// evictionFindings: docs/hazards.md H43. Locks have a TTL, so that volatile policies evict them first.
+// evictionFindings: docs/dev/hazards.md H43. Locks have a TTL, so that volatile policies evict them first.
 func evictionFindings(add addFunc, f wire.Facts) {
 	switch {
 	case f.Eviction == "" || f.Eviction == "noeviction":

@@ -198,7 +198,7 @@ func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H39: also a wrapped pool's dial, or a proxy, may select another one.
+// docs/dev/hazards.md H39: also a wrapped pool's dial, or a proxy, may select another one.
 func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))

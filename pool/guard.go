@@ -61,7 +61,7 @@ func (pc *pipeConn) guardOfLocked(s *wire.NodeSet) *guardState {
 }
 
 // needsVerify reports whether a VerifyMarker must precede an operation on its connection: those
-// that create a key, and those that count an existing key as a held lock (docs/rules.md rule 16).
+// that create a key, and those that count an existing key as a held lock (docs/dev/rules.md rule 16).
 func needsVerify(op wire.Op) bool { return op.Creates() || op == wire.Inspect }
 
 // withMarkerLocked returns the marker that is appended to the arguments of a guarded command. If

@@ -21,21 +21,21 @@ func (m mismatchError) Is(target error) bool { return target == wire.ErrGuardMis
 
 func (m mismatchError) Unwrap() error { return m.error }
 
-// errGuardedNode: docs/rules.md rule 17, docs/hazards.md H112.
+// errGuardedNode: docs/dev/rules.md rule 17, docs/dev/hazards.md H112.
 func errGuardedNode(node, marker string) error {
 	return mismatchError{fmt.Errorf("pool: %w: %s is guarded (key %s is %q), but this client has no restart guard and its locks would be unknown "+
 		"to the guard: use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is introduced",
 		wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
-// errForeignMarker: docs/hazards.md H40.
+// errForeignMarker: docs/dev/hazards.md H40.
 func errForeignMarker(node, marker string) error {
 	return mismatchError{fmt.Errorf("pool: %w: %s is guarded by clients with another list of nodes, another maxTTL or another name for it (key %s "+
 		"is %q), and those clients and this one do not exclude each other: give all clients the same settings; to change them, stop the old "+
 		"clients, wait their maxTTL, and delete the key", wire.ErrUnfit, node, wire.MarkerKey, wire.Printable(marker))}
 }
 
-// errOldMarker reports a marker of version 1, which no release wrote (docs/rules.md rule 17).
+// errOldMarker reports a marker of version 1, which no release wrote (docs/dev/rules.md rule 17).
 func errOldMarker(node string) error {
 	return mismatchError{fmt.Errorf("pool: %w: %s has the key %s, the restart guard's marker of an older version, whose clients and this one "+
 		"do not exclude each other: stop all clients of that version, wait their maxTTL, and delete the key",

@@ -12,7 +12,7 @@ import (
 type guardHistory struct {
 	asked     bool          // a VerifyMarker was made, on any connection
 	server    string        // run ID and replication history of the latest connection
-	notBefore clock.Instant // a quarantine that this client saw begin ends no sooner (docs/hazards.md H100)
+	notBefore clock.Instant // a quarantine that this client saw begin ends no sooner (docs/dev/hazards.md H100)
 }
 
 // guardHistories are those of a node, by node set.

@@ -82,7 +82,7 @@ func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 16: a marker that fits another server than the connection was dialled to
+// docs/dev/rules.md rule 16: a marker that fits another server than the connection was dialled to
 // means that the connection's facts are old. It takes a dial, not the next look.
 func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -97,7 +97,7 @@ func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 16: not a master, so nothing is written. The replica is known as one,
+// docs/dev/rules.md rule 16: not a master, so nothing is written. The replica is known as one,
 // and lives with WithUnsafeNodes: it must not be dialled for each question.
 func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 	prepare := func(m *embedded.Master) { m.SetInfo("role", "slave") }

@@ -19,7 +19,7 @@ const otherID = "9999999999999999999999999999999999999999"
 
 func proxied(c *Config) { c.Proxied = true }
 
-// docs/rules.md rule 15: behind a proxy that reconnects on its own a connection does not end
+// docs/dev/rules.md rule 15: behind a proxy that reconnects on its own a connection does not end
 // when the server does, so that what it read at the dial says nothing. Without Proxied
 // the connection's server is trusted to be the one that it was (the negative control).
 func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {

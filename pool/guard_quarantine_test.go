@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H100: the node's clock is stepped forward, and its own quarantine with it.
+// docs/dev/hazards.md H100: the node's clock is stepped forward, and its own quarantine with it.
 func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 	for what, begin := range map[string]func(m *embedded.Master){
 		"an empty restart": func(m *embedded.Master) { _ = m.Restart(false) },

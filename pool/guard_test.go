@@ -135,7 +135,7 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 	})
 }
 
-// A fleet that is only looked at can still be admitted (docs/rules.md rules 16 and 17).
+// A fleet that is only looked at can still be admitted (docs/dev/rules.md rules 16 and 17).
 func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
 		synctest.Wait()

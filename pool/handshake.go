@@ -209,7 +209,7 @@ func (rc *rawConn) receiveAll(steps []step) error {
 }
 
 // kill ends an older connection on the server, so that nothing that it still
-// holds unread is executed behind the undos that follow (docs/rules.md rule 6).
+// holds unread is executed behind the undos that follow (docs/dev/rules.md rule 6).
 func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) {
 	stop := context.AfterFunc(ctx, rc.abort)
 	defer stop()

@@ -259,7 +259,7 @@ func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H47: what a server says before it hangs up is the reason, not the EOF.
+// docs/dev/hazards.md H47: what a server says before it hangs up is the reason, not the EOF.
 func TestWhatAServerSaysBeforeItHangsUpIsTold(t *testing.T) {
 	for _, words := range []string{"ERR max number of clients reached", "DENIED Redis is running in protected mode"} {
 		synctest.Test(t, func(t *testing.T) {

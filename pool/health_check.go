@@ -11,7 +11,7 @@ import (
 )
 
 // How often a connection's server is looked at again: a REPLICAOF by hand keeps
-// connections open, and one that was cured shall soon vote again (docs/rules.md rule 18).
+// connections open, and one that was cured shall soon vote again (docs/dev/rules.md rule 18).
 const (
 	healthyEvery   = 10 * time.Second
 	unhealthyEvery = 500 * time.Millisecond
@@ -193,7 +193,7 @@ func (pc *pipeConn) logFitness() {
 }
 
 // roleChanged reports whether an answer says that the server is not the master any more
-// that it was, so that all has to be read anew (docs/rules.md rule 15). From a replica that
+// that it was, so that all has to be read anew (docs/dev/rules.md rule 15). From a replica that
 // is known as one it is no news: each undo would cost a connection. Called by the
 // reader.
 func (pc *pipeConn) roleChanged(err error) bool {

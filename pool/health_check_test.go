@@ -52,7 +52,7 @@ func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 15. The state lasts no longer than the answer: what is left is that
+// docs/dev/rules.md rule 15. The state lasts no longer than the answer: what is left is that
 // all was read anew.
 func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
 	for _, state := range []string{"READONLY You can't write", "MASTERDOWN Link with MASTER is down", "LOADING Redis is loading"} {

@@ -67,7 +67,7 @@ func OpenURL(rawURL string) (*Node, error) {
 // Wrap makes a node of a redigo pool that a service already has: it dials by the
 // pool's own DialContext, or Dial, and so with its address, TLS and password.
 // The connections it dials are its own, never borrowed: locks must not wait for
-// the service's other work (docs/hazards.md H76), and the pool's limits, TestOnBorrow
+// the service's other work (docs/dev/hazards.md H76), and the pool's limits, TestOnBorrow
 // and timeouts do not apply to them. With Dial alone a dial that hangs can't be
 // cancelled; Stats.HangingDials counts such goroutines. The pool is not closed
 // by Close. The name must tell the node from the others.
@@ -171,7 +171,7 @@ func (n *Node) submitBoth(first, second *wire.Command) {
 }
 
 // pipelineOf is the connection of a name: all commands of a lock have the same keys and take one
-// connection, as their order is what undoes a late acquire (docs/rules.md rule 6). The next
+// connection, as their order is what undoes a late acquire (docs/dev/rules.md rule 6). The next
 // acquire of the name goes behind a release that nobody waited for.
 func (n *Node) pipelineOf(c *wire.Command) *pipeline {
 	if len(n.pipelines) == 1 || len(c.Keys) == 0 {

@@ -45,7 +45,7 @@ func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H104. Virtual time does not move while Close works, and the bubble fails
+// docs/dev/hazards.md H104. Virtual time does not move while Close works, and the bubble fails
 // for a goroutine that it left.
 func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 	for state, burden := range map[string]func(n *Node){

@@ -42,7 +42,7 @@ func churn(t *testing.T, m *embedded.Master, n *Node) {
 	require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
 }
 
-// docs/hazards.md H105, for the node's own log. Locks do not wait for a handler that blocks,
+// docs/dev/hazards.md H105, for the node's own log. Locks do not wait for a handler that blocks,
 // and it is not given a goroutine for each line.
 func TestALogHandlerThatBlocksHoldsNobodyUp(t *testing.T) {
 	var mu sync.Mutex

@@ -39,7 +39,7 @@ func (pl *pipeline) stats() (up bool, queued int) {
 
 // submit queues the command, with another one behind it unless that is nil. Where nobody
 // writes a caller mostly offers what is queued to the socket itself; what that does not take
-// in at once, and what the library submits, is left to the writer (docs/rules.md rule 23).
+// in at once, and what the library submits, is left to the writer (docs/dev/rules.md rule 23).
 func (pl *pipeline) submit(c, behind *wire.Command) {
 	pl.mu.Lock()
 	wrong, wrongBehind := pl.enqueue(c), pl.enqueue(behind)

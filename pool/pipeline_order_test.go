@@ -28,7 +28,7 @@ func echoing(m *embedded.Master) {
 	})
 }
 
-// docs/hazards.md H72: callers that wait no longer leave replies on their way.
+// docs/dev/hazards.md H72: callers that wait no longer leave replies on their way.
 func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 	const callers, each = 50, 200
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -108,7 +108,7 @@ func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T
 	})
 }
 
-// docs/rules.md rule 6.
+// docs/dev/rules.md rule 6.
 func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
 	const connections, tokens = 4, 100
 	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {

@@ -224,7 +224,7 @@ func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H55: dialling a stopped server succeeds, and proves nothing.
+// docs/dev/hazards.md H55: dialling a stopped server succeeds, and proves nothing.
 func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
 	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
 		// The first dial went through. The next one meets a frozen master.
@@ -343,7 +343,7 @@ func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
 }
 
 // stale is a connection whose peer is gone without a word: reads find that out only
-// when something was written (docs/hazards.md H77).
+// when something was written (docs/dev/hazards.md H77).
 type stale struct {
 	net.Conn
 	touched chan struct{}
@@ -432,7 +432,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H71: a connection that ends in the middle of a reply.
+// docs/dev/hazards.md H71: a connection that ends in the middle of a reply.
 func TestAPartialReplyIsUnknown(t *testing.T) {
 	for cut := range 5 {
 		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {

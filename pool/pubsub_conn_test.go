@@ -21,7 +21,7 @@ func (d downs) Subscribed(string)      {}
 func (d downs) Message(string, string) {}
 func (d downs) Down(err error)         { d <- err }
 
-// docs/hazards.md H111, also on the line that carries hints only.
+// docs/dev/hazards.md H111, also on the line that carries hints only.
 func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
 	for name, fault := range map[string]func(m *embedded.Master){
 		"silent, and then a mute server": func(m *embedded.Master) { m.Freeze() },

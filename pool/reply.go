@@ -63,7 +63,7 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 }
 
 // decodeSet: SET NX answers OK or nil. Nothing else is taken for a vote: it would
-// be the reply to another command (docs/hazards.md H72).
+// be the reply to another command (docs/dev/hazards.md H72).
 func decodeSet(v any) wire.Reply {
 	switch v {
 	case "OK":
@@ -196,7 +196,7 @@ func decodePoll(v any) wire.Reply {
 const maxLifetime = math.MaxInt64 / 2
 
 // lifetime turns milliseconds that a server tells into a duration. Redis takes a PX of 9e18, which no Duration holds
-// (docs/hazards.md H23).
+// (docs/dev/hazards.md H23).
 func lifetime(ms int64) time.Duration {
 	return time.Duration(min(ms, int64(maxLifetime/time.Millisecond))) * time.Millisecond
 }
@@ -226,7 +226,7 @@ func unexpectedReply(v any) wire.Reply {
 }
 
 // executedNothing are the codes by which a server says that it did not execute
-// the command. Any other error may have come after a write (docs/rules.md rule 4).
+// the command. Any other error may have come after a write (docs/dev/rules.md rule 4).
 var executedNothing = map[string]bool{
 	"ASK": true, "BUSY": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "DENIED": true, "LOADING": true,
 	"MASTERDOWN": true, "MISCONF": true, "MOVED": true, "NOAUTH": true, "NOPERM": true, "NOREPLICAS": true,

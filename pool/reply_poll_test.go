@@ -41,7 +41,7 @@ func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 16: a poll begins no quarantine, and asks nobody where the node stands.
+// docs/dev/rules.md rule 16: a poll begins no quarantine, and asks nobody where the node stands.
 // Where that is known already, a node that does not vote says so without being asked.
 func TestAPollAsksNothingOfTheGuard(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {

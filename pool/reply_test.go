@@ -21,7 +21,7 @@ import (
 // inScript is what Redis 7 hangs onto the errors of scripts.
 const inScript = " script: 94e6bb77c78b737ff1fa5a138a1399afa019ed96, on @user_script:3."
 
-// serverStates are the replies of docs/hazards.md H30 and H58, seen on Redis 7.0.15 unless
+// serverStates are the replies of docs/dev/hazards.md H30 and H58, seen on Redis 7.0.15 unless
 // they say otherwise.
 var serverStates = map[string]struct {
 	text    string
@@ -197,7 +197,7 @@ func TestNoErrorOfAServerShowsAToken(t *testing.T) {
 	require.EqualError(t, serverError(redis.Error(words)), words)
 }
 
-// Redis takes a PX of 9e18 (docs/hazards.md H23), which is beyond what a Duration holds.
+// Redis takes a PX of 9e18 (docs/dev/hazards.md H23), which is beyond what a Duration holds.
 func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {
 		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil, "")

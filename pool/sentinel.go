@@ -17,7 +17,7 @@ import (
 // Sentinels say which server is the master of a node: whichever more than half of them
 // have named within the last Settle, counted from before they were asked. While they
 // don't, the node does not vote: on the far side of a partition the old master would go
-// on voting beside the new one (docs/hazards.md H102). So a majority of Sentinels that a client
+// on voting beside the new one (docs/dev/hazards.md H102). So a majority of Sentinels that a client
 // reaches is as necessary to its vote as the master itself.
 //
 // A replica that was promoted lacks what its master had acknowledged last, because

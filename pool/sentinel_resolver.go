@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// sentinelResolver is where a node stands with its Sentinels (docs/rules.md rule 29): it dials the
+// sentinelResolver is where a node stands with its Sentinels (docs/dev/rules.md rule 29): it dials the
 // master that they name, ends connections to any other, and says whether the one that a
 // connection leads to may vote.
 type sentinelResolver struct {

@@ -119,7 +119,7 @@ func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 29: S is part of the marker, and every quarantine lasts so much longer.
+// docs/dev/rules.md rule 29: S is part of the marker, and every quarantine lasts so much longer.
 func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
 		f := settled()
@@ -136,7 +136,7 @@ func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T
 	})
 }
 
-// docs/hazards.md H102. The client and the old master are on the far side of a partition with
+// docs/dev/hazards.md H102. The client and the old master are on the far side of a partition with
 // one Sentinel: two of three are not heard any more.
 func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {

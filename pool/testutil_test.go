@@ -170,7 +170,7 @@ func (c *call) on(n *Node) *call {
 }
 
 // reply waits for the answer. None that a node gives may look like the caller's own
-// deadline (docs/hazards.md H111).
+// deadline (docs/dev/hazards.md H111).
 func (c *call) reply(t *testing.T) wire.Reply {
 	t.Helper()
 	select {

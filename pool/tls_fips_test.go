@@ -14,7 +14,7 @@ import (
 // underFIPS is set for the process in which only FIPS 140 algorithms are allowed.
 const underFIPS = "REDLOCK_TEST_UNDER_FIPS"
 
-// docs/rules.md rule 27: where SHA-1 panics the packages start, and scripts are called.
+// docs/dev/rules.md rule 27: where SHA-1 panics the packages start, and scripts are called.
 func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
 	if os.Getenv(underFIPS) == "" {
 		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=1m")

@@ -12,7 +12,7 @@ import (
 
 // unackedAcquires are the acquires that were written on a connection that ended before
 // they were answered. The server may execute them at any time later, also behind
-// an undo that takes another connection (docs/hazards.md H95: seen in 20 of 40 rounds).
+// an undo that takes another connection (docs/dev/hazards.md H95: seen in 20 of 40 rounds).
 // So the old connection is killed on the server before anything else is sent;
 // where that can't be, undos are repeated until the keys have died by their TTL.
 type unackedAcquires struct {

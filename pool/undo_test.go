@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H95, docs/rules.md rule 6. In all of these a connection ends with an acquire
+// docs/dev/hazards.md H95, docs/dev/rules.md rule 6. In all of these a connection ends with an acquire
 // that the master has not read yet, and an undo takes the next connection.
 
 // The control, by hand: neither killed nor repeated, the undo is overtaken.

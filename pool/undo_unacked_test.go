@@ -17,7 +17,7 @@ import (
 )
 
 // What becomes of an undo whose connection died with it, where nothing can be killed
-// (docs/hazards.md H95, docs/rules.md rule 6).
+// (docs/dev/hazards.md H95, docs/dev/rules.md rule 6).
 
 // swallower is a network that loses what is written while swallow is set: the bytes of
 // an undo that stood in the socket's buffer when the connection was reset.

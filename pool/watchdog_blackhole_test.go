@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H70: the network takes what is written and nothing comes back, without an
+// docs/dev/hazards.md H70: the network takes what is written and nothing comes back, without an
 // error, for as long as TCP retransmits. The connection is given up after the hard timeout
 // and the next one works; what was on it is Unknown, and nothing is sent twice but undos.
 func TestABlackHoleCostsOneHardTimeout(t *testing.T) {

@@ -32,7 +32,7 @@ func WithClock(k clock.Clock) WrapOption { return func(c *Config) { c.Clock = k 
 
 // WithDatabase is the database that the wrapped pool's dial selects. A connection that
 // is found on another one does not vote: locks of two databases do not exclude each
-// other (docs/hazards.md H39). Defaults to 0.
+// other (docs/dev/hazards.md H39). Defaults to 0.
 func WithDatabase(n int) WrapOption { return func(c *Config) { c.Database = n } }
 
 // WithLogger is Config.Logger for a wrapped pool.
@@ -61,7 +61,7 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 
 // wrappedPool dials as a service's own pool does, but never takes a connection
 // from it: Get may block, and what it gives may be in a state that somebody
-// else left (docs/hazards.md H76, H78).
+// else left (docs/dev/hazards.md H76, H78).
 type wrappedPool struct {
 	pool      *redis.Pool
 	hung      *atomic.Int64

@@ -82,7 +82,7 @@ func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H76, H78: locks neither wait for the service's connections nor get one in a
+// docs/dev/hazards.md H76, H78: locks neither wait for the service's connections nor get one in a
 // state that somebody left.
 func TestAWrappedPoolIsNotTouched(t *testing.T) {
 	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, p *redis.Pool, n *Node) {
@@ -115,7 +115,7 @@ func TestAWrappedPoolIsNotTouched(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H39: nobody but the pool's dial knows its database, and a slip there is a
+// docs/dev/hazards.md H39: nobody but the pool's dial knows its database, and a slip there is a
 // lock that excludes nobody.
 func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 	onDatabase2 := func(m *embedded.Master) *redis.Pool {
@@ -170,7 +170,7 @@ func TestAWrappedPoolsDialErrorIsTold(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H73. A Dial without a context can't be cancelled. It is counted, bounded, and holds nobody
+// docs/dev/hazards.md H73. A Dial without a context can't be cancelled. It is counted, bounded, and holds nobody
 // up; a connection that comes back too late is closed.
 func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 	let := make(chan struct{})

@@ -28,7 +28,7 @@ func stuff(n *Node) *call {
 	return c
 }
 
-// docs/hazards.md H103.
+// docs/dev/hazards.md H103.
 func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 	const callers, each, queue = 512, 10, 1000
 	inBubble(t, func(c *Config) { c.Queue = queue }, func(t *testing.T, m *embedded.Master, n *Node) {
@@ -341,7 +341,7 @@ func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H1, H56: what a frozen node had taken in executes at once when it thaws.
+// docs/dev/hazards.md H1, H56: what a frozen node had taken in executes at once when it thaws.
 func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 	const pairs = 200
 	for _, connections := range []int{1, 3} {

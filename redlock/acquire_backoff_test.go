@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/embedded"
 )
 
-// docs/rules.md rule 22: the pause begins at a round trip, doubles, has jitter over all it
+// docs/dev/rules.md rule 22: the pause begins at a round trip, doubles, has jitter over all it
 // has grown by, and keeps to its bounds, whatever a round trip takes.
 func TestTheBackoffStaysWithinItsBoundsAndHasJitter(t *testing.T) {
 	const least, most = time.Millisecond, 100 * time.Millisecond
@@ -58,7 +58,7 @@ func TestTheBackoffKeepsToOddBounds(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 22: while votes are split, at round trips of 5 ms the first pause is 5 to 10 ms, and none is
+// docs/dev/rules.md rule 22: while votes are split, at round trips of 5 ms the first pause is 5 to 10 ms, and none is
 // longer than the bound.
 func TestPausesBeginAtARoundTrip(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func TestTheSameLockerDoesNotEnterTwice(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 4: a node that gives no answer in time may hold the key. Its vote is
+// docs/dev/rules.md rule 4: a node that gives no answer in time may hold the key. Its vote is
 // Unknown, never Failed, and what it may hold is undone.
 func TestANodeThatTimesOutIsUnknownAndNotFailed(t *testing.T) {
 	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/embedded"
 )
 
-// docs/rules.md rule 19: contenders of one process get the lock in the order in which they
+// docs/dev/rules.md rule 19: contenders of one process get the lock in the order in which they
 // asked for it; one that gives up leaves the line, and those behind it move up.
 func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
@@ -54,7 +54,7 @@ func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 19: only one contender of a process sends requests to the nodes, however many
+// docs/dev/rules.md rule 19: only one contender of a process sends requests to the nodes, however many
 // wait: a hundred cost what one costs.
 func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	cost := func(waiters int) (sets int) { // the most that any node was sent
@@ -78,7 +78,7 @@ func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	require.InDelta(t, one, hundred, 4)
 }
 
-// docs/rules.md rule 19: TryAcquire asks the nodes once, at once, whoever waits.
+// docs/dev/rules.md rule 19: TryAcquire asks the nodes once, at once, whoever waits.
 func TestTryAcquireDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithBackoff(time.Minute, time.Minute))

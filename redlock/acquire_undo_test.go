@@ -52,7 +52,7 @@ func TestALostReplyOfAMinorityLeavesTheLockAsItIs(t *testing.T) {
 // H4: a failed attempt is undone on every node that may hold something of it: those
 // that granted, that said they failed, that did not answer. Those that refused, and
 // those that no byte was sent to, hold nothing and are spared: our refinement of
-// docs/rules.md rule 5 (docs/adr/0003).
+// docs/dev/rules.md rule 5 (docs/dev/adr/0003).
 func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 	for name, c := range map[string]struct {
 		script func(*fakeNode, *wire.Command) bool
@@ -101,7 +101,7 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 5: a grant that comes in after the attempt was lost is undone, in
+// docs/dev/rules.md rule 5: a grant that comes in after the attempt was lost is undone, in
 // order behind it.
 func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
@@ -123,7 +123,7 @@ func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
 	})
 }
 
-// docs/rules.md promise 4: a dead node is owed nothing, however many attempts passed it by.
+// docs/dev/rules.md promise 4: a dead node is owed nothing, however many attempts passed it by.
 func TestADeadNodeIsOwedNoUndo(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()

@@ -181,7 +181,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 24: the vote of a node that had timed out stays Unknown.
+// docs/dev/rules.md rule 24: the vote of a node that had timed out stays Unknown.
 func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := New([]Node{mute("a"), mute("b"), mute("c")}, WithClock(clock.Runtime()))

@@ -52,7 +52,7 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H101: what an admission may rest on, each taken away.
+// docs/dev/hazards.md H101: what an admission may rest on, each taken away.
 func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 	guarded := func(*fleet) []Option { return []Option{WithRestartGuard(admitTTL)} }
 	for what, c := range map[string]struct {
@@ -163,7 +163,7 @@ func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H101: another client's first contact while the keys are looked through.
+// docs/dev/hazards.md H101: another client's first contact while the keys are looked through.
 func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))

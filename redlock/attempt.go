@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// attempt sends one request to all nodes, with a new token (docs/hazards.md H3), or finishes an
+// attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
 // attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
 // and queries the nodes for the reason.
 func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *Lock) (*Lock, contention, error) {
@@ -98,7 +98,7 @@ func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 }
 
 // checkWon returns nil if the attempt is now a lock. now was read after the decision: a quorum
-// alone is not enough (docs/hazards.md H6).
+// alone is not enough (docs/dev/hazards.md H6).
 func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
 	r := &lk.exchange.acquire
 	won := decided && r.won()

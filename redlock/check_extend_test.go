@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A Check beside an extension, in both orders (docs/rules.md rule 8). What the nodes said of the
+// A Check beside an extension, in both orders (docs/dev/rules.md rule 8). What the nodes said of the
 // time before an extension does not lower what the extension gave.
 
 // kept is what nodes were asked and hold back, until the test answers.

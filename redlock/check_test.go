@@ -44,7 +44,7 @@ func TestCheckDoesNotWaitForAFrozenNode(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H52: two nodes' clocks jumped forward, which a test does by taking as
+// docs/dev/hazards.md H52: two nodes' clocks jumped forward, which a test does by taking as
 // much off their keys.
 func TestCheckLowersTheEndToWhatAQuorumSupports(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
@@ -93,7 +93,7 @@ func TestALoweredEndBringsTheNextExtensionForward(t *testing.T) {
 }
 
 // An extension reached n2 and n3, and n1 still has the older TTL; it is the first to
-// answer. docs/hazards.md H52.
+// answer. docs/dev/hazards.md H52.
 func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -131,7 +131,7 @@ func TestTwoStaleNodesOfFiveLowerNothing(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H63.
+// docs/dev/hazards.md H63.
 func TestCheckFindsThatAMajorityLostTheLock(t *testing.T) {
 	for name, spoil := range map[string]func(fl *fleet, i int){
 		"deleted":     func(fl *fleet, i int) { fl.masters[i].Del("a") },

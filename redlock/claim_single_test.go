@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H97, here and below: one token never has two live handles in a Locker.
+// docs/dev/hazards.md H97, here and below: one token never has two live handles in a Locker.
 
 func TestALockIsNotResumedBesideALiveHandle(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {

@@ -29,7 +29,7 @@ func overloaded(masters ...*embedded.Master) (over func()) {
 	}
 }
 
-// docs/hazards.md H97: resumed before that, the handle would be valid, and its keys would be
+// docs/dev/hazards.md H97: resumed before that, the handle would be valid, and its keys would be
 // deleted under it.
 func TestATokenThatIsStillBeingUndoneIsNotResumed(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {

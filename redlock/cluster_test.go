@@ -54,7 +54,7 @@ func TestClustersCannotBeUnderTheGuard(t *testing.T) {
 	require.NoError(t, l.Close(bg))
 }
 
-// docs/rules.md rule 30.
+// docs/dev/rules.md rule 30.
 func TestNamesOfSeveralSlotsAreRefusedWhereANodeIsACluster(t *testing.T) {
 	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
 		l := clusterClient(t, clusters)
@@ -207,7 +207,7 @@ func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
 }
 
 // An atomic slot migration carries expiries as instants. A server whose clock is ahead ends a
-// lock early on its Cluster (docs/hazards.md H52). That costs this one vote: a lock that three
+// lock early on its Cluster (docs/dev/hazards.md H52). That costs this one vote: a lock that three
 // Clusters hold stays exclusive. Where two Clusters do so, Check finds it.
 func TestALockSurvivesAnAtomicMigrationToAServerWhoseClockIsAhead(t *testing.T) {
 	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {

@@ -142,7 +142,7 @@ func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H107: within Do the context ends with those around it, also after a suspend,
+// docs/dev/hazards.md H107: within Do the context ends with those around it, also after a suspend,
 // when no timer has told anybody yet.
 func TestAContextWithinDoSaysNoOnceALockAroundItIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

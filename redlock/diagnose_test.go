@@ -186,7 +186,7 @@ func (fl *fleet) twice(opts ...Option) *Locker {
 	return l
 }
 
-// docs/hazards.md H34: without the check a crash of that one master would take two votes.
+// docs/dev/hazards.md H34: without the check a crash of that one master would take two votes.
 func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
 	inBubble(t, 2, func(fl *fleet) {
 		l := fl.twice()

@@ -200,7 +200,7 @@ func (e *LostError) Error() string {
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // waitError reports a call that its context ended. It matches the context's cause and last, which
-// is why the call had not succeeded until then (docs/hazards.md H84).
+// is why the call had not succeeded until then (docs/dev/hazards.md H84).
 type waitError struct {
 	op    string
 	names []string

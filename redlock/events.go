@@ -11,7 +11,7 @@ import (
 const maxQueued = 4096
 
 // dispatcher runs hooks and writes the log on a goroutine of its own, which exists while calls are
-// queued. Locks do not wait for it, so a hook may block or call the library (docs/hazards.md H105).
+// queued. Locks do not wait for it, so a hook may block or call the library (docs/dev/hazards.md H105).
 type dispatcher struct {
 	trace  Trace
 	logger *slog.Logger // may be nil

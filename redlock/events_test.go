@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/hazards.md H105, here and below.
+// docs/dev/hazards.md H105, here and below.
 
 // hooks are a Trace whose hooks all call f, with their names.
 func hooks(f func(hook string)) *Trace {

@@ -47,7 +47,7 @@ func (lk *Lock) newExchange() *exchange {
 // unref drops one reference to the exchange. The last one makes it available to another lock. There
 // is one reference for each answer until it was handled, and one for the lock until its release has
 // returned. Other users pin the exchange. An answer that is not final (see isFinal) keeps its
-// reference, so the exchange is never reused (docs/adr/0012-reuse-of-in-flight-state.md). Such an
+// reference, so the exchange is never reused (docs/dev/adr/0012-reuse-of-in-flight-state.md). Such an
 // exchange costs memory but is never shared by mistake.
 func (t *exchange) unref(l *Locker) {
 	if t.refs.Add(-1) > 0 {

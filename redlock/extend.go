@@ -117,7 +117,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 		return nil, err
 	}
 	wire.NewExtend(&x.req, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
-	// It is never sent after the validity is over (docs/hazards.md H12).
+	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	x.req.Clock, x.req.NotAfter = lk.l.set.clock, old
 	ballots := x.few[:]
 	if n := len(lk.l.nodes); n <= len(ballots) {
@@ -216,7 +216,7 @@ type extensionObserver struct {
 func (o *extensionObserver) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }
 
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
-// (docs/hazards.md H114).
+// (docs/dev/hazards.md H114).
 func (o *extensionObserver) onDecision(r *round) {
 	k, x := o.lock, o.x
 	defer k.inFlightWG.Done()

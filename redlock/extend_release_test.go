@@ -34,7 +34,7 @@ func (s stage) hold(c *embedded.Client) {
 	}
 }
 
-// docs/hazards.md H15: at every stage on every node, also when the nodes have forgotten
+// docs/dev/hazards.md H15: at every stage on every node, also when the nodes have forgotten
 // the script, so that the extension has to be sent again.
 func TestAReleaseAtAnyStageOfAnExtensionLeavesNothing(t *testing.T) {
 	for n := range int(stages * stages * stages * 2) {
@@ -85,7 +85,7 @@ func releaseAmid(t *testing.T, fl *fleet, at [3]stage, forgotten bool) {
 	}
 }
 
-// docs/hazards.md H15: an extension of its own that is under way does not make a release
+// docs/dev/hazards.md H15: an extension of its own that is under way does not make a release
 // fail or wait.
 func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
@@ -105,7 +105,7 @@ func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing
 	})
 }
 
-// docs/hazards.md H15: a refusal that comes after the release is no loss, and an
+// docs/dev/hazards.md H15: a refusal that comes after the release is no loss, and an
 // extension that the release overtook is no failure for an operator to look at.
 func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
 	var seen []error

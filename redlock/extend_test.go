@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H11.
+// docs/dev/hazards.md H11.
 func TestExtendNeverMakesAKeyThatIsGone(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -29,7 +29,7 @@ func TestExtendNeverMakesAKeyThatIsGone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H11: somebody else held it and gave it back in between.
+// docs/dev/hazards.md H11: somebody else held it and gave it back in between.
 func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -45,7 +45,7 @@ func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H12. The keys live on for the drift, so that a master would grant it.
+// docs/dev/hazards.md H12. The keys live on for the drift, so that a master would grant it.
 func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 	for name, opts := range map[string][]LockOption{"by the caller": nil, "by itself": {WithAutoExtend()}} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H12: the end comes while Extend is on its way, after it looked.
+// docs/dev/hazards.md H12: the end comes while Extend is on its way, after it looked.
 func TestAnEndThatComesBetweenTheLookAndTheSendIsNoticed(t *testing.T) {
 	for cause, opts := range map[error][]LockOption{ErrLost: nil, ErrMaxHold: {WithMaxHold(9 * time.Second)}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestAnEndThatComesBetweenTheLookAndTheSendIsNoticed(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H12: also what waited for a connection while the validity ran out.
+// docs/dev/hazards.md H12: also what waited for a connection while the validity ran out.
 func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -121,7 +121,7 @@ func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H13.
+// docs/dev/hazards.md H13.
 func TestExtendNeverShortens(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -138,7 +138,7 @@ func TestExtendNeverShortens(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H13: an older, shorter extension of the same token comes last, over
+// docs/dev/hazards.md H13: an older, shorter extension of the same token comes last, over
 // another connection.
 func TestALateShorterExtensionShortensNothing(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
@@ -166,7 +166,7 @@ func TestALateShorterExtensionShortensNothing(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H14.
+// docs/dev/hazards.md H14.
 func TestAMinorityExtendedLeavesTheValidityAndIsReleasedAll(t *testing.T) {
 	inBubble(t, 5, func(fl *fleet) {
 		ctx := context.Background()
@@ -197,7 +197,7 @@ func TestExtendRefusesWhatIsOutOfBoundsAndSendsNothing(t *testing.T) {
 		for _, ttl := range []time.Duration{
 			-1, 0, 1, 999 * time.Microsecond, 9 * time.Millisecond, 1500 * time.Microsecond,
 			time.Minute + time.Millisecond, 1<<63 - 1,
-		} { // docs/hazards.md H22, H23
+		} { // docs/dev/hazards.md H22, H23
 			require.ErrorIs(t, k.Extend(context.Background(), ttl), ErrInvalid, "%d", ttl)
 		}
 		done, cancel := context.WithCancelCause(context.Background())

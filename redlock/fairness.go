@@ -8,7 +8,7 @@ import (
 )
 
 // A process holds a name at most this many times in a streak, and for this long, before it yields
-// to other processes that wait (docs/rules.md rule 21).
+// to other processes that wait (docs/dev/rules.md rule 21).
 const (
 	maxStreak     = 16
 	maxStreakTime = 50 * time.Millisecond

@@ -76,7 +76,7 @@ func (r *race) turns(lockers int) (longest int, turns []int) {
 	return longest, turns
 }
 
-// docs/rules.md rule 21: a lock stays in a process for 16 turns or 50 ms in a row, and the
+// docs/dev/rules.md rule 21: a lock stays in a process for 16 turns or 50 ms in a row, and the
 // next ones after it was seen that others wait.
 func TestProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H80: 32 contenders in four processes, with 5 ms between them and the nodes:
+// docs/dev/hazards.md H80: 32 contenders in four processes, with 5 ms between them and the nodes:
 // from free to the next holder it takes a few round trips.
 func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 	t.Parallel()

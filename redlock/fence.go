@@ -57,7 +57,7 @@ func (lk *Lock) fenced(r *wire.Request) {
 
 // resolveFence determines the fence of an attempt that a majority granted. If the majority's
 // counters differ, the nodes that granted are asked to raise them, each only while it still holds
-// our token (docs/rules.md rule 12). The validity is checked again afterwards (docs/hazards.md
+// our token (docs/dev/rules.md rule 12). The validity is checked again afterwards (docs/dev/hazards.md
 // H94).
 func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]int64

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H93.
+// docs/dev/hazards.md H93.
 func TestAResourceLetsThroughWhatIsLargerOrEqualFromTheSameOwner(t *testing.T) {
 	for _, c := range []struct {
 		seen      int64
@@ -51,7 +51,7 @@ func TestWithoutFencingThereIsNoFenceAndNoCounter(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H90: the number is the acquisition's, whatever the counters say meanwhile.
+// docs/dev/hazards.md H90: the number is the acquisition's, whatever the counters say meanwhile.
 func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
@@ -69,7 +69,7 @@ func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 14.
+// docs/dev/rules.md rule 14.
 func TestAnExtendCarriesTheFenceToAStraggler(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
@@ -199,7 +199,7 @@ func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H91.
+// docs/dev/hazards.md H91.
 func TestCountersExpire(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	inBubble(t, 3, func(fl *fleet) {

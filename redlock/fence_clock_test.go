@@ -22,7 +22,7 @@ func inTurn(t *testing.T, l *Locker) int64 {
 	return k.Fence()
 }
 
-// docs/hazards.md H99: whatever the clients' clocks show, the numbers increase and stay with
+// docs/dev/hazards.md H99: whatever the clients' clocks show, the numbers increase and stay with
 // the nodes' time, so that no counter runs away.
 func TestClientsClocksDoNotMatter(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {

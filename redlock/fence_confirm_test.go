@@ -44,7 +44,7 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 12: a confirmation that does not check whose the key is
+// docs/dev/rules.md rule 12: a confirmation that does not check whose the key is
 // gives numbers out of order.
 func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
 	for _, next := range []string{"", "another's"} {
@@ -104,7 +104,7 @@ func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H94: a confirmation takes time, and the lock is worth what is left then.
+// docs/dev/hazards.md H94: a confirmation takes time, and the lock is worth what is left then.
 func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 	for _, c := range []struct {
 		validity, delay time.Duration

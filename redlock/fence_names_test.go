@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/hazards.md H98: of locks on sets of names, one after the other, every name sees
+// docs/dev/hazards.md H98: of locks on sets of names, one after the other, every name sees
 // increasing numbers. The masters' counters differ all the time, since one of them is
 // always down; the time does not move, so that no hint helps.
 func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 13, by the example that refuted a number for each name.
+// docs/dev/rules.md rule 13, by the example that refuted a number for each name.
 func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())

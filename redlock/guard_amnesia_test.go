@@ -32,7 +32,7 @@ var amnesias = map[string]func(t *testing.T, m *embedded.Master){
 	"a clock that was set back": func(_ *testing.T, m *embedded.Master) { m.Del("a"); restate(m, "q999999999999999") },
 }
 
-// docs/hazards.md H48, H49, H51, H116. A holds on two of three nodes; the one of them that B
+// docs/dev/hazards.md H48, H49, H51, H116. A holds on two of three nodes; the one of them that B
 // needs forgets it. B is a process that never saw the earlier run.
 func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 	for what, forget := range amnesias {

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H40: two fleets with different lists do not exclude each other. Whatever the
+// docs/dev/hazards.md H40: two fleets with different lists do not exclude each other. Whatever the
 // run, a marker of theirs is left as it is.
 func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 	field := func(i int, value string) func(m *embedded.Master) {
@@ -81,7 +81,7 @@ func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 17, docs/hazards.md H112.
+// docs/dev/rules.md rule 17, docs/dev/hazards.md H112.
 func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		fl.guarded()
@@ -100,7 +100,7 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 	})
 }
 
-// docs/rules.md rule 17: clients of a version that used another key for its markers do not see those of
+// docs/dev/rules.md rule 17: clients of a version that used another key for its markers do not see those of
 // this version. A node on which they may still run does not vote, and its keys are left as they are.
 func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 	for what, opts := range map[string][]Option{"guarded": {WithRestartGuard(guardTTL)}, "without the guard": nil} {

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/rules.md rule 8. What a log or a replica brought back may be a key that somebody
+// docs/dev/rules.md rule 8. What a log or a replica brought back may be a key that somebody
 // else's grant should have replaced.
 func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {

@@ -49,7 +49,7 @@ func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
 	}
 }
 
-// reportNoGuard reports a guarded node to a Locker without a guard (docs/hazards.md H112).
+// reportNoGuard reports a guarded node to a Locker without a guard (docs/dev/hazards.md H112).
 func (n *NodeReport) reportNoGuard(e *wire.Diagnosis) {
 	if e.Marker == "" {
 		return
@@ -123,7 +123,7 @@ func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.D
 	return GuardQuarantined, max(0, left)
 }
 
-// reportBacklog warns about repl-backlog-ttl (docs/hazards.md H116). After a failback that no
+// reportBacklog warns about repl-backlog-ttl (docs/dev/hazards.md H116). After a failback that no
 // client notices within that time, the server has no record of its replica role.
 func (n *NodeReport) reportBacklog(e *wire.Diagnosis) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""

@@ -109,7 +109,7 @@ func TestAnotherListOfNodesIsNamed(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H116.
+// docs/dev/hazards.md H116.
 func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 	inBubble(t, 1, func(fl *fleet) {
 		m := fl.masters[0]
@@ -147,7 +147,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H112: a client without the guard may look at guarded nodes, and nothing else.
+// docs/dev/hazards.md H112: a client without the guard may look at guarded nodes, and nothing else.
 func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		ours := fl.locker(WithRestartGuard(admitTTL))

@@ -54,7 +54,7 @@ func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 
 // applyDue does what the clock says is due: it ends the hold or its context, or starts an extension
 // or a repair. The alarm calls it, and so does every method that reports the lock's state. Their
-// answer is then right even if no timer has run (docs/hazards.md H24, H62, H107).
+// answer is then right even if no timer has run (docs/dev/hazards.md H24, H62, H107).
 //
 // It returns true if it deferred an extension or a repair because another goroutine holds sending.
 // That goroutine may be inside a node's Submit, and the timers' goroutine must not wait for it.
@@ -233,7 +233,7 @@ const (
 )
 
 // end ends the hold for good. First all shares end, then the context, and only then the keys are
-// undone (docs/hazards.md H113). Before the undo it calls no user code and waits for nothing. It
+// undone (docs/dev/hazards.md H113). Before the undo it calls no user code and waits for nothing. It
 // reports whether this call ended the hold.
 func (lk *Lock) end(cause error, keys endMode) bool {
 	now := lk.l.now()

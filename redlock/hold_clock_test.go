@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H24: the timers stand still, the clock goes on.
+// docs/dev/hazards.md H24: the timers stand still, the clock goes on.
 func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -36,7 +36,7 @@ func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H24, H114: a clock that is set back brings nothing back.
+// docs/dev/hazards.md H24, H114: a clock that is set back brings nothing back.
 func TestAClockSetBackRevivesNoLock(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -49,7 +49,7 @@ func TestAClockSetBackRevivesNoLock(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H62, H107.
+// docs/dev/hazards.md H62, H107.
 func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Hour} {
 		for name, opts := range map[string][]LockOption{"fixed": nil, "extended": {WithAutoExtend()}} {
@@ -74,7 +74,7 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H107: what asks the context first also gets the cause, and values.
+// docs/dev/hazards.md H107: what asks the context first also gets the cause, and values.
 func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := take(t, fl.locker(), "a", 10*time.Second).Context()
@@ -85,7 +85,7 @@ func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H107: whoever begins after the suspend begins with a context that is over.
+// docs/dev/hazards.md H107: whoever begins after the suspend begins with a context that is over.
 func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
@@ -104,7 +104,7 @@ func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H62, H107: a share has no end of its own and must look at its lock's.
+// docs/dev/hazards.md H62, H107: a share has no end of its own and must look at its lock's.
 func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()
@@ -127,7 +127,7 @@ func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H62: a suspend that leaves some validity is survived.
+// docs/dev/hazards.md H62: a suspend that leaves some validity is survived.
 func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -140,7 +140,7 @@ func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H66: the processor is somebody else's, and timers come late. Who asks
+// docs/dev/hazards.md H66: the processor is somebody else's, and timers come late. Who asks
 // ends the hold, or extends it, in their place.
 func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
@@ -160,7 +160,7 @@ func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H66: whoever ends the hold is stopped in the middle of it. Nobody else
+// docs/dev/hazards.md H66: whoever ends the hold is stopped in the middle of it. Nobody else
 // may see a context that still says yes.
 func TestAContextSaysNoWhileAnotherIsStillEndingIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H16: one error on a majority is retried.
+// docs/dev/hazards.md H16: one error on a majority is retried.
 func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -32,7 +32,7 @@ func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H16: the other way round.
+// docs/dev/hazards.md H16: the other way round.
 func TestALockThatAMajorityDisownsEndsWithinOneExtendInterval(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -50,7 +50,7 @@ func TestALockThatAMajorityDisownsEndsWithinOneExtendInterval(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H16.
+// docs/dev/hazards.md H16.
 func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
 	inBubbles(t, 5, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second)
@@ -67,7 +67,7 @@ func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H16: a minority is none of the lock's business.
+// docs/dev/hazards.md H16: a minority is none of the lock's business.
 func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
 	inBubbles(t, 5, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -79,7 +79,7 @@ func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H16: the round was decided by failures before the third node disowned
+// docs/dev/hazards.md H16: the round was decided by failures before the third node disowned
 // the lock, and a fifth one never answers.
 func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testing.T) {
 	inFakes(t, 5, func(t *testing.T, nodes []*fakeNode, l *Locker) {
@@ -141,7 +141,7 @@ func TestExtendReturnsNotBeforeTheEndHasMoved(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H16: two of three forget everything.
+// docs/dev/hazards.md H16: two of three forget everything.
 func TestALockIsLostWhenTwoOfThreeNodesRestartEmpty(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.locker()

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H17.
+// docs/dev/hazards.md H17.
 func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -35,7 +35,7 @@ func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H17: counted from the acquisition's beginning, as the validity is.
+// docs/dev/hazards.md H17: counted from the acquisition's beginning, as the validity is.
 func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
@@ -50,7 +50,7 @@ func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H17: a validity that ends first is a loss, and no maximum.
+// docs/dev/hazards.md H17: a validity that ends first is a loss, and no maximum.
 func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithMaxHold(4*time.Second))
@@ -59,7 +59,7 @@ func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H17.
+// docs/dev/hazards.md H17.
 func TestAnAutoExtendedLockIsHeldForADayUnlessToldOtherwise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

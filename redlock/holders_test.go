@@ -53,7 +53,7 @@ func lose(l *Locker, w *request) (*Lock, error) {
 	return k, l.finishAttempt(bg, k)
 }
 
-// docs/rules.md rule 22: who is asked, after an attempt, to tell a holder from a split vote,
+// docs/dev/rules.md rule 22: who is asked, after an attempt, to tell a holder from a split vote,
 // for how long, and what is seen then.
 func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 	const short, long = minTie, maxNodeTimeout

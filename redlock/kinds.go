@@ -57,7 +57,7 @@ func ownedNodes(nodes []Node) bool {
 }
 
 // checkSlots rejects a lock that a Redis Cluster cannot take in one step, because its keys are on
-// several masters (docs/rules.md rule 30).
+// several masters (docs/dev/rules.md rule 30).
 func (l *Locker) checkSlots(names []string) error {
 	keys := l.keys(names)
 	if !wire.SameSlot(keys) {

@@ -28,7 +28,7 @@ func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
 	require.NoError(t, l.Close(bg))
 }
 
-// docs/hazards.md H37. A holds on two of three groups, and the master of one fails over to a
+// docs/dev/hazards.md H37. A holds on two of three groups, and the master of one fails over to a
 // replica that has not its lock.
 func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, groups []*group) {
@@ -75,7 +75,7 @@ func TestALockOutlivesTheFailoverOfOneOfThreeGroups(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H102. The client A is left with the old master and one of three Sentinels; the
+// docs/dev/hazards.md H102. The client A is left with the old master and one of three Sentinels; the
 // others promote the replica, which B follows at once. A takes the lock anew whenever it
 // can, B waits for it.
 func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H25: for the race detector. Each goroutine calls what it likes until the
+// docs/dev/hazards.md H25: for the race detector. Each goroutine calls what it likes until the
 // lock ends, by one of many releases, or by Detach.
 func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	for n := range 4 {
@@ -74,7 +74,7 @@ func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H67, H15: many short lives, one after the other and side by side.
+// docs/dev/hazards.md H67, H15: many short lives, one after the other and side by side.
 func TestNoKeyAndNoLeaseIsLeftOfManyHolds(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/hazards.md H53: two nodes' clocks are set back by an hour, which a test does by giving
+// docs/dev/hazards.md H53: two nodes' clocks are set back by an hour, which a test does by giving
 // their keys as much more. Whoever waits is told how long the keys will stand; the holder
 // gains nothing by it, and its end takes them away.
 func TestNodesWhoseClocksAreSetBackKeepALockNoLongerThanItIsValid(t *testing.T) {

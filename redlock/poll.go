@@ -12,7 +12,7 @@ import (
 )
 
 // maxPollPause bounds the time between the polls of a subscribed waiter, because announcements may
-// be lost (docs/hazards.md H82).
+// be lost (docs/dev/hazards.md H82).
 const maxPollPause = time.Second
 
 // Clients of other libraries do not announce releases. Waiters then poll as often as redsync does,

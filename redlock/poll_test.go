@@ -41,7 +41,7 @@ func (fl *fleet) quotas(least, most, all int) {
 	})
 }
 
-// docs/rules.md rule 20: a waiter asks a node by one plain command a second, and makes no
+// docs/dev/rules.md rule 20: a waiter asks a node by one plain command a second, and makes no
 // attempt while the lock is held.
 func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
@@ -146,7 +146,7 @@ func TestAPollAsksForEachName(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H82: a poll finds the free lock, and an attempt follows.
+// docs/dev/hazards.md H82: a poll finds the free lock, and an attempt follows.
 func TestALostAnnouncementCostsASecond(t *testing.T) {
 	for range 5 {
 		inBubble(t, 3, func(fl *fleet) {

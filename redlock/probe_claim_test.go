@@ -48,7 +48,7 @@ func TestWhatIsLeftOfAResumedLockExpiresWithItsLongestKey(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H97: until its extensions have been joined a detached token is in the books.
+// docs/dev/hazards.md H97: until its extensions have been joined a detached token is in the books.
 func TestATokenIsNotResumedBeforeDetachHasJoinedItsExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l, _, _ := gated(t)
@@ -108,7 +108,7 @@ func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H113: what a Locker ends when it was closed meanwhile is undone as well, behind all of its submissions.
+// docs/dev/hazards.md H113: what a Locker ends when it was closed meanwhile is undone as well, behind all of its submissions.
 func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
 		l, p := fl.probed()
@@ -139,7 +139,7 @@ func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H52: nodes' clocks are set forward while a lock lives, and its keys end early. Check finds that on a
+// docs/dev/hazards.md H52: nodes' clocks are set forward while a lock lives, and its keys end early. Check finds that on a
 // quorum, and the lock ends before another gets it.
 func TestCheckFindsThatNodesClocksWereSetForward(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
@@ -157,7 +157,7 @@ func TestCheckFindsThatNodesClocksWereSetForward(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H54: all nodes' clocks go fast by as much as the drift allowance, from when the lock was acquired.
+// docs/dev/hazards.md H54: all nodes' clocks go fast by as much as the drift allowance, from when the lock was acquired.
 func TestNodesClocksWithinTheDriftAllowanceEndNoLockEarly(t *testing.T) {
 	for what, row := range map[string]struct {
 		rate float64

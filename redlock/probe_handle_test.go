@@ -15,7 +15,7 @@ import (
 // margins is what a validity lacks of its TTL: 1 % and 2 ms of drift, and 5 ms for late timers.
 func margins(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
 
-// docs/hazards.md H113: however a lock ends, its context and those of all its shares have ended when the first
+// docs/dev/hazards.md H113: however a lock ends, its context and those of all its shares have ended when the first
 // command is submitted that undoes it.
 func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 	forget := func(fl *fleet) {
@@ -75,7 +75,7 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H5 and H12: the time that submissions take is no part of a validity, and what would be sent
+// docs/dev/hazards.md H5 and H12: the time that submissions take is no part of a validity, and what would be sent
 // when the old one is over is not sent at all.
 func TestAnExtensionCountsFromBeforeItsFirstSubmission(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
@@ -114,7 +114,7 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	}
 }
 
-// docs/rules.md rule 9: a repair gives a node back what it lost, and takes nothing from anybody.
+// docs/dev/rules.md rule 9: a repair gives a node back what it lost, and takes nothing from anybody.
 func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 	others := map[string]func(m *embedded.Master, key string){
 		"another's": func(m *embedded.Master, key string) { m.Set(key, "another", time.Minute) },
@@ -184,7 +184,7 @@ func TestARepairMakesOnlyTheKeysThatAreGone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H52: a lock on several names ends with the first of its keys, whichever that is.
+// docs/dev/hazards.md H52: a lock on several names ends with the first of its keys, whichever that is.
 func TestCheckAndResumeBelieveTheShortestKey(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for i, short := range names {
@@ -250,7 +250,7 @@ func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H12, H94: a confirmation that would be sent when the attempt's validity is over is not sent.
+// docs/dev/hazards.md H12, H94: a confirmation that would be sent when the attempt's validity is over is not sent.
 func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
 		l, p := fl.probed(WithFencing())
@@ -267,7 +267,7 @@ func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 5: an undo is never too late, because the acquire that it undoes may be as late.
+// docs/dev/rules.md rule 5: an undo is never too late, because the acquire that it undoes may be as late.
 func TestAnUndoIsSentHoweverLongItsSubmissionTakes(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
 		l, p := fl.probed()

@@ -34,7 +34,7 @@ func gated(t *testing.T, opts ...Option) (nodes []*fakeNode, l *Locker, skewed *
 	return nodes, l, skewed, c
 }
 
-// docs/hazards.md H12: after the first look whether the lock is held there is another, under the lock that orders what is sent.
+// docs/dev/hazards.md H12: after the first look whether the lock is held there is another, under the lock that orders what is sent.
 func TestNoExtensionIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 	for what, end := range endings {
 		t.Run(what, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 5: a node that refused the acquire is undone once it was repaired, whatever was repaired since.
+// docs/dev/rules.md rule 5: a node that refused the acquire is undone once it was repaired, whatever was repaired since.
 func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *fleet, names []string) {
 		l := fl.guarded(WithRepair())
@@ -213,7 +213,7 @@ func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H114: also where the replies come at the very instant of the end, before any timer.
+// docs/dev/hazards.md H114: also where the replies come at the very instant of the end, before any timer.
 func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
 		t.Run(what, func(t *testing.T) {

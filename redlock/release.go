@@ -21,7 +21,7 @@ import (
 // If the handle ended by Detach or WithMaxHold, Release returns ErrDetached or ErrMaxHold. With
 // WithAsyncRelease it does not wait, and nil reports that the release was submitted.
 func (lk *Lock) Release(ctx context.Context) error {
-	_ = ctx // the end of ctx must not prevent the release (docs/hazards.md H19)
+	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
 	lk.mu.Lock()
 	again := lk.releasing
 	lk.releasing = true
@@ -111,7 +111,7 @@ const (
 )
 
 // startUndo deletes on every node what this token may have written, after it in the same order
-// (docs/hazards.md H1, H4). It continues in the background, independently of the caller's context
+// (docs/dev/hazards.md H1, H4). It continues in the background, independently of the caller's context
 // (H19), until every node has answered or the keys have expired. Nodes that cannot hold the token
 // are skipped: those that refused the acquire, and those to which it was never sent.
 func (lk *Lock) startUndo(hold bool) { lk.submitUndo(hold, wire.ByCaller) }

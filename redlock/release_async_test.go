@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// docs/rules.md rule 10. The next lock on the name is behind the release in every node's queue.
+// docs/dev/rules.md rule 10. The next lock on the name is behind the release in every node's queue.
 func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		var told []ReleasedEvent

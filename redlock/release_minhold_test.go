@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H108, here and below.
+// docs/dev/hazards.md H108, here and below.
 
 func TestAReleaseBeforeTheMinimumHoldLeavesTheKeysForWhatIsLeftOfIt(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"shorter TTL": 2 * time.Second, "longer TTL": time.Hour} {

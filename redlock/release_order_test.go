@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H113: A wins with n1 and n2 while n3 is unknown; A's SET lands on n3
+// docs/dev/hazards.md H113: A wins with n1 and n2 while n3 is unknown; A's SET lands on n3
 // late; n1 loses its key; an extension counts n2 and n3. An undo of n3 at any time
 // would let B in with n1 and n3.
 func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
@@ -44,7 +44,7 @@ func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H113: neither when the straggler's connection dies and is dialled anew.
+// docs/dev/hazards.md H113: neither when the straggler's connection dies and is dialled anew.
 func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		n3 := fl.masters[2]
@@ -63,7 +63,7 @@ func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H114: the replies of a quorum come after the end.
+// docs/dev/hazards.md H114: the replies of a quorum come after the end.
 func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 	for name, starved := range map[string]bool{"ended by its alarm": false, "not ended by anybody yet": true} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H114: and after the release.
+// docs/dev/hazards.md H114: and after the release.
 func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -135,7 +135,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H114: late votes do not even turn a failed extension into a success.
+// docs/dev/hazards.md H114: late votes do not even turn a failed extension into a success.
 func TestAnExtensionThatFailedStaysFailed(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H18.
+// docs/dev/hazards.md H18.
 func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -35,7 +35,7 @@ func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H18: the holder has no idea that its keys are gone, and releases.
+// docs/dev/hazards.md H18: the holder has no idea that its keys are gone, and releases.
 func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -52,7 +52,7 @@ func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H19.
+// docs/dev/hazards.md H19.
 func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		k := take(t, fl.locker(), "a", time.Hour)
@@ -64,8 +64,8 @@ func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H21: what three nodes answer, and what it means.
-// docs/rules.md rule 10: the node timeout bounds a release, and Close ends with its context.
+// docs/dev/hazards.md H21: what three nodes answer, and what it means.
+// docs/dev/rules.md rule 10: the node timeout bounds a release, and Close ends with its context.
 func TestTheEndOfTheContextCutsCloseShortAndNoRelease(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		const trip, patience = 100 * time.Millisecond, 10 * time.Millisecond
@@ -133,7 +133,7 @@ func TestTheThreeEndingsOfARelease(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H21: a release that nobody answers.
+// docs/dev/hazards.md H21: a release that nobody answers.
 func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		ctx := context.Background()
@@ -147,7 +147,7 @@ func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 		require.Equal(t, 500*time.Millisecond, fl.clock.Now().Sub(began), "the node timeout, a quarter of the TTL")
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorIs(t, err, ErrNodeTimeout)
-		require.NotErrorIs(t, err, context.DeadlineExceeded) // docs/hazards.md H111
+		require.NotErrorIs(t, err, context.DeadlineExceeded) // docs/dev/hazards.md H111
 		require.ErrorContains(t, err, "leftover keys expire within 2s")
 		require.Equal(t, err, k.Release(ctx), "the first result")
 		for _, m := range fl.masters {

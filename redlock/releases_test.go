@@ -15,7 +15,7 @@ import (
 // longBackoff keeps contenders from trying by themselves, so that what wakes them is seen.
 var longBackoff = WithBackoff(10*time.Second, 10*time.Second)
 
-// docs/rules.md rule 20: a release is heard of in one message time, and costs a waiter the
+// docs/dev/rules.md rule 20: a release is heard of in one message time, and costs a waiter the
 // acquire's round trip after that.
 func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
 	})
 }
 
-// docs/rules.md rule 20: whenever a release comes after the attempt that it refused, also
+// docs/dev/rules.md rule 20: whenever a release comes after the attempt that it refused, also
 // while the subscription is being made, it is not missed. Nothing else would wake the
 // waiter for ten seconds.
 func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
@@ -167,7 +167,7 @@ func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H82: whatever becomes of the messages, a free lock is found within the
+// docs/dev/hazards.md H82: whatever becomes of the messages, a free lock is found within the
 // poll bound.
 func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 	t.Parallel()

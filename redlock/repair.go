@@ -31,7 +31,7 @@ func (lk *Lock) noteMissing(x *extension) {
 
 // repair creates the keys again on nodes that lost them. It is no vote, but those nodes can grant
 // the next extension. Because it creates keys, it is not sent after the validity ends, and it is
-// undone on every node that it was sent to, in order (docs/rules.md rule 9). The caller holds
+// undone on every node that it was sent to, in order (docs/dev/rules.md rule 9). The caller holds
 // sending, and repair unlocks it.
 func (lk *Lock) repair() {
 	defer lk.sending.Unlock()

@@ -104,7 +104,7 @@ func TestWithoutWithRepairNothingIsRepaired(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H115: a copy made in quarantine would take the place of a grant that the
+// docs/dev/hazards.md H115: a copy made in quarantine would take the place of a grant that the
 // node has forgotten.
 func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
@@ -154,7 +154,7 @@ func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 
 const zeros = "0000000000000000000000000000000000000000"
 
-// docs/rules.md rules 5 and 6: what was sent is undone behind it.
+// docs/dev/rules.md rules 5 and 6: what was sent is undone behind it.
 func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.guarded(WithRepair())
@@ -175,7 +175,7 @@ func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H95: its connection is dead, and the server executes it later.
+// docs/dev/hazards.md H95: its connection is dead, and the server executes it later.
 func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
 	inBubbles(t, 3, func(fl *fleet) {
 		l := fl.guarded(WithRepair())

@@ -110,7 +110,7 @@ func (r *Report) add(grade Grade, code, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Grade: grade, Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// checkDuplicates finds servers that are listed twice (docs/hazards.md H34).
+// checkDuplicates finds servers that are listed twice (docs/dev/hazards.md H34).
 func (r *Report) checkDuplicates() {
 	r.duplicates(func(first, second *NodeReport) {
 		r.Findings = append(r.Findings, wire.Duplicate(first.Node, second.Node, first.RunID))

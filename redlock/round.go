@@ -22,7 +22,7 @@ type round struct {
 	observer observer  // may be nil
 	names    []string
 	req      wire.Request
-	start    clock.Instant // read before the first send (docs/hazards.md H5)
+	start    clock.Instant // read before the first send (docs/dev/hazards.md H5)
 	rule     decideRule
 	wake     chan struct{} // receives one value at the decision; of capacity 1
 

@@ -21,7 +21,7 @@ func withAStaleKey(t *testing.T, far time.Duration, f func(fl *fleet, l *Locker)
 	})
 }
 
-// docs/rules.md rule 22: a tied attempt waits for a distant node by that node's own round trips.
+// docs/dev/rules.md rule 22: a tied attempt waits for a distant node by that node's own round trips.
 func TestATieWaitsForADistantMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{time.Millisecond, 12 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
@@ -111,7 +111,7 @@ func ties(t *testing.T, far time.Duration) {
 	})
 }
 
-// docs/rules.md rule 22: of contenders with a near vote each, all wait for the distant node that breaks
+// docs/dev/rules.md rule 22: of contenders with a near vote each, all wait for the distant node that breaks
 // the tie, and each gets the lock in its turn.
 func TestContendersWithAVoteEachWaitForADistantMasterAndMakeProgress(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 
 // checkReentrant checks whether the caller's context belongs to a lock that holds a requested name.
 // Waiting would then never end. Granting the name silently would let two goroutines under one lock
-// both enter (docs/hazards.md H109).
+// both enter (docs/dev/hazards.md H109).
 func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, err error) {
 	w.parent = lockOf(ctx)
 	for k := w.parent; k != nil; k = k.acquiredUnder {

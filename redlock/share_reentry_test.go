@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H109: whoever comes from a lock's own context does not get it again.
+// docs/dev/hazards.md H109: whoever comes from a lock's own context does not get it again.
 func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
@@ -49,7 +49,7 @@ func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H109: through Do, where both goroutines would have entered.
+// docs/dev/hazards.md H109: through Do, where both goroutines would have entered.
 func TestTwoGoroutinesUnderOneDoDoNotBothEnter(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
@@ -68,7 +68,7 @@ func TestTwoGoroutinesUnderOneDoDoNotBothEnter(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H109: a lock that has ended stands in nobody's way, however it ended.
+// docs/dev/hazards.md H109: a lock that has ended stands in nobody's way, however it ended.
 func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 	for name, end := range map[string]func(*fleet, *Lock) error{
 		"released": func(_ *fleet, k *Lock) error { return k.Release(bg) },

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H109, here and below: shares.
+// docs/dev/hazards.md H109, here and below: shares.
 
 // shared takes a share of what k holds.
 func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {

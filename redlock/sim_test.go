@@ -126,7 +126,7 @@ func (s *sim) disturb(ctx context.Context, random *rand.Rand) {
 	})
 }
 
-// The promises of docs/rules.md, over random faults.
+// The promises of docs/dev/rules.md, over random faults.
 func TestNoTwoHoldersAtOnceWhateverTheMastersDo(t *testing.T) {
 	const seeds = uint64(8) // integration/sim has thousands
 	var won atomic.Int64

@@ -16,9 +16,9 @@ const (
 )
 
 // armTieTimeout ends an attempt's vote soon after a tie. If two contenders have a vote each,
-// neither may keep it for the whole node timeout because the deciding node is frozen (docs/rules.md
+// neither may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
 // rule 22). Losing is always safe. A distant node gets time according to its own recent round trips
-// (docs/adr/0014-votes-are-split-held-or-missing.md).
+// (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
 func (r *round) armTieTimeout() {
 	now := r.l.now()
 	took := now.Sub(r.start)

@@ -11,7 +11,7 @@ import (
 
 // A master at hand holds a key that nobody frees, the others are farther away than the
 // patience with a single refusal: they are a quorum, and are waited for. One node must
-// not be able to refuse a name for all (docs/rules.md rule 3).
+// not be able to refuse a name for all (docs/dev/rules.md rule 3).
 func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 	for _, far := range []time.Duration{time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond, 200 * time.Millisecond} {
 		inBubble(t, 3, func(fl *fleet) {
@@ -48,7 +48,7 @@ func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
 }
 
 // Of two contenders that have a vote each neither waits for the frozen master that could
-// break the tie (docs/rules.md rule 22): whichever answer comes last makes the tie known.
+// break the tie (docs/dev/rules.md rule 22): whichever answer comes last makes the tie known.
 func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 	for _, slow := range []int{0, 1} {
 		inBubble(t, 3, func(fl *fleet) {

@@ -26,7 +26,7 @@ func splitFor(fl *fleet, l *Locker, d time.Duration, opts ...LockOption) (*Lock,
 	return l.TryAcquire(bg, "a", 2*time.Second, opts...)
 }
 
-// docs/rules.md rule 19: each repetition has a token of its own, and follows the undo of the one before.
+// docs/dev/rules.md rule 19: each repetition has a token of its own, and follows the undo of the one before.
 func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond)

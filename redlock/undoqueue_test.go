@@ -206,7 +206,7 @@ func TestANodeThatBlocksInSubmitDelaysNoOtherLock(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H113: the contexts of a lock and of its shares end before anything of it
+// docs/dev/hazards.md H113: the contexts of a lock and of its shares end before anything of it
 // is undone.
 func TestALockThatATimerEndsIsUndoneAfterItsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -72,7 +72,7 @@ func quarantineDelay(err error) time.Duration {
 const quarantineSlack = 5 * time.Millisecond
 
 // backoff is the pause between two attempts. It starts at one round trip and doubles. The jitter
-// covers all of the growth, so that contenders with a split vote drift apart (docs/rules.md rule
+// covers all of the growth, so that contenders with a split vote drift apart (docs/dev/rules.md rule
 // 22).
 type backoff struct {
 	min, max time.Duration // 0 < min <= max

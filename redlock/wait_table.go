@@ -9,7 +9,7 @@ import (
 )
 
 // waitTable records which locks are held and which waiters are queued in this process, by name. It
-// also receives the release announcements of other processes (docs/rules.md rules 19 to 21). Of the
+// also receives the release announcements of other processes (docs/dev/rules.md rules 19 to 21). Of the
 // waiters in a name's queue it knows only the head.
 type waitTable struct {
 	l *Locker

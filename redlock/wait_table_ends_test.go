@@ -69,7 +69,7 @@ func TestALockOfTryAcquireIsHandedOver(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H108: what stands for a minimum hold is neither handed over nor announced.
+// docs/dev/hazards.md H108: what stands for a minimum hold is neither handed over nor announced.
 func TestAMinimumHoldIsNeitherHandedOverNorAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{true, false} {

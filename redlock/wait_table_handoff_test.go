@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/rules.md rule 21: release and acquire go out in one flush, in this order, on every
+// docs/dev/rules.md rule 21: release and acquire go out in one flush, in this order, on every
 // node; nothing is announced; the next has a token of its own.
 func TestALockIsHandedOverInOneFlush(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
@@ -45,7 +45,7 @@ func TestALockIsHandedOverInOneFlush(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H96: validity is counted anew, from the attempt's own start.
+// docs/dev/hazards.md H96: validity is counted anew, from the attempt's own start.
 func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
@@ -60,7 +60,7 @@ func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H96: all holders' tokens are distinct, and so are their fences, which grow.
+// docs/dev/hazards.md H96: all holders' tokens are distinct, and so are their fences, which grow.
 func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithFencing())
@@ -82,7 +82,7 @@ func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H96: what the former holder still has under way, or comes twice, acts on
+// docs/dev/hazards.md H96: what the former holder still has under way, or comes twice, acts on
 // nothing of the next.
 func TestLateCommandsOfTheFormerHolderDoNothingToTheNext(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {

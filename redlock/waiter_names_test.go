@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/embedded"
 )
 
-// docs/hazards.md H110: 32 contenders on random pairs of 8 names, in one process and in four:
+// docs/dev/hazards.md H110: 32 contenders on random pairs of 8 names, in one process and in four:
 // none waits for good, and the work gets done in the time of the longest line.
 func TestOverlappingPairsMakeProgress(t *testing.T) {
 	t.Parallel()

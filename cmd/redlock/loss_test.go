@@ -101,7 +101,7 @@ func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
 	require.True(t, lastStamp(t, p.gone()).Before(lost.Add(ttl)))
 }
 
-// docs/hazards.md H106: no write of the command after the end of the validity.
+// docs/dev/hazards.md H106: no write of the command after the end of the validity.
 func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -121,7 +121,7 @@ func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
 	eventually(t, "the keys expire", func() bool { return len(locks(all...)) == 0 })
 }
 
-// docs/hazards.md H106: redlock is killed, and its child and grandchild die with it.
+// docs/dev/hazards.md H106: redlock is killed, and its child and grandchild die with it.
 func TestTheCommandAndItsChildrenDieWithRedlock(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
@@ -139,7 +139,7 @@ func TestTheCommandAndItsChildrenDieWithRedlock(t *testing.T) {
 	eventually(t, "the keys expire", func() bool { return len(locks(all...)) == 0 })
 }
 
-// docs/hazards.md H106: nobody has seen the loss, because redlock itself does not run.
+// docs/dev/hazards.md H106: nobody has seen the loss, because redlock itself does not run.
 func TestTheCommandOfARedlockThatIsStoppedEndsBeforeTheNextOneBegins(t *testing.T) {
 	t.Parallel()
 	all := masters(t)

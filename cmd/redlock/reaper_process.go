@@ -21,7 +21,7 @@ import (
 // before its question, as a lock's validity is counted: so no clock is shared, and
 // an answer that was long under way is worth less, never more.
 //
-// PR_SET_PDEATHSIG is no substitute (docs/hazards.md H106): it leaves the command's own
+// PR_SET_PDEATHSIG is no substitute (docs/dev/hazards.md H106): it leaves the command's own
 // children, knows nothing of a stopped parent, and fires when a thread ends.
 //
 // What the keeper can't help is a kill that hits both, and a process that left the

@@ -94,7 +94,7 @@ func TestTheThirdsAreThePart(t *testing.T) {
 	assert.ElementsMatch(t, part, all)
 }
 
-// table is for docs/testing.md.
+// table is for docs/dev/testing.md.
 func table(outcomes []outcome) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| fault | nodes | work | contenders | acquired | losses told | overlaps | fences out of order | writes accepted | refused | lost | longest time without a holder |")

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/embedded"
 )
 
-// forgottenGrant is the script of docs/hazards.md H115, which takes more coincidences than a
+// forgottenGrant is the script of docs/dev/hazards.md H115, which takes more coincidences than a
 // seed brings about. A holds on n1 and n2. B is granted by n3, which then forgets it, and
 // what B asks of the others is still on its way when A's key there expires. Where n3 has
 // meanwhile let itself be repaired, and has extended what it was given, A holds by n2 and n3,
@@ -72,7 +72,7 @@ func forgottenGrant(w *world) {
 }
 
 // repairing: a node lets itself be repaired in quarantine (H115), and what it was given
-// counts from then on. Without the latter docs/rules.md rule 8 still stands in the way.
+// counts from then on. Without the latter docs/dev/rules.md rule 8 still stands in the way.
 var repairing = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
 	switch token := tokenIn(args); op(cmd, args) {
 	case "repair":

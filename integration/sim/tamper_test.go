@@ -75,7 +75,7 @@ func (c sameToken) Write(p []byte) (int, error) {
 	return c.Conn.Write(tokens.ReplaceAll(p, []byte(":"+strings.Repeat("A", 26))))
 }
 
-// twice: all clients have one token, for all attempts (docs/hazards.md H3).
+// twice: all clients have one token, for all attempts (docs/dev/hazards.md H3).
 var twice = &tamper{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
 
 // later runs f in the background, before the scenario ends. What begins when that is waited for, of a command that was

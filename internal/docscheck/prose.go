@@ -33,7 +33,7 @@ var habits = []struct {
 }
 
 // exempt are the pages that are not held to the rules of prose. Programs write most of them.
-var exempt = regexp.MustCompile(`^docs/(benchmarks|command|faults|mutants|nightly|versions)\.md$`)
+var exempt = regexp.MustCompile(`^docs/(benchmarks|command|dev/faults|dev/mutants|dev/nightly)\.md$`)
 
 // checkProse finds long sentences, long lines and habits in pages.
 func checkProse(pages []*page) (found []finding) {

@@ -34,7 +34,7 @@ func TestProseThatNeedsASecondReadingIsFound(t *testing.T) {
 	} {
 		require.Empty(t, words(checkProse([]*page{read("a.md", prose)})), prose)
 	}
-	require.Empty(t, checkProse([]*page{read("docs/versions.md", "It is none.")}))
+	require.Empty(t, checkProse([]*page{read("docs/dev/faults.md", "It is none.")}))
 }
 
 func TestGodocIsHeldToTheSameRules(t *testing.T) {

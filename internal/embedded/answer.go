@@ -120,7 +120,7 @@ func scriptError(reply []byte, args []string) []byte {
 }
 
 // hash is an EVALSHA's. Of an EVAL's text none is computed: SHA-1 is not to be had
-// everywhere (docs/rules.md rule 27), and nobody reads it.
+// everywhere (docs/dev/rules.md rule 27), and nobody reads it.
 func hash(args []string) string {
 	if len(args) > 0 && len(args[0]) == 40 {
 		return args[0]

@@ -35,7 +35,7 @@ func (m *Master) Set(key, value string, ttl time.Duration) {
 // Del deletes a key, and says whether it was there.
 func (m *Master) Del(key string) bool { return m.data().Del(key) }
 
-// PushList makes the key a list: one that is no lock (docs/hazards.md H44).
+// PushList makes the key a list: one that is no lock (docs/dev/hazards.md H44).
 func (m *Master) PushList(key string) {
 	m.redis.Del(key)
 	_, _ = m.redis.Push(key, "element") // fails for other types only

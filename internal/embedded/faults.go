@@ -13,7 +13,7 @@ func (m *Master) Freeze() {
 }
 
 // Unfreeze lets a frozen master go on: what each connection sent executes in its
-// order, also of connections that have been closed since (docs/hazards.md H1, H56).
+// order, also of connections that have been closed since (docs/dev/hazards.md H1, H56).
 // Which connection comes first is as open as on a real master; HoldRequests
 // decides it.
 func (m *Master) Unfreeze() {
@@ -73,11 +73,11 @@ func (c *Client) Release() {
 func (c *Client) Say(raw string) { c.out.send([]byte(raw)) }
 
 // CutReply lets the first n bytes of the next reply through and then drops the
-// connection. Commands that were sent execute all the same (docs/hazards.md H71).
+// connection. Commands that were sent execute all the same (docs/dev/hazards.md H71).
 func (c *Client) CutReply(n int) { c.out.change(func(o *output) { o.cut = n + 1 }) }
 
 // Drop ends the connection for the client, while the master goes on to execute
-// what it has been sent (docs/hazards.md H95). In process the client sees a reset, in
+// what it has been sent (docs/dev/hazards.md H95). In process the client sees a reset, in
 // both directions; over TCP it sees EOF and has to close.
 func (c *Client) Drop() {
 	c.out.close()

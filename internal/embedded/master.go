@@ -6,7 +6,7 @@
 // The connections are served here and not by miniredis, because a real master
 // executes one command at a time, is frozen as a whole, and executes nothing
 // more of a client that was killed; miniredis gives each connection a goroutine
-// that can be stopped only after a command too many (docs/rules.md rule 28). Its
+// that can be stopped only after a command too many (docs/dev/rules.md rule 28). Its
 // database, its scripts and its pub/sub do the work.
 //
 // A master made by New does no real I/O: inside of a testing/synctest bubble its

@@ -8,5 +8,5 @@
 // a total order, and every queue keeps that order. Each contender waits only for earlier ones, so
 // there is no cycle, and the earliest of all is at the head of all its queues. If contenders
 // entered one queue after another there would be no such order. Two contenders for the same two
-// names could each be first in one queue (docs/hazards.md H110).
+// names could each be first in one queue (docs/dev/hazards.md H110).
 package fifo

@@ -6,7 +6,7 @@
 //	go test ./internal/model -model.long   # make model: minutes, wider bounds
 //
 // A protocol is a plain comparable struct and a function that emits every state
-// one step away; each step names the rule of docs/rules.md that it is. explore
+// one step away; each step names the rule of docs/dev/rules.md that it is. explore
 // visits the states in order of their distance. What it finds is a shortest
 // run, which it prints step by step. The zero value of fenceRules and of
 // guardRules is the protocol that is shipped; each field takes one safeguard

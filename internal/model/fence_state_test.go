@@ -2,7 +2,7 @@ package model
 
 import "fmt"
 
-// fence is a state of the protocol that numbers locks: docs/rules.md, rules 12
+// fence is a state of the protocol that numbers locks: docs/dev/rules.md, rules 12
 // and 13. There is no time in it: a key expires when it will, and the fence
 // must be right all the same.
 type fence struct {

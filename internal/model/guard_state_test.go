@@ -1,6 +1,6 @@
 package model
 
-// guard is a state of locks under the restart guard: docs/rules.md, rules 2, 5,
+// guard is a state of locks under the restart guard: docs/dev/rules.md, rules 2, 5,
 // 8, 9 and 15 to 17. All clocks are honest and run alike, so that every
 // instant can be written as the ticks that are left until it. Time is thereby
 // unbounded, and so are the faults: there is no count of them.

@@ -74,7 +74,7 @@ func (c *Conn) CloseWrite() error {
 // ECONNRESET at once, and so do its reads when it has read what had reached it.
 // What the peer wrote before stays readable here, and then ends by io.EOF. It is
 // the way in which a server executes commands of a connection that is no more
-// (docs/hazards.md H95).
+// (docs/dev/hazards.md H95).
 func (c *Conn) Sever() {
 	// This direction first: who reads the other one's end may close at once, and
 	// the peer would take the cut for an orderly end.

@@ -1,7 +1,7 @@
 package quorum
 
 // Majority returns n/2+1, the smallest number of n nodes of which any two sets have a node in
-// common. n is the number of configured nodes, not of reachable ones (docs/hazards.md H9).
+// common. n is the number of configured nodes, not of reachable ones (docs/dev/hazards.md H9).
 func Majority(n int) int { return n/2 + 1 }
 
 // Decision is the state of a vote.

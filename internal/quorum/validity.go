@@ -6,7 +6,7 @@ const (
 )
 
 // Drift is the allowance by which a lease ends before its TTL, for clocks that run at different
-// rates (docs/hazards.md H64). The zero value is no allowance.
+// rates (docs/dev/hazards.md H64). The zero value is no allowance.
 type Drift struct {
 	Factor float64 // fraction of the TTL, 0.01 for 1 %; negative counts as 0
 	Floor  int64   // nanoseconds, added to it; negative counts as 0
@@ -32,7 +32,7 @@ func Lateness(ttl int64) int64 {
 }
 
 // Until returns the instant at which a lease ends: start + ttl - drift - lateness. start must be
-// read before the first byte of the request is sent (docs/hazards.md H5). Every end of a lease is
+// read before the first byte of the request is sent (docs/dev/hazards.md H5). Every end of a lease is
 // computed here. On overflow the result saturates, and is never later than the exact one.
 func Until[I, D ~int64](start I, ttl D, drift Drift) I {
 	// In this order start+ttl can only saturate at an earlier instant.

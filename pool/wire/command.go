@@ -53,7 +53,7 @@ const (
 // Cancel gives the command up before its undo is queued. It returns true if no byte of the
 // command has left the process or ever will, so that there is nothing to undo on that node.
 // Otherwise the command is not sent a second time either: an undo that is queued now stays behind
-// it (docs/hazards.md H28).
+// it (docs/dev/hazards.md H28).
 func (c *Command) Cancel() (unsent bool) {
 	return c.state.Or(cancelled)&sent == 0
 }
@@ -122,7 +122,7 @@ func (c *Command) Fail(err error) {
 }
 
 // Answer ends the command. A second answer is a defect of the node. It is dropped, because a vote
-// counts once (docs/hazards.md H9).
+// counts once (docs/dev/hazards.md H9).
 func (c *Command) Answer(r Reply) {
 	if c.state.Or(answered)&answered == 0 && c.To != nil {
 		c.To.Answer(c, r)

@@ -46,7 +46,7 @@ func TestAScriptThatTheNodeDidNotKnowIsSentOnceMoreByItsText(t *testing.T) {
 	require.False(t, c.Cancel())
 }
 
-// docs/hazards.md H28: an undo that was queued after Cancel must find nothing behind it.
+// docs/dev/hazards.md H28: an undo that was queued after Cancel must find nothing behind it.
 func TestAScriptThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgain(t *testing.T) {
 	var c wire.Command
 	require.True(t, c.MarkSent())

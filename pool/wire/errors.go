@@ -5,10 +5,10 @@ import "errors"
 // Reasons in a reply that callers may need to distinguish.
 var (
 	// ErrForeignKey reports that the key holds something that is not a lock, such as a list or a
-	// hash. It refuses every acquire until the key is deleted (docs/hazards.md H44).
+	// hash. It refuses every acquire until the key is deleted (docs/dev/hazards.md H44).
 	ErrForeignKey = errors.New("the key holds a value that is no lock")
 	// ErrTimeout reports that the node did not answer within the node timeout. It does not match
-	// context.DeadlineExceeded, which means only the caller's own deadline (docs/hazards.md
+	// context.DeadlineExceeded, which means only the caller's own deadline (docs/dev/hazards.md
 	// H111).
 	ErrTimeout = errors.New("no answer within the node timeout")
 	// ErrExpired reports that the command waited unsent until it could no longer be useful.
@@ -18,7 +18,7 @@ var (
 	ErrUnfit = errors.New("the node is not fit to vote")
 	// ErrGuardMismatch reports that the node is guarded by clients with another restart guard
 	// than this one: another list of nodes, another maxTTL, another name for the node, or no
-	// guard here. Like any wrong setting, waiting does not help (docs/hazards.md H40, H112).
+	// guard here. Like any wrong setting, waiting does not help (docs/dev/hazards.md H40, H112).
 	ErrGuardMismatch = errors.New("the node's restart guard is not this client's")
 	// ErrGivenUp reports that the attempt was decided before the command was sent.
 	ErrGivenUp = errors.New("given up before it was sent")

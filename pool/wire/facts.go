@@ -16,7 +16,7 @@ type Facts struct {
 	Uptime  time.Duration
 
 	Role     string // "master" or "slave", as INFO reports it
-	Writable bool   // a replica that accepts writes (docs/hazards.md H35)
+	Writable bool   // a replica that accepts writes (docs/dev/hazards.md H35)
 	ReplID2  string // master_replid2: not all zeros if the server was a replica before
 	Replicas int    // connected replicas
 

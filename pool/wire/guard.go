@@ -29,7 +29,7 @@ const OldMarkerKey = Reserved + "node"
 const markerVersion = "2"
 
 // Guard contains what all guarded clients of the same nodes must agree on. Markers contain it as
-// well, so a node refuses a client with other settings (docs/hazards.md H40).
+// well, so a node refuses a client with other settings (docs/dev/hazards.md H40).
 type Guard struct {
 	// MaxTTL is the longest TTL of a key, in whole milliseconds. A node that may have forgotten
 	// its locks is quarantined for that long.
@@ -72,7 +72,7 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 // NewVerifyMarker fills r with a VerifyMarker of the node of this name. It compares the marker
 // with what the server itself reports, and decides. over allows a quarantine that has passed by
 // the node's clock to end: a client that saw the quarantine begin waits for its own timer as well
-// (docs/hazards.md H100).
+// (docs/dev/hazards.md H100).
 func NewVerifyMarker(r *Request, g *Guard, node string, over bool) {
 	r.reset(VerifyMarker, &LockArgs{}, 0, 0)
 	end := "stay"
@@ -165,7 +165,7 @@ if not run or not replid2 then return redis.error_reply('ERR redlock: INFO shows
 local head = table.concat({ARGV[1], run, replid2, ARGV[2], ''}, '|')
 `
 
-// verify is the second script of docs/rules.md rule 16: if anything differs, it decides.
+// verify is the second script of docs/dev/rules.md rule 16: if anything differs, it decides.
 const verify = server + `
 local clock = redis.call('TIME')
 local now, full = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[3])
@@ -191,7 +191,7 @@ redis.call('SET', KEYS[1], head .. 'q' .. string.format('%.0f', now + full))
 return {'quarantined', full, 1}
 `
 
-// admit marks a node because the operator asks for it (docs/rules.md rule 17). It ends no
+// admit marks a node because the operator asks for it (docs/dev/rules.md rule 17). It ends no
 // quarantine.
 const admit = server + `
 local clock = redis.call('TIME')

@@ -143,7 +143,7 @@ const before = `
 `
 
 // bump computes the number of a grant: above the counters of all keys, and at least the client's
-// time as far as the node's time confirms it (docs/rules.md rules 12 and 13).
+// time as far as the node's time confirms it (docs/dev/rules.md rules 12 and 13).
 const bump = now + `
 local hint, clamp = tonumber(ARGV[4]), tonumber(ARGV[5])
 local c = hint
@@ -176,7 +176,7 @@ end
 }
 
 // life is the TTL of a counter: 7 days, and the second that a hint may be ahead of the node's
-// time, or longer if it is further ahead (docs/hazards.md H91, H99).
+// time, or longer if it is further ahead (docs/dev/hazards.md H91, H99).
 const life = `
 local life = '604801000'
 if c > now + 1000000 then life = string.format('%.0f', 604800000 + math.ceil((c - now) / 1000)) end

@@ -70,7 +70,7 @@ func parseState(text string) (until int64, err error) {
 }
 
 // Mismatches lists in which settings the clients that wrote m differ from g, for a node of this
-// name. It is empty if they agree (docs/hazards.md H40).
+// name. It is empty if they agree (docs/dev/hazards.md H40).
 func (g *Guard) Mismatches(m Marker, node string) []string {
 	var all []string
 	if m.MaxTTL != g.MaxTTL {

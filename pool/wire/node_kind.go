@@ -6,10 +6,10 @@ import "time"
 // value is a single master.
 type NodeKind struct {
 	// MaxAge is how much longer than maxTTL the node's quarantines last. It is 0 except for a
-	// node behind Sentinels, which needs the restart guard (docs/rules.md rule 29).
+	// node behind Sentinels, which needs the restart guard (docs/dev/rules.md rule 29).
 	MaxAge time.Duration
 	// Cluster reports that the node is a Redis Cluster. All keys of a request must have one slot
-	// there, and the restart guard is not possible (docs/rules.md rule 30).
+	// there, and the restart guard is not possible (docs/dev/rules.md rule 30).
 	Cluster bool
 	// Recovery is how long it can take until a command that a server left unanswered was sent
 	// again on a new connection: the hard timeout and the dial timeout. 0 means unknown.

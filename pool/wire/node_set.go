@@ -59,7 +59,7 @@ func (s *NodeSet) KnowsMaxAge(node string, maxAge time.Duration) bool {
 
 // Join registers that a connection leads to the server with that run ID under the node's name. It
 // returns an error that matches ErrUnfit if the server votes under another name already: a second
-// name would let it vote twice (docs/hazards.md H34). If Join returns nil the connection has to
+// name would let it vote twice (docs/dev/hazards.md H34). If Join returns nil the connection has to
 // call Leave when it ends.
 func (s *NodeSet) Join(runID, node string) error {
 	s.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/hazards.md H34: the first name stands until its last connection has ended.
+// docs/dev/hazards.md H34: the first name stands until its last connection has ended.
 func TestAServerVotesUnderOneNameAtATime(t *testing.T) {
 	f := wire.NewNodeSet(false)
 	require.NoError(t, f.Join("run", "a"))

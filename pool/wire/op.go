@@ -57,7 +57,7 @@ func (op Op) String() string {
 
 // Creates reports whether the operation may create a key. A node sends such a command at most
 // once. If its connection is lost before the answer, the server may still execute the command
-// later (docs/hazards.md H1, H95).
+// later (docs/dev/hazards.md H1, H95).
 func (op Op) Creates() bool { return op == Acquire || op == Repair }
 
 // Undoes reports whether the operation removes or shortens what a token holds. Such a command is

@@ -10,7 +10,7 @@ type Outcome uint8
 // The outcomes. Only Granted counts towards a quorum.
 const (
 	// Unknown means no answer in time, or an answer that does not tell whether the command was
-	// executed. It may have been, or may still be: never a vote (docs/hazards.md H2, H75).
+	// executed. It may have been, or may still be: never a vote (docs/dev/hazards.md H2, H75).
 	Unknown Outcome = iota
 	// Granted means executed as requested.
 	Granted
@@ -74,7 +74,7 @@ type KeyState struct {
 	// milliseconds.
 	TTL time.Duration
 	// ForeignType is the Redis type of a key that is not a lock ("list" and so on); empty
-	// otherwise. Such a key refuses every acquire (docs/hazards.md H44).
+	// otherwise. Such a key refuses every acquire (docs/dev/hazards.md H44).
 	ForeignType string
 }
 

@@ -17,7 +17,7 @@ type Request struct {
 	// is left of it for Shorten.
 	TTL time.Duration
 	// MaxTTL bounds TTL again inside the scripts, so that no client can write a longer one by
-	// mistake (docs/hazards.md H22, H23).
+	// mistake (docs/dev/hazards.md H22, H23).
 	MaxTTL time.Duration
 	// Hint is the caller's Unix time in microseconds, for an Acquire with fencing; 0 without. A
 	// node uses it up to HintClamp from its own time.

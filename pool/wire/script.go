@@ -6,14 +6,14 @@ import "strings"
 //
 // The scripts follow these rules. Whatever can fail comes before the first write, except in
 // releases (see giveBack). Keys are named in KEYS. The bounds of a TTL are checked again on the
-// server, because PEXPIRE by zero deletes (docs/hazards.md H22). Numbers are passed on as the
+// server, because PEXPIRE by zero deletes (docs/dev/hazards.md H22). Numbers are passed on as the
 // strings that they came as, or printed in full (H29).
 type Script struct {
 	Name   string
 	Source string
 	// Hash is the SHA-1 by which Redis knows the script, in hexadecimal. It is a constant that a
 	// test checks: computing it at run time panics where only FIPS 140 algorithms are allowed
-	// (docs/rules.md rule 27).
+	// (docs/dev/rules.md rule 27).
 	Hash string
 
 	hash any // Hash, boxed once
@@ -69,7 +69,7 @@ var (
 		guarded: script("extend+guard", "45e469d78c3abf9dc668cb4b0bfd4a408d1ea9ba", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
 	}
 
-	// extendFencedKind also carries the fence along (docs/rules.md rule 14).
+	// extendFencedKind also carries the fence along (docs/dev/rules.md rule 14).
 	extendFencedKind = kind{
 		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
 		guarded: script("extend+fence+guard", "68f9b0c99dc7cfe6eb1185cb9f14a71f4daae4c7", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
@@ -77,7 +77,7 @@ var (
 	}
 
 	// confirmKind raises every counter to the fence, only while all keys hold the token: 1 or 0,
-	// or -1 as in extendKind. Nothing weaker is sound (docs/rules.md rule 12).
+	// or -1 as in extendKind. Nothing weaker is sound (docs/dev/rules.md rule 12).
 	confirmKind = kind{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
 		guarded: script("confirm+guard", "0999bb6e562eb27daff583d7f9f2fae4307d9a2f", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
@@ -85,7 +85,7 @@ var (
 	}
 
 	// repairKind creates the missing keys again if all others hold the token or are missing as
-	// well: 1 or 0. It exists only with the guard (docs/rules.md rule 9).
+	// well: 1 or 0. It exists only with the guard (docs/dev/rules.md rule 9).
 	repairKind       = kind{guarded: script("repair+guard", "5d2758857b74be4c13ca7a28fa5e17d305fff259", plainGuarded, marked, bounds, gone, restore, done)}
 	repairFencedKind = kind{
 		guarded: script("repair+fence+guard", "08ce26ca4f3cbe30d9118bf5eb25653b8bbbf84d", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/rules.md rule 27.
+// docs/dev/rules.md rule 27.
 func TestAScriptsHashIsTheSHA1OfItsSource(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range wire.Scripts() {
@@ -35,7 +35,7 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 	}
 }
 
-// docs/hazards.md H29: a number that Lua prints loses digits.
+// docs/dev/hazards.md H29: a number that Lua prints loses digits.
 func TestScriptsPassNumbersOnAsTheyCame(t *testing.T) {
 	for _, s := range wire.Scripts() {
 		for _, written := range regexp.MustCompile(`'(?:PX|PEXPIRE)',.*\)`).FindAllString(s.Source, -1) {

@@ -23,7 +23,7 @@ func TestAKeysSlotIsThatOfTheSpecification(t *testing.T) {
 	require.False(t, SameSlot([]string{"a", "b"}))
 }
 
-// docs/rules.md rule 30.
+// docs/dev/rules.md rule 30.
 func TestACounterHasItsKeysSlotOrTheKeyIsSaidToHaveNone(t *testing.T) {
 	parts := []string{"", "a", "{", "}", "ab"}
 	var walk func(key string, more int)

@@ -11,7 +11,7 @@ import (
 const randomLen = 26
 
 // NewToken draws a new token: 130 random bits behind an optional owner label ("label:random"). A
-// token is drawn right before it is sent and never used for a second attempt (docs/hazards.md H3,
+// token is drawn right before it is sent and never used for a second attempt (docs/dev/hazards.md H3,
 // H65). crypto/rand never fails: it ends the program rather than return weak bits.
 func NewToken(owner string) string {
 	if owner == "" {

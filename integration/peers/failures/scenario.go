@@ -22,7 +22,7 @@ func ill(format string, args ...any) verdict  { return verdict{false, fmt.Sprint
 // errDoesNotApply is what a scenario returns of a library that it can't be put to.
 var errDoesNotApply = errors.New("does not apply")
 
-// A scenario is a fault in which some library was seen to fail. HAZARDS numbers are those of docs/hazards.md.
+// A scenario is a fault in which some library was seen to fail. HAZARDS numbers are those of docs/dev/hazards.md.
 type scenario struct {
 	name   string
 	hazard string
