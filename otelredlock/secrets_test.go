@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/otelredlock"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -26,7 +26,7 @@ func TestNoSpanShowsATokenThatAServerRepeats(t *testing.T) {
 		tokens := map[string]bool{}
 		var nodes []redlock.Node
 		for i := range 3 {
-			m := embedded.New(fmt.Sprint("n", i+1))
+			m := fakeredis.New(fmt.Sprint("n", i+1))
 			defer m.Close()
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 				if cmd != "SET" {

@@ -13,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -64,7 +64,7 @@ func (c *tampered) Read(p []byte) (int, error) {
 }
 
 // tampering makes a dial whose connections say stream once armed.
-func tampering(m *embedded.Master, armed *atomic.Bool, stream [2]string) func(context.Context, string, string) (net.Conn, error) {
+func tampering(m *fakeredis.Master, armed *atomic.Bool, stream [2]string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := m.Dial(ctx, network, address)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestAHostileReplyEndsItsConnectionAndNothingElse(t *testing.T) {
 	for name, stream := range hostileReplies {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := embedded.New("n1")
+				m := fakeredis.New("n1")
 				defer m.Close()
 				var armed atomic.Bool
 				cfg := configFor(m)
@@ -115,7 +115,7 @@ func TestAHostileReplyEndsItsConnectionAndNothingElse(t *testing.T) {
 
 // Whole replies within the limits pass, however they are cut.
 func TestAReplyOfManyPartsIsOne(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		keys := make([]string, 1024)
 		for i := range keys {
 			keys[i] = strings.Repeat("k", i%100+1) + string(rune('a'+i%26)) + time.Duration(i).String()
@@ -129,7 +129,7 @@ func TestAReplyOfManyPartsIsOne(t *testing.T) {
 
 // A reply that nobody asked for is watched from its first byte on.
 func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		time.Sleep(n.cfg.HardTimeout / 2) // nothing is due any more
 		only(t, m).Say("+half a li")
@@ -144,7 +144,7 @@ func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 }
 
 func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
 		dials := s.node.Stats().Dials
@@ -160,7 +160,7 @@ func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
 // A server that goes on sending such messages is dialled ever more seldom.
 func TestASubscriptionThatGoesOnBeingViolatedIsMadeAnewEverMoreSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		cfg := configFor(m)
 		var dials atomic.Int64

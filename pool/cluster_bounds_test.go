@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -30,7 +30,7 @@ func TestAMapOfTooManyMastersIsRefused(t *testing.T) {
 
 // Each map may name other masters, and each MOVED one more.
 func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, _ *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
 		for round := range 3 {
 			all, err := parseSlots(mapOf(maxShards, fmt.Sprintf("h%d-", round)), nil, "me:7")
 			require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
 }
 
 func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		cl.Owner("x").Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			return fmt.Sprintf("MOVED %d elsewhere:1", wire.Slot("x")), cmd == "SET"
 		})
@@ -72,7 +72,7 @@ func memberCount(n *Node) int {
 // A map that named a thousand dead masters does not keep those that the configuration names from
 // being asked, nor does it make an error of a thousand lines.
 func TestFewMastersAreAskedForTheMapAndFewErrorsTold(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")
 		require.NoError(t, err)
 		n.cluster.apply(all)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -29,7 +29,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 
 // docs/dev/rules.md rule 30: also a Node that wraps ours can't have it.
 func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		f := guardedFleet()
 		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster can't be under the restart guard")
 		requireUnfit(t, pingingUnder(f).on(n).reply(t))
@@ -41,7 +41,7 @@ func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 
 // PUBLISH counts those who listen to the same master; others may listen elsewhere.
 func TestOfAClusterNobodyKnowsWhoWaits(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, _ *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
 		for _, own := range []int{0, 5} {
 			announced := func(r *wire.Request) { wire.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own) }
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
@@ -56,7 +56,7 @@ func TestOfAClusterNobodyKnowsWhoWaits(t *testing.T) {
 }
 
 func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		m := cl.Owner("foo")
 		m.SetInfo("redis_mode", "standalone")
 		time.Sleep(healthyEvery + time.Second)
@@ -75,7 +75,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 
 // docs/dev/hazards.md H34.
 func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })
 		defer twin.Close()
 		f := wire.NewNodeSet(false)
@@ -87,7 +87,7 @@ func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 }
 
 func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		all := examined(t, n).Findings
 		require.Equal(t, []string{"warning persistence", "warning persistence", "warning persistence", "note cluster"}, codes(all))
 		require.Contains(t, all[1].Text, "n1 at c-2:6379 forgets locks")
@@ -112,7 +112,7 @@ func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
 
 // A user of a Cluster has no right to the marker: each denial would be an entry of ACL LOG.
 func TestAClustersMastersAreNotAskedForTheMarker(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		examined(t, n)
 		for _, m := range cl.Masters {
 			require.NotEmpty(t, m.Log())
@@ -124,7 +124,7 @@ func TestAClustersMastersAreNotAskedForTheMarker(t *testing.T) {
 }
 
 func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		clocks := func() (texts []string) {
 			for _, f := range examined(t, n).Findings {
 				if f.Code == wire.CodeClock {
@@ -146,11 +146,11 @@ func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
 }
 
 func TestASubscriptionToAClusterIsOnOneOfItsMasters(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		heard := make(diary, 100)
 		s := n.Subscribe(heard)
 		defer s.Close()
-		listening := func() (at *embedded.Master) {
+		listening := func() (at *fakeredis.Master) {
 			for _, m := range cl.Masters {
 				if count(m, "SUBSCRIBE") > 0 {
 					at = m

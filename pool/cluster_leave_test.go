@@ -11,14 +11,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // What was queued for a master while it could not be reached goes to its successor, and of
 // the master nothing is left.
 func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		require.Equal(t, 1, a.Connections())
 		require.Zero(t, b.Connections())
@@ -38,7 +38,7 @@ func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 // The undo was written to a master that fell silent, and a replica took its slots. The
 // master is let go before its connection is known to be silent.
 func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		time.Sleep(n.cfg.HardTimeout / 10) // silence counts from the next look at the connection
@@ -94,7 +94,7 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 	for stage, end := range stages {
 		for way, hand := range ways {
 			for name, command := range commands {
-				inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+				inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 					c := command()
 					if (way == "repeated" || way == "parked") && !c.req.Op.Undoes() {
 						return // nothing else is
@@ -128,7 +128,7 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 
 // What concerns one master alone nobody else can answer.
 func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		m := n.cluster.shards[a.Addr()]
 		cl.TakeSlot(a, b, true)
@@ -145,7 +145,7 @@ func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 
 // Its connection ended, and it may have been executed there (docs/dev/rules.md rule 4).
 func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		m := n.cluster.shards[cl.Owner("foo").Addr()]
 		m.retire()
 		require.NoError(t, n.Close())
@@ -165,7 +165,7 @@ func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 // The dial came through when the master was let go: whoever waits for the keeper would wait
 // for as long as the connection lives.
 func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		l := newPipeline(n)
 		s, f, err := l.open(t.Context())
@@ -185,7 +185,7 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 
 // It may have been executed where it was sent before (docs/dev/rules.md rule 4).
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		k := n.cluster.shards[cl.Owner("foo").Addr()].node.pipelines[0].conn
 		require.NoError(t, n.Close())
 		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
@@ -219,7 +219,7 @@ func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 			}
 			return dial(ctx, network, address)
 		}
-	}, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	}, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		silent.Store(b.Addr())
 		cl.TakeSlot(a, b, true)

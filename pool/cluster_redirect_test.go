@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -15,7 +15,7 @@ import (
 func patient(c *Config) { c.HardTimeout = time.Minute }
 
 // heldBack is the one client of a master, of which nothing more is executed for now.
-func heldBack(t *testing.T, m *embedded.Master) *embedded.Client {
+func heldBack(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 	t.Helper()
 	c := only(t, m)
 	c.HoldRequests()
@@ -25,7 +25,7 @@ func heldBack(t *testing.T, m *embedded.Master) *embedded.Client {
 // docs/dev/rules.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
 // another one; the undo may not overtake it by going there.
 func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
-	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
 		late := heldBack(t, a)
 		acquire := acquiring("A", longTTL, "foo").on(n)
@@ -47,7 +47,7 @@ func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 
 // docs/dev/hazards.md H28, by MOVED in place of NOSCRIPT.
 func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
-	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
 		late := heldBack(t, a)
 		acquire := acquiring("A", longTTL, "foo").on(n)
@@ -68,7 +68,7 @@ func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 
 // The acquire was sent on before it was given up: its undo goes where it is now.
 func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
-	inCluster(t, patient, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
 		cl.StartMigration("foo", b)
 		late := heldBack(t, b)
@@ -91,7 +91,7 @@ func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
 // its slots.
 func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 	for _, before := range []bool{true, false} {
-		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 			a, b := cl.Owner("foo"), cl.Add()
 			only(t, a).HoldReplies()
 			acquire := acquiring("A", longTTL, "foo").on(n)
@@ -124,7 +124,7 @@ func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 // docs/dev/hazards.md H95. Where the old connection can't be killed its acquire is feared, also when the
 // undo has been sent on: the slot may come back before the acquire is read.
 func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
 		a.Deny("CLIENT KILL")
 		late := heldBack(t, a)
@@ -149,7 +149,7 @@ func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) 
 // elsewhere. Each of its repetitions makes one other, not two.
 func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 	for _, keys := range [][]string{{"foo"}, {"{foo}1", "{foo}2"}} { // the second: TRYAGAIN
-		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 			from, to := cl.Owner("foo"), others(cl, "foo")[0]
 			feared := from
 			if len(keys) == 1 {
@@ -177,7 +177,7 @@ func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 }
 
 func TestAFailoverIsFollowed(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		a.Stop()
@@ -195,7 +195,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 
 // A release and the acquire behind it keep their order wherever the slot goes.
 func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		b := others(cl, "foo")[0]
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		cl.MoveSlot("foo", b)
@@ -213,7 +213,7 @@ func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 }
 
 func TestAClosedClusterAnswersEverything(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		cl.Owner("foo").Freeze()
 		sent := acquiring("A", longTTL, "foo").on(n)
 		synctest.Wait()

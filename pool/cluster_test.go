@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // inCluster runs a test in a bubble on a node that is a Cluster of three masters, and knows
 // its map.
-func inCluster(t *testing.T, change func(c *Config), f func(t *testing.T, cl *embedded.Cluster, n *Node)) {
+func inCluster(t *testing.T, change func(c *Config), f func(t *testing.T, cl *fakeredis.Cluster, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cl := embedded.NewCluster("c", 3, wire.Slot)
+		cl := fakeredis.NewCluster("c", 3, wire.Slot)
 		defer cl.Close()
 		n := openedCluster(t, cl, change)
 		defer n.Close()
@@ -30,7 +30,7 @@ func inCluster(t *testing.T, change func(c *Config), f func(t *testing.T, cl *em
 	})
 }
 
-func openedCluster(t *testing.T, cl *embedded.Cluster, change func(c *Config)) *Node {
+func openedCluster(t *testing.T, cl *fakeredis.Cluster, change func(c *Config)) *Node {
 	t.Helper()
 	cfg := Config{Name: "n1", Dial: cl.Dial, Clock: clock.Runtime()}
 	if change != nil {
@@ -42,13 +42,13 @@ func openedCluster(t *testing.T, cl *embedded.Cluster, change func(c *Config)) *
 }
 
 // others are the masters that have not the key's slot.
-func others(cl *embedded.Cluster, key string) []*embedded.Master {
+func others(cl *fakeredis.Cluster, key string) []*fakeredis.Master {
 	owner := cl.Owner(key)
-	return slices.DeleteFunc(slices.Clone(cl.Masters), func(m *embedded.Master) bool { return m == owner })
+	return slices.DeleteFunc(slices.Clone(cl.Masters), func(m *fakeredis.Master) bool { return m == owner })
 }
 
 // holders are how many masters have the key.
-func holders(cl *embedded.Cluster, key string) (n int) {
+func holders(cl *fakeredis.Cluster, key string) (n int) {
 	for _, m := range cl.Masters {
 		if _, ok := m.Get(key); ok {
 			n++
@@ -58,7 +58,7 @@ func holders(cl *embedded.Cluster, key string) (n int) {
 }
 
 func TestALockIsOnTheMasterOfItsSlot(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		require.True(t, n.Kind().Cluster)
 		for _, key := range []string{"foo", "bar", "orders", "{a}b", "x"} {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, key).outcome(t, n), key)
@@ -81,7 +81,7 @@ func TestALockIsOnTheMasterOfItsSlot(t *testing.T) {
 // The first attempts after Open are not lost on the map.
 func TestCommandsWaitForTheFirstMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cl := embedded.NewCluster("c", 3, wire.Slot)
+		cl := fakeredis.NewCluster("c", 3, wire.Slot)
 		defer cl.Close()
 		n := openedCluster(t, cl, nil)
 		defer n.Close()
@@ -93,7 +93,7 @@ func TestCommandsWaitForTheFirstMap(t *testing.T) {
 
 func TestWithoutAMapCommandsFailAtOnceAndSayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cl := embedded.NewCluster("c", 3, wire.Slot)
+		cl := fakeredis.NewCluster("c", 3, wire.Slot)
 		defer cl.Close()
 		cl.Masters[0].Stop()
 		n := openedCluster(t, cl, nil)
@@ -113,7 +113,7 @@ func TestWithoutAMapCommandsFailAtOnceAndSayWhy(t *testing.T) {
 }
 
 func TestASlotThatMovedIsFollowed(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		cl.MoveSlot("foo", to)
@@ -131,7 +131,7 @@ func TestASlotThatMovedIsFollowed(t *testing.T) {
 }
 
 func TestAKeyThatIsAskedForElsewhereIsFollowedThisOnce(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		cl.StartMigration("foo", to)
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
@@ -149,7 +149,7 @@ func TestAKeyThatIsAskedForElsewhereIsFollowedThisOnce(t *testing.T) {
 
 // Many at once in the batches of one connection: ASKING stands right before each that needs it.
 func TestASKINGConcernsTheCommandBehindItAlone(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		to := others(cl, "foo")[0]
 		cl.StartMigration("foo", to)
 		var calls []*call
@@ -169,7 +169,7 @@ func TestASKINGConcernsTheCommandBehindItAlone(t *testing.T) {
 
 // Several keys of which some have gone are neither here nor there: that is no refusal.
 func TestTRYAGAINAndCLUSTERDOWNAreFaultsAndNoVotes(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		to := others(cl, "foo")[0]
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "{foo}1", "{foo}2").outcome(t, n))
 		cl.StartMigration("foo", to)
@@ -201,7 +201,7 @@ func TestTRYAGAINAndCLUSTERDOWNAreFaultsAndNoVotes(t *testing.T) {
 }
 
 func TestMastersThatSendACommandToAndFroDoNotDoSoForEver(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
 		a.FailWith("SET", "MOVED 12182 "+b.Addr())
 		b.FailWith("SET", "MOVED 12182 "+a.Addr())

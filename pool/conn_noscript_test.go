@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // docs/dev/hazards.md H28, docs/dev/rules.md rule 7.
 
 func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		for name, c := range map[string]func() *call{
 			"acquire": func() *call { return acquiring("A", longTTL, "a", "b") },
@@ -39,7 +39,7 @@ func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
 
 func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 	const many = 100
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		only(t, m).HoldReplies()
@@ -58,7 +58,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 }
 
 func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		m.ForgetLog()
@@ -84,7 +84,7 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 }
 
 func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		only(t, m).HoldReplies()
@@ -109,7 +109,7 @@ func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 // The connection ends between NOSCRIPT and the text: what was not executed is sent on
 // the next one.
 func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		client := only(t, m)
@@ -129,7 +129,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 }
 
 func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		client := only(t, m)
@@ -149,7 +149,7 @@ func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 
 // A second NOSCRIPT would be a server that can't keep what it was just sent.
 func TestAServerThatForgetsAtOnceIsNotAskedForEver(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		asked := 0
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd != "EVALSHA" && cmd != "EVAL" || asked > 100 {

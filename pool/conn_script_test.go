@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestAnAcquireOfOneKeyIsPlainRedlock(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, acquiring("A", time.Second, "k").outcome(t, n))
 		require.Equal(t, wire.Refused, acquiring("B", time.Second, "k").outcome(t, n))
 		require.Equal(t, wire.Refused, acquiring("A", time.Second, "k").outcome(t, n), "its own token is no exception (docs/dev/hazards.md H27)")
@@ -25,7 +25,7 @@ func TestAnAcquireOfOneKeyIsPlainRedlock(t *testing.T) {
 }
 
 func TestAnAcquireOfSeveralKeysTakesAllOrNone(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		keys := []string{"a", "b", "c"}
 		for _, taken := range keys {
 			for name, take := range map[string]func(){
@@ -52,7 +52,7 @@ func TestAnAcquireOfSeveralKeysTakesAllOrNone(t *testing.T) {
 
 // docs/dev/hazards.md H22, H23: PEXPIRE by zero deletes, and a PX of 9e18 is a lock for ever.
 func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for _, ttl := range []time.Duration{
 			-time.Hour, -1, 0, time.Microsecond, 9 * time.Millisecond, 10*time.Millisecond - 1,
 			mostTTL + time.Millisecond, 1<<63 - 1,
@@ -81,7 +81,7 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 
 // Of one key the server checks no more than Redis does; the bounds are the client's.
 func TestRedisItselfRefusesATTLOfZero(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for _, ttl := range []time.Duration{0, time.Microsecond, -time.Second} {
 			r := acquiring("A", ttl, "k").on(n).reply(t)
 			require.Equal(t, wire.Failed, r.Outcome)
@@ -92,7 +92,7 @@ func TestRedisItselfRefusesATTLOfZero(t *testing.T) {
 }
 
 func TestAnExtendLengthensAndNeverShortens(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", 10*time.Second)
 		require.Equal(t, wire.Granted, extending("A", 20*time.Second, "k").outcome(t, n))
 		require.Equal(t, 20*time.Second, m.TTL("k"))
@@ -111,7 +111,7 @@ func TestAnExtendLengthensAndNeverShortens(t *testing.T) {
 }
 
 func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Refused, extending("A", time.Second, "k").outcome(t, n))
 		require.Empty(t, m.Keys(), "docs/dev/hazards.md H11")
 		for name, other := range map[string]func(){
@@ -137,7 +137,7 @@ func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
 }
 
 func TestAReleaseDeletesOnlyWhatHoldsItsToken(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		set := func() {
 			m.FlushAll()
 			m.Set("ours", "A", time.Minute)
@@ -162,7 +162,7 @@ func TestAReleaseDeletesOnlyWhatHoldsItsToken(t *testing.T) {
 }
 
 func TestAShortenLowersOnlyWhatHoldsItsTokenAndNeverLengthens(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("long", "A", time.Minute)
 		m.Set("short", "A", time.Second)
 		m.Set("for ever", "A", 0)
@@ -181,7 +181,7 @@ func TestAShortenLowersOnlyWhatHoldsItsTokenAndNeverLengthens(t *testing.T) {
 }
 
 func TestAnInspectTellsWhatEachKeyHolds(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("string", "A", 1234*time.Millisecond)
 		m.Set("for ever", "B", 0)
 		m.Set("empty", "", time.Second)
@@ -203,7 +203,7 @@ func TestAnInspectTellsWhatEachKeyHolds(t *testing.T) {
 // docs/dev/hazards.md H29, H45: Lua's numbers are exact to 2^53 only, and no name or token may
 // be taken for one, or for a piece of protocol.
 func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		odd := []string{
 			"9007199254740993", "18446744073709551617", "1e15", "0x10", "nan", "-0", " 1", "1 ", "inf",
 			"a\x00b", "\r\n$3\r\nfoo\r\n", "*1\r\n$8\r\nFLUSHALL\r\n", "日本語", "\xff\xfe", "']]; redis.call('FLUSHALL') --[[", "{a}b", "%s",
@@ -232,7 +232,7 @@ func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 // docs/dev/hazards.md H30: where the right to read is missing nobody may conclude that the lock
 // is not held.
 func TestWithoutTheRightToGETNoVoteIsGiven(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", time.Minute)
 		m.Deny("GET")
 		for _, c := range []*call{extending("A", longTTL, "k"), releasing("A", "k"), shortening("A", time.Second, "k")} {

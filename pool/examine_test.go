@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -40,7 +40,7 @@ func codes(all []wire.Finding) (list []string) {
 }
 
 func TestAnExaminationTellsWhatAMasterIs(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetDelay(20 * time.Millisecond)
 		time.Sleep(time.Minute)
 		e := examined(t, n)
@@ -62,7 +62,7 @@ func TestAnExaminationTellsWhatAMasterIs(t *testing.T) {
 
 func TestAnExaminationReachesAnUnfitNode(t *testing.T) {
 	for what, c := range makeUnfit {
-		onMaster(t, c.breaks, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			all := examined(t, n).Findings
 			require.Equal(t, wire.Error, all[0].Grade, what)
 			require.Contains(t, all[0].Text, c.words)
@@ -71,7 +71,7 @@ func TestAnExaminationReachesAnUnfitNode(t *testing.T) {
 }
 
 func TestAnExaminationChangesNothing(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", longTTL)
 		examined(t, n)
 		require.Equal(t, []string{"k"}, m.Keys())
@@ -81,7 +81,7 @@ func TestAnExaminationChangesNothing(t *testing.T) {
 
 // Before Redis 6.2 CLIENT KILL ID 0 ends all connections but one's own.
 func TestAnExaminationEndsNobodysConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		var ids []string
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if cmd == "CLIENT" && args[0] == "KILL" {
@@ -101,7 +101,7 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 		"evalsha": "error", "eval": "warning", "ping": "warning", "client|id": "warning", "client|kill": "warning",
 		"publish": "warning", "subscribe": "warning", "pubsub|numsub": "note", "unsubscribe": "note", "client|info": "note", "client|setname": "note", "time": "note", "script|load": "note",
 	} {
-		onMaster(t, func(m *embedded.Master) { m.Deny(right) }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		onMaster(t, func(m *fakeredis.Master) { m.Deny(right) }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			e := examined(t, n)
 			require.Equal(t, []string{right}, e.MissingRights)
 			require.Equal(t, grade+" rights", codes(e.Findings)[0], right)
@@ -109,10 +109,10 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 			require.Contains(t, e.Findings[0].Text, "+"+right)
 		})
 	}
-	onMaster(t, func(m *embedded.Master) { m.Deny("eval", "script|load") }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("eval", "script|load") }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, "error rights", codes(examined(t, n).Findings)[0], "then no script can get there")
 	})
-	onMaster(t, func(m *embedded.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		fenced := examiningUnder(nil, freeKey, wire.FenceKey(freeKey, false)).on(n).reply(t)
 		require.Equal(t, "error rights", codes(fenced.Diagnosis.Findings)[0], "then no counter can be raised")
 		guarded := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
@@ -122,8 +122,8 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 		"NOPERM No permissions to access a channel",
 		"NOPERM this user has no permissions to access one of the channels used as arguments",
 	} {
-		deaf := func(m *embedded.Master) { m.FailWith("PUBLISH", words); m.FailWith("SUBSCRIBE", words) }
-		onMaster(t, deaf, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		deaf := func(m *fakeredis.Master) { m.FailWith("PUBLISH", words); m.FailWith("SUBSCRIBE", words) }
+		onMaster(t, deaf, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			e := examined(t, n)
 			require.Equal(t, []string{"&redlock:free:*"}, e.MissingRights)
 			require.Contains(t, e.Findings[0].Text, "ACL SETUSER … &redlock:free:*")
@@ -134,10 +134,10 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 // rename-command takes commands away, and an old server does not know some. Only those that a lock needs count.
 func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
 	for command, want := range map[string]string{"SET": "set", "EVALSHA": "evalsha", "PTTL": "pttl"} {
-		onMaster(t, func(m *embedded.Master) {
+		onMaster(t, func(m *fakeredis.Master) {
 			m.FailWith(command, "ERR unknown command '"+command+"', with args beginning with: 'x' ")
 			m.FailWith("PUBSUB", "ERR Unknown subcommand or wrong number of arguments for 'numsub'")
-		}, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		}, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			e := examined(t, n)
 			require.Empty(t, e.MissingRights)
 			require.Equal(t, "error rights", codes(e.Findings)[0])
@@ -165,12 +165,12 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 		"the old marker":             {wire.OldMarkerKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
 		"the guard's marker":         {wire.MarkerKey, []string{key}, guardedFleet(), []string{"~redlock:guard"}, "error"},
 	} {
-		deny := func(m *embedded.Master) {
+		deny := func(m *fakeredis.Master) {
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 				return "-NOPERM No permissions to access a key", cmd != "PUBLISH" && len(args) > 0 && strings.HasPrefix(args[0], c.denied)
 			})
 		}
-		onMaster(t, deny, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		onMaster(t, deny, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			e := examiningUnder(c.fleet, c.keys[0], c.keys[1:]...).on(n).reply(t).Diagnosis
 			require.Equal(t, c.want, e.MissingRights, what)
 			if c.grade != "" {
@@ -183,7 +183,7 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 }
 
 func TestAnExaminationLeavesTheMarkerAlone(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set(wire.MarkerKey, "marker", longTTL)
 		r := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
 		require.Empty(t, r.Diagnosis.MissingRights)
@@ -194,7 +194,7 @@ func TestAnExaminationLeavesTheMarkerAlone(t *testing.T) {
 }
 
 func TestTheClockOfANodeIsComparedWithOurs(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd != "TIME" {
 				return "", false
@@ -211,7 +211,7 @@ func TestTheClockOfANodeIsComparedWithOurs(t *testing.T) {
 
 func TestWhatCONFIGSaysOfPersistenceIsTakenIn(t *testing.T) {
 	for fsync, want := range map[string][]string{"always": nil, "everysec": {"warning persistence"}, "no": {"warning persistence"}} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.SetInfo("aof_enabled", "1")
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 				if cmd == "CONFIG" && args[1] == "appendfsync" {
@@ -227,7 +227,7 @@ func TestWhatCONFIGSaysOfPersistenceIsTakenIn(t *testing.T) {
 }
 
 func TestWithoutTheRightToCONFIGTheFsyncPolicyIsUnknown(t *testing.T) {
-	onMaster(t, func(m *embedded.Master) { m.Deny("CONFIG") }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("CONFIG") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, []string{"warning persistence"}, codes(examined(t, n).Findings))
 		m.SetInfo("aof_enabled", "1")
 		e := examined(t, n)
@@ -239,7 +239,7 @@ func TestWithoutTheRightToCONFIGTheFsyncPolicyIsUnknown(t *testing.T) {
 
 // It answers in the time given, says why, and leaves nothing behind.
 func TestAnExaminationThatCantBeMadeSaysWhy(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		began := time.Now()
@@ -250,7 +250,7 @@ func TestAnExaminationThatCantBeMadeSaysWhy(t *testing.T) {
 		r = examining().on(n).reply(t)
 		require.ErrorContains(t, r.Err, "connection refused")
 	})
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Freeze()
 		var calls []*call
 		for range maxExaminations + 1 {

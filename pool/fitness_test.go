@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -92,46 +92,46 @@ func TestWhatIsHarmlessIsNoFinding(t *testing.T) {
 
 // makeUnfit are the ways in which a master becomes unfit.
 var makeUnfit = map[string]struct {
-	breaks func(m *embedded.Master)
-	mend   func(m *embedded.Master)
+	breaks func(m *fakeredis.Master)
+	mend   func(m *fakeredis.Master)
 	words  string
 }{
 	"replica": {
-		func(m *embedded.Master) { m.SetInfo("role", "slave") },
-		func(m *embedded.Master) { m.SetInfo("role", "") }, "n1 is a replica",
+		func(m *fakeredis.Master) { m.SetInfo("role", "slave") },
+		func(m *fakeredis.Master) { m.SetInfo("role", "") }, "n1 is a replica",
 	},
 	"writable replica": {
-		func(m *embedded.Master) { m.SetInfo("role", "slave"); m.SetInfo("slave_read_only", "0") },
-		func(m *embedded.Master) { m.SetInfo("role", "") }, "n1 is a writable replica",
+		func(m *fakeredis.Master) { m.SetInfo("role", "slave"); m.SetInfo("slave_read_only", "0") },
+		func(m *fakeredis.Master) { m.SetInfo("role", "") }, "n1 is a writable replica",
 	},
 	"Sentinel": {
-		func(m *embedded.Master) { m.SetInfo("redis_mode", "sentinel") },
-		func(m *embedded.Master) { m.SetInfo("redis_mode", "") }, "n1 is a Sentinel",
+		func(m *fakeredis.Master) { m.SetInfo("redis_mode", "sentinel") },
+		func(m *fakeredis.Master) { m.SetInfo("redis_mode", "") }, "n1 is a Sentinel",
 	},
 	"Cluster": {
-		func(m *embedded.Master) { m.SetInfo("redis_mode", "cluster") },
-		func(m *embedded.Master) { m.SetInfo("redis_mode", "") }, "n1 is a member of a Redis Cluster",
+		func(m *fakeredis.Master) { m.SetInfo("redis_mode", "cluster") },
+		func(m *fakeredis.Master) { m.SetInfo("redis_mode", "") }, "n1 is a member of a Redis Cluster",
 	},
 	"eviction": {
-		func(m *embedded.Master) {
+		func(m *fakeredis.Master) {
 			m.SetInfo("maxmemory_policy", "volatile-lru")
 			m.SetInfo("maxmemory", "3000000")
 		},
-		func(m *embedded.Master) { m.SetInfo("maxmemory_policy", "") }, "n1 deletes keys",
+		func(m *fakeredis.Master) { m.SetInfo("maxmemory_policy", "") }, "n1 deletes keys",
 	},
 	"version": {
-		func(m *embedded.Master) { m.SetInfo("redis_version", "4.0.14") },
-		func(m *embedded.Master) { m.SetInfo("redis_version", "") }, "n1 is Redis 4.0.14",
+		func(m *fakeredis.Master) { m.SetInfo("redis_version", "4.0.14") },
+		func(m *fakeredis.Master) { m.SetInfo("redis_version", "") }, "n1 is Redis 4.0.14",
 	},
 	"INFO": {
-		func(m *embedded.Master) { m.Deny("INFO") },
-		func(m *embedded.Master) { m.Deny() }, "n1 does not answer INFO (NOPERM",
+		func(m *fakeredis.Master) { m.Deny("INFO") },
+		func(m *fakeredis.Master) { m.Deny() }, "n1 does not answer INFO (NOPERM",
 	},
 }
 
 func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 	for what, c := range makeUnfit {
-		onMaster(t, c.breaks, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		onMaster(t, c.breaks, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			first := acquiring("A", longTTL, "k").on(n) // waits for the dial
 			requireUnfit(t, first.reply(t), c.words)
 			m.ForgetLog()
@@ -157,7 +157,7 @@ func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 
 func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 	for what, c := range makeUnfit {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 			c.breaks(m)
 			time.Sleep(healthyEvery + n.cfg.RedialMin)
@@ -172,7 +172,7 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 
 func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	for what, c := range makeUnfit {
-		onMaster(t, c.breaks, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			for token, fleet := range map[string]*wire.NodeSet{"A": wire.NewNodeSet(true), "B": wire.NewNodeSet(false, "n0", "n1")} {
 				call := acquiring(token, longTTL, token)
 				call.req.NodeSet = fleet
@@ -200,14 +200,14 @@ func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
 
 // docs/dev/hazards.md H39: also a wrapped pool's dial, or a proxy, may select another one.
 func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.FailWith("CLIENT INFO", "+id=5 name=go-redlock db=0 resp=2")
 		only(t, m).Drop()
 		time.Sleep(time.Second)
 		requireUnfit(t, pinging().on(n).reply(t), "database 0", "2 was asked for")
 	})
-	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Deny("CLIENT INFO") // or before Redis 6.2: what was selected stands
 		synctest.Wait()
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
@@ -217,8 +217,8 @@ func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 // Redis lets INFO through while it loads, and a user without the right to SCRIPT hears
 // of it from nothing else.
 func TestAServerThatLoadsCountsAsAFailedDialAlsoWhereINFOAloneSaysSo(t *testing.T) {
-	loading := func(m *embedded.Master) { m.SetInfo("loading", "1") }
-	onMaster(t, loading, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	loading := func(m *fakeredis.Master) { m.SetInfo("loading", "1") }
+	onMaster(t, loading, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		r := pinging().on(n).reply(t)
 		requireUnsent(t, r)
 		require.ErrorContains(t, r.Err, "LOADING")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -18,7 +18,7 @@ import (
 // for any more: it would write a marker that was deleted on purpose.
 func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
 			f.End()
@@ -38,7 +38,7 @@ func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 // Two nodes that refuse decide an attempt, and the third one's acquire is given up. Its
 // quarantine must not wait for an attempt that needs it.
 func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		c := acquiringUnder(f, "A", "k")
 		n.pipelines[0].mu.Lock() // as if it waited in the queue
@@ -54,7 +54,7 @@ func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
 
 // … unless nobody is left who asks for anything.
 func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		c := acquiringUnder(f, "A", "k")
 		n.pipelines[0].mu.Lock() // as if it waited in the queue
@@ -70,7 +70,7 @@ func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
 }
 
 func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		time.Sleep(9 * time.Second) // the timer is due between two looks
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
@@ -85,7 +85,7 @@ func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
 // docs/dev/rules.md rule 16: a marker that fits another server than the connection was dialled to
 // means that the connection's facts are old. It takes a dial, not the next look.
 func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.SetInfo("run_id", otherID)
@@ -100,8 +100,8 @@ func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
 // docs/dev/rules.md rule 16: not a master, so nothing is written. The replica is known as one,
 // and lives with WithUnsafeNodes: it must not be dialled for each question.
 func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
-	prepare := func(m *embedded.Master) { m.SetInfo("role", "slave") }
-	onMaster(t, prepare, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	prepare := func(m *fakeredis.Master) { m.SetInfo("role", "slave") }
+	onMaster(t, prepare, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := wire.NewNodeSet(true)
 		f.Guard = guardedFleet().Guard
 		for range 20 {
@@ -115,7 +115,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 	// One that became a replica under an open connection is dialled anew, once.
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.SetInfo("role", "slave")
@@ -131,7 +131,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 
 func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
 	log := &lines{}
-	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		f.Guard.MaxTTL = 10 * time.Minute
 		for range 30 {
@@ -169,7 +169,7 @@ func (b *lines) count(what string) int {
 // What a coordinator that has ended still has under way is answered behind the look by
 // which its guard is forgotten.
 func TestACommandOfAFleetThatHasEndedIsAnsweredBehindTheLook(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.Del(wire.MarkerKey)

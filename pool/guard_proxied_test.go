@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -23,11 +23,11 @@ func proxied(c *Config) { c.Proxied = true }
 // when the server does, so that what it read at the dial says nothing. Without Proxied
 // the connection's server is trusted to be the one that it was (the negative control).
 func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
-	for what, turn := range map[string]func(m *embedded.Master){
-		"another run":     func(m *embedded.Master) { m.SetInfo("run_id", otherID) },
-		"another history": func(m *embedded.Master) { m.SetInfo("master_replid2", otherID) },
+	for what, turn := range map[string]func(m *fakeredis.Master){
+		"another run":     func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) },
+		"another history": func(m *fakeredis.Master) { m.SetInfo("master_replid2", otherID) },
 	} {
-		inBubble(t, proxied, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
 			require.Equal(t, wire.Granted, acquiringUnder(f, "A", "a").outcome(t, n))
@@ -43,7 +43,7 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 			time.Sleep(healthyEvery + guardTTL + time.Second) // the look began a run in our sight
 			require.Equal(t, wire.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
 		})
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
 			turn(m)
@@ -51,7 +51,7 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 			require.Equal(t, wire.Granted, r.Outcome, "%s: %v", what, r.Err)
 		})
 	}
-	inBubble(t, proxied, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.SetInfo("role", "slave")
@@ -64,10 +64,10 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 // Another master behind the same address, which has a marker of its own that is ok.
 func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one, two := embedded.New("n1"), embedded.New("n1")
+		one, two := fakeredis.New("n1"), fakeredis.New("n1")
 		defer one.Close()
 		defer two.Close()
-		var at atomic.Pointer[embedded.Master]
+		var at atomic.Pointer[fakeredis.Master]
 		at.Store(one)
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			return at.Load().Dial(ctx, network, address)
@@ -94,7 +94,7 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 
 // The reader, the writer, callers, timers and looks share what is known of the guard.
 func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		fleets := []*wire.NodeSet{guardedFleet(), guardedFleet()}
 		var all sync.WaitGroup
 		for i := range 8 {

@@ -8,18 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // docs/dev/hazards.md H100: the node's clock is stepped forward, and its own quarantine with it.
 func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
-	for what, begin := range map[string]func(m *embedded.Master){
-		"an empty restart": func(m *embedded.Master) { _ = m.Restart(false) },
-		"one with data":    func(m *embedded.Master) { _ = m.Restart(true) },
-		"emptied":          func(m *embedded.Master) { m.FlushAll() },
+	for what, begin := range map[string]func(m *fakeredis.Master){
+		"an empty restart": func(m *fakeredis.Master) { _ = m.Restart(false) },
+		"one with data":    func(m *fakeredis.Master) { _ = m.Restart(true) },
+		"emptied":          func(m *fakeredis.Master) { m.FlushAll() },
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
 			begin(m)
@@ -40,7 +40,7 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 	}
 	// The run that begins is another one than on the connection before, though the
 	// quarantine is another client's.
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.Stop()
@@ -60,7 +60,7 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 	})
 	// The negative control: who never saw the earlier run goes by the node's clock.
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		require.NoError(t, n.Close())
@@ -77,7 +77,7 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 
 // A quarantine that is longer than it can be was written before the clock was set back.
 func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		m.SetClock(time.Hour)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
@@ -92,10 +92,10 @@ func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
 }
 
 // timed is a node under the guard whose timers are counted, in its first quarantine.
-func timed(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, c *tallying)) {
+func timed(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, c *tallying)) {
 	t.Helper()
 	c := &tallying{}
-	inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		requireQuarantined(t, acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t), guardTTL)
 		f(t, m, n, c)
@@ -103,12 +103,12 @@ func timed(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, c *ta
 }
 
 func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
-	timed(t, func(t *testing.T, _ *embedded.Master, n *Node, c *tallying) {
+	timed(t, func(t *testing.T, _ *fakeredis.Master, n *Node, c *tallying) {
 		require.Positive(t, c.waiting.Load())
 		require.NoError(t, n.Close())
 		require.Zero(t, c.waiting.Load())
 	})
-	timed(t, func(t *testing.T, m *embedded.Master, n *Node, c *tallying) {
+	timed(t, func(t *testing.T, m *fakeredis.Master, n *Node, c *tallying) {
 		m.Stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -116,7 +116,7 @@ func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
 		require.NoError(t, n.Close())
 		require.Zero(t, c.waiting.Load())
 	})
-	timed(t, func(t *testing.T, m *embedded.Master, n *Node, c *tallying) {
+	timed(t, func(t *testing.T, m *fakeredis.Master, n *Node, c *tallying) {
 		m.Freeze() // with the question under way
 		time.Sleep(guardTTL + 3*time.Millisecond)
 		require.NoError(t, n.Close())
@@ -127,7 +127,7 @@ func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
 // What a server says is left of a quarantine may be nonsense: it is clamped.
 func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 	for _, left := range []string{"-5", "0", "1", "9223372036854775807"} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			time.Sleep(time.Second)
 			var asked atomic.Int64
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -49,17 +49,17 @@ func pingingUnder(f *wire.NodeSet) *call {
 	return c
 }
 
-// asksOf is how often a master was asked where it stands, since ForgetLog.
-func asksOf(m *embedded.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
+// attests is how often a master was asked where it stands, since ForgetLog.
+func asksOf(m *fakeredis.Master) int { return count(m, "EVALSHA attest") + count(m, "EVAL attest") }
 
 // marker gives a master's marker another state.
-func mark(m *embedded.Master, state string) {
+func mark(m *fakeredis.Master, state string) {
 	v, _ := m.Get(wire.MarkerKey)
 	m.Set(wire.MarkerKey, v[:strings.LastIndexByte(v, '|')+1]+state, 0)
 }
 
 // admitted brings a node's first quarantine to its end.
-func admitted(t *testing.T, m *embedded.Master, n *Node, f *wire.NodeSet) {
+func admitted(t *testing.T, m *fakeredis.Master, n *Node, f *wire.NodeSet) {
 	t.Helper()
 	requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 	time.Sleep(guardTTL + 2*time.Millisecond)
@@ -78,7 +78,7 @@ func requireQuarantined(t *testing.T, r wire.Reply, left time.Duration) {
 }
 
 func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
 		f := guardedFleet()
@@ -98,7 +98,7 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 			return under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
 		},
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.ForgetLog()
 			requireQuarantined(t, first(guardedFleet()).on(n).reply(t), guardTTL)
@@ -110,7 +110,7 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 // The first command that finds an amnesia says for how long the node is quarantined, and
 // so do those in flight with it; each is answered though the question is not.
 func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.FlushAll()
@@ -119,7 +119,7 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 		requireQuarantined(t, b.reply(t), guardTTL)
 		require.Equal(t, 1, asksOf(m))
 	})
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.FlushAll()
@@ -137,7 +137,7 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 
 // A fleet that is only looked at can still be admitted (docs/dev/rules.md rules 16 and 17).
 func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
 		f := guardedFleet()
@@ -159,7 +159,7 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 }
 
 func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.FlushAll()
@@ -188,7 +188,7 @@ func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
 // An extension finds an emptied node as an acquisition does. It is done where the key
 // stands, and does not count.
 func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.Del(wire.MarkerKey)
@@ -209,7 +209,7 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 // What a node could not answer it is asked again, also where nobody acquires: a lock that
 // is extended lives on such answers.
 func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Second)
@@ -225,7 +225,7 @@ func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
 
 // What waits for a connection may be granted by what the question settles.
 func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Millisecond)
@@ -243,7 +243,7 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 // A question that outlives its connection in the queue would be answered as if our own
 // timer had not been started anew since.
 func TestAQuestionEndsWithItsConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		l := n.pipelines[0]

@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
-	onMaster(t, func(m *embedded.Master) { m.RequireAuth("u", "hunter2") }, func(c *Config) {
+	onMaster(t, func(m *fakeredis.Master) { m.RequireAuth("u", "hunter2") }, func(c *Config) {
 		c.Username, c.Password, c.Database, c.ClientName = "u", "hunter2", 3, "billing"
-	}, func(t *testing.T, m *embedded.Master, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "TIME", "GET", "EXISTS"}
 		require.Equal(t, append(said, slices.Repeat([]string{"SCRIPT LOAD"}, len(wire.Scripts()))...), names(m))
@@ -49,12 +49,12 @@ func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
 }
 
 func TestAPasswordAloneIsTheDefaultUsersAndNoneMeansNoAUTH(t *testing.T) {
-	password := func(m *embedded.Master) { m.RequireAuth("default", "hunter2") }
-	onMaster(t, password, func(c *Config) { c.Password = "hunter2" }, func(t *testing.T, m *embedded.Master, n *Node) {
+	password := func(m *fakeredis.Master) { m.RequireAuth("default", "hunter2") }
+	onMaster(t, password, func(c *Config) { c.Password = "hunter2" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		require.Equal(t, []string{"hunter2"}, m.Log()[0].Args)
 	})
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		require.Zero(t, count(m, "AUTH"))
 		require.Zero(t, count(m, "SELECT"))
@@ -72,7 +72,7 @@ func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
 		{"SCRIPT"},
 		{"SCRIPT LOAD", "CLIENT", "INFO"},
 	} {
-		onMaster(t, func(m *embedded.Master) { m.Deny(denied...) }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		onMaster(t, func(m *fakeredis.Master) { m.Deny(denied...) }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", "l").anyway().outcome(t, n), denied)
 			require.Equal(t, wire.Granted, releasing("A", "k", "l").outcome(t, n), denied)
 			if denied[0] == "SCRIPT" {
@@ -93,7 +93,7 @@ func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
 		"LOADING only for INFO":                             "INFO",
 		"LOADING only for CLIENT ID":                        "CLIENT ID",
 	} {
-		inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+		inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 			m.FailWith(command, state)
 			waiting := acquiring("A", longTTL, "k").on(n)
 			gate <- nil
@@ -121,7 +121,7 @@ func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 		"BUSY Redis is busy running a script.", "READONLY You can't write against a read only replica.",
 		"MISCONF Errors writing to the AOF file", "ERR unknown subcommand 'ID'.",
 	} {
-		inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+		inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 			m.FailWith("*", state)
 			gate <- nil
 			synctest.Wait()
@@ -139,7 +139,7 @@ func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
 	password := "one"
 	asked := 0
-	onMaster(t, func(m *embedded.Master) { m.RequireAuth("u", "one") }, func(c *Config) {
+	onMaster(t, func(m *fakeredis.Master) { m.RequireAuth("u", "one") }, func(c *Config) {
 		c.Username, c.Password = "unused", "unused"
 		c.Credentials = func(context.Context) (string, string, error) {
 			asked++
@@ -148,7 +148,7 @@ func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
 			}
 			return "u", password, nil
 		}
-	}, func(t *testing.T, m *embedded.Master, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		require.Equal(t, 1, asked)
 
@@ -188,10 +188,10 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 		{strings.Repeat(long, 100), "ERR it was " + strings.Repeat(long, 100), "ERR" + withheld},
 	} {
 		var log bytes.Buffer
-		onMaster(t, func(m *embedded.Master) { m.FailWith("AUTH", c.reply) }, func(cfg *Config) {
+		onMaster(t, func(m *fakeredis.Master) { m.FailWith("AUTH", c.reply) }, func(cfg *Config) {
 			cfg.Username, cfg.Password = "u", c.password
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		}, func(t *testing.T, _ *embedded.Master, n *Node) {
+		}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			r := pinging().on(n).reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, c.want)
@@ -212,10 +212,10 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 // A service of lines takes each line of a command for one, and so answers AUTH's arguments later.
 func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
 	const password = "hunter2"
-	onMaster(t, func(m *embedded.Master) {
+	onMaster(t, func(m *fakeredis.Master) {
 		m.RequireAuth("default", password)
 		m.FailWith("SELECT", "ERR what is "+password)
-	}, func(c *Config) { c.Password, c.Database = password, 1 }, func(t *testing.T, _ *embedded.Master, n *Node) {
+	}, func(c *Config) { c.Password, c.Database = password, 1 }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		r := pinging().on(n).reply(t)
 		require.ErrorContains(t, r.Err, "the server's text is not shown")
 		require.NotContains(t, r.Err.Error(), password)
@@ -240,10 +240,10 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 		},
 	} {
 		t.Run(command, func(t *testing.T) {
-			onMaster(t, func(m *embedded.Master) {
+			onMaster(t, func(m *fakeredis.Master) {
 				m.RequireAuth("default", password)
 				m.FailWith(command, says)
-			}, func(c *Config) { c.Password = password }, func(t *testing.T, _ *embedded.Master, n *Node) {
+			}, func(c *Config) { c.Password = password }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 				shown := ask(t, n)
 				require.Contains(t, shown, "the server's text is not shown")
 				require.NotContains(t, shown, password)
@@ -253,8 +253,8 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 }
 
 func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
-	outOfRange := func(m *embedded.Master) { m.FailWith("SELECT", "ERR DB index is out of range") }
-	onMaster(t, outOfRange, func(c *Config) { c.Database = 99 }, func(t *testing.T, _ *embedded.Master, n *Node) {
+	outOfRange := func(m *fakeredis.Master) { m.FailWith("SELECT", "ERR DB index is out of range") }
+	onMaster(t, outOfRange, func(c *Config) { c.Database = 99 }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.ErrorContains(t, pinging().on(n).reply(t).Err, "pool: SELECT: ERR DB index is out of range")
 	})
 }
@@ -327,7 +327,7 @@ func TestTheLogTellsOfConnections(t *testing.T) {
 	var log bytes.Buffer
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	}, func(t *testing.T, m *embedded.Master, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Minute)
@@ -343,7 +343,7 @@ func TestTheLogTellsOfConnections(t *testing.T) {
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		c.Dial = (&gated{gate: make(chan error)}).Dial
-	}, func(t *testing.T, _ *embedded.Master, n *Node) {
+	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.NoError(t, n.Close())
 	})

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestANodeIsLookedAtEveryTenSecondsAndTwiceASecondWhileItIsUnfit(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
 		time.Sleep(time.Minute + time.Second)
@@ -40,7 +40,7 @@ func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
 		"run_id": "1111111111111111111111111111111111111111", "role": "slave",
 		"master_replid2": "2222222222222222222222222222222222222222",
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.SetInfo(field, value)
 			time.Sleep(healthyEvery + time.Second)
@@ -56,7 +56,7 @@ func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
 // all was read anew.
 func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
 	for _, state := range []string{"READONLY You can't write", "MASTERDOWN Link with MASTER is down", "LOADING Redis is loading"} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.FailWith("SET", state)
 			r := acquiring("A", longTTL, "k").on(n).reply(t)
@@ -67,7 +67,7 @@ func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
 			require.Equal(t, int64(2), n.Stats().Dials)
 		})
 	}
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.FailWith("SET", "OOM command not allowed")
 		require.Equal(t, wire.Failed, acquiring("A", longTTL, "k").outcome(t, n))
@@ -79,11 +79,11 @@ func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
 // Of a replica that is known as one the answer is no news: what it is asked to undo, again
 // and again, costs no connections.
 func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
-	replica := func(m *embedded.Master) {
+	replica := func(m *fakeredis.Master) {
 		m.SetInfo("role", "slave")
 		m.FailWith("EVALSHA", "READONLY You can't write against a read only replica.")
 	}
-	onMaster(t, replica, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	onMaster(t, replica, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", time.Hour)
 		for range 10 {
 			require.Equal(t, wire.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
@@ -100,7 +100,7 @@ func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 // Looks are matched with their replies like all else, and a frozen server is found out
 // by them as by any command.
 func TestLooksAreCommandsLikeOthers(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetInfo("maxmemory", "1000")
 		m.SetInfo("maxmemory_policy", "allkeys-lru") // two looks each second
 		m.SetDelay(300 * time.Millisecond)
@@ -115,7 +115,7 @@ func TestLooksAreCommandsLikeOthers(t *testing.T) {
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.Freeze()
 		time.Sleep(healthyEvery + n.cfg.HardTimeout*5/4 + n.cfg.DialTimeout + time.Second)
@@ -172,17 +172,17 @@ func (t tallyingTimer) Reset(d time.Duration) bool {
 }
 
 func TestNoTimerOutlivesClose(t *testing.T) {
-	for what, before := range map[string]func(t *testing.T, m *embedded.Master, n *Node){
-		"a fit node": func(*testing.T, *embedded.Master, *Node) {},
-		"an unfit one": func(_ *testing.T, m *embedded.Master, _ *Node) {
+	for what, before := range map[string]func(t *testing.T, m *fakeredis.Master, n *Node){
+		"a fit node": func(*testing.T, *fakeredis.Master, *Node) {},
+		"an unfit one": func(_ *testing.T, m *fakeredis.Master, _ *Node) {
 			m.SetInfo("role", "slave")
 			time.Sleep(time.Minute + unhealthyEvery/2)
 		},
-		"a look under way": func(_ *testing.T, m *embedded.Master, _ *Node) {
+		"a look under way": func(_ *testing.T, m *fakeredis.Master, _ *Node) {
 			m.Freeze()
 			time.Sleep(healthyEvery + time.Second)
 		},
-		"undos that are repeated": func(t *testing.T, m *embedded.Master, n *Node) {
+		"undos that are repeated": func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
 			for range 10 {
 				require.Equal(t, wire.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
@@ -191,7 +191,7 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 		},
 	} {
 		c := &tallying{}
-		inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			before(t, m, n)
 			require.Positive(t, c.waiting.Load(), what)
@@ -236,7 +236,7 @@ func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
 func TestTheEndOfAConnectionShowsNoToken(t *testing.T) {
 	const token = "me:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	var log strings.Builder
-	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.FailWith("SET", "READONLY not SET k "+token)
 		r := acquiring(token, longTTL, "k").on(n).reply(t)

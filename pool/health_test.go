@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "a").outcome(t, n))
 		m.FailWith("INFO", busy)
 		time.Sleep(healthyEvery + 2*unhealthyEvery - 100*time.Millisecond)
@@ -46,7 +46,7 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 
 // Failed checks count in a row.
 func TestACheckThatSucceedsForgetsThoseThatFailed(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		for range 10 {
 			m.ForgetLog()
@@ -64,7 +64,7 @@ func TestACheckThatSucceedsForgetsThoseThatFailed(t *testing.T) {
 // An acquire that is answered by an error has the checks begin: a script that runs for too
 // long costs the votes of a second, and not of half a minute.
 func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		time.Sleep(time.Second)
 		m.FailWith("*", busy)
 		m.ForgetLog()
@@ -83,7 +83,7 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 		require.Empty(t, quiet(m), "it is not asked any more")
 		require.InDelta(t, 2, count(m, "INFO"), 1)
 	})
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		time.Sleep(time.Second)
 		m.FailWith("SET", "OOM command not allowed")
 		m.ForgetLog()
@@ -100,11 +100,11 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 	for _, with := range []string{busy, weird} {
 		for _, many := range []int{0, 1, 1000} {
-			for name, fails := range map[string]func(m *embedded.Master){
-				"all":         func(m *embedded.Master) { m.FailWith("*", with) },
-				"locks alone": func(*embedded.Master) {},
+			for name, fails := range map[string]func(m *fakeredis.Master){
+				"all":         func(m *fakeredis.Master) { m.FailWith("*", with) },
+				"locks alone": func(*fakeredis.Master) {},
 			} {
-				inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+				inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 					parkedUndos(t, m, n, many, with)
 					fails(m)
 					time.Sleep(2*time.Second + time.Millisecond) // not when anything is due

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -19,7 +19,7 @@ import (
 func tlsPipe() (client, server *pipenet.Conn) { return pipenet.Pipe("client", "n1:6379") }
 
 func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		sent, sentUndo := acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n)
@@ -54,7 +54,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 		"the buffers are full": func(n *Node) { stuffAll(n) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m := embedded.New("n1")
+			m := fakeredis.New("n1")
 			defer m.Close()
 			for kind, open := range frozenKinds(t, m) {
 				n := open()
@@ -91,7 +91,7 @@ func stuffAll(n *Node) {
 // A dial that is under way, in whatever phase, does not hold Close up either.
 func TestCloseDoesNotWaitForADial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		for kind, open := range frozenKinds(t, m) {
 			m.Freeze()
@@ -117,7 +117,7 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 	for kind, encrypted := range map[string]bool{"TCP": false, "TLS": true} {
 		took := time.Duration(1<<63 - 1)
 		for range 5 { // on a busy machine one of them may be late
-			m, err := embedded.Start("n1")
+			m, err := fakeredis.Start("n1")
 			require.NoError(t, err)
 			a := newAuthority(t)
 			c := Config{Address: m.Addr()}
@@ -146,7 +146,7 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 
 func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 	before := runtime.NumGoroutine()
-	m, err := embedded.Start("n1")
+	m, err := fakeredis.Start("n1")
 	require.NoError(t, err)
 	for range 20 {
 		n := opened(t, m, func(c *Config) { c.Dial, c.Clock, c.Connections = nil, nil, 3 })
@@ -163,7 +163,7 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 // connection comes first.
 func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
 	for range 10 {
-		overTCP(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *embedded.Master, n *Node) {
+		overTCP(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			var g sync.WaitGroup
 			calls := make([][]*call, 8)
 			begin := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -29,7 +29,7 @@ func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h handler) WithGroup(string) slog.Handler      { return h }
 
 // churn makes the node log: its connection ends, and dials fail.
-func churn(t *testing.T, m *embedded.Master, n *Node) {
+func churn(t *testing.T, m *fakeredis.Master, n *Node) {
 	t.Helper()
 	for range 3 {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
@@ -49,7 +49,7 @@ func TestALogHandlerThatBlocksHoldsNobodyUp(t *testing.T) {
 	open, inside, lines := make(chan struct{}), 0, 0
 	synctest.Test(t, func(t *testing.T) {
 		open = make(chan struct{})
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		n := opened(t, m, func(c *Config) {
 			c.Logger = slog.New(handler(func(string) {
@@ -82,7 +82,7 @@ func TestALogHandlerThatPanicsHarmsNothing(t *testing.T) {
 			lines <- msg
 			panic("the handler's own")
 		}))
-	}, func(t *testing.T, m *embedded.Master, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		churn(t, m, n)
 		require.NoError(t, n.Close())
 		synctest.Wait()
@@ -96,7 +96,7 @@ func TestALogHandlerThatPanicsHarmsNothing(t *testing.T) {
 func TestALogHandlerMayCloseTheNode(t *testing.T) {
 	for _, at := range []string{"redlock node: connected", "redlock node: connection ended", "redlock node: dial failed"} {
 		synctest.Test(t, func(t *testing.T) {
-			m := embedded.New("n1")
+			m := fakeredis.New("n1")
 			defer m.Close()
 			var n *Node
 			ready, closed := make(chan struct{}), make(chan error, 100)

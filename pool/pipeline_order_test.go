@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // echoing answers every inspect by the name of its key in the place of its value,
 // without running a script, and so tells which command a reply was made for.
-func echoing(m *embedded.Master) {
+func echoing(m *fakeredis.Master) {
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 		if cmd != "EVALSHA" {
 			return "", false
@@ -31,7 +31,7 @@ func echoing(m *embedded.Master) {
 // docs/dev/hazards.md H72: callers that wait no longer leave replies on their way.
 func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 	const callers, each = 50, 200
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		echoing(m)
 		var answered, late atomic.Int64
 		stop := make(chan struct{})
@@ -92,7 +92,7 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 }
 
 func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		c := acquiring("A", longTTL, "k").on(n)
@@ -111,7 +111,7 @@ func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T
 // docs/dev/rules.md rule 6.
 func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
 	const connections, tokens = 4, 100
-	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.Equal(t, connections, n.Stats().Connected)
 		require.Equal(t, connections, m.Connections())
@@ -157,7 +157,7 @@ func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
 // A lock's next holder must not overtake the release of the one before, which nobody may have waited for.
 func TestAllCommandsOfANameTakeOneConnection(t *testing.T) {
 	const connections, keys = 4, 100
-	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
 		var acquires []*call
@@ -194,7 +194,7 @@ func TestAllCommandsOfANameTakeOneConnection(t *testing.T) {
 }
 
 func TestOneConnectionThatEndsLeavesTheOthersAlone(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.Clients()[1].Drop()
 		time.Sleep(time.Second)
@@ -205,7 +205,7 @@ func TestOneConnectionThatEndsLeavesTheOthersAlone(t *testing.T) {
 
 // Commands of one token execute in the order in which they were submitted.
 func TestCommandsOfAConnectionExecuteInTheOrderOfTheirSubmission(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		echoing(m)
 		m.Freeze()
 		var calls []*call

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -38,17 +38,17 @@ func (g *gated) Dial(ctx context.Context, network, address string) (net.Conn, er
 }
 
 // inGatedBubble is inBubble with a node whose dials wait for the test.
-func inGatedBubble(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error)) {
+func inGatedBubble(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error)) {
 	t.Helper()
 	g := &gated{}
 	inBubble(t, func(c *Config) {
 		g.dial, g.gate = c.Dial, make(chan error)
 		c.Dial = g.Dial
-	}, func(t *testing.T, m *embedded.Master, n *Node) { f(t, m, n, g.gate) })
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) { f(t, m, n, g.gate) })
 }
 
 func TestCommandsWaitForTheFirstDial(t *testing.T) {
-	inGatedBubble(t, func(t *testing.T, _ *embedded.Master, n *Node, gate chan<- error) {
+	inGatedBubble(t, func(t *testing.T, _ *fakeredis.Master, n *Node, gate chan<- error) {
 		var calls []*call
 		for _, c := range oneOfEach() {
 			calls = append(calls, c.on(n))
@@ -66,7 +66,7 @@ func TestCommandsWaitForTheFirstDial(t *testing.T) {
 }
 
 func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
-	inGatedBubble(t, func(t *testing.T, _ *embedded.Master, n *Node, gate chan<- error) {
+	inGatedBubble(t, func(t *testing.T, _ *fakeredis.Master, n *Node, gate chan<- error) {
 		waiting := acquiring("A", longTTL, "k").on(n)
 		time.Sleep(time.Second)
 		gate <- errors.New("no route to the moon")
@@ -89,7 +89,7 @@ func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
 }
 
 func TestCommandsWaitForOneDialAfterAConnectionThatWasWell(t *testing.T) {
-	inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		gate <- nil
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		only(t, m).Drop()
@@ -106,7 +106,7 @@ func TestTheQueueIsBoundedWhileADialIsUnderWay(t *testing.T) {
 	inBubble(t, func(c *Config) {
 		c.Queue = 10
 		c.Dial = (&gated{gate: make(chan error)}).Dial
-	}, func(t *testing.T, _ *embedded.Master, n *Node) {
+	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		for range 10 {
 			require.True(t, acquiring("A", longTTL, "k").on(n).pending())
 		}
@@ -120,7 +120,7 @@ func TestTheQueueIsBoundedWhileADialIsUnderWay(t *testing.T) {
 }
 
 func TestRedialsBackOffAndStartAnew(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		for range 3 {
 			m.Stop()
@@ -193,7 +193,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				require.LessOrEqual(t, d.most(), 30*aSecond*connections, "%v, RedialMax %v", life, redialMax)
 			}
-			inBubble(t, change, func(_ *testing.T, _ *embedded.Master, n *Node) {
+			inBubble(t, change, func(_ *testing.T, _ *fakeredis.Master, n *Node) {
 				within(1)
 				s := n.Subscribe(make(diary, 10_000))
 				defer s.Close()
@@ -203,7 +203,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 			behindSentinels(t, change, func(*testing.T, *house, *Node) {
 				within(2) // it is asked, and listened to
 			})
-			inCluster(t, change, func(*testing.T, *embedded.Cluster, *Node) {
+			inCluster(t, change, func(*testing.T, *fakeredis.Cluster, *Node) {
 				within(2) // locks, and the map
 			})
 		}
@@ -212,7 +212,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 
 // That is no restart of a server that was well.
 func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for range 20 {
 			time.Sleep(minLife + time.Millisecond)
 			only(t, m).Drop()
@@ -226,7 +226,7 @@ func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
 
 // docs/dev/hazards.md H55: dialling a stopped server succeeds, and proves nothing.
 func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
-	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		// The first dial went through. The next one meets a frozen master.
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		client := only(t, m)
@@ -253,7 +253,7 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 		"release": func() *call { return releasing("A", "k") },
 		"shorten": func() *call { return shortening("A", time.Second, "k") },
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
 			m.Stop()
 			time.Sleep(time.Second) // dials have failed
@@ -271,7 +271,7 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 }
 
 func TestUndosThatOutliveTheirKeysAreAnsweredAsNotSent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Second)
@@ -288,15 +288,15 @@ func TestUndosThatOutliveTheirKeysAreAnsweredAsNotSent(t *testing.T) {
 // It was sent on the connection that died, and may have been executed there: nobody
 // may say that it was not.
 func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
-	for name, end := range map[string]func(m *embedded.Master, n *Node){
-		"expired": func(*embedded.Master, *Node) { time.Sleep(time.Minute) },
-		"closed":  func(_ *embedded.Master, n *Node) { _ = n.Close() },
-		"expired before it could go again": func(m *embedded.Master, _ *Node) {
+	for name, end := range map[string]func(m *fakeredis.Master, n *Node){
+		"expired": func(*fakeredis.Master, *Node) { time.Sleep(time.Minute) },
+		"closed":  func(_ *fakeredis.Master, n *Node) { _ = n.Close() },
+		"expired before it could go again": func(m *fakeredis.Master, _ *Node) {
 			time.Sleep(7 * time.Second)
 			m.Unfreeze()
 		},
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 			only(t, m).HoldReplies()
 			undo := releasing("A", "k").within(n, 6*time.Second).on(n)
@@ -318,7 +318,7 @@ func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
 // nothing repeated.
 func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
 	for _, keep := range []bool{true, false} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.Set("held", "H", time.Hour)
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			m.Freeze()
@@ -382,7 +382,7 @@ func (s *stale) touch() {
 
 func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		var gone atomic.Bool
 		n := opened(t, m, func(c *Config) {
@@ -412,7 +412,7 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 // Between the end of a connection and its being noticed nothing more is written on it:
 // it would be unknown without need, and an acquire an orphan.
 func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	overTCP(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		l := n.pipelines[0]
 		k := l.conn
 		sent := k.sent
@@ -435,7 +435,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 // docs/dev/hazards.md H71: a connection that ends in the middle of a reply.
 func TestAPartialReplyIsUnknown(t *testing.T) {
 	for cut := range 5 {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			only(t, m).CutReply(cut) // of +OK\r\n
 			r := acquiring("A", longTTL, "k").on(n).reply(t)
@@ -472,7 +472,7 @@ func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
 // Garbage on the line breaks the protocol, and what was under way is unknown.
 func TestGarbageEndsTheConnection(t *testing.T) {
 	for _, garbage := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefgh\r\n", "\r\n", ":x\r\n", "\x00\x00\x00\r\n"} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 				if cmd == "SET" {

@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -23,12 +23,12 @@ func (d downs) Down(err error)         { d <- err }
 
 // docs/dev/hazards.md H111, also on the line that carries hints only.
 func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
-	for name, fault := range map[string]func(m *embedded.Master){
-		"silent, and then a mute server": func(m *embedded.Master) { m.Freeze() },
-		"stopped":                        func(m *embedded.Master) { m.Stop() },
-		"no right to subscribe":          func(m *embedded.Master) { m.Deny("SUBSCRIBE") },
+	for name, fault := range map[string]func(m *fakeredis.Master){
+		"silent, and then a mute server": func(m *fakeredis.Master) { m.Freeze() },
+		"stopped":                        func(m *fakeredis.Master) { m.Stop() },
+		"no right to subscribe":          func(m *fakeredis.Master) { m.Deny("SUBSCRIBE") },
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			heard := make(downs, 100)
 			s := n.Subscribe(heard)
 			defer s.Close()
@@ -49,7 +49,7 @@ func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
 	lines := make(chan string, 100)
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(handler(func(msg string) { lines <- msg }))
-	}, func(t *testing.T, m *embedded.Master, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.Deny("SUBSCRIBE")
 		heard := make(diary, 1000)
@@ -88,17 +88,17 @@ func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
 // What the server could not do now it may do soon, and a right that other commands lack does not
 // keep it from subscribing.
 func TestASubscriptionThatEndsForAnotherReasonIsMadeAnewAtOnce(t *testing.T) {
-	for name, refuse := range map[string]func(m *embedded.Master, s *Subscription){
-		"a script is running": func(m *embedded.Master, _ *Subscription) {
+	for name, refuse := range map[string]func(m *fakeredis.Master, s *Subscription){
+		"a script is running": func(m *fakeredis.Master, _ *Subscription) {
 			m.FailWith("SUBSCRIBE", "BUSY Redis is busy running a script")
 			m.Clients()[1].Drop()
 		},
-		"no right to unsubscribe": func(m *embedded.Master, s *Subscription) {
+		"no right to unsubscribe": func(m *fakeredis.Master, s *Subscription) {
 			m.Deny("UNSUBSCRIBE")
 			s.Remove("b")
 		},
 	} {
-		subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+		subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 			s.Add("a")
 			require.Equal(t, "subscribed a", <-heard)
 			s.Add("b")
@@ -116,7 +116,7 @@ func TestASubscriptionThatEndsForAnotherReasonIsMadeAnewAtOnce(t *testing.T) {
 
 // Facts and scripts are of no use on a line that carries hints.
 func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
-	greeting := func(t *testing.T, m *embedded.Master, n *Node) []string {
+	greeting := func(t *testing.T, m *fakeredis.Master, n *Node) []string {
 		t.Helper()
 		synctest.Wait()
 		m.ForgetLog()
@@ -126,19 +126,19 @@ func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
 		synctest.Wait()
 		return names(m)
 	}
-	onMaster(t, func(m *embedded.Master) { m.RequireAuth("user", "secret") }, func(c *Config) {
+	onMaster(t, func(m *fakeredis.Master) { m.RequireAuth("user", "secret") }, func(c *Config) {
 		c.Username, c.Password, c.Database = "user", "secret", 3
-	}, func(t *testing.T, m *embedded.Master, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, []string{"AUTH", "SELECT", "CLIENT SETNAME", "SUBSCRIBE"}, greeting(t, m, n))
 	})
-	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, _ *redis.Pool, n *Node) {
+	wrapping(t, servicePool, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
 		require.Equal(t, []string{"CLIENT SETNAME", "CLIENT SETNAME", "SUBSCRIBE"}, greeting(t, m, n), "the service's, and ours")
 	})
 }
 
 func TestCloseOfASubscriptionDoesNotWaitForAFrozenMaster(t *testing.T) {
 	for _, connected := range []bool{true, false} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			if !connected {
 				m.Freeze()

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // What was given up while a dial hangs does not wait for its end, whatever else does: it would
 // be thousands of commands in the seconds that a dial may take.
 func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
-	inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		undo := releasing("A", "j").within(n, time.Millisecond).on(n)
 		late := acquiring("A", longTTL, "late").within(n, time.Millisecond).on(n)
 		var kept []*call
@@ -53,7 +53,7 @@ func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 
 // The same holds of a write that the peer does not take in.
 func TestWhatWasGivenUpDoesNotWaitForABlockedWrite(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
@@ -84,7 +84,7 @@ func (c *countedReads) Now() clock.Instant {
 
 // A sweep goes through the whole queue, so that each has to be paid for by as many commands.
 func TestALongQueueIsSweptSeldom(t *testing.T) {
-	inGatedBubble(t, func(t *testing.T, m *embedded.Master, n *Node, gate chan<- error) {
+	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		c := &countedReads{Clock: n.cfg.Clock}
 		submit := func(many int) (calls []*call, sweeps int64) {
 			before := c.reads.Load()
@@ -116,7 +116,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 // than its room, of undos.
 func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
 	const room = 8 * maxBatch
-	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
@@ -148,7 +148,7 @@ func TestAFullQueueIsSweptAgain(t *testing.T) {
 	inBubble(t, func(c *Config) {
 		c.Queue = room
 		c.Dial = (&gated{gate: make(chan error)}).Dial
-	}, func(t *testing.T, _ *embedded.Master, n *Node) {
+	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		var calls []*call
 		for range room {
 			calls = append(calls, acquiring("A", longTTL, "k").on(n))

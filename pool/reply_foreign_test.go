@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -34,7 +34,7 @@ func requireShowable(t *testing.T, what, text string) {
 
 func TestWhatAServerSaysOfItselfIsPrintable(t *testing.T) {
 	for _, fields := range [][]string{{"redis_version", "maxmemory_policy"}, {"role"}, {"redis_mode"}, {"run_id", "master_replid2"}} {
-		onMaster(t, func(m *embedded.Master) {
+		onMaster(t, func(m *fakeredis.Master) {
 			for _, f := range fields {
 				m.SetInfo(f, planted)
 			}
@@ -43,7 +43,7 @@ func TestWhatAServerSaysOfItselfIsPrintable(t *testing.T) {
 			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 				return fmt.Sprintf("*2\r\n%s%s", bulk("setting"), bulk("\n"+planted)), cmd == "CONFIG"
 			})
-		}, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+		}, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			e := examined(t, n)
 			require.Contains(t, e.Persistence(), `\x0a\x1b[31m\u202ez`)
 			for _, text := range []string{e.Version, e.Mode, e.Role, e.RunID, e.ReplID2, e.Eviction, e.BacklogTTL, e.Fsync, e.Persistence()} {
@@ -60,10 +60,10 @@ func TestWhatAServerSaysOfItselfIsPrintable(t *testing.T) {
 }
 
 func TestWhatAServerRefusesIsPrintable(t *testing.T) {
-	onMaster(t, func(m *embedded.Master) {
+	onMaster(t, func(m *fakeredis.Master) {
 		m.FailWith("INFO", "ERR "+planted)
 		m.FailWith("GET", "ERR "+planted)
-	}, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	}, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		e := examined(t, n)
 		for _, text := range []string{e.Unread, e.MarkerUnread, e.Findings[0].Text, pinging().on(n).reply(t).Err.Error()} {
 			require.Contains(t, text, `\x1b[31m\u202ez`)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -19,7 +19,7 @@ func pollingUnder(f *wire.NodeSet, key string) *call { return under(f, "", wire.
 
 // A poll is one plain command, and tells for how long a key exists, whatever it is.
 func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", 1234*time.Millisecond)
 		m.Set("for ever", "B", 0)
 		m.PushList("list")
@@ -44,7 +44,7 @@ func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
 // docs/dev/rules.md rule 16: a poll begins no quarantine, and asks nobody where the node stands.
 // Where that is known already, a node that does not vote says so without being asked.
 func TestAPollAsksNothingOfTheGuard(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		require.Equal(t, wire.Granted, pollingUnder(f, "k").outcome(t, n))
 		require.Zero(t, asksOf(m))

@@ -14,7 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -213,7 +213,7 @@ func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
 		if want.text == "" || strings.HasPrefix(want.text, " ") || want.code == "NOSCRIPT" {
 			continue // not to be said over the wire, or has a test of its own
 		}
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			m.FailWith("*", want.text)
 			calls := oneOfEach()
@@ -257,7 +257,7 @@ func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 			"READONLY You can't write against a read only replica.", "NOREPLICAS Not enough good replicas to write.",
 			"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 		} {
-			inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("held", "H", time.Minute)
 				m.FailWith(command, text)
 				for _, call := range calls {

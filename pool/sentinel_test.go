@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -26,8 +26,8 @@ const (
 
 // house is two servers of which one is the master, and their Sentinels.
 type house struct {
-	a, b      *embedded.Master
-	sentinels []*embedded.Sentinel
+	a, b      *fakeredis.Master
+	sentinels []*fakeredis.Sentinel
 }
 
 // behindSentinels runs a test in a bubble on a node behind three Sentinels that all
@@ -35,10 +35,10 @@ type house struct {
 func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, h *house, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{a: embedded.New("a"), b: embedded.New("b")}
+		h := &house{a: fakeredis.New("a"), b: fakeredis.New("b")}
 		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", MaxAge: settle5}}
 		for i := range 3 {
-			s := embedded.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
+			s := fakeredis.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
 			s.SetMaster("m", h.a.Addr())
 			h.sentinels = append(h.sentinels, s)
 			cfg.Sentinels.Addresses = append(cfg.Sentinels.Addresses, s.Addr())
@@ -65,7 +65,7 @@ func (h *house) close() {
 
 // dial leads to whoever has the address.
 func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	all := []*embedded.Master{h.a, h.b}
+	all := []*fakeredis.Master{h.a, h.b}
 	for _, s := range h.sentinels {
 		all = append(all, s.Master)
 	}
@@ -97,7 +97,7 @@ func holdingUnder(f *wire.NodeSet, token, key string) *call {
 }
 
 // votesAs waits until the node votes, and returns with it.
-func votesAs(t *testing.T, n *Node, f *wire.NodeSet, m *embedded.Master) {
+func votesAs(t *testing.T, n *Node, f *wire.NodeSet, m *fakeredis.Master) {
 	t.Helper()
 	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+settle5)
 	time.Sleep(guardTTL + settle5 + 2*time.Millisecond)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // diary writes down what a listener hears.
@@ -20,10 +20,10 @@ func (d diary) Subscribed(channel string)       { d <- "subscribed " + channel }
 func (d diary) Message(channel, payload string) { d <- channel + ": " + payload }
 func (d diary) Down(error)                      { d <- "down" }
 
-func subscribing(t *testing.T, f func(m *embedded.Master, s *Subscription, heard diary)) {
+func subscribing(t *testing.T, f func(m *fakeredis.Master, s *Subscription, heard diary)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		n, err := Open(Config{Name: "n1", Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()})
 		require.NoError(t, err)
@@ -37,7 +37,7 @@ func subscribing(t *testing.T, f func(m *embedded.Master, s *Subscription, heard
 }
 
 // publish speaks to a master on a connection of its own.
-func publish(t *testing.T, m *embedded.Master, channel, payload string) {
+func publish(t *testing.T, m *fakeredis.Master, channel, payload string) {
 	t.Helper()
 	raw, err := m.Dial(context.Background(), "", "")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func publish(t *testing.T, m *embedded.Master, channel, payload string) {
 }
 
 func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
 		s.Add("b")
@@ -64,7 +64,7 @@ func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {
 }
 
 func TestASubscriptionIsDialledOnlyWhenSomethingIsWanted(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		synctest.Wait()
 		require.Equal(t, 1, m.Connections(), "the node's pipelined connection alone")
 		s.Add("a")
@@ -74,7 +74,7 @@ func TestASubscriptionIsDialledOnlyWhenSomethingIsWanted(t *testing.T) {
 }
 
 func TestASubscriptionThatIsKilledComesBackWithItsChannels(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
 		clients := m.Clients()
@@ -87,7 +87,7 @@ func TestASubscriptionThatIsKilledComesBackWithItsChannels(t *testing.T) {
 }
 
 func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		m.Stop()
@@ -101,7 +101,7 @@ func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
 }
 
 func TestASubscriptionOnASilentConnectionIsDialledAnewAfterTwoPings(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		began := time.Now()
@@ -114,7 +114,7 @@ func TestASubscriptionOnASilentConnectionIsDialledAnewAfterTwoPings(t *testing.T
 }
 
 func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		time.Sleep(time.Minute) // virtual
@@ -127,7 +127,7 @@ func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
 // Nothing is left of a subscription that nobody wants any more: no connection, and no
 // goroutine. It comes back when it is wanted.
 func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		for range 3 {
 			s.Add("a")
 			require.Equal(t, "subscribed a", <-heard)
@@ -149,7 +149,7 @@ func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 // Whoever wants other channels all the time does not keep a dead connection from being
 // noticed.
 func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
-	subscribing(t, func(m *embedded.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		m.Freeze()

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -31,19 +31,19 @@ const (
 
 // inBubble runs a test on a node and its master in virtual time. The bubble fails
 // for every goroutine that is left.
-func inBubble(t *testing.T, change func(c *Config), f func(t *testing.T, m *embedded.Master, n *Node)) {
+func inBubble(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
-	onMaster(t, func(*embedded.Master) {}, change, f)
+	onMaster(t, func(*fakeredis.Master) {}, change, f)
 }
 
 // onMaster is inBubble with a master that is prepared before the node is opened.
 func onMaster(
-	t *testing.T, prepare func(m *embedded.Master), change func(c *Config),
-	f func(t *testing.T, m *embedded.Master, n *Node),
+	t *testing.T, prepare func(m *fakeredis.Master), change func(c *Config),
+	f func(t *testing.T, m *fakeredis.Master, n *Node),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		prepare(m)
 		n := opened(t, m, change)
@@ -52,11 +52,11 @@ func onMaster(
 	})
 }
 
-func configFor(m *embedded.Master) Config {
+func configFor(m *fakeredis.Master) Config {
 	return Config{Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()}
 }
 
-func opened(t *testing.T, m *embedded.Master, change func(c *Config)) *Node {
+func opened(t *testing.T, m *fakeredis.Master, change func(c *Config)) *Node {
 	t.Helper()
 	c := configFor(m)
 	if change != nil {
@@ -68,9 +68,9 @@ func opened(t *testing.T, m *embedded.Master, change func(c *Config)) *Node {
 }
 
 // overTCP runs a test on a node and its master on real sockets, in real time.
-func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *embedded.Master, n *Node)) {
+func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
-	m, err := embedded.Start("n1")
+	m, err := fakeredis.Start("n1")
 	require.NoError(t, err)
 	defer m.Close()
 	n := opened(t, m, func(c *Config) {
@@ -211,7 +211,7 @@ func requireUnfit(t *testing.T, r wire.Reply, words ...string) {
 }
 
 // only is the master's one client.
-func only(t *testing.T, m *embedded.Master) *embedded.Client {
+func only(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 	t.Helper()
 	all := m.Clients()
 	require.Len(t, all, 1)
@@ -219,7 +219,7 @@ func only(t *testing.T, m *embedded.Master) *embedded.Client {
 }
 
 // names lists the commands that the master took up since ForgetLog.
-func names(m *embedded.Master) []string {
+func names(m *fakeredis.Master) []string {
 	all := []string{}
 	for _, e := range m.Log() {
 		all = append(all, strings.TrimSpace(e.Name+" "+sub(e)))
@@ -228,12 +228,12 @@ func names(m *embedded.Master) []string {
 }
 
 // quiet lists what names does, but for the looks that go on as long as a node lives.
-func quiet(m *embedded.Master) []string {
+func quiet(m *fakeredis.Master) []string {
 	return slices.DeleteFunc(names(m), func(name string) bool { return name == "INFO" })
 }
 
 // sub is the subcommand, or the name of the script.
-func sub(e embedded.Entry) string {
+func sub(e fakeredis.Entry) string {
 	switch {
 	case len(e.Args) == 0:
 		return ""
@@ -250,7 +250,7 @@ func sub(e embedded.Entry) string {
 }
 
 // count is how often a command stands in the log.
-func count(m *embedded.Master, name string) int {
+func count(m *fakeredis.Master, name string) int {
 	n := 0
 	for _, have := range names(m) {
 		if have == name {
@@ -261,7 +261,7 @@ func count(m *embedded.Master, name string) int {
 }
 
 // raw is a connection of a test's own to the master.
-func raw(t *testing.T, m *embedded.Master) redis.Conn {
+func raw(t *testing.T, m *fakeredis.Master) redis.Conn {
 	t.Helper()
 	conn, err := m.Dial(t.Context(), "", "")
 	require.NoError(t, err)

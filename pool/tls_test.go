@@ -19,7 +19,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -78,7 +78,7 @@ func (a *authority) front(raw, master net.Conn) {
 }
 
 // withTLS puts TLS before a master without a listener.
-func withTLS(t *testing.T, m *embedded.Master, c *Config) *authority {
+func withTLS(t *testing.T, m *fakeredis.Master, c *Config) *authority {
 	t.Helper()
 	a := newAuthority(t)
 	c.TLS = a.trusted
@@ -119,7 +119,7 @@ func (a *authority) before(t *testing.T, address string) net.Addr {
 
 func TestANodeSpeaksTLSFromEndToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		n := opened(t, m, func(c *Config) { withTLS(t, m, c) })
 		defer n.Close()
@@ -138,7 +138,7 @@ func TestANodeSpeaksTLSFromEndToEnd(t *testing.T) {
 
 func TestAnAuthorityThatIsNotTrustedIsAFailedDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		n := opened(t, m, func(c *Config) {
 			withTLS(t, m, c)
@@ -156,7 +156,7 @@ func TestAnAuthorityThatIsNotTrustedIsAFailedDial(t *testing.T) {
 // Certificates rotate: the function is asked at every dial.
 func TestTheTLSConfigurationIsAskedAtEveryDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		asked := 0
 		n := opened(t, m, func(c *Config) {
@@ -177,7 +177,7 @@ func TestTheTLSConfigurationIsAskedAtEveryDial(t *testing.T) {
 }
 
 func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
-	m, err := embedded.Start("n1")
+	m, err := fakeredis.Start("n1")
 	require.NoError(t, err)
 	defer m.Close()
 	a := newAuthority(t)
@@ -196,7 +196,7 @@ func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
 }
 
 // frozenKinds are the ways to reach a master that Close must not wait for.
-func frozenKinds(t *testing.T, m *embedded.Master) map[string]func() *Node {
+func frozenKinds(t *testing.T, m *fakeredis.Master) map[string]func() *Node {
 	t.Helper()
 	dialled := func(ctx context.Context) (redis.Conn, error) {
 		conn, err := m.Dial(ctx, "", "")
@@ -234,7 +234,7 @@ func borrowed(t *testing.T) func(redis.Conn, time.Time) error {
 }
 
 // wrappedTLS is how a service's own pool dials.
-func wrappedTLS(t *testing.T, m *embedded.Master) func(context.Context) (redis.Conn, error) {
+func wrappedTLS(t *testing.T, m *fakeredis.Master) func(context.Context) (redis.Conn, error) {
 	t.Helper()
 	var c Config
 	a := withTLS(t, m, &c)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -30,7 +30,7 @@ func parkedMany(t *testing.T, n *Node, many int, spoil func()) {
 
 // Undos of a slot without an owner stay where they are: no member can execute them.
 func TestParkedUndosOfASlotWithoutAnOwnerStayWhereTheyAre(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		const many, seconds = 300, 10
 		parkedMany(t, n, many, func() { cl.TakeSlot(cl.Owner("foo"), nil, false) })
 		time.Sleep(30 * time.Second) // the master without slots was let go, and has handed them on once
@@ -47,7 +47,7 @@ func TestParkedUndosOfASlotWithoutAnOwnerStayWhereTheyAre(t *testing.T) {
 
 // A probe that is sent on to another member shows that the server takes commands again.
 func TestParkedUndosFollowAProbeThatIsSentOn(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		const many = 300
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		parkedMany(t, n, many, func() { failing(from, busy) })
@@ -64,7 +64,7 @@ func TestParkedUndosFollowAProbeThatIsSentOn(t *testing.T) {
 
 // A server, or what is between, that ends each connection before an undo is answered.
 func TestAnUndoEndsWithItsKeysWhereEveryConnectionEndsBeforeItsAnswer(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "a").outcome(t, n))
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -90,7 +90,7 @@ func TestAnUndoEndsWithItsKeysWhereEveryConnectionEndsBeforeItsAnswer(t *testing
 
 // Acquires whose undo never comes over this connection are forgotten.
 func TestAcquiresThatExecutedNothingAreRememberedForAWhile(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		failing(m, "NOREPLICAS x")
 		for i := range maxParked {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -20,7 +20,7 @@ const (
 )
 
 // failing makes a master answer the commands of locks by an error, but not its health checks.
-func failing(m *embedded.Master, with string) {
+func failing(m *fakeredis.Master, with string) {
 	m.FailWith("SET", with)
 	m.FailWith("EVALSHA", with)
 	m.FailWith("EVAL", with)
@@ -39,7 +39,7 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 		"OOM command not allowed when used memory > 'maxmemory'.", "NOREPLICAS Not enough good replicas to write.",
 	} {
 		for _, keys := range [][]string{{"a"}, {"a", "b"}} {
-			inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				synctest.Wait()
 				failing(m, says)
 				require.Equal(t, wire.Failed, acquiring("A", longTTL, keys...).outcome(t, n))
@@ -59,7 +59,7 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 
 // The undo is submitted while its acquire is unanswered, as after a node timeout.
 func TestAnUndoBehindAnAcquireThatExecutesNothingIsSentOnce(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		failing(m, busy)
 		m.SetDelay(time.Second)
@@ -77,24 +77,24 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 	plain := func(*Config) {}
 	for what, c := range map[string]struct {
 		change  func(c *Config)
-		acquire func(t *testing.T, m *embedded.Master, n *Node)
+		acquire func(t *testing.T, m *fakeredis.Master, n *Node)
 		others  bool // other acquires than this process's may have created the keys
 	}{
-		"a grant followed by BUSY": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+		"a grant followed by BUSY": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, acquiring("A", longTTL, "a").outcome(t, n))
 			failing(m, busy)
 		}},
-		"an unknown error": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+		"an unknown error": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, weird)
 			require.Equal(t, wire.Unknown, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL) // it was executed
 		}},
-		"a proxy": {change: func(c *Config) { c.Proxied = true }, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+		"a proxy": {change: func(c *Config) { c.Proxied = true }, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
 			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL)
 		}},
-		"an acquire that was sent again by its text": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+		"an acquire that was sent again by its text": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FlushScripts()
 			m.FailWith("EVAL", busy)
 			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n))
@@ -102,12 +102,12 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			failing(m, busy)
 			m.Set("a", "A", longTTL)
 		}},
-		"a repair, or another process": {others: true, change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+		"a repair, or another process": {others: true, change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
 			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL)
 		}},
-		"another connection": {change: plain, acquire: func(t *testing.T, m *embedded.Master, n *Node) {
+		"another connection": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
 			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 			only(t, m).Drop()
@@ -115,7 +115,7 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			m.Set("a", "A", longTTL)
 		}},
 	} {
-		inBubble(t, c.change, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, c.change, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			c.acquire(t, m, n)
 			undo := undoing("A", "a").within(n, longTTL)
@@ -135,7 +135,7 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 
 // A member of a Cluster sent the acquire on, and the next one does not execute it.
 func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		b := others(cl, "foo")[0]
 		cl.MoveSlot("foo", b)
 		b.FailWith("SET", "CLUSTERDOWN The cluster is down")
@@ -150,7 +150,7 @@ func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
 const parkedTTL = 2 * time.Minute
 
 // parkedUndos are undos of grants at a master that has begun to fail.
-func parkedUndos(t *testing.T, m *embedded.Master, n *Node, many int, with string) []*call {
+func parkedUndos(t *testing.T, m *fakeredis.Master, n *Node, many int, with string) []*call {
 	t.Helper()
 	synctest.Wait()
 	undos := make([]*call, many)
@@ -172,7 +172,7 @@ func parkedUndos(t *testing.T, m *embedded.Master, n *Node, many int, with strin
 func TestParkedUndosFollowOneProbe(t *testing.T) {
 	for _, with := range []string{busy, weird} {
 		ticking := &tallying{}
-		inBubble(t, func(c *Config) { ticking.Clock = c.Clock; c.Clock = ticking }, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, func(c *Config) { ticking.Clock = c.Clock; c.Clock = ticking }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			undos := parkedUndos(t, m, n, 2000, with)
 			require.Less(t, ticking.waiting.Load(), int64(8), "timers")
 			time.Sleep(2 * time.Second)
@@ -206,7 +206,7 @@ func lastReply(t *testing.T, undo *call) wire.Reply {
 // One undo's error may be its own. It neither holds others back nor is sent more often
 // because others succeed.
 func TestAProbeThatAlwaysFailsHoldsBackNoOther(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		parkedUndos(t, m, n, 20, weird)
 		failing(m, "")
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -233,7 +233,7 @@ func isOf(cmd string, args []string, token string) bool {
 }
 
 func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		undos := parkedUndos(t, m, n, 10, busy)
 		time.Sleep(parkedTTL + 2*maxRetryDelay)
 		require.Zero(t, n.Stats().ParkedUndos)
@@ -252,7 +252,7 @@ func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
 // undo's caller gets an answer in time, and the undo is kept for when the master comes back.
 func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 	const ttl = 20 * time.Second
-	onMaster(t, func(m *embedded.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		release := orphaned(t, m, n, acquiring("A", ttl, "k"))
 		time.Sleep(time.Second)
 		failing(m, busy)
@@ -279,7 +279,7 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 
 // A new connection is one more reason to try.
 func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		parkedUndos(t, m, n, 100, busy)
 		time.Sleep(10 * time.Second)
 		m.Stop()
@@ -300,7 +300,7 @@ func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
 // counted, and never sent.
 func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 	const beyond = 50
-	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		parkedUndos(t, m, n, maxParked, busy)
 		var late []*call
 		for i := range beyond {
@@ -330,7 +330,7 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 
 // Each member of a Cluster has a probe of its own, and the other members go on.
 func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		bad, good := cl.Owner("foo"), others(cl, "foo")
 		for i := range 50 {
 			require.Equal(t, wire.Granted, acquiring(fmt.Sprint("A", i), longTTL, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
@@ -355,7 +355,7 @@ func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
 // The slot goes to another member, with the keys.
 func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 	for name, dies := range map[string]bool{"moved": false, "failed over": true} {
-		inCluster(t, nil, func(t *testing.T, cl *embedded.Cluster, n *Node) {
+		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 			from := cl.Owner("foo")
 			for i := range 50 {
 				require.Equal(t, wire.Granted, acquiring(fmt.Sprint("A", i), time.Minute, fmt.Sprintf("{foo}%d", i)).outcome(t, n))

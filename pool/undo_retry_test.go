@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // A server that is busy, loading or short of replicas still holds what was to be undone.
 func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, c := embedded.New("n1"), clock.Runtime()
+		m, c := fakeredis.New("n1"), clock.Runtime()
 		defer m.Close()
 		n, err := Open(Config{Name: "n1", Address: m.Addr(), Dial: m.Dial, Clock: c})
 		require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
 		"ERR Error running script (call to f_a98a): @user_script:5: @user_script: 5: The user executing the script can't run this command or subcommand",
 		"ERR ACL failure in script: User app has no permissions to run the 'del' command",
 	} {
-		inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FailWith("EVALSHA", says)
 			c := newCall(func(r *wire.Request) {
 				terms := &wire.LockArgs{}

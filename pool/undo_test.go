@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -19,7 +19,7 @@ import (
 
 // The control, by hand: neither killed nor repeated, the undo is overtaken.
 func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, _ *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, _ *Node) {
 		first, second := raw(t, m), raw(t, m)
 		defer second.Close()
 		id, err := redis.Int64(first.Do("CLIENT", "ID"))
@@ -41,7 +41,7 @@ func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
 
 // orphaned makes an acquire that was written on a connection that has ended since,
 // and is still on its way to the master: release lets it arrive.
-func orphaned(t *testing.T, m *embedded.Master, n *Node, acquire *call) (release func()) {
+func orphaned(t *testing.T, m *fakeredis.Master, n *Node, acquire *call) (release func()) {
 	t.Helper()
 	require.Equal(t, wire.Granted, pinging().anyway().outcome(t, n))
 	old := only(t, m)
@@ -57,7 +57,7 @@ func orphaned(t *testing.T, m *embedded.Master, n *Node, acquire *call) (release
 func TestAConnectionThatDiedWithAnAcquireIsKilledBeforeTheUndo(t *testing.T) {
 	for _, keys := range [][]string{{"k"}, {"k", "l"}} {
 		for round := range 20 {
-			inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				early := round%2 == 0 // the undo is there before the next connection is
 				m.ForgetLog()
 				acquire := acquiring("A", longTTL, keys...)
@@ -102,7 +102,7 @@ func index(all []string, name string) int {
 // first is open.
 func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 	for round := range 40 {
-		inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
+		inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			m.Freeze()
 			var acquires, undos []*call
@@ -140,16 +140,16 @@ func TestWithoutAKillUndosAreRepeatedUntilTheTTLHasPassed(t *testing.T) {
 	const ttl = 20 * time.Second
 	for name, change := range map[string]struct {
 		config func(c *Config)
-		master func(m *embedded.Master)
+		master func(m *fakeredis.Master)
 	}{
-		"no right to CLIENT":      {nil, func(m *embedded.Master) { m.Deny("CLIENT") }},
-		"no right to CLIENT ID":   {nil, func(m *embedded.Master) { m.Deny("CLIENT ID") }},
-		"no right to CLIENT KILL": {nil, func(m *embedded.Master) { m.Deny("CLIENT KILL") }},
-		"no right to INFO":        {nil, func(m *embedded.Master) { m.Deny("INFO") }},
-		"a proxy":                 {func(c *Config) { c.Proxied = true }, func(*embedded.Master) {}},
+		"no right to CLIENT":      {nil, func(m *fakeredis.Master) { m.Deny("CLIENT") }},
+		"no right to CLIENT ID":   {nil, func(m *fakeredis.Master) { m.Deny("CLIENT ID") }},
+		"no right to CLIENT KILL": {nil, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }},
+		"no right to INFO":        {nil, func(m *fakeredis.Master) { m.Deny("INFO") }},
+		"a proxy":                 {func(c *Config) { c.Proxied = true }, func(*fakeredis.Master) {}},
 	} {
 		for _, late := range []time.Duration{0, 10 * time.Millisecond, 3 * time.Second, 11 * time.Second} {
-			onMaster(t, change.master, change.config, func(t *testing.T, m *embedded.Master, n *Node) {
+			onMaster(t, change.master, change.config, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				began := time.Now()
 				acquire := acquiring("A", ttl, "k")
 				release := orphaned(t, m, n, acquire)
@@ -175,7 +175,7 @@ func TestWithoutAKillUndosAreRepeatedUntilTheTTLHasPassed(t *testing.T) {
 
 // The pause doubles: a thousand undos that are repeated every 20 ms would be a load.
 func TestRepetitionsBecomeRarer(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		orphaned(t, m, n, acquiring("A", time.Minute, "k"))
 		m.ForgetLog()
 		undo := releasing("A", "k").on(n) // without a not-after instant
@@ -194,7 +194,7 @@ func TestRepetitionsBecomeRarer(t *testing.T) {
 
 // A right that was missing is not asked for once for each connection that died.
 func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
-	onMaster(t, func(m *embedded.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for i := range 5 {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			clients := m.Clients()
@@ -219,7 +219,7 @@ func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
 
 // An acquire that was answered, or never sent, leaves nothing to be killed.
 func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
 		m.Freeze()
 		extend, inspect := extending("A", time.Hour, "k").on(n), inspecting("k").on(n)
@@ -235,7 +235,7 @@ func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
 
 // A connection that ends while the kill is under way is one more that failed.
 func TestADialThatEndsInTheKillHasFailed(t *testing.T) {
-	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		kills := 0
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if cmd == "CLIENT" && args[0] == "KILL" {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -34,7 +34,7 @@ func (s swallower) Write(p []byte) (int, error) {
 }
 
 // lossy is onMaster where nothing can be killed, on a network that can lose bytes.
-func lossy(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool)) {
+func lossy(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool)) {
 	t.Helper()
 	var swallow atomic.Bool
 	change := func(c *Config) {
@@ -44,7 +44,7 @@ func lossy(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, swall
 			return swallower{conn, &swallow}, err
 		}
 	}
-	onMaster(t, func(m *embedded.Master) { m.Deny("CLIENT KILL") }, change, func(t *testing.T, m *embedded.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f(t, m, n, &swallow)
 	})
 }
@@ -52,7 +52,7 @@ func lossy(t *testing.T, f func(t *testing.T, m *embedded.Master, n *Node, swall
 // The acquire is on its way, its undo was lost with the connection, and the one that is
 // sent anew comes before the acquire. That it found nothing must not end it.
 func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *testing.T) {
-	lossy(t, func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool) {
+	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		old := only(t, m)
 		old.HoldRequests()
@@ -84,7 +84,7 @@ func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *tes
 func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 	const ttl = 2 * time.Second // the hard timeout is 5 s
 	for _, late := range []time.Duration{0, 30 * time.Millisecond, time.Second, 3 * time.Second} {
-		lossy(t, func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool) {
+		lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			old := only(t, m)
 			old.HoldRequests()
@@ -115,7 +115,7 @@ func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 // stuck in a frozen master's full buffer, behind its acquire.
 func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
 	const ttl = 2 * time.Second
-	lossy(t, func(t *testing.T, m *embedded.Master, n *Node, _ *atomic.Bool) {
+	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, _ *atomic.Bool) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		old := only(t, m)
 		old.HoldRequests()
@@ -140,9 +140,9 @@ func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
 // failUnsent does with an undo that is out of date, and with the one that takes its place.
 func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 	const ttl = 2 * time.Second
-	prepare := func(m *embedded.Master) { m.Deny("CLIENT KILL") }
+	prepare := func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }
 	change := func(c *Config) { c.DialTimeout = 500 * time.Millisecond }
-	onMaster(t, prepare, change, func(t *testing.T, m *embedded.Master, n *Node) {
+	onMaster(t, prepare, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		acquire := acquiring("A", ttl, "k").on(n)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -16,7 +16,7 @@ import (
 // error, for as long as TCP retransmits. The connection is given up after the hard timeout
 // and the next one works; what was on it is Unknown, and nothing is sent twice but undos.
 func TestABlackHoleCostsOneHardTimeout(t *testing.T) {
-	lossy(t, func(t *testing.T, m *embedded.Master, n *Node, swallow *atomic.Bool) {
+	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		m.ForgetLog()
 		swallow.Store(true)

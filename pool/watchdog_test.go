@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -18,7 +18,7 @@ import (
 // writes, and then by a hundred a second. What was given up meanwhile is never sent, and all
 // else is answered once the peer goes on.
 func TestLittleIsWrittenToASilentPeer(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		m.Freeze()
@@ -55,7 +55,7 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 
 // Who was asked nothing owes no answer: what was given up before it was written does not count.
 func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		for range 2 * batchThreshold {
@@ -73,7 +73,7 @@ func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 // Who is far away is not taken for silent: what waits is little of the way at first, and
 // nothing once answers flow.
 func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		const far = 4 * silentAfter
 		m.SetDelay(far)

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // servicePool is a pool as services have them: with a read timeout, and a name.
-func servicePool(m *embedded.Master) *redis.Pool {
+func servicePool(m *fakeredis.Master) *redis.Pool {
 	return &redis.Pool{
 		MaxIdle: 1, MaxActive: 1, IdleTimeout: time.Minute,
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -36,10 +36,10 @@ func servicePool(m *embedded.Master) *redis.Pool {
 	}
 }
 
-func wrapping(t *testing.T, p func(m *embedded.Master) *redis.Pool, f func(t *testing.T, m *embedded.Master, p *redis.Pool, n *Node)) {
+func wrapping(t *testing.T, p func(m *fakeredis.Master) *redis.Pool, f func(t *testing.T, m *fakeredis.Master, p *redis.Pool, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		service := p(m)
 		defer service.Close()
@@ -51,7 +51,7 @@ func wrapping(t *testing.T, p func(m *embedded.Master) *redis.Pool, f func(t *te
 }
 
 func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
-	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, _ *redis.Pool, n *Node) {
+	wrapping(t, servicePool, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
 		require.Equal(t, "wrapped", n.Name())
 		require.Equal(t, "wrapped", n.String())
 		var calls []*call
@@ -85,7 +85,7 @@ func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
 // docs/dev/hazards.md H76, H78: locks neither wait for the service's connections nor get one in a
 // state that somebody left.
 func TestAWrappedPoolIsNotTouched(t *testing.T) {
-	wrapping(t, servicePool, func(t *testing.T, m *embedded.Master, p *redis.Pool, n *Node) {
+	wrapping(t, servicePool, func(t *testing.T, m *fakeredis.Master, p *redis.Pool, n *Node) {
 		service := p.Get() // the one that the pool may have
 		defer service.Close()
 		for _, state := range []string{"SELECT 5", "MULTI"} {
@@ -118,7 +118,7 @@ func TestAWrappedPoolIsNotTouched(t *testing.T) {
 // docs/dev/hazards.md H39: nobody but the pool's dial knows its database, and a slip there is a
 // lock that excludes nobody.
 func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
-	onDatabase2 := func(m *embedded.Master) *redis.Pool {
+	onDatabase2 := func(m *fakeredis.Master) *redis.Pool {
 		return &redis.Pool{Dial: func() (redis.Conn, error) {
 			conn, err := m.Dial(context.Background(), "", "")
 			if err != nil {
@@ -130,7 +130,7 @@ func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 		}}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		silent, err := Wrap("n1", onDatabase2(m), WithClock(clock.Runtime()))
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestAWrappedPoolsDialErrorIsTold(t *testing.T) {
 		"its own timeout": {Dial: func() (redis.Conn, error) { return nil, context.DeadlineExceeded }},
 		"nothing":         {Dial: func() (redis.Conn, error) { return nil, nil }}, //nolint:nilnil // what must not be
 	} {
-		wrapping(t, func(*embedded.Master) *redis.Pool { return p }, func(t *testing.T, _ *embedded.Master, _ *redis.Pool, n *Node) {
+		wrapping(t, func(*fakeredis.Master) *redis.Pool { return p }, func(t *testing.T, _ *fakeredis.Master, _ *redis.Pool, n *Node) {
 			r := acquiring("A", longTTL, "k").on(n).reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, map[string]string{
@@ -178,7 +178,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 	var mu sync.Mutex
 	synctest.Test(t, func(t *testing.T) {
 		let = make(chan struct{})
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		service := servicePool(m)
 		dial := service.DialContext
@@ -218,7 +218,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 // When they come back the node lives again.
 func TestANodeRecoversFromHangingDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("n1")
+		m := fakeredis.New("n1")
 		defer m.Close()
 		m.Freeze()
 		service := servicePool(m)
@@ -257,7 +257,7 @@ func (c *counted) DoWithTimeout(d time.Duration, name string, args ...any) (any,
 
 // A connection that can't be read without its own timeout is of no use.
 func TestAConnectionWithoutTimeoutsIsAFailedDial(t *testing.T) {
-	wrapping(t, func(m *embedded.Master) *redis.Pool {
+	wrapping(t, func(m *fakeredis.Master) *redis.Pool {
 		p := servicePool(m)
 		dial := p.DialContext
 		p.DialContext = func(ctx context.Context) (redis.Conn, error) {
@@ -265,7 +265,7 @@ func TestAConnectionWithoutTimeoutsIsAFailedDial(t *testing.T) {
 			return struct{ redis.Conn }{c}, err
 		}
 		return p
-	}, func(t *testing.T, m *embedded.Master, _ *redis.Pool, n *Node) {
+	}, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
 		r := acquiring("A", longTTL, "k").on(n).reply(t)
 		requireUnsent(t, r)
 		require.ErrorContains(t, r.Err, "does not support ConnWithTimeout")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -19,7 +19,7 @@ import (
 // One caller alone finds the connection free, and writes itself: its command is on the
 // wire when Submit returns, and the writer was not woken for it.
 func TestACallerThatIsAloneWritesItself(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		const commands = 100
 		before := n.Stats()
 		link := n.pipelines[0].conn
@@ -35,7 +35,7 @@ func TestACallerThatIsAloneWritesItself(t *testing.T) {
 
 // A release and the acquire of whoever is next go out in one write, in this order.
 func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, acquiring("one", longTTL, "a").on(n).reply(t).Outcome)
 		before := n.Stats()
 		for range 50 {
@@ -89,7 +89,7 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 
 // What goes out in one write is bounded: once it is written it can't be given up any more.
 func TestABatchIsBounded(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test takes its place
 		k := n.pipelines[0].conn
@@ -192,7 +192,7 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 
 // What waits behind a full socket can still be given up.
 func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test takes its place
 		m.Freeze()
@@ -216,7 +216,7 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 // Who has company lets others queue before it writes; who is alone does not, nor for long
 // after there was company.
 func TestCompanyIsRememberedForAWhile(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		link := n.pipelines[0].conn
 		for range 10 {
@@ -248,11 +248,11 @@ func TestCompanyIsRememberedForAWhile(t *testing.T) {
 // Never over a connection that comes from elsewhere: it may be more than a socket, or no
 // socket at all.
 func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		require.False(t, n.pipelines[0].conn.raw.canTryFlush())
 	})
-	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.True(t, n.pipelines[0].conn.raw.canTryFlush())
 	})
 	for _, dial := range []func(conn net.Conn) net.Conn{
@@ -267,7 +267,7 @@ func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 				}
 				return dial(conn), nil
 			}
-		}, func(t *testing.T, _ *embedded.Master, n *Node) {
+		}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			require.False(t, n.pipelines[0].conn.raw.canTryFlush())
 		})
 	}
@@ -275,7 +275,7 @@ func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 }
 
 func TestStatsCountWhatHappened(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.Equal(t, Stats{Connected: 1, Dials: 1}, n.Stats())
 		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -31,7 +31,7 @@ func stuff(n *Node) *call {
 // docs/dev/hazards.md H103.
 func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 	const callers, each, queue = 512, 10, 1000
-	inBubble(t, func(c *Config) { c.Queue = queue }, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, func(c *Config) { c.Queue = queue }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		began := time.Now()
@@ -96,7 +96,7 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 			return &measuredConn{conn, &largest}, err
 		}
 	}
-	inBubble(t, measured, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, measured, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		first := stuff(n)
@@ -226,7 +226,7 @@ func TestASocketThatWasMadeToWaitIsNotWaitedFor(t *testing.T) {
 }
 
 func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		began := time.Now()
@@ -267,7 +267,7 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 
 // Unanswered is not silent: as long as something arrives the connection lives.
 func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetDelay(4900 * time.Millisecond)
 		synctest.Wait()
 		time.Sleep(5 * time.Second)
@@ -288,7 +288,7 @@ func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
 
 // The watchdog's timer runs only while an answer is owed.
 func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		for range 10 {
 			require.Equal(t, wire.Granted, pinging().outcome(t, n))
 			time.Sleep(time.Hour)
@@ -298,7 +298,7 @@ func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
 }
 
 func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
@@ -321,7 +321,7 @@ func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
 }
 
 func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
@@ -347,7 +347,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 	for _, connections := range []int{1, 3} {
 		for _, freeze := range []time.Duration{time.Second, 20 * time.Second} {
 			for _, after := range []int64{1, 57} {
-				inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *embedded.Master, n *Node) {
+				inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 					require.Equal(t, wire.Granted, pinging().outcome(t, n))
 					var seen atomic.Int64
 					m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -40,7 +40,7 @@ func (c *batchClock) writtenBySubmitter() bool {
 // A write may let other goroutines run first. A goroutine of the library on which other
 // locks depend must not wait for them.
 func TestWhatTheLibrarySubmitsIsWrittenByTheWriter(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, _ *embedded.Master, n *Node) {
+	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		const commands = 20
 		for range commands {
 			for by, bySubmitter := range map[wire.Submitter]bool{wire.ByCaller: true, wire.ByLibrary: false} {
@@ -57,7 +57,7 @@ func TestWhatTheLibrarySubmitsIsWrittenByTheWriter(t *testing.T) {
 // A node's own commands are marked as well: the check of the server's health, and an undo
 // that is repeated.
 func TestWhatANodeSubmitsItselfIsWrittenByTheWriter(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *embedded.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, wire.Granted, pinging().outcome(t, n))
 		l := n.pipelines[0]
 		m.Freeze()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // docs/dev/rules.md rule 22: the pause begins at a round trip, doubles, has jitter over all it
@@ -66,7 +66,7 @@ func TestPausesBeginAtARoundTrip(t *testing.T) {
 		inBubble(t, 3, func(fl *fleet) {
 			// Contenders may hold on to their votes for so long.
 			l := fl.locker(WithBackoff(time.Millisecond, 40*time.Millisecond), WithNodeTimeout(10*time.Second))
-			fl.each(func(m *embedded.Master) {
+			fl.each(func(m *fakeredis.Master) {
 				m.SetDelay(5 * time.Millisecond)
 				m.Set("a", m.Name(), time.Minute)
 			})

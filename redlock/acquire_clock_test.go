@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // H7, H64: clients whose clocks run slow or fast within the drift allowance do not
@@ -77,7 +77,7 @@ func TestOnlyRelativeTimesGoOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		absolute := []string{"PXAT", "EXAT", "PEXPIREAT", "EXPIREAT", "TIME", "EXPIRETIME", "PEXPIRETIME"}
 		var numbers []string
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			for _, e := range m.Log() {
 				for _, word := range append([]string{e.Name}, e.Args...) {
 					require.NotContains(t, absolute, strings.ToUpper(word))

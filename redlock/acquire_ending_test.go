@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -22,7 +22,7 @@ var errStop = errors.New("the caller's own reason")
 // it had not succeeded until then.
 func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 	held := func(fl *fleet) {
-		fl.each(func(m *embedded.Master) { m.Set("a", wire.NewToken("she"), time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", wire.NewToken("she"), time.Hour) })
 	}
 	for name, c := range map[string]struct {
 		before func(fl *fleet)
@@ -42,7 +42,7 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(fl *fleet) {
 				l := fl.locker(WithBackoff(25*time.Millisecond, 25*time.Millisecond))
-				fl.each(func(m *embedded.Master) { m.SetDelay(20 * time.Millisecond) })
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
 				c.before(fl)
 				ctx, cancel := context.WithCancelCause(bg)
 				time.AfterFunc(c.at, func() { cancel(c.cause) })
@@ -65,7 +65,7 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 
 func stopTwo(fl *fleet)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
 func freezeTwo(fl *fleet) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
-func (fl *fleet) thaw()   { fl.each(func(m *embedded.Master) { m.Unfreeze() }) }
+func (fl *fleet) thaw()   { fl.each(func(m *fakeredis.Master) { m.Unfreeze() }) }
 
 // … also when it ends while the nodes are being asked once more who that is.
 func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
@@ -73,7 +73,7 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 		take(t, fl.locker(WithOwner("she")), "a", time.Minute)
 		ctx, cancel := context.WithCancel(bg)
 		var sets atomic.Int32
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			m.Deny("SUBSCRIBE") // so that it polls by attempts
 			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 				switch {
@@ -144,7 +144,7 @@ func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
 func TestAContextThatEndsInLineSaysHeld(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		first, stop := context.WithCancel(bg)
 		go func() { _, _ = l.Acquire(first, "a", time.Minute) }()
 		synctest.Wait()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -58,7 +58,7 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 				require.Equal(t, reply, se.Text)
 				require.ErrorContains(t, err, "n1: "+want.String()+": "+reply)
 			}
-			fl.each(func(m *embedded.Master) { m.FailWith("SET", "") })
+			fl.each(func(m *fakeredis.Master) { m.FailWith("SET", "") })
 			time.Sleep(time.Second)
 			require.Empty(t, fl.left(), reply)
 			require.Zero(t, booked(l), reply)
@@ -126,7 +126,7 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 	// A token of another client has no label, whatever it looks like.
 	for _, value := range []string{"x", "a:b", "worker:abcdefghijklmnopqrstuvwxyz", "8d2f8e4a-3b1c-4a4e-9c55-0242ac120002"} {
 		inBubble(t, 3, func(fl *fleet) {
-			fl.each(func(m *embedded.Master) { m.Set("a", value, time.Minute) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", value, time.Minute) })
 			err := tried(fl.locker())
 			require.ErrorContains(t, err, "refused: held for 1m0s more")
 			require.NotContains(t, err.Error(), value+":")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // H44: where a quorum holds something under the lock's key that is no lock, waiting
@@ -83,11 +83,11 @@ func TestAForeignKeyBesideAHolderIsWaitedOut(t *testing.T) {
 func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", 0) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		err := tried(l)
 		matches(t, err, ErrHeld)
 		require.ErrorContains(t, err, "refused: held without an expiry")
-		time.AfterFunc(3*time.Second, func() { fl.each(func(m *embedded.Master) { m.Del("a") }) })
+		time.AfterFunc(3*time.Second, func() { fl.each(func(m *fakeredis.Master) { m.Del("a") }) })
 		took := elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute) })
 		require.NoError(t, err)
 		require.InDelta(t, 3.5, took.Seconds(), 0.55, "it may be deleted without a word: polls find it within a second")
@@ -98,8 +98,8 @@ func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
 func TestAKeyThatBecomesForeignEndsTheWaiting(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Second) })
-		time.AfterFunc(1500*time.Microsecond, func() { fl.each(func(m *embedded.Master) { m.PushList("a") }) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Second) })
+		time.AfterFunc(1500*time.Microsecond, func() { fl.each(func(m *fakeredis.Master) { m.PushList("a") }) })
 		var err error
 		took := elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute) })
 		matches(t, err, ErrHeld, ErrForeignKey)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 const trip = 5 * time.Millisecond
@@ -20,7 +20,7 @@ func latency(t *testing.T, nodes, frozen int) (acquire, release time.Duration) {
 	inBubble(t, nodes, func(fl *fleet) {
 		l := fl.locker()
 		base := goroutines()
-		fl.each(func(m *embedded.Master) { m.SetDelay(trip) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		for _, m := range fl.masters[:frozen] {
 			m.Freeze()
 		}
@@ -53,7 +53,7 @@ func TestAFrozenMinorityCostsNoTime(t *testing.T) {
 func TestASlowOrStoppedMinorityCostsNoTime(t *testing.T) {
 	inBubble(t, 5, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.SetDelay(trip) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		fl.masters[0].SetDelay(time.Second)
 		fl.masters[3].Stop()
 		for i := range 20 {

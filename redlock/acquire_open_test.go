@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // Open refuses what is wrong before it dials any node, and shows no password.
@@ -71,9 +71,9 @@ func TestOpenRefusesWhatIsWrongBeforeItDials(t *testing.T) {
 // Open fails for no dead node, and what it opened ends with the Locker.
 func TestOpenMakesALockerThatOwnsItsNodes(t *testing.T) {
 	var urls []string
-	var masters []*embedded.Master
+	var masters []*fakeredis.Master
 	for _, name := range []string{"n1", "n2", "n3"} {
-		m, err := embedded.Start(name)
+		m, err := fakeredis.Start(name)
 		require.NoError(t, err)
 		defer m.Close()
 		masters, urls = append(masters, m), append(urls, m.URL()+"?name="+name)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // docs/dev/rules.md rule 19: contenders of one process get the lock in the order in which they
@@ -60,7 +60,7 @@ func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	cost := func(waiters int) (sets int) { // the most that any node was sent
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker()
-			fl.each(func(m *embedded.Master) { m.Set("a", "x", 10*time.Second) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 10*time.Second) })
 			fl.forget()
 			ctx, cancel := context.WithTimeout(bg, 5*time.Second)
 			defer cancel()
@@ -82,7 +82,7 @@ func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 func TestTryAcquireDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithBackoff(time.Minute, time.Minute))
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", 0) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		ctx, cancel := context.WithCancel(bg)
 		defer cancel()
 		for range 5 {
@@ -96,7 +96,7 @@ func TestTryAcquireDoesNotQueue(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, fl.count("SET"), 2)
 		require.Equal(t, 5, l.queue.Waiting("a"))
-		fl.each(func(m *embedded.Master) { m.Del("a") }) // it is free, and nobody told the waiters
+		fl.each(func(m *fakeredis.Master) { m.Del("a") }) // it is free, and nobody told the waiters
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))
@@ -122,7 +122,7 @@ func TestNamesHaveLinesOfTheirOwn(t *testing.T) {
 func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Second) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Second) })
 		took := elapsed(func() {
 			k, err := l.Acquire(bg, "a", time.Minute, WithFailFast())
 			require.NoError(t, err)
@@ -140,9 +140,9 @@ func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
 // Without it a quorum that comes back is found by who waits for it.
 func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]struct{ leave, back func(m *embedded.Master) }{
-		"restarted": {(*embedded.Master).Stop, func(m *embedded.Master) { _ = m.Restart(true) }},
-		"thawed":    {(*embedded.Master).Freeze, (*embedded.Master).Unfreeze},
+	for name, away := range map[string]struct{ leave, back func(m *fakeredis.Master) }{
+		"restarted": {(*fakeredis.Master).Stop, func(m *fakeredis.Master) { _ = m.Restart(true) }},
+		"thawed":    {(*fakeredis.Master).Freeze, (*fakeredis.Master).Unfreeze},
 	} {
 		for _, absence := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
 			t.Run(name+absence.String(), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		time.AfterFunc(time.Second, func() { _ = l.Close(bg) })
 		took := elapsed(func() {
 			for err := range together(3, func(int) error { _, err := l.Acquire(bg, "a", time.Minute); return err }) {
@@ -184,7 +184,7 @@ func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
 func TestWhoIsInLineEndsAtOnceWhenTheLockerIsClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each((*embedded.Master).Freeze)
+		fl.each((*fakeredis.Master).Freeze)
 		time.AfterFunc(100*time.Millisecond, func() { _ = l.Close(bg) })
 		var ended [3]time.Duration
 		for err := range together(3, func(i int) (err error) {

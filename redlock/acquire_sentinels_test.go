@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -42,7 +42,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		want   []error
 	}{
 		"held": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Minute) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Minute) })
 			return tried(l)
 		}, []error{ErrHeld}},
 		"two stopped": {func(fl *fleet, l *Locker) error { stopTwo(fl); synctest.Wait(); return tried(l) }, []error{ErrNoQuorum}},
@@ -65,7 +65,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 			return tried(l)
 		}, []error{ErrNoQuorum}},
 		"connections cut under way": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.Clients()[0].CutReply(1) })
+			fl.each(func(m *fakeredis.Master) { m.Clients()[0].CutReply(1) })
 			return tried(l)
 		}, []error{ErrNoQuorum}},
 		"nodes closed under way": {func(fl *fleet, l *Locker) error {
@@ -74,16 +74,16 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 			return tried(l)
 		}, []error{ErrNoQuorum}},
 		"too late": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.SetDelay(20 * time.Millisecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
 			_, err := l.TryAcquire(bg, "a", time.Minute, WithMinValidity(l.set.validity(time.Minute)))
 			return err
 		}, []error{ErrTooLate}},
 		"foreign": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.PushList("a") })
+			fl.each(func(m *fakeredis.Master) { m.PushList("a") })
 			return tried(l)
 		}, []error{ErrHeld, ErrForeignKey}},
 		"unfit": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.SetInfo("role", "slave") })
+			fl.each(func(m *fakeredis.Master) { m.SetInfo("role", "slave") })
 			time.Sleep(time.Minute)
 			return tried(l)
 		}, []error{ErrNoQuorum, ErrUnfit}},
@@ -95,7 +95,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 			return err
 		}, []error{context.DeadlineExceeded, ErrNoQuorum}},
 		"cancelled while held": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Minute) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Minute) })
 			ctx, cancel := context.WithCancel(bg)
 			time.AfterFunc(time.Second, cancel)
 			_, err := l.Acquire(ctx, "a", time.Minute)
@@ -108,7 +108,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		}, []error{ErrAlreadyHeld}},
 		"closed": {func(fl *fleet, l *Locker) error { fl.close(l); return tried(l) }, []error{ErrClosed}},
 		"closed while waiting": {func(fl *fleet, l *Locker) error {
-			fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Minute) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Minute) })
 			time.AfterFunc(time.Second, func() { _ = l.Close(bg) })
 			_, err := l.Acquire(bg, "a", time.Minute)
 			return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // H10, H80: three contenders who have taken one master each: all get the lock in turn,
@@ -55,7 +55,7 @@ func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
 				holders = append(holders, token)
 			}
 			// … until all three masters are taken.
-			fl.each(func(m *embedded.Master) {
+			fl.each(func(m *fakeredis.Master) {
 				for _, c := range m.Clients() {
 					c.Release()
 				}

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // H3: every attempt of a contended Acquire has a token of its own.
 func TestEveryAttemptHasATokenOfItsOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
-		fl.each(func(m *embedded.Master) { m.Deny("SUBSCRIBE") }) // so that it polls by attempts
-		for _, m := range fl.masters[1:] {                        // n1 grants each time
+		fl.each(func(m *fakeredis.Master) { m.Deny("SUBSCRIBE") }) // so that it polls by attempts
+		for _, m := range fl.masters[1:] {                         // n1 grants each time
 			m.Set("a", m.Name(), time.Hour) // votes that are split
 		}
 		ctx, cancel := context.WithTimeout(bg, time.Minute)

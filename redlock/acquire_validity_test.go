@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -27,13 +27,13 @@ func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker()
-			fl.each(func(m *embedded.Master) { m.SetDelay(time.Duration(random.IntN(400)) * time.Millisecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Duration(random.IntN(400)) * time.Millisecond) })
 			ttl := time.Duration(2+random.IntN(100)) * time.Second
 			var k *Lock
 			took := elapsed(func() { k, _ = l.TryAcquire(bg, "a", ttl) })
 			require.NotNil(t, k, "seed %d", seed)
 			require.Equal(t, worth(ttl)-took, k.Remaining(), "seed %d", seed)
-			fl.each(func(m *embedded.Master) { require.Less(t, k.Remaining(), m.TTL("a"), "seed %d", seed) })
+			fl.each(func(m *fakeredis.Master) { require.Less(t, k.Remaining(), m.TTL("a"), "seed %d", seed) })
 			time.Sleep(k.Remaining() - time.Nanosecond)
 			require.NoError(t, k.Context().Err())
 			require.Equal(t, 3, fl.keys("a"), "seed %d: the holder outlives its keys", seed)
@@ -67,7 +67,7 @@ func TestWaitingForADialOrAScriptCounts(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, took) // dial, handshake, SET
 		require.Equal(t, worth(10*time.Second)-took, k.Remaining())
 
-		fl.each(func(m *embedded.Master) { m.FlushScripts() })
+		fl.each(func(m *fakeredis.Master) { m.FlushScripts() })
 		took = elapsed(func() { k, err = l.TryAcquireAll(bg, []string{"b", "c"}, 10*time.Second) })
 		require.NoError(t, err)
 		require.Equal(t, 20*time.Millisecond, took) // EVALSHA, EVAL

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -18,7 +18,7 @@ const admitTTL = 2 * time.Minute
 
 // markers are what stands on the masters, by state: "ok", "q" or "".
 func (fl *fleet) markers() (states []string) {
-	fl.each(func(m *embedded.Master) {
+	fl.each(func(m *fakeredis.Master) {
 		marker, _ := m.Get(wire.MarkerKey)
 		state := marker[strings.LastIndex(marker, "|")+1:]
 		if strings.HasPrefix(state, "q") {
@@ -87,7 +87,7 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 			func(fl *fleet) {
 				_, err := fl.locker(guarded(fl)...).Admit(bg)
 				require.NoError(fl.t, err)
-				fl.each(func(m *embedded.Master) { require.NoError(fl.t, m.Restart(true)) })
+				fl.each(func(m *fakeredis.Master) { require.NoError(fl.t, m.Restart(true)) })
 			},
 			[]string{"n1 already has a marker (outdated)"},
 		},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // A key of another application with an expiry looks like a lock to anybody who knows its value.
@@ -33,7 +33,7 @@ func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 			_, err := l.Resume(bg, Claim{Names: []string{"a"}, Token: token, TTL: time.Minute})
 			matches(t, err, ErrLost)
 		}
-		fl.each(func(m *embedded.Master) { m.Del("session") })
+		fl.each(func(m *fakeredis.Master) { m.Del("session") })
 	})
 }
 

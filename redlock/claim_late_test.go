@@ -7,18 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // unanswered are locks of which a node was sent a command that creates a key, and then froze.
-var unanswered = map[string]func(t *testing.T, l *Locker, m *embedded.Master) *Lock{
-	"acquire": func(t *testing.T, l *Locker, m *embedded.Master) *Lock {
+var unanswered = map[string]func(t *testing.T, l *Locker, m *fakeredis.Master) *Lock{
+	"acquire": func(t *testing.T, l *Locker, m *fakeredis.Master) *Lock {
 		t.Helper()
 		m.Freeze()
 		return take(t, l, "a", guardTTL)
 	},
-	"repair": func(t *testing.T, l *Locker, m *embedded.Master) *Lock {
+	"repair": func(t *testing.T, l *Locker, m *fakeredis.Master) *Lock {
 		t.Helper()
 		k := take(t, l, "a", guardTTL)
 		m.Del("a")
@@ -33,16 +33,16 @@ var unanswered = map[string]func(t *testing.T, l *Locker, m *embedded.Master) *L
 // leaves nothing, as if the lock had never been detached.
 func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswered(t *testing.T) {
 	for what, acquired := range unanswered {
-		for fate, pause := range map[string]func(m *embedded.Master){
-			"it is answered late": func(*embedded.Master) { pass(time.Second) },
-			"its connection ends": func(m *embedded.Master) {
+		for fate, pause := range map[string]func(m *fakeredis.Master){
+			"it is answered late": func(*fakeredis.Master) { pass(time.Second) },
+			"its connection ends": func(m *fakeredis.Master) {
 				for _, c := range m.Clients() {
 					c.Drop()
 				}
 				pass(time.Second)
 			},
-			"its connection falls silent":       func(*embedded.Master) { pass(guardTTL * 4 / 5) },
-			"its node is frozen beyond the TTL": func(*embedded.Master) { pass(2 * guardTTL) },
+			"its connection falls silent":       func(*fakeredis.Master) { pass(guardTTL * 4 / 5) },
+			"its node is frozen beyond the TTL": func(*fakeredis.Master) { pass(2 * guardTTL) },
 		} {
 			inBubble(t, 3, func(fl *fleet) {
 				l := fl.guarded(WithRepair())
@@ -68,12 +68,12 @@ func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswere
 // Another process releases over connections of its own, and overtakes it. What is left then
 // blocks a minority, which keeps nobody from the lock, and expires with its TTL.
 func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilItsTTL(t *testing.T) {
-	for what, acquired := range map[string]func(l *Locker, m *embedded.Master, client *embedded.Client) *Lock{
-		"acquire": func(l *Locker, _ *embedded.Master, client *embedded.Client) *Lock {
+	for what, acquired := range map[string]func(l *Locker, m *fakeredis.Master, client *fakeredis.Client) *Lock{
+		"acquire": func(l *Locker, _ *fakeredis.Master, client *fakeredis.Client) *Lock {
 			client.HoldRequests()
 			return take(t, l, "a", guardTTL)
 		},
-		"repair": func(l *Locker, m *embedded.Master, client *embedded.Client) *Lock {
+		"repair": func(l *Locker, m *fakeredis.Master, client *fakeredis.Client) *Lock {
 			k := take(t, l, "a", guardTTL)
 			m.Del("a")
 			holdAt(m, "repair+guard", client)
@@ -114,7 +114,7 @@ func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilIts
 }
 
 // holdAt is freezeAt for one client alone.
-func holdAt(m *embedded.Master, script string, client *embedded.Client) {
+func holdAt(m *fakeredis.Master, script string, client *fakeredis.Client) {
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 		for _, s := range wire.Scripts() {
 			if s.Name == script && cmd == "EVALSHA" && args[0] == s.Hash {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -16,7 +16,7 @@ import (
 // again. Until that is over the lock is being undone.
 
 // busy makes releases fail, as behind a script that runs for too long.
-func overloaded(masters ...*embedded.Master) (over func()) {
+func overloaded(masters ...*fakeredis.Master) (over func()) {
 	for _, m := range masters {
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			return "BUSY Redis is busy running a script", isScript(wire.Release, cmd, args)

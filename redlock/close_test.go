@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -198,12 +198,12 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 // The node gives such an undo up when its silent connection ends, or a dial that hangs: up to
 // 5 s after the keys have died.
 func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
-	nothing := func(*embedded.Master) {}
-	const recovery = 10 * time.Second                                // a node's hard timeout and dial timeout
-	for name, fault := range map[string][2]func(m *embedded.Master){ // before the acquire, and after it
-		"frozen":                   {nothing, (*embedded.Master).Freeze},
-		"frozen since the acquire": {(*embedded.Master).Freeze, nothing},
-		"dead":                     {nothing, (*embedded.Master).Stop},
+	nothing := func(*fakeredis.Master) {}
+	const recovery = 10 * time.Second                                 // a node's hard timeout and dial timeout
+	for name, fault := range map[string][2]func(m *fakeredis.Master){ // before the acquire, and after it
+		"frozen":                   {nothing, (*fakeredis.Master).Freeze},
+		"frozen since the acquire": {(*fakeredis.Master).Freeze, nothing},
+		"dead":                     {nothing, (*fakeredis.Master).Stop},
 	} {
 		for _, ttl := range []time.Duration{time.Second, 6500 * time.Millisecond, 12 * time.Second, time.Hour} {
 			for _, early := range []bool{true, false} { // released before Close begins
@@ -330,7 +330,7 @@ func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
 }
 
 func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
-	m, err := embedded.Start("m") // sockets: not in a bubble
+	m, err := fakeredis.Start("m") // sockets: not in a bubble
 	require.NoError(t, err)
 	defer m.Close()
 	n, err := pool.OpenURL(m.URL())
@@ -377,7 +377,7 @@ func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testi
 		held := take(t, fl.locker(), "a", time.Hour)
 		l := fl.locker()
 		fl.masters[2].Freeze()
-		fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) }) // the frozen node is sent the attempt before the others answer
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Millisecond) }) // the frozen node is sent the attempt before the others answer
 		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
 		defer cancel()
 		_, err := l.Acquire(ctx, "a", time.Hour)

@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // onClusters runs a test in a bubble on n Clusters of three masters.
-func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*embedded.Cluster)) {
+func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*fakeredis.Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var all []*embedded.Cluster
+		var all []*fakeredis.Cluster
 		for i := range n {
-			c := embedded.NewCluster("n"+strconv.Itoa(i+1), 3, wire.Slot)
+			c := fakeredis.NewCluster("n"+strconv.Itoa(i+1), 3, wire.Slot)
 			defer c.Close()
 			all = append(all, c)
 		}
@@ -30,7 +30,7 @@ func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*embedded.C
 }
 
 // clusterClient is a Locker over Clusters, as another process would have.
-func clusterClient(t *testing.T, clusters []*embedded.Cluster, opts ...Option) *Locker {
+func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) *Locker {
 	t.Helper()
 	var nodes []Node
 	for i, c := range clusters {
@@ -56,7 +56,7 @@ func TestClustersCannotBeUnderTheGuard(t *testing.T) {
 
 // docs/dev/rules.md rule 30.
 func TestNamesOfSeveralSlotsAreRefusedWhereANodeIsACluster(t *testing.T) {
-	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
+	onClusters(t, 1, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		l := clusterClient(t, clusters)
 		_, err := l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
 		require.ErrorIs(t, err, ErrInvalid)
@@ -74,7 +74,7 @@ func TestNamesOfSeveralSlotsAreRefusedWhereANodeIsACluster(t *testing.T) {
 }
 
 func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
-	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		l := clusterClient(t, clusters, WithFencing())
 		last := int64(0)
 		for range 3 {
@@ -109,11 +109,11 @@ func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
 // extends it, and another one waits for it.
 func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 	for _, quorum := range []int{1, 3} {
-		onClusters(t, quorum, func(t *testing.T, clusters []*embedded.Cluster) {
+		onClusters(t, quorum, func(t *testing.T, clusters []*fakeredis.Cluster) {
 			a, b := clusterClient(t, clusters), clusterClient(t, clusters)
 			k, err := a.TryAcquire(bg, "x", time.Second)
 			require.NoError(t, err)
-			step := func(do func(c *embedded.Cluster)) {
+			step := func(do func(c *fakeredis.Cluster)) {
 				for _, c := range clusters {
 					do(c)
 				}
@@ -124,8 +124,8 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 				synctest.Wait()
 			}
 			for round := range 3 {
-				step(func(c *embedded.Cluster) { c.StartMigration("x", c.Masters[round]) })
-				step(func(c *embedded.Cluster) { c.MigrateKey("x") })
+				step(func(c *fakeredis.Cluster) { c.StartMigration("x", c.Masters[round]) })
+				step(func(c *fakeredis.Cluster) { c.MigrateKey("x") })
 				won := make(chan *Lock, 1)
 				go func() {
 					k, err := b.Acquire(bg, "x", time.Second)
@@ -138,7 +138,7 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 				require.NoError(t, k.Release(bg))
 				k = <-won
 				a, b = b, a
-				step(func(c *embedded.Cluster) { c.FinishMigration("x") })
+				step(func(c *fakeredis.Cluster) { c.FinishMigration("x") })
 				have := 0 // a Cluster that released it late may have refused it
 				for _, c := range clusters {
 					if _, there := c.Masters[round].Get("x"); there {
@@ -161,7 +161,7 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 // A multi-key script is neither here nor there while its slot moves: that Cluster has no
 // vote, and the others are a quorum.
 func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
-	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		l := clusterClient(t, clusters, WithFencing())
 		last := int64(0)
 		for i := range 6 {
@@ -185,7 +185,7 @@ func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
 }
 
 func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
-	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		a, b := clusterClient(t, clusters), clusterClient(t, clusters)
 		k, err := a.TryAcquire(bg, "x", time.Second, WithAutoExtend())
 		require.NoError(t, err)
@@ -210,11 +210,11 @@ func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
 // lock early on its Cluster (docs/dev/hazards.md H52). That costs this one vote: a lock that three
 // Clusters hold stays exclusive. Where two Clusters do so, Check finds it.
 func TestALockSurvivesAnAtomicMigrationToAServerWhoseClockIsAhead(t *testing.T) {
-	onClusters(t, 3, func(t *testing.T, clusters []*embedded.Cluster) {
+	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		a, b := clusterClient(t, clusters), clusterClient(t, clusters)
 		k := take(t, a, "x", 10*time.Second)
 		valid := k.Remaining()
-		move := func(c *embedded.Cluster, ahead time.Duration) {
+		move := func(c *fakeredis.Cluster, ahead time.Duration) {
 			next := c.Add()
 			next.SetClock(ahead)
 			c.MoveAtomically("x", next)
@@ -242,7 +242,7 @@ func TestALockSurvivesAnAtomicMigrationToAServerWhoseClockIsAhead(t *testing.T) 
 }
 
 func TestHealthIsThatOfEveryMaster(t *testing.T) {
-	onClusters(t, 1, func(t *testing.T, clusters []*embedded.Cluster) {
+	onClusters(t, 1, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		l := clusterClient(t, clusters)
 		require.NoError(t, l.Healthy(bg))
 		clusters[0].Masters[2].Stop()

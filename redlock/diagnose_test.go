@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -35,7 +35,7 @@ func diagnosed(t *testing.T, l *Locker) (*Report, []string) {
 
 // durable lets masters say that they forget nothing.
 func durable(fl *fleet) {
-	fl.each(func(m *embedded.Master) {
+	fl.each(func(m *fakeredis.Master) {
 		m.SetInfo("aof_enabled", "1")
 		m.FailWith("CONFIG", "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways")
 	})

@@ -7,15 +7,15 @@ import (
 	"log"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // threeMasters starts three masters inside this process, for the examples to run on;
 // a service gives the URLs of its own.
-func threeMasters() (masters []*embedded.Master, urls []string, stop func()) {
+func threeMasters() (masters []*fakeredis.Master, urls []string, stop func()) {
 	for _, name := range []string{"n1", "n2", "n3"} {
-		m, err := embedded.Start(name)
+		m, err := fakeredis.Start(name)
 		if err != nil {
 			log.Fatal(err)
 		}

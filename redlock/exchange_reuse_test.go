@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -73,7 +73,7 @@ func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 
 // Masters that are down, and what is given up on its way to frozen ones, make no difference.
 func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
-	for what, fail := range map[string]func(m *embedded.Master){"down": (*embedded.Master).Stop, "frozen": (*embedded.Master).Freeze} {
+	for what, fail := range map[string]func(m *fakeredis.Master){"down": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker()
 			fail(fl.masters[2])
@@ -161,7 +161,7 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 			l := fl.locker()
 			k := take(fl.t, l, "a", time.Minute, opts...)
 			undo := &k.exchange.undo
-			fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Millisecond) })
 			done := make(chan error, 1)
 			go func() { done <- k.Release(bg) }()
 			synctest.Wait()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -25,7 +25,7 @@ const (
 	stages
 )
 
-func (s stage) hold(c *embedded.Client) {
+func (s stage) hold(c *fakeredis.Client) {
 	switch s {
 	case executed:
 		c.HoldReplies()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -83,7 +83,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	for hold, holds := range map[time.Duration]int{time.Millisecond: 300, 10 * time.Millisecond: 150, 200 * time.Millisecond: 100} {
 		inBubble(t, 3, func(fl *fleet) {
 			lockers := []*Locker{fl.process().locker(), fl.process().locker()}
-			fl.each(func(m *embedded.Master) { m.SetDelay(200 * time.Microsecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
 			r := race{hold: hold}
 			r.run(lockers, 4, time.Duration(holds)*hold)
 			longest, turns := r.turns(2)
@@ -103,7 +103,7 @@ func TestRowsOfInstantHoldsEnd(t *testing.T) {
 	for _, contenders := range []int{2, 8} {
 		inBubble(t, 3, func(fl *fleet) {
 			lockers := []*Locker{fl.process().locker(), fl.process().far(200 * time.Microsecond)}
-			fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 			r := race{}
 			r.run(lockers, contenders, 100*time.Millisecond)
 			longest, turns := r.turns(2)
@@ -151,7 +151,7 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *fleet) {
 		lockers := []*Locker{fl.process().locker(), fl.process().far(10 * time.Millisecond)}
-		fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 		r := race{hold: time.Millisecond}
 		r.run(lockers, 4, time.Second)
 		longest, turns := r.turns(2)
@@ -170,7 +170,7 @@ func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 			lockers = append(lockers, fl.process().locker())
 		}
 		const far = 5 * time.Millisecond
-		fl.each(func(m *embedded.Master) { m.SetDelay(far) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(far) })
 		r := race{hold: 10 * time.Millisecond}
 		fl.forget()
 		r.run(lockers, 8, 4*time.Second)
@@ -207,7 +207,7 @@ func TestAThousandWaitersAllGetTheLock(t *testing.T) {
 			})
 		}
 		pass(3 * time.Second)
-		fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 		fl.forget()
 		released := time.Now()
 		require.NoError(t, k.Release(bg))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -206,7 +206,7 @@ func TestCountersExpire(t *testing.T) {
 		k, err := fl.locker(WithFencing()).TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			for _, key := range []string{"a", "b"} {
 				require.Equal(t, week+time.Second, m.TTL(wire.FencePrefix+key), m.Name())
 			}

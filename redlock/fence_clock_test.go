@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 const year = 365 * 24 * time.Hour
@@ -48,7 +48,7 @@ func TestAClientFromTheFutureLeavesNothingBehindThatAmnesiaCouldUndo(t *testing.
 	inBubble(t, 3, func(fl *fleet) {
 		future, present := fl.locker(WithFencing(), wallAhead(year)), fl.locker(WithFencing())
 		last := inTurn(t, future)
-		fl.each((*embedded.Master).FlushAll)
+		fl.each((*fakeredis.Master).FlushAll)
 		pass(2 * time.Second)
 		require.Greater(t, inTurn(t, present), last)
 	})
@@ -103,10 +103,10 @@ func TestACounterLivesUntilTheTimeHasOvertakenIt(t *testing.T) {
 	} {
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker(WithFencing())
-			fl.each(func(m *embedded.Master) { countTo(m, ahead) })
+			fl.each(func(m *fakeredis.Master) { countTo(m, ahead) })
 			was := inTurn(t, l)
 			fl.close(l) // nothing is to happen for so long
-			fl.each(func(m *embedded.Master) {
+			fl.each(func(m *fakeredis.Master) {
 				require.InDelta(t, life, m.TTL("redlock:fence:a"), float64(2*time.Millisecond), "%v ahead", ahead)
 			})
 			pass(life - 2*time.Millisecond)

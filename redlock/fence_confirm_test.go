@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -118,7 +118,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 		inBubble(t, 3, func(fl *fleet) {
 			l := fl.locker(WithFencing(), WithNodeTimeout(900*time.Millisecond))
 			fl.apart()
-			fl.each(func(m *embedded.Master) { m.SetDelay(c.delay) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(c.delay) })
 			k, err := l.TryAcquire(bg, "a", time.Second, WithMinValidity(c.validity))
 			if c.want == nil {
 				require.NoError(t, err)

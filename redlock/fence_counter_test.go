@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // What a counter's key may hold by somebody's mistake.
-var badCounters = map[string]func(m *embedded.Master){
-	"a list":          func(m *embedded.Master) { m.PushList("redlock:fence:a") },
+var badCounters = map[string]func(m *fakeredis.Master){
+	"a list":          func(m *fakeredis.Master) { m.PushList("redlock:fence:a") },
 	"a word":          counterHolds("word"),
 	"nothing":         counterHolds(""),
 	"2^53":            counterHolds("9007199254740992"),
@@ -25,8 +25,8 @@ var badCounters = map[string]func(m *embedded.Master){
 	"the last number": counterHolds(strconv.Itoa(maxFence - 1)),
 }
 
-func counterHolds(value string) func(m *embedded.Master) {
-	return func(m *embedded.Master) { m.Set("redlock:fence:a", value, 0) }
+func counterHolds(value string) func(m *fakeredis.Master) {
+	return func(m *fakeredis.Master) { m.Set("redlock:fence:a", value, 0) }
 }
 
 func TestACounterThatHoldsNoNumberIsAClearErrorAndNoVote(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -44,7 +44,7 @@ func requireAllShowable(t *testing.T, all ...any) {
 
 // plant sets a key on all masters that does not expire.
 func (fl *fleet) plant(key, value string) {
-	fl.each(func(m *embedded.Master) { m.Set(key, value, 0) })
+	fl.each(func(m *fakeredis.Master) { m.Set(key, value, 0) })
 }
 
 func TestTheLabelsOfOthersArePrintable(t *testing.T) {
@@ -113,7 +113,7 @@ func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 func TestTheNameOfAKeyThatASurveyFindsIsPrintable(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithRestartGuard(admitTTL))
-		fl.each(func(m *embedded.Master) { m.Set(planted+strings.Repeat("z", 10<<10), "x", time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set(planted+strings.Repeat("z", 10<<10), "x", time.Hour) })
 		report, err := l.Admit(bg)
 		require.ErrorIs(t, err, ErrNotAdmitted)
 		require.ErrorContains(t, err, "zzz")
@@ -127,8 +127,8 @@ func TestAClaimOfOthersIsPrintable(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithLogger(log.logger()))
 		const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-		fl.each(func(m *embedded.Master) { m.Set(planted, "me"+random, time.Minute) })
-		raw, err := json.Marshal(map[string]any{"names": []string{planted}, "token": planted + random, "ttl_ms": time.Minute.Milliseconds()})
+		fl.each(func(m *fakeredis.Master) { m.Set(planted, "me"+random, time.Minute) })
+		raw, err := json.Marshal(map[string]any{"names": []string{planted}, "token": planted + random, "ttl": time.Minute})
 		require.NoError(t, err)
 		var claim Claim
 		require.NoError(t, json.Unmarshal(raw, &claim))
@@ -141,7 +141,7 @@ func TestAClaimOfOthersIsPrintable(t *testing.T) {
 		_, again := l.Resume(bg, claim)
 		require.ErrorIs(t, again, ErrAlreadyHeld)
 		requireAllShowable(t, k, again)
-		fl.each(func(m *embedded.Master) { m.Del(planted) })
+		fl.each(func(m *fakeredis.Master) { m.Del(planted) })
 		lost := k.Release(bg)
 		require.ErrorIs(t, lost, ErrLost)
 		_, gone := fl.locker().Resume(bg, claim)

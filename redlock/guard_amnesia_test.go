@@ -8,28 +8,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // amnesias are the ways in which a node may have lost a lock that it granted, each of
 // which also takes the lock.
-var amnesias = map[string]func(t *testing.T, m *embedded.Master){
-	"an empty restart": func(t *testing.T, m *embedded.Master) { require.NoError(t, m.Restart(false)) },
-	"a restart with an older log": func(t *testing.T, m *embedded.Master) {
+var amnesias = map[string]func(t *testing.T, m *fakeredis.Master){
+	"an empty restart": func(t *testing.T, m *fakeredis.Master) { require.NoError(t, m.Restart(false)) },
+	"a restart with an older log": func(t *testing.T, m *fakeredis.Master) {
 		m.Del("a")
 		require.NoError(t, m.Restart(true))
 	},
-	"FLUSHALL":              func(_ *testing.T, m *embedded.Master) { m.FlushAll() },
-	"the marker's deletion": func(_ *testing.T, m *embedded.Master) { m.Del("a"); m.Del(wire.MarkerKey) },
-	"a failover and back": func(_ *testing.T, m *embedded.Master) {
+	"FLUSHALL":              func(_ *testing.T, m *fakeredis.Master) { m.FlushAll() },
+	"the marker's deletion": func(_ *testing.T, m *fakeredis.Master) { m.Del("a"); m.Del(wire.MarkerKey) },
+	"a failover and back": func(_ *testing.T, m *fakeredis.Master) {
 		m.Del("a")
 		m.SetInfo("master_replid2", "1111111111111111111111111111111111111111")
 		for _, c := range m.Clients() {
 			c.Drop()
 		}
 	},
-	"a clock that was set back": func(_ *testing.T, m *embedded.Master) { m.Del("a"); restate(m, "q999999999999999") },
+	"a clock that was set back": func(_ *testing.T, m *fakeredis.Master) { m.Del("a"); restate(m, "q999999999999999") },
 }
 
 // docs/dev/hazards.md H48, H49, H51, H116. A holds on two of three nodes; the one of them that B
@@ -76,7 +76,7 @@ func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.guarded()
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			for _, c := range m.Clients() {
 				c.Drop()
 			}
@@ -90,7 +90,7 @@ func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 		k, err = other.TryAcquire(bg, "a", time.Second)
 		require.NoError(t, err, "a client that is new to nodes that are not")
 		require.NoError(t, k.Release(bg))
-		fl.each(func(m *embedded.Master) { require.Equal(t, "ok", state(m)) })
+		fl.each(func(m *fakeredis.Master) { require.Equal(t, "ok", state(m)) })
 	})
 }
 

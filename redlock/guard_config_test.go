@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -17,31 +17,31 @@ import (
 // docs/dev/hazards.md H40: two fleets with different lists do not exclude each other. Whatever the
 // run, a marker of theirs is left as it is.
 func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
-	field := func(i int, value string) func(m *embedded.Master) {
-		return func(m *embedded.Master) {
+	field := func(i int, value string) func(m *fakeredis.Master) {
+		return func(m *fakeredis.Master) {
 			v, _ := m.Get(wire.MarkerKey)
 			parts := strings.Split(v, "|")
 			parts[i] = value
 			m.Set(wire.MarkerKey, strings.Join(parts, "|"), 0)
 		}
 	}
-	for what, change := range map[string]func(m *embedded.Master){
-		"another version":      field(0, "1"),
+	for what, change := range map[string]func(m *fakeredis.Master){
+		"another version":      field(0, "2"),
 		"another maxTTL":       field(3, "10001"),
 		"another S":            field(4, "5000"),
 		"another list":         field(5, "0123456789abcdef"),
 		"another name":         field(6, "n9"),
 		"another state":        field(7, "maybe"),
-		"an unreadable value":  func(m *embedded.Master) { m.Set(wire.MarkerKey, "nonsense", 0) },
-		"an empty value":       func(m *embedded.Master) { m.Set(wire.MarkerKey, "", 0) },
-		"a list under the key": func(m *embedded.Master) { m.PushList(wire.MarkerKey) },
+		"an unreadable value":  func(m *fakeredis.Master) { m.Set(wire.MarkerKey, "nonsense", 0) },
+		"an empty value":       func(m *fakeredis.Master) { m.Set(wire.MarkerKey, "", 0) },
+		"a list under the key": func(m *fakeredis.Master) { m.PushList(wire.MarkerKey) },
 	} {
 		for _, restarted := range []bool{false, true} {
 			inBubble(t, 3, func(fl *fleet) {
 				fl.guarded()
 				fl.each(change)
 				if restarted {
-					fl.each(func(m *embedded.Master) { require.NoError(t, m.Restart(true)) })
+					fl.each(func(m *fakeredis.Master) { require.NoError(t, m.Restart(true)) })
 				}
 				before, _ := fl.masters[0].Get(wire.MarkerKey)
 				l := fl.process().locker(WithRestartGuard(guardTTL))
@@ -77,7 +77,7 @@ func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
 		defer fl.close(l)
 		_, err = l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit, "another name")
-		fl.each(func(m *embedded.Master) { require.Equal(t, "ok", state(m)) })
+		fl.each(func(m *fakeredis.Master) { require.Equal(t, "ok", state(m)) })
 	})
 }
 
@@ -148,7 +148,7 @@ func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
 // A node that is out for itself may be cured while one waits; settings may not.
 func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
-		fl.each(func(m *embedded.Master) { m.SetInfo("role", "slave") })
+		fl.each(func(m *fakeredis.Master) { m.SetInfo("role", "slave") })
 		for _, opts := range [][]Option{nil, {WithRestartGuard(guardTTL)}} {
 			_, err := fl.process().locker(opts...).TryAcquire(bg, "a", time.Second)
 			require.ErrorIs(t, err, ErrUnfit)

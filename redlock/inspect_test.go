@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -63,7 +63,7 @@ func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
 func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", 0) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		s, err := l.Inspect(bg, "a")
 		require.NoError(t, err)
 		require.True(t, s.Held)
@@ -128,7 +128,7 @@ func TestInspectShowsNoToken(t *testing.T) {
 func TestHealthyWhileAQuorumAnswers(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) { m.SetDelay(trip) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		healthy := func() (took time.Duration, err error) {
 			took = elapsed(func() { err = l.Healthy(bg) })
 			return took, err

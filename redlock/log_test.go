@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // told are a log's lines since the last call: level and message.
@@ -63,7 +63,7 @@ func TestAnExtensionThatFailsAndAReleaseThatCannotBeConfirmedAreWarnings(t *test
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithLogger(log.logger()))
 		k := take(t, l, "a", time.Minute)
-		fl.each(func(m *embedded.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
+		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
 		require.ErrorIs(t, k.Extend(bg, time.Minute), ErrNoQuorum)
 		require.Equal(t, []string{"WARN extension failed"}, log.told(t))
 		require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
@@ -75,13 +75,13 @@ func TestNoQuorumIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithLogger(log.logger()))
-		fl.each(func(m *embedded.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
+		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
 		for range 3 {
 			_, err := l.TryAcquire(bg, "a", time.Minute)
 			require.ErrorIs(t, err, ErrNoQuorum)
 		}
 		require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.told(t))
-		fl.each(func(m *embedded.Master) { m.FailWith("*", "") })
+		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "") })
 		pass(time.Second) // connections stand again
 		for range 3 {
 			take(t, l, "a", time.Second)
@@ -98,7 +98,7 @@ func TestAnAttemptThatItsContextCutsShortSaysNothingOfTheNodes(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *fleet) {
 		l := fl.locker(WithLogger(log.logger()))
-		fl.each(func(m *embedded.Master) { m.SetDelay(time.Second) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Second) })
 		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
 		defer cancel()
 		_, err := l.TryAcquire(ctx, "a", time.Minute)

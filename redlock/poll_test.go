@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -29,7 +29,7 @@ func (fl *fleet) settled() {
 func (fl *fleet) quotas(least, most, all int) {
 	fl.t.Helper()
 	synctest.Wait()
-	fl.each(func(m *embedded.Master) {
+	fl.each(func(m *fakeredis.Master) {
 		sum := 0
 		for _, n := range m.Commands() {
 			sum += n
@@ -98,7 +98,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 		by := make(chan string, 100)
 		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.Reason }}), WithBackoff(4*time.Second, 4*time.Second))
 		token := wire.NewToken("x")
-		fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		done := wants(bg, l, "a")
 		pass(6 * time.Second)
 		fl.masters[2].SetDelay(400 * time.Millisecond)
@@ -110,7 +110,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 			if v.poll == nil || v.poll.unanswered[2] == 0 {
 				return false
 			}
-			fl.each(func(m *embedded.Master) { m.Set("a", wire.NewToken(m.Name()), time.Hour) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", wire.NewToken(m.Name()), time.Hour) })
 			for len(by) > 0 {
 				<-by
 			}
@@ -123,7 +123,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 		pass(time.Second)
 		require.Equal(t, "message", <-by)
 		require.Empty(t, by)
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			m.SetDelay(0)
 			m.Del("a")
 		})
@@ -154,7 +154,7 @@ func TestALostAnnouncementCostsASecond(t *testing.T) {
 			k := take(t, a, "a", time.Hour)
 			done := wants(bg, b, "a")
 			pass(3 * time.Second)
-			fl.each(func(m *embedded.Master) {
+			fl.each(func(m *fakeredis.Master) {
 				require.Len(t, subscribers(m), 1)
 				subscribers(m)[0].HoldReplies()
 			})
@@ -171,11 +171,11 @@ func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
 	for i := range 5 {
 		inBubble(t, 3, func(fl *fleet) {
 			token := wire.NewToken("dead")
-			fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 			done := wants(bg, fl.locker(), "a")
 			fl.settled()
 			left := 2*time.Second + time.Duration(i)*77*time.Millisecond
-			fl.each(func(m *embedded.Master) { m.Set("a", token, left) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", token, left) })
 			took := elapsed(func() { gets(t, done) })
 			require.GreaterOrEqual(t, took, left)
 			require.LessOrEqual(t, took, left+2*expiryMargin)
@@ -188,7 +188,7 @@ func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
 func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		token := wire.NewToken("busy")
-		extend := func() { fl.each(func(m *embedded.Master) { m.Set("a", token, 90*time.Millisecond) }) }
+		extend := func() { fl.each(func(m *fakeredis.Master) { m.Set("a", token, 90*time.Millisecond) }) }
 		extend()
 		done := wants(bg, fl.locker(), "a")
 		for range 600 {
@@ -214,14 +214,14 @@ func TestAKeyThatNeverExpiresIsPolled(t *testing.T) {
 // commands as quotas allows, and no attempt. It gets the lock within pause of the key's deletion.
 func (fl *fleet) isPolledUntilFree(value string, ttl, while, pause time.Duration, least, most, all int) {
 	fl.t.Helper()
-	fl.each(func(m *embedded.Master) { m.Set("a", value, ttl) })
+	fl.each(func(m *fakeredis.Master) { m.Set("a", value, ttl) })
 	done := wants(bg, fl.locker(), "a")
 	fl.settled()
 	pass(while)
 	fl.quotas(least, most, all)
 	require.Zero(fl.t, fl.count("SET", "EVALSHA", "EVAL"))
 	freed := time.Now()
-	fl.each(func(m *embedded.Master) { m.Del("a") })
+	fl.each(func(m *fakeredis.Master) { m.Del("a") })
 	require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(freed), pause)
 }
 
@@ -281,12 +281,12 @@ func TestAnUnansweredPollIsAFault(t *testing.T) {
 func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		token := wire.NewToken("she")
-		fl.each(func(m *embedded.Master) { m.Set("a", token, time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 		defer cancel()
 		done := wants(ctx, fl.locker(), "a")
 		fl.settled()
-		fl.each(func(m *embedded.Master) { m.Set("a", token, 20*time.Second) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", token, 20*time.Second) })
 		var held *HeldError
 		require.ErrorAs(t, (<-done).err, &held)
 		require.Equal(t, "she", held.Owner)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -36,7 +36,7 @@ func TestWhatIsLeftOfAResumedLockExpiresWithItsLongestKey(t *testing.T) {
 				k := takeAll(t, l, names, 5*time.Second)
 				claim, err := k.Detach()
 				require.NoError(t, err)
-				fl.each(func(m *embedded.Master) { m.Set(long, claim.Token, 30*time.Second) })
+				fl.each(func(m *fakeredis.Master) { m.Set(long, claim.Token, 30*time.Second) })
 				k, err = l.Resume(bg, claim)
 				require.NoError(t, err)
 				fl.each(down)

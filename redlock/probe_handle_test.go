@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -116,9 +116,9 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 
 // docs/dev/rules.md rule 9: a repair gives a node back what it lost, and takes nothing from anybody.
 func TestARepairTouchesNoKeyThatStands(t *testing.T) {
-	others := map[string]func(m *embedded.Master, key string){
-		"another's": func(m *embedded.Master, key string) { m.Set(key, "another", time.Minute) },
-		"no lock":   func(m *embedded.Master, key string) { m.PushList(key) },
+	others := map[string]func(m *fakeredis.Master, key string){
+		"another's": func(m *fakeredis.Master, key string) { m.Set(key, "another", time.Minute) },
+		"no lock":   func(m *fakeredis.Master, key string) { m.PushList(key) },
 	}
 	for what, take := range others {
 		for _, fencing := range []bool{false, true} {
@@ -154,7 +154,7 @@ func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 }
 
 // standing lists which of the names stand on a master.
-func standing(m *embedded.Master, names []string) (some []string) {
+func standing(m *fakeredis.Master, names []string) (some []string) {
 	for _, key := range m.Keys() {
 		for _, name := range names {
 			if key == name {
@@ -239,7 +239,7 @@ func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
 					_, err = l.Resume(bg, claim)
 					require.ErrorIs(t, err, ErrLost)
 
-					fl.each(func(m *embedded.Master) { m.FlushAll() })
+					fl.each(func(m *fakeredis.Master) { m.FlushAll() })
 					k = takeAll(t, l, names, 20*time.Second)
 					spoil()
 					require.ErrorIs(t, k.Check(bg), ErrLost)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -18,7 +18,7 @@ func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		var told []ReleasedEvent
 		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e) }}))
-		fl.each(func(m *embedded.Master) { m.SetDelay(50 * time.Millisecond) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(50 * time.Millisecond) })
 		k := take(t, l, "a", time.Minute, WithAsyncRelease())
 		require.Zero(t, elapsed(func() { require.NoError(t, k.Release(bg)) }))
 		require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
@@ -37,12 +37,12 @@ func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
 		var told []error
 		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e.Err) }}))
 		k := take(t, l, "a", 10*time.Second, WithAsyncRelease())
-		fl.each(func(m *embedded.Master) { m.Freeze() })
+		fl.each(func(m *fakeredis.Master) { m.Freeze() })
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
 		require.Len(t, told, 1)
 		require.ErrorIs(t, told[0], ErrNoQuorum)
-		fl.each(func(m *embedded.Master) { m.Unfreeze() })
+		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
 		require.NoError(t, l.Close(bg), "it waits for what is being undone")
 		require.Zero(t, fl.keys("a"))
 	})
@@ -64,7 +64,7 @@ func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *test
 		for i := range names {
 			name := fmt.Sprint("name ", i)
 			k := take(t, l, name, time.Minute, WithAsyncRelease())
-			fl.each(func(m *embedded.Master) {
+			fl.each(func(m *fakeredis.Master) {
 				for _, c := range m.Clients() {
 					c.HoldRequests()
 				}
@@ -77,7 +77,7 @@ func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *test
 			}()
 			synctest.Wait()
 			for c := range connections {
-				fl.each(func(m *embedded.Master) { m.Clients()[c].Release() })
+				fl.each(func(m *fakeredis.Master) { m.Clients()[c].Release() })
 				synctest.Wait()
 			}
 			require.NoError(t, <-next, name)

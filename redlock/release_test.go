@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -71,7 +71,7 @@ func TestTheEndOfTheContextCutsCloseShortAndNoRelease(t *testing.T) {
 		const trip, patience = 100 * time.Millisecond, 10 * time.Millisecond
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		fl.each(func(m *embedded.Master) { m.SetDelay(trip) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		ctx, cancel := context.WithTimeout(bg, patience)
 		defer cancel()
 		require.Equal(t, trip, elapsed(func() { require.NoError(t, k.Release(ctx)) }))

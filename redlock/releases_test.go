@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -25,7 +25,7 @@ func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 			k := take(fl.t, a, "a", time.Hour)
 			done := waitingFor(bg, b, "a")
 			const far = 5 * time.Millisecond
-			fl.each(func(m *embedded.Master) { m.SetDelay(far) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(far) })
 			released := time.Now()
 			go func() { _ = k.Release(bg) }()
 			require.Equal(fl.t, 2*far, gets(fl.t, done).at.Sub(released))
@@ -116,7 +116,7 @@ func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 				b = fl.process().locker()
 			}
 			k := take(fl.t, a, "a", time.Hour)
-			fl.each(func(m *embedded.Master) { m.SetDelay(5 * time.Millisecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(5 * time.Millisecond) })
 			done := wants(bg, b, "a")
 			time.Sleep(time.Duration(ms)*time.Millisecond + time.Microsecond)
 			require.NoError(fl.t, k.Release(bg))
@@ -138,7 +138,7 @@ func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 			require.NoError(fl.t, gets(fl.t, done).k.Release(bg))
 			k = take(fl.t, a, "a", time.Hour)
 			synctest.Wait()
-			fl.each(func(m *embedded.Master) { m.SetDelay(5 * time.Millisecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(5 * time.Millisecond) })
 			fl.forget()
 			done = wants(bg, b, "a")
 			time.Sleep(time.Duration(ms)*time.Millisecond + time.Microsecond)
@@ -171,28 +171,28 @@ func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
 // poll bound.
 func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 	t.Parallel()
-	lose := map[string]func(fl *fleet, m *embedded.Master){
-		"messages are lost": func(_ *fleet, m *embedded.Master) {
+	lose := map[string]func(fl *fleet, m *fakeredis.Master){
+		"messages are lost": func(_ *fleet, m *fakeredis.Master) {
 			for _, c := range subscribers(m) {
 				c.HoldReplies()
 			}
 		},
-		"subscriptions are killed": func(_ *fleet, m *embedded.Master) {
+		"subscriptions are killed": func(_ *fleet, m *fakeredis.Master) {
 			for _, c := range subscribers(m) {
 				c.Drop()
 			}
 		},
-		"nobody may publish": func(_ *fleet, m *embedded.Master) { m.Deny("PUBLISH") },
-		"one node is frozen": func(fl *fleet, m *embedded.Master) {
+		"nobody may publish": func(_ *fleet, m *fakeredis.Master) { m.Deny("PUBLISH") },
+		"one node is frozen": func(fl *fleet, m *fakeredis.Master) {
 			if m == fl.masters[0] {
 				m.Freeze()
 			}
 		},
-		"all nodes are cut off for a time": func(_ *fleet, m *embedded.Master) {
+		"all nodes are cut off for a time": func(_ *fleet, m *fakeredis.Master) {
 			m.Freeze()
 			time.AfterFunc(300*time.Millisecond, m.Unfreeze)
 		},
-		"all nodes restart": func(_ *fleet, m *embedded.Master) { _ = m.Restart(true) },
+		"all nodes restart": func(_ *fleet, m *fakeredis.Master) { _ = m.Restart(true) },
 	}
 	for what, f := range lose {
 		for _, before := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond} {
@@ -201,7 +201,7 @@ func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 					a, b := fl.process().locker(), fl.process().locker()
 					k := take(fl.t, a, "a", time.Hour)
 					done := waitingFor(bg, b, "a")
-					fl.each(func(m *embedded.Master) { f(fl, m) })
+					fl.each(func(m *fakeredis.Master) { f(fl, m) })
 					time.Sleep(before)
 					released := time.Now()
 					_ = k.Release(bg)
@@ -241,7 +241,7 @@ func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		b := fl.locker()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", 700*time.Millisecond) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 700*time.Millisecond) })
 		took := gets(t, wants(bg, b, "a")).took
 		require.GreaterOrEqual(t, took, 700*time.Millisecond)
 		require.LessOrEqual(t, took, 700*time.Millisecond+2*expiryMargin)
@@ -262,11 +262,11 @@ func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
 // The release of a client that publishes nothing is found by a poll.
 func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		done := waitingFor(bg, fl.locker(), "a")
 		pass(5 * time.Second)
 		freed := time.Now()
-		fl.each(func(m *embedded.Master) { m.Del("a") })
+		fl.each(func(m *fakeredis.Master) { m.Del("a") })
 		require.LessOrEqual(t, gets(t, done).at.Sub(freed), maxPollPause)
 	})
 }
@@ -294,14 +294,14 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		a, b := fl.process().locker(), fl.process().locker(longBackoff)
-		fl.each(func(m *embedded.Master) { m.SetDelay(400 * time.Millisecond) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(400 * time.Millisecond) })
 		tried := make(chan error)
 		go func() {
 			_, err := a.TryAcquire(bg, "a", time.Minute, WithMinValidity(time.Minute-time.Second))
 			tried <- err
 		}()
 		time.Sleep(time.Millisecond)
-		fl.each(func(m *embedded.Master) { m.SetDelay(0) }) // for b
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(0) }) // for b
 		done := wants(bg, b, "a")
 		require.ErrorIs(t, <-tried, ErrTooLate)
 		require.Less(t, gets(t, done).took, time.Second)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // repairs is how often a master was asked to repair.
-func repairs(m *embedded.Master) int {
+func repairs(m *fakeredis.Master) int {
 	return scripts(m, "repair")
 }
 
@@ -200,7 +200,7 @@ func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
 }
 
 // freezeAt freezes a master when it is to execute a script, before it does.
-func freezeAt(m *embedded.Master, script string) {
+func freezeAt(m *fakeredis.Master, script string) {
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 		for _, s := range wire.Scripts() {
 			if s.Name == script && cmd == "EVALSHA" && args[0] == s.Hash {

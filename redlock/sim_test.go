@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // sim is a simulation: contenders in several processes, on masters that misbehave,
@@ -120,7 +120,7 @@ func (s *sim) disturb(ctx context.Context, random *rand.Rand) {
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(s.ttl / 2))))
 	}
-	s.fl.each(func(m *embedded.Master) {
+	s.fl.each(func(m *fakeredis.Master) {
 		m.SetDelay(0)
 		m.Unfreeze()
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -36,7 +36,7 @@ func (fl *fleet) process() *fleet {
 	return &fleet{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime()), two: fl.two}
 }
 
-func (fl *fleet) each(f func(m *embedded.Master)) {
+func (fl *fleet) each(f func(m *fakeredis.Master)) {
 	for _, m := range fl.masters {
 		f(m)
 	}
@@ -45,7 +45,7 @@ func (fl *fleet) each(f func(m *embedded.Master)) {
 // count is how many of these commands the masters were sent; of all without a name.
 func (fl *fleet) count(names ...string) int {
 	n := 0
-	fl.each(func(m *embedded.Master) {
+	fl.each(func(m *fakeredis.Master) {
 		for name, sent := range m.Commands() {
 			if len(names) == 0 || slices.Contains(names, name) {
 				n += sent
@@ -58,11 +58,11 @@ func (fl *fleet) count(names ...string) int {
 // forget starts the masters' logs anew.
 func (fl *fleet) forget() {
 	synctest.Wait()
-	fl.each(func(m *embedded.Master) { m.ForgetLog() })
+	fl.each(func(m *fakeredis.Master) { m.ForgetLog() })
 }
 
 // tokens lists the values of all SETs that a master was sent.
-func tokens(m *embedded.Master) []string {
+func tokens(m *fakeredis.Master) []string {
 	var list []string
 	for _, e := range m.Log() {
 		if e.Name == "SET" {
@@ -80,7 +80,7 @@ func scriptKind(s *wire.Script) string {
 
 // scripts counts the calls of a script that a master was sent: of a form, or of all its
 // forms.
-func scripts(m *embedded.Master, name string) int {
+func scripts(m *fakeredis.Master, name string) int {
 	n := 0
 	for _, e := range m.Log() {
 		for _, s := range wire.Scripts() {
@@ -95,7 +95,7 @@ func scripts(m *embedded.Master, name string) int {
 // left lists all keys on all masters.
 func (fl *fleet) left() []string {
 	all := map[string]bool{}
-	fl.each(func(m *embedded.Master) {
+	fl.each(func(m *fakeredis.Master) {
 		for _, k := range m.Keys() {
 			all[k] = true
 		}

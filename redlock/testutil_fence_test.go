@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // What the tests of fencing share.
 
 // counter is the number that a master has counted up to for a key; 0 for none.
-func counter(t *testing.T, m *embedded.Master, key string) int64 {
+func counter(t *testing.T, m *fakeredis.Master, key string) uint64 {
 	t.Helper()
 	text, ok := m.Get(wire.FencePrefix + key)
 	if !ok {
@@ -29,7 +29,7 @@ func counter(t *testing.T, m *embedded.Master, key string) int64 {
 
 // countTo sets a master's counter for "a" to that much ahead of the time, as if it had
 // granted so often that others did not see.
-func countTo(m *embedded.Master, ahead time.Duration) int64 {
+func countTo(m *fakeredis.Master, ahead time.Duration) uint64 {
 	n := time.Now().Add(ahead).UnixMicro()
 	m.Set(wire.FencePrefix+"a", strconv.FormatInt(n, 10), 0)
 	return n
@@ -44,7 +44,7 @@ func (fl *fleet) apart() (most int64) {
 }
 
 // onConfirm has f called before a confirmation is executed on a master.
-func onConfirm(m *embedded.Master, f func(client int64)) {
+func onConfirm(m *fakeredis.Master, f func(client int64)) {
 	m.Hook(func(client int64, cmd string, args []string) (string, bool) {
 		if isScript(wire.Confirm, cmd, args) {
 			f(client)
@@ -54,10 +54,10 @@ func onConfirm(m *embedded.Master, f func(client int64)) {
 }
 
 // down makes a master refuse all scripts, as one that is loading; up ends it.
-func down(m *embedded.Master) { _ = downFor(m) }
+func down(m *fakeredis.Master) { _ = downFor(m) }
 
 // downFor is down, and tells when the node has refused something.
-func downFor(m *embedded.Master) (asked <-chan struct{}) {
+func downFor(m *fakeredis.Master) (asked <-chan struct{}) {
 	told, once := make(chan struct{}), sync.Once{}
 	m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 		if cmd != "EVALSHA" && cmd != "EVAL" && cmd != "SET" {
@@ -71,7 +71,7 @@ func downFor(m *embedded.Master) (asked <-chan struct{}) {
 
 // up ends that. What was asked before may still be on its way: synctest.Wait lets it be
 // refused first.
-func up(m *embedded.Master) { m.Hook(nil) }
+func up(m *fakeredis.Master) { m.Hook(nil) }
 
 // wallAhead makes a Locker's wall clock differ from everybody's.
 func wallAhead(d time.Duration) Option {

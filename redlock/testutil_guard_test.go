@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -41,19 +41,19 @@ func (fl *fleet) serve(l *Locker) {
 }
 
 // state is how a master's marker ends: "ok", "q" and an instant, or "" without one.
-func state(m *embedded.Master) string {
+func state(m *fakeredis.Master) string {
 	v, _ := m.Get(wire.MarkerKey)
 	return v[strings.LastIndexByte(v, '|')+1:]
 }
 
 // restate gives a master's marker another state.
-func restate(m *embedded.Master, to string) {
+func restate(m *fakeredis.Master, to string) {
 	v, _ := m.Get(wire.MarkerKey)
 	m.Set(wire.MarkerKey, v[:strings.LastIndexByte(v, '|')+1]+to, 0)
 }
 
 // isQuarantined reports whether a master's marker says so.
-func isQuarantined(m *embedded.Master) bool { return strings.HasPrefix(state(m), "q") }
+func isQuarantined(m *fakeredis.Master) bool { return strings.HasPrefix(state(m), "q") }
 
 // quarantines is for how long an error says that no quorum can vote.
 func quarantines(t *testing.T, err error) time.Duration {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -43,7 +43,7 @@ func pass(d time.Duration) {
 
 // asked lists what a master was asked to do with locks, in the order in which it
 // took the commands up.
-func asked(m *embedded.Master) []wire.Op {
+func asked(m *fakeredis.Master) []wire.Op {
 	byName := map[string]wire.Op{
 		"acquire": wire.Acquire, "extend": wire.Extend, "release": wire.Release,
 		"shorten": wire.Shorten, "inspect": wire.Inspect,
@@ -77,7 +77,7 @@ func (fl *fleet) orders(ops ...wire.Op) int {
 
 // failing makes extensions fail on some masters, as a server does that is loading; the
 // returned function ends it.
-func failing(masters ...*embedded.Master) (heal func()) {
+func failing(masters ...*fakeredis.Master) (heal func()) {
 	for _, m := range masters {
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			return "LOADING Redis is loading the dataset in memory", isScript(wire.Extend, cmd, args)

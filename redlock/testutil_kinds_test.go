@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -26,8 +26,8 @@ const settleTime = 5 * time.Second
 // group is a master, its replica and three Sentinels of their own: one node of a Locker.
 type group struct {
 	name            string
-	master, replica *embedded.Master
-	sentinels       []*embedded.Sentinel
+	master, replica *fakeredis.Master
+	sentinels       []*fakeredis.Sentinel
 }
 
 // onGroups runs f on n groups in virtual time.
@@ -37,9 +37,9 @@ func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
 		groups := make([]*group, n)
 		for i := range groups {
 			name := fmt.Sprintf("n%d", i+1)
-			g := &group{name: name, master: embedded.New(name + "a"), replica: embedded.New(name + "b")}
+			g := &group{name: name, master: fakeredis.New(name + "a"), replica: fakeredis.New(name + "b")}
 			for j := range 3 {
-				s := embedded.NewSentinel(fmt.Sprintf("%ss%d", name, j+1), 2)
+				s := fakeredis.NewSentinel(fmt.Sprintf("%ss%d", name, j+1), 2)
 				s.SetMaster("m", g.master.Addr())
 				g.sentinels = append(g.sentinels, s)
 			}
@@ -56,8 +56,8 @@ func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
 	})
 }
 
-func (g *group) servers() []*embedded.Master {
-	all := []*embedded.Master{g.master, g.replica}
+func (g *group) servers() []*fakeredis.Master {
+	all := []*fakeredis.Master{g.master, g.replica}
 	for _, s := range g.sentinels {
 		all = append(all, s.Master)
 	}
@@ -90,7 +90,7 @@ func (v *view) lost(address string) bool {
 }
 
 // losing are the addresses of servers that a client loses, connections and all.
-func (v *view) losing(all ...*embedded.Sentinel) {
+func (v *view) losing(all ...*fakeredis.Sentinel) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, s := range all {

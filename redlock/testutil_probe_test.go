@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -151,6 +151,6 @@ func takeAll(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ..
 // sees reports how often the masters were sent the scripts of an operation, by whatever name.
 func (fl *fleet) sees(script string) int {
 	n := 0
-	fl.each(func(m *embedded.Master) { n += scripts(m, script) })
+	fl.each(func(m *fakeredis.Master) { n += scripts(m, script) })
 	return n
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // connections, in virtual time.
 type fleet struct {
 	t       *testing.T
-	masters []*embedded.Master
+	masters []*fakeredis.Master
 	clock   *clock.Skewed // of every Locker that the fleet makes
 	two     bool          // where take is asked for one name it takes two
 }
@@ -40,7 +40,7 @@ func inBubble(t *testing.T, n int, f func(fl *fleet)) {
 	synctest.Test(t, func(t *testing.T) {
 		fl := &fleet{t: t, clock: clock.NewSkewed(clock.Runtime())}
 		for i := range n {
-			fl.masters = append(fl.masters, embedded.New(fmt.Sprintf("n%d", i+1)))
+			fl.masters = append(fl.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 		}
 		defer func() {
 			for _, m := range fl.masters {
@@ -84,7 +84,7 @@ func (fl *fleet) locker(opts ...Option) *Locker {
 	return l
 }
 
-func (fl *fleet) node(m *embedded.Master, cfg pool.Config) *pool.Node {
+func (fl *fleet) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
 	fl.t.Helper()
 	cfg.Name, cfg.Address, cfg.Dial, cfg.Clock = m.Name(), m.Addr(), m.Dial, fl.clock
 	n, err := pool.Open(cfg)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -54,7 +54,7 @@ func gets(t *testing.T, done <-chan won) won {
 }
 
 // subscribers are a master's connections that have subscribed.
-func subscribers(m *embedded.Master) (list []*embedded.Client) {
+func subscribers(m *fakeredis.Master) (list []*fakeredis.Client) {
 	var ids []int64
 	for _, e := range m.Log() {
 		if e.Name == "SUBSCRIBE" && !slices.Contains(ids, e.Client) {
@@ -70,7 +70,7 @@ func subscribers(m *embedded.Master) (list []*embedded.Client) {
 }
 
 // scriptNames lists the scripts that a master was sent and the SETs, in their order.
-func scriptNames(m *embedded.Master) (list []string) {
+func scriptNames(m *fakeredis.Master) (list []string) {
 	for _, e := range m.Log() {
 		if e.Name == "SET" {
 			list = append(list, "SET")
@@ -85,7 +85,7 @@ func scriptNames(m *embedded.Master) (list []string) {
 }
 
 // onRelease calls f once, when a master is about to execute a release.
-func onRelease(m *embedded.Master, f func()) {
+func onRelease(m *fakeredis.Master, f func()) {
 	done := false
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 		if !done && isScript(wire.Release, cmd, args) {
@@ -108,7 +108,7 @@ func quiet(t *testing.T, l *Locker) {
 }
 
 // announced counts the releases that a master was asked to announce.
-func announced(m *embedded.Master) (n int) {
+func announced(m *fakeredis.Master) (n int) {
 	for _, s := range scriptNames(m) {
 		if strings.HasSuffix(s, "+announce") {
 			n++

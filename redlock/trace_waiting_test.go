@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // journal keeps what hooks are told of waiting.
@@ -65,16 +65,16 @@ func TestHooksAreToldOfWaiting(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
 		defer cancel()
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		require.Error(t, (<-wants(ctx, b, "a")).err)
 		lines := j.take()
 		require.NotContains(t, lines, "woken by poll", "it found the name held")
 		require.Equal(t, "gave up", lines[len(lines)-1])
 		done = waitingFor(bg, b, "a")
-		fl.each(func(m *embedded.Master) { m.Del("a") })
+		fl.each(func(m *fakeredis.Master) { m.Del("a") })
 		require.NoError(t, gets(t, done).k.Release(bg))
 		require.Contains(t, j.take(), "woken by poll")
-		fl.each(func(m *embedded.Master) { m.Set("a", "x", time.Second) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Second) })
 		gets(t, wants(bg, b, "a"))
 		require.True(t, slices.Contains(j.take(), "woken by expiry"))
 	})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -63,7 +63,7 @@ func TestEveryRoundOfProcessesThatTryAtOnceHasOneWinner(t *testing.T) {
 				lockers = append(lockers, fl.process().jitteryLocker(WithTrace(trace)))
 			}
 			pass(time.Second)
-			fl.each(func(m *embedded.Master) { m.SetDelay(100 * time.Microsecond) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 			for round := range rounds {
 				name := fmt.Sprint("job-", round)
 				winners := 0

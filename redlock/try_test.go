@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
@@ -72,7 +72,7 @@ func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 		synctest.Wait() // the third has it as well
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()
-		fl.each(func(m *embedded.Master) { require.Equal(t, time.Second, m.TTL("a")) })
+		fl.each(func(m *fakeredis.Master) { require.Equal(t, time.Second, m.TTL("a")) })
 	})
 }
 
@@ -132,7 +132,7 @@ func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		const trip = 50 * time.Millisecond
 		token := wire.NewToken("holder")
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			m.Set("a", token, time.Minute)
 			m.SetDelay(trip)
 		})
@@ -162,7 +162,7 @@ func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
 		const trip = 50 * time.Millisecond
 		l := fl.locker()
-		fl.each(func(m *embedded.Master) {
+		fl.each(func(m *fakeredis.Master) {
 			m.Set("a", m.Name(), time.Minute)
 			m.SetDelay(trip)
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -51,7 +51,7 @@ func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Hour)
 		done := waitingFor(bg, l, "a")
-		fl.each(func(m *embedded.Master) { m.SetDelay(50 * time.Millisecond) })
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(50 * time.Millisecond) })
 		require.NoError(t, k.Release(bg))
 		next := gets(t, done)
 		require.Equal(t, worth(time.Minute)-50*time.Millisecond, next.k.Remaining())

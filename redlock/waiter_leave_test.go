@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // settled is how long it takes at most until nothing is left of listening: the channel
@@ -40,7 +40,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 		fl.forget()
 		pass(settled)
 		require.Equal(t, 3, fl.count("UNSUBSCRIBE"))
-		fl.each(func(m *embedded.Master) { require.Equal(t, 2, m.Connections(), "one for each process") })
+		fl.each(func(m *fakeredis.Master) { require.Equal(t, 2, m.Connections(), "one for each process") })
 		require.Equal(t, base, goroutines())
 		quiet(t, b)
 		fl.forget()
@@ -73,7 +73,7 @@ func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
 	for ms := range 40 {
 		inBubble(t, 3, func(fl *fleet) {
 			base := goroutines()
-			fl.each(func(m *embedded.Master) { m.SetDelay(2 * time.Millisecond); m.Set("a", "x", time.Hour) })
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(2 * time.Millisecond); m.Set("a", "x", time.Hour) })
 			l := fl.process().locker()
 			var all []<-chan won
 			for range 3 {

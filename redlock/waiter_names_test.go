@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // docs/dev/hazards.md H110: 32 contenders on random pairs of 8 names, in one process and in four:
@@ -23,7 +23,7 @@ func TestOverlappingPairsMakeProgress(t *testing.T) {
 				for range processes {
 					lockers = append(lockers, fl.process().locker())
 				}
-				fl.each(func(m *embedded.Master) { m.SetDelay(time.Millisecond) })
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Millisecond) })
 				var h history
 				began := time.Now()
 				for err := range together(32, func(i int) error {
@@ -79,7 +79,7 @@ func TestSeveralNamesAreWaitedForAndReleasedTogether(t *testing.T) {
 				a, b := fl.process().locker(), fl.process().locker(longBackoff)
 				k, err := a.AcquireAll(bg, c.held, time.Hour)
 				require.NoError(fl.t, err)
-				fl.each(func(m *embedded.Master) { m.Set("z", "x", time.Hour) })
+				fl.each(func(m *fakeredis.Master) { m.Set("z", "x", time.Hour) })
 				if c.local != nil {
 					waitingFor(bg, a, c.local...)
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // crowd is contenders who end their holds in every way, give up and come again, on
@@ -87,7 +87,7 @@ func TestOfACrowdNobodyWaitsForEver(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, 3, func(fl *fleet) {
-				fl.each(func(m *embedded.Master) { m.SetDelay(time.Duration(seed%3) * time.Millisecond) })
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Duration(seed%3) * time.Millisecond) })
 				c := &crowd{t: fl.t, seed: seed}
 				for range 2 {
 					c.lockers = append(c.lockers, fl.process().locker())

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // quarantineFleet has a program under the guard be the first on the masters.
-func quarantineFleet(t *testing.T, all []*embedded.Master, maxTTL time.Duration) {
+func quarantineFleet(t *testing.T, all []*fakeredis.Master, maxTTL time.Duration) {
 	t.Helper()
 	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithRestartGuard(maxTTL))
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func quarantineFleet(t *testing.T, all []*embedded.Master, maxTTL time.Duration)
 }
 
 // markers are those of the guard on the masters.
-func markers(all []*embedded.Master) (list []string) {
+func markers(all []*fakeredis.Master) (list []string) {
 	for _, m := range all {
 		if marker, ok := m.Get("redlock:guard"); ok {
 			list = append(list, marker)
@@ -38,9 +38,9 @@ func markers(all []*embedded.Master) (list []string) {
 // One stray --guard would lock out all clients without it.
 func TestNoSubcommandBeginsTheGuardByItself(t *testing.T) {
 	t.Parallel()
-	for what, breaks := range map[string]func(all []*embedded.Master){
-		"no marker anywhere":         func([]*embedded.Master) {},
-		"a minority does not answer": func(all []*embedded.Master) { all[0].Stop() },
+	for what, breaks := range map[string]func(all []*fakeredis.Master){
+		"no marker anywhere":         func([]*fakeredis.Master) {},
+		"a minority does not answer": func(all []*fakeredis.Master) { all[0].Stop() },
 	} {
 		all := guarded(t)
 		_, text := acquired(t, envOf(all), "job") // by a client without the guard
@@ -122,10 +122,10 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 
 func TestTheGuardIsNotBegunWhereAMasterIsNotFit(t *testing.T) {
 	t.Parallel()
-	for what, breaks := range map[string]func(m *embedded.Master){
-		"down":             func(m *embedded.Master) { m.Stop() },
-		"a replica":        func(m *embedded.Master) { m.SetInfo("role", "slave") },
-		"of other clients": func(m *embedded.Master) { m.Set("redlock:guard", "2|a|b|3600000|0|c|d|ok", 0) },
+	for what, breaks := range map[string]func(m *fakeredis.Master){
+		"down":             func(m *fakeredis.Master) { m.Stop() },
+		"a replica":        func(m *fakeredis.Master) { m.SetInfo("role", "slave") },
+		"of other clients": func(m *fakeredis.Master) { m.Set("redlock:node", "1|a|b|3600000|0|c|d|ok", 0) },
 	} {
 		all := guarded(t)
 		breaks(all[2])

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -31,7 +31,7 @@ func acquired(t *testing.T, env []string, words ...string) (claim redlock.Claim,
 	return claimOf(t, got), got.out
 }
 
-func envOf(all []*embedded.Master) []string { return []string{"REDLOCK_NODES=" + nodesOf(all)} }
+func envOf(all []*fakeredis.Master) []string { return []string{"REDLOCK_NODES=" + nodesOf(all)} }
 
 // silent is an invocation that succeeded and said nothing.
 var silent = outcome{status: exitOK}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
@@ -17,16 +17,16 @@ import (
 type stage struct {
 	configs []pool.Config
 	lines   []*cuttableDialer
-	masters []*embedded.Master // nil with --nodes
-	prefix  string             // of all keys
-	tls     tlsConfig          // nil: as the URLs say
+	masters []*fakeredis.Master // nil with --nodes
+	prefix  string              // of all keys
+	tls     tlsConfig           // nil: as the URLs say
 }
 
 // ownStage starts three masters in this process.
 func ownStage() (*stage, error) {
 	s := &stage{}
 	for i := range 3 {
-		m, err := embedded.Start(fmt.Sprintf("master-%d", i+1))
+		m, err := fakeredis.Start(fmt.Sprintf("master-%d", i+1))
 		if err != nil {
 			s.close()
 			return nil, err

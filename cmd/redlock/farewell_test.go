@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -21,9 +21,9 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var nodes []redlock.Node
-		var all []*embedded.Master
+		var all []*fakeredis.Master
 		for _, name := range []string{"a", "b", "c"} {
-			m := embedded.New(name)
+			m := fakeredis.New(name)
 			defer m.Close()
 			n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()})
 			require.NoError(t, err)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // guarded starts masters whose markers go at the end.
-func guarded(t *testing.T) []*embedded.Master {
+func guarded(t *testing.T) []*fakeredis.Master {
 	t.Helper()
 	all := masters(t)
 	t.Cleanup(func() {

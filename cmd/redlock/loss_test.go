@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // stubborn is a command that ignores what can be ignored, and so does its own child.
@@ -76,7 +76,7 @@ func TestALossThatOnlyTheReleaseFindsIs74(t *testing.T) {
 
 // lose makes a lock vanish as a flush does. The third master may not have been asked
 // for its grant when the command begins.
-func lose(all []*embedded.Master) {
+func lose(all []*fakeredis.Master) {
 	for _, m := range all {
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "EVALSHA" || cmd == "EVAL" {

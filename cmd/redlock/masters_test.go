@@ -8,15 +8,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // masters starts three, and checks at the end of the test that no lock is left.
-func masters(t *testing.T) []*embedded.Master {
+func masters(t *testing.T) []*fakeredis.Master {
 	t.Helper()
-	var all []*embedded.Master
+	var all []*fakeredis.Master
 	for _, name := range []string{"a", "b", "c"} {
-		m, err := embedded.Start(name)
+		m, err := fakeredis.Start(name)
 		require.NoError(t, err)
 		t.Cleanup(m.Close)
 		all = append(all, m)
@@ -32,7 +32,7 @@ func masters(t *testing.T) []*embedded.Master {
 
 // readAll waits until the masters have read what clients sent before they went. A frozen
 // master never has; nothing is waited for longer than a few seconds.
-func readAll(all ...*embedded.Master) {
+func readAll(all ...*fakeredis.Master) {
 	deadline := time.Now().Add(5 * time.Second)
 	for _, m := range all {
 		for m.Connections() > 0 && time.Now().Before(deadline) {
@@ -42,7 +42,7 @@ func readAll(all ...*embedded.Master) {
 }
 
 // locks lists the keys of all locks on the masters; fence counters outlive them.
-func locks(all ...*embedded.Master) (keys []string) {
+func locks(all ...*fakeredis.Master) (keys []string) {
 	for _, m := range all {
 		for _, key := range m.Keys() {
 			if !strings.HasPrefix(key, "redlock:") {
@@ -53,7 +53,7 @@ func locks(all ...*embedded.Master) (keys []string) {
 	return keys
 }
 
-func nodesOf(all []*embedded.Master) string {
+func nodesOf(all []*fakeredis.Master) string {
 	var urls []string
 	for _, m := range all {
 		urls = append(urls, m.URL()+"?name="+m.Name())
@@ -62,14 +62,14 @@ func nodesOf(all []*embedded.Master) string {
 }
 
 // holdAll makes somebody hold a name on all masters.
-func holdAll(all []*embedded.Master, name, token string, ttl time.Duration) {
+func holdAll(all []*fakeredis.Master, name, token string, ttl time.Duration) {
 	for _, m := range all {
 		m.Set(name, token, ttl)
 	}
 }
 
 // announce publishes a release on each master, until somebody there has heard it.
-func announce(t *testing.T, all []*embedded.Master, name string) {
+func announce(t *testing.T, all []*fakeredis.Master, name string) {
 	t.Helper()
 	for _, m := range all {
 		raw, err := m.Dial(t.Context(), "", "")
@@ -83,7 +83,7 @@ func announce(t *testing.T, all []*embedded.Master, name string) {
 	}
 }
 
-func setFree(all []*embedded.Master, name string) {
+func setFree(all []*fakeredis.Master, name string) {
 	for _, m := range all {
 		m.Del(name)
 	}

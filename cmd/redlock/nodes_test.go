@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // fileWith makes a file with that text.
@@ -104,7 +104,7 @@ func TestEmbeddedMastersGoWithNoFlagOfOthers(t *testing.T) {
 }
 
 // secured has the masters ask for a password, which is in the URLs that it returns.
-func secured(all []*embedded.Master, user, password string) string {
+func secured(all []*fakeredis.Master, user, password string) string {
 	var urls []string
 	for _, m := range all {
 		m.RequireAuth(user, password)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // The tests here run the real binary, because what they are about is what becomes of
@@ -73,14 +73,14 @@ type process struct {
 }
 
 // start runs redlock with those masters and words.
-func start(t *testing.T, all []*embedded.Master, args ...string) *process {
+func start(t *testing.T, all []*fakeredis.Master, args ...string) *process {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
 	return startProgram(t, all, path, args...)
 }
 
-func startProgram(t *testing.T, all []*embedded.Master, path string, args ...string) *process {
+func startProgram(t *testing.T, all []*fakeredis.Master, path string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(path, args...)}
 	p.cmd.Env = append(os.Environ(), "REDLOCK_NODES="+nodesOf(all))

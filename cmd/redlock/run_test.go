@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 func TestACommandRunsWhileTheNameIsHeldAndKnowsItsToken(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAKeyThatIsNoLockIsNotTakenForAHolder(t *testing.T) {
 // name, and a monitor that ignores 75 has to notice it.
 func TestARefusalWithoutAQuorumIs69(t *testing.T) {
 	t.Parallel()
-	for what, silence := range map[string]func(*embedded.Master){"stopped": (*embedded.Master).Stop, "frozen": (*embedded.Master).Freeze} {
+	for what, silence := range map[string]func(*fakeredis.Master){"stopped": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
 		for _, wait := range []string{"0", "100ms"} {
 			all := masters(t)
 			all[2].Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)

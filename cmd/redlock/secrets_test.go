@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 const (
@@ -28,21 +28,21 @@ func conceals(t *testing.T, what, text string, tokens ...string) {
 }
 
 // failures are what becomes of masters that ask for a password.
-var failures = map[string]func(m *embedded.Master){
-	"none": func(*embedded.Master) {},
-	"held": func(m *embedded.Master) { m.Set("job", secretToken, time.Minute) },
-	"down": func(m *embedded.Master) { m.Stop() },
-	"another password": func(m *embedded.Master) {
+var failures = map[string]func(m *fakeredis.Master){
+	"none": func(*fakeredis.Master) {},
+	"held": func(m *fakeredis.Master) { m.Set("job", secretToken, time.Minute) },
+	"down": func(m *fakeredis.Master) { m.Stop() },
+	"another password": func(m *fakeredis.Master) {
 		m.RequireAuth("app", "another")
 	},
-	"a server that repeats the password": func(m *embedded.Master) {
+	"a server that repeats the password": func(m *fakeredis.Master) {
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			return "-WRONGPASS invalid: '" + strings.Join(args, "' '") + "'", cmd == "AUTH"
 		})
 	},
-	"a server that repeats arguments": func(m *embedded.Master) { m.Hook(repeatsArguments) },
-	"a replica":                       func(m *embedded.Master) { m.SetInfo("role", "slave") },
-	"a key that is no lock":           func(m *embedded.Master) { m.PushList("job") },
+	"a server that repeats arguments": func(m *fakeredis.Master) { m.Hook(repeatsArguments) },
+	"a replica":                       func(m *fakeredis.Master) { m.SetInfo("role", "slave") },
+	"a key that is no lock":           func(m *fakeredis.Master) { m.PushList("job") },
 }
 
 // repeatsArguments is a server that does not know the commands of locks, and repeats them.
@@ -51,7 +51,7 @@ func repeatsArguments(_ int64, cmd string, args []string) (string, bool) {
 }
 
 // failing starts masters with a password that fail in one way, and returns their URLs.
-func failing(t *testing.T, breaks func(m *embedded.Master)) (list string) {
+func failing(t *testing.T, breaks func(m *fakeredis.Master)) (list string) {
 	t.Helper()
 	all := masters(t)
 	list = secured(all, "app", password)

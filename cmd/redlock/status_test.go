@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 const token = "anna:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // trio starts three masters, of which so many hold the name "job".
-func trio(t *testing.T, holding int) []*embedded.Master {
+func trio(t *testing.T, holding int) []*fakeredis.Master {
 	t.Helper()
 	all := masters(t)
 	for _, m := range all[:holding] {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // screen is a terminal with a program in the foreground.
@@ -25,7 +25,7 @@ type screen struct {
 
 // onScreen starts a shell script on a terminal, in a session of its own. In the script
 // "$0" is redlock.
-func onScreen(t *testing.T, all []*embedded.Master, script string) *screen {
+func onScreen(t *testing.T, all []*fakeredis.Master, script string) *screen {
 	t.Helper()
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {

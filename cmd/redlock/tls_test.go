@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // pki is a certificate authority, and a certificate and key of 127.0.0.1 that it signed, as files.
@@ -54,7 +54,7 @@ func newPKI(t *testing.T) pki {
 
 // front ends TLS before a master, for clients with a certificate of the authority, and returns
 // the address.
-func (p pki) front(t *testing.T, m *embedded.Master) string {
+func (p pki) front(t *testing.T, m *fakeredis.Master) string {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(p.cert, p.key)
 	require.NoError(t, err)

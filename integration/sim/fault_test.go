@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // inject makes one fault happen; what ends it comes by itself.
@@ -45,7 +45,7 @@ func (w *world) inject(f fault) {
 
 // saved is what a log that is written every now and then has by this time: of about
 // every other fault it is some faults old.
-func (w *world) saved(f fault, m *embedded.Master) *embedded.Snapshot {
+func (w *world) saved(f fault, m *fakeredis.Master) *fakeredis.Snapshot {
 	if f.at.Nanoseconds()%2 == 0 {
 		return m.Snapshot()
 	}
@@ -54,7 +54,7 @@ func (w *world) saved(f fault, m *embedded.Master) *embedded.Snapshot {
 
 // crash ends the master, and starts it again when f says so: with all it had, with
 // nothing, or with what a log or a replica has, which is older.
-func (w *world) crash(f fault, m *embedded.Master) {
+func (w *world) crash(f fault, m *fakeredis.Master) {
 	older := w.logs[f.who]
 	m.Stop()
 	w.later(f.d, func() {

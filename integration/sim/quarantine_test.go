@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // forgottenGrant is the script of docs/dev/hazards.md H115, which takes more coincidences than a
@@ -72,8 +72,8 @@ func forgottenGrant(w *world) {
 }
 
 // repairing: a node lets itself be repaired in quarantine (H115), and what it was given
-// counts from then on. Without the latter docs/dev/rules.md rule 8 still stands in the way.
-var repairing = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
+// counts from then on. Without the latter docs/rules.md rule 8 still stands in the way.
+var repairing = &tamper{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	switch token := tokenIn(args); op(cmd, args) {
 	case "repair":
 		m.Set(args[2], token, w.plan.ttl)

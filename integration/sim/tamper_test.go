@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
@@ -21,14 +21,14 @@ type tamper struct {
 	// submit may act on a command in the node's place (true).
 	submit func(w *world, n *tap, c *wire.Command) bool
 	// hook may answer a command in a master's place.
-	hook func(w *world, m *embedded.Master, cmd string, args []string) (reply string, handled bool)
+	hook func(w *world, m *fakeredis.Master, cmd string, args []string) (reply string, handled bool)
 }
 
 // tap is a node that is tampered with.
 type tap struct {
 	*pool.Node
 	world  *world
-	master *embedded.Master
+	master *fakeredis.Master
 }
 
 // Submit passes a command on.
@@ -103,7 +103,7 @@ func (w *world) awaitBackground() {
 }
 
 // unordered: of some acquires the bytes come to the master behind the undo (H95).
-var unordered = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
+var unordered = &tamper{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if cmd != "SET" || w.chance(0.9) {
 		return "", false
 	}
@@ -142,7 +142,7 @@ var revived = &tamper{submit: func(_ *world, _ *tap, c *wire.Command) bool {
 }}
 
 // creating: extensions come late, and make keys where there are none (H11).
-var creating = &tamper{hook: func(w *world, m *embedded.Master, cmd string, args []string) (string, bool) {
+var creating = &tamper{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if op(cmd, args) != "extend" {
 		return "", false
 	}

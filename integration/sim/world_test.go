@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -23,8 +23,8 @@ const bound = 6 * time.Second
 // world is one scenario at work, inside of a bubble.
 type world struct {
 	plan       *plan
-	masters    []*embedded.Master
-	logs       []*embedded.Snapshot // of each master, as old as they happen to be
+	masters    []*fakeredis.Master
+	logs       []*fakeredis.Snapshot // of each master, as old as they happen to be
 	clients    []*client
 	history    *history
 	background sync.WaitGroup // what ends with the scenario
@@ -85,7 +85,7 @@ func (w *world) atTheEnd(f func()) {
 func (w *world) open() {
 	r := w.plan.random(3)
 	for i := range w.plan.masters {
-		m := embedded.New(fmt.Sprint("n", i+1))
+		m := fakeredis.New(fmt.Sprint("n", i+1))
 		if w.plan.offsets > 0 {
 			m.SetClock(upTo(r, w.plan.offsets) - w.plan.offsets/2)
 		}
@@ -103,7 +103,7 @@ func (w *world) open() {
 }
 
 // hook delays every command on its way, and its answer, and notes when a token comes first.
-func (w *world) hook(m *embedded.Master, cmd string, args []string) (string, bool) {
+func (w *world) hook(m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	what := op(cmd, args)
 	if what == "acquire" {
 		w.history.began(tokenOf(cmd, args))

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -72,22 +72,22 @@ func mapped() uint64 {
 // servers are those that all forms of one phase meet.
 type servers struct {
 	t       *testing.T
-	masters []*embedded.Master // the first two are healthy
-	more    []*embedded.Master // Sentinels
-	cluster *embedded.Cluster
+	masters []*fakeredis.Master // the first two are healthy
+	more    []*fakeredis.Master // Sentinels
+	cluster *fakeredis.Cluster
 }
 
 func newServers(t *testing.T) *servers {
 	t.Helper()
-	s := &servers{t: t, cluster: embedded.NewCluster("c", 2, wire.Slot)}
+	s := &servers{t: t, cluster: fakeredis.NewCluster("c", 2, wire.Slot)}
 	for i := range 3 {
-		m, err := embedded.New("n3"), error(nil)
+		m, err := fakeredis.New("n3"), error(nil)
 		if i < 2 {
-			m, err = embedded.Start("n" + strconv.Itoa(i+1))
+			m, err = fakeredis.Start("n" + strconv.Itoa(i+1))
 		}
 		require.NoError(t, err)
 		s.masters = append(s.masters, m)
-		y := embedded.NewSentinel("s"+strconv.Itoa(i+1), 2)
+		y := fakeredis.NewSentinel("s"+strconv.Itoa(i+1), 2)
 		y.SetMaster("m", "n3:6379")
 		s.more = append(s.more, y.Master)
 	}

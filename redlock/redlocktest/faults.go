@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -140,9 +140,9 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 }
 
 // chosen returns the servers with these numbers.
-func (q *Quorum) chosen(numbers []int) []*embedded.Master {
+func (q *Quorum) chosen(numbers []int) []*fakeredis.Master {
 	q.t.Helper()
-	list := make([]*embedded.Master, 0, len(numbers))
+	list := make([]*fakeredis.Master, 0, len(numbers))
 	for _, i := range numbers {
 		if i < 0 || i >= len(q.masters) {
 			q.t.Fatalf("redlocktest: no server %d: valid numbers are 0 to %d", i, len(q.masters)-1)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -29,7 +29,7 @@ type T interface {
 // must be called from the goroutine of the test.
 type Quorum struct {
 	t       T
-	masters []*embedded.Master
+	masters []*fakeredis.Master
 	clock   *clock.Skewed
 
 	mu     sync.Mutex // guards the fields below; nothing blocks under it
@@ -52,7 +52,7 @@ func New(t T, n int) *Quorum {
 	}
 	q := &Quorum{t: t, clock: clock.NewSkewed(clock.Runtime()), faulty: map[int]bool{}}
 	for i := range n {
-		q.masters = append(q.masters, embedded.New(fmt.Sprintf("n%d", i+1)))
+		q.masters = append(q.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 	}
 	t.Cleanup(q.close)
 	return q

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // longest bounds a whole show.
@@ -61,14 +61,14 @@ func (s *Stage) Say(format string, args ...any) {
 
 // ownMasters starts n of them in this process: enough to show it, not to lock by.
 func ownMasters(n int) (urls []string, stop func(), err error) {
-	var masters []*embedded.Master
+	var masters []*fakeredis.Master
 	stop = func() {
 		for _, m := range masters {
 			m.Close()
 		}
 	}
 	for i := range n {
-		m, err := embedded.Start(fmt.Sprintf("master-%d", i+1))
+		m, err := fakeredis.Start(fmt.Sprintf("master-%d", i+1))
 		if err != nil {
 			stop()
 			return nil, nil, err

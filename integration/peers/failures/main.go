@@ -1,5 +1,5 @@
 // Program failures puts every library to the faults in which some of them were seen to fail, and prints what each did as a table. The masters
-// are those of internal/embedded, whose clocks and messages can be made to go wrong at will.
+// are those of internal/fakeredis, whose clocks and messages can be made to go wrong at will.
 package main
 
 import (

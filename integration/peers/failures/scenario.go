@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/integration/peers/contest"
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // A verdict is what a library did in a scenario.
@@ -40,7 +40,7 @@ const within = 30 * time.Second
 type scene struct {
 	scenario
 	kind    contest.Kind
-	masters []*embedded.Master
+	masters []*fakeredis.Master
 	opened  []contest.Contestant
 }
 
@@ -53,7 +53,7 @@ func perform(ctx context.Context, what scenario, kind contest.Kind) (v verdict, 
 	defer cancel()
 	s := &scene{scenario: what, kind: kind}
 	for i := range what.nodes {
-		m, err := embedded.Start(fmt.Sprintf("m%d", i+1))
+		m, err := fakeredis.Start(fmt.Sprintf("m%d", i+1))
 		if err != nil {
 			return v, err
 		}

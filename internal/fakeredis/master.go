@@ -1,4 +1,4 @@
-// Package embedded runs Redis masters inside the process, on miniredis, for the
+// Package fakeredis runs Redis masters inside the process, on miniredis, for the
 // demo and for tests, with the faults that a lock over several of them must
 // survive: stop, restart with and without data, freeze, delay, lost and partial
 // replies, killed clients, scripted errors.
@@ -16,7 +16,7 @@
 // has moved looks at every key (0.5 ms for a thousand), so that nothing measured
 // on it says anything about Redis. Blocking commands (BLPOP, …) would block the
 // whole master.
-package embedded
+package fakeredis
 
 import (
 	"net"

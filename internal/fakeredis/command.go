@@ -1,4 +1,4 @@
-package embedded
+package fakeredis
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ const (
 	maxBytes = 16 << 20
 )
 
-var errProtocol = errors.New("embedded: not a RESP array of bulk strings")
+var errProtocol = errors.New("fakeredis: not a RESP array of bulk strings")
 
 // readCommand reads one command: a RESP array of at least one bulk string.
 func readCommand(r *bufio.Reader) ([]string, error) {

@@ -1,4 +1,4 @@
-package embedded_test
+package fakeredis_test
 
 import (
 	"testing"
@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 func TestAMastersOwnClockIsWhatItTellsAndWhatKeysExpireBy(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		ahead := func() time.Duration {
 			reply := do(t, c, "EVAL", "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", "0").(int64)
@@ -34,7 +34,7 @@ func TestAMastersOwnClockIsWhatItTellsAndWhatKeysExpireBy(t *testing.T) {
 }
 
 func TestAMastersClockHasARate(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		for _, rate := range []float64{2, 0.5} {
 			m.SetRate(rate)
 			m.Set("k", "v", time.Minute)
@@ -48,7 +48,7 @@ func TestAMastersClockHasARate(t *testing.T) {
 }
 
 func TestAMasterRestartsWithOlderDataOfWhichTheTTLsHaveGoneOn(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		m.Set("old", "v", time.Minute)
 		m.Set("short", "v", time.Second)
 		m.Set("counter", "1", 0)

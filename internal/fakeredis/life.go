@@ -1,4 +1,4 @@
-package embedded
+package fakeredis
 
 import (
 	"context"
@@ -15,7 +15,7 @@ func (m *Master) listen() error {
 	if m.tcp {
 		l, err := net.Listen("tcp", m.addr)
 		if err != nil {
-			return fmt.Errorf("embedded: master %s: %w", m.name, err)
+			return fmt.Errorf("fakeredis: master %s: %w", m.name, err)
 		}
 		m.listener, m.addr = l, l.Addr().String()
 		m.served.Go(func() { m.acceptAll(l) })

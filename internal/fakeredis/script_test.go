@@ -1,4 +1,4 @@
-package embedded_test
+package fakeredis_test
 
 import (
 	"strings"
@@ -9,13 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 const oom = "OOM command not allowed when used memory > 'maxmemory'."
 
 func TestAScriptedErrorTakesACommandsPlace(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.FailWith("set", oom)
 		_, err := c.Do("SET", "k", "v")
@@ -38,7 +38,7 @@ func TestAScriptedErrorTakesACommandsPlace(t *testing.T) {
 }
 
 func TestAScriptsErrorsLookAsTheyDoSinceRedis7(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.PushList("list")
 		_, err := c.Do("EVAL", "return redis.call('GET', 'list')", 0)
@@ -53,7 +53,7 @@ func TestAScriptsErrorsLookAsTheyDoSinceRedis7(t *testing.T) {
 }
 
 func TestADeniedCommandIsAnsweredNOPERM(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.Deny("client|kill", "INFO")
 		_, err := c.Do("CLIENT", "KILL", "ID", 1)
@@ -73,7 +73,7 @@ func TestADeniedCommandIsAnsweredNOPERM(t *testing.T) {
 }
 
 func TestAHookSeesAndAnswersCommands(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		var seen []string
 		m.Hook(func(client int64, cmd string, args []string) (string, bool) {
@@ -112,7 +112,7 @@ func TestAHookSeesAndAnswersCommands(t *testing.T) {
 }
 
 func TestAHookMayFreezeTheMasterForTheCommandThatItSees(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.Hook(func(int64, string, []string) (string, bool) {
 			m.Freeze()
@@ -128,7 +128,7 @@ func TestAHookMayFreezeTheMasterForTheCommandThatItSees(t *testing.T) {
 }
 
 func TestAPasswordIsRequiredOfWhatTheHookAnswersToo(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		m.RequireAuth("u", "secret")
 		c := connect(t, m)
 		for _, words := range []string{"PING", "INFO server", "ROLE", "CLIENT ID"} {
@@ -150,7 +150,7 @@ func TestAPasswordIsRequiredOfWhatTheHookAnswersToo(t *testing.T) {
 }
 
 func TestEveryClientHasAnIDAndALine(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		a, b := connect(t, m), connect(t, m)
 		require.Equal(t, int64(1), do(t, a, "CLIENT", "ID"))
 		require.Equal(t, int64(2), do(t, b, "CLIENT", "ID"))
@@ -172,12 +172,12 @@ func TestEveryClientHasAnIDAndALine(t *testing.T) {
 }
 
 func TestCommandsAreCountedAndLogged(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		do(t, c, "set", "k", "v")
 		do(t, c, "EVAL", "return redis.call('GET', KEYS[1])", 1, "k")
 		require.Equal(t, map[string]int{"SET": 1, "EVAL": 1}, m.Commands())
-		require.Equal(t, embedded.Entry{Client: 1, Name: "SET", Args: []string{"k", "v"}}, m.Log()[0])
+		require.Equal(t, fakeredis.Entry{Client: 1, Name: "SET", Args: []string{"k", "v"}}, m.Log()[0])
 		m.ForgetLog()
 		require.Empty(t, m.Log())
 		require.Empty(t, m.Commands())
@@ -193,7 +193,7 @@ func TestCommandsAreCountedAndLogged(t *testing.T) {
 }
 
 func TestTheDataIsReachedPastTheNetwork(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		m.Freeze()
 		m.Set("a", "1", time.Second)
 		m.Set("b", "2", 0)
@@ -216,7 +216,7 @@ func TestTheDataIsReachedPastTheNetwork(t *testing.T) {
 // must not be able to tell.
 func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlushed(t *testing.T) {
 	for range 2 { // the first one parses
-		inBubble(t, func(t *testing.T, m *embedded.Master) {
+		inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 			const text = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
 			const sha = "8cd00688c05c46bde4a2e60658ef20a2e5c0b248"
 			c := connect(t, m)

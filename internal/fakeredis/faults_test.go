@@ -1,4 +1,4 @@
-package embedded_test
+package fakeredis_test
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 func TestAFrozenMasterTakesBytesInAndExecutesThemInOrderWhenThawed(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		old := connect(t, m)
 		do(t, old, "PING")
 		m.ForgetLog()
@@ -38,7 +38,7 @@ func TestAFrozenMasterTakesBytesInAndExecutesThemInOrderWhenThawed(t *testing.T)
 }
 
 func TestAPausedMasterExecutesNothingUntilEveryPauseIsOverAndItIsThawed(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		do(t, c, "PING")
 		m.ForgetLog()
@@ -61,7 +61,7 @@ func TestAPausedMasterExecutesNothingUntilEveryPauseIsOverAndItIsThawed(t *testi
 }
 
 func TestAFrozenMastersBufferIsBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		m.Freeze()
 		conn, err := m.Dial(t.Context(), "", "")
 		require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestAFrozenMastersBufferIsBounded(t *testing.T) {
 // The control for H95: without CLIENT KILL what an ended connection had sent is
 // executed, behind an undo over another one.
 func TestTheBytesOfAClosedConnectionExecuteBehindAnotherConnectionsUndo(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		other := connect(t, m)
 		c := connect(t, m)
 		id := do(t, c, "CLIENT", "ID").(int64)
@@ -94,7 +94,7 @@ func TestTheBytesOfAClosedConnectionExecuteBehindAnotherConnectionsUndo(t *testi
 }
 
 func TestAKilledConnectionExecutesNothingMore(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		other := connect(t, m)
 		for _, gone := range []bool{false, true} {
 			c := connect(t, m)
@@ -115,7 +115,7 @@ func TestAKilledConnectionExecutesNothingMore(t *testing.T) {
 
 func TestAKillThatIsQueuedInAFrozenMasterComesBeforeOrAfterButNeverBetween(t *testing.T) {
 	for range 20 {
-		inBubble(t, func(t *testing.T, m *embedded.Master) {
+		inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 			c, other := connect(t, m), connect(t, m)
 			id := do(t, c, "CLIENT", "ID").(int64)
 			m.Freeze()
@@ -130,7 +130,7 @@ func TestAKillThatIsQueuedInAFrozenMasterComesBeforeOrAfterButNeverBetween(t *te
 }
 
 func TestADelayHoldsRepliesBackWithoutLimitingTheirNumber(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.SetDelay(40 * time.Millisecond)
 		began := time.Now()
@@ -154,7 +154,7 @@ func TestADelayHoldsRepliesBackWithoutLimitingTheirNumber(t *testing.T) {
 }
 
 func TestHeldRepliesBelongToCommandsThatWereExecuted(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		client := m.Clients()[0]
 		client.HoldReplies()
@@ -175,7 +175,7 @@ func TestHeldRepliesBelongToCommandsThatWereExecuted(t *testing.T) {
 }
 
 func TestACutReplyEndsTheConnectionInItsMiddle(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		conn, err := m.Dial(t.Context(), "", "")
 		require.NoError(t, err)
 		defer conn.Close()
@@ -193,7 +193,7 @@ func TestACutReplyEndsTheConnectionInItsMiddle(t *testing.T) {
 }
 
 func TestADroppedConnectionIsResetForTheClientButServedToItsEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.Freeze()
 		send(t, c, "SET k v")
@@ -209,7 +209,7 @@ func TestADroppedConnectionIsResetForTheClientButServedToItsEnd(t *testing.T) {
 }
 
 func TestADropOverTCPEndsTheClientsReads(t *testing.T) {
-	m, err := embedded.Start("a")
+	m, err := fakeredis.Start("a")
 	require.NoError(t, err)
 	defer m.Close()
 	conn, err := net.Dial("tcp", m.Addr())
@@ -222,7 +222,7 @@ func TestADropOverTCPEndsTheClientsReads(t *testing.T) {
 }
 
 func TestAStopEndsFrozenHeldAndDelayedClientsAlike(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		for range 3 {
 			send(t, connect(t, m), "SET k v")
 		}
@@ -237,7 +237,7 @@ func TestAStopEndsFrozenHeldAndDelayedClientsAlike(t *testing.T) {
 	})
 }
 
-func names(m *embedded.Master) []string {
+func names(m *fakeredis.Master) []string {
 	var all []string
 	for _, e := range m.Log() {
 		all = append(all, e.Name)

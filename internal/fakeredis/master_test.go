@@ -1,4 +1,4 @@
-package embedded_test
+package fakeredis_test
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/embedded"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // inBubble runs a test on a master in a bubble, where time is virtual.
-func inBubble(t *testing.T, test func(t *testing.T, m *embedded.Master)) {
+func inBubble(t *testing.T, test func(t *testing.T, m *fakeredis.Master)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New("a")
+		m := fakeredis.New("a")
 		defer m.Close()
 		test(t, m)
 	})
 }
 
 // connect dials the master; the connection may be closed by the test too.
-func connect(t *testing.T, m *embedded.Master) redis.Conn {
+func connect(t *testing.T, m *fakeredis.Master) redis.Conn {
 	t.Helper()
 	conn, err := m.Dial(t.Context(), "", "")
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func info(t *testing.T, c redis.Conn, section, field string) string {
 }
 
 func TestTTLsFollowTheBubblesTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		do(t, c, "SET", "k", "v", "NX", "PX", 1000)
 		time.Sleep(999 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestTTLsFollowTheBubblesTime(t *testing.T) {
 }
 
 func TestAMasterTellsWhatANodeIsCheckedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		time.Sleep(90 * time.Second)
 		do(t, c, "SET", "k", "v", "EX", 5)
@@ -106,7 +106,7 @@ func TestAMasterTellsWhatANodeIsCheckedFor(t *testing.T) {
 }
 
 func TestAScriptReadsInfoAsAClientDoes(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		reply := do(t, c, "EVAL", "return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')", 0)
 		require.Equal(t, m.RunID(), reply)
@@ -117,7 +117,7 @@ func TestAScriptReadsInfoAsAClientDoes(t *testing.T) {
 }
 
 func TestInfosFieldsCanBeSet(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.SetInfo("role", "slave")
 		m.SetInfo("maxmemory_policy", "allkeys-lru")
@@ -132,7 +132,7 @@ func TestInfosFieldsCanBeSet(t *testing.T) {
 }
 
 func TestAStoppedMasterEndsItsConnectionsAndRefusesDials(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		do(t, c, "PING")
 		m.Stop()
@@ -148,7 +148,7 @@ func TestAStoppedMasterEndsItsConnectionsAndRefusesDials(t *testing.T) {
 }
 
 func TestARestartKeepsOrLosesKeysAndAlwaysScripts(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		before := m.RunID()
 		c := connect(t, m)
 		sha := do(t, c, "SCRIPT", "LOAD", "return 1").(string)
@@ -177,7 +177,7 @@ func TestARestartKeepsOrLosesKeysAndAlwaysScripts(t *testing.T) {
 }
 
 func TestADialUnderAnEndedContextFails(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := m.Dial(ctx, "", "")
@@ -186,7 +186,7 @@ func TestADialUnderAnEndedContextFails(t *testing.T) {
 }
 
 func TestAPublishedMessageReachesSubscribersUntilTheyAreGone(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *embedded.Master) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		conn := connect(t, m)
 		sub := redis.PubSubConn{Conn: conn}
 		require.NoError(t, sub.Subscribe("ch"))
@@ -204,7 +204,7 @@ func TestAPublishedMessageReachesSubscribersUntilTheyAreGone(t *testing.T) {
 }
 
 func TestAStartedMasterIsReachedOverTCP(t *testing.T) {
-	m, err := embedded.Start("a")
+	m, err := fakeredis.Start("a")
 	require.NoError(t, err)
 	defer m.Close()
 	c, err := redis.DialURL(m.URL())
@@ -234,7 +234,7 @@ func TestAStartedMasterIsReachedOverTCP(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-func mustGet(m *embedded.Master, key string) string {
+func mustGet(m *fakeredis.Master, key string) string {
 	v, _ := m.Get(key)
 	return v
 }
