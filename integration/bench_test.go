@@ -47,7 +47,7 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 					s.Pause(b)
 					defer s.Unpause(b)
 				}
-				benchmarkCrowd(b, l, pools, goroutines)
+				benchmarkUncontended(b, l, pools, goroutines)
 			})
 		}
 	}
@@ -98,7 +98,7 @@ func admitted(b *testing.B, l *redlock.Locker, opts []redlock.Option) {
 	require.NoError(b, err)
 }
 
-func benchmarkCrowd(b *testing.B, l *redlock.Locker, pools []*pool.Node, goroutines int) {
+func benchmarkUncontended(b *testing.B, l *redlock.Locker, pools []*pool.Node, goroutines int) {
 	b.Helper()
 	took := make([][]time.Duration, goroutines)
 	names := make([]string, goroutines)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -22,16 +22,16 @@ type contention struct {
 	Process    int
 	Lockers    int
 	Contenders int           // of each Locker
-	First      time.Duration // when the first round of runOnce begins, by crowd.Uptime
+	First      time.Duration // when the first round of runOnce begins, by contenders.Uptime
 }
 
 // TestMain makes the process a contender's where it was started as one.
 func TestMain(m *testing.M) {
-	crowd.Main(m, func(ctx context.Context, c contention, log *crowd.Log) { c.run(ctx, log) })
+	contenders.Main(m, func(ctx context.Context, c contention, log *contenders.Log) { c.run(ctx, log) })
 }
 
 // run contends until ctx ends.
-func (c contention) run(ctx context.Context, log *crowd.Log) {
+func (c contention) run(ctx context.Context, log *contenders.Log) {
 	if c.First > 0 {
 		c.runOnce(ctx, log)
 		return
@@ -70,21 +70,21 @@ type contender struct {
 	contention
 	name   string
 	locker *redlock.Locker
-	log    *crowd.Log
+	log    *contenders.Log
 }
 
 func (k *contender) contend(ctx context.Context) {
 	for ctx.Err() == nil {
 		names := k.choose()
 		lock, err := k.acquire(ctx, names)
-		from := crowd.Uptime()
+		from := contenders.Uptime()
 		if err == nil {
 			to := k.work(ctx, lock)
-			k.log.Held(crowd.Hold{Contender: k.name, Names: names, From: from, To: to})
+			k.log.Held(contenders.Hold{Contender: k.name, Names: names, From: from, To: to})
 		} else {
 			k.judge("acquire", err)
 		}
-		crowd.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
 	}
 }
 
@@ -121,20 +121,20 @@ func one(n int) bool { return rand.N(n) == 0 }
 // work holds the lock for a while and ends the hold in one of the ways that there are. It returns until when the holder could take the
 // lock for its own.
 func (k *contender) work(ctx context.Context, lock *redlock.Lock) (to time.Duration) {
-	crowd.Idle(ctx, rand.N(4*time.Millisecond))
+	contenders.Idle(ctx, rand.N(4*time.Millisecond))
 	switch dice := rand.N(100); {
 	case dice < 10:
 		k.judge("extend", lock.Extend(ctx, k.TTL))
-		crowd.Idle(ctx, rand.N(10*time.Millisecond))
+		contenders.Idle(ctx, rand.N(10*time.Millisecond))
 	case dice == 10: // longer than the TTL, with or without extension
-		crowd.Idle(ctx, k.TTL*5/4)
+		contenders.Idle(ctx, k.TTL*5/4)
 	case dice == 11: // it dies: nobody releases, and the lock is its own until the validity is over
-		to = crowd.Uptime() + lock.Remaining()
+		to = contenders.Uptime() + lock.Remaining()
 		_, err := lock.Detach()
 		k.judge("detach", err)
 		return to
 	}
-	now := crowd.Uptime()
+	now := contenders.Uptime()
 	to = now + min(0, lock.Remaining())
 	k.judge("release", lock.Release(ctx))
 	return to

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
@@ -19,7 +19,7 @@ const (
 	contenderProcesses = 2
 	contenderLockers   = 2
 	contendersEach     = 4
-	contenders         = contenderProcesses * contenderLockers * contendersEach
+	contendersTotal    = contenderProcesses * contenderLockers * contendersEach
 )
 
 // fault is something that is done to servers while locks on them are contended for.
@@ -105,7 +105,7 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 			Process: i, Lockers: contenderLockers, Contenders: contendersEach,
 		}
 	}
-	all := crowd.Start(t, told...)
+	all := contenders.Start(t, told...)
 	all.Until(t, "everybody has had the lock", everybody(1, 0), nil)
 	if f.begin != nil {
 		f.begin(t, nodes)
@@ -126,15 +126,15 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 		f.after(t, nodes)
 	}
 	holds := all.Holds()
-	assert.Empty(t, crowd.Overlaps(holds), "two held the lock at once")
+	assert.Empty(t, contenders.Overlaps(holds), "two held the lock at once")
 	redistest.NoKeys(t, nodes, 2*time.Second)
 	t.Logf("%d holds", len(holds))
 }
 
 // everybody is when every contender has had the lock that many times, and so much time has passed.
-func everybody(times int, atLeast time.Duration) func(since []crowd.Hold) bool {
+func everybody(times int, atLeast time.Duration) func(since []contenders.Hold) bool {
 	enough := time.Now().Add(atLeast)
-	return func(since []crowd.Hold) bool {
+	return func(since []contenders.Hold) bool {
 		counts := make(map[string]int)
 		for _, h := range since {
 			counts[h.Contender]++
@@ -144,6 +144,6 @@ func everybody(times int, atLeast time.Duration) func(since []crowd.Hold) bool {
 				return false
 			}
 		}
-		return len(counts) == contenders && time.Now().After(enough)
+		return len(counts) == contendersTotal && time.Now().After(enough)
 	}
 }

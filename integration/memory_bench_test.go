@@ -38,7 +38,7 @@ func BenchmarkHeldLocks(b *testing.B) {
 			before := heap()
 			locks := holdMany(b, l, n, redlock.WithAutoExtend())
 			commands, writes := traffic(pools)
-			for b.Loop() { // once, however often: the process' memory is that of one crowd
+			for b.Loop() { // once, however often: the process' memory is that of one measurement
 				time.Sleep(time.Second)
 			}
 			commands2, writes2 := traffic(pools)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -26,32 +26,32 @@ const (
 
 // runOnce is a process that tries the guide's recipe for jobs that must run once at the beginning of each round, as the others do. It
 // releases what it has won at once.
-func (c contention) runOnce(ctx context.Context, log *crowd.Log) {
+func (c contention) runOnce(ctx context.Context, log *contenders.Log) {
 	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(onceTimeout))
 	if err != nil {
 		panic(err)
 	}
 	name := strconv.Itoa(c.Process)
 	for round := range onceRounds {
-		crowd.Idle(ctx, c.First+time.Duration(round)*onceApart-crowd.Uptime())
+		contenders.Idle(ctx, c.First+time.Duration(round)*onceApart-contenders.Uptime())
 		job := []string{fmt.Sprintf("%s%d", c.Names[0], round)}
-		from := crowd.Uptime()
+		from := contenders.Uptime()
 		lock, err := l.TryAcquire(ctx, job[0], c.TTL, redlock.WithMinHold(time.Minute))
 		if err != nil {
 			log.Judge(name, err, redlock.ErrHeld)
 			continue
 		}
-		log.Held(crowd.Hold{Contender: name, Names: job, From: from, To: crowd.Uptime()})
+		log.Held(contenders.Hold{Contender: name, Names: job, From: from, To: contenders.Uptime()})
 		log.Failed(name, lock.Release(ctx))
 	}
-	log.Held(crowd.Hold{Contender: name, Names: []string{"all rounds"}})
+	log.Held(contenders.Hold{Contender: name, Names: []string{"all rounds"}})
 	log.Failed("close", closeWithin(l, patience))
 }
 
 // The recipe for jobs that must run once: of five processes that try at the same instant one has the lock, in each round.
 func TestAJobThatMustRunOnceRunsOnce(t *testing.T) {
 	nodes := masters(t, 3)
-	first := crowd.Uptime() + 2*time.Second // all have begun by then
+	first := contenders.Uptime() + 2*time.Second // all have begun by then
 	told := make([]contention, onceProcesses)
 	for i := range told {
 		told[i] = contention{
@@ -59,8 +59,8 @@ func TestAJobThatMustRunOnceRunsOnce(t *testing.T) {
 			Process: i, First: first,
 		}
 	}
-	all := crowd.Start(t, told...)
-	all.Until(t, "all rounds are over", func(since []crowd.Hold) bool {
+	all := contenders.Start(t, told...)
+	all.Until(t, "all rounds are over", func(since []contenders.Hold) bool {
 		over := 0
 		for _, h := range since {
 			if h.Names[0] == "all rounds" {

@@ -107,17 +107,17 @@ func (f *fight) turn(b *testing.B, i int) (more bool) {
 func BenchmarkAThousandWaiters(b *testing.B) {
 	servers := nearMasters(b, 3)
 	l, _ := openServers(b, servers)
-	crowd, pools := openServers(b, servers)
+	waiting, pools := openServers(b, servers)
 	ctx := context.Background()
 	var sent int64
 	for b.Loop() {
 		b.StopTimer()
-		k, err := l.Acquire(ctx, "crowd", time.Minute)
+		k, err := l.Acquire(ctx, "busy", time.Minute)
 		require.NoError(b, err)
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() {
-				if k, err := crowd.Acquire(ctx, "crowd", time.Minute); err == nil {
+				if k, err := waiting.Acquire(ctx, "busy", time.Minute); err == nil {
 					_ = k.Release(ctx)
 				}
 			})

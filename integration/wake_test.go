@@ -194,18 +194,18 @@ func TestWakeWithoutTheRightToPublishOrSubscribe(t *testing.T) {
 // A thousand who wait cost next to nothing, and all have the lock soon after its release.
 func TestWakeAThousand(t *testing.T) {
 	nodes := masters(t, 3)
-	l, crowd := open(t, nodes), open(t, nodes)
-	k := acquired(t, l, "crowd", time.Minute)
+	l, waiting := open(t, nodes), open(t, nodes)
+	k := acquired(t, l, "busy", time.Minute)
 	var all sync.WaitGroup
 	for range 1000 {
 		all.Go(func() {
-			k, err := crowd.Acquire(t.Context(), "crowd", time.Minute)
+			k, err := waiting.Acquire(t.Context(), "busy", time.Minute)
 			if assert.NoError(t, err) {
 				assert.NoError(t, k.Release(context.Background()))
 			}
 		})
 	}
-	await(t, "it listens", func() bool { return listeners(t, nodes[0], "crowd") == 1 })
+	await(t, "it listens", func() bool { return listeners(t, nodes[0], "busy") == 1 })
 	time.Sleep(200 * time.Millisecond)
 	const watched = 3 * time.Second
 	before := lockCommands(t, nodes)

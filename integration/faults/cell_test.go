@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/integration/tcpfault"
 )
@@ -67,13 +67,13 @@ func (c cell) run(t *testing.T, s *site) outcome {
 	return o
 }
 
-func held(times int) func(since []crowd.Hold) bool {
-	return func(since []crowd.Hold) bool { return len(since) >= times }
+func held(times int) func(since []contenders.Hold) bool {
+	return func(since []contenders.Hold) bool { return len(since) >= times }
 }
 
 const processes = 2
 
-func (c cell) start(t *testing.T, s *site, r *register, guard bool) *crowd.Crowd {
+func (c cell) start(t *testing.T, s *site, r *register, guard bool) *contenders.Group {
 	t.Helper()
 	told := make([]task, processes)
 	for i := range told {
@@ -82,17 +82,17 @@ func (c cell) start(t *testing.T, s *site, r *register, guard bool) *crowd.Crowd
 			Guard: guard, Register: r.listener.Addr().String(),
 		}
 	}
-	return crowd.Start(t, told...)
+	return contenders.Start(t, told...)
 }
 
 // strike lets some nodes have the fault. Where the others can go on they have to.
-func (c cell) strike(t *testing.T, all *crowd.Crowd, nodes []*patient, others bool) {
+func (c cell) strike(t *testing.T, all *contenders.Group, nodes []*patient, others bool) {
 	t.Helper()
 	enough := time.Now().Add(time.Duration(c.fault.lasts * float64(ttl)))
 	if c.fault.strike != nil {
 		each(t, nodes, func(n *patient) { c.fault.strike(t, n) })
 	}
-	all.Until(t, "the fault has lasted, and the lock was held where it can be", func(since []crowd.Hold) bool {
+	all.Until(t, "the fault has lasted, and the lock was held where it can be", func(since []contenders.Hold) bool {
 		return time.Now().After(enough) && (!others || len(since) > 0)
 	}, func(int) {
 		if c.fault.again != nil {
@@ -120,9 +120,9 @@ func each(t *testing.T, nodes []*patient, do func(*patient)) {
 	}
 }
 
-func (c cell) judge(t *testing.T, holds []crowd.Hold, r *register) outcome {
+func (c cell) judge(t *testing.T, holds []contenders.Hold, r *register) outcome {
 	t.Helper()
-	overlaps, disorder := crowd.Overlaps(holds), crowd.Disorder(holds)
+	overlaps, disorder := contenders.Overlaps(holds), contenders.Disorder(holds)
 	assert.Empty(t, overlaps, "two held the lock at once")
 	assert.Empty(t, disorder, "fences are not in the holders' order")
 	r.mu.Lock()
@@ -130,7 +130,7 @@ func (c cell) judge(t *testing.T, holds []crowd.Hold, r *register) outcome {
 	assert.Empty(t, r.lost, "the register lost a write")
 	o := outcome{
 		cell: c, acquired: len(holds), overlaps: len(overlaps), disorder: len(disorder),
-		accepted: r.accepted, refused: r.refused, lostWrites: len(r.lost), gap: crowd.LongestGap(holds),
+		accepted: r.accepted, refused: r.refused, lostWrites: len(r.lost), gap: contenders.LongestGap(holds),
 	}
 	for _, h := range holds {
 		if h.Lost {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -35,11 +35,11 @@ type task struct {
 }
 
 func TestMain(m *testing.M) {
-	crowd.Main(m, func(ctx context.Context, w task, log *crowd.Log) { w.run(ctx, log) })
+	contenders.Main(m, func(ctx context.Context, w task, log *contenders.Log) { w.run(ctx, log) })
 }
 
 // run contends until ctx ends.
-func (w task) run(ctx context.Context, log *crowd.Log) {
+func (w task) run(ctx context.Context, log *contenders.Log) {
 	opts := []redlock.Option{
 		redlock.WithFencing(),
 		redlock.WithOwner(fmt.Sprintf("process-%d", w.Process)),
@@ -59,7 +59,7 @@ func (w task) run(ctx context.Context, log *crowd.Log) {
 		all.Go(func() { c.contend(ctx) })
 	}
 	all.Wait()
-	ending, cancel := context.WithTimeout(context.Background(), crowd.Patience/2)
+	ending, cancel := context.WithTimeout(context.Background(), contenders.Patience/2)
 	defer cancel()
 	log.Failed("close", locker.Close(ending))
 	_ = r.conn.Close()
@@ -71,7 +71,7 @@ type contender struct {
 	name     string
 	locker   *redlock.Locker
 	resource *resource
-	log      *crowd.Log
+	log      *contenders.Log
 }
 
 func (c *contender) contend(ctx context.Context) {
@@ -81,13 +81,13 @@ func (c *contender) contend(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		lock, err := c.locker.Acquire(ctx, c.Name, c.TTL, opts...)
-		from := crowd.Uptime()
+		from := contenders.Uptime()
 		if err != nil {
 			c.judge("acquire", err)
 		} else {
 			c.hold(ctx, lock, from)
 		}
-		crowd.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
 	}
 }
 
@@ -95,22 +95,22 @@ func (c *contender) hold(ctx context.Context, lock *redlock.Lock, from time.Dura
 	base := c.resource.open(lock)
 	switch c.Work {
 	case short:
-		crowd.Idle(ctx, rand.N(4*time.Millisecond))
+		contenders.Idle(ctx, rand.N(4*time.Millisecond))
 	case beyond:
-		crowd.Idle(ctx, c.TTL*5/4)
+		contenders.Idle(ctx, c.TTL*5/4)
 	case extend:
 		both, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(lock.Context(), cancel)
-		crowd.Idle(both, c.TTL*3/2)
+		contenders.Idle(both, c.TTL*3/2)
 		stop()
 		cancel()
 	}
 	if base >= 0 {
 		c.resource.write(lock, base)
 	}
-	now := crowd.Uptime()
+	now := contenders.Uptime()
 	left := lock.Remaining()
-	h := crowd.Hold{Contender: c.name, Names: lock.Names(), From: from, To: now + min(0, left), Fence: lock.Fence()}
+	h := contenders.Hold{Contender: c.name, Names: lock.Names(), From: from, To: now + min(0, left), Fence: lock.Fence()}
 	if left <= 0 {
 		h.Lost = errors.Is(context.Cause(lock.Context()), redlock.ErrLost)
 		if !h.Lost {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/crowd"
+	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
@@ -29,11 +29,11 @@ func matrix(whole bool) []cell {
 	for f, fault := range faults() {
 		for s, nodes := range sizes {
 			for w, work := range works {
-				for c, contenders := range sums {
+				for c, count := range sums {
 					// One square of the works and the contenders for each fault, in which every row and every column is met once; and
 					// the sizes in turns.
 					if whole || c == (w+f)%len(sums) && s == (w+f/len(sums))%len(sizes) {
-						cells = append(cells, cell{fault, nodes, work, contenders})
+						cells = append(cells, cell{fault, nodes, work, count})
 					}
 				}
 			}
@@ -140,15 +140,15 @@ func TestWithoutTheGuardTheOracleFindsTwoHolders(t *testing.T) {
 	s := make(sites).of(t, c)
 	r := newRegister(t)
 	all := c.start(t, s, r, false)
-	all.Until(t, "two held the lock at once", func([]crowd.Hold) bool {
-		return len(crowd.Overlaps(all.Holds())) > 0
+	all.Until(t, "two held the lock at once", func([]contenders.Hold) bool {
+		return len(contenders.Overlaps(all.Holds())) > 0
 	}, func(int) {
 		for _, n := range s.patients[:2] {
 			n.Do(t, "FLUSHALL")
 		}
 	})
 	all.Stop(t)
-	require.NotEmpty(t, crowd.Overlaps(all.Holds()))
+	require.NotEmpty(t, contenders.Overlaps(all.Holds()))
 	r.close()
 	left()
 }

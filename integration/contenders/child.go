@@ -1,6 +1,6 @@
 //go:build unix
 
-package crowd
+package contenders
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 )
 
 // toldEnv is where a process finds what it is told.
-const toldEnv = "REDLOCK_TEST_CROWD"
+const toldEnv = "REDLOCK_TEST_CONTENDERS"
 
 // line is what a process tells its parent.
 type line struct {

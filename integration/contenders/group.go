@@ -1,6 +1,6 @@
 //go:build unix
 
-package crowd
+package contenders
 
 import (
 	"bufio"
@@ -21,8 +21,8 @@ import (
 // Patience bounds every wait for contenders. Tests end long before, unless something is wrong.
 const Patience = 2 * time.Minute
 
-// Crowd are the processes of contenders and what they have told.
-type Crowd struct {
+// Group are the processes of contenders and what they have told.
+type Group struct {
 	processes []*exec.Cmd
 	ends      []io.Closer
 	reading   sync.WaitGroup
@@ -33,9 +33,9 @@ type Crowd struct {
 }
 
 // Start begins a process for each thing that one is told, which must go through JSON. The test's end kills what is left of them.
-func Start[T any](t testing.TB, told ...T) *Crowd {
+func Start[T any](t testing.TB, told ...T) *Group {
 	t.Helper()
-	c := &Crowd{}
+	c := &Group{}
 	t.Cleanup(c.kill)
 	for _, one := range told {
 		text, err := json.Marshal(one)
@@ -45,7 +45,7 @@ func Start[T any](t testing.TB, told ...T) *Crowd {
 	return c
 }
 
-func (c *Crowd) start(t testing.TB, told string) {
+func (c *Group) start(t testing.TB, told string) {
 	t.Helper()
 	p := exec.Command(os.Args[0])
 	p.Env = append(
@@ -67,7 +67,7 @@ func (c *Crowd) start(t testing.TB, told string) {
 	})
 }
 
-func (c *Crowd) take(text []byte) {
+func (c *Group) take(text []byte) {
 	var told line
 	err := json.Unmarshal(text, &told)
 	c.mu.Lock()
@@ -83,14 +83,14 @@ func (c *Crowd) take(text []byte) {
 }
 
 // Holds are those that were told of so far.
-func (c *Crowd) Holds() []Hold {
+func (c *Group) Holds() []Hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.holds)
 }
 
 // Faults are what the processes said that may not happen.
-func (c *Crowd) Faults() []string {
+func (c *Group) Faults() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.faulty)
@@ -98,7 +98,7 @@ func (c *Crowd) Faults() []string {
 
 // Until waits until ok says so of the holds since it was called, and calls between every tenth of a second. It fails the test, with what
 // was waited for, when that takes longer than [Patience].
-func (c *Crowd) Until(t testing.TB, what string, ok func(since []Hold) bool, between func(nth int)) {
+func (c *Group) Until(t testing.TB, what string, ok func(since []Hold) bool, between func(nth int)) {
 	t.Helper()
 	before, deadline := len(c.Holds()), time.Now().Add(Patience)
 	for nth := 0; !ok(c.Holds()[before:]); nth++ {
@@ -114,7 +114,7 @@ func (c *Crowd) Until(t testing.TB, what string, ok func(since []Hold) bool, bet
 }
 
 // Stop ends the processes. The test fails when one of them left a goroutine, or told of what may not happen.
-func (c *Crowd) Stop(t testing.TB) {
+func (c *Group) Stop(t testing.TB) {
 	t.Helper()
 	for _, in := range c.ends {
 		require.NoError(t, in.Close())
@@ -128,7 +128,7 @@ func (c *Crowd) Stop(t testing.TB) {
 	assert.Empty(t, c.Faults())
 }
 
-func (c *Crowd) kill() {
+func (c *Group) kill() {
 	for _, p := range c.processes {
 		_ = p.Process.Kill()
 	}

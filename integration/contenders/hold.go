@@ -1,6 +1,6 @@
 //go:build unix
 
-package crowd
+package contenders
 
 import (
 	"fmt"
