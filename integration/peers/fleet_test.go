@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
@@ -43,7 +43,7 @@ type fleet struct {
 }
 
 // run lets every client contend from several goroutines. keyOf is the key under which a client locks a register.
-func (f *fleet) run(t *testing.T, clients []contest.Contestant, d time.Duration, keyOf func(client, register int) string) {
+func (f *fleet) run(t *testing.T, clients []adapters.Adapter, d time.Duration, keyOf func(client, register int) string) {
 	t.Helper()
 	f.turns = make([]atomic.Int64, len(clients))
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -62,7 +62,7 @@ func (f *fleet) run(t *testing.T, clients []contest.Contestant, d time.Duration,
 	all.Wait()
 }
 
-func (f *fleet) turn(ctx context.Context, t *testing.T, client contest.Contestant, key string, register, number int) {
+func (f *fleet) turn(ctx context.Context, t *testing.T, client adapters.Adapter, key string, register, number int) {
 	t.Helper()
 	hold, err := client.Acquire(ctx, key)
 	if err != nil {
@@ -84,7 +84,7 @@ func (f *fleet) overlaps() (n int64) {
 }
 
 // openFleet opens clients of both libraries on the same three servers.
-func openFleet(t *testing.T) (names []string, clients []contest.Contestant) {
+func openFleet(t *testing.T) (names []string, clients []adapters.Adapter) {
 	t.Helper()
 	nodes := redistest.Start(t, 3)
 	addrs := make([]string, len(nodes))
@@ -92,12 +92,12 @@ func openFleet(t *testing.T) (names []string, clients []contest.Contestant) {
 		addrs[i] = n.Addr()
 	}
 	names = []string{
-		contest.Ours, contest.Yardstick, contest.Ours + ", fencing", "redsync, go-redis", contest.Ours + ", async release", "redsync, rueidis",
+		adapters.Ours, adapters.Yardstick, adapters.Ours + ", fencing", "redsync, go-redis", adapters.Ours + ", async release", "redsync, rueidis",
 	}
 	for _, name := range names {
-		kind, err := contest.Find(name)
+		kind, err := adapters.Find(name)
 		require.NoError(t, err)
-		c, err := kind.Open(t.Context(), addrs, contest.Options{Goroutines: 3, TTL: time.Minute})
+		c, err := kind.Open(t.Context(), addrs, adapters.Options{Goroutines: 3, TTL: time.Minute})
 		require.NoError(t, err, name)
 		t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		clients = append(clients, c)
@@ -128,15 +128,15 @@ func TestAMigratedInstanceGetsItsShare(t *testing.T) {
 			for i, n := range nodes {
 				addrs[i] = n.Addr()
 			}
-			names := []string{contest.Ours, contest.Yardstick, contest.Yardstick, contest.Yardstick}
+			names := []string{adapters.Ours, adapters.Yardstick, adapters.Yardstick, adapters.Yardstick}
 			turns := make([]int, len(names))
 			ctx, cancel := context.WithTimeout(t.Context(), contention)
 			defer cancel()
 			var all sync.WaitGroup
 			for i, name := range names {
-				kind, err := contest.Find(name)
+				kind, err := adapters.Find(name)
 				require.NoError(t, err)
-				c, err := kind.Open(t.Context(), addrs, contest.Options{Goroutines: 1, TTL: time.Minute})
+				c, err := kind.Open(t.Context(), addrs, adapters.Options{Goroutines: 1, TTL: time.Minute})
 				require.NoError(t, err, name)
 				t.Cleanup(func() { assert.NoError(t, c.Close()) })
 				all.Go(func() {
@@ -174,8 +174,8 @@ func TestAFleetThatDoesNotAgreeOnKeysIsFoundOut(t *testing.T) {
 }
 
 // Every contestant of the measurements takes a lock, is refused one, waits for one and gives it back: otherwise what is measured is no lock.
-func TestEveryContestantLocks(t *testing.T) {
-	for _, kind := range contest.Kinds() {
+func TestEveryAdapterLocks(t *testing.T) {
+	for _, kind := range adapters.Kinds() {
 		if kind.Limit {
 			continue
 		}
@@ -204,15 +204,15 @@ func TestEveryContestantLocks(t *testing.T) {
 	}
 }
 
-func openTwo(t *testing.T, kind contest.Kind) (a, b contest.Contestant) {
+func openTwo(t *testing.T, kind adapters.Kind) (a, b adapters.Adapter) {
 	t.Helper()
 	nodes := redistest.Start(t, 3)
 	addrs := make([]string, len(nodes))
 	for i, n := range nodes {
 		addrs[i] = n.Addr()
 	}
-	open := func() contest.Contestant {
-		c, err := kind.Open(t.Context(), slices.Clone(addrs), contest.Options{Goroutines: 2})
+	open := func() adapters.Adapter {
+		c, err := kind.Open(t.Context(), slices.Clone(addrs), adapters.Options{Goroutines: 2})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		return c

@@ -18,12 +18,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-func TestWorkloadsHaveNamesOfTheirOwnAndContestantsThatExist(t *testing.T) {
+func TestWorkloadsHaveUniqueNamesAndExistingAdapters(t *testing.T) {
 	names := make(map[string]bool)
 	for _, w := range workloads() {
 		assert.False(t, names[w.name], w.name)
@@ -31,13 +31,13 @@ func TestWorkloadsHaveNamesOfTheirOwnAndContestantsThatExist(t *testing.T) {
 		require.NotEmpty(t, w.kinds, w.name)
 		rows := make(map[string]bool)
 		for _, turn := range w.turns() {
-			_, err := contest.Find(turn.kind)
+			_, err := adapters.Find(turn.kind)
 			require.NoError(t, err)
 			assert.False(t, rows[turn.row], "%s: %s", w.name, turn.row)
 			rows[turn.row] = true
 		}
-		assert.Contains(t, w.kinds, contest.Ours, w.name)
-		assert.Contains(t, w.kinds, contest.Yardstick, w.name)
+		assert.Contains(t, w.kinds, adapters.Ours, w.name)
+		assert.Contains(t, w.kinds, adapters.Yardstick, w.name)
 		assert.Positive(t, w.rounds, w.name)
 	}
 }
@@ -116,7 +116,7 @@ func TestATableHasWhatItsResultsHave(t *testing.T) {
 
 func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 	b := &book{Tables: map[string]table{"uncontended/n=3/goroutines=64": {Rows: []row{
-		{Kind: contest.Ours, Rate: 800}, {Kind: contest.Yardstick, Rate: 100}, {Kind: contest.Bare, Rate: 900},
+		{Kind: adapters.Ours, Rate: 800}, {Kind: adapters.Yardstick, Rate: 100}, {Kind: adapters.Bare, Rate: 900},
 	}}}}
 	text := targetsTable(b)
 	assert.Contains(t, text, "| … 64 goroutines | ≥ 7x | 8x | met | 9x |")
@@ -154,17 +154,17 @@ func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, []string{"go-redlock; frozen; 3", "go-redlock; ; 3", "bare pipelining, redigo; ; 3", "bare pipelining, redigo; ; 2"}, measured)
-	value, known := compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), oursWell, rateOf)(b)
+	value, known := compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(b)
 	assert.True(t, known)
 	assert.InDelta(t, 0.5, value, 0)
 
 	rows := b.Tables[ill(frozen, 64)].Rows
-	rows[slices.IndexFunc(rows, func(r row) bool { return r.Kind == contest.Ours })].Missing = true
-	_, known = compared(ill(frozen, 64), contest.Ours, ill(frozen, 64), oursWell, rateOf)(b)
+	rows[slices.IndexFunc(rows, func(r row) bool { return r.Kind == adapters.Ours })].Missing = true
+	_, known = compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(b)
 	assert.False(t, known, "who did not end has not met a maximum")
 
 	turns := named(t, ill(frozen, 64)).turns()
-	assert.Equal(t, []string{contest.Ours, oursWell, contest.Yardstick}, []string{turns[0].row, turns[1].row, turns[2].row})
+	assert.Equal(t, []string{adapters.Ours, oursWell, adapters.Yardstick}, []string{turns[0].row, turns[1].row, turns[2].row})
 	o, err = parse([]string{"--only", "one-name", "--contestants", "bare pipelining"})
 	require.NoError(t, err)
 	assert.Len(t, o.choose(workloads()), 4, "asides alone")

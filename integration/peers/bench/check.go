@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 // check refuses what would measure nothing, or less than was asked for, and rows that would take the place of a whole table.
@@ -37,7 +37,7 @@ func (o options) checkNames() error {
 		}
 		return fmt.Errorf("no workload's name begins with %q: see --list", prefix)
 	}
-	known := all(func(contest.Kind) bool { return true })
+	known := all(func(adapters.Kind) bool { return true })
 	for _, part := range o.kinds {
 		if slices.ContainsFunc(known, func(kind string) bool { return strings.Contains(kind, part) }) {
 			continue

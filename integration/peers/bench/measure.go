@@ -25,7 +25,7 @@ type stage struct {
 // setUp starts the servers of a workload, unless it is given some.
 func setUp(ctx context.Context, w workload, kind string, nodes []string) (s *stage, err error) {
 	s = &stage{spec: w.load, fault: w.fault, nodes: nodes}
-	s.spec.Contestant = kind
+	s.spec.Adapter = kind
 	if len(nodes) > 0 {
 		return s, s.place(w, nodes[:w.servers])
 	}

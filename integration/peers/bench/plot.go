@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 // plot draws what has been measured of the four that are drawn.
@@ -78,7 +78,7 @@ func drawDistribution(path, title, axis string, t table, of func(row) []time.Dur
 func (b *book) drawThroughput(path string) error {
 	p := sheet("Acquire and release, 3 servers", "goroutines", "per second")
 	drawn := 0
-	for i, k := range contest.Kinds() {
+	for i, k := range adapters.Kinds() {
 		var points plotter.XYs
 		for _, g := range []int{1, 8, 64, 512} {
 			if r, ok := b.row(fmt.Sprintf("uncontended/n=3/goroutines=%d", g), k.Name); ok && !r.Missing {
@@ -106,7 +106,7 @@ func addLine(p *plot.Plot, number int, name string, points plotter.XYs) error {
 		return err
 	}
 	line.Color, line.Dashes = plotutil.Color(number), plotutil.Dashes(number/7)
-	if name == contest.Ours {
+	if name == adapters.Ours {
 		line.Width = vg.Points(3)
 	}
 	p.Add(line)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 // A target is what this library set out to reach.
@@ -35,7 +35,7 @@ func atLeast(least float64) func(float64) bool { return func(v float64) bool { r
 func atMost(most float64) func(float64) bool   { return func(v float64) bool { return v <= most } }
 func inTimes(v float64) string                 { return significant(v) + "x" }
 
-var fenced, guarded, async = contest.Ours + ", fencing", contest.Ours + ", fencing and guard", contest.Ours + ", async release"
+var fenced, guarded, async = adapters.Ours + ", fencing", adapters.Ours + ", fencing and guard", adapters.Ours + ", async release"
 
 // faster is how many times as many operations one contestant does as another.
 func faster(workload, one, other string) figure {
@@ -86,18 +86,18 @@ func freeTargets() (list []target) {
 		{"… 512 goroutines, 5 servers", 5, 512, 12},
 	} {
 		w := free(u.n, u.g)
-		list = append(list, minimum(u.what, u.least, faster(w, contest.Ours, contest.Yardstick), faster(w, contest.Bare, contest.Yardstick)))
+		list = append(list, minimum(u.what, u.least, faster(w, adapters.Ours, adapters.Yardstick), faster(w, adapters.Bare, adapters.Yardstick)))
 	}
 	w, allocs := free(3, 64), func(r row) float64 { return r.Allocs }
 	return append(list,
 		minimum("a quorum of three against bsm/redislock's one server, 64 goroutines", 2.5,
-			faster(w, contest.Ours, "bsm/redislock"), faster(w, contest.Bare, "bsm/redislock")),
+			faster(w, adapters.Ours, "bsm/redislock"), faster(w, adapters.Bare, "bsm/redislock")),
 		maximum("p99 of acquire and release, 64 goroutines, as a part of redsync's", 0.167,
-			compared(w, contest.Ours, w, contest.Yardstick, p99), compared(w, contest.Bare, w, contest.Yardstick, p99)),
-		maximum("allocations of acquire and release", 8, only(w, contest.Ours, allocs), nil),
+			compared(w, adapters.Ours, w, adapters.Yardstick, p99), compared(w, adapters.Bare, w, adapters.Yardstick, p99)),
+		maximum("allocations of acquire and release", 8, only(w, adapters.Ours, allocs), nil),
 		maximum("… with fencing", 12, only(w, fenced, allocs), nil),
-		minimum("with fencing, of the plain rate, 64 goroutines", 0.6, faster(w, fenced, contest.Ours), nil),
-		minimum("with fencing and guard", 0.5, faster(w, guarded, contest.Ours), nil),
+		minimum("with fencing, of the plain rate, 64 goroutines", 0.6, faster(w, fenced, adapters.Ours), nil),
+		minimum("with fencing and guard", 0.5, faster(w, guarded, adapters.Ours), nil),
 	)
 }
 
@@ -106,7 +106,7 @@ func faultTargets() (list []target) {
 		for _, g := range []int{1, 64} {
 			w := ill(f, g)
 			multiple := func(of func(row) float64) (measured, limit figure) {
-				return compared(w, contest.Ours, w, oursWell, of), compared(w, bareOfTwo, w, bareWell, of)
+				return compared(w, adapters.Ours, w, oursWell, of), compared(w, bareOfTwo, w, bareWell, of)
 			}
 			half, halfLimit := multiple(p50)
 			most, mostLimit := multiple(p99)
@@ -119,9 +119,9 @@ func faultTargets() (list []target) {
 	w := ill(frozen, 64)
 	return append(list,
 		minimum("one of three frozen, 64 goroutines, against redsync", 1000,
-			faster(w, contest.Ours, contest.Yardstick), faster(w, bareOfTwo, contest.Yardstick)),
+			faster(w, adapters.Ours, adapters.Yardstick), faster(w, bareOfTwo, adapters.Yardstick)),
 		minimum("… against redsync that fails fast", 8,
-			faster(w, contest.Ours, failFast), faster(w, bareOfTwo, failFast)),
+			faster(w, adapters.Ours, failFast), faster(w, bareOfTwo, failFast)),
 	)
 }
 
@@ -129,14 +129,14 @@ func nameTargets() (list []target) {
 	for _, processes := range []int{1, 2} {
 		name := fmt.Sprintf("one-name/processes=%d/pause=", processes)
 		turns := func(what string, least float64, workload string) target {
-			return minimum(what, least, faster(workload, contest.Ours, contest.Yardstick), faster(workload, bareAlone, contest.Yardstick))
+			return minimum(what, least, faster(workload, adapters.Ours, adapters.Yardstick), faster(workload, bareAlone, adapters.Yardstick))
 		}
 		list = append(list,
 			turns("16 goroutines on one name in "+processesOf(processes)+", against redsync", 1.15, name+"0s"),
 			turns("… 8 ms between turns", 3, name+"8ms"),
-			maximum("… commands for a lock", 7, only(name+"0s", contest.Ours, func(r row) float64 { return r.Commands }), nil),
+			maximum("… commands for a lock", 7, only(name+"0s", adapters.Ours, func(r row) float64 { return r.Commands }), nil),
 			target{
-				what: "… Jain's index", aim: "≥ 0.98", measured: only(name+"0s", contest.Ours, func(r row) float64 { return r.Jain }),
+				what: "… Jain's index", aim: "≥ 0.98", measured: only(name+"0s", adapters.Ours, func(r row) float64 { return r.Jain }),
 				met: atLeast(0.98), text: significant,
 			})
 	}
@@ -145,12 +145,12 @@ func nameTargets() (list []target) {
 
 func waitingTargets() []target {
 	return []target{
-		maximum("hand-over to a waiter of another client, p50 in ms", 1, only("hand-over", contest.Ours, func(r row) float64 {
+		maximum("hand-over to a waiter of another client, p50 in ms", 1, only("hand-over", adapters.Ours, func(r row) float64 {
 			return float64(at(r.Gap, 0.5)) / 1e6
 		}), nil),
-		maximum("1,000 waiters: commands a second", 20, only("waiters", contest.Ours, func(r row) float64 { return r.CommandsPerSecond }), nil),
-		maximum("… seconds until all are through", 0.2, only("waiters", contest.Ours, func(r row) float64 { return r.Drained.Seconds() }), nil),
-		minimum("1 ms away, 1 goroutine, release not waited for, against redsync", 1.8, faster("distance/goroutines=1", async, contest.Yardstick), nil),
+		maximum("1,000 waiters: commands a second", 20, only("waiters", adapters.Ours, func(r row) float64 { return r.CommandsPerSecond }), nil),
+		maximum("… seconds until all are through", 0.2, only("waiters", adapters.Ours, func(r row) float64 { return r.Drained.Seconds() }), nil),
+		minimum("1 ms away, 1 goroutine, release not waited for, against redsync", 1.8, faster("distance/goroutines=1", async, adapters.Yardstick), nil),
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
@@ -66,7 +66,7 @@ var (
 // yardstick is the row that others are multiples of; without one they are of none.
 func yardstick(t table) row {
 	for _, r := range t.Rows {
-		if r.Kind == contest.Yardstick {
+		if r.Kind == adapters.Yardstick {
 			return r
 		}
 	}
@@ -139,7 +139,7 @@ func rounds(n int) string {
 
 // described is a contestant with what has to be known about it.
 func described(kind string) string {
-	k, err := contest.Find(kind)
+	k, err := adapters.Find(kind)
 	if err != nil || k.Note == "" {
 		return kind
 	}

@@ -46,7 +46,7 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	go endWith(lines)
-	stop, err := profile(os.Getenv(profileFolder), spec.Contestant)
+	stop, err := profile(os.Getenv(profileFolder), spec.Adapter)
 	if err != nil {
 		return err
 	}
@@ -60,11 +60,11 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 // profileFolder names the environment variable that has each contestant's process write a CPU profile there: what costs the client's time.
 const profileFolder = "REDLOCK_BENCH_PROFILES"
 
-func profile(folder, contestant string) (stop func() error, err error) {
+func profile(folder, adapter string) (stop func() error, err error) {
 	if folder == "" {
 		return func() error { return nil }, nil
 	}
-	f, err := os.CreateTemp(folder, strings.ReplaceAll(contestant, " ", "-")+"-*.pprof")
+	f, err := os.CreateTemp(folder, strings.ReplaceAll(adapter, " ", "-")+"-*.pprof")
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func hire(ctx context.Context, spec load.Spec) (*worker, error) {
 		return nil, errors.Join(err, w.dismiss())
 	}
 	if _, err := w.out.ReadString('\n'); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s did not get ready", spec.Contestant), w.dismiss())
+		return nil, errors.Join(fmt.Errorf("%s did not get ready", spec.Adapter), w.dismiss())
 	}
 	return w, nil
 }

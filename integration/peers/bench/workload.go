@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
@@ -70,10 +70,10 @@ func (w workload) turns() (list []turn) {
 
 // The rows of asides.
 const (
-	oursWell  = contest.Ours + ", all well"
-	bareWell  = contest.Bare + ", all well"
-	bareOfTwo = contest.Bare + ", both of two servers" // what a lock needs where one of three is out
-	bareAlone = contest.Bare + ", 1 goroutine alone"   // nobody is handed anything, nor waited for
+	oursWell  = adapters.Ours + ", all well"
+	bareWell  = adapters.Bare + ", all well"
+	bareOfTwo = adapters.Bare + ", both of two servers" // what a lock needs where one of three is out
+	bareAlone = adapters.Bare + ", 1 goroutine alone"   // nobody is handed anything, nor waited for
 )
 
 func (w workload) section() string {
@@ -85,18 +85,18 @@ const ms = time.Millisecond
 
 // Which contestants are measured where: those that say something there.
 var (
-	everybody = all(func(k contest.Kind) bool { return k.Name != ours[1] })
+	everybody = all(func(k adapters.Kind) bool { return k.Name != ours[1] })
 	ours      = []string{
-		contest.Ours, contest.Ours + ", async release", contest.Ours + ", fencing", contest.Ours + ", fencing and guard",
+		adapters.Ours, adapters.Ours + ", async release", adapters.Ours + ", fencing", adapters.Ours + ", fencing and guard",
 	}
-	quorums = all(func(k contest.Kind) bool { return !k.OneServer && !k.Limit && !slices.Contains(ours[1:], k.Name) })
+	quorums = all(func(k adapters.Kind) bool { return !k.OneServer && !k.Limit && !slices.Contains(ours[1:], k.Name) })
 	patient = quorums[:3] // the others don't begin before every server has answered
-	queues  = all(func(k contest.Kind) bool { return !k.Limit && !slices.Contains(ours[1:], k.Name) })
-	distant = all(func(k contest.Kind) bool { return !k.OneServer && !slices.Contains(ours[2:], k.Name) })
+	queues  = all(func(k adapters.Kind) bool { return !k.Limit && !slices.Contains(ours[1:], k.Name) })
+	distant = all(func(k adapters.Kind) bool { return !k.OneServer && !slices.Contains(ours[2:], k.Name) })
 )
 
-func all(which func(contest.Kind) bool) (names []string) {
-	for _, k := range contest.Kinds() {
+func all(which func(adapters.Kind) bool) (names []string) {
+	for _, k := range adapters.Kinds() {
 		if which(k) {
 			names = append(names, k.Name)
 		}
@@ -136,9 +136,9 @@ func faults() (list []workload) {
 				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 3,
 				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
 				asides: []aside{
-					{oursWell, contest.Ours, well},
-					{bareWell, contest.Bare, well},
-					{bareOfTwo, contest.Bare, both},
+					{oursWell, adapters.Ours, well},
+					{bareWell, adapters.Bare, well},
+					{bareOfTwo, adapters.Bare, both},
 				},
 			})
 		}
@@ -161,7 +161,7 @@ func contention() (list []workload) {
 				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
 				processes: processes, kinds: queues,
 				load:   load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
-				asides: []aside{{bareAlone, contest.Bare, lonely}},
+				asides: []aside{{bareAlone, adapters.Bare, lonely}},
 			})
 		}
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 // careless is a client with every defect that the scenarios look for: one token for ever, half for a majority, no look at the time, the
 // client's clock on the server, extensions that make keys, and nothing undone.
-var careless = contest.Kind{
+var careless = adapters.Kind{
 	Name: "careless",
-	Open: func(_ context.Context, servers []string, o contest.Options) (contest.Contestant, error) {
+	Open: func(_ context.Context, servers []string, o adapters.Options) (adapters.Adapter, error) {
 		c := &carelessClient{ttl: o.TTL, token: time.Now().String()}
 		for _, addr := range servers {
 			c.pools = append(c.pools, &redis.Pool{MaxIdle: 4, Dial: func() (redis.Conn, error) {
@@ -50,7 +50,7 @@ const (
 )
 
 // Try takes a half for a majority; only an odd one out tells it to undo.
-func (c *carelessClient) Try(_ context.Context, name string) (contest.Hold, error) {
+func (c *carelessClient) Try(_ context.Context, name string) (adapters.Hold, error) {
 	granted := c.count("SET", name, c.token, "NX", "PXAT", time.Now().Add(c.ttl).UnixMilli())
 	if 2*granted >= len(c.pools) {
 		return &carelessHold{c, name}, nil
@@ -61,7 +61,7 @@ func (c *carelessClient) Try(_ context.Context, name string) (contest.Hold, erro
 	return nil, errHeld
 }
 
-func (c *carelessClient) Acquire(ctx context.Context, name string) (contest.Hold, error) {
+func (c *carelessClient) Acquire(ctx context.Context, name string) (adapters.Hold, error) {
 	for {
 		if k, err := c.Try(ctx, name); err == nil {
 			return k, nil

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 // What the others do is reported by the program, and not asserted: they may be mended any day.
 func TestWhatOthersWereSeenToFailAtIsWithstoodHere(t *testing.T) {
 	for _, s := range scenarios {
-		for _, k := range contest.Kinds() {
-			if !strings.HasPrefix(k.Name, contest.Ours) {
+		for _, k := range adapters.Kinds() {
+			if !strings.HasPrefix(k.Name, adapters.Ours) {
 				continue
 			}
 			t.Run(s.name+"/"+k.Name, func(t *testing.T) {

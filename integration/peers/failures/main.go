@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 func main() {
@@ -18,14 +18,14 @@ func main() {
 }
 
 // libraries are this one and the peers, in the ways of using them that differ here.
-func libraries() []contest.Kind {
-	var all []contest.Kind
-	for _, k := range contest.Kinds() {
+func libraries() []adapters.Kind {
+	var all []adapters.Kind
+	for _, k := range adapters.Kinds() {
 		if !k.Limit {
 			all = append(all, k)
 		}
 	}
-	return append(all, contest.RedsyncWith("redsync, redigo, WithSetNXOnExtend", redsync.WithSetNXOnExtend()))
+	return append(all, adapters.RedsyncWith("redsync, redigo, WithSetNXOnExtend", redsync.WithSetNXOnExtend()))
 }
 
 func report(ctx context.Context) {

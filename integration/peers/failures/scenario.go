@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -39,13 +39,13 @@ const within = 30 * time.Second
 // A scene is a scenario with masters and a library.
 type scene struct {
 	scenario
-	kind    contest.Kind
+	kind    adapters.Kind
 	masters []*fakeredis.Master
-	opened  []contest.Contestant
+	opened  []adapters.Adapter
 }
 
 // perform plays the scenario with one library.
-func perform(ctx context.Context, what scenario, kind contest.Kind) (v verdict, err error) {
+func perform(ctx context.Context, what scenario, kind adapters.Kind) (v verdict, err error) {
 	if what.quorum && kind.OneServer {
 		return v, errDoesNotApply
 	}
@@ -65,12 +65,12 @@ func perform(ctx context.Context, what scenario, kind contest.Kind) (v verdict, 
 }
 
 // client opens one more client of the library. Its connections stand, and the masters know its scripts.
-func (s *scene) client(ctx context.Context) (contest.Contestant, error) {
+func (s *scene) client(ctx context.Context) (adapters.Adapter, error) {
 	addrs := make([]string, len(s.masters))
 	for i, m := range s.masters {
 		addrs[i] = m.Addr()
 	}
-	c, err := s.kind.Open(ctx, addrs, contest.Options{Goroutines: 4, TTL: s.ttl, NoTracking: true})
+	c, err := s.kind.Open(ctx, addrs, adapters.Options{Goroutines: 4, TTL: s.ttl, NoTracking: true})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *scene) client(ctx context.Context) (contest.Contestant, error) {
 }
 
 // two opens two clients.
-func (s *scene) two(ctx context.Context) (a, b contest.Contestant, err error) {
+func (s *scene) two(ctx context.Context) (a, b adapters.Adapter, err error) {
 	if a, err = s.client(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -106,7 +106,7 @@ func (s *scene) leave() {
 }
 
 // attempt is one try, for at most d.
-func attempt(ctx context.Context, c contest.Contestant, d time.Duration) (contest.Hold, error) {
+func attempt(ctx context.Context, c adapters.Adapter, d time.Duration) (adapters.Hold, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	return c.Try(ctx, name)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 const (
@@ -63,7 +63,7 @@ func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 	}
 	held, late := make(chan struct{}), make(chan struct{})
 	second.Hook(holdFirst(name, held, late))
-	won := make(chan contest.Hold, 1)
+	won := make(chan adapters.Hold, 1)
 	go func() {
 		if hold, err := a.Acquire(ctx, name); err == nil {
 			won <- hold
@@ -76,7 +76,7 @@ func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 		return well("sends no release where it was refused"), nil
 	}
 	second.Del(name) // free now; the first stays taken for the moment
-	var hold contest.Hold
+	var hold adapters.Hold
 	select {
 	case hold = <-won:
 	case <-time.After(3 * time.Second):
@@ -103,7 +103,7 @@ func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 }
 
 // giveBack releases what was the scenario's subject, and may be broken.
-func giveBack(ctx context.Context, holds ...contest.Hold) {
+func giveBack(ctx context.Context, holds ...adapters.Hold) {
 	for _, h := range holds {
 		_ = h.Release(ctx)
 	}
@@ -136,7 +136,7 @@ func extendAfterLoss(ctx context.Context, s *scene) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	if errors.Is(contest.Extend(ctx, hold, s.ttl, s.ttl), contest.ErrNoExtend) {
+	if errors.Is(adapters.Extend(ctx, hold, s.ttl, s.ttl), adapters.ErrNoExtend) {
 		giveBack(ctx, hold)
 		return verdict{}, errDoesNotApply
 	}
@@ -146,7 +146,7 @@ func extendAfterLoss(ctx context.Context, s *scene) (verdict, error) {
 		return verdict{}, err
 	}
 	giveBack(ctx, other)
-	if contest.Extend(ctx, hold, s.ttl, s.ttl) == nil {
+	if adapters.Extend(ctx, hold, s.ttl, s.ttl) == nil {
 		return ill("**the extension succeeds**, though another held the lock in between"), nil
 	}
 	return well("is refused"), nil
@@ -169,8 +169,8 @@ func extendByNothing(ctx context.Context, s *scene) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	err = contest.Extend(ctx, hold, s.ttl, 500*time.Microsecond)
-	if errors.Is(err, contest.ErrNoExtend) {
+	err = adapters.Extend(ctx, hold, s.ttl, 500*time.Microsecond)
+	if errors.Is(err, adapters.ErrNoExtend) {
 		return verdict{}, errDoesNotApply
 	}
 	stands := s.count(name) > 0

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
@@ -34,7 +34,7 @@ func (r *Run) warmUp(ctx context.Context) error {
 				w.turn(ctx, c)
 			}
 		}); err != nil {
-			return fmt.Errorf("load: warming up %s: %w", r.spec.Contestant, err)
+			return fmt.Errorf("load: warming up %s: %w", r.spec.Adapter, err)
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func together(crew []*worker, work func(*worker)) (elapsed time.Duration, err er
 }
 
 // turn takes the worker's name and gives it back.
-func (w *worker) turn(ctx context.Context, c contest.Contestant) (ended time.Time) {
+func (w *worker) turn(ctx context.Context, c adapters.Adapter) (ended time.Time) {
 	began := time.Now()
 	hold, err := c.Acquire(ctx, w.name)
 	held := time.Now()

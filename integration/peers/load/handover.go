@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
 // took is what became of one who waited.
 type took struct {
-	hold contest.Hold
+	hold adapters.Hold
 	at   time.Time
 	err  error
 }

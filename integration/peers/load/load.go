@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // A Spec is one measurement.
 type Spec struct {
-	Contestant string
+	Adapter    string
 	Shape      Shape
 	Goroutines int
 	Names      int           // of a Fight
@@ -62,13 +62,13 @@ type Turn struct {
 // A Run is a measurement that is about to begin: everything is connected.
 type Run struct {
 	spec    Spec
-	clients []contest.Contestant
+	clients []adapters.Adapter
 	meter   meter
 }
 
 // Prepare connects as many clients as the shape needs, and does a little of the work.
 func Prepare(ctx context.Context, spec Spec) (*Run, error) {
-	kind, err := contest.Find(spec.Contestant)
+	kind, err := adapters.Find(spec.Adapter)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 		clients = 2
 	}
 	for range clients {
-		c, err := kind.Open(ctx, spec.Servers, contest.Options{Goroutines: spec.Goroutines})
+		c, err := kind.Open(ctx, spec.Servers, adapters.Options{Goroutines: spec.Goroutines})
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}

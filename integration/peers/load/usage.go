@@ -15,7 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sys/unix"
 
-	"github.com/quorumlock/go-redlock/integration/peers/contest"
+	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
 // Usage is what was used up.
@@ -54,7 +54,7 @@ type meter struct {
 	sends []string
 }
 
-func newMeter(spec Spec, kind contest.Kind) (m meter, err error) {
+func newMeter(spec Spec, kind adapters.Kind) (m meter, err error) {
 	m = meter{pids: spec.PIDs, sends: kind.Sends}
 	for _, addr := range spec.Asked {
 		c, err := redis.Dial("tcp", addr, redis.DialReadTimeout(10*time.Second))

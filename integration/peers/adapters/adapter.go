@@ -1,6 +1,6 @@
-// Package contest gives every lock library the same face, each in the way that its own documents show: what one user would write who
+// Package adapters gives every lock library the same face, each in the way that its own documents show: what one user would write who
 // takes a lock by name, waits for it if need be, and gives it back.
-package contest
+package adapters
 
 import (
 	"cmp"
@@ -24,8 +24,8 @@ type Options struct {
 
 func (o Options) ttl() time.Duration { return cmp.Or(o.TTL, 8*time.Second) }
 
-// A Contestant is one client of a lock library, connected to all its servers. It is safe for concurrent use.
-type Contestant interface {
+// A Adapter is one client of a lock library, connected to all its servers. It is safe for concurrent use.
+type Adapter interface {
 	// Acquire takes the lock for the TTL, and waits for it until ctx is done. A library that gives up by itself is asked again.
 	Acquire(ctx context.Context, name string) (Hold, error)
 
@@ -61,7 +61,7 @@ type Kind struct {
 	Open opener
 }
 
-type opener func(ctx context.Context, servers []string, o Options) (Contestant, error)
+type opener func(ctx context.Context, servers []string, o Options) (Adapter, error)
 
 // Names of the kinds that others are compared with.
 const (
@@ -71,7 +71,7 @@ const (
 
 // Kinds are all contestants, this library's first.
 func Kinds() []Kind {
-	return slices.Concat(ours, redsyncs, []Kind{rueidisLock, bsmRedislock, fanOut, pipeline})
+	return slices.Concat(ours, redsyncs, []Kind{rueidisLock, bsmRedislock, fanout, pipeline})
 }
 
 // Find returns the kind of that name.
@@ -79,7 +79,7 @@ func Find(name string) (Kind, error) {
 	kinds := Kinds()
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
-		return Kind{}, fmt.Errorf("contest: there is no contestant %q", name)
+		return Kind{}, fmt.Errorf("adapters: no adapter %q", name)
 	}
 	return kinds[i], nil
 }

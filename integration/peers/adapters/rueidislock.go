@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"context"
@@ -13,7 +13,7 @@ var rueidisLock = Kind{
 	Note:      "three keys on one server",
 	OneServer: true,
 	Sends:     []string{"evalsha", "eval", "client|tracking"},
-	Open: func(_ context.Context, servers []string, o Options) (Contestant, error) {
+	Open: func(_ context.Context, servers []string, o Options) (Adapter, error) {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 			ClientOption:   rueidis.ClientOption{InitAddress: servers[:1], ForceSingleClient: true, DisableCache: o.NoTracking},
 			KeyValidity:    o.ttl(),

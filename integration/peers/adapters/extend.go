@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoExtend says that the library has no way to extend a lock when its holder says so, or not for another TTL.
-var ErrNoExtend = errors.New("contest: can't be extended so")
+var ErrNoExtend = errors.New("adapters: can't be extended so")
 
 // Extend extends a lock that was taken for ttl, by another ttl or by the same.
 func Extend(ctx context.Context, h Hold, ttl, another time.Duration) error {

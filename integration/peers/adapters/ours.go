@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var ours = []Kind{
 }
 
 func openOurs(perLock []redlock.LockOption, opts ...redlock.Option) opener {
-	return func(_ context.Context, servers []string, o Options) (Contestant, error) {
+	return func(_ context.Context, servers []string, o Options) (Adapter, error) {
 		l, err := redlock.Open(urls(servers), opts...)
 		if err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func openOurs(perLock []redlock.LockOption, opts ...redlock.Option) opener {
 }
 
 // openGuarded takes the servers in when they are new to the guard. They have to be empty then.
-func openGuarded(ctx context.Context, servers []string, o Options) (Contestant, error) {
+func openGuarded(ctx context.Context, servers []string, o Options) (Adapter, error) {
 	l, err := redlock.Open(urls(servers), redlock.WithFencing(), redlock.WithRestartGuard(guardedTTL))
 	if err != nil {
 		return nil, err

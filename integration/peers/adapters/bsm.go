@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"context"
@@ -15,7 +15,7 @@ var bsmRedislock = Kind{
 	Note:      "one server",
 	OneServer: true,
 	Sends:     scriptedCommands,
-	Open: func(_ context.Context, servers []string, o Options) (Contestant, error) {
+	Open: func(_ context.Context, servers []string, o Options) (Adapter, error) {
 		c := redis.NewClient(&redis.Options{Addr: servers[0]})
 		return bsmClient{client: c, locks: redislock.New(c), ttl: o.ttl()}, nil
 	},

@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"context"
@@ -38,7 +38,7 @@ type connection struct {
 type dialer func(server string, o Options) (connection, error)
 
 func openRedsync(dial dialer, opts ...redsync.Option) opener {
-	return func(_ context.Context, servers []string, o Options) (Contestant, error) {
+	return func(_ context.Context, servers []string, o Options) (Adapter, error) {
 		s := &redsyncClient{opts: append(slices.Clone(opts), redsync.WithExpiry(o.ttl()))}
 		pools := make([]driver.Pool, len(servers))
 		for i, server := range servers {

@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"context"
@@ -21,7 +21,7 @@ var pipeline = Kind{
 	Note:  "no lock",
 	Limit: true,
 	Sends: plainCommands,
-	Open: func(_ context.Context, servers []string, o Options) (Contestant, error) {
+	Open: func(_ context.Context, servers []string, o Options) (Adapter, error) {
 		p := &pipes{all: make([]*pipe, len(servers)), ttl: o.ttl()}
 		for i, server := range servers {
 			c, err := redis.Dial("tcp", server)
@@ -43,7 +43,7 @@ type pipes struct {
 }
 
 func (p *pipes) Acquire(_ context.Context, name string) (Hold, error) {
-	if err := p.ask("SET", name, fanToken, "NX", "PX", p.ttl.Milliseconds()); err != nil {
+	if err := p.ask("SET", name, fanoutToken, "NX", "PX", p.ttl.Milliseconds()); err != nil {
 		return nil, err
 	}
 	return &pipeHold{p, name}, nil
@@ -57,7 +57,7 @@ type pipeHold struct {
 }
 
 func (h *pipeHold) Release(context.Context) error {
-	return h.pipes.ask("EVALSHA", compareAndDelete.Hash(), 1, h.name, fanToken)
+	return h.pipes.ask("EVALSHA", compareAndDelete.Hash(), 1, h.name, fanoutToken)
 }
 
 func (p *pipes) ask(command string, args ...any) error {
@@ -173,7 +173,7 @@ func (p *pipe) abandon(err error) {
 	for {
 		select {
 		case q := <-p.sent:
-			q.answered(fmt.Errorf("contest: connection ended: %w", err))
+			q.answered(fmt.Errorf("adapters: connection ended: %w", err))
 		default:
 			return
 		}

@@ -1,4 +1,4 @@
-package contest
+package adapters
 
 import (
 	"cmp"
@@ -9,15 +9,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// fanOut sends the commands of a Redlock to all servers and reads the answers, without a token, a timeout or a look at what was answered:
+// fanout sends the commands of a Redlock to all servers and reads the answers, without a token, a timeout or a look at what was answered:
 // what a client costs that takes a connection from a pool for each of its commands.
-var fanOut = Kind{
+var fanout = Kind{
 	Name:  "bare fan-out, redigo",
 	Note:  "no lock",
 	Limit: true,
 	Sends: plainCommands,
-	Open: func(_ context.Context, servers []string, o Options) (Contestant, error) {
-		f := fan{pools: make([]*redis.Pool, len(servers)), ttl: o.ttl()}
+	Open: func(_ context.Context, servers []string, o Options) (Adapter, error) {
+		f := fanoutClient{pools: make([]*redis.Pool, len(servers)), ttl: o.ttl()}
 		for i, server := range servers {
 			f.pools[i] = redigoPool(server, o)
 		}
@@ -25,32 +25,34 @@ var fanOut = Kind{
 	},
 }
 
-// fan has a pool for each server.
-type fan struct {
+// fanoutClient has a pool for each server.
+type fanoutClient struct {
 	pools []*redis.Pool
 	ttl   time.Duration
 }
 
-const fanToken = "0123456789abcdef0123456789abcdef"
+const fanoutToken = "0123456789abcdef0123456789abcdef"
 
 // releaseSource is the release of the Redis documentation.
 const releaseSource = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
 var compareAndDelete = redis.NewScript(1, releaseSource)
 
-func (f fan) Acquire(_ context.Context, name string) (Hold, error) {
+func (f fanoutClient) Acquire(_ context.Context, name string) (Hold, error) {
 	if err := f.ask(func(c redis.Conn) error {
-		return c.Send("SET", name, fanToken, "NX", "PX", f.ttl.Milliseconds())
+		return c.Send("SET", name, fanoutToken, "NX", "PX", f.ttl.Milliseconds())
 	}); err != nil {
 		return nil, err
 	}
-	return &fanHold{fan: f, name: name}, nil
+	return &fanoutHold{client: f, name: name}, nil
 }
 
-func (f fan) Try(ctx context.Context, name string) (Hold, error) { return f.Acquire(ctx, name) }
+func (f fanoutClient) Try(ctx context.Context, name string) (Hold, error) {
+	return f.Acquire(ctx, name)
+}
 
 // ask sends one command to each server, then reads one answer of each.
-func (f fan) ask(send func(redis.Conn) error) error {
+func (f fanoutClient) ask(send func(redis.Conn) error) error {
 	conns := make([]redis.Conn, len(f.pools))
 	var err error // the first one
 	for i, p := range f.pools {
@@ -64,7 +66,7 @@ func (f fan) ask(send func(redis.Conn) error) error {
 	return err
 }
 
-func (f fan) Close() error {
+func (f fanoutClient) Close() error {
 	var errs []error
 	for _, p := range f.pools {
 		errs = append(errs, p.Close())
@@ -72,11 +74,11 @@ func (f fan) Close() error {
 	return errors.Join(errs...)
 }
 
-type fanHold struct {
-	fan  fan
-	name string
+type fanoutHold struct {
+	client fanoutClient
+	name   string
 }
 
-func (h *fanHold) Release(context.Context) error {
-	return h.fan.ask(func(c redis.Conn) error { return compareAndDelete.SendHash(c, h.name, fanToken) })
+func (h *fanoutHold) Release(context.Context) error {
+	return h.client.ask(func(c redis.Conn) error { return compareAndDelete.SendHash(c, h.name, fanoutToken) })
 }
