@@ -17,7 +17,7 @@ import (
 type stage struct {
 	servers []*servers.Server
 	nodes   []string // in place of servers of our own
-	doors   []io.Closer
+	proxies []io.Closer
 	spec    load.Spec
 	fault   fault
 }
@@ -44,11 +44,11 @@ func setUp(ctx context.Context, w workload, kind string, nodes []string) (s *sta
 func (s *stage) place(w workload, addrs []string) error {
 	for i, addr := range addrs {
 		ill := w.fault != healthy && i == len(addrs)-1
-		door, err := s.door(addr, w, ill)
+		proxied, err := s.proxyFor(addr, w, ill)
 		if err != nil {
 			return err
 		}
-		s.spec.Servers = append(s.spec.Servers, door)
+		s.spec.Servers = append(s.spec.Servers, proxied)
 		if !ill { // the dead count nothing
 			s.spec.Asked = append(s.spec.Asked, addr)
 		}
@@ -56,22 +56,22 @@ func (s *stage) place(w workload, addrs []string) error {
 	return nil
 }
 
-// door is the address by which a contestant gets to a server.
-func (s *stage) door(addr string, w workload, ill bool) (string, error) {
+// proxyFor returns the address at which a contestant reaches a server.
+func (s *stage) proxyFor(addr string, w workload, ill bool) (string, error) {
 	switch {
-	case ill && w.fault == hole:
-		h, err := servers.NewHole()
+	case ill && w.fault == blackholed:
+		h, err := servers.NewBlackhole()
 		if err != nil {
 			return "", err
 		}
-		s.doors = append(s.doors, h)
+		s.proxies = append(s.proxies, h)
 		return h.Addr(), nil
 	case w.delay > 0:
 		d, err := servers.NewDelay(addr, w.delay)
 		if err != nil {
 			return "", err
 		}
-		s.doors = append(s.doors, d)
+		s.proxies = append(s.proxies, d)
 		return d.Addr(), nil
 	}
 	return addr, nil
@@ -90,7 +90,7 @@ func (s *stage) strike() error {
 
 func (s *stage) clear() error {
 	var errs []error
-	for _, d := range s.doors {
+	for _, d := range s.proxies {
 		errs = append(errs, d.Close())
 	}
 	errs = append(errs, empty(context.Background(), s.nodes))

@@ -102,7 +102,7 @@ func freeTargets() (list []target) {
 }
 
 func faultTargets() (list []target) {
-	for _, f := range []fault{frozen, dead, hole} {
+	for _, f := range []fault{frozen, dead, blackholed} {
 		for _, g := range []int{1, 64} {
 			w := ill(f, g)
 			multiple := func(of func(row) float64) (measured, limit figure) {

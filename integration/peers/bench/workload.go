@@ -16,10 +16,10 @@ import (
 type fault string
 
 const (
-	healthy fault = ""
-	frozen  fault = "frozen"      // it is stopped when everybody is connected
-	dead    fault = "dead"        // it is killed then
-	hole    fault = "black-holed" // it accepts and never answers, from the start
+	healthy    fault = ""
+	frozen     fault = "frozen"      // it is stopped when everybody is connected
+	dead       fault = "dead"        // it is killed then
+	blackholed fault = "black-holed" // it accepts and never answers, from the start
 )
 
 // A workload is what all contestants are measured at, side by side.
@@ -125,10 +125,10 @@ func uncontended() (list []workload) {
 func faults() (list []workload) {
 	well := func(w *workload) { w.fault = healthy }
 	both := func(w *workload) { w.fault, w.servers = healthy, 2 }
-	for _, f := range []fault{frozen, dead, hole} {
+	for _, f := range []fault{frozen, dead, blackholed} {
 		for _, g := range []int{1, 64} {
 			kinds := quorums
-			if f == hole {
+			if f == blackholed {
 				kinds = patient
 			}
 			list = append(list, workload{

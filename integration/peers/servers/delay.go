@@ -10,56 +10,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Delay passes on to a server, and back, whatever it is sent, later.
+// A Delay is a proxy to a server. It forwards all bytes later, in both directions.
 type Delay struct {
-	door
-	target string
-	by     time.Duration
-	ctx    context.Context
-	cancel context.CancelFunc
-	post   chan parcel
+	trackedListener
+	target  string
+	by      time.Duration
+	ctx     context.Context
+	cancel  context.CancelFunc
+	packets chan packet
 }
 
-// A parcel is bytes that are to be delivered at a time. Since all take equally long, they are due in the order they came.
-type parcel struct {
+// A packet is bytes that are to be delivered at a time. All packets take equally long, so they are due in the order in which they came.
+type packet struct {
 	to    net.Conn
 	bytes []byte
 	due   time.Time
 }
 
-// NewDelay delays by so much in each direction.
+// NewDelay opens a proxy to target that delays by the given time in each direction.
 func NewDelay(target string, by time.Duration) (*Delay, error) {
-	d := &Delay{target: target, by: by, post: make(chan parcel, 1024)}
+	d := &Delay{target: target, by: by, packets: make(chan packet, 1024)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	if err := d.open(d.join); err != nil {
+	if err := d.listen(d.connect); err != nil {
 		return nil, err
 	}
-	d.all.Go(d.deliver)
+	d.handlers.Go(d.deliver)
 	return d, nil
 }
 
-// join connects a client to the server.
-func (d *Delay) join(client net.Conn) {
+// connect connects a client to the server.
+func (d *Delay) connect(client net.Conn) {
 	server, err := net.Dial("tcp", d.target)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
-	if !d.keep(server) {
+	if !d.track(server) {
 		return
 	}
-	d.all.Go(func() { d.collect(client, server) })
-	d.collect(server, client)
+	d.handlers.Go(func() { d.receive(client, server) })
+	d.receive(server, client)
 }
 
-// collect reads until its end, which it passes on.
-func (d *Delay) collect(from, to net.Conn) {
+// receive reads from one side until its end, and then closes the other side.
+func (d *Delay) receive(from, to net.Conn) {
 	for {
 		buf := make([]byte, 4096)
 		n, err := from.Read(buf)
 		if n > 0 {
 			select {
-			case d.post <- parcel{to, buf[:n], time.Now().Add(d.by)}:
+			case d.packets <- packet{to, buf[:n], time.Now().Add(d.by)}:
 			case <-d.ctx.Done():
 				return
 			}
@@ -75,20 +75,20 @@ func (d *Delay) collect(from, to net.Conn) {
 func (d *Delay) deliver() {
 	for {
 		select {
-		case p := <-d.post:
+		case p := <-d.packets:
 			if wait := time.Until(p.due); wait > 0 {
 				ts := unix.NsecToTimespec(int64(wait))
-				_ = unix.Nanosleep(&ts, nil) // woken by a signal it delivers early
+				_ = unix.Nanosleep(&ts, nil) // a signal may interrupt the sleep: the packet is then delivered early
 			}
-			_, _ = p.to.Write(p.bytes) // whoever hung up gets nothing
+			_, _ = p.to.Write(p.bytes) // fails if the receiver has closed the connection
 		case <-d.ctx.Done():
 			return
 		}
 	}
 }
 
-// Close hangs up on everybody.
+// Close closes all connections.
 func (d *Delay) Close() error {
 	d.cancel()
-	return d.door.Close()
+	return d.trackedListener.Close()
 }

@@ -48,8 +48,8 @@ func TestADelayHangsUpOnTheClientWhenTheServerIsGone(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestAHoleAnswersNothing(t *testing.T) {
-	h, err := servers.NewHole()
+func TestABlackholeAnswersNothing(t *testing.T) {
+	h, err := servers.NewBlackhole()
 	require.NoError(t, err)
 	c, err := net.Dial("tcp", h.Addr())
 	require.NoError(t, err)
