@@ -167,7 +167,7 @@ func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 	assert.Equal(t, []string{adapters.Ours, oursWell, adapters.Yardstick}, []string{turns[0].row, turns[1].row, turns[2].row})
 	o, err = parse([]string{"--only", "one-name", "--contestants", "bare pipelining"})
 	require.NoError(t, err)
-	assert.Len(t, o.choose(workloads()), 4, "asides alone")
+	assert.Len(t, o.choose(workloads()), 4, "baselines alone")
 }
 
 func TestTheCommandLineChoosesWorkloads(t *testing.T) {

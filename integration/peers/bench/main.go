@@ -126,9 +126,9 @@ func (o options) choose(list []workload) (chosen []workload) {
 				return !slices.ContainsFunc(o.kinds, func(part string) bool { return strings.Contains(kind, part) })
 			}
 			w.kinds = slices.DeleteFunc(slices.Clone(w.kinds), other)
-			w.asides = slices.DeleteFunc(slices.Clone(w.asides), func(a aside) bool { return other(a.kind) })
+			w.baselines = slices.DeleteFunc(slices.Clone(w.baselines), func(a baseline) bool { return other(a.kind) })
 		}
-		if len(w.kinds)+len(w.asides) == 0 {
+		if len(w.kinds)+len(w.baselines) == 0 {
 			continue
 		}
 		chosen = append(chosen, w)

@@ -32,27 +32,27 @@ type workload struct {
 	processes int
 	load      load.Spec
 	kinds     []string
-	asides    []aside
+	baselines    []baseline
 	rounds    int // at most
 }
 
-// An aside is measured in turns with the contestants, on something else than the workload, to compare them with: what was measured minutes
+// An baseline is measured in turns with the contestants, on something else than the workload, to compare them with: what was measured minutes
 // before says little about a machine that others use.
-type aside struct {
+type baseline struct {
 	row, kind string
 	instead   func(w *workload)
 }
 
-// A turn is one contestant's, or an aside's.
+// A turn is one contestant's, or an baseline's.
 type turn struct {
 	row, kind string
 	of        workload
 }
 
-// turns are those of one round. The asides of a contestant come right behind it: others may take half a minute.
+// turns are those of one round. The baselines of a contestant come right behind it: others may take half a minute.
 func (w workload) turns() (list []turn) {
-	asides := func(which func(kind string) bool) {
-		for _, a := range w.asides {
+	baselines := func(which func(kind string) bool) {
+		for _, a := range w.baselines {
 			if which(a.kind) {
 				other := w
 				a.instead(&other)
@@ -62,13 +62,13 @@ func (w workload) turns() (list []turn) {
 	}
 	for _, kind := range w.kinds {
 		list = append(list, turn{kind, kind, w})
-		asides(func(of string) bool { return of == kind })
+		baselines(func(of string) bool { return of == kind })
 	}
-	asides(func(of string) bool { return !slices.Contains(w.kinds, of) })
+	baselines(func(of string) bool { return !slices.Contains(w.kinds, of) })
 	return list
 }
 
-// The rows of asides.
+// The rows of baselines.
 const (
 	oursWell  = adapters.Ours + ", all well"
 	bareWell  = adapters.Bare + ", all well"
@@ -135,7 +135,7 @@ func faults() (list []workload) {
 				name:  ill(f, g),
 				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 3,
 				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
-				asides: []aside{
+				baselines: []baseline{
 					{oursWell, adapters.Ours, well},
 					{bareWell, adapters.Bare, well},
 					{bareOfTwo, adapters.Bare, both},
@@ -161,7 +161,7 @@ func contention() (list []workload) {
 				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
 				processes: processes, kinds: queues,
 				load:   load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
-				asides: []aside{{bareAlone, adapters.Bare, lonely}},
+				baselines: []baseline{{bareAlone, adapters.Bare, lonely}},
 			})
 		}
 	}
