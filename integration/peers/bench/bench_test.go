@@ -115,14 +115,14 @@ func TestATableHasWhatItsResultsHave(t *testing.T) {
 }
 
 func TestTargetsAreLookedUpInTheTables(t *testing.T) {
-	b := &book{Tables: map[string]table{"uncontended/n=3/goroutines=64": {Rows: []row{
+	rs := &results{Tables: map[string]table{"uncontended/n=3/goroutines=64": {Rows: []row{
 		{Kind: adapters.Ours, Rate: 800}, {Kind: adapters.Yardstick, Rate: 100}, {Kind: adapters.Bare, Rate: 900},
 	}}}}
-	text := targetsTable(b)
+	text := targetsTable(rs)
 	assert.Contains(t, text, "| … 64 goroutines | ≥ 7x | 8x | met | 9x |")
 	assert.Contains(t, text, "not measured")
 
-	all := &book{Tables: make(map[string]table)}
+	all := &results{Tables: make(map[string]table)}
 	for _, w := range workloads() {
 		var rows []row
 		for _, turn := range w.turns() {
@@ -148,19 +148,19 @@ func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 	}
 	o, err := parse([]string{"--rounds", "1", "--only", ill(frozen, 64), "--contestants", "go-redlock;bare pipelining"})
 	require.NoError(t, err)
-	b := &book{Tables: make(map[string]table)}
+	rs := &results{Tables: make(map[string]table)}
 	for _, w := range o.choose(workloads()) {
-		b.Tables[w.name], err = o.compare(t.Context(), w, measure, log.New(io.Discard, "", 0))
+		rs.Tables[w.name], err = o.compare(t.Context(), w, measure, log.New(io.Discard, "", 0))
 		require.NoError(t, err)
 	}
 	assert.Equal(t, []string{"go-redlock; frozen; 3", "go-redlock; ; 3", "bare pipelining, redigo; ; 3", "bare pipelining, redigo; ; 2"}, measured)
-	value, known := compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(b)
+	value, known := compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(rs)
 	assert.True(t, known)
 	assert.InDelta(t, 0.5, value, 0)
 
-	rows := b.Tables[ill(frozen, 64)].Rows
+	rows := rs.Tables[ill(frozen, 64)].Rows
 	rows[slices.IndexFunc(rows, func(r row) bool { return r.Kind == adapters.Ours })].Missing = true
-	_, known = compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(b)
+	_, known = compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(rs)
 	assert.False(t, known, "who did not end has not met a maximum")
 
 	turns := named(t, ill(frozen, 64)).turns()
@@ -230,8 +230,8 @@ func TestAPlotWithoutPointsIsNone(t *testing.T) {
 func TestFiguresThatThePageDoesNotShowAreNotLeftBehind(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pageName), []byte("no place for anything"), 0o600))
-	b := &book{Tables: map[string]table{"hand-over": {}}}
-	require.ErrorContains(t, b.write(dir), "no place")
+	rs := &results{Tables: map[string]table{"hand-over": {}}}
+	require.ErrorContains(t, rs.write(dir), "no place")
 	assert.NoFileExists(t, filepath.Join(dir, dataName))
 }
 
@@ -272,7 +272,7 @@ func named(t *testing.T, name string) workload {
 	return all[i]
 }
 
-func TestWhatIsInterruptedIsNotBooked(t *testing.T) {
+func TestAnInterruptedMeasurementIsNotRecorded(t *testing.T) {
 	signal := errors.New("the signal")
 	for what, answer := range map[string]error{"after the answer": nil, "before it": errors.New("told nothing: EOF")} {
 		t.Run(what, func(t *testing.T) {

@@ -141,7 +141,7 @@ type measurer func(ctx context.Context, w workload, kind string, nodes []string)
 
 // measureAll measures, prints a table for each workload, and writes the document if there is a place for it.
 func (o options) measureAll(ctx context.Context, chosen []workload, measure measurer) error {
-	book, err := openBook(o.out)
+	all, err := openResults(o.out)
 	if err != nil {
 		return err
 	}
@@ -155,13 +155,13 @@ func (o options) measureAll(ctx context.Context, chosen []workload, measure meas
 			return err
 		}
 		t.Machine = here
-		book.Tables[w.name] = t
+		all.Tables[w.name] = t
 		fmt.Print(plainTable(w, t))
-		if err := book.write(o.out); err != nil { // what was measured stays when the rest is broken off
+		if err := all.write(o.out); err != nil { // what was measured stays when the rest is broken off
 			return err
 		}
 	}
-	return book.write(o.out)
+	return all.write(o.out)
 }
 
 // compare gives all contestants their turns at one workload. An interruption is always an error, also where the last turn had an answer

@@ -141,12 +141,12 @@ func runAll(crew []*worker) (load.Result, error) {
 			return load.Result{}, err
 		}
 	}
-	results := make([]load.Result, len(crew))
+	list := make([]load.Result, len(crew))
 	for i, w := range crew {
 		var err error
-		if results[i], err = w.result(); err != nil {
+		if list[i], err = w.result(); err != nil {
 			return load.Result{}, fmt.Errorf("a contestant's process told nothing: %w", err)
 		}
 	}
-	return load.Merge(results), nil
+	return load.Merge(list), nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // plot draws what has been measured of the four that are drawn.
-func (b *book) plot(folder string) error {
+func (rs *results) plot(folder string) error {
 	both := func(r row) []time.Duration { return r.Both }
 	gap := func(r row) []time.Duration { return r.Gap }
 	for _, d := range []struct {
@@ -28,7 +28,7 @@ func (b *book) plot(folder string) error {
 		{"frozen.svg", "fault/frozen/goroutines=64", "Acquire and release, 64 goroutines, one of three servers frozen", "no longer than, ms", both},
 		{"hand-over.svg", "hand-over", "From a release to the next holder, two clients", "no longer than, ms", gap},
 	} {
-		t, ok := b.Tables[d.workload]
+		t, ok := rs.Tables[d.workload]
 		if !ok {
 			continue
 		}
@@ -36,7 +36,7 @@ func (b *book) plot(folder string) error {
 			return err
 		}
 	}
-	return b.drawThroughput(filepath.Join(folder, "throughput.svg"))
+	return rs.drawThroughput(filepath.Join(folder, "throughput.svg"))
 }
 
 // sheet is an empty plot with a logarithmic axis of x.
@@ -75,13 +75,13 @@ func drawDistribution(path, title, axis string, t table, of func(row) []time.Dur
 }
 
 // drawThroughput is one line for each contestant over the number of goroutines, as far as they were measured.
-func (b *book) drawThroughput(path string) error {
+func (rs *results) drawThroughput(path string) error {
 	p := sheet("Acquire and release, 3 servers", "goroutines", "per second")
 	drawn := 0
 	for i, k := range adapters.Kinds() {
 		var points plotter.XYs
 		for _, g := range []int{1, 8, 64, 512} {
-			if r, ok := b.row(fmt.Sprintf("uncontended/n=3/goroutines=%d", g), k.Name); ok && !r.Missing {
+			if r, ok := rs.row(fmt.Sprintf("uncontended/n=3/goroutines=%d", g), k.Name); ok && !r.Missing {
 				points = append(points, plotter.XY{X: float64(g), Y: r.Rate})
 			}
 		}

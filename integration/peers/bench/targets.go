@@ -19,8 +19,8 @@ type target struct {
 	limit     figure // what bare pipelining makes in its place; may be nil
 }
 
-// A figure is looked up in the tables of a book.
-type figure func(b *book) (value float64, known bool)
+// A figure is looked up in the tables of a result store.
+type figure func(rs *results) (value float64, known bool)
 
 // minimum is a target that is to be reached at the least, and maximum one at the most.
 func minimum(what string, least float64, measured, limit figure) target {
@@ -44,9 +44,9 @@ func faster(workload, one, other string) figure {
 
 // compared is a figure of one row as a multiple of another row's.
 func compared(workload, kind, otherWorkload, otherKind string, of func(row) float64) figure {
-	return func(b *book) (float64, bool) {
-		one, ok := b.row(workload, kind)
-		other, also := b.row(otherWorkload, otherKind)
+	return func(rs *results) (float64, bool) {
+		one, ok := rs.row(workload, kind)
+		other, also := rs.row(otherWorkload, otherKind)
 		if !ok || !also || one.Missing || other.Missing || of(other) == 0 {
 			return 0, false
 		}
@@ -56,8 +56,8 @@ func compared(workload, kind, otherWorkload, otherKind string, of func(row) floa
 
 // only is a figure of one row.
 func only(workload, kind string, of func(row) float64) figure {
-	return func(b *book) (float64, bool) {
-		r, ok := b.row(workload, kind)
+	return func(rs *results) (float64, bool) {
+		r, ok := rs.row(workload, kind)
 		return of(r), ok && !r.Missing
 	}
 }
@@ -155,11 +155,11 @@ func waitingTargets() []target {
 }
 
 // limitText is what bare pipelining makes in its place.
-func (t target) limitText(b *book) string {
+func (t target) limitText(rs *results) string {
 	if t.limit == nil {
 		return ""
 	}
-	value, known := t.limit(b)
+	value, known := t.limit(rs)
 	if !known {
 		return ""
 	}
@@ -167,11 +167,11 @@ func (t target) limitText(b *book) string {
 }
 
 // targetsTable shows what was aimed at, what was measured, and says so where it was missed.
-func targetsTable(b *book) string {
+func targetsTable(rs *results) string {
 	var text strings.Builder
 	text.WriteString("| | target | measured | | bare pipelining |\n|---|---|---|---|---|\n")
 	for _, t := range targets() {
-		value, known := t.measured(b)
+		value, known := t.measured(rs)
 		if !known {
 			fmt.Fprintf(&text, "| %s | %s | not measured | | |\n", t.what, t.aim)
 			continue
@@ -180,7 +180,7 @@ func targetsTable(b *book) string {
 		if t.met(value) {
 			verdict = "met"
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", t.what, t.aim, t.text(value), verdict, t.limitText(b))
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", t.what, t.aim, t.text(value), verdict, t.limitText(rs))
 	}
 	return text.String()
 }

@@ -32,18 +32,18 @@ type workload struct {
 	processes int
 	load      load.Spec
 	kinds     []string
-	baselines    []baseline
+	baselines []baseline
 	rounds    int // at most
 }
 
-// An baseline is measured in turns with the contestants, on something else than the workload, to compare them with: what was measured minutes
+// A baseline is measured in turns with the contestants, on something else than the workload, to compare them with: what was measured minutes
 // before says little about a machine that others use.
 type baseline struct {
 	row, kind string
 	instead   func(w *workload)
 }
 
-// A turn is one contestant's, or an baseline's.
+// A turn is one contestant's, or a baseline's.
 type turn struct {
 	row, kind string
 	of        workload
@@ -160,7 +160,7 @@ func contention() (list []workload) {
 				name:  fmt.Sprintf("one-name/processes=%d/pause=%v", processes, pause),
 				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
 				processes: processes, kinds: queues,
-				load:   load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
+				load:      load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
 				baselines: []baseline{{bareAlone, adapters.Bare, lonely}},
 			})
 		}

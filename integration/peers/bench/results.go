@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// A book is all that was ever measured into one folder: what is measured anew replaces what was there of the same workload.
-type book struct {
+// results are all that was ever measured into one folder: what is measured anew replaces what was there of the same workload.
+type results struct {
 	Machine machine          `json:",omitzero"` // of tables that name none: so it was written before each had its own
 	Tables  map[string]table // by the workload's name
 }
@@ -24,11 +24,11 @@ const (
 	dataName = "benchmarks/results.json"
 )
 
-// openBook fails before anything is measured where there would be no place for it.
-func openBook(folder string) (*book, error) {
-	b := &book{Tables: make(map[string]table)}
+// openResults fails before anything is measured where there would be no place for it.
+func openResults(folder string) (*results, error) {
+	rs := &results{Tables: make(map[string]table)}
 	if folder == "" {
-		return b, nil
+		return rs, nil
 	}
 	page, err := os.ReadFile(filepath.Join(folder, pageName))
 	if err != nil {
@@ -46,33 +46,33 @@ func openBook(folder string) (*book, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(folder, dataName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil
+		return rs, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, b); err != nil {
+	if err := json.Unmarshal(text, rs); err != nil {
 		return nil, fmt.Errorf("%s: %w", dataName, err)
 	}
-	for name, t := range b.Tables {
+	for name, t := range rs.Tables {
 		if !slices.ContainsFunc(known, func(w workload) bool { return w.name == name }) {
-			delete(b.Tables, name) // no page shows it any more
+			delete(rs.Tables, name) // no page shows it any more
 			continue
 		}
 		if t.Machine == (machine{}) {
-			t.Machine = b.Machine
-			b.Tables[name] = t
+			t.Machine = rs.Machine
+			rs.Tables[name] = t
 		}
 	}
-	b.Machine = machine{}
-	return b, nil
+	rs.Machine = machine{}
+	return rs, nil
 }
 
 // usual is what most tables were measured on, and when. The page says it once, and every other table for itself.
-func (b *book) usual() (most machine) {
+func (rs *results) usual() (most machine) {
 	tables := make(map[machine]int)
 	for _, w := range workloads() {
-		if t, ok := b.Tables[w.name]; ok {
+		if t, ok := rs.Tables[w.name]; ok {
 			if tables[t.Machine]++; tables[t.Machine] > tables[most] {
 				most = t.Machine
 			}
@@ -83,37 +83,37 @@ func (b *book) usual() (most machine) {
 
 // write replaces the plots, the tables in the page, and last the figures behind both: where one of them fails, the figures stay those that
 // the page shows.
-func (b *book) write(folder string) error {
+func (rs *results) write(folder string) error {
 	if folder == "" {
 		return nil
 	}
-	text, err := json.Marshal(b)
+	text, err := json.Marshal(rs)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(dataName)), 0o755); err != nil {
 		return err
 	}
-	if err := b.plot(filepath.Join(folder, filepath.Dir(dataName))); err != nil {
+	if err := rs.plot(filepath.Join(folder, filepath.Dir(dataName))); err != nil {
 		return err
 	}
-	if err := b.fillPage(filepath.Join(folder, pageName)); err != nil {
+	if err := rs.fillPage(filepath.Join(folder, pageName)); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, dataName), append(text, '\n'), 0o644)
 }
 
 // fillPage writes tables into their places in the page. People write the rest.
-func (b *book) fillPage(path string) error {
+func (rs *results) fillPage(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	page := string(text)
-	usual := b.usual()
-	parts := map[string]string{"machine": usual.String(), "targets": targetsTable(b)}
+	usual := rs.usual()
+	parts := map[string]string{"machine": usual.String(), "targets": targetsTable(rs)}
 	for _, w := range workloads() {
-		if t, ok := b.Tables[w.name]; ok {
+		if t, ok := rs.Tables[w.name]; ok {
 			parts[w.section()] += markdownTable(w, t, usual)
 		}
 	}
@@ -137,8 +137,8 @@ func fill(page, name, part string) (string, error) {
 }
 
 // row finds a contestant's row of a workload.
-func (b *book) row(workload, kind string) (row, bool) {
-	rows := b.Tables[workload].Rows
+func (rs *results) row(workload, kind string) (row, bool) {
+	rows := rs.Tables[workload].Rows
 	i := slices.IndexFunc(rows, func(r row) bool { return r.Kind == kind })
 	if i < 0 {
 		return row{}, false
