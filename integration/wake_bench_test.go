@@ -30,19 +30,19 @@ func BenchmarkContention(b *testing.B) {
 	for _, processes := range []int{1, 2} {
 		for _, pause := range []time.Duration{0, 8 * time.Millisecond} {
 			b.Run(fmt.Sprintf("processes=%d/pause=%v", processes, pause), func(b *testing.B) {
-				f := fight{pause: pause, holds: make([]int, 16)}
+				c := contendedLoad{pause: pause, holds: make([]int, 16)}
 				for range processes {
 					l, pools := openServers(b, servers)
-					f.lockers, f.pools = append(f.lockers, l), append(f.pools, pools...)
+					c.lockers, c.pools = append(c.lockers, l), append(c.pools, pools...)
 				}
-				f.run(b)
+				c.run(b)
 			})
 		}
 	}
 }
 
-// fight is contenders on one name.
-type fight struct {
+// contendedLoad is contenders on one name.
+type contendedLoad struct {
 	lockers []*redlock.Locker
 	pools   []*pool.Node
 	pause   time.Duration
@@ -53,49 +53,49 @@ type fight struct {
 	left     int
 }
 
-func (f *fight) run(b *testing.B) {
+func (c *contendedLoad) run(b *testing.B) {
 	b.Helper()
-	f.left = b.N
-	before, _ := traffic(f.pools)
+	c.left = b.N
+	before, _ := traffic(c.pools)
 	b.ResetTimer()
 	var all sync.WaitGroup
-	for i := range f.holds {
+	for i := range c.holds {
 		all.Go(func() {
-			for f.turn(b, i) {
-				time.Sleep(f.pause)
+			for c.turn(b, i) {
+				time.Sleep(c.pause)
 			}
 		})
 	}
 	all.Wait()
 	b.StopTimer()
-	after, _ := traffic(f.pools)
-	slices.Sort(f.gaps)
+	after, _ := traffic(c.pools)
+	slices.Sort(c.gaps)
 	sum, squares := 0.0, 0.0
-	for _, n := range f.holds {
+	for _, n := range c.holds {
 		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
 	}
 	b.ReportMetric(sum/b.Elapsed().Seconds(), "holds/s")
-	b.ReportMetric(microseconds(f.gaps[len(f.gaps)/2]), "gap-µs")
+	b.ReportMetric(microseconds(c.gaps[len(c.gaps)/2]), "gap-µs")
 	b.ReportMetric(float64(after-before)/sum, "cmds/op")
-	b.ReportMetric(sum*sum/(squares*float64(len(f.holds))), "jain")
+	b.ReportMetric(sum*sum/(squares*float64(len(c.holds))), "jain")
 }
 
 // turn is one hold, if one is left.
-func (f *fight) turn(b *testing.B, i int) (more bool) {
+func (c *contendedLoad) turn(b *testing.B, i int) (more bool) {
 	b.Helper()
 	ctx := context.Background()
-	k, err := f.lockers[i%len(f.lockers)].Acquire(ctx, "contended", 8*time.Second)
+	k, err := c.lockers[i%len(c.lockers)].Acquire(ctx, "contended", 8*time.Second)
 	if err != nil {
 		b.Error(err)
 		return false
 	}
-	f.gaps = append(f.gaps, time.Since(f.released)) // the first one is of no meaning
-	if more = f.left > 0; more {
+	c.gaps = append(c.gaps, time.Since(c.released)) // the first one is of no meaning
+	if more = c.left > 0; more {
 		time.Sleep(time.Millisecond)
-		f.left--
-		f.holds[i]++
+		c.left--
+		c.holds[i]++
 	}
-	f.released = time.Now()
+	c.released = time.Now()
 	if err := k.Release(ctx); err != nil {
 		b.Error(err)
 	}

@@ -96,22 +96,22 @@ func TestNumbersAreWrittenInThreeDigits(t *testing.T) {
 func TestATableHasWhatItsResultsHave(t *testing.T) {
 	full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
 	r := row{Kind: "x", Rate: 100, Gap: full, Acquire: full, ClientCPU: 40, ServerCPU: 30, Bytes: 2345, Allocs: 6}
-	fight, handOver, waiters := named(t, "eight-names"), named(t, "hand-over"), named(t, "waiters")
+	eightNames, handoff, waiters := named(t, "eight-names"), named(t, "hand-over"), named(t, "waiters")
 	text := func(w workload) string { return plainTable(w, table{Rows: []row{r}}) }
 
-	assert.NotContains(t, text(fight), "acquire + release", "older results have none")
-	assert.Contains(t, text(fight), "2,345")
+	assert.NotContains(t, text(eightNames), "acquire + release", "older results have none")
+	assert.Contains(t, text(eightNames), "2,345")
 	r.Both = full
-	assert.Contains(t, text(fight), "acquire + release")
+	assert.Contains(t, text(eightNames), "acquire + release")
 	for _, head := range []string{"client CPU µs", "server CPU µs", "allocs", "bytes"} {
-		assert.Contains(t, text(handOver), head)
+		assert.Contains(t, text(handoff), head)
 	}
 	assert.Regexp(t, `client CPU ms/s +server CPU ms/s(.|\n)* 4 +3 `, text(waiters), "CPU of all that wait in each second")
 
-	crowd := named(t, "uncontended/n=3/goroutines=1")
-	assert.NotContains(t, text(crowd), "0, 0", "system calls were not counted")
+	uncontended := named(t, "uncontended/n=3/goroutines=1")
+	assert.NotContains(t, text(uncontended), "0, 0", "system calls were not counted")
 	r.ClientCalls = 17
-	assert.Contains(t, text(crowd), "17, –")
+	assert.Contains(t, text(uncontended), "17, –")
 }
 
 func TestTargetsAreLookedUpInTheTables(t *testing.T) {

@@ -21,11 +21,11 @@ type column struct {
 // columns are those that say something about a shape.
 func columns(shape load.Shape) []column {
 	switch shape {
-	case load.Crowd:
+	case load.Uncontended:
 		return []column{rate, ratio, acquired, both, clientCPU, serverCPU, calls, allocs, bytes, commands, failed}
-	case load.Fight:
+	case load.Contention:
 		return []column{rate, ratio, gap, acquired, both, jain, clientCPU, serverCPU, allocs, bytes, commands, failed}
-	case load.HandOver:
+	case load.Handoff:
 		return []column{gap, clientCPU, serverCPU, allocs, bytes, commands}
 	default:
 		return []column{

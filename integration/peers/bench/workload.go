@@ -115,7 +115,7 @@ func uncontended() (list []workload) {
 			list = append(list, workload{
 				name:  free(n, g),
 				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 5,
-				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: time.Second}, kinds: everybody,
+				load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: time.Second}, kinds: everybody,
 			})
 		}
 	}
@@ -134,7 +134,7 @@ func faults() (list []workload) {
 			list = append(list, workload{
 				name:  ill(f, g),
 				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 3,
-				load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
+				load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
 				baselines: []baseline{
 					{oursWell, adapters.Ours, well},
 					{bareWell, adapters.Bare, well},
@@ -160,14 +160,14 @@ func contention() (list []workload) {
 				name:  fmt.Sprintf("one-name/processes=%d/pause=%v", processes, pause),
 				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
 				processes: processes, kinds: queues,
-				load:      load.Spec{Shape: load.Fight, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
+				load:      load.Spec{Shape: load.Contention, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
 				baselines: []baseline{{bareAlone, adapters.Bare, lonely}},
 			})
 		}
 	}
 	return append(list, workload{
 		name: "eight-names", title: "64 goroutines, 8 names, 1 ms hold, no pause", servers: 3, rounds: 2, kinds: queues,
-		load: load.Spec{Shape: load.Fight, Goroutines: 64, Names: 8, Hold: ms, For: 3 * time.Second},
+		load: load.Spec{Shape: load.Contention, Goroutines: 64, Names: 8, Hold: ms, For: 3 * time.Second},
 	})
 }
 
@@ -175,7 +175,7 @@ func waiting() []workload {
 	return []workload{
 		{
 			name: "hand-over", title: "two clients, one name, to and fro", servers: 3, rounds: 2, kinds: queues,
-			load: load.Spec{Shape: load.HandOver, Goroutines: 1, For: 4 * time.Second},
+			load: load.Spec{Shape: load.Handoff, Goroutines: 1, For: 4 * time.Second},
 		},
 		{
 			name: "waiters", title: "1,000 goroutines wait for one name", servers: 3, rounds: 1, kinds: queues,
@@ -189,7 +189,7 @@ func distance() (list []workload) {
 		list = append(list, workload{
 			name:  fmt.Sprintf("distance/goroutines=%d", g),
 			title: goroutines(g) + ", 3 servers, 1 ms away", servers: 3, delay: ms / 2, rounds: 2,
-			load: load.Spec{Shape: load.Crowd, Goroutines: g, For: 2 * time.Second}, kinds: distant,
+			load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: 2 * time.Second}, kinds: distant,
 		})
 	}
 	return list

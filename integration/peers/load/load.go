@@ -18,10 +18,10 @@ type Shape string
 
 // The shapes.
 const (
-	Crowd    Shape = "crowd"    // each goroutine takes and gives back a name of its own
-	Fight    Shape = "fight"    // all take one of a few names, hold it for a while, and pause
-	HandOver Shape = "handover" // two take turns: one waits while the other holds
-	Waiters  Shape = "waiters"  // all wait for one name for a while, and then have it one after the other
+	Uncontended Shape = "uncontended" // each goroutine takes and gives back a name of its own
+	Contention  Shape = "contention"  // all take one of a few names, hold it for a while, and pause
+	Handoff     Shape = "handoff"     // two take turns: one waits while the other holds
+	Waiters     Shape = "waiters"     // all wait for one name for a while, and then have it one after the other
 )
 
 // A Spec is one measurement.
@@ -29,9 +29,9 @@ type Spec struct {
 	Adapter    string
 	Shape      Shape
 	Goroutines int
-	Names      int           // of a Fight
-	Hold       time.Duration // in a Fight
-	Pause      time.Duration // in a Fight, after each turn
+	Names      int           // of a Contention
+	Hold       time.Duration // in a Contention
+	Pause      time.Duration // in a Contention, after each turn
 	For        time.Duration // how long it goes on
 	Servers    []string      // as the contestant is to reach them
 	Asked      []string      // those that are asked for their counters
@@ -48,12 +48,12 @@ type Result struct {
 	Acquire stats.Distribution // how long until it was held
 	Both    stats.Distribution // … and given back, without the hold between
 	Shares  []int              // of each goroutine
-	Turns   []Turn             // of a Fight
+	Turns   []Turn             // of a Contention
 	Gaps    stats.Distribution // from the call of Release to the next holder
 	Drained time.Duration      // Waiters: from the release until all had it
 }
 
-// A Turn is one hold of a Fight. Times are of a clock that all processes of the machine share.
+// A Turn is one hold of a Contention. Times are of a clock that all processes of the machine share.
 type Turn struct {
 	Name, Goroutine    int
 	Acquired, Released int64 // ns; when it was held, and when Release was called
@@ -78,7 +78,7 @@ func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 	}
 	r := &Run{spec: spec, meter: m}
 	clients := 1
-	if spec.Shape == HandOver || spec.Shape == Waiters {
+	if spec.Shape == Handoff || spec.Shape == Waiters {
 		clients = 2
 	}
 	for range clients {
@@ -94,12 +94,12 @@ func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 // Measure does the work.
 func (r *Run) Measure(ctx context.Context) (Result, error) {
 	switch r.spec.Shape {
-	case Crowd:
-		return r.crowd(ctx)
-	case Fight:
-		return r.fight(ctx)
-	case HandOver:
-		return r.handOver(ctx)
+	case Uncontended:
+		return r.uncontended(ctx)
+	case Contention:
+		return r.contention(ctx)
+	case Handoff:
+		return r.handoff(ctx)
 	case Waiters:
 		return r.waiters(ctx)
 	}

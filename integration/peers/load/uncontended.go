@@ -27,7 +27,7 @@ const warmRounds = 2
 
 func (r *Run) warmUp(ctx context.Context) error {
 	for _, c := range r.clients {
-		workers := r.crew()
+		workers := r.newWorkers()
 		workers[0].turn(ctx, c)
 		if _, err := together(workers, func(w *worker) {
 			for range warmRounds {
@@ -40,24 +40,24 @@ func (r *Run) warmUp(ctx context.Context) error {
 	return nil
 }
 
-func (r *Run) crew() []*worker {
-	crew := make([]*worker, r.spec.Goroutines)
-	for i := range crew {
-		crew[i] = &worker{name: fmt.Sprintf("bench/%d", i)}
+func (r *Run) newWorkers() []*worker {
+	workers := make([]*worker, r.spec.Goroutines)
+	for i := range workers {
+		workers[i] = &worker{name: fmt.Sprintf("bench/%d", i)}
 	}
-	return crew
+	return workers
 }
 
 // together runs all workers at once. The error is that of a worker that got nothing done.
-func together(crew []*worker, work func(*worker)) (elapsed time.Duration, err error) {
+func together(workers []*worker, work func(*worker)) (elapsed time.Duration, err error) {
 	var all sync.WaitGroup
 	began := time.Now()
-	for _, w := range crew {
+	for _, w := range workers {
 		all.Go(func() { work(w) })
 	}
 	all.Wait()
 	elapsed = time.Since(began)
-	for _, w := range crew {
+	for _, w := range workers {
 		if w.ops == 0 {
 			err = errors.Join(err, w.lastErr)
 		}
@@ -84,15 +84,15 @@ func (w *worker) turn(ctx context.Context, c adapters.Adapter) (ended time.Time)
 	return ended
 }
 
-// crowd is every goroutine for itself.
-func (r *Run) crowd(ctx context.Context) (Result, error) {
-	crew := r.crew()
+// uncontended is every goroutine for itself.
+func (r *Run) uncontended(ctx context.Context) (Result, error) {
+	workers := r.newWorkers()
 	before, err := r.meter.read()
 	if err != nil {
 		return Result{}, err
 	}
 	until := time.Now().Add(r.spec.For)
-	elapsed, err := together(crew, func(w *worker) {
+	elapsed, err := together(workers, func(w *worker) {
 		for more := true; more; {
 			more = w.turn(ctx, r.clients[0]).Before(until) && ctx.Err() == nil
 		}
@@ -105,7 +105,7 @@ func (r *Run) crowd(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	result := Result{Elapsed: elapsed, Cost: after.sub(before), Acquire: stats.Distribution{}, Both: stats.Distribution{}}
-	for _, w := range crew {
+	for _, w := range workers {
 		result.Ops += w.ops
 		result.Failed += w.failed
 		result.Shares = append(result.Shares, w.ops)

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// A fighter is one goroutine that contends.
-type fighter struct {
+// A contender is one goroutine that contends.
+type contender struct {
 	number  int
 	failed  int
 	turns   []Turn
@@ -21,11 +21,11 @@ type fighter struct {
 	both    stats.Recorder
 }
 
-// fight is goroutines that want the same few names.
-func (r *Run) fight(ctx context.Context) (Result, error) {
-	crew := make([]*fighter, r.spec.Goroutines)
-	for i := range crew {
-		crew[i] = &fighter{number: i, turns: make([]Turn, 0, 1<<12)}
+// contention is goroutines that want the same few names.
+func (r *Run) contention(ctx context.Context) (Result, error) {
+	contenders := make([]*contender, r.spec.Goroutines)
+	for i := range contenders {
+		contenders[i] = &contender{number: i, turns: make([]Turn, 0, 1<<12)}
 	}
 	before, err := r.meter.read()
 	if err != nil {
@@ -35,10 +35,10 @@ func (r *Run) fight(ctx context.Context) (Result, error) {
 	defer cancel()
 	var all sync.WaitGroup
 	began := time.Now()
-	for _, f := range crew {
+	for _, c := range contenders {
 		all.Go(func() {
 			for limited.Err() == nil {
-				r.contend(limited, f)
+				r.contend(limited, c)
 				time.Sleep(r.spec.Pause)
 			}
 		})
@@ -50,44 +50,44 @@ func (r *Run) fight(ctx context.Context) (Result, error) {
 	}
 	elapsed := time.Since(began)
 	all.Wait()
-	return fought(crew, elapsed, after.sub(before)), nil
+	return sumContenders(contenders, elapsed, after.sub(before)), nil
 }
 
 // contend is one turn, unless the time is over before.
-func (r *Run) contend(ctx context.Context, f *fighter) {
+func (r *Run) contend(ctx context.Context, c *contender) {
 	name := rand.IntN(r.spec.Names)
 	began := now()
 	hold, err := r.clients[0].Acquire(ctx, "contended/"+strconv.Itoa(name))
 	if err != nil {
 		if ctx.Err() == nil {
-			f.failed++
+			c.failed++
 		}
 		return
 	}
-	t := Turn{Name: name, Goroutine: f.number, Acquired: now()}
+	t := Turn{Name: name, Goroutine: c.number, Acquired: now()}
 	time.Sleep(r.spec.Hold)
 	t.Released = now()
 	if err := hold.Release(context.WithoutCancel(ctx)); err != nil {
-		f.failed++
+		c.failed++
 		return
 	}
 	ended := now()
 	if ctx.Err() == nil {
-		f.turns = append(f.turns, t)
-		f.acquire.Add(time.Duration(t.Acquired - began))
-		f.both.Add(time.Duration(t.Acquired - began + ended - t.Released))
+		c.turns = append(c.turns, t)
+		c.acquire.Add(time.Duration(t.Acquired - began))
+		c.both.Add(time.Duration(t.Acquired - began + ended - t.Released))
 	}
 }
 
-func fought(crew []*fighter, elapsed time.Duration, cost Usage) Result {
+func sumContenders(contenders []*contender, elapsed time.Duration, cost Usage) Result {
 	result := Result{Elapsed: elapsed, Cost: cost, Acquire: stats.Distribution{}, Both: stats.Distribution{}}
-	for _, f := range crew {
-		result.Ops += len(f.turns)
-		result.Failed += f.failed
-		result.Shares = append(result.Shares, len(f.turns))
-		result.Turns = append(result.Turns, f.turns...)
-		result.Acquire.Take(&f.acquire)
-		result.Both.Take(&f.both)
+	for _, c := range contenders {
+		result.Ops += len(c.turns)
+		result.Failed += c.failed
+		result.Shares = append(result.Shares, len(c.turns))
+		result.Turns = append(result.Turns, c.turns...)
+		result.Acquire.Take(&c.acquire)
+		result.Both.Take(&c.both)
 	}
 	return result
 }

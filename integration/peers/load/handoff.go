@@ -18,9 +18,9 @@ type took struct {
 	err  error
 }
 
-// handOver lets two clients, which know nothing of each other, pass one name to and fro. Each holds it long enough for the other to be
+// handoff lets two clients, which know nothing of each other, pass one name to and fro. Each holds it long enough for the other to be
 // waiting in whatever way it waits.
-func (r *Run) handOver(ctx context.Context) (Result, error) {
+func (r *Run) handoff(ctx context.Context) (Result, error) {
 	before, err := r.meter.read()
 	if err != nil {
 		return Result{}, err
