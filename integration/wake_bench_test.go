@@ -48,9 +48,9 @@ type contendedLoad struct {
 	pause   time.Duration
 	holds   []int // by contender, who writes while it holds
 
-	gaps     []time.Duration // the holder's, as the rest
-	released time.Time
-	left     int
+	handoffGaps []time.Duration // the holder's, as the rest
+	released    time.Time
+	left        int
 }
 
 func (c *contendedLoad) run(b *testing.B) {
@@ -69,13 +69,13 @@ func (c *contendedLoad) run(b *testing.B) {
 	all.Wait()
 	b.StopTimer()
 	after, _ := traffic(c.pools)
-	slices.Sort(c.gaps)
+	slices.Sort(c.handoffGaps)
 	sum, squares := 0.0, 0.0
 	for _, n := range c.holds {
 		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
 	}
 	b.ReportMetric(sum/b.Elapsed().Seconds(), "holds/s")
-	b.ReportMetric(microseconds(c.gaps[len(c.gaps)/2]), "gap-µs")
+	b.ReportMetric(microseconds(c.handoffGaps[len(c.handoffGaps)/2]), "gap-µs")
 	b.ReportMetric(float64(after-before)/sum, "cmds/op")
 	b.ReportMetric(sum*sum/(squares*float64(len(c.holds))), "jain")
 }
@@ -89,7 +89,7 @@ func (c *contendedLoad) turn(b *testing.B, i int) (more bool) {
 		b.Error(err)
 		return false
 	}
-	c.gaps = append(c.gaps, time.Since(c.released)) // the first one is of no meaning
+	c.handoffGaps = append(c.handoffGaps, time.Since(c.released)) // the first one is of no meaning
 	if more = c.left > 0; more {
 		time.Sleep(time.Millisecond)
 		c.left--

@@ -95,7 +95,7 @@ func TestNumbersAreWrittenInThreeDigits(t *testing.T) {
 
 func TestATableHasWhatItsResultsHave(t *testing.T) {
 	full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
-	r := row{Kind: "x", Rate: 100, Gap: full, Acquire: full, ClientCPU: 40, ServerCPU: 30, Bytes: 2345, Allocs: 6}
+	r := row{Kind: "x", Rate: 100, HandoffGap: full, Acquire: full, ClientCPU: 40, ServerCPU: 30, Bytes: 2345, Allocs: 6}
 	eightNames, handoff, waiters := named(t, "eight-names"), named(t, "hand-over"), named(t, "waiters")
 	text := func(w workload) string { return plainTable(w, table{Rows: []row{r}}) }
 
@@ -127,7 +127,7 @@ func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 		var rows []row
 		for _, turn := range w.turns() {
 			full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
-			rows = append(rows, row{Kind: turn.row, Rate: 1, Both: full, Acquire: full, Gap: full})
+			rows = append(rows, row{Kind: turn.row, Rate: 1, Both: full, Acquire: full, HandoffGap: full})
 		}
 		all.Tables[w.name] = table{Rows: rows}
 	}
@@ -236,7 +236,7 @@ func TestFiguresThatThePageDoesNotShowAreNotLeftBehind(t *testing.T) {
 }
 
 func TestGapsAreFromAReleaseToTheNextHolderOfThatName(t *testing.T) {
-	gaps := load.Gaps([]load.Turn{
+	gaps := load.HandoffGaps([]load.Turn{
 		{Name: 1, Acquired: 0, Released: 1e6},
 		{Name: 0, Acquired: 0, Released: 10e6},
 		{Name: 0, Acquired: 12e6, Released: 20e6},

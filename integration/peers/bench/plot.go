@@ -19,14 +19,14 @@ import (
 // plot draws what has been measured of the four that are drawn.
 func (rs *results) plot(folder string) error {
 	both := func(r row) []time.Duration { return r.Both }
-	gap := func(r row) []time.Duration { return r.Gap }
+	handoffGap := func(r row) []time.Duration { return r.HandoffGap }
 	for _, d := range []struct {
 		file, workload, title, axis string
 		of                          func(row) []time.Duration
 	}{
 		{"latency.svg", "uncontended/n=3/goroutines=64", "Acquire and release, 64 goroutines, 3 servers", "no longer than, ms", both},
 		{"frozen.svg", "fault/frozen/goroutines=64", "Acquire and release, 64 goroutines, one of three servers frozen", "no longer than, ms", both},
-		{"hand-over.svg", "hand-over", "From a release to the next holder, two clients", "no longer than, ms", gap},
+		{"hand-over.svg", "hand-over", "From a release to the next holder, two clients", "no longer than, ms", handoffGap},
 	} {
 		t, ok := rs.Tables[d.workload]
 		if !ok {

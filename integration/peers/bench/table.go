@@ -26,7 +26,8 @@ type row struct {
 	Rate    float64 // operations per second
 	Failed  float64 // of all, a part
 
-	Acquire, Both, Gap []time.Duration // by [curve]
+	Acquire, Both []time.Duration // by [curve]
+	HandoffGap    []time.Duration `json:"Gap"` // by [curve]; the key is that of older results
 
 	ClientCPU, ServerCPU     float64 // µs per operation
 	ClientCalls, ServerCalls float64 // reads and writes of the system per operation
@@ -61,7 +62,7 @@ func rowOf(kind string, r load.Result) row {
 	perOp := func(n int64) float64 { return float64(n) / ops }
 	return row{
 		Kind: kind, Rate: float64(r.Ops) / seconds, Failed: float64(r.Failed) / float64(max(1, r.Ops+r.Failed)),
-		Acquire: r.Acquire.Quantiles(curve), Both: r.Both.Quantiles(curve), Gap: r.Gaps.Quantiles(curve),
+		Acquire: r.Acquire.Quantiles(curve), Both: r.Both.Quantiles(curve), HandoffGap: r.HandoffGaps.Quantiles(curve),
 		ClientCPU: perOp(r.Cost.ClientCPU.Microseconds()), ServerCPU: perOp(r.Cost.ServerCPU.Microseconds()),
 		ClientCalls: perOp(r.Cost.ClientCalls), ServerCalls: perOp(r.Cost.ServerCalls),
 		Allocs: perOp(r.Cost.Mallocs), Bytes: perOp(r.Cost.Bytes), Commands: perOp(r.Cost.Commands),
@@ -81,12 +82,12 @@ func median(rounds []row) row {
 		return middle
 	}
 	return row{
-		Kind:    rounds[0].Kind,
-		Rate:    number(func(r row) float64 { return r.Rate }),
-		Failed:  number(func(r row) float64 { return r.Failed }),
-		Acquire: times(func(r row) []time.Duration { return r.Acquire }),
-		Both:    times(func(r row) []time.Duration { return r.Both }),
-		Gap:     times(func(r row) []time.Duration { return r.Gap }),
+		Kind:       rounds[0].Kind,
+		Rate:       number(func(r row) float64 { return r.Rate }),
+		Failed:     number(func(r row) float64 { return r.Failed }),
+		Acquire:    times(func(r row) []time.Duration { return r.Acquire }),
+		Both:       times(func(r row) []time.Duration { return r.Both }),
+		HandoffGap: times(func(r row) []time.Duration { return r.HandoffGap }),
 
 		ClientCPU:         number(func(r row) float64 { return r.ClientCPU }),
 		ServerCPU:         number(func(r row) float64 { return r.ServerCPU }),

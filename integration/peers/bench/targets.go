@@ -146,7 +146,7 @@ func nameTargets() (list []target) {
 func waitingTargets() []target {
 	return []target{
 		maximum("hand-over to a waiter of another client, p50 in ms", 1, only("hand-over", adapters.Ours, func(r row) float64 {
-			return float64(at(r.Gap, 0.5)) / 1e6
+			return float64(at(r.HandoffGap, 0.5)) / 1e6
 		}), nil),
 		maximum("1,000 waiters: commands a second", 20, only("waiters", adapters.Ours, func(r row) float64 { return r.CommandsPerSecond }), nil),
 		maximum("… seconds until all are through", 0.2, only("waiters", adapters.Ours, func(r row) float64 { return r.Drained.Seconds() }), nil),

@@ -24,9 +24,9 @@ func columns(shape load.Shape) []column {
 	case load.Uncontended:
 		return []column{rate, ratio, acquired, both, clientCPU, serverCPU, calls, allocs, bytes, commands, failed}
 	case load.Contention:
-		return []column{rate, ratio, gap, acquired, both, jain, clientCPU, serverCPU, allocs, bytes, commands, failed}
+		return []column{rate, ratio, handoffGap, acquired, both, jain, clientCPU, serverCPU, allocs, bytes, commands, failed}
 	case load.Handoff:
-		return []column{gap, clientCPU, serverCPU, allocs, bytes, commands}
+		return []column{handoffGap, clientCPU, serverCPU, allocs, bytes, commands}
 	default:
 		return []column{
 			{"commands/s while they wait", func(_ table, r row) string { return number(r.CommandsPerSecond) }},
@@ -42,9 +42,9 @@ var (
 	rate  = column{"per second", func(_ table, r row) string { return number(r.Rate) }}
 	ratio = column{"x", func(t table, r row) string { return times(r.Rate, yardstick(t).Rate) }}
 
-	acquired = column{"acquire p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Acquire) }}
-	both     = column{"acquire + release p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Both) }}
-	gap      = column{"release to next holder p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Gap) }}
+	acquired   = column{"acquire p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Acquire) }}
+	both       = column{"acquire + release p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Both) }}
+	handoffGap = column{"release to next holder p50 / 99 / 99.9", func(_ table, r row) string { return three(r.HandoffGap) }}
 
 	clientCPU = column{"client CPU µs", func(_ table, r row) string { return measured(r.ClientCPU) }}
 	serverCPU = column{"server CPU µs", func(_ table, r row) string { return measured(r.ServerCPU) }}

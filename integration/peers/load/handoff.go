@@ -30,7 +30,7 @@ func (r *Run) handoff(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Gaps: stats.Distribution{}, Shares: make([]int, 2)}
+	result := Result{HandoffGaps: stats.Distribution{}, Shares: make([]int, 2)}
 	began := time.Now()
 	for turn := 1; time.Since(began) < r.spec.For; turn++ {
 		next := make(chan took, 1)
@@ -48,7 +48,7 @@ func (r *Run) handoff(ctx context.Context) (Result, error) {
 			return Result{}, n.err
 		}
 		hold = n.hold
-		result.Gaps.Add(n.at.Sub(released))
+		result.HandoffGaps.Add(n.at.Sub(released))
 		result.Ops++
 		result.Shares[turn%2]++
 	}

@@ -10,23 +10,23 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// Gaps are the times from each call of Release to the next holder of that name.
-func Gaps(turns []Turn) stats.Distribution {
-	gaps := stats.Distribution{}
+// HandoffGaps are the times from each call of Release to the next holder of that name.
+func HandoffGaps(turns []Turn) stats.Distribution {
+	distribution := stats.Distribution{}
 	sorted := slices.SortedFunc(slices.Values(turns), func(a, b Turn) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Acquired, b.Acquired))
 	})
 	for i := 1; i < len(sorted); i++ {
 		if last, next := sorted[i-1], sorted[i]; last.Name == next.Name {
-			gaps.Add(time.Duration(next.Acquired - last.Released))
+			distribution.Add(time.Duration(next.Acquired - last.Released))
 		}
 	}
-	return gaps
+	return distribution
 }
 
 // Merge adds up what several processes measured side by side, which counted the same servers.
 func Merge(all []Result) Result {
-	total := Result{Acquire: stats.Distribution{}, Both: stats.Distribution{}, Gaps: stats.Distribution{}}
+	total := Result{Acquire: stats.Distribution{}, Both: stats.Distribution{}, HandoffGaps: stats.Distribution{}}
 	for _, r := range all {
 		total.Ops += r.Ops
 		total.Failed += r.Failed
@@ -34,11 +34,11 @@ func Merge(all []Result) Result {
 		total.Cost = total.Cost.beside(r.Cost)
 		total.Acquire.Merge(r.Acquire)
 		total.Both.Merge(r.Both)
-		total.Gaps.Merge(r.Gaps)
+		total.HandoffGaps.Merge(r.HandoffGaps)
 		total.Shares = append(total.Shares, r.Shares...)
 		total.Turns = append(total.Turns, r.Turns...)
 		total.Drained = max(total.Drained, r.Drained)
 	}
-	total.Gaps.Merge(Gaps(total.Turns))
+	total.HandoffGaps.Merge(HandoffGaps(total.Turns))
 	return total
 }

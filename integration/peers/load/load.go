@@ -45,12 +45,12 @@ type Result struct {
 	Elapsed time.Duration // from the first to the last
 	Cost    Usage
 
-	Acquire stats.Distribution // how long until it was held
-	Both    stats.Distribution // … and given back, without the hold between
-	Shares  []int              // of each goroutine
-	Turns   []Turn             // of a Contention
-	Gaps    stats.Distribution // from the call of Release to the next holder
-	Drained time.Duration      // Waiters: from the release until all had it
+	Acquire     stats.Distribution // how long until it was held
+	Both        stats.Distribution // … and given back, without the hold between
+	Shares      []int              // of each goroutine
+	Turns       []Turn             // of a Contention
+	HandoffGaps stats.Distribution // from the call of Release to the next holder
+	Drained     time.Duration      // Waiters: from the release until all had it
 }
 
 // A Turn is one hold of a Contention. Times are of a clock that all processes of the machine share.
