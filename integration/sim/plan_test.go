@@ -40,7 +40,7 @@ type plan struct {
 	clientRates, masterRates          float64 // by which they differ from 1 at most
 	kinds                             []string
 	faults                            []fault
-	tamper                            *tamper        // nil: nothing is done to the client
+	faultyClient                      *faultyClient  // nil: nothing is done to the client
 	directed                          func(w *world) // plays in the place of what the seed says
 }
 

@@ -73,7 +73,7 @@ func forgottenGrant(w *world) {
 
 // repairing: a node lets itself be repaired in quarantine (H115), and what it was given
 // counts from then on. Without the latter docs/rules.md rule 8 still stands in the way.
-var repairing = &tamper{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
+var repairing = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	switch token := tokenIn(args); op(cmd, args) {
 	case "repair":
 		m.Set(args[2], token, w.plan.ttl)

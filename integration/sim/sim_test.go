@@ -164,13 +164,13 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 			p.guard, p.fencing, p.durable, p.offsets, p.kinds = true, true, false, time.Hour, []string{"flush", "empty", "pause"}
 			p.rounds = 6
 		}, "fences"},
-		"a token used twice":                {func(p *plan) { p.tamper, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once"},
-		"an undo without order":             {func(p *plan) { p.tamper = unordered }, "left"},
-		"an undo while the handle is valid": {func(p *plan) { p.tamper = tooEarly }, "at once"},
-		"a late extension that revives":     {func(p *plan) { p.tamper = revived }, "at once"},
-		"an extension that creates":         {func(p *plan) { p.tamper = creating }, "at once"},
+		"a token used twice":                {func(p *plan) { p.faultyClient, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once"},
+		"an undo without order":             {func(p *plan) { p.faultyClient = unordered }, "left"},
+		"an undo while the handle is valid": {func(p *plan) { p.faultyClient = tooEarly }, "at once"},
+		"a late extension that revives":     {func(p *plan) { p.faultyClient = revived }, "at once"},
+		"an extension that creates":         {func(p *plan) { p.faultyClient = creating }, "at once"},
 		"a repair in quarantine": {func(p *plan) {
-			p.guard, p.repair, p.ttl, p.directed, p.tamper = true, true, 1500*time.Millisecond, forgottenGrant, repairing
+			p.guard, p.repair, p.ttl, p.directed, p.faultyClient = true, true, 1500*time.Millisecond, forgottenGrant, repairing
 		}, "at once"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 				p.script()
 				if v := seen(run(t, p, &counted{}), control.seen); v != "" {
 					t.Logf("seed %d: %s", seed, v)
-					if p.tamper != nil { // without that there is nothing to be seen
-						p.tamper = nil
+					if p.faultyClient != nil { // without that there is nothing to be seen
+						p.faultyClient = nil
 						require.Empty(t, run(t, p, &counted{}), "%v", p)
 					}
 					return

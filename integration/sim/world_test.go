@@ -112,8 +112,8 @@ func (w *world) hook(m *fakeredis.Master, cmd string, args []string) (string, bo
 		time.Sleep(w.some(w.plan.ttl / 4))
 		w.counts.add("messages", 1)
 	}
-	if t := w.plan.tamper; t != nil && t.hook != nil {
-		return t.hook(w, m, cmd, args)
+	if f := w.plan.faultyClient; f != nil && f.hook != nil {
+		return f.hook(w, m, cmd, args)
 	}
 	return "", false
 }
@@ -126,8 +126,8 @@ func (w *world) client(id int, rate float64) *client {
 	for _, m := range w.masters {
 		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Clock: c.clock, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := m.Dial(ctx, network, address)
-			if t := w.plan.tamper; err == nil && t != nil && t.conn != nil {
-				conn = t.conn(conn)
+			if f := w.plan.faultyClient; err == nil && f != nil && f.conn != nil {
+				conn = f.conn(conn)
 			}
 			return conn, err
 		}})
@@ -135,7 +135,7 @@ func (w *world) client(id int, rate float64) *client {
 			panic(err)
 		}
 		c.nodes = append(c.nodes, n)
-		if t := w.plan.tamper; t != nil && t.submit != nil {
+		if f := w.plan.faultyClient; f != nil && f.submit != nil {
 			nodes = append(nodes, &tap{Node: n, world: w, master: m})
 			continue
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// tamper breaks the client from outside: the shipped code stays as it is, and what it
+// faultyClient breaks the client from outside: the shipped code stays as it is, and what it
 // says and hears is not what is done.
-type tamper struct {
+type faultyClient struct {
 	// conn may change what goes over a connection.
 	conn func(net.Conn) net.Conn
 	// submit may act on a command in the node's place (true).
@@ -24,7 +24,7 @@ type tamper struct {
 	hook func(w *world, m *fakeredis.Master, cmd string, args []string) (reply string, handled bool)
 }
 
-// tap is a node that is tampered with.
+// tap is a node whose commands a faulty client sees first.
 type tap struct {
 	*pool.Node
 	world  *world
@@ -33,7 +33,7 @@ type tap struct {
 
 // Submit passes a command on.
 func (n *tap) Submit(c *wire.Command) {
-	if !n.world.plan.tamper.submit(n.world, n, c) {
+	if !n.world.plan.faultyClient.submit(n.world, n, c) {
 		n.Node.Submit(c)
 	}
 }
@@ -75,8 +75,8 @@ func (c sameToken) Write(p []byte) (int, error) {
 	return c.Conn.Write(tokens.ReplaceAll(p, []byte(":"+strings.Repeat("A", 26))))
 }
 
-// twice: all clients have one token, for all attempts (docs/dev/hazards.md H3).
-var twice = &tamper{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
+// twice: all clients have one token, for all attempts (docs/hazards.md H3).
+var twice = &faultyClient{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
 
 // later runs f in the background, before the scenario ends. What begins when that is waited for, of a command that was
 // still on its way, only the bubble waits for.
@@ -103,7 +103,7 @@ func (w *world) awaitBackground() {
 }
 
 // unordered: of some acquires the bytes come to the master behind the undo (H95).
-var unordered = &tamper{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
+var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if cmd != "SET" || w.chance(0.9) {
 		return "", false
 	}
@@ -125,7 +125,7 @@ func (n *tap) release(c *wire.Command) {
 }
 
 // tooEarly: nodes undo what they granted while the handle is valid (H113).
-var tooEarly = &tamper{submit: func(w *world, n *tap, c *wire.Command) bool {
+var tooEarly = &faultyClient{submit: func(w *world, n *tap, c *wire.Command) bool {
 	if c.Op == wire.Acquire && w.chance(0.8) {
 		w.later(w.some(w.plan.ttl/2), func() { n.release(c) })
 	}
@@ -133,7 +133,7 @@ var tooEarly = &tamper{submit: func(w *world, n *tap, c *wire.Command) bool {
 }}
 
 // revived: extensions are confirmed by nodes that do not hold the key any more (H114).
-var revived = &tamper{submit: func(_ *world, _ *tap, c *wire.Command) bool {
+var revived = &faultyClient{submit: func(_ *world, _ *tap, c *wire.Command) bool {
 	if c.Op != wire.Extend || !c.MarkSent() {
 		return false
 	}
@@ -142,7 +142,7 @@ var revived = &tamper{submit: func(_ *world, _ *tap, c *wire.Command) bool {
 }}
 
 // creating: extensions come late, and make keys where there are none (H11).
-var creating = &tamper{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
+var creating = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if op(cmd, args) != "extend" {
 		return "", false
 	}
