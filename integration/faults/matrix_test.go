@@ -24,8 +24,8 @@ var (
 )
 
 // matrix is every cell, or of each fault those three that bring every two of its other columns' values together.
-func matrix(whole bool) []cell {
-	var cells []cell
+func matrix(whole bool) []testCase {
+	var cases []testCase
 	for f, fault := range faults() {
 		for s, nodes := range sizes {
 			for w, work := range works {
@@ -33,13 +33,13 @@ func matrix(whole bool) []cell {
 					// One square of the works and the contenders for each fault, in which every row and every column is met once; and
 					// the sizes in turns.
 					if whole || c == (w+f)%len(sums) && s == (w+f/len(sums))%len(sizes) {
-						cells = append(cells, cell{fault, nodes, work, count})
+						cases = append(cases, testCase{fault, nodes, work, count})
 					}
 				}
 			}
 		}
 	}
-	return cells
+	return cases
 }
 
 func TestEveryFaultIsSurvived(t *testing.T) {
@@ -62,17 +62,17 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 }
 
 // chosen are the cells that REDLOCK_TEST_FAULTS names: all; the part; or a third of the part, with one cell of each fault.
-func chosen(t *testing.T, name string) []cell {
+func chosen(t *testing.T, name string) []testCase {
 	t.Helper()
-	cells, thirds := matrix(name == "all"), []string{"1/3", "2/3", "3/3"}
+	cases, thirds := matrix(name == "all"), []string{"1/3", "2/3", "3/3"}
 	third := slices.Index(thirds, name)
 	if third < 0 {
 		require.Contains(t, []string{"", "part", "all"}, name, "REDLOCK_TEST_FAULTS")
-		return cells
+		return cases
 	}
-	var some []cell
-	for i := third; i < len(cells); i += len(thirds) {
-		some = append(some, cells[i])
+	var some []testCase
+	for i := third; i < len(cases); i += len(thirds) {
+		some = append(some, cases[i])
 	}
 	return some
 }
@@ -136,7 +136,7 @@ func TestEveryTwoValuesMeetInThePart(t *testing.T) {
 // A majority that forgets its locks over and over, and no guard: two hold the lock, and the oracle says so.
 func TestWithoutTheGuardTheOracleFindsTwoHolders(t *testing.T) {
 	left := redistest.NoGoroutines(t)
-	c := cell{nodes: 3, work: beyond, contenders: 8}
+	c := testCase{nodes: 3, work: beyond, contenders: 8}
 	s := make(sites).of(t, c)
 	r := newRegister(t)
 	all := c.start(t, s, r, false)

@@ -16,35 +16,35 @@ import (
 	"github.com/quorumlock/go-redlock/integration/tcpfault"
 )
 
-// cell is one of the matrix.
-type cell struct {
+// testCase is one cell of the matrix.
+type testCase struct {
 	fault      fault
 	nodes      int
 	work       string
 	contenders int
 }
 
-func (c cell) String() string {
+func (c testCase) String() string {
 	return fmt.Sprintf("%s/%d nodes/%s/%d contenders", c.fault.name, c.nodes, c.work, c.contenders)
 }
 
-// outcome is what came of a cell.
+// outcome is what came of a test case.
 type outcome struct {
-	cell
+	testCase
 
 	acquired, lost, overlaps, disorder int
 	accepted, refused, lostWrites      int
 	gap                                time.Duration // the longest in which nobody held the lock
 }
 
-// site are the servers of a cell.
+// site are the servers of a test case.
 type site struct {
 	patients []*patient
 	urls     []string
 }
 
 // run contends before the fault, while it strikes a minority, then a majority, and after that.
-func (c cell) run(t *testing.T, s *site) outcome {
+func (c testCase) run(t *testing.T, s *site) outcome {
 	t.Helper()
 	for _, n := range s.patients {
 		n.Do(t, "FLUSHALL")
@@ -73,7 +73,7 @@ func held(times int) func(since []contenders.Hold) bool {
 
 const processes = 2
 
-func (c cell) start(t *testing.T, s *site, r *register, guard bool) *contenders.Group {
+func (c testCase) start(t *testing.T, s *site, r *register, guard bool) *contenders.Group {
 	t.Helper()
 	told := make([]task, processes)
 	for i := range told {
@@ -86,7 +86,7 @@ func (c cell) start(t *testing.T, s *site, r *register, guard bool) *contenders.
 }
 
 // strike lets some nodes have the fault. Where the others can go on they have to.
-func (c cell) strike(t *testing.T, all *contenders.Group, nodes []*patient, others bool) {
+func (c testCase) strike(t *testing.T, all *contenders.Group, nodes []*patient, others bool) {
 	t.Helper()
 	enough := time.Now().Add(time.Duration(c.fault.lasts * float64(ttl)))
 	if c.fault.strike != nil {
@@ -120,7 +120,7 @@ func each(t *testing.T, nodes []*patient, do func(*patient)) {
 	}
 }
 
-func (c cell) judge(t *testing.T, holds []contenders.Hold, r *register) outcome {
+func (c testCase) judge(t *testing.T, holds []contenders.Hold, r *register) outcome {
 	t.Helper()
 	overlaps, disorder := contenders.Overlaps(holds), contenders.Disorder(holds)
 	assert.Empty(t, overlaps, "two held the lock at once")
@@ -129,7 +129,7 @@ func (c cell) judge(t *testing.T, holds []contenders.Hold, r *register) outcome 
 	defer r.mu.Unlock()
 	assert.Empty(t, r.lost, "the register lost a write")
 	o := outcome{
-		cell: c, acquired: len(holds), overlaps: len(overlaps), disorder: len(disorder),
+		testCase: c, acquired: len(holds), overlaps: len(overlaps), disorder: len(disorder),
 		accepted: r.accepted, refused: r.refused, lostWrites: len(r.lost), gap: contenders.LongestGap(holds),
 	}
 	for _, h := range holds {
@@ -140,10 +140,10 @@ func (c cell) judge(t *testing.T, holds []contenders.Hold, r *register) outcome 
 	return o
 }
 
-// sites starts servers as cells ask for them, and keeps them for the next.
+// sites starts servers as test cases ask for them, and keeps them for the next.
 type sites map[string]*site
 
-func (all sites) of(t *testing.T, c cell) *site {
+func (all sites) of(t *testing.T, c testCase) *site {
 	t.Helper()
 	key := fmt.Sprint(c.nodes, c.fault.durable)
 	if all[key] == nil {
@@ -185,7 +185,7 @@ func (all sites) empty(t *testing.T) *redistest.Node {
 	return all["spare"].patients[0].Node
 }
 
-// leave closes what a cell alone needs.
+// leave closes what a test case alone needs.
 func (s *site) leave(t *testing.T) {
 	t.Helper()
 	for _, n := range s.patients {
