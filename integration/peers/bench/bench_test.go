@@ -139,6 +139,35 @@ func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 	}
 }
 
+func TestAMissedTargetShowsTheDigitsThatMissIt(t *testing.T) {
+	below, above := minimum("", 1.15, nil, nil), maximum("", 1.2, nil, nil)
+	part, large := maximum("", 0.167, nil, nil), minimum("", 1000, nil, nil)
+	for _, c := range []struct {
+		target target
+		value  float64
+		want   string
+	}{
+		{below, 1.147, "1.15x (measured 1.147x)"},
+		{below, 1.1499, "1.15x (measured 1.1499x)"},
+		{below, 1.14, "1.14x"},
+		{below, 1.15, "1.15x"},
+		{below, 1.154, "1.15x"},
+		{above, 1.204, "1.2 (measured 1.204)"},
+		{above, 1.2004, "1.2 (measured 1.2004)"},
+		{above, 1.21, "1.21"},
+		{above, 1.196, "1.2"},
+		{part, 0.1672, "0.17"}, // 0.17 is above 0.167
+		{large, 999.7, "1000x (measured 999.7x)"},
+	} {
+		assert.Equal(t, c.want, c.target.valueText(c.value), "%v %v", c.target.aim, c.value)
+	}
+
+	rs := &results{Tables: map[string]table{"uncontended/n=3/goroutines=64": {Rows: []row{
+		{Kind: adapters.Ours, Rate: 699.8}, {Kind: adapters.Yardstick, Rate: 100},
+	}}}}
+	assert.Contains(t, targetsTable(rs), "| … 64 goroutines | ≥ 7x | 7x (measured 6.998x) | **missed** |")
+}
+
 // A machine that others use is not what it was some minutes before.
 func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 	var measured []string

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
@@ -154,6 +155,33 @@ func waitingTargets() []target {
 	}
 }
 
+// valueText returns the rounded value. If the value misses the target and the rounded one does not, valueText adds as many digits as show
+// that the target is missed.
+func (t target) valueText(value float64) string {
+	rounded := t.text(value)
+	if t.met(value) || !t.met(parsed(rounded)) {
+		return rounded
+	}
+	digits := strings.TrimSuffix(rounded, "x")
+	unit := rounded[len(digits):]
+	_, decimals, _ := strings.Cut(digits, ".")
+	for n := len(decimals) + 1; n <= maxDecimals; n++ {
+		if exact := strconv.FormatFloat(value, 'f', n, 64); !t.met(parsed(exact)) {
+			return fmt.Sprintf("%s (measured %s%s)", rounded, exact, unit)
+		}
+	}
+	return rounded
+}
+
+// maxDecimals bounds the digits that valueText shows after the point.
+const maxDecimals = 12
+
+// parsed is the number of a text by [target.text].
+func parsed(text string) float64 {
+	v, _ := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+	return v
+}
+
 // limitText is what bare pipelining makes in its place.
 func (t target) limitText(rs *results) string {
 	if t.limit == nil {
@@ -180,7 +208,7 @@ func targetsTable(rs *results) string {
 		if t.met(value) {
 			verdict = "met"
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", t.what, t.aim, t.text(value), verdict, t.limitText(rs))
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", t.what, t.aim, t.valueText(value), verdict, t.limitText(rs))
 	}
 	return text.String()
 }
