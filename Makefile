@@ -89,7 +89,7 @@ test-peers: ## the tests beside other libraries: a mixed fleet on real servers, 
 	scripts/integration --peers $(RACE) $(TESTFLAGS)
 
 .PHONY: peers
-peers: ## what this library and others do in those faults, as a table: 3 minutes
+peers: ## what this library and others do in those faults, as the table of docs/comparison-failures.md: 3 minutes
 	$(PEERS) run ./failures
 
 .PHONY: faults

@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
-// careless is a client with every defect that the scenarios look for: one token for ever, half for a majority, no look at the time, the
-// client's clock on the server, extensions that make keys, and nothing undone.
+// careless is a client with every defect that the scenarios look for. It has one token for all attempts, takes half of the servers for a
+// majority, ignores how long an attempt took, sets expiry times by the client's clock, creates keys by extensions, and undoes nothing.
 var careless = adapters.Kind{
 	Name: "careless",
 	Open: func(_ context.Context, servers []string, o adapters.Options) (adapters.Adapter, error) {
@@ -33,7 +33,7 @@ type carelessClient struct {
 
 var errHeld = errors.New("held")
 
-// count asks one server after the other.
+// count sends a command to one server after the other, and returns how many granted it.
 func (c *carelessClient) count(cmd string, args ...any) (granted int) {
 	for _, p := range c.pools {
 		conn := p.Get()
@@ -49,7 +49,7 @@ const (
 	remove = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 )
 
-// Try takes a half for a majority; only an odd one out tells it to undo.
+// Try takes half of the servers for a majority. It undoes an attempt that fewer servers granted.
 func (c *carelessClient) Try(_ context.Context, name string) (adapters.Hold, error) {
 	granted := c.count("SET", name, c.token, "NX", "PXAT", time.Now().Add(c.ttl).UnixMilli())
 	if 2*granted >= len(c.pools) {
@@ -86,7 +86,7 @@ func (h *carelessHold) Release(context.Context) error {
 	return nil
 }
 
-// ExtendBy sets the key anew, or deletes it.
+// ExtendBy sets the key again, or deletes it if ttl is below a millisecond.
 func (h *carelessHold) ExtendBy(_ context.Context, ttl time.Duration) error {
 	if ttl < time.Millisecond {
 		h.c.count("PEXPIRE", h.name, 0)

@@ -12,31 +12,36 @@ import (
 
 // A verdict is what a library did in a scenario.
 type verdict struct {
-	well bool
-	said string
+	well  bool
+	label string // of a failure, for the table
+	said  string
 }
 
-func well(format string, args ...any) verdict { return verdict{true, fmt.Sprintf(format, args...)} }
-func ill(format string, args ...any) verdict  { return verdict{false, fmt.Sprintf(format, args...)} }
+func well(format string, args ...any) verdict {
+	return verdict{well: true, said: fmt.Sprintf(format, args...)}
+}
 
-// errDoesNotApply is what a scenario returns of a library that it can't be put to.
+func ill(label, format string, args ...any) verdict {
+	return verdict{label: label, said: fmt.Sprintf(format, args...)}
+}
+
+// errDoesNotApply is returned by a scenario that the library cannot play.
 var errDoesNotApply = errors.New("does not apply")
 
-// A scenario is a fault in which some library was seen to fail. HAZARDS numbers are those of docs/dev/hazards.md.
+// A scenario is a fault in which some library was seen to fail. The numbers of its hazards are those of docs/hazards.md.
 type scenario struct {
 	name   string
 	hazard string
-	right  string        // what a library should do
-	nodes  int           // masters
+	nodes  int           // servers
 	ttl    time.Duration // of locks
-	quorum bool          // it needs a lock over several masters
+	quorum bool          // it needs a lock over several servers
 	play   func(ctx context.Context, s *scene) (verdict, error)
 }
 
-// within bounds a scenario.
-const within = 30 * time.Second
+// maxPlay bounds a scenario.
+const maxPlay = 30 * time.Second
 
-// A scene is a scenario with masters and a library.
+// A scene is a scenario with servers and a library.
 type scene struct {
 	scenario
 	kind    adapters.Kind
@@ -49,7 +54,7 @@ func perform(ctx context.Context, what scenario, kind adapters.Kind) (v verdict,
 	if what.quorum && kind.OneServer {
 		return v, errDoesNotApply
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, maxPlay)
 	defer cancel()
 	s := &scene{scenario: what, kind: kind}
 	for i := range what.nodes {
@@ -60,11 +65,11 @@ func perform(ctx context.Context, what scenario, kind adapters.Kind) (v verdict,
 		defer m.Close()
 		s.masters = append(s.masters, m)
 	}
-	defer s.leave()
+	defer s.closeClients()
 	return what.play(ctx, s)
 }
 
-// client opens one more client of the library. Its connections stand, and the masters know its scripts.
+// client opens one more client of the library. It returns when the client is connected and the servers have its scripts.
 func (s *scene) client(ctx context.Context) (adapters.Adapter, error) {
 	addrs := make([]string, len(s.masters))
 	for i, m := range s.masters {
@@ -80,7 +85,7 @@ func (s *scene) client(ctx context.Context) (adapters.Adapter, error) {
 		if err != nil {
 			return nil, fmt.Errorf("warming up: %w", err)
 		}
-		giveBack(ctx, hold) // on a slow machine a short TTL may be over
+		release(ctx, hold) // on a slow machine a short TTL may be over
 	}
 	return c, nil
 }
@@ -94,8 +99,8 @@ func (s *scene) two(ctx context.Context) (a, b adapters.Adapter, err error) {
 	return a, b, err
 }
 
-// leave closes the clients. What they could not undo on masters that go away is no matter any more.
-func (s *scene) leave() {
+// closeClients closes the clients. Its errors do not matter: a client may fail to undo a lock on servers that are about to be closed.
+func (s *scene) closeClients() {
 	for _, m := range s.masters {
 		m.Unfreeze()
 		m.Hook(nil)
@@ -105,7 +110,7 @@ func (s *scene) leave() {
 	}
 }
 
-// attempt is one try, for at most d.
+// attempt makes one attempt, for at most d.
 func attempt(ctx context.Context, c adapters.Adapter, d time.Duration) (adapters.Hold, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

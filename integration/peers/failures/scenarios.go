@@ -12,46 +12,46 @@ import (
 
 const (
 	name = "x"
-	long = 10 * time.Second // the longest TTL under the guard here, and longer than what comes after it is taken
+	long = 10 * time.Second // the longest TTL under the guard here, and longer than a scenario that uses it
 )
 
 var scenarios = []scenario{
 	{
 		name: "a release of one attempt arrives late, in the middle of the next", hazard: "H3", nodes: 3, ttl: 8 * time.Second, quorum: true,
-		right: "attempts have tokens of their own, so that it deletes nothing", play: lateRelease,
+		play: lateRelease,
 	},
 	{
-		name: "an extension when the lock has expired and another has held it", hazard: "H11, H12", nodes: 3, ttl: 400 * time.Millisecond,
-		right: "is refused", play: extendAfterLoss,
+		name: "an extension after the lock has expired and another client has held it", hazard: "H11, H12", nodes: 3,
+		ttl: 400 * time.Millisecond, play: extendAfterLoss,
 	},
 	{
 		name: "an extension by less than a millisecond", hazard: "H22", nodes: 3, ttl: long,
-		right: "is refused, or lengthens: it deletes nothing", play: extendByNothing,
+		play: extendByNothing,
 	},
 	{
-		name: "one of three masters is frozen", hazard: "H56", nodes: 3, ttl: 8 * time.Second, quorum: true,
-		right: "costs nothing", play: frozenMinority,
+		name: "one of three servers is frozen", hazard: "H56", nodes: 3, ttl: 8 * time.Second, quorum: true,
+		play: frozenMinority,
 	},
 	{
-		name: "two of four masters are held by another", hazard: "H9", nodes: 4, ttl: long, quorum: true,
-		right: "is a refusal, at once", play: tie,
+		name: "another client holds two of four servers", hazard: "H9", nodes: 4, ttl: long, quorum: true,
+		play: splitVote,
 	},
 	{
-		name: "the answers come when the lock has expired", hazard: "H6", nodes: 3, ttl: 300 * time.Millisecond,
-		right: "is no lock", play: expiredOnArrival,
+		name: "the answers arrive after the lock has expired", hazard: "H6", nodes: 3, ttl: 300 * time.Millisecond,
+		play: expiredOnArrival,
 	},
 	{
-		name: "the masters' clocks are ten seconds ahead", hazard: "H8", nodes: 3, ttl: 5 * time.Second,
-		right: "makes no difference", play: clockAhead,
+		name: "the servers' clocks are ten seconds ahead", hazard: "H8", nodes: 3, ttl: 5 * time.Second,
+		play: clockAhead,
 	},
 	{
 		name: "the caller gives up in the middle of an attempt", hazard: "H2, H4", nodes: 3, ttl: long, quorum: true,
-		right: "leaves no key", play: callerGivesUp,
+		play: callerGivesUp,
 	},
 }
 
-// lateRelease has A lose an attempt while somebody holds two masters, holds back A's release on the second, and lets A win the next
-// attempt with the second and third. When the late release arrives nobody else may get the lock.
+// lateRelease has A lose an attempt while another client holds the first two servers. It delays A's release on the second server, and lets
+// A win the next attempt with the second and the third. When the late release arrives no other client may get the lock.
 func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 	a, b, err := s.two(ctx)
 	if err != nil {
@@ -59,10 +59,10 @@ func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 	}
 	first, second, third := s.masters[0], s.masters[1], s.masters[2]
 	for _, m := range s.masters[:2] {
-		m.Set(name, "somebody", long)
+		m.Set(name, "another", long)
 	}
-	held, late := make(chan struct{}), make(chan struct{})
-	second.Hook(holdFirst(name, held, late))
+	delayed, resume := make(chan struct{}), make(chan struct{})
+	second.Hook(delayFirst(name, delayed, resume))
 	won := make(chan adapters.Hold, 1)
 	go func() {
 		if hold, err := a.Acquire(ctx, name); err == nil {
@@ -70,47 +70,47 @@ func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 		}
 	}()
 	select {
-	case <-held:
+	case <-delayed:
 	case <-time.After(5 * time.Second):
-		close(late)
-		return well("sends no release where it was refused"), nil
+		close(resume)
+		return well("sends no release to a server that refused"), nil
 	}
-	second.Del(name) // free now; the first stays taken for the moment
+	second.Del(name) // free now, while the first is still held
 	var hold adapters.Hold
 	select {
 	case hold = <-won:
 	case <-time.After(3 * time.Second):
 	}
-	close(late)
+	close(resume)
 	second.Hook(nil)
 	if hold == nil {
-		return well("waits for its release before it takes that master's vote again"), nil
+		return well("waits for its release before it uses that server's vote again"), nil
 	}
 	time.Sleep(300 * time.Millisecond) // the late release is executed
-	_, stands := second.Get(name)
+	_, exists := second.Get(name)
 	first.Del(name)
 	other, err := attempt(ctx, b, 2*time.Second)
 	_, own := third.Get(name)
 	switch {
 	case err == nil && own:
-		giveBack(ctx, other, hold)
-		return ill("**two hold it**"), nil
-	case !stands:
-		return ill("its own late release deleted its grant"), nil
+		release(ctx, other, hold)
+		return ill("two holders", "the late release deletes the grant of the next attempt: two clients hold the lock"), nil
+	case !exists:
+		return ill("grant deleted", "its own late release deletes its grant"), nil
 	}
-	giveBack(ctx, hold)
-	return well("the late release deleted nothing"), nil
+	release(ctx, hold)
+	return well("the late release deletes nothing"), nil
 }
 
-// giveBack releases what was the scenario's subject, and may be broken.
-func giveBack(ctx context.Context, holds ...adapters.Hold) {
+// release releases the holds of a scenario. It ignores errors: the scenario may have broken the holds.
+func release(ctx context.Context, holds ...adapters.Hold) {
 	for _, h := range holds {
 		_ = h.Release(ctx)
 	}
 }
 
-// holdFirst keeps back the first script that is called for a key, tells of it, and lets it go on when late is closed.
-func holdFirst(key string, held, late chan struct{}) func(int64, string, []string) (string, bool) {
+// delayFirst returns a hook that delays the first script for the key: it closes delayed, and runs the script when resume is closed.
+func delayFirst(key string, delayed, resume chan struct{}) func(int64, string, []string) (string, bool) {
 	seen := make(chan struct{}, 1)
 	seen <- struct{}{}
 	return func(_ int64, cmd string, args []string) (string, bool) {
@@ -119,8 +119,8 @@ func holdFirst(key string, held, late chan struct{}) func(int64, string, []strin
 		}
 		select {
 		case <-seen:
-			close(held)
-			<-late
+			close(delayed)
+			<-resume
 		default:
 		}
 		return "", false
@@ -137,23 +137,23 @@ func extendAfterLoss(ctx context.Context, s *scene) (verdict, error) {
 		return verdict{}, err
 	}
 	if errors.Is(adapters.Extend(ctx, hold, s.ttl, s.ttl), adapters.ErrNoExtend) {
-		giveBack(ctx, hold)
+		release(ctx, hold)
 		return verdict{}, errDoesNotApply
 	}
-	s.lose()
+	s.expire()
 	other, err := b.Acquire(ctx, name)
 	if err != nil {
 		return verdict{}, err
 	}
-	giveBack(ctx, other)
+	release(ctx, other)
 	if adapters.Extend(ctx, hold, s.ttl, s.ttl) == nil {
-		return ill("**the extension succeeds**, though another held the lock in between"), nil
+		return ill("succeeds", "the extension succeeds, though another client held the lock in between"), nil
 	}
 	return well("is refused"), nil
 }
 
-// lose waits until the lock has expired.
-func (s *scene) lose() {
+// expire waits until the lock has expired, and deletes what is left of it.
+func (s *scene) expire() {
 	time.Sleep(s.ttl + s.ttl/2)
 	for _, m := range s.masters {
 		m.Del(name)
@@ -173,18 +173,18 @@ func extendByNothing(ctx context.Context, s *scene) (verdict, error) {
 	if errors.Is(err, adapters.ErrNoExtend) {
 		return verdict{}, errDoesNotApply
 	}
-	stands := s.count(name) > 0
+	exists := s.count(name) > 0
 	switch {
-	case err == nil && !stands:
-		return ill("**deletes the lock, and reports success**"), nil
-	case !stands:
-		return ill("deletes the lock"), nil
+	case err == nil && !exists:
+		return ill("deletes the lock", "the extension deletes the lock and reports success"), nil
+	case !exists:
+		return ill("deletes the lock", "the extension deletes the lock and reports an error"), nil
 	}
-	giveBack(ctx, hold)
+	release(ctx, hold)
 	if err == nil {
 		return well("does not shorten it"), nil
 	}
-	return well("is refused: %v", short(err)), nil
+	return well("is refused: %v", firstLine(err)), nil
 }
 
 func frozenMinority(ctx context.Context, s *scene) (verdict, error) {
@@ -200,31 +200,31 @@ func frozenMinority(ctx context.Context, s *scene) (verdict, error) {
 	}
 	took := time.Since(began)
 	if err != nil {
-		return ill("after %v: %v", took.Round(time.Millisecond), short(err)), nil
+		return ill("error", "acquire and release fail after %v: %v", took.Round(time.Millisecond), firstLine(err)), nil
 	}
-	if took > 600*time.Millisecond { // a tenth of that is plenty, on a machine that has nothing else to do
-		return ill("acquire and release take %v", took.Round(100*time.Millisecond)), nil
+	if took > 600*time.Millisecond { // an idle machine needs less than a tenth of that
+		return ill(rounded(took), "acquire and release take %s", rounded(took)), nil
 	}
-	return well("acquire and release take no longer"), nil
+	return well("acquire and release take no longer than without the fault"), nil
 }
 
-func tie(ctx context.Context, s *scene) (verdict, error) {
+func splitVote(ctx context.Context, s *scene) (verdict, error) {
 	a, err := s.client(ctx)
 	if err != nil {
 		return verdict{}, err
 	}
 	for _, m := range s.masters[:2] {
-		m.Set(name, "somebody", long)
+		m.Set(name, "another", long)
 	}
 	began := time.Now()
 	_, err = attempt(ctx, a, 5*time.Second)
 	switch took := time.Since(began); {
 	case err == nil:
-		return ill("**a half is taken for a majority**"), nil
+		return ill("half is enough", "half of the servers count as a majority"), nil
 	case took > 3*time.Second:
-		return ill("a refusal after %v", took.Round(100*time.Millisecond)), nil
+		return ill(rounded(took), "the attempt is refused after %s", rounded(took)), nil
 	}
-	return well("is a refusal, at once"), nil
+	return well("the attempt is refused at once"), nil
 }
 
 func expiredOnArrival(ctx context.Context, s *scene) (verdict, error) {
@@ -236,17 +236,17 @@ func expiredOnArrival(ctx context.Context, s *scene) (verdict, error) {
 		m.SetDelay(s.ttl + s.ttl/2)
 	}
 	_, err = attempt(ctx, a, 5*time.Second)
-	_, stands := s.masters[0].Get(name)
+	_, exists := s.masters[0].Get(name)
 	for _, m := range s.masters {
 		m.SetDelay(0)
 	}
 	switch {
 	case err != nil:
-		return well("is no lock"), nil
-	case stands:
-		return well("has extended it meanwhile"), nil
+		return well("the attempt returns no lock"), nil
+	case exists:
+		return well("the lock has been extended meanwhile"), nil
 	}
-	return ill("**returns a lock that has expired**, which somebody else may hold"), nil
+	return ill("returns a lock", "the attempt returns a lock that has expired and that another client may hold"), nil
 }
 
 func clockAhead(ctx context.Context, s *scene) (verdict, error) {
@@ -259,18 +259,18 @@ func clockAhead(ctx context.Context, s *scene) (verdict, error) {
 	}
 	hold, err := a.Acquire(ctx, name)
 	if err != nil {
-		return ill("nobody gets the lock: %v", short(err)), nil
+		return ill("no lock", "no client gets the lock: %v", firstLine(err)), nil
 	}
 	other, err := attempt(ctx, b, time.Second)
 	if err == nil {
-		giveBack(ctx, other, hold)
-		return ill("**two hold it**"), nil
+		release(ctx, other, hold)
+		return ill("two holders", "two clients hold the lock"), nil
 	}
-	giveBack(ctx, hold)
-	return well("makes no difference"), nil
+	release(ctx, hold)
+	return well("the clocks make no difference"), nil
 }
 
-// callerGivesUp has a master answer late, and the caller give up before.
+// callerGivesUp delays the answers of all servers, so that the caller gives up before they arrive.
 func callerGivesUp(ctx context.Context, s *scene) (verdict, error) {
 	a, err := s.client(ctx)
 	if err != nil {
@@ -281,19 +281,20 @@ func callerGivesUp(ctx context.Context, s *scene) (verdict, error) {
 	}
 	_, err = attempt(ctx, a, 60*time.Millisecond)
 	if err == nil {
-		return ill("a lock, after its caller's deadline"), nil
+		return ill("late lock", "the caller gets a lock after its deadline"), nil
 	}
 	for _, m := range s.masters {
 		m.SetDelay(0)
 	}
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if s.count(name) == 0 {
-			return well("leaves no key"), nil
+			return well("no key is left"), nil
 		}
 	}
-	return ill("leaves its key on %d of %d masters, until the TTL", s.count(name), len(s.masters)), nil
+	return ill("keys left", "the attempt leaves its key on %d of %d servers, until the TTL", s.count(name), len(s.masters)), nil
 }
 
+// count returns how many servers have the key.
 func (s *scene) count(key string) (n int) {
 	for _, m := range s.masters {
 		if _, ok := m.Get(key); ok {
@@ -303,8 +304,16 @@ func (s *scene) count(key string) (n int) {
 	return n
 }
 
-// short is an error's first line.
-func short(err error) string {
+// rounded returns d in 100 ms.
+func rounded(d time.Duration) string {
+	if d = d.Round(100 * time.Millisecond); d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+}
+
+// firstLine returns the first line of an error.
+func firstLine(err error) string {
 	first, _, _ := strings.Cut(fmt.Sprint(err), "\n")
 	return first
 }
