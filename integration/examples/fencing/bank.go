@@ -13,20 +13,20 @@ const schema = `
 CREATE TABLE account (
   id      INTEGER PRIMARY KEY,
   balance INTEGER NOT NULL,
-  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest fence that was let through,
-  lock_id TEXT    NOT NULL DEFAULT ''  -- and the Lock.ID that it came with
+  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest fence that was accepted,
+  lock_id TEXT    NOT NULL DEFAULT ''  -- and its Lock.ID
 );
 INSERT INTO account (id, balance) VALUES (1, 100);
 `
 
-// blind writes whoever asks. fenced writes only for a fence that [redlock.AcceptFence] accepts, and remembers it: check and write are
-// one statement of one transaction, so that nothing comes between them.
+// blind always writes. fenced writes only for a fence that [redlock.AcceptFence] accepts, and stores that fence. Check and write are one
+// statement of one transaction, so no other write can come between them.
 const (
 	blind  = `UPDATE account SET balance = ?1, fence = ?2, lock_id = ?3 WHERE id = 1`
 	fenced = blind + ` AND (?2 > fence OR ?2 = fence AND ?3 = lock_id)`
 )
 
-var errTurnedAway = errors.New("turned away: somebody with a larger fence has written")
+var errTurnedAway = errors.New("turned away: a larger fence has written")
 
 // bank is the protected resource: a table in a SQLite file.
 type bank struct {
@@ -34,7 +34,7 @@ type bank struct {
 	update string
 }
 
-// openBank makes a bank with one account of 100.
+// openBank creates a bank with one account, which holds 100.
 func openBank(ctx context.Context, path string, checks bool) (*bank, error) {
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
 	if err != nil {
@@ -46,7 +46,7 @@ func openBank(ctx context.Context, path string, checks bool) (*bank, error) {
 	}
 	if _, err := db.ExecContext(ctx, schema); err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("the database: %w", err)
+		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return b, nil
 }
@@ -58,13 +58,13 @@ func (b *bank) read(ctx context.Context) (balance int, err error) {
 	return balance, err
 }
 
-// write sets the balance on behalf of a lock's holder. errTurnedAway: it was not let through, and nothing has changed.
-func (b *bank) write(ctx context.Context, balance int, fence int64, lockID string) error {
+// write sets the balance on behalf of the holder of a lock. It returns errTurnedAway if the check rejects the fence; then nothing changes.
+func (b *bank) write(ctx context.Context, balance int, fence uint64, lockID string) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()                                        // nothing is left to it after a commit
+	defer func() { _ = tx.Rollback() }()                                        // has no effect after a commit
 	result, err := tx.ExecContext(ctx, b.update, balance, int64(fence), lockID) //nolint:gosec // fences are below 2^53
 	if err != nil {
 		return err

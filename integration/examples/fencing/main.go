@@ -1,14 +1,15 @@
-// Command fencing shows what a fencing token is good for, on a real database.
+// Command fencing shows what a fencing token protects from, on a real database.
 //
-// Two workers take money in for one account: each reads the balance under a lock, adds to it, and writes it back. One of them is paused
-// between the reading and the writing, for longer than its lease: by a garbage collection, a suspended machine, a slow disk. No lock
-// service can prevent that, nor can the worker notice in time. When it goes on, the other has written. Without a check it overwrites
-// that: money is lost. With the check in the database's own transaction it is turned away, and begins again.
+// Two workers make deposits to one account. Each reads the balance under a lock, adds to it, and writes it back. One worker is paused
+// between the reading and the writing, for longer than its lease: by a garbage collection, a suspended machine or a slow disk. No lock
+// service can prevent such a pause, and the worker cannot notice it in time. Meanwhile the other worker writes. Without a check the paused
+// worker then overwrites that deposit, and money is lost. With the check in the database's own transaction the paused worker is turned
+// away and starts again.
 //
-//	go run ./examples/fencing                  three masters inside of this process
-//	go run ./examples/fencing --nodes URLs     yours, with commas between them
+//	go run ./examples/fencing                  on three servers inside this process
+//	go run ./examples/fencing --nodes URLs     on your servers; commas separate the URLs
 //
-// Exit status: 0 when it went as told, 1 when it did not, 2 for wrong usage.
+// Exit status: 0 if the scenario ended as described, 1 if it did not, 2 for wrong usage.
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 
 func main() { os.Exit(show.Run("fencing", play, os.Args[1:], os.Stdout, os.Stderr)) }
 
-// play plays the story twice and says whether it went as it should.
+// play runs the scenario without the check and with it. It returns an error if one of them ended unexpectedly.
 func play(ctx context.Context, s *show.Stage) error {
 	dir, err := os.MkdirTemp("", "fencing")
 	if err != nil {
@@ -35,7 +36,7 @@ func play(ctx context.Context, s *show.Stage) error {
 		if err != nil {
 			return err
 		}
-		err = (&story{Stage: s, bank: b}).play(ctx)
+		err = (&scenario{Stage: s, bank: b}).play(ctx)
 		if closeErr := b.db.Close(); err == nil {
 			err = closeErr
 		}
@@ -46,7 +47,7 @@ func play(ctx context.Context, s *show.Stage) error {
 	return nil
 }
 
-// openWorker makes a worker with a Locker of its own, as another process would have.
+// openWorker returns a worker with its own Locker, as in its own process.
 func openWorker(name string, urls []string) (*worker, error) {
 	l, err := redlock.Open(urls, redlock.WithFencing(), redlock.WithOwner(name))
 	if err != nil {

@@ -24,7 +24,7 @@ func TestThePausedWorkerIsTurnedAwayByTheCheckAlone(t *testing.T) {
 	require.Contains(t, string(with), "the account holds 160: nothing is lost")
 }
 
-// The database's rule is the library's.
+// The database's check and redlock.AcceptFence accept the same fences.
 func TestTheDatabaseAcceptsWhatAcceptFenceAccepts(t *testing.T) {
 	const most = 1<<53 - 1
 	for i, c := range []struct {

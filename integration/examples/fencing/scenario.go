@@ -15,24 +15,24 @@ const (
 	lease   = time.Second
 
 	before = 100
-	ofA    = 10 // what the workers take in
+	ofA    = 10 // what each worker deposits
 	ofB    = 50
 )
 
-// story is what happens to one bank.
-type story struct {
+// scenario is one run against one bank.
+type scenario struct {
 	*show.Stage
 	bank *bank
 }
 
-// worker takes money in.
+// worker makes deposits.
 type worker struct {
 	name   string
 	locker *redlock.Locker
 }
 
-// play is the story: A reads and is paused, B works, A goes on.
-func (s *story) play(ctx context.Context) error {
+// play runs the scenario: A reads and is paused, B makes its deposit, A continues.
+func (s *scenario) play(ctx context.Context) error {
 	if s.bank.checks() {
 		s.Say("With the check in the database:\n  %s", fenced)
 	} else {
@@ -51,28 +51,28 @@ func (s *story) play(ctx context.Context) error {
 
 	meanwhile := func() error {
 		s.Say("  A  is paused for longer than its lease of %v", lease)
-		return s.takeIn(ctx, b, ofB, nil)
+		return s.deposit(ctx, b, ofB, nil)
 	}
-	err = s.takeIn(ctx, a, ofA, meanwhile)
+	err = s.deposit(ctx, a, ofA, meanwhile)
 	turnedAway := errors.Is(err, errTurnedAway)
 	if turnedAway {
-		s.Say("  A  begins again")
-		err = s.takeIn(ctx, a, ofA, nil)
+		s.Say("  A  starts again")
+		err = s.deposit(ctx, a, ofA, nil)
 	}
 	if err != nil {
 		return err
 	}
-	return s.end(ctx, turnedAway)
+	return s.verify(ctx, turnedAway)
 }
 
-// takeIn adds to the balance under the lock. pause is what happens between the reading and the writing, and the worker looks at nothing
-// in between: however soon before the writing it looked, the pause could come behind that.
-func (s *story) takeIn(ctx context.Context, w *worker, amount int, pause func() error) error {
+// deposit adds to the balance under the lock. pause runs between the reading and the writing. The worker does not check its lock after the
+// pause: a pause can also follow the last check before the writing.
+func (s *scenario) deposit(ctx context.Context, w *worker, amount int, pause func() error) error {
 	lock, err := w.locker.Acquire(ctx, account, lease)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Release(ctx) }() // ErrLost, where the lease is over
+	defer func() { _ = lock.Release(ctx) }() // ErrLost if the lease is over
 	balance, err := s.bank.read(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *story) takeIn(ctx context.Context, w *worker, amount int, pause func() 
 		if err := pause(); err != nil {
 			return err
 		}
-		s.Say("  %s  goes on; its lease has been over for %v", w.name, (-lock.Remaining()).Round(time.Millisecond))
+		s.Say("  %s  continues; its lease ended %v ago", w.name, (-lock.Remaining()).Round(time.Millisecond))
 	}
 	if err := s.bank.write(ctx, balance+amount, lock.Fence(), lock.ID()); err != nil {
 		s.Say("  %s  wants to write %d: %v", w.name, balance+amount, err)
@@ -92,13 +92,13 @@ func (s *story) takeIn(ctx context.Context, w *worker, amount int, pause func() 
 	return nil
 }
 
-// end compares what is there with what should be.
-func (s *story) end(ctx context.Context, turnedAway bool) error {
+// verify compares the balance with what it should be.
+func (s *scenario) verify(ctx context.Context, turnedAway bool) error {
 	balance, err := s.bank.read(ctx)
 	if err != nil {
 		return err
 	}
-	want, told := before+ofA, fmt.Sprintf("B's %d are lost, and nobody was told", ofB)
+	want, told := before+ofA, fmt.Sprintf("B's %d are lost, without an error", ofB)
 	if s.bank.checks() {
 		want, told = before+ofA+ofB, "nothing is lost"
 	}
@@ -109,7 +109,7 @@ func (s *story) end(ctx context.Context, turnedAway bool) error {
 	return nil
 }
 
-// close waits a moment for what is being undone.
+// close waits up to one lease for the undo of the last attempt.
 func (w *worker) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lease)
 	defer cancel()

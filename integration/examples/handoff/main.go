@@ -1,14 +1,14 @@
 // Command handoff shows a lock that moves from one process to another without ever being free.
 //
-// This process takes the lock, as a server does that accepts an order, and gives it up by Detach: what is left of it is a claim, a
-// short text. It starts a second process and writes the claim to its standard input; a queue would do, if it is one that keeps secrets,
-// for who has the claim has the lock. The worker makes a lock of it by Resume, which counts anew how long it is still valid, extends it
-// while it works, and releases it. Somebody else who wants the lock all that time gets it only then.
+// This process acquires the lock, as a server that accepts an order does, and detaches it. Detach returns a claim, which is a short text.
+// The process starts a second process, the worker, and writes the claim to its standard input. A message queue can also carry the claim,
+// if it keeps secrets: a process with the claim has the lock. The worker turns the claim into a lock by Resume, which computes a new
+// validity. It extends the lock while it works, and releases it. A third client waits for the lock all the time, and gets it only then.
 //
-//	go run ./examples/handoff                  three masters inside of this process
-//	go run ./examples/handoff --nodes URLs     yours, with commas between them
+//	go run ./examples/handoff                  on three servers inside this process
+//	go run ./examples/handoff --nodes URLs     on your servers; commas separate the URLs
 //
-// Exit status: 0 when it went as told, 1 when it did not, 2 for wrong usage.
+// Exit status: 0 if the scenario ended as described, 1 if it did not, 2 for wrong usage.
 package main
 
 import (
@@ -28,11 +28,11 @@ import (
 
 const (
 	order = "example:handoff:order/7"
-	lease = 10 * time.Second // the worker must have begun by then
+	lease = 10 * time.Second // the worker must resume the lock within it
 	work  = 300 * time.Millisecond
 )
 
-// What the second process finds in its environment: that it is one, and the masters' URLs; and where its work goes.
+// Environment variables of the second process: the URLs of the servers, and the path of its result.
 const (
 	nodesOf  = "HANDOFF_NODES"
 	resultAt = "HANDOFF_RESULT"
@@ -75,22 +75,22 @@ func play(ctx context.Context, s *show.Stage) error {
 	if err != nil {
 		return err
 	}
-	s.Say("  server  gives it up: what is left is a %v", claim)
+	s.Say("  server  detaches the lock, and has a %v", claim)
 
 	got := make(chan error, 1)
 	go func() { got <- wait(ctx, s.URLs, result) }()
-	if err := handOver(ctx, claim, s, result); err != nil {
+	if err := runWorker(ctx, claim, s, result); err != nil {
 		return err
 	}
 	if err := <-got; err != nil {
 		return err
 	}
-	s.Say("  other   got it, and found the work done.")
+	s.Say("  other   acquired the lock, and found the work done.")
 	return nil
 }
 
-// handOver starts the worker with the claim, and waits for its end.
-func handOver(ctx context.Context, claim redlock.Claim, s *show.Stage, result string) error {
+// runWorker starts the worker with the claim, and waits for its end.
+func runWorker(ctx context.Context, claim redlock.Claim, s *show.Stage, result string) error {
 	text, err := claim.MarshalText()
 	if err != nil {
 		return err
@@ -101,13 +101,13 @@ func handOver(ctx context.Context, claim redlock.Claim, s *show.Stage, result st
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), nodesOf+"="+strings.Join(s.URLs, ","), resultAt+"="+result)
-	cmd.Stdin = bytes.NewReader(text) // no argument: those are for all to see
+	cmd.Stdin = bytes.NewReader(text) // not an argument: every user of the machine can read arguments
 	said, err := cmd.CombinedOutput()
 	s.Say("%s", bytes.TrimRight(said, "\n"))
 	return err
 }
 
-// wait wants the lock all the time, as any process might. Who gets it must find the result.
+// wait waits for the lock like any other client. When it gets the lock the result must exist.
 func wait(ctx context.Context, urls []string, result string) error {
 	other, err := redlock.Open(urls, redlock.WithOwner("other"))
 	if err != nil {
@@ -120,7 +120,7 @@ func wait(ctx context.Context, urls []string, result string) error {
 	})
 }
 
-// worker is the second process: it reads a claim and works under its lock.
+// worker is the second process. It reads a claim and works under its lock.
 func worker(urls []string, in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	text, err := io.ReadAll(in)
@@ -140,7 +140,7 @@ func worker(urls []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(out, "  worker  (process %d) goes on with it\n", os.Getpid())
+	_, _ = fmt.Fprintf(out, "  worker  (process %d) continues with the lock\n", os.Getpid())
 	select {
 	case <-time.After(work):
 	case <-lock.Context().Done():
@@ -149,6 +149,6 @@ func worker(urls []string, in io.Reader, out io.Writer) error {
 	if err := os.WriteFile(os.Getenv(resultAt), []byte("done\n"), 0o600); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(out, "  worker  has finished, and releases it")
+	_, _ = fmt.Fprintln(out, "  worker  has finished, and releases the lock")
 	return lock.Release(ctx)
 }

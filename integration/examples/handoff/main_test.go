@@ -24,10 +24,10 @@ func TestALockMovesToAnotherProcessWithoutEverBeingFree(t *testing.T) {
 	processes := regexp.MustCompile(`process (\d+)`).FindAllStringSubmatch(out.String(), -1)
 	require.Len(t, processes, 2)
 	require.NotEqual(t, processes[0][1], processes[1][1])
-	require.Regexp(t, `(?s)has finished, and releases it.*got it, and found the work done`, out.String())
-	require.Contains(t, out.String(), `claim on "example:handoff:order/7" by server:…`, "and no token in full")
+	require.Regexp(t, `(?s)has finished, and releases the lock.*acquired the lock, and found the work done`, out.String())
+	require.Contains(t, out.String(), `claim on "example:handoff:order/7" by server:…`, "the claim does not show its whole token")
 }
 
-func TestAWorkerWithAClaimThatIsNoneSaysSo(t *testing.T) {
+func TestAWorkerReportsAnInvalidClaim(t *testing.T) {
 	require.ErrorContains(t, worker([]string{"redis://127.0.0.1:1"}, bytes.NewReader([]byte("nonsense")), &bytes.Buffer{}), "a claim begins with")
 }

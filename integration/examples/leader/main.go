@@ -1,17 +1,17 @@
-// Command leader shows a leader that steps down when it loses its lock, before anybody else can lead.
+// Command leader shows a leader that steps down when it loses its lock, before another candidate can lead.
 //
-// Two candidates want one lock. Who has it leads for as long as the lock's context lasts; the lock extends itself meanwhile. The leader's
-// work then hangs: it reports no progress any more (WithProgress), so that its lock is not extended, and the context ends by the leader's
-// own clock. The other candidate leads as soon as the masters let it, which is later. In the end that one is shut down: it releases the
-// lock, and the first one, whose work goes on again, leads without having to wait for a lease to run out.
+// Two candidates want one lock. Its holder leads until the lock's context ends; meanwhile the lock is extended automatically. Then the
+// leader's work hangs: it reports no progress (WithProgress), so its lock is not extended, and the context ends by the leader's own clock.
+// The other candidate leads when the lock has expired on the nodes, which is later. In the end the second leader is shut down. It
+// releases the lock, and the first candidate, whose work has resumed, leads without waiting for a lease to expire.
 //
-// Each term has a fence, larger than those of all terms before: what a leader does elsewhere carries it, so that the last orders of one
-// that was paused can be turned away (see the example fencing).
+// Each term has a fence, which is larger than those of all earlier terms. A leader sends it with every order to another system, so that
+// system can reject late orders of a leader that was paused (see the example fencing).
 //
-//	go run ./examples/leader                  three masters inside of this process
-//	go run ./examples/leader --nodes URLs     yours, with commas between them
+//	go run ./examples/leader                  on three servers inside this process
+//	go run ./examples/leader --nodes URLs     on your servers; commas separate the URLs
 //
-// Exit status: 0 when it went as told, 1 when it did not, 2 for wrong usage.
+// Exit status: 0 if the scenario ended as described, 1 if it did not, 2 for wrong usage.
 package main
 
 import (
@@ -30,7 +30,7 @@ const (
 	office = "example:leader"
 	lease  = 2 * time.Second
 	beat   = 50 * time.Millisecond // of the leader's work
-	hangs  = lease / 2             // without progress for so long, nothing extends the lock
+	hangs  = lease / 2             // without progress for this long the lock is not extended
 )
 
 func main() { os.Exit(show.Run("leader", play, os.Args[1:], os.Stdout, os.Stderr)) }
@@ -71,7 +71,7 @@ func play(ctx context.Context, s *show.Stage) error {
 	return nil
 }
 
-// election is one office and who wants it.
+// election is one office and its candidates.
 type election struct {
 	*show.Stage
 	terms chan *term // as they begin
@@ -82,14 +82,14 @@ type election struct {
 	current *term
 }
 
-// term is one leader's time.
+// term is the time of one leader.
 type term struct {
 	who   string
 	fence int64
 	lock  *redlock.Lock
 }
 
-// next waits for a candidate's next term. On a busy machine others may come and go before.
+// next waits for the candidate's next term. On a busy machine another candidate may have a term before it.
 func (e *election) next(ctx context.Context, want *candidate) (*term, error) {
 	for {
 		select {
@@ -103,7 +103,7 @@ func (e *election) next(ctx context.Context, want *candidate) (*term, error) {
 	}
 }
 
-// begin is told of every term. That the context of the one before has ended is asked of that one's own clock.
+// begin records a new term. It returns an error if the context of the last term has not ended by the clock of that term's leader.
 func (e *election) begin(t *term) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,10 +118,10 @@ func (e *election) begin(t *term) error {
 type candidate struct {
 	*election
 	name string
-	work sync.Mutex // held by whatever the leader's work hangs on
+	work sync.Mutex // held while the leader's work hangs
 }
 
-// campaign leads whenever it may, until ctx ends.
+// campaign leads whenever it gets the lock, until ctx ends.
 func (c *candidate) campaign(ctx context.Context) {
 	locker, err := redlock.Open(c.URLs, redlock.WithFencing(), redlock.WithOwner(c.name))
 	if err != nil {
@@ -132,16 +132,16 @@ func (c *candidate) campaign(ctx context.Context) {
 	for ctx.Err() == nil {
 		lock, err := locker.Acquire(ctx, office, lease, redlock.WithAutoExtend(), redlock.WithProgress(hangs), redlock.WithMaxHold(redlock.NoMaxHold))
 		if err != nil {
-			continue // Acquire waits for masters that are down; only ctx ends it
+			continue // Acquire also waits while nodes are down, so ctx has ended
 		}
 		if err := c.lead(ctx, lock); err != nil {
 			c.stop(err)
 		}
-		_ = lock.Release(ctx) // ErrLost, where that is why the term ended
+		_ = lock.Release(ctx) // ErrLost if the term ended by the loss of the lock
 	}
 }
 
-// lead is a term: it ends with the lock's context, or with ctx.
+// lead is one term. It ends with the lock's context or with ctx.
 func (c *candidate) lead(ctx context.Context, lock *redlock.Lock) error {
 	t := &term{who: c.name, fence: lock.Fence(), lock: lock}
 	if err := c.begin(t); err != nil {
@@ -154,7 +154,7 @@ func (c *candidate) lead(ctx context.Context, lock *redlock.Lock) error {
 	case <-ctx.Done():
 	}
 	var work sync.WaitGroup
-	defer work.Wait() // it hangs, perhaps: no new term before it has noticed that this one is over
+	defer work.Wait() // the work may hang: no new term begins before the work has seen the end of this one
 	work.Go(func() { c.rule(ctx, lock) })
 	select {
 	case <-lock.Context().Done():
@@ -164,7 +164,7 @@ func (c *candidate) lead(ctx context.Context, lock *redlock.Lock) error {
 	return nil
 }
 
-// rule is the leader's work, for as long as both contexts last.
+// rule is the leader's work. It ends when one of the contexts ends.
 func (c *candidate) rule(ctx context.Context, lock *redlock.Lock) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

@@ -1,18 +1,18 @@
-// Command nightly shows a job that every machine of a fleet starts at midnight, and that one of them runs.
+// Command nightly shows a job that many machines start at midnight, and that one of them runs.
 //
-// Their clocks differ, so that they do not start together. The job is quick: without WithMinHold it would be over, and its name free,
-// before the last clock has struck, and it would run again. With it the name stays taken for a time that no clock is behind by, though
-// the job's lock is released long before.
+// The machines' clocks differ, so the machines do not start together. The job is quick. Without WithMinHold it would end, and its name
+// would be free, before midnight by the last clock: the job would run again. With WithMinHold the name stays held for longer than the
+// clocks differ, although the job ends much earlier.
 //
-// The machines wait for the lock by Do, which also bridges a moment without a quorum of masters. How long a machine waits and works is
-// bounded by one context. The minimum hold is longer than that and all that the clocks differ by, and so nobody who waits gets the lock
-// tonight: he gives up, and the error says by whom the name is held. A job that fails is not repeated tonight either: one that should be
-// must do so itself, inside.
+// The machines wait for the lock by Do, which also waits while there is no quorum of nodes. One context bounds how long a machine waits and
+// works. The minimum hold is longer than that bound and the difference of the clocks together, so no waiting machine gets the lock
+// tonight: each gives up, and its error names the holder. A job that fails is not repeated tonight either. If it should be, it has to
+// retry inside.
 //
-//	go run ./examples/nightly                  three masters inside of this process
-//	go run ./examples/nightly --nodes URLs     yours, with commas between them
+//	go run ./examples/nightly                  on three servers inside this process
+//	go run ./examples/nightly --nodes URLs     on your servers; commas separate the URLs
 //
-// Exit status: 0 when the job ran once, 1 when it did not, 2 for wrong usage.
+// Exit status: 0 if the job ran once, 1 if it did not, 2 for wrong usage.
 package main
 
 import (
@@ -30,10 +30,10 @@ import (
 
 const (
 	machines  = 5
-	apart     = 100 * time.Millisecond // the clocks of two machines
+	apart     = 100 * time.Millisecond // by which the clocks of two neighbours differ
 	allowance = 3 * time.Second        // for waiting and for the job itself
 	minHold   = time.Minute            // more than allowance + machines × apart
-	lease     = 10 * time.Second       // how soon others know that a machine has died, were it not for minHold
+	lease     = 10 * time.Second       // a dead machine's lock would expire after it, if minHold did not keep the name
 )
 
 func main() { os.Exit(show.Run("nightly", play, os.Args[1:], os.Stdout, os.Stderr)) }
@@ -56,14 +56,14 @@ func play(ctx context.Context, s *show.Stage) error {
 	return nil
 }
 
-// night is one date of the job.
+// night is one run of the job on all machines.
 type night struct {
 	*show.Stage
-	job     string // the lock's name: another one each night
+	job     string // the lock's name, another one each night
 	reports atomic.Int32
 }
 
-// machine is what each machine does, with a Locker of its own, at midnight by its own clock.
+// machine is what each machine does at midnight by its own clock. It has its own Locker.
 func (n *night) machine(ctx context.Context, name string, behind time.Duration) error {
 	locker, err := redlock.Open(n.URLs, redlock.WithOwner(name))
 	if err != nil {
@@ -86,7 +86,7 @@ func (n *night) machine(ctx context.Context, name string, behind time.Duration) 
 	return err
 }
 
-// report is the work. It is done in no time.
+// report is the job. It takes no time.
 func (n *night) report(ctx context.Context) error {
 	n.reports.Add(1)
 	return ctx.Err()

@@ -1,4 +1,4 @@
-// Package show is what the examples have in common: the masters that they lock by, a place to say what happens, and exit statuses.
+// Package show is what the examples share: their servers, their output, and their exit statuses.
 package show
 
 import (
@@ -13,31 +13,31 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// longest bounds a whole show.
-const longest = time.Minute
+// maxRun bounds the run of an example.
+const maxRun = time.Minute
 
-// Stage is where a show plays. It is safe for concurrent use.
+// Stage has the servers and the output of an example. It is safe for concurrent use.
 type Stage struct {
-	URLs []string // of the masters
+	URLs []string // of the servers
 
 	mu  sync.Mutex // guards the lines of out
 	out io.Writer
 }
 
-// Run plays a show by a command line: the masters are those of --nodes, or three in this process. It returns the exit status: 0 when play
-// returned nil, 1 when it did not, 2 for wrong usage.
+// Run runs an example with the arguments of its command line. The servers are those of --nodes, or three inside this process. Run returns
+// the exit status: 0 if play returns nil, 1 if play returns an error, 2 for wrong usage.
 func Run(name string, play func(ctx context.Context, s *Stage) error, args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(errs)
-	nodes := f.String("nodes", "", "the masters' `URLs`, with commas between them (default: three inside of this process)")
+	nodes := f.String("nodes", "", "the servers' `URLs`, separated by commas (default: three servers inside this process)")
 	if err := f.Parse(args); err != nil || f.NArg() > 0 {
 		return 2
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	ctx, cancel := context.WithTimeout(context.Background(), maxRun)
 	defer cancel()
 	s := &Stage{URLs: strings.Split(*nodes, ","), out: out}
 	if *nodes == "" {
-		urls, stop, err := ownMasters(3)
+		urls, stop, err := startServers(3)
 		if err != nil {
 			_, _ = fmt.Fprintf(errs, "%s: %v\n", name, err)
 			return 1
@@ -56,11 +56,11 @@ func Run(name string, play func(ctx context.Context, s *Stage) error, args []str
 func (s *Stage) Say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = fmt.Fprintf(s.out, format+"\n", args...) // there is nobody to tell
+	_, _ = fmt.Fprintf(s.out, format+"\n", args...) // an error could not be reported
 }
 
-// ownMasters starts n of them in this process: enough to show it, not to lock by.
-func ownMasters(n int) (urls []string, stop func(), err error) {
+// startServers starts n servers inside this process. They suffice for an example, not for real locks.
+func startServers(n int) (urls []string, stop func(), err error) {
 	var masters []*fakeredis.Master
 	stop = func() {
 		for _, m := range masters {

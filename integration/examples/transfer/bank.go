@@ -13,19 +13,19 @@ const schema = `
 CREATE TABLE account (
   id      TEXT    PRIMARY KEY,
   balance INTEGER NOT NULL,
-  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest fence that was let through,
-  lock_id TEXT    NOT NULL DEFAULT ''  -- and the Lock.ID that it came with
+  fence   INTEGER NOT NULL DEFAULT 0,  -- the largest fence that was accepted,
+  lock_id TEXT    NOT NULL DEFAULT ''  -- and its Lock.ID
 )`
 
-// write sets a balance for a fence that redlock.AcceptFence accepts, and remembers it.
+// write sets a balance if redlock.AcceptFence accepts the fence, and stores that fence.
 const write = `UPDATE account SET balance = ?2, fence = ?3, lock_id = ?4 WHERE id = ?1 AND (?3 > fence OR ?3 = fence AND ?4 = lock_id)`
 
-var errTurnedAway = errors.New("turned away: somebody with a larger fence has written")
+var errTurnedAway = errors.New("turned away: a larger fence has written")
 
 // bank is the protected resource: a table in a SQLite file.
 type bank struct{ db *sql.DB }
 
-// openBank makes a bank whose accounts hold balance each.
+// openBank creates a bank whose accounts each hold the balance.
 func openBank(ctx context.Context, path string, accounts []string, balance int) (*bank, error) {
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(20000)&_txlock=immediate")
 	if err != nil {
@@ -39,7 +39,7 @@ func openBank(ctx context.Context, path string, accounts []string, balance int) 
 	}
 	if err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("the database: %w", err)
+		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return &bank{db}, nil
 }
@@ -49,26 +49,26 @@ func (b *bank) balance(ctx context.Context, id string) (n int, err error) {
 	return n, err
 }
 
-// total is what all accounts hold, and the least that one of them does.
+// total returns the sum of all balances and the smallest of them.
 func (b *bank) total(ctx context.Context) (sum, least int, err error) {
 	err = b.db.QueryRowContext(ctx, `SELECT sum(balance), min(balance) FROM account`).Scan(&sum, &least)
 	return sum, least, err
 }
 
-// entry is a balance that is to be.
+// entry is the new balance of an account.
 type entry struct {
 	id      string
 	balance int
 }
 
-// book writes both entries, or neither: check and write are one transaction. The lock has one fence for all its names, and each account
-// remembers it for itself.
-func (b *bank) book(ctx context.Context, fence int64, lockID string, entries ...entry) error {
+// writeAll writes all entries or none: check and write are one transaction. The lock has one fence for all its names, and each account
+// stores the fence.
+func (b *bank) writeAll(ctx context.Context, fence uint64, lockID string, entries ...entry) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing is left to it after a commit
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	for _, e := range entries {
 		result, err := tx.ExecContext(ctx, write, e.id, e.balance, int64(fence), lockID) //nolint:gosec // fences are below 2^53
 		if err != nil {

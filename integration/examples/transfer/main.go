@@ -1,15 +1,15 @@
 // Command transfer shows transfers that lock two accounts at once, and a database that checks their fences.
 //
-// Tellers move money between accounts, many at the same time. AcquireAll takes both accounts or none, whichever way the money goes, so
-// that two tellers who move it against each other can't wait for each other for ever. One teller is paused between reading the balances
-// and writing them, for longer than its lease; somebody else has moved money by then. What it would write is wrong, and nobody can tell it
-// in time. The fence can: the lock has one for both accounts, each account remembers the largest it has seen, and the transaction that
-// writes checks it. The late teller is turned away and begins again. In the end not a cent is lost or made.
+// Workers move money between accounts, many at the same time. AcquireAll locks both accounts or none, in any order, so two workers that
+// move money in opposite directions cannot deadlock. One worker is paused between reading the balances and writing them, for longer than
+// its lease. Another worker moves money meanwhile, so what the paused worker would write is wrong, and it cannot notice that in time. The
+// fence protects the accounts: the lock has one fence for both accounts, each account stores the largest fence that it has seen, and the
+// transaction that writes checks it. The paused worker is turned away and starts again. In the end the total is unchanged.
 //
-//	go run ./examples/transfer                  three masters inside of this process
-//	go run ./examples/transfer --nodes URLs     yours, with commas between them
+//	go run ./examples/transfer                  on three servers inside this process
+//	go run ./examples/transfer --nodes URLs     on your servers; commas separate the URLs
 //
-// Exit status: 0 when it went as told, 1 when it did not, 2 for wrong usage.
+// Exit status: 0 if the scenario ended as described, 1 if it did not, 2 for wrong usage.
 package main
 
 import (
@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	prefix    = "example:transfer:" // of the locks' keys: an account's lock has its name
+	prefix    = "example:transfer:" // of the locks' keys; the name of a lock is that of its account
 	lease     = time.Second
 	opening   = 100 // each account's first balance
-	tellers   = 4
-	transfers = 10 // of each teller
+	workers   = 4
+	transfers = 10 // of each worker
 )
 
 var accounts = []string{"alice", "bob", "carol"}
@@ -47,31 +47,31 @@ func play(ctx context.Context, s *show.Stage) error {
 		return err
 	}
 	defer func() { _ = b.db.Close() }()
-	if err := pausedTeller(ctx, s, b); err != nil {
+	if err := pausedWorker(ctx, s, b); err != nil {
 		return err
 	}
-	if err := manyTellers(ctx, s, b); err != nil {
+	if err := manyWorkers(ctx, s, b); err != nil {
 		return err
 	}
 	sum, least, err := b.total(ctx)
 	if err != nil {
 		return err
 	}
-	s.Say("All accounts together hold %d, as in the beginning.", sum)
+	s.Say("All accounts together hold %d, as at the beginning.", sum)
 	if sum != opening*len(accounts) || least < 0 {
 		return fmt.Errorf("the accounts hold %d, and one of them %d", sum, least)
 	}
 	return nil
 }
 
-// pausedTeller is the story of one who goes on too late.
-func pausedTeller(ctx context.Context, s *show.Stage, b *bank) error {
-	slow, err := newTeller("slow", s.URLs, b)
+// pausedWorker shows a worker that writes too late.
+func pausedWorker(ctx context.Context, s *show.Stage, b *bank) error {
+	slow, err := newWorker("slow", s.URLs, b)
 	if err != nil {
 		return err
 	}
 	defer slow.close()
-	quick, err := newTeller("quick", s.URLs, b)
+	quick, err := newWorker("quick", s.URLs, b)
 	if err != nil {
 		return err
 	}
@@ -86,28 +86,28 @@ func pausedTeller(ctx context.Context, s *show.Stage, b *bank) error {
 	err = slow.transfer(ctx, "bob", "alice", 50, pause)
 	s.Say("  slow   wants to move 50 from bob to alice: %v", err)
 	if !errors.Is(err, errTurnedAway) {
-		return errors.New("it should have been turned away")
+		return errors.New("the late transfer was not turned away")
 	}
-	s.Say("  slow   begins again")
+	s.Say("  slow   starts again")
 	return slow.transfer(ctx, "bob", "alice", 50, nil)
 }
 
-// manyTellers move money to and fro, all at once.
-func manyTellers(ctx context.Context, s *show.Stage, b *bank) error {
-	errs := make([]error, tellers)
+// manyWorkers moves money between all accounts, with all workers at once.
+func manyWorkers(ctx context.Context, s *show.Stage, b *bank) error {
+	errs := make([]error, workers)
 	var all sync.WaitGroup
-	for i := range tellers {
+	for i := range workers {
 		all.Go(func() {
-			t, err := newTeller(fmt.Sprintf("teller-%d", i+1), s.URLs, b)
+			w, err := newWorker(fmt.Sprintf("worker-%d", i+1), s.URLs, b)
 			if err != nil {
 				errs[i] = err
 				return
 			}
-			defer t.close()
-			errs[i] = t.work(ctx)
+			defer w.close()
+			errs[i] = w.work(ctx)
 		})
 	}
 	all.Wait()
-	s.Say("  %d tellers have made %d transfers between %d accounts", tellers, tellers*transfers, len(accounts))
+	s.Say("  %d workers have made %d transfers between %d accounts", workers, workers*transfers, len(accounts))
 	return errors.Join(errs...)
 }

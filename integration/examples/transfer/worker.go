@@ -8,40 +8,40 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// teller moves money, with a Locker of its own, as another process would have.
-type teller struct {
+// worker moves money. It has its own Locker, as in its own process.
+type worker struct {
 	locker *redlock.Locker
 	bank   *bank
 }
 
-func newTeller(name string, urls []string, b *bank) (*teller, error) {
+func newWorker(name string, urls []string, b *bank) (*worker, error) {
 	l, err := redlock.Open(urls, redlock.WithFencing(), redlock.WithOwner(name), redlock.WithKeyPrefix(prefix))
 	if err != nil {
 		return nil, err
 	}
-	return &teller{l, b}, nil
+	return &worker{l, b}, nil
 }
 
-func (t *teller) close() {
+func (w *worker) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lease)
 	defer cancel()
-	_ = t.locker.Close(ctx) // what could not be undone expires
+	_ = w.locker.Close(ctx) // keys that could not be deleted expire
 }
 
-var errTooLittle = errors.New("there is not so much on it")
+var errTooLittle = errors.New("insufficient balance")
 
-// transfer moves an amount under a lock on both accounts. pause is what happens between the reading and the writing.
-func (t *teller) transfer(ctx context.Context, from, to string, amount int, pause func() error) error {
-	lock, err := t.locker.AcquireAll(ctx, []string{from, to}, lease)
+// transfer moves an amount under a lock on both accounts. pause runs between the reading and the writing.
+func (w *worker) transfer(ctx context.Context, from, to string, amount int, pause func() error) error {
+	lock, err := w.locker.AcquireAll(ctx, []string{from, to}, lease)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Release(ctx) }() // ErrLost, where the lease is over
-	a, err := t.bank.balance(ctx, from)
+	defer func() { _ = lock.Release(ctx) }() // ErrLost if the lease is over
+	a, err := w.bank.balance(ctx, from)
 	if err != nil {
 		return err
 	}
-	b, err := t.bank.balance(ctx, to)
+	b, err := w.bank.balance(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (t *teller) transfer(ctx context.Context, from, to string, amount int, paus
 			return err
 		}
 	}
-	return t.bank.book(ctx, lock.Fence(), lock.ID(), entry{from, a - amount}, entry{to, b + amount})
+	return w.bank.writeAll(ctx, lock.Fence(), lock.ID(), entry{from, a - amount}, entry{to, b + amount})
 }
 
-// work makes a teller's transfers. One that was too slow for its lease begins again; one that can't be made picks another.
-func (t *teller) work(ctx context.Context) error {
+// work makes all transfers of a worker. It replaces a transfer that was too slow for its lease, or that the balance does not cover.
+func (w *worker) work(ctx context.Context) error {
 	for made := 0; made < transfers; {
 		two := rand.Perm(len(accounts))
-		err := t.transfer(ctx, accounts[two[0]], accounts[two[1]], 1+rand.IntN(opening), nil)
+		err := w.transfer(ctx, accounts[two[0]], accounts[two[1]], 1+rand.IntN(opening), nil)
 		switch {
 		case err == nil:
 			made++
