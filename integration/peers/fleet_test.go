@@ -16,17 +16,17 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// contention is how long clients of both libraries want the same names.
+// contention is how long clients of both libraries contend for the same names.
 const contention = 30 * time.Second
 
-// register is what a name protects. It does its work in two steps, between which nobody else may come.
+// register is what a name protects. A holder uses it in two steps, and no other holder may come between them.
 type register struct {
 	inside   atomic.Int32
 	overlaps atomic.Int64
 	turns    atomic.Int64
 }
 
-// use is one holder's work.
+// use is the work of one holder.
 func (r *register) use(d time.Duration) {
 	if r.inside.Add(1) > 1 {
 		r.overlaps.Add(1)
@@ -36,13 +36,14 @@ func (r *register) use(d time.Duration) {
 	r.turns.Add(1)
 }
 
-// fleet is clients that all want the same few registers.
+// fleet is clients that all use the same few registers.
 type fleet struct {
 	registers []*register
 	turns     []atomic.Int64 // of each client
 }
 
-// run lets every client contend from several goroutines. keyOf is the key under which a client locks a register.
+// run has every client contend from several goroutines. keyOf returns the key by which a client
+// locks a register.
 func (f *fleet) run(t *testing.T, clients []adapters.Adapter, d time.Duration, keyOf func(client, register int) string) {
 	t.Helper()
 	f.turns = make([]atomic.Int64, len(clients))
@@ -54,7 +55,7 @@ func (f *fleet) run(t *testing.T, clients []adapters.Adapter, d time.Duration, k
 			all.Go(func() {
 				for turn := g; ctx.Err() == nil; turn++ {
 					f.turn(ctx, t, client, keyOf(c, turn%len(f.registers)), turn%len(f.registers), c)
-					time.Sleep(10 * time.Millisecond) // so that there is something for those who poll
+					time.Sleep(10 * time.Millisecond) // gives clients that poll a chance
 				}
 			})
 		}
@@ -111,15 +112,15 @@ func TestRedsyncAndThisLibraryExcludeEachOther(t *testing.T) {
 	names, clients := openFleet(t)
 	f := newFleet()
 	f.run(t, clients, contention, func(_, register int) string { return fmt.Sprintf("register/%d", register) })
-	assert.Zero(t, f.overlaps(), "two held one name")
+	assert.Zero(t, f.overlaps(), "two clients held one name at once")
 	for i, name := range names {
 		t.Logf("%-32s %5d turns", name, f.turns[i].Load())
-		assert.Positive(t, f.turns[i].Load(), "%s never had its turn", name)
+		assert.Positive(t, f.turns[i].Load(), "%s never got the lock", name)
 	}
 }
 
-// An instance that was migrated to this library gets its share beside those that were not, within a factor of two: those announce no
-// releases, so that it polls as often as they do.
+// A migrated instance gets its share beside instances that still use redsync, within a factor of
+// two. Those announce no releases, so it polls as often as they do.
 func TestAMigratedInstanceGetsItsShare(t *testing.T) {
 	for _, held := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond} {
 		t.Run(held.String(), func(t *testing.T) {
@@ -158,22 +159,23 @@ func TestAMigratedInstanceGetsItsShare(t *testing.T) {
 				sum += n
 			}
 			share := float64(turns[0]) / float64(sum)
-			t.Logf("turns %v: the migrated one has %.0f %%", turns, 100*share)
+			t.Logf("turns %v: the migrated instance has %.0f %%", turns, 100*share)
 			assert.GreaterOrEqual(t, share, 0.125)
 			assert.LessOrEqual(t, share, 0.5)
 		})
 	}
 }
 
-// The control: libraries that lock under keys of their own do not exclude each other, and that is seen.
-func TestAFleetThatDoesNotAgreeOnKeysIsFoundOut(t *testing.T) {
+// The control: clients that lock different keys do not exclude each other, and the test detects it.
+func TestClientsThatDisagreeOnKeysAreDetected(t *testing.T) {
 	_, clients := openFleet(t)
 	f := newFleet()
 	f.run(t, clients, 5*time.Second, func(client, register int) string { return fmt.Sprintf("register/%d/%d", register, client%2) })
 	assert.Positive(t, f.overlaps())
 }
 
-// Every contestant of the measurements takes a lock, is refused one, waits for one and gives it back: otherwise what is measured is no lock.
+// Every adapter of the measurements acquires a lock, is refused a held one, waits for it and
+// releases it. Otherwise the measurements would not measure locks.
 func TestEveryAdapterLocks(t *testing.T) {
 	for _, kind := range adapters.Kinds() {
 		if kind.Limit {
@@ -184,7 +186,7 @@ func TestEveryAdapterLocks(t *testing.T) {
 			hold, err := a.Acquire(t.Context(), "x")
 			require.NoError(t, err)
 			_, err = b.Try(t.Context(), "x")
-			require.Error(t, err, "it is held")
+			require.Error(t, err, "the lock is held")
 			waited := make(chan error, 1)
 			go func() {
 				k, err := b.Acquire(t.Context(), "x")
@@ -195,7 +197,7 @@ func TestEveryAdapterLocks(t *testing.T) {
 			}()
 			select {
 			case err := <-waited:
-				t.Fatal("it is held still", err)
+				t.Fatal("acquired a held lock", err)
 			case <-time.After(50 * time.Millisecond):
 			}
 			require.NoError(t, hold.Release(t.Context()))

@@ -1,5 +1,6 @@
-// Package adapters gives every lock library the same face, each in the way that its own documents show: what one user would write who
-// takes a lock by name, waits for it if need be, and gives it back.
+// Package adapters gives every lock library the same interface. Each adapter uses its library as
+// the library's documentation shows: it acquires a lock by name, waits for it if necessary, and
+// releases it.
 package adapters
 
 import (
@@ -10,71 +11,73 @@ import (
 	"time"
 )
 
-// Options are how a contestant is opened.
+// Options are the options of [Kind.Open].
 type Options struct {
-	// Goroutines are how many will use it.
+	// Goroutines is the number of goroutines that will use the adapter.
 	Goroutines int
 
-	// TTL is what it takes its locks for. Zero means redsync's default of 8 s.
+	// TTL is the TTL of the locks. Zero means redsync's default of 8 s.
 	TTL time.Duration
 
-	// NoTracking: the servers know no CLIENT TRACKING. Who relies on it polls.
+	// NoTracking says that the servers do not support CLIENT TRACKING. A library that uses it polls instead.
 	NoTracking bool
 }
 
 func (o Options) ttl() time.Duration { return cmp.Or(o.TTL, 8*time.Second) }
 
-// A Adapter is one client of a lock library, connected to all its servers. It is safe for concurrent use.
+// An Adapter is one client of a lock library, connected to all its servers. It is safe for concurrent use.
 type Adapter interface {
-	// Acquire takes the lock for the TTL, and waits for it until ctx is done. A library that gives up by itself is asked again.
+	// Acquire acquires the lock for the TTL. It waits until ctx is done, and calls a library that
+	// gives up earlier again.
 	Acquire(ctx context.Context, name string) (Hold, error)
 
-	// Try asks once.
+	// Try makes one attempt.
 	Try(ctx context.Context, name string) (Hold, error)
 
-	// Close gives the connections back. No lock may be held.
+	// Close closes the connections. No lock may be held.
 	Close() error
 }
 
-// A Hold is one lock held.
+// A Hold is one held lock.
 type Hold interface {
 	Release(ctx context.Context) error
 }
 
-// A Kind is a library in one way of using it.
+// A Kind is one way of using a library.
 type Kind struct {
 	Name string
 
-	// Note says what has to be known to compare it. Empty for a lock over a quorum.
+	// Note says how the kind differs from a lock over a quorum. It is empty for such a lock.
 	Note string
 
-	// OneServer: it locks on the first server alone.
+	// OneServer reports that the kind locks on the first server only.
 	OneServer bool
 
-	// Limit: it is no lock, and only shows what commands cost. It can't wait.
+	// Limit reports that the kind is not a lock: it only shows what the commands cost, and cannot wait.
 	Limit bool
 
-	// Sends are the commands that it sends itself, as INFO commandstats names them. Others are run inside of scripts.
+	// Sends are the commands that the kind sends, as INFO commandstats names them. Other commands
+	// run inside scripts.
 	Sends []string
 
-	// Open connects to servers by host:port.
+	// Open connects to the servers, which are given as host:port.
 	Open opener
 }
 
 type opener func(ctx context.Context, servers []string, o Options) (Adapter, error)
 
-// Names of the kinds that others are compared with.
+// Names of the kinds that the others are compared with.
 const (
 	Ours      = "go-redlock"
 	Yardstick = "redsync, redigo"
 )
 
-// Kinds are all contestants, this library's first.
+// Kinds returns all kinds. This library's come first.
 func Kinds() []Kind {
 	return slices.Concat(ours, redsyncs, []Kind{rueidisLock, bsmRedislock, fanout, pipeline})
 }
 
-// Find returns the kind of that name.
+// Find returns the kind with that name.
 func Find(name string) (Kind, error) {
 	kinds := Kinds()
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })

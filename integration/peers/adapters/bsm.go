@@ -27,7 +27,7 @@ type bsmClient struct {
 	ttl    time.Duration
 }
 
-// Acquire polls as the example in its documentation does.
+// Acquire polls as the example in the library's documentation does.
 func (c bsmClient) Acquire(ctx context.Context, name string) (Hold, error) {
 	poll := redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
 	for {
@@ -35,7 +35,7 @@ func (c bsmClient) Acquire(ctx context.Context, name string) (Hold, error) {
 		if err == nil {
 			return k, nil
 		}
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) { // it waits for one TTL
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) { // Obtain waits for at most one TTL
 			return nil, err
 		}
 	}

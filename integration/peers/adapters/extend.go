@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// ErrNoExtend says that the library has no way to extend a lock when its holder says so, or not for another TTL.
-var ErrNoExtend = errors.New("adapters: can't be extended so")
+// ErrNoExtend is returned if the library cannot extend a lock on request, or not by another TTL.
+var ErrNoExtend = errors.New("adapters: lock cannot be extended this way")
 
-// Extend extends a lock that was taken for ttl, by another ttl or by the same.
+// Extend extends a lock that was acquired for ttl. The new TTL is another, which may equal ttl.
 func Extend(ctx context.Context, h Hold, ttl, another time.Duration) error {
 	switch h := h.(type) {
 	case *redlock.Lock:

@@ -9,8 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// fanout sends the commands of a Redlock to all servers and reads the answers, without a token, a timeout or a look at what was answered:
-// what a client costs that takes a connection from a pool for each of its commands.
+// fanout sends the commands of a Redlock to all servers and reads the replies. It has no token and
+// no timeout, and ignores what the replies say. It shows the cost of a client that takes a
+// connection from a pool for each command.
 var fanout = Kind{
 	Name:  "bare fan-out, redigo",
 	Note:  "no lock",
@@ -33,7 +34,7 @@ type fanoutClient struct {
 
 const fanoutToken = "0123456789abcdef0123456789abcdef"
 
-// releaseSource is the release of the Redis documentation.
+// releaseSource is the release script of the Redis documentation.
 const releaseSource = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
 var compareAndDelete = redis.NewScript(1, releaseSource)
@@ -51,10 +52,10 @@ func (f fanoutClient) Try(ctx context.Context, name string) (Hold, error) {
 	return f.Acquire(ctx, name)
 }
 
-// ask sends one command to each server, then reads one answer of each.
+// ask sends one command to each server, then reads one reply of each.
 func (f fanoutClient) ask(send func(redis.Conn) error) error {
 	conns := make([]redis.Conn, len(f.pools))
-	var err error // the first one
+	var err error // the first error
 	for i, p := range f.pools {
 		conns[i] = p.Get()
 		err = cmp.Or(err, send(conns[i]), conns[i].Flush())

@@ -10,10 +10,11 @@ import (
 
 var (
 	plainCommands    = []string{"set", "evalsha", "eval"}
-	scriptedCommands = []string{"evalsha", "eval"} // the SET is run inside of the script
+	scriptedCommands = []string{"evalsha", "eval"} // the script runs the SET
 )
 
-// guardedTTL is the longest TTL under the guard, and so how long a new fleet would have to wait that is not admitted.
+// guardedTTL is the maximum TTL under the guard. New servers that are not admitted would be
+// quarantined for as long.
 const guardedTTL = 10 * time.Second
 
 var ours = []Kind{
@@ -35,7 +36,7 @@ func openOurs(perLock []redlock.LockOption, opts ...redlock.Option) opener {
 	}
 }
 
-// openGuarded takes the servers in when they are new to the guard. They have to be empty then.
+// openGuarded admits servers that are new to the guard. They must be empty.
 func openGuarded(ctx context.Context, servers []string, o Options) (Adapter, error) {
 	l, err := redlock.Open(urls(servers), redlock.WithFencing(), redlock.WithRestartGuard(guardedTTL))
 	if err != nil {
@@ -57,7 +58,7 @@ func urls(servers []string) []string {
 	return all
 }
 
-// closeWithin bounds what is left to be undone.
+// closeWithin bounds the undo of what is left at Close.
 const closeWithin = 10 * time.Second
 
 type own struct {

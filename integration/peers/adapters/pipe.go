@@ -11,11 +11,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Bare is what is left to gain: the limit that makes the most of the connections.
+// Bare is the name of the limit that uses connections best. It shows what a lock could still gain.
 const Bare = "bare pipelining, redigo"
 
-// pipeline sends the commands of a Redlock over one connection to each server, which all callers share, and returns when a majority answered. It
-// has no token of its own for each lock, no timeout, no undo, no context and no clock: what is left for a lock to lose on the same servers.
+// pipeline sends the commands of a Redlock over one connection to each server, which all callers
+// share. It returns when a majority has answered. It has no token for each lock, no timeout, no
+// undo, no context and no clock. The difference to a lock on the same servers is the cost of those.
 var pipeline = Kind{
 	Name:  Bare,
 	Note:  "no lock",
@@ -89,7 +90,7 @@ type question struct {
 	done    chan struct{}
 
 	mu   sync.Mutex
-	need int // answers until it is done
+	need int // answers that are still needed
 	err  error
 }
 
@@ -104,7 +105,8 @@ func (q *question) answered(err error) {
 	}
 }
 
-// pipe is a shared connection. Whoever finds nobody writing writes for all, and lets others queue before.
+// pipe is a shared connection. A caller that finds no other caller writing writes for all, and
+// first lets other callers queue.
 type pipe struct {
 	conn  redis.Conn
 	ended chan struct{}
@@ -116,7 +118,7 @@ type pipe struct {
 	sent    chan *question
 }
 
-// inFlight is more than callers there are.
+// inFlight is larger than the number of callers.
 const inFlight = 4096
 
 func newPipe(c redis.Conn) *pipe {
@@ -151,10 +153,10 @@ func (p *pipe) write(batch []*question) {
 	for _, q := range batch {
 		p.sent <- q
 		if err := p.conn.Send(q.command, q.args...); err != nil {
-			return // the reader tells
+			return // the reader reports the error
 		}
 	}
-	_ = p.conn.Flush() // so here
+	_ = p.conn.Flush() // the reader also reports this error
 }
 
 func (p *pipe) read() {

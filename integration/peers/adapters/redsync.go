@@ -16,7 +16,7 @@ import (
 	"github.com/redis/rueidis/rueidiscompat"
 )
 
-// redsync is tried with each of its clients that are still maintained.
+// redsyncs are redsync with each of its clients that is still maintained.
 var redsyncs = []Kind{
 	{Name: Yardstick, Sends: plainCommands, Open: openRedsync(dialRedigo)},
 	{Name: "redsync, redigo, fail fast", Sends: plainCommands, Open: openRedsync(dialRedigo, redsync.WithFailFast(true))},
@@ -24,12 +24,12 @@ var redsyncs = []Kind{
 	{Name: "redsync, rueidis", Sends: plainCommands, Open: openRedsync(dialRueidis)},
 }
 
-// RedsyncWith is redsync over redigo with options of its own.
+// RedsyncWith returns redsync over redigo with more options.
 func RedsyncWith(name string, opts ...redsync.Option) Kind {
 	return Kind{Name: name, Sends: plainCommands, Open: openRedsync(dialRedigo, opts...)}
 }
 
-// A connection to one server, as redsync takes it.
+// A connection is a pool for one server, as redsync uses it.
 type connection struct {
 	pool  driver.Pool
 	close func() error
@@ -54,15 +54,15 @@ func openRedsync(dial dialer, opts ...redsync.Option) opener {
 	}
 }
 
-// dialRedigo keeps a connection for each goroutine, so that none is dialled while it is measured.
+// dialRedigo keeps a connection for each goroutine, so no connection is dialled during a measurement.
 func dialRedigo(server string, o Options) (connection, error) {
 	p := redigoPool(server, o)
 	return connection{pool: redigo.NewPool(p), close: p.Close}, nil
 }
 
 func redigoPool(server string, o Options) *redigoclient.Pool {
-	// redsync's own bound for an attempt, a twentieth of the expiry. Its adapter of redigo does not enforce that, and a frozen server would
-	// hold a caller for ever.
+	// redsync bounds an attempt by a twentieth of the expiry. Its adapter for redigo does not
+	// enforce that bound, and a frozen server would block a caller forever.
 	nodeTimeout := o.ttl() / 20
 	return &redigoclient.Pool{
 		MaxIdle: o.Goroutines,
@@ -130,7 +130,7 @@ func (c *redsyncClient) Close() error {
 
 type redsyncHold struct{ mutex *redsync.Mutex }
 
-// extend takes no ttl: a Mutex has one for its life.
+// extend has no ttl, because a Mutex always uses the same.
 func (h redsyncHold) extend(ctx context.Context) error {
 	ok, err := h.mutex.ExtendContext(ctx)
 	if !ok && err == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidisLock takes two of three keys, all on one server: it is no Redlock. Its locks extend themselves.
+// rueidisLock acquires two of three keys on one server, so it is not a Redlock. It extends its
+// locks automatically.
 var rueidisLock = Kind{
 	Name:      "rueidislock",
 	Note:      "three keys on one server",
@@ -17,7 +18,7 @@ var rueidisLock = Kind{
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 			ClientOption:   rueidis.ClientOption{InitAddress: servers[:1], ForceSingleClient: true, DisableCache: o.NoTracking},
 			KeyValidity:    o.ttl(),
-			NoLoopTracking: true, // its advice for servers of 7.0.5 and newer
+			NoLoopTracking: true, // as its documentation advises for Redis 7.0.5 and newer
 		})
 		if err != nil {
 			return nil, err

@@ -10,8 +10,9 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
-// careless is a client with every defect that the scenarios look for. It has one token for all attempts, takes half of the servers for a
-// majority, ignores how long an attempt took, sets expiry times by the client's clock, creates keys by extensions, and undoes nothing.
+// careless is a client with every defect that the scenarios look for. It has one token for all
+// attempts, takes half of the servers for a majority, ignores how long an attempt took, sets expiry
+// times by the client's clock, creates keys by extensions, and undoes nothing.
 var careless = adapters.Kind{
 	Name: "careless",
 	Open: func(_ context.Context, servers []string, o adapters.Options) (adapters.Adapter, error) {

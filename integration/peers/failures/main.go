@@ -1,5 +1,6 @@
-// Program failures plays every library in the faults in which some of them were seen to fail, and prints the results as one table. The
-// servers are those of internal/fakeredis, whose clocks and messages fail on command.
+// Program failures plays every library in the faults in which some of them were seen to fail, and
+// prints the results as one table. The servers are those of internal/fakeredis, whose clocks and
+// messages fail on command.
 package main
 
 import (

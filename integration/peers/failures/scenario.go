@@ -28,7 +28,8 @@ func ill(label, format string, args ...any) verdict {
 // errDoesNotApply is returned by a scenario that the library cannot play.
 var errDoesNotApply = errors.New("does not apply")
 
-// A scenario is a fault in which some library was seen to fail. The numbers of its hazards are those of docs/hazards.md.
+// A scenario is a fault in which some library was seen to fail. The numbers of its hazards are
+// those of docs/hazards.md.
 type scenario struct {
 	name   string
 	hazard string
@@ -69,7 +70,8 @@ func perform(ctx context.Context, what scenario, kind adapters.Kind) (v verdict,
 	return what.play(ctx, s)
 }
 
-// client opens one more client of the library. It returns when the client is connected and the servers have its scripts.
+// client opens one more client of the library. It returns when the client is connected and the
+// servers have its scripts.
 func (s *scene) client(ctx context.Context) (adapters.Adapter, error) {
 	addrs := make([]string, len(s.masters))
 	for i, m := range s.masters {
@@ -99,7 +101,8 @@ func (s *scene) two(ctx context.Context) (a, b adapters.Adapter, err error) {
 	return a, b, err
 }
 
-// closeClients closes the clients. Its errors do not matter: a client may fail to undo a lock on servers that are about to be closed.
+// closeClients closes the clients. Its errors do not matter: a client may fail to undo a lock on
+// servers that are about to be closed.
 func (s *scene) closeClients() {
 	for _, m := range s.masters {
 		m.Unfreeze()

@@ -50,8 +50,9 @@ var scenarios = []scenario{
 	},
 }
 
-// lateRelease has A lose an attempt while another client holds the first two servers. It delays A's release on the second server, and lets
-// A win the next attempt with the second and the third. When the late release arrives no other client may get the lock.
+// lateRelease has A lose an attempt while another client holds the first two servers. It delays A's
+// release on the second server, and lets A win the next attempt with the second and the third. When
+// the late release arrives no other client may get the lock.
 func lateRelease(ctx context.Context, s *scene) (verdict, error) {
 	a, b, err := s.two(ctx)
 	if err != nil {
@@ -109,7 +110,8 @@ func release(ctx context.Context, holds ...adapters.Hold) {
 	}
 }
 
-// delayFirst returns a hook that delays the first script for the key: it closes delayed, and runs the script when resume is closed.
+// delayFirst returns a hook that delays the first script for the key: it closes delayed, and runs
+// the script when resume is closed.
 func delayFirst(key string, delayed, resume chan struct{}) func(int64, string, []string) (string, bool) {
 	seen := make(chan struct{}, 1)
 	seen <- struct{}{}

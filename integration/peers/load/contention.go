@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// A contender is one goroutine that contends.
+// A contender is one goroutine.
 type contender struct {
 	number  int
 	failed  int
@@ -21,7 +21,7 @@ type contender struct {
 	both    stats.Recorder
 }
 
-// contention is goroutines that want the same few names.
+// contention runs goroutines that acquire the same few names.
 func (r *Run) contention(ctx context.Context) (Result, error) {
 	contenders := make([]*contender, r.spec.Goroutines)
 	for i := range contenders {
@@ -53,7 +53,7 @@ func (r *Run) contention(ctx context.Context) (Result, error) {
 	return sumContenders(contenders, elapsed, after.sub(before)), nil
 }
 
-// contend is one turn, unless the time is over before.
+// contend is one turn. A turn that does not end within the time of the measurement does not count.
 func (r *Run) contend(ctx context.Context, c *contender) {
 	name := rand.IntN(r.spec.Names)
 	began := now()
@@ -79,6 +79,7 @@ func (r *Run) contend(ctx context.Context, c *contender) {
 	}
 }
 
+// sumContenders adds up what the contenders have recorded.
 func sumContenders(contenders []*contender, elapsed time.Duration, cost Usage) Result {
 	result := Result{Elapsed: elapsed, Cost: cost, Acquire: stats.Distribution{}, Both: stats.Distribution{}}
 	for _, c := range contenders {

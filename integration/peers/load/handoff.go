@@ -11,15 +11,15 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// took is what became of one who waited.
-type took struct {
+// acquired is the result of a waiting client.
+type acquired struct {
 	hold adapters.Hold
 	at   time.Time
 	err  error
 }
 
-// handoff lets two clients, which know nothing of each other, pass one name to and fro. Each holds it long enough for the other to be
-// waiting in whatever way it waits.
+// handoff has two clients, which share nothing in this process, acquire one name in turns. Each
+// holds the name long enough for the other to be waiting.
 func (r *Run) handoff(ctx context.Context) (Result, error) {
 	before, err := r.meter.read()
 	if err != nil {
@@ -33,10 +33,10 @@ func (r *Run) handoff(ctx context.Context) (Result, error) {
 	result := Result{HandoffGaps: stats.Distribution{}, Shares: make([]int, 2)}
 	began := time.Now()
 	for turn := 1; time.Since(began) < r.spec.For; turn++ {
-		next := make(chan took, 1)
+		next := make(chan acquired, 1)
 		go func() {
 			k, err := r.clients[turn%2].Acquire(ctx, name)
-			next <- took{k, time.Now(), err}
+			next <- acquired{k, time.Now(), err}
 		}()
 		time.Sleep(20*time.Millisecond + rand.N(20*time.Millisecond))
 		released := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// HandoffGaps are the times from each call of Release to the next holder of that name.
+// HandoffGaps returns the times from each call of Release to the next holder of that name.
 func HandoffGaps(turns []Turn) stats.Distribution {
 	distribution := stats.Distribution{}
 	sorted := slices.SortedFunc(slices.Values(turns), func(a, b Turn) int {
@@ -24,7 +24,8 @@ func HandoffGaps(turns []Turn) stats.Distribution {
 	return distribution
 }
 
-// Merge adds up what several processes measured side by side, which counted the same servers.
+// Merge adds up the results of several processes that ran side by side. Their counts of the servers
+// are not added: all counted the same servers.
 func Merge(all []Result) Result {
 	total := Result{Acquire: stats.Distribution{}, Both: stats.Distribution{}, HandoffGaps: stats.Distribution{}}
 	for _, r := range all {

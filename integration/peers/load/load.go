@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package load puts work on a contestant and counts what that costs, in the process that it runs in: nothing else may run there.
+// Package load runs work on an adapter and counts its cost, including that of the whole process:
+// nothing else may run in it.
 package load
 
 import (
@@ -13,15 +14,15 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// A Shape is what the goroutines do.
+// A Shape says what the goroutines do.
 type Shape string
 
 // The shapes.
 const (
-	Uncontended Shape = "uncontended" // each goroutine takes and gives back a name of its own
-	Contention  Shape = "contention"  // all take one of a few names, hold it for a while, and pause
-	Handoff     Shape = "handoff"     // two take turns: one waits while the other holds
-	Waiters     Shape = "waiters"     // all wait for one name for a while, and then have it one after the other
+	Uncontended Shape = "uncontended" // each goroutine acquires and releases a name of its own
+	Contention  Shape = "contention"  // each acquires one of a few names, holds it for a while, and pauses
+	Handoff     Shape = "handoff"     // two clients take turns: one waits while the other holds
+	Waiters     Shape = "waiters"     // all wait for one name for a while, and then acquire it one after the other
 )
 
 // A Spec is one measurement.
@@ -29,44 +30,45 @@ type Spec struct {
 	Adapter    string
 	Shape      Shape
 	Goroutines int
-	Names      int           // of a Contention
+	Names      int           // in a Contention
 	Hold       time.Duration // in a Contention
 	Pause      time.Duration // in a Contention, after each turn
-	For        time.Duration // how long it goes on
-	Servers    []string      // as the contestant is to reach them
-	Asked      []string      // those that are asked for their counters
-	PIDs       []int         // of the servers' processes, where they are on this machine
+	For        time.Duration // the duration
+	Servers    []string      // the addresses that the adapter connects to
+	Asked      []string      // the servers whose counters are read
+	PIDs       []int         // of the servers' processes, if they run on this machine
 }
 
-// A Result is what was measured. Of several processes they are added up.
+// A Result is what was measured.
 type Result struct {
-	Ops     int           // acquired and released
-	Failed  int           // neither
-	Elapsed time.Duration // from the first to the last
+	Ops     int           // operations: acquire and release
+	Failed  int           // operations that failed
+	Elapsed time.Duration // from the first operation to the last
 	Cost    Usage
 
-	Acquire     stats.Distribution // how long until it was held
-	Both        stats.Distribution // … and given back, without the hold between
-	Shares      []int              // of each goroutine
-	Turns       []Turn             // of a Contention
+	Acquire     stats.Distribution // time until the lock was held
+	Both        stats.Distribution // the same and the time of the release, without the time between them
+	Shares      []int              // operations of each goroutine
+	Turns       []Turn             // in a Contention
 	HandoffGaps stats.Distribution // from the call of Release to the next holder
-	Drained     time.Duration      // Waiters: from the release until all had it
+	Drained     time.Duration      // Waiters: from the release until all have held the lock
 }
 
-// A Turn is one hold of a Contention. Times are of a clock that all processes of the machine share.
+// A Turn is one hold in a Contention. Its times are read from a clock that all processes of the
+// machine share.
 type Turn struct {
 	Name, Goroutine    int
-	Acquired, Released int64 // ns; when it was held, and when Release was called
+	Acquired, Released int64 // in ns: when the lock was held, and when Release was called
 }
 
-// A Run is a measurement that is about to begin: everything is connected.
+// A Run is a measurement that is ready to begin. All its clients are connected.
 type Run struct {
 	spec    Spec
 	clients []adapters.Adapter
 	meter   meter
 }
 
-// Prepare connects as many clients as the shape needs, and does a little of the work.
+// Prepare connects as many clients as the shape needs, and warms them up.
 func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 	kind, err := adapters.Find(spec.Adapter)
 	if err != nil {
@@ -91,7 +93,7 @@ func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 	return r, r.warmUp(ctx)
 }
 
-// Measure does the work.
+// Measure runs the work and returns its result.
 func (r *Run) Measure(ctx context.Context) (Result, error) {
 	switch r.spec.Shape {
 	case Uncontended:
@@ -103,10 +105,10 @@ func (r *Run) Measure(ctx context.Context) (Result, error) {
 	case Waiters:
 		return r.waiters(ctx)
 	}
-	return Result{}, fmt.Errorf("load: there is no shape %q", r.spec.Shape)
+	return Result{}, fmt.Errorf("load: unknown shape %q", r.spec.Shape)
 }
 
-// Close disconnects.
+// Close closes the clients.
 func (r *Run) Close() error {
 	var errs []error
 	for _, c := range r.clients {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// A worker is one goroutine of a crowd. It has room for all that it records.
+// A worker is one goroutine with a name of its own. It has room for everything that it records.
 type worker struct {
 	name          string
 	ops, failed   int
@@ -21,8 +21,9 @@ type worker struct {
 	acquire, both stats.Recorder
 }
 
-// warmRounds is how often every goroutine takes and gives back a name before anything counts, so that connections stand and scripts are
-// known; the first one by itself, because some clients do badly when all begin at once.
+// warmRounds is how often every goroutine acquires and releases its name before the measurement, so
+// all connections are dialled and the servers have the scripts. The first goroutine does so once
+// alone, because some clients perform badly if all goroutines begin at once.
 const warmRounds = 2
 
 func (r *Run) warmUp(ctx context.Context) error {
@@ -48,7 +49,7 @@ func (r *Run) newWorkers() []*worker {
 	return workers
 }
 
-// together runs all workers at once. The error is that of a worker that got nothing done.
+// together runs all workers at once. It returns the errors of workers that completed no operation.
 func together(workers []*worker, work func(*worker)) (elapsed time.Duration, err error) {
 	var all sync.WaitGroup
 	began := time.Now()
@@ -65,7 +66,7 @@ func together(workers []*worker, work func(*worker)) (elapsed time.Duration, err
 	return elapsed, err
 }
 
-// turn takes the worker's name and gives it back.
+// turn acquires the worker's name and releases it.
 func (w *worker) turn(ctx context.Context, c adapters.Adapter) (ended time.Time) {
 	began := time.Now()
 	hold, err := c.Acquire(ctx, w.name)
@@ -84,7 +85,7 @@ func (w *worker) turn(ctx context.Context, c adapters.Adapter) (ended time.Time)
 	return ended
 }
 
-// uncontended is every goroutine for itself.
+// uncontended runs goroutines that acquire a name of their own each.
 func (r *Run) uncontended(ctx context.Context) (Result, error) {
 	workers := r.newWorkers()
 	before, err := r.meter.read()

@@ -18,13 +18,13 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
-// Usage is what was used up.
+// Usage is the cost of a measurement.
 type Usage struct {
 	ClientCPU, ServerCPU     time.Duration
-	ClientCalls, ServerCalls int64 // reads and writes of the system, on Linux
+	ClientCalls, ServerCalls int64 // read and write system calls, on Linux
 	Mallocs, Bytes           int64 // of the client's heap
-	Commands                 int64 // of the contestant's own, on all servers
-	AllCommands              int64 // whatever the servers ran, also inside of scripts
+	Commands                 int64 // that the adapter sent, on all servers
+	AllCommands              int64 // that the servers ran, including those inside scripts
 }
 
 func (u Usage) sub(v Usage) Usage {
@@ -36,8 +36,8 @@ func (u Usage) sub(v Usage) Usage {
 	}
 }
 
-// beside adds what another process used of its own. Of the servers both have counted the same: the larger count is the one of the
-// longer time.
+// beside adds the client's usage of another process. Both processes counted the same servers, so of
+// those the larger count is taken, which covers the longer time.
 func (u Usage) beside(v Usage) Usage {
 	return Usage{
 		ClientCPU: u.ClientCPU + v.ClientCPU, ServerCPU: max(u.ServerCPU, v.ServerCPU),
@@ -47,7 +47,7 @@ func (u Usage) beside(v Usage) Usage {
 	}
 }
 
-// A meter reads what this process and the servers have used so far.
+// A meter reads the usage of this process and of the servers so far.
 type meter struct {
 	admin []redis.Conn
 	pids  []int
@@ -96,7 +96,7 @@ func (m meter) read() (Usage, error) {
 	return u, nil
 }
 
-// ask adds a server's counters.
+// ask adds the counters of one server.
 func (m meter) ask(c redis.Conn, u *Usage) error {
 	for _, section := range []string{"cpu", "stats", "commandstats"} {
 		text, err := redis.String(c.Do("INFO", section))
@@ -110,7 +110,7 @@ func (m meter) ask(c redis.Conn, u *Usage) error {
 	return nil
 }
 
-// add takes one line of INFO. What can't be read counts as nothing: no server that is in use writes such lines.
+// add parses one line of INFO. A number that cannot be parsed counts as 0: known servers write no such lines.
 func (m meter) add(line string, u *Usage) {
 	field, value, _ := strings.Cut(line, ":")
 	switch {
@@ -127,7 +127,7 @@ func (m meter) add(line string, u *Usage) {
 	}
 }
 
-// calls are the reads and writes of a process so far; 0 on a system without /proc.
+// calls returns the read and write system calls of a process so far. It returns 0 on a system without /proc.
 func calls(pid string) (n int64) {
 	text, _ := os.ReadFile("/proc/" + pid + "/io")
 	for line := range strings.Lines(string(text)) {
@@ -139,7 +139,7 @@ func calls(pid string) (n int64) {
 	return n
 }
 
-// now reads a clock that all processes of this machine share.
+// now returns the time in ns, by a clock that all processes of this machine share.
 func now() int64 {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	settling  = time.Second // until all stand in line
-	drainedIn = 30 * time.Second
+	queueTime = time.Second // until all goroutines are queued
+	maxDrain  = 30 * time.Second
 )
 
-// waiters lets all wait while another client holds the name, counts what that costs, and then how long it takes until all have had it.
+// waiters has all goroutines wait while another client holds the name, and counts what that costs.
+// Then it measures how long it takes until all goroutines have held the name.
 func (r *Run) waiters(ctx context.Context) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, settling+r.spec.For+drainedIn)
+	ctx, cancel := context.WithTimeout(ctx, queueTime+r.spec.For+maxDrain)
 	defer cancel()
 	const name = "wanted by all"
 	hold, err := r.clients[1].Acquire(ctx, name)
@@ -32,7 +33,7 @@ func (r *Run) waiters(ctx context.Context) (Result, error) {
 			}
 		})
 	}
-	time.Sleep(settling)
+	time.Sleep(queueTime)
 	before, err := r.meter.read()
 	if err != nil {
 		return Result{}, err

@@ -20,7 +20,8 @@ type Delay struct {
 	packets chan packet
 }
 
-// A packet is bytes that are to be delivered at a time. All packets take equally long, so they are due in the order in which they came.
+// A packet is bytes that are to be delivered at a time. All packets take equally long, so they are
+// due in the order in which they came.
 type packet struct {
 	to    net.Conn
 	bytes []byte
@@ -71,7 +72,8 @@ func (d *Delay) receive(from, to net.Conn) {
 	}
 }
 
-// deliver sleeps by the system's own clock: the timers of Go are off by up to a millisecond on an idle machine.
+// deliver sleeps by the system's own clock: the timers of Go are off by up to a millisecond on an
+// idle machine.
 func (d *Delay) deliver() {
 	for {
 		select {

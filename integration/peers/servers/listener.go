@@ -39,7 +39,8 @@ func (l *trackedListener) listen(handle func(net.Conn)) error {
 	return nil
 }
 
-// track registers c to be closed by Close. If the listener is already closed, track closes c and returns false.
+// track registers c to be closed by Close. If the listener is already closed, track closes c and
+// returns false.
 func (l *trackedListener) track(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package servers runs Redis servers as processes of this machine, and what stands between them and a client: delays and black holes.
+// Package servers runs Redis servers as processes of this machine, and proxies between them and a
+// client: delays and black holes.
 package servers
 
 import (
@@ -16,22 +17,22 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A Server is a redis-server that keeps nothing, on a free port of the loopback address.
+// A Server is a redis-server without persistence, on a free port of the loopback address.
 type Server struct {
 	Addr string
 	cmd  *exec.Cmd
 	dir  string
 }
 
-// startWithin bounds how long a server may take until it answers.
+// startWithin bounds how long a server may take to answer its first PING.
 const startWithin = 10 * time.Second
 
-// Start runs n servers until ctx is done or [Stop].
+// Start runs n servers. They run until ctx is done or [Stop] is called.
 func Start(ctx context.Context, n int) ([]*Server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, fmt.Errorf("servers: this needs the command redis-server (apt-get install redis-server, brew install redis), "+
-			"or servers of yours by --nodes: %w", err)
+		return nil, fmt.Errorf("servers: redis-server is not installed (apt-get install redis-server, brew install redis), "+
+			"and no servers are given by --nodes: %w", err)
 	}
 	all := make([]*Server, 0, n)
 	for range n {
@@ -44,7 +45,7 @@ func Start(ctx context.Context, n int) ([]*Server, error) {
 	return all, nil
 }
 
-// start tries a few ports: somebody else may take one between the look and the use.
+// start tries up to three ports: another process may take a port after freePort has found it.
 func start(ctx context.Context, path string) (s *Server, err error) {
 	for range 3 {
 		if s, err = startOnce(ctx, path); err == nil {
@@ -109,26 +110,26 @@ func ping(ctx context.Context, addr string) error {
 	return errors.Join(err, c.Close())
 }
 
-// PID is the number of the server's process.
+// PID returns the ID of the server's process.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Freeze stops the process: connections stand, and nothing is answered.
+// Freeze stops the process. Its connections stay open, and it answers nothing.
 func (s *Server) Freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Kill ends the process at once.
+// Kill kills the process.
 func (s *Server) Kill() error { return s.cmd.Process.Kill() }
 
-// stop ends the process, also a frozen one, and waits for it.
+// stop kills the process and waits for its end. The process may be frozen.
 func (s *Server) stop() error {
 	err := s.cmd.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	_ = s.cmd.Wait() // that it was killed is no news
+	_ = s.cmd.Wait() // reports that the process was killed
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// Stop ends all servers, also frozen ones.
+// Stop kills all servers. They may be frozen.
 func Stop(all []*Server) error {
 	var errs []error
 	for _, s := range all {

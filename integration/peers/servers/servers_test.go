@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/servers"
 )
 
-func TestADelayPassesOnEverythingLaterInBothDirections(t *testing.T) {
+func TestADelayForwardsEverythingLaterInBothDirections(t *testing.T) {
 	const by = 20 * time.Millisecond
 	d, err := servers.NewDelay(echo(t), by)
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestADelayPassesOnEverythingLaterInBothDirections(t *testing.T) {
 	}
 }
 
-func TestADelayHangsUpOnTheClientWhenTheServerIsGone(t *testing.T) {
+func TestADelayClosesTheConnectionIfTheServerIsGone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -64,7 +64,7 @@ func TestABlackholeAnswersNothing(t *testing.T) {
 	assert.NoError(t, h.Close())
 }
 
-// echo is a server that sends back what it is sent.
+// echo starts a server that sends back what it receives.
 func echo(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

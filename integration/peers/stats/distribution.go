@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A Distribution is how often each duration was seen, to within 1 %. It marshals to JSON.
+// A Distribution counts how often each duration was seen, to within 1 %. It can be marshalled to JSON.
 type Distribution map[int]int
 
-// Take adds what r has recorded.
+// Take adds all that r has recorded.
 func (d Distribution) Take(r *Recorder) {
 	for slot, n := range r {
 		if n > 0 {
@@ -28,7 +28,7 @@ func (d Distribution) Merge(other Distribution) {
 	}
 }
 
-// Count is how many durations there are.
+// Count returns the number of durations.
 func (d Distribution) Count() int {
 	count := 0
 	for _, n := range d {
@@ -37,12 +37,13 @@ func (d Distribution) Count() int {
 	return count
 }
 
-// Quantile is the smallest duration that at least a part q of all do not exceed, q from 0 to 1. It is 0 when there is none.
+// Quantile returns the smallest duration that at least the part q of all durations do not exceed. q
+// is between 0 and 1. Quantile returns 0 if d is empty.
 func (d Distribution) Quantile(q float64) time.Duration {
 	return d.Quantiles([]float64{q})[0]
 }
 
-// Quantiles are the quantiles of all qs, which must be in order.
+// Quantiles returns the quantiles of all qs, which must be sorted.
 func (d Distribution) Quantiles(qs []float64) []time.Duration {
 	count, seen, last := d.Count(), 0, time.Duration(0)
 	found := make([]time.Duration, 0, len(qs))

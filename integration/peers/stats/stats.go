@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Median is the middle one of values, or the mean of the two in the middle. It is 0 when there is none.
+// Median returns the middle one of values, or the mean of the two in the middle. It returns 0 if
+// there are no values.
 func Median[T cmp.Ordered](values []T, mean func(a, b T) T) (median T) {
 	if len(values) == 0 {
 		return median
@@ -18,10 +19,11 @@ func Median[T cmp.Ordered](values []T, mean func(a, b T) T) (median T) {
 	return mean(sorted[half-1], sorted[half])
 }
 
-// Mean is the mean of two numbers, for [Median].
+// Mean returns the mean of two numbers, for [Median].
 func Mean[T ~int64 | ~float64](a, b T) T { return a + (b-a)/2 }
 
-// Jain is how even the shares of all are: 1 when they are equal, 1/n when one of n has everything. It is 0 when nobody has anything.
+// Jain returns Jain's fairness index of the shares: 1 if they are equal, 1/n if one of n has
+// everything, and 0 if all shares are 0.
 func Jain(shares []int) float64 {
 	sum, squares := 0.0, 0.0
 	for _, n := range shares {

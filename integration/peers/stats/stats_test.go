@@ -24,12 +24,12 @@ func TestTheMedianIsTheMiddleOneOrTheMeanOfTheTwoInTheMiddle(t *testing.T) {
 	} {
 		before := append([]float64(nil), c.of...)
 		assert.InDelta(t, c.want, stats.Median(c.of, stats.Mean[float64]), 1e-9, "%v", c.of)
-		assert.Equal(t, before, c.of, "the caller's slice stays in its order")
+		assert.Equal(t, before, c.of, "Median does not sort the slice of its caller")
 	}
 	assert.Equal(t, 15*time.Millisecond, stats.Median([]time.Duration{20e6, 10e6}, stats.Mean[time.Duration]))
 }
 
-func TestJainIsOneForEqualSharesAndOneNthForOneWhoHasAll(t *testing.T) {
+func TestJainIsOneForEqualSharesAndOneNthIfOneHasAll(t *testing.T) {
 	assert.InDelta(t, 1, stats.Jain([]int{5, 5, 5, 5}), 1e-9)
 	assert.InDelta(t, 0.25, stats.Jain([]int{0, 8, 0, 0}), 1e-9)
 	assert.InDelta(t, 0.9, stats.Jain([]int{1, 2}), 1e-9) // 9 / (2×5)
@@ -63,7 +63,7 @@ func TestEveryDurationIsRecordedToWithinOnePercent(t *testing.T) {
 	}
 	of := stats.Distribution{}
 	of.Add(-time.Second)
-	assert.Zero(t, of.Quantile(1), "a clock that was read by two cores may be a little behind")
+	assert.Zero(t, of.Quantile(1), "a clock that two cores read may go back a little")
 }
 
 func TestWhatRecordersAndDistributionsHoldIsAddedUp(t *testing.T) {

@@ -16,23 +16,23 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// client is one process of the service, before the move or after it.
+// client is one process of the service, before its migration or after it.
 type client interface {
 	String() string
-	// take waits for the name, and try does not; try gives it back at once.
-	take(ctx context.Context, name string) (held, error)
+	// acquire waits for the name. try does not wait, and releases the name at once.
+	acquire(ctx context.Context, name string) (held, error)
 	try(ctx context.Context, name string) error
-	// refused tells whether an error of try says that somebody else has the name.
+	// refused reports whether an error of try says that another client holds the name.
 	refused(err error) bool
 }
 
-// held is a lock, valid for so long still.
+// held is a lock and its remaining validity.
 type held struct {
 	valid   time.Duration
 	release func(context.Context) error
 }
 
-// pools are the pools of connections that a process has, before the move and after it.
+// pools returns the connection pools of a process, which it has before its migration and after it.
 func (v *service) pools() []*redis.Pool {
 	list := make([]*redis.Pool, len(v.URLs))
 	for i, url := range v.URLs {
@@ -44,7 +44,7 @@ func (v *service) pools() []*redis.Pool {
 	return list
 }
 
-// old is a process with redsync.
+// old is a process that uses redsync.
 type old struct {
 	who  string
 	sync *redsync.Redsync
@@ -64,7 +64,7 @@ func (c *old) mutex(name string) *redsync.Mutex {
 	return c.sync.NewMutex(name, redsync.WithExpiry(expiry), redsync.WithTries(1000), redsync.WithRetryDelay(20*time.Millisecond))
 }
 
-func (c *old) take(ctx context.Context, name string) (held, error) {
+func (c *old) acquire(ctx context.Context, name string) (held, error) {
 	m := c.mutex(name)
 	if err := m.LockContext(ctx); err != nil {
 		return held{}, err
@@ -94,13 +94,14 @@ func (c *old) refused(err error) bool {
 	return errors.As(err, &taken)
 }
 
-// ours is a process with this library.
+// ours is a process that uses this library.
 type ours struct {
 	who    string
 	locker *redlock.Locker
 }
 
-// open makes one over the pools that the process had. The names of its nodes are the same in every process.
+// open returns a process that uses this library over the pools that it had before. The node names
+// are the same in every process.
 func (v *service) open(who string, opts func(nodes []string) []redlock.Option) (*ours, error) {
 	var names []string
 	var nodes []redlock.Node
@@ -118,7 +119,7 @@ func (v *service) open(who string, opts func(nodes []string) []redlock.Option) (
 		return nil, err
 	}
 	v.closes = append(v.closes, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), maxTTL) // what is held still when a step failed
+		ctx, cancel := context.WithTimeout(context.Background(), maxTTL) // for a lock that is still held after a failed step
 		defer cancel()
 		_ = l.Close(ctx)
 	})
@@ -127,7 +128,7 @@ func (v *service) open(who string, opts func(nodes []string) []redlock.Option) (
 
 func (c *ours) String() string { return c.who }
 
-func (c *ours) take(ctx context.Context, name string) (held, error) {
+func (c *ours) acquire(ctx context.Context, name string) (held, error) {
 	k, err := c.locker.Acquire(ctx, name, maxTTL)
 	if err != nil {
 		return held{}, err
@@ -145,7 +146,8 @@ func (c *ours) try(ctx context.Context, name string) error {
 
 func (c *ours) refused(err error) bool { return errors.Is(err, redlock.ErrHeld) }
 
-// states are those of the masters under the guard, as this process sees them; each is empty where there is none.
+// states returns the guard state of each node, as this process sees it. The state is empty for a
+// node without guard.
 func (c *ours) states(ctx context.Context) ([]redlock.GuardState, error) {
 	r, err := c.locker.Diagnose(ctx)
 	if err != nil {
@@ -158,7 +160,7 @@ func (c *ours) states(ctx context.Context) ([]redlock.GuardState, error) {
 	return states, nil
 }
 
-// guarded waits until no master keeps from voting any more. A quorum of them does so earlier.
+// guarded waits until every node votes. A quorum of nodes votes earlier.
 func (c *ours) guarded(ctx context.Context) error {
 	for {
 		states, err := c.states(ctx)
@@ -171,7 +173,7 @@ func (c *ours) guarded(ctx context.Context) error {
 		select {
 		case <-time.After(maxTTL / 20):
 		case <-ctx.Done():
-			return fmt.Errorf("the masters are %s: %w", states, context.Cause(ctx))
+			return fmt.Errorf("the nodes are %s: %w", states, context.Cause(ctx))
 		}
 	}
 }

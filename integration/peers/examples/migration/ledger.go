@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// ledger is what the name protects. Its zero value is empty; it is safe for concurrent use.
+// ledger is what the name protects. Its zero value is empty. It is safe for concurrent use.
 type ledger struct {
 	mu     sync.Mutex // guards what follows
 	inside map[string]time.Time
 	turns  int
 }
 
-// enter writes down that who is inside by a lock that is valid for so long still. It is an error when another is, whose own lock is
-// valid still: one that has run out excludes nobody, and its holder knows.
+// enter records that who is inside, with a lock of the given validity. It returns an error if
+// another client is inside whose lock is still valid. A lock whose validity is over excludes no
+// other client, and its holder can tell.
 func (l *ledger) enter(who string, valid time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

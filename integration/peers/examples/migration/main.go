@@ -1,21 +1,24 @@
-// Command migration shows a service that moves from redsync to this library in two deployments, without a pause. Its workers want one
-// name all the time, and what the name protects finds out whether two were ever inside.
+// Command migration shows a service that migrates from redsync to this library in two deployments,
+// without a pause. Its workers contend for one name all the time, and a ledger detects whether two
+// of them were ever inside at once.
 //
-//	1  the fleet as it is: redsync.
-//	2  the first deployment, worker by worker: this library on the same masters and keys. Both exclude each other. As soon as a master
-//	   has a marker of the restart guard, clients without the guard refuse it; so that these go on then, they say already now that they
-//	   are to be excepted (WithUnsafeNodes), and keep to the guard's maxTTL (WithMaxTTL).
-//	3  the last redsync is gone.
-//	4  the second deployment: the guard is switched on. One worker comes first: it waits for a whole maxTTL until the masters may vote
-//	   for it, while the others go on. Then the rest follows, and those without the guard leave.
+//	1  All workers use redsync.
+//	2  The first deployment, worker by worker: this library on the same servers and keys.
+//	   Both libraries exclude each other. Clients without the restart guard refuse a node
+//	   that has a marker of the guard. So these workers already except the nodes
+//	   (WithUnsafeNodes) and keep to the guard's maxTTL (WithMaxTTL).
+//	3  The last worker with redsync is gone.
+//	4  The second deployment switches the guard on. The first worker waits for a whole
+//	   maxTTL until the nodes vote for it, while the others continue. Then the remaining
+//	   workers follow, and the workers without the guard leave.
 //
-//	GOWORK=off go -C integration/peers run ./examples/migration                  three masters inside of this process
-//	GOWORK=off go -C integration/peers run ./examples/migration --nodes URLs     yours, with commas between them
+//	GOWORK=off go -C integration/peers run ./examples/migration                  on three servers inside this process
+//	GOWORK=off go -C integration/peers run ./examples/migration --nodes URLs     on your servers; commas separate the URLs
 //
-// Your masters keep the marker (redlock:guard) that step 4 leaves on them, and so this runs once on each; delete it for the next time.
-// docs/migration.md and docs/operations.md have the steps in words.
+// Step 4 leaves the marker (redlock:node) on your servers, so the example runs once on each. Delete
+// the marker to run it again. docs/migration.md and docs/operations.md describe the steps.
 //
-// Exit status: 0 when it went as told, 1 when it did not, 2 for wrong usage.
+// Exit status: 0 if the migration succeeded, 1 if it did not, 2 for wrong usage.
 package main
 
 import (
@@ -34,10 +37,11 @@ const (
 	invoice = "example:migration:invoice/42"
 	another = "example:migration:invoice/43"
 	expiry  = 30 * time.Second // of redsync's locks
-	maxTTL  = 3 * time.Second  // of ours, and of the guard: a restarted master stays out for so long
+	maxTTL  = 3 * time.Second  // of our locks and of the guard: a restarted node is quarantined for as long
 	turns   = 10               // of each worker in each step
 
-	// patience is for a busy machine that plays all parts at once. A service leaves out WithNodeTimeout.
+	// patience is the node timeout on a busy machine that runs all processes. A service needs no
+	// WithNodeTimeout.
 	patience = maxTTL / 2
 )
 
@@ -73,12 +77,12 @@ func play(ctx context.Context, s *show.Stage) error {
 	return v.second(ctx, ours)
 }
 
-// forNow are the options of the first deployment.
+// forNow returns the options of the first deployment.
 func forNow(nodes []string) []redlock.Option {
 	return []redlock.Option{redlock.WithUnsafeNodes(nodes...), redlock.WithMaxTTL(maxTTL)}
 }
 
-// first is the first deployment: it returns who is there when the last redsync is gone.
+// first is the first deployment. It returns the clients that remain when the last redsync is gone.
 func (v *service) first(ctx context.Context, old1, old2 *old) ([]client, error) {
 	new1, err := v.open("ours-1", forNow)
 	if err != nil {
@@ -90,7 +94,7 @@ func (v *service) first(ctx context.Context, old1, old2 *old) ([]client, error) 
 		if err := excludes(ctx, pair[0], pair[1]); err != nil {
 			return nil, err
 		}
-		s.Say("   what %s holds, %s is refused", pair[0], pair[1])
+		s.Say("   while %s holds the name, %s is refused", pair[0], pair[1])
 	}
 	if err := v.contend(ctx, new1, old2); err != nil {
 		return nil, err
@@ -103,7 +107,7 @@ func (v *service) first(ctx context.Context, old1, old2 *old) ([]client, error) 
 	return []client{new1, new2}, v.contend(ctx, new1, new2)
 }
 
-// guard is what the second deployment adds, and all that it has of options.
+// guard returns the options of the second deployment.
 func guard([]string) []redlock.Option { return []redlock.Option{redlock.WithRestartGuard(maxTTL)} }
 
 // second is the second deployment.
@@ -116,13 +120,13 @@ func (v *service) second(ctx context.Context, before []client) error {
 		return errors.Join(errors.New("the guard's first client should have to wait"), err)
 	}
 	v.Say("4  %s comes first, and has to wait for %v", pioneer.who, maxTTL)
-	if err := v.goOnUntil(ctx, before, func(ctx context.Context) error { return v.contend(ctx, pioneer) }); err != nil {
+	if err := v.contendUntil(ctx, before, func(ctx context.Context) error { return v.contend(ctx, pioneer) }); err != nil {
 		return err
 	}
 	if err := pioneer.guarded(ctx); err != nil {
 		return err
 	}
-	v.Say("   it has had its turns, and all masters are guarded")
+	v.Say("   it has had its turns, and all nodes are guarded")
 	follower, err := v.open("guarded-2", guard)
 	if err != nil {
 		return err
@@ -130,14 +134,14 @@ func (v *service) second(ctx context.Context, before []client) error {
 	if err := v.contend(ctx, append(before, pioneer, follower)...); err != nil {
 		return err
 	}
-	v.Say("   %s has followed, and both exclude those without the guard, who leave now", follower.who)
+	v.Say("   %s has followed; both exclude the workers without the guard, which leave now", follower.who)
 	if err := v.contend(ctx, pioneer, follower); err != nil {
 		return err
 	}
 	return v.straggler(ctx)
 }
 
-// straggler is a client that nobody has thought of, and that comes when all others are guarded.
+// straggler is a forgotten client without the guard that starts when all others are guarded.
 func (v *service) straggler(ctx context.Context) error {
 	late, err := v.open("straggler", func([]string) []redlock.Option { return nil })
 	if err != nil {
@@ -146,20 +150,21 @@ func (v *service) straggler(ctx context.Context) error {
 	if err := late.try(ctx, another); !errors.Is(err, redlock.ErrUnfit) {
 		return errors.Join(errors.New("a client without the guard should be refused"), err)
 	}
-	v.Say("   one that comes back without guard and exception is refused by every master.")
-	v.Say("%d turns, and never two at once.", v.ledger.total())
+	v.Say("   a client without the guard and without exceptions is refused by every node.")
+	v.Say("%d turns, and never two workers inside at once.", v.ledger.total())
 	return nil
 }
 
-// unmarked refuses masters that clients with a guard use, or that this has been played on.
+// unmarked returns an error if a server has a marker of the guard: clients with the guard use it,
+// or this example has run on it.
 func (v *service) unmarked(ctx context.Context) error {
-	look, err := v.open("look", forNow)
+	c, err := v.open("inspector", forNow)
 	if err != nil {
 		return err
 	}
-	states, err := look.states(ctx)
+	states, err := c.states(ctx)
 	if err == nil && slices.ContainsFunc(states, func(s redlock.GuardState) bool { return s != "" }) {
-		err = fmt.Errorf("the masters are guarded already (%s): take others, or when no client is running delete redlock:guard on each", states)
+		err = fmt.Errorf("the nodes are guarded already (%s): use others, or stop all clients and delete redlock:node on each", states)
 	}
 	return err
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// moved is what is told when all went well.
+// moved matches the output of a successful migration.
 const moved = `(?s)` +
 	`1  redsync alone\n.*` +
-	`what ours-1 holds, redsync-2 is refused\n.*what redsync-2 holds, ours-1 is refused\n.*` +
+	`while ours-1 holds the name, redsync-2 is refused\n.*while redsync-2 holds the name, ours-1 is refused\n.*` +
 	`the last redsync\n.*` +
 	`guarded-1 comes first, and has to wait for 3s\n.*` +
-	`all masters are guarded\n.*` +
-	`refused by every master.\n` +
-	`\d+ turns, and never two at once`
+	`all nodes are guarded\n.*` +
+	`refused by every node.\n` +
+	`\d+ turns, and never two workers inside at once`
 
 func TestAServiceMovesFromRedsyncInTwoDeployments(t *testing.T) {
 	var out, errs bytes.Buffer
@@ -35,15 +35,15 @@ func TestItMovesOnRealMastersOnce(t *testing.T) {
 	require.Zero(t, show.Run("migration", play, nodes, &out, &errs), "%s%s", &out, &errs)
 	require.Regexp(t, moved, out.String())
 	require.Equal(t, 1, show.Run("migration", play, nodes, &out, &errs))
-	require.Contains(t, errs.String(), "the masters are guarded already")
+	require.Contains(t, errs.String(), "the nodes are guarded already")
 }
 
-// The control: what finds two inside at once is no ornament.
+// The control: the ledger detects two clients that are inside at once.
 func TestTheLedgerFindsTwoInsideAtOnce(t *testing.T) {
 	var l ledger
 	require.NoError(t, l.enter("a", time.Minute))
 	require.ErrorContains(t, l.enter("b", time.Minute), "b and a are inside at once")
 	l.leave("a")
-	require.NoError(t, l.enter("b", -time.Second), "it knows that it is over")
+	require.NoError(t, l.enter("b", -time.Second), "the validity is over")
 	require.NoError(t, l.enter("c", time.Minute))
 }

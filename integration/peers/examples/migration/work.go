@@ -10,22 +10,22 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// turn is one piece of work under the name.
+// turn is one piece of work under the lock.
 func (v *service) turn(ctx context.Context, c client) error {
-	h, err := c.take(ctx, invoice)
+	h, err := c.acquire(ctx, invoice)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	err = v.ledger.enter(c.String(), h.valid)
 	time.Sleep(2 * time.Millisecond) // the work
 	v.ledger.leave(c.String())
-	if lost := h.release(ctx); !errors.Is(lost, redlock.ErrLost) { // it took too long, and others may have come: no harm here
+	if lost := h.release(ctx); !errors.Is(lost, redlock.ErrLost) { // the work took longer than the lock, and another client may have entered: enter tolerates that
 		err = errors.Join(err, lost)
 	}
 	return err
 }
 
-// contend has clients work side by side until each has had its turns.
+// contend has the clients work side by side until each has had its turns.
 func (v *service) contend(ctx context.Context, clients ...client) error {
 	failures := make([]error, len(clients))
 	var all sync.WaitGroup
@@ -40,8 +40,8 @@ func (v *service) contend(ctx context.Context, clients ...client) error {
 	return errors.Join(failures...)
 }
 
-// goOnUntil has clients work side by side until something else is done.
-func (v *service) goOnUntil(ctx context.Context, clients []client, done func(context.Context) error) error {
+// contendUntil has the clients work side by side until done returns.
+func (v *service) contendUntil(ctx context.Context, clients []client, done func(context.Context) error) error {
 	over := make(chan struct{})
 	failures := make([]error, len(clients))
 	var all sync.WaitGroup
@@ -63,9 +63,9 @@ func (v *service) goOnUntil(ctx context.Context, clients []client, done func(con
 	return errors.Join(append(failures, err)...)
 }
 
-// excludes has one client hold the name, and another one try.
+// excludes has one client hold the name, and returns an error if another one is not refused.
 func excludes(ctx context.Context, holder, other client) error {
-	h, err := holder.take(ctx, invoice)
+	h, err := holder.acquire(ctx, invoice)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func excludes(ctx context.Context, holder, other client) error {
 	if other.refused(err) {
 		err = nil
 	} else {
-		err = errors.Join(fmt.Errorf("%s holds the name, and %s is not told so", holder, other), err)
+		err = errors.Join(fmt.Errorf("%s holds the name, and %s is not refused", holder, other), err)
 	}
 	return errors.Join(err, h.release(ctx))
 }
