@@ -81,7 +81,7 @@ func TestAPartOfThePageIsReplacedAndTheRestIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "before\n<!-- bench: x -->\nnew\n<!-- /bench: x -->\nafter\n", page)
 	_, err = fill(page, "y", "new\n")
-	require.Error(t, err, "there is no place for it")
+	require.Error(t, err, "the page has no place for it")
 }
 
 func TestNumbersAreWrittenInThreeDigits(t *testing.T) {
@@ -93,23 +93,23 @@ func TestNumbersAreWrittenInThreeDigits(t *testing.T) {
 	assert.Equal(t, "2 s", short(2*time.Second))
 }
 
-func TestATableHasWhatItsResultsHave(t *testing.T) {
+func TestATableHasTheColumnsOfItsResults(t *testing.T) {
 	full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
 	r := row{Kind: "x", Rate: 100, HandoffGap: full, Acquire: full, ClientCPU: 40, ServerCPU: 30, Bytes: 2345, Allocs: 6}
 	eightNames, handoff, waiters := named(t, "eight-names"), named(t, "hand-over"), named(t, "waiters")
 	text := func(w workload) string { return plainTable(w, table{Rows: []row{r}}) }
 
-	assert.NotContains(t, text(eightNames), "acquire + release", "older results have none")
+	assert.NotContains(t, text(eightNames), "acquire + release", "older results do not have it")
 	assert.Contains(t, text(eightNames), "2,345")
 	r.Both = full
 	assert.Contains(t, text(eightNames), "acquire + release")
 	for _, head := range []string{"client CPU µs", "server CPU µs", "allocs", "bytes"} {
 		assert.Contains(t, text(handoff), head)
 	}
-	assert.Regexp(t, `client CPU ms/s +server CPU ms/s(.|\n)* 4 +3 `, text(waiters), "CPU of all that wait in each second")
+	assert.Regexp(t, `client CPU ms/s +server CPU ms/s(.|\n)* 4 +3 `, text(waiters), "the CPU of all waiters in each second")
 
 	uncontended := named(t, "uncontended/n=3/goroutines=1")
-	assert.NotContains(t, text(uncontended), "0, 0", "system calls were not counted")
+	assert.NotContains(t, text(uncontended), "0, 0", "system calls that were not counted")
 	r.ClientCalls = 17
 	assert.Contains(t, text(uncontended), "17, –")
 }
@@ -131,7 +131,7 @@ func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 		}
 		all.Tables[w.name] = table{Rows: rows}
 	}
-	assert.NotContains(t, targetsTable(all), "not measured", "a target that no workload can answer")
+	assert.NotContains(t, targetsTable(all), "not measured", "no workload measures one of the targets")
 	for _, target := range targets() {
 		if target.limit != nil {
 			assert.NotEmpty(t, target.limitText(all), target.what)
@@ -168,8 +168,8 @@ func TestAMissedTargetShowsTheDigitsThatMissIt(t *testing.T) {
 	assert.Contains(t, targetsTable(rs), "| … 64 goroutines | ≥ 7x | 7x (measured 6.998x) | **missed** |")
 }
 
-// A machine that others use is not what it was some minutes before.
-func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
+// The load of a shared machine changes within minutes.
+func TestBaselinesAreMeasuredInTheSameTurns(t *testing.T) {
 	var measured []string
 	measure := func(_ context.Context, w workload, kind string, _ []string) (load.Result, error) {
 		measured = append(measured, fmt.Sprint(kind, "; ", w.fault, "; ", w.servers))
@@ -190,7 +190,7 @@ func TestWhatAWorkloadIsComparedWithIsMeasuredInTheSameTurns(t *testing.T) {
 	rows := rs.Tables[ill(frozen, 64)].Rows
 	rows[slices.IndexFunc(rows, func(r row) bool { return r.Kind == adapters.Ours })].Missing = true
 	_, known = compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(rs)
-	assert.False(t, known, "who did not end has not met a maximum")
+	assert.False(t, known, "a contestant without a result has not met a maximum")
 
 	turns := named(t, ill(frozen, 64)).turns()
 	assert.Equal(t, []string{adapters.Ours, oursWell, adapters.Yardstick}, []string{turns[0].row, turns[1].row, turns[2].row})
@@ -219,23 +219,23 @@ func TestTheCommandLineChoosesWorkloads(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestWhatIsAskedForAndCannotBeSaysWhy(t *testing.T) {
+func TestAnImpossibleRequestSaysWhy(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // what is not refused is interrupted before it starts a server
+	cancel() // a run that is not rejected is interrupted before it starts a server
 	unmarked := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(unmarked, pageName), []byte("# Benchmarks\n"), 0o644))
 	for _, c := range []struct{ args, says string }{
-		{"--contestants redsync --out ../../docs", "--out '' only"},
-		{"--quick --out ../../docs", "--out '' only"},
+		{"--contestants redsync --out ../../docs", "use it with --out ''"},
+		{"--quick --out ../../docs", "use it with --out ''"},
 		{"--only hand-over --out " + unmarked, "has no place for"},
 		{"--contestants bsm/redislokc", "bsm/redislock; "},
 		{"--contestants go-redlock,redsync", "semicolons between"},
 		{"--only fault;hand-over", "commas between"},
 		{"--only fault,nothing", `begins with "nothing"`},
 		{"--rounds -1", "below 0"},
-		{"--nodes a:1", "needs 3 servers or more, and --nodes has 1"},
-		{"--nodes a:1,b:1,c:1 --only uncontended/n=5", "needs 5 servers"},
-		{"--nodes a:1,b:1,c:1 --only fault/dead", "do harm"},
+		{"--nodes a:1", "need 3 servers or more, and --nodes has 1"},
+		{"--nodes a:1,b:1,c:1 --only uncontended/n=5", "need 5 servers"},
+		{"--nodes a:1,b:1,c:1 --only fault/dead", "harm servers"},
 		{"--contestants bsm --only fault", "takes part"},
 		{"--only hand-over --out " + t.TempDir(), "benchmarks.md"},
 	} {
@@ -243,10 +243,10 @@ func TestWhatIsAskedForAndCannotBeSaysWhy(t *testing.T) {
 		require.ErrorContains(t, err, c.says, c.args)
 	}
 	_, err := parse([]string{"--out", "../../docs", "--contestants", "redsync", "--out", ""})
-	require.NoError(t, err, "as make bench calls it")
+	require.NoError(t, err, "make bench does so")
 }
 
-func TestAPlotWithoutPointsIsNone(t *testing.T) {
+func TestAPlotWithoutPointsIsNotWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none.svg")
 	both := func(r row) []time.Duration { return r.Both }
 	require.NoError(t, drawDistribution(path, "title", "axis", table{Rows: []row{{Kind: "x", Missing: true}}}, both))
@@ -256,7 +256,7 @@ func TestAPlotWithoutPointsIsNone(t *testing.T) {
 	require.FileExists(t, path)
 }
 
-func TestFiguresThatThePageDoesNotShowAreNotLeftBehind(t *testing.T) {
+func TestDataThatThePageDoesNotShowAreNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pageName), []byte("no place for anything"), 0o600))
 	rs := &results{Tables: map[string]table{"hand-over": {}}}
@@ -276,7 +276,7 @@ func TestGapsAreFromAReleaseToTheNextHolderOfThatName(t *testing.T) {
 	assert.InEpsilon(t, 2*time.Millisecond, gaps.Quantile(1), 0.01)
 }
 
-// folder has a page with a place for everything, and nothing measured.
+// folder returns a folder with a page that has a place for every table, and without results.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -292,7 +292,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// named is one workload.
+// named returns the workload with that name.
 func named(t *testing.T, name string) workload {
 	t.Helper()
 	all := workloads()
@@ -303,7 +303,7 @@ func named(t *testing.T, name string) workload {
 
 func TestAnInterruptedMeasurementIsNotRecorded(t *testing.T) {
 	signal := errors.New("the signal")
-	for what, answer := range map[string]error{"after the answer": nil, "before it": errors.New("told nothing: EOF")} {
+	for what, answer := range map[string]error{"after the answer": nil, "before it": errors.New("no result: EOF")} {
 		t.Run(what, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			dir := folder(t)
@@ -314,13 +314,13 @@ func TestAnInterruptedMeasurementIsNotRecorded(t *testing.T) {
 				})
 			require.ErrorIs(t, err, signal)
 			require.ErrorContains(t, err, "interrupted")
-			assert.NotContains(t, err.Error(), "told nothing", "that is what an interruption looks like from here")
+			assert.NotContains(t, err.Error(), "no result", "an error after an interruption is its consequence")
 			assert.NoFileExists(t, filepath.Join(dir, dataName))
 		})
 	}
 }
 
-// page is what stands in the folder's page.
+// page returns the text of the page in the folder.
 func page(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, pageName))
@@ -328,7 +328,7 @@ func page(t *testing.T, dir string) string {
 	return string(text)
 }
 
-func TestAFigureStaysWithTheMachineAndTheDayItWasMeasuredOn(t *testing.T) {
+func TestATableKeepsTheMachineAndTheDayOfItsMeasurement(t *testing.T) {
 	dir := folder(t)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, filepath.Dir(dataName)), 0o700))
 	const old = `{"Machine":{"CPU":"Old","System":"Linux","Go":"1.25","Redis":"7","Day":"2026-01-02","Cores":4},
@@ -336,7 +336,7 @@ func TestAFigureStaysWithTheMachineAndTheDayItWasMeasuredOn(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, dataName), []byte(old), 0o600))
 
 	const line = "Old, 4 cores, which clients and servers share; Linux; Redis 7; Go 1.25; 2026-01-02.\n"
-	for range 2 { // the second time of figures in which each table has a machine
+	for range 2 { // the second time with data in which each table has a machine
 		require.NoError(t, run(t.Context(), []string{"--draw", "--out", dir}))
 		assert.Contains(t, page(t, dir), line)
 		assert.NotContains(t, page(t, dir), "measured on")
@@ -346,12 +346,12 @@ func TestAFigureStaysWithTheMachineAndTheDayItWasMeasuredOn(t *testing.T) {
 	require.NoError(t, options{out: dir}.measureAll(t.Context(), []workload{named(t, "eight-names")}, idle))
 	require.NoError(t, run(t.Context(), []string{"--draw", "--out", dir}))
 	text := page(t, dir)
-	assert.Contains(t, text, line, "of most tables")
+	assert.Contains(t, text, line, "the machine of most tables")
 	assert.Equal(t, 1, strings.Count(text, "measured on"))
 	assert.Contains(t, text, "; measured on "+thisMachine(false).words()+")")
 }
 
-func TestATitleSaysNoMoreThanWhatIsUnusual(t *testing.T) {
+func TestATitleNamesOnlyWhatIsUnusual(t *testing.T) {
 	usual := machine{CPU: "x", Day: "2026-01-02"}
 	assert.Empty(t, usual.unlike(usual))
 	assert.Equal(t, "; measured on 2026-01-03", machine{CPU: "x", Day: "2026-01-03"}.unlike(usual))

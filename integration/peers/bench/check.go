@@ -10,19 +10,20 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
-// check refuses what would measure nothing, or less than was asked for, and rows that would take the place of a whole table.
+// check rejects options that would measure nothing or less than requested, and options by which a
+// few rows would replace a whole table.
 func (o options) check() error {
 	if o.rounds < 0 {
-		return fmt.Errorf("--rounds is %d: it can't be below 0", o.rounds)
+		return fmt.Errorf("--rounds is %d: it cannot be below 0", o.rounds)
 	}
 	if err := o.checkNames(); err != nil {
 		return err
 	}
 	if len(o.kinds) > 0 && o.out != "" {
-		return fmt.Errorf("--contestants would leave only their rows of the tables in %s: a part of the contestants goes with --out '' only", o.out)
+		return fmt.Errorf("--contestants would remove all other rows from the tables in %s: use it with --out ''", o.out)
 	}
 	if o.quick && o.out != "" {
-		return fmt.Errorf("--quick would put a look in the place of what was measured in %s: it goes with --out '' only", o.out)
+		return fmt.Errorf("--quick would replace full measurements in %s: use it with --out ''", o.out)
 	}
 	return nil
 }
@@ -33,7 +34,7 @@ func (o options) checkNames() error {
 			continue
 		}
 		if strings.Contains(prefix, ";") {
-			return fmt.Errorf("no workload's name begins with %q: --only takes names with commas between, not semicolons", prefix)
+			return fmt.Errorf("no workload's name begins with %q: --only takes names with commas between them, not semicolons", prefix)
 		}
 		return fmt.Errorf("no workload's name begins with %q: see --list", prefix)
 	}
@@ -44,14 +45,14 @@ func (o options) checkNames() error {
 		}
 		hint := ""
 		if strings.Contains(part, ",") {
-			hint = " (--contestants takes names with semicolons between, not commas)"
+			hint = " (--contestants takes names with semicolons between them, not commas)"
 		}
 		return fmt.Errorf("no contestant's name contains %q%s: there are %s", part, hint, strings.Join(known, "; "))
 	}
 	return nil
 }
 
-// nothingLeft says why no workload was chosen, though each name that was given exists.
+// nothingLeft returns why no workload was chosen, although each given name exists.
 func (o options) nothingLeft() error {
 	anywhere := o
 	anywhere.nodes = nil
@@ -65,7 +66,7 @@ func (o options) nothingLeft() error {
 	case len(chosen) == 0:
 		return fmt.Errorf("none of the contestants %q takes part in a workload of %q", o.kinds, o.only)
 	case needs == 0:
-		return fmt.Errorf("the workloads of %q do harm to servers, and so not to those given by --nodes", o.only)
+		return fmt.Errorf("the workloads of %q harm servers, and --nodes excludes them", o.only)
 	}
-	return fmt.Errorf("what is to be measured needs %d servers or more, and --nodes has %d", needs, len(o.nodes))
+	return fmt.Errorf("the chosen workloads need %d servers or more, and --nodes has %d", needs, len(o.nodes))
 }

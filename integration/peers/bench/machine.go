@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A machine is what was measured on, in words, and the day.
+// A machine describes where and on which day a table was measured.
 type machine struct {
 	CPU, System, Go, Redis, Day string
 	Cores                       int
-	Given                       bool `json:",omitempty"` // servers by --nodes: of them nothing is known, not even whether they share the machine
+	Given                       bool `json:",omitempty"` // the servers are those of --nodes, of which nothing is known
 }
 
 func thisMachine(given bool) machine {
@@ -31,7 +31,7 @@ func thisMachine(given bool) machine {
 	return m
 }
 
-// words are without what ends the sentence.
+// words returns the description without a full stop.
 func (m machine) words() string {
 	if m == (machine{}) {
 		return "nothing yet"
@@ -44,7 +44,8 @@ func (m machine) words() string {
 
 func (m machine) String() string { return m.words() + ".\n" }
 
-// unlike says what is not as usual, for the title of a table: the day alone where the machine is the same.
+// unlike returns how m differs from the usual machine, for the title of a table. It names only the
+// day if the machine is the same.
 func (m machine) unlike(usual machine) string {
 	sameDay := m
 	sameDay.Day = usual.Day
@@ -57,7 +58,7 @@ func (m machine) unlike(usual machine) string {
 	return "; measured on " + m.words()
 }
 
-// processor is the model as Linux names it, and the architecture elsewhere.
+// processor returns the name of the CPU model on Linux, and the architecture elsewhere.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

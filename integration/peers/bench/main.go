@@ -1,10 +1,11 @@
 //go:build unix
 
-// Program bench measures this library beside others, each in processes of its own and in turns, on redis-server processes that it starts on
-// this machine, and writes what it found into docs/benchmarks.md.
+// Program bench measures this library beside others and writes the results into docs/benchmarks.md.
+// The libraries take turns. Each runs in processes of its own, on redis-server processes that the
+// program starts on this machine.
 //
-//	GOWORK=off go -C integration/peers run ./bench --quick        # a look at everything: about three minutes
-//	GOWORK=off go -C integration/peers run ./bench --only fault   # those whose names begin so
+//	GOWORK=off go -C integration/peers run ./bench --quick        # all workloads, briefly: about three minutes
+//	GOWORK=off go -C integration/peers run ./bench --only fault   # the workloads whose names begin with "fault"
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	rounds int
 	quick  bool
@@ -77,20 +78,20 @@ func run(ctx context.Context, args []string) error {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "rounds", 0, "how often each contestant has its turn; 0: as often as the workload says")
-	flags.BoolVar(&o.quick, "quick", false, "one round of a third of the time")
-	flags.BoolVar(&o.draw, "draw", false, "measure nothing: write the document of the figures that are in --out")
-	flags.BoolVar(&o.list, "list", false, "list the workloads and end")
-	flags.StringVar(&o.out, "out", "", "the `folder` with benchmarks.md in which tables, plots and figures are replaced; empty: print only")
-	only := flags.String("only", "", "workloads whose `names` begin so, with commas between")
-	kinds := flags.String("contestants", "", "contestants whose `names` contain one of these, with semicolons between. Their rows alone are no table for --out")
-	nodes := flags.String("nodes", "", "`host:port,…` of servers to use in place of those it starts. They must be empty, and are emptied "+
-		"after each measurement. Workloads with faults, and those that need more servers, are left out")
+	flags.IntVar(&o.rounds, "rounds", 0, "how often each contestant is measured; 0: as often as the workload says")
+	flags.BoolVar(&o.quick, "quick", false, "measure one round, for a third of the time")
+	flags.BoolVar(&o.draw, "draw", false, "measure nothing: write the document from the data in --out")
+	flags.BoolVar(&o.list, "list", false, "list the workloads and exit")
+	flags.StringVar(&o.out, "out", "", "the `folder` with benchmarks.md, in which tables, plots and data are replaced; empty: print only")
+	only := flags.String("only", "", "workloads whose `names` begin with one of these, with commas between them")
+	kinds := flags.String("contestants", "", "contestants whose `names` contain one of these, with semicolons between them; not with --out")
+	nodes := flags.String("nodes", "", "`host:port,…` of servers to use instead of starting some. They must be empty, and are emptied "+
+		"after each measurement. Workloads with faults, and workloads that need more servers, are skipped")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("what is %q?", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	o.only, o.kinds, o.nodes = words(*only, ","), words(*kinds, ";"), words(*nodes, ",")
 	return o, o.check()
@@ -105,7 +106,7 @@ func words(list, separator string) (found []string) {
 	return found
 }
 
-// choose leaves out what was not asked for, and what given servers can't do.
+// choose returns the requested workloads without those that the given servers cannot run.
 func (o options) choose(list []workload) (chosen []workload) {
 	for _, w := range list {
 		named := func(prefix string) bool { return strings.HasPrefix(w.name, prefix) }
@@ -136,10 +137,10 @@ func (o options) choose(list []workload) (chosen []workload) {
 	return chosen
 }
 
-// A measurer measures one contestant once. It is [measure], but for tests.
+// A measurer measures one contestant once. It is [measure], except in tests.
 type measurer func(ctx context.Context, w workload, kind string, nodes []string) (load.Result, error)
 
-// measureAll measures, prints a table for each workload, and writes the document if there is a place for it.
+// measureAll measures the workloads, prints a table for each, and writes the document if --out is given.
 func (o options) measureAll(ctx context.Context, chosen []workload, measure measurer) error {
 	all, err := openResults(o.out)
 	if err != nil {
@@ -157,15 +158,16 @@ func (o options) measureAll(ctx context.Context, chosen []workload, measure meas
 		t.Machine = here
 		all.Tables[w.name] = t
 		fmt.Print(plainTable(w, t))
-		if err := all.write(o.out); err != nil { // what was measured stays when the rest is broken off
+		if err := all.write(o.out); err != nil { // a later interruption does not lose it
 			return err
 		}
 	}
 	return all.write(o.out)
 }
 
-// compare gives all contestants their turns at one workload. An interruption is always an error, also where the last turn had an answer
-// before it: a table that lacks rows must not take the place of a whole one. What else is wrong then is its consequence.
+// compare measures all contestants in turns at one workload. An interruption is always an error,
+// even if the last turn has ended before it: a table without some rows must not replace a whole
+// one. Other errors after an interruption are its consequences, and are not reported.
 func (o options) compare(ctx context.Context, w workload, measure measurer, progress *log.Logger) (table, error) {
 	t := table{Title: w.title, Rounds: w.rounds, Seconds: w.load.For.Seconds()}
 	measured := make(map[string][]row)
@@ -173,10 +175,10 @@ func (o options) compare(ctx context.Context, w workload, measure measurer, prog
 		for _, turn := range w.turns() {
 			result, err := measure(ctx, turn.of, turn.kind, o.nodes)
 			if ctx.Err() != nil {
-				return table{}, fmt.Errorf("interrupted, and nothing of %q is kept: %w", w.name, context.Cause(ctx))
+				return table{}, fmt.Errorf("interrupted: the results of %q are discarded: %w", w.name, context.Cause(ctx))
 			}
 			if err != nil {
-				progress.Printf("  round %d  %-45s did not end: %v", round+1, turn.row, err)
+				progress.Printf("  round %d  %-45s has no result: %v", round+1, turn.row, err)
 				continue
 			}
 			one := rowOf(turn.row, result)

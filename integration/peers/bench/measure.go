@@ -13,139 +13,142 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/servers"
 )
 
-// A stage is servers for one measurement of one contestant, and what stands before them. No two measurements share one.
-type stage struct {
+// A testbed has the servers for one measurement of one contestant, and the proxies to them. No two
+// measurements share a testbed.
+type testbed struct {
 	servers []*servers.Server
-	nodes   []string // in place of servers of our own
+	nodes   []string // instead of servers of our own
 	proxies []io.Closer
 	spec    load.Spec
 	fault   fault
 }
 
-// setUp starts the servers of a workload, unless it is given some.
-func setUp(ctx context.Context, w workload, kind string, nodes []string) (s *stage, err error) {
-	s = &stage{spec: w.load, fault: w.fault, nodes: nodes}
-	s.spec.Adapter = kind
+// setUp starts the servers of a workload, unless nodes are given.
+func setUp(ctx context.Context, w workload, kind string, nodes []string) (b *testbed, err error) {
+	b = &testbed{spec: w.load, fault: w.fault, nodes: nodes}
+	b.spec.Adapter = kind
 	if len(nodes) > 0 {
-		return s, s.place(w, nodes[:w.servers])
+		return b, b.connect(w, nodes[:w.servers])
 	}
-	if s.servers, err = servers.Start(ctx, w.servers); err != nil {
+	if b.servers, err = servers.Start(ctx, w.servers); err != nil {
 		return nil, err
 	}
-	addrs := make([]string, len(s.servers))
-	for i, server := range s.servers {
+	addrs := make([]string, len(b.servers))
+	for i, server := range b.servers {
 		addrs[i] = server.Addr
-		s.spec.PIDs = append(s.spec.PIDs, server.PID())
+		b.spec.PIDs = append(b.spec.PIDs, server.PID())
 	}
-	return s, s.place(w, addrs)
+	return b, b.connect(w, addrs)
 }
 
-// place puts what the workload says before the servers.
-func (s *stage) place(w workload, addrs []string) error {
+// connect starts the proxies that the workload needs, and fills in the addresses of the servers.
+func (b *testbed) connect(w workload, addrs []string) error {
 	for i, addr := range addrs {
-		ill := w.fault != healthy && i == len(addrs)-1
-		proxied, err := s.proxyFor(addr, w, ill)
+		faulty := w.fault != healthy && i == len(addrs)-1
+		proxied, err := b.proxyFor(addr, w, faulty)
 		if err != nil {
 			return err
 		}
-		s.spec.Servers = append(s.spec.Servers, proxied)
-		if !ill { // the dead count nothing
-			s.spec.Asked = append(s.spec.Asked, addr)
+		b.spec.Servers = append(b.spec.Servers, proxied)
+		if !faulty { // a faulty server cannot be asked for its counters
+			b.spec.Asked = append(b.spec.Asked, addr)
 		}
 	}
 	return nil
 }
 
 // proxyFor returns the address at which a contestant reaches a server.
-func (s *stage) proxyFor(addr string, w workload, ill bool) (string, error) {
+func (b *testbed) proxyFor(addr string, w workload, faulty bool) (string, error) {
 	switch {
-	case ill && w.fault == blackholed:
+	case faulty && w.fault == blackholed:
 		h, err := servers.NewBlackhole()
 		if err != nil {
 			return "", err
 		}
-		s.proxies = append(s.proxies, h)
+		b.proxies = append(b.proxies, h)
 		return h.Addr(), nil
 	case w.delay > 0:
 		d, err := servers.NewDelay(addr, w.delay)
 		if err != nil {
 			return "", err
 		}
-		s.proxies = append(s.proxies, d)
+		b.proxies = append(b.proxies, d)
 		return d.Addr(), nil
 	}
 	return addr, nil
 }
 
-// strike does to the last server what the workload says, now that everybody is connected.
-func (s *stage) strike() error {
-	switch s.fault {
+// injectFault injects the fault of the workload into the last server. All contestants are connected by then.
+func (b *testbed) injectFault() error {
+	switch b.fault {
 	case frozen:
-		return s.servers[len(s.servers)-1].Freeze()
+		return b.servers[len(b.servers)-1].Freeze()
 	case dead:
-		return s.servers[len(s.servers)-1].Kill()
+		return b.servers[len(b.servers)-1].Kill()
 	}
 	return nil
 }
 
-func (s *stage) clear() error {
+// tearDown closes the proxies, and stops the servers or empties the given ones.
+func (b *testbed) tearDown() error {
 	var errs []error
-	for _, d := range s.proxies {
+	for _, d := range b.proxies {
 		errs = append(errs, d.Close())
 	}
-	errs = append(errs, empty(context.Background(), s.nodes))
-	return errors.Join(append(errs, servers.Stop(s.servers))...)
+	errs = append(errs, empty(context.Background(), b.nodes))
+	return errors.Join(append(errs, servers.Stop(b.servers))...)
 }
 
-// limit is how long one measurement may take beyond its own time: some contestants wait for a frozen server for a long time.
-const limit = 40 * time.Second
+// maxOverrun bounds how long a measurement may take beyond its own time. Some contestants wait long
+// for a frozen server.
+const maxOverrun = 40 * time.Second
 
 // measure measures one contestant once.
 func measure(ctx context.Context, w workload, kind string, nodes []string) (r load.Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, w.load.For+limit)
+	ctx, cancel := context.WithTimeout(ctx, w.load.For+maxOverrun)
 	defer cancel()
-	s, err := setUp(ctx, w, kind, nodes)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.clear()) }()
+	b, err := setUp(ctx, w, kind, nodes)
+	if b != nil {
+		defer func() { err = errors.Join(err, b.tearDown()) }()
 	}
 	if err != nil {
 		return r, err
 	}
 
-	var crew []*worker
+	var workers []*worker
 	defer func() {
-		for _, one := range crew {
+		for _, one := range workers {
 			if err != nil {
 				one.kill()
 			}
-			err = errors.Join(err, one.dismiss())
+			err = errors.Join(err, one.wait())
 		}
 	}()
 	for range max(1, w.processes) {
-		one, err := hire(ctx, s.spec)
+		one, err := startWorker(ctx, b.spec)
 		if err != nil {
 			return r, err
 		}
-		crew = append(crew, one)
+		workers = append(workers, one)
 	}
-	if err := s.strike(); err != nil {
+	if err := b.injectFault(); err != nil {
 		return r, err
 	}
-	return runAll(crew)
+	return runAll(workers)
 }
 
-// runAll has all processes work at once.
-func runAll(crew []*worker) (load.Result, error) {
-	for _, w := range crew {
+// runAll runs all processes at once.
+func runAll(workers []*worker) (load.Result, error) {
+	for _, w := range workers {
 		if err := w.begin(); err != nil {
 			return load.Result{}, err
 		}
 	}
-	list := make([]load.Result, len(crew))
-	for i, w := range crew {
+	list := make([]load.Result, len(workers))
+	for i, w := range workers {
 		var err error
 		if list[i], err = w.result(); err != nil {
-			return load.Result{}, fmt.Errorf("a contestant's process told nothing: %w", err)
+			return load.Result{}, fmt.Errorf("no result from a contestant's process: %w", err)
 		}
 	}
 	return load.Merge(list), nil

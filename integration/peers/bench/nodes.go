@@ -10,12 +10,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// mayEmpty is an error when one of the servers given by --nodes holds a key: they are emptied.
+// mayEmpty returns an error if one of the servers of --nodes has a key, because the servers will be emptied.
 func mayEmpty(ctx context.Context, nodes []string) error {
 	return onEach(ctx, nodes, func(addr string, c redis.Conn) error {
 		n, err := redis.Int(c.Do("DBSIZE"))
 		if err == nil && n > 0 {
-			err = fmt.Errorf("%s holds %d keys, and would be emptied: give servers that are for this alone", addr, n)
+			err = fmt.Errorf("%s has %d keys and would be emptied: use empty servers", addr, n)
 		}
 		return err
 	})

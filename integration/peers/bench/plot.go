@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
-// plot draws what has been measured of the four that are drawn.
+// plot draws the plots whose workloads have been measured.
 func (rs *results) plot(folder string) error {
 	both := func(r row) []time.Duration { return r.Both }
 	handoffGap := func(r row) []time.Duration { return r.HandoffGap }
@@ -39,7 +39,7 @@ func (rs *results) plot(folder string) error {
 	return rs.drawThroughput(filepath.Join(folder, "throughput.svg"))
 }
 
-// sheet is an empty plot with a logarithmic axis of x.
+// sheet returns an empty plot with a logarithmic x axis.
 func sheet(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
@@ -51,8 +51,9 @@ func sheet(title, x, y string) *plot.Plot {
 
 const width, height = 8 * vg.Inch, 4.5 * vg.Inch
 
-// drawDistribution is one line for each contestant: how many of its operations took no longer. Where none has any there is no plot: its
-// logarithmic axis would have no bounds.
+// drawDistribution draws one line for each contestant: the part of its operations that took no
+// longer. It draws nothing if there are no points, because the logarithmic axis would have no
+// bounds.
 func drawDistribution(path, title, axis string, t table, of func(row) []time.Duration) error {
 	p := sheet(title, axis, "part of all")
 	drawn := 0
@@ -74,7 +75,7 @@ func drawDistribution(path, title, axis string, t table, of func(row) []time.Dur
 	return p.Save(width, height, path)
 }
 
-// drawThroughput is one line for each contestant over the number of goroutines, as far as they were measured.
+// drawThroughput draws one line for each contestant over the numbers of goroutines that were measured.
 func (rs *results) drawThroughput(path string) error {
 	p := sheet("Acquire and release, 3 servers", "goroutines", "per second")
 	drawn := 0

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// results are all that was ever measured into one folder: what is measured anew replaces what was there of the same workload.
+// results are all measurements of one folder. A new measurement of a workload replaces the old one.
 type results struct {
-	Machine machine          `json:",omitzero"` // of tables that name none: so it was written before each had its own
+	Machine machine          `json:",omitzero"` // of tables without a machine: older files have one machine for all tables
 	Tables  map[string]table // by the workload's name
 }
 
@@ -24,7 +24,8 @@ const (
 	dataName = "benchmarks/results.json"
 )
 
-// openResults fails before anything is measured where there would be no place for it.
+// openResults reads the results in a folder. It returns an error before anything is measured if the
+// page there has no place for a table.
 func openResults(folder string) (*results, error) {
 	rs := &results{Tables: make(map[string]table)}
 	if folder == "" {
@@ -32,7 +33,7 @@ func openResults(folder string) (*results, error) {
 	}
 	page, err := os.ReadFile(filepath.Join(folder, pageName))
 	if err != nil {
-		return nil, fmt.Errorf("--out needs a folder with a page to fill: %w", err)
+		return nil, fmt.Errorf("--out needs a folder with %s: %w", pageName, err)
 	}
 	known := workloads()
 	places := []string{"machine", "targets"}
@@ -56,7 +57,7 @@ func openResults(folder string) (*results, error) {
 	}
 	for name, t := range rs.Tables {
 		if !slices.ContainsFunc(known, func(w workload) bool { return w.name == name }) {
-			delete(rs.Tables, name) // no page shows it any more
+			delete(rs.Tables, name) // the page does not show it any more
 			continue
 		}
 		if t.Machine == (machine{}) {
@@ -68,7 +69,8 @@ func openResults(folder string) (*results, error) {
 	return rs, nil
 }
 
-// usual is what most tables were measured on, and when. The page says it once, and every other table for itself.
+// usual returns the machine and the day of most tables. The page names it once. Each other table
+// names its own.
 func (rs *results) usual() (most machine) {
 	tables := make(map[machine]int)
 	for _, w := range workloads() {
@@ -81,8 +83,8 @@ func (rs *results) usual() (most machine) {
 	return most
 }
 
-// write replaces the plots, the tables in the page, and last the figures behind both: where one of them fails, the figures stay those that
-// the page shows.
+// write replaces the plots, then the tables in the page, and last the data of both. If a step
+// fails, the data are still those that the page shows.
 func (rs *results) write(folder string) error {
 	if folder == "" {
 		return nil
@@ -103,7 +105,7 @@ func (rs *results) write(folder string) error {
 	return os.WriteFile(filepath.Join(folder, dataName), append(text, '\n'), 0o644)
 }
 
-// fillPage writes tables into their places in the page. People write the rest.
+// fillPage writes the tables into their places in the page. The rest of the page is written by hand.
 func (rs *results) fillPage(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -125,7 +127,7 @@ func (rs *results) fillPage(path string) error {
 	return os.WriteFile(path, []byte(page), 0o644)
 }
 
-// fill replaces what stands between a part's two marks.
+// fill replaces the text between the two marks of a part.
 func fill(page, name, part string) (string, error) {
 	begin, end := "<!-- bench: "+name+" -->\n", "<!-- /bench: "+name+" -->"
 	before, rest, ok := strings.Cut(page, begin)
@@ -136,7 +138,7 @@ func fill(page, name, part string) (string, error) {
 	return before + begin + part + end + after, nil
 }
 
-// row finds a contestant's row of a workload.
+// row returns the row of a contestant in the table of a workload.
 func (rs *results) row(workload, kind string) (row, bool) {
 	rows := rs.Tables[workload].Rows
 	i := slices.IndexFunc(rows, func(r row) bool { return r.Kind == kind })

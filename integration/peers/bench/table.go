@@ -10,34 +10,34 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// A table is what was measured at one workload.
+// A table has the results of one workload.
 type table struct {
 	Title   string
 	Rounds  int
 	Seconds float64 // of each measurement
-	Machine machine // and the day
+	Machine machine // also the day
 	Rows    []row
 }
 
-// A row is one contestant: the medians of all rounds.
+// A row has the results of one contestant: the medians of all rounds.
 type row struct {
 	Kind    string
-	Missing bool    // it did not get ready, or did not end
+	Missing bool    // the contestant failed to start, or did not end
 	Rate    float64 // operations per second
-	Failed  float64 // of all, a part
+	Failed  float64 // as a part of all operations
 
 	Acquire, Both []time.Duration // by [curve]
 	HandoffGap    []time.Duration `json:"Gap"` // by [curve]; the key is that of older results
 
 	ClientCPU, ServerCPU     float64 // µs per operation
-	ClientCalls, ServerCalls float64 // reads and writes of the system per operation
+	ClientCalls, ServerCalls float64 // read and write system calls per operation
 	Allocs, Bytes, Commands  float64 // per operation
-	CommandsPerSecond        float64 // whatever servers ran
+	CommandsPerSecond        float64 // that the servers ran
 	Jain                     float64
 	Drained                  time.Duration
 }
 
-// curve are the quantiles that are kept: close to each other where a plot needs it, and what tables show.
+// curve are the quantiles that are stored: those of the tables, and as many as a plot needs.
 var curve = func() []float64 {
 	qs := []float64{0.001, 0.01}
 	for q := 2; q <= 98; q += 2 {
@@ -46,7 +46,7 @@ var curve = func() []float64 {
 	return append(qs, 0.99, 0.995, 0.999, 0.9999)
 }()
 
-// at is the quantile q of a curve.
+// at returns the quantile q of a curve.
 func at(values []time.Duration, q float64) time.Duration {
 	i, found := slices.BinarySearch(curve, q)
 	if !found || i >= len(values) {
@@ -55,7 +55,7 @@ func at(values []time.Duration, q float64) time.Duration {
 	return values[i]
 }
 
-// rowOf is one measurement.
+// rowOf returns the row of one measurement.
 func rowOf(kind string, r load.Result) row {
 	ops := float64(max(1, r.Ops))
 	seconds := max(r.Elapsed.Seconds(), 1e-9)
@@ -71,7 +71,7 @@ func rowOf(kind string, r load.Result) row {
 	}
 }
 
-// median is a row whose every figure is the median of that figure in rounds.
+// median returns a row in which each figure is the median of that figure in the rounds.
 func median(rounds []row) row {
 	number := func(of func(row) float64) float64 { return stats.Median(each(rounds, of), stats.Mean[float64]) }
 	times := func(of func(row) []time.Duration) []time.Duration {

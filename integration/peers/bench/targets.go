@@ -11,19 +11,20 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
 )
 
-// A target is what this library set out to reach.
+// A target is a value that this library is meant to reach.
 type target struct {
 	what, aim string
 	measured  figure
 	met       func(value float64) bool
 	text      func(value float64) string
-	limit     figure // what bare pipelining makes in its place; may be nil
+	limit     figure // the value of bare pipelining; may be nil
 }
 
-// A figure is looked up in the tables of a result store.
+// A figure looks up a value in the results.
 type figure func(rs *results) (value float64, known bool)
 
-// minimum is a target that is to be reached at the least, and maximum one at the most.
+// minimum returns a target that is met by a value of at least the bound, and maximum one that is
+// met by a value of at most the bound.
 func minimum(what string, least float64, measured, limit figure) target {
 	return target{what, fmt.Sprintf("≥ %vx", least), measured, atLeast(least), inTimes, limit}
 }
@@ -38,12 +39,12 @@ func inTimes(v float64) string                 { return significant(v) + "x" }
 
 var fenced, guarded, async = adapters.Ours + ", fencing", adapters.Ours + ", fencing and guard", adapters.Ours + ", async release"
 
-// faster is how many times as many operations one contestant does as another.
+// faster returns how many times as many operations one contestant makes as another.
 func faster(workload, one, other string) figure {
 	return compared(workload, one, workload, other, rateOf)
 }
 
-// compared is a figure of one row as a multiple of another row's.
+// compared returns a figure of one row as a multiple of that of another row.
 func compared(workload, kind, otherWorkload, otherKind string, of func(row) float64) figure {
 	return func(rs *results) (float64, bool) {
 		one, ok := rs.row(workload, kind)
@@ -55,7 +56,7 @@ func compared(workload, kind, otherWorkload, otherKind string, of func(row) floa
 	}
 }
 
-// only is a figure of one row.
+// only returns a figure of one row.
 func only(workload, kind string, of func(row) float64) figure {
 	return func(rs *results) (float64, bool) {
 		r, ok := rs.row(workload, kind)
@@ -155,8 +156,8 @@ func waitingTargets() []target {
 	}
 }
 
-// valueText returns the rounded value. If the value misses the target and the rounded one does not, valueText adds as many digits as show
-// that the target is missed.
+// valueText returns the rounded value. If the value misses the target and the rounded one does not,
+// valueText adds as many digits as show that the target is missed.
 func (t target) valueText(value float64) string {
 	rounded := t.text(value)
 	if t.met(value) || !t.met(parsed(rounded)) {
@@ -176,13 +177,13 @@ func (t target) valueText(value float64) string {
 // maxDecimals bounds the digits that valueText shows after the point.
 const maxDecimals = 12
 
-// parsed is the number of a text by [target.text].
+// parsed returns the number in a text of [target.text].
 func parsed(text string) float64 {
 	v, _ := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	return v
 }
 
-// limitText is what bare pipelining makes in its place.
+// limitText returns the value of bare pipelining.
 func (t target) limitText(rs *results) string {
 	if t.limit == nil {
 		return ""
@@ -194,7 +195,7 @@ func (t target) limitText(rs *results) string {
 	return t.text(value)
 }
 
-// targetsTable shows what was aimed at, what was measured, and says so where it was missed.
+// targetsTable returns the table of targets, measured values and whether the targets are met.
 func targetsTable(rs *results) string {
 	var text strings.Builder
 	text.WriteString("| | target | measured | | bare pipelining |\n|---|---|---|---|---|\n")

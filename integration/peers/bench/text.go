@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
-// A column is one figure of a row, in words.
+// A column shows one figure of a row.
 type column struct {
 	head string
 	cell func(t table, r row) string
 }
 
-// columns are those that say something about a shape.
+// columns returns the columns that are useful for a shape.
 func columns(shape load.Shape) []column {
 	switch shape {
 	case load.Uncontended:
@@ -63,7 +63,8 @@ var (
 	}}
 )
 
-// yardstick is the row that others are multiples of; without one they are of none.
+// yardstick returns the row that the others are compared with. It returns an empty row if there is
+// no such row.
 func yardstick(t table) row {
 	for _, r := range t.Rows {
 		if r.Kind == adapters.Yardstick {
@@ -73,7 +74,7 @@ func yardstick(t table) row {
 	return row{}
 }
 
-// shown are the columns in which some row has something.
+// shown returns the columns in which some row has a text.
 func shown(w workload, t table) (some []column) {
 	for _, c := range columns(w.load.Shape) {
 		for _, r := range t.Rows {
@@ -93,7 +94,7 @@ func cell(c column, t table, r row) string {
 	return c.cell(t, r)
 }
 
-// plainTable is for a terminal.
+// plainTable returns the table for a terminal.
 func plainTable(w workload, t table) string {
 	var text strings.Builder
 	for _, c := range shown(w, t) {
@@ -107,12 +108,12 @@ func plainTable(w workload, t table) string {
 	}
 	var aligned strings.Builder
 	out := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = out.Write([]byte(text.String() + "\t\n")) // to memory
+	_, _ = out.Write([]byte(text.String() + "\t\n")) // writing to memory does not fail
 	_ = out.Flush()
 	return aligned.String()
 }
 
-// markdownTable is for the document, which says elsewhere what is usually measured on.
+// markdownTable returns the table for the document. The document names the usual machine elsewhere.
 func markdownTable(w workload, t table, usual machine) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\n**%s** (%s of %.3g s%s)\n\n| |", t.Title, rounds(t.Rounds), t.Seconds, t.Machine.unlike(usual))
@@ -137,7 +138,7 @@ func rounds(n int) string {
 	return fmt.Sprintf("%d rounds", n)
 }
 
-// described is a contestant with what has to be known about it.
+// described returns the name of a contestant with its note.
 func described(kind string) string {
 	k, err := adapters.Find(kind)
 	if err != nil || k.Note == "" {
@@ -160,7 +161,7 @@ func three(of []time.Duration) string {
 	return short(at(of, 0.5)) + " / " + short(at(of, 0.99)) + " / " + short(at(of, 0.999))
 }
 
-// short is a duration in three digits.
+// short returns a duration in three digits.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -172,8 +173,8 @@ func short(d time.Duration) string {
 	}
 }
 
-// measured is a number of what can't be nothing where it was counted at all: a system without /proc counts no system calls, nor can those of
-// servers that were given be.
+// measured returns a number that is never 0 if it was counted. System calls are not counted on a
+// system without /proc, nor for the servers of --nodes.
 func measured(v float64) string {
 	if v == 0 {
 		return "–"
@@ -181,7 +182,7 @@ func measured(v float64) string {
 	return number(v)
 }
 
-// number has thousands apart when it is large.
+// number returns v in three digits. A large number has commas between its thousands.
 func number(v float64) string {
 	if v < 1000 {
 		return significant(v)
@@ -193,7 +194,7 @@ func number(v float64) string {
 	return digits
 }
 
-// significant has three digits at most, or what stands before the point.
+// significant returns v in at most three digits, or all digits before the point.
 func significant(v float64) string {
 	switch {
 	case v >= 99.95:

@@ -19,11 +19,13 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
-// workerFlag has this program be one contestant's process: it reads a load.Spec, says a line when it is ready, begins when it is told a
-// line, and prints a load.Result. It ends when its standard input does.
+// workerFlag makes this program the process of one contestant. The process reads a load.Spec,
+// writes a line when it is ready, begins when it reads a line, and prints a load.Result. It ends
+// when its standard input is closed.
 const workerFlag = "--worker"
 
-// The end of the process closes what is open: a client of a frozen server would take its time.
+// work does not close its clients, because closing a client of a frozen server may take long. The
+// end of the process closes the connections.
 func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	line, err := lines.ReadBytes('\n')
@@ -57,7 +59,8 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(result)
 }
 
-// profileFolder names the environment variable that has each contestant's process write a CPU profile there: what costs the client's time.
+// profileFolder is the environment variable of a folder. If it is set each contestant's process
+// writes a CPU profile into that folder.
 const profileFolder = "REDLOCK_BENCH_PROFILES"
 
 func profile(folder, adapter string) (stop func() error, err error) {
@@ -71,24 +74,24 @@ func profile(folder, adapter string) (stop func() error, err error) {
 	return func() error { pprof.StopCPUProfile(); return f.Close() }, pprof.StartCPUProfile(f)
 }
 
-// endWith ends the process when its parent is gone.
+// endWith ends the process when its parent has ended.
 func endWith(in io.Reader) {
 	_, _ = io.Copy(io.Discard, in)
 	os.Exit(1)
 }
 
-// A worker is such a process.
+// A worker is the process of one contestant.
 type worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// closing bounds how long a process may take to end when it has said all.
-const closing = 15 * time.Second
+// maxExit bounds how long a process may take to end after its result.
+const maxExit = 15 * time.Second
 
-// hire starts a process and returns when it is ready.
-func hire(ctx context.Context, spec load.Spec) (*worker, error) {
+// startWorker starts a process and returns when it is ready.
+func startWorker(ctx context.Context, spec load.Spec) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -108,10 +111,10 @@ func hire(ctx context.Context, spec load.Spec) (*worker, error) {
 	}
 	if err := json.NewEncoder(w.in).Encode(spec); err != nil {
 		w.kill()
-		return nil, errors.Join(err, w.dismiss())
+		return nil, errors.Join(err, w.wait())
 	}
 	if _, err := w.out.ReadString('\n'); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s did not get ready", spec.Adapter), w.dismiss())
+		return nil, errors.Join(fmt.Errorf("%s failed to start", spec.Adapter), w.wait())
 	}
 	return w, nil
 }
@@ -125,9 +128,9 @@ func (w *worker) result() (r load.Result, err error) {
 	return r, json.NewDecoder(w.out).Decode(&r)
 }
 
-// dismiss lets the process end, and makes it end when it takes too long.
-func (w *worker) dismiss() error {
-	late := time.AfterFunc(closing, w.kill)
+// wait waits for the end of the process, and kills it if that takes too long.
+func (w *worker) wait() error {
+	late := time.AfterFunc(maxExit, w.kill)
 	defer late.Stop()
 	return w.cmd.Wait()
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
-// A fault is what becomes of the last server.
+// A fault is what happens to the last server.
 type fault string
 
 const (
 	healthy    fault = ""
-	frozen     fault = "frozen"      // it is stopped when everybody is connected
-	dead       fault = "dead"        // it is killed then
-	blackholed fault = "black-holed" // it accepts and never answers, from the start
+	frozen     fault = "frozen"      // it is stopped when all contestants are connected
+	dead       fault = "dead"        // it is killed when all contestants are connected
+	blackholed fault = "black-holed" // from the start it accepts connections and never answers
 )
 
-// A workload is what all contestants are measured at, side by side.
+// A workload is the work at which all contestants are measured.
 type workload struct {
 	name      string // for --only; the part before the first slash is its section in the document
 	title     string
@@ -33,29 +33,31 @@ type workload struct {
 	load      load.Spec
 	kinds     []string
 	baselines []baseline
-	rounds    int // at most
+	rounds    int // the maximum
 }
 
-// A baseline is measured in turns with the contestants, on something else than the workload, to compare them with: what was measured minutes
-// before says little about a machine that others use.
+// A baseline is measured in turns with the contestants, at a variant of the workload. The
+// contestants are compared with it. On a shared machine a measurement of some minutes before is no
+// baseline.
 type baseline struct {
 	row, kind string
-	instead   func(w *workload)
+	vary      func(w *workload)
 }
 
-// A turn is one contestant's, or a baseline's.
+// A turn is one measurement of a contestant or of a baseline.
 type turn struct {
 	row, kind string
 	of        workload
 }
 
-// turns are those of one round. The baselines of a contestant come right behind it: others may take half a minute.
+// turns returns the turns of one round. The baselines of a contestant follow it directly, because
+// other contestants may take half a minute.
 func (w workload) turns() (list []turn) {
 	baselines := func(which func(kind string) bool) {
 		for _, a := range w.baselines {
 			if which(a.kind) {
 				other := w
-				a.instead(&other)
+				a.vary(&other)
 				list = append(list, turn{a.row, a.kind, other})
 			}
 		}
@@ -68,12 +70,12 @@ func (w workload) turns() (list []turn) {
 	return list
 }
 
-// The rows of baselines.
+// The names of the baselines' rows.
 const (
 	oursWell  = adapters.Ours + ", all well"
 	bareWell  = adapters.Bare + ", all well"
-	bareOfTwo = adapters.Bare + ", both of two servers" // what a lock needs where one of three is out
-	bareAlone = adapters.Bare + ", 1 goroutine alone"   // nobody is handed anything, nor waited for
+	bareOfTwo = adapters.Bare + ", both of two servers" // a lock needs both if one of three is down
+	bareAlone = adapters.Bare + ", 1 goroutine alone"   // without handoffs and waiting
 )
 
 func (w workload) section() string {
@@ -83,14 +85,14 @@ func (w workload) section() string {
 
 const ms = time.Millisecond
 
-// Which contestants are measured where: those that say something there.
+// The contestants of the workloads. Each workload measures those whose result is useful there.
 var (
 	everybody = all(func(k adapters.Kind) bool { return k.Name != ours[1] })
 	ours      = []string{
 		adapters.Ours, adapters.Ours + ", async release", adapters.Ours + ", fencing", adapters.Ours + ", fencing and guard",
 	}
 	quorums = all(func(k adapters.Kind) bool { return !k.OneServer && !k.Limit && !slices.Contains(ours[1:], k.Name) })
-	patient = quorums[:3] // the others don't begin before every server has answered
+	patient = quorums[:3] // the others do not begin before every server has answered
 	queues  = all(func(k adapters.Kind) bool { return !k.Limit && !slices.Contains(ours[1:], k.Name) })
 	distant = all(func(k adapters.Kind) bool { return !k.OneServer && !slices.Contains(ours[2:], k.Name) })
 )
@@ -104,7 +106,7 @@ func all(which func(adapters.Kind) bool) (names []string) {
 	return names
 }
 
-// workloads are all of them, in the order of the document.
+// workloads returns all workloads, in the order of the document.
 func workloads() []workload {
 	return slices.Concat(uncontended(), faults(), contention(), waiting(), distance())
 }
