@@ -14,10 +14,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// contention is what a process of contenders is told.
+// contention is the task of a process of contenders.
 type contention struct {
 	URLs       []string
-	Names      []string // each lock takes one of them, or several when there are several
+	Names      []string // each lock has one of them, or several if there are several
 	TTL        time.Duration
 	Process    int
 	Lockers    int
@@ -25,7 +25,7 @@ type contention struct {
 	First      time.Duration // when the first round of runOnce begins, by contenders.Uptime
 }
 
-// TestMain makes the process a contender's where it was started as one.
+// TestMain runs the contenders in a process that was started for them.
 func TestMain(m *testing.M) {
 	contenders.Main(m, func(ctx context.Context, c contention, log *contenders.Log) { c.run(ctx, log) })
 }
@@ -42,7 +42,7 @@ func (c contention) run(ctx context.Context, log *contenders.Log) {
 		l, err := redlock.Open(
 			c.URLs,
 			redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)),
-			redlock.WithBackoff(time.Millisecond, 20*time.Millisecond), // contenders that ask often meet often
+			redlock.WithBackoff(time.Millisecond, 20*time.Millisecond), // frequent attempts collide often
 		)
 		if err != nil {
 			panic(err)
@@ -65,7 +65,7 @@ func closeWithin(l *redlock.Locker, d time.Duration) error {
 	return l.Close(ctx)
 }
 
-// contender is one of the goroutines that want the lock.
+// contender is one of the goroutines that contend for the lock.
 type contender struct {
 	contention
 	name   string
@@ -84,11 +84,11 @@ func (k *contender) contend(ctx context.Context) {
 		} else {
 			k.judge("acquire", err)
 		}
-		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // gives other contenders a chance
 	}
 }
 
-// choose is one name, or, where there are several, a set of some.
+// choose returns one name, or a random set of several names.
 func (k *contender) choose() []string {
 	n := 1 + rand.N(len(k.Names))
 	names := make([]string, n)
@@ -115,20 +115,20 @@ func (k *contender) acquire(ctx context.Context, names []string) (*redlock.Lock,
 	}
 }
 
-// one is true once in n times.
+// one returns true once in n times.
 func one(n int) bool { return rand.N(n) == 0 }
 
-// work holds the lock for a while and ends the hold in one of the ways that there are. It returns until when the holder could take the
-// lock for its own.
+// work holds the lock for a while and ends the hold in one of several ways. It returns the end of
+// the time in which the holder could rely on the lock.
 func (k *contender) work(ctx context.Context, lock *redlock.Lock) (to time.Duration) {
 	contenders.Idle(ctx, rand.N(4*time.Millisecond))
 	switch dice := rand.N(100); {
 	case dice < 10:
 		k.judge("extend", lock.Extend(ctx, k.TTL))
 		contenders.Idle(ctx, rand.N(10*time.Millisecond))
-	case dice == 10: // longer than the TTL, with or without extension
+	case dice == 10: // longer than the TTL, with or without automatic extension
 		contenders.Idle(ctx, k.TTL*5/4)
-	case dice == 11: // it dies: nobody releases, and the lock is its own until the validity is over
+	case dice == 11: // the holder dies: the lock is not released, and ends with its validity
 		to = contenders.Uptime() + lock.Remaining()
 		_, err := lock.Detach()
 		k.judge("detach", err)
@@ -140,7 +140,7 @@ func (k *contender) work(ctx context.Context, lock *redlock.Lock) (to time.Durat
 	return to
 }
 
-// judge lets pass what a fault may do to a caller. Everything else is a defect.
+// judge tolerates the errors that a fault may cause. Any other error is a defect.
 func (k *contender) judge(what string, err error) {
 	k.log.Judge(k.name+" "+what, err,
 		redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, context.Canceled)

@@ -1,5 +1,7 @@
-// Package integration holds the tests of the library and its command that need real Redis servers: what they do under every fault
-// that a server can be given, and how fast they are. Package redistest runs the servers.
+// Package integration has the tests of the library and its command that need real Redis servers:
+// their behaviour under every fault that a server can have, and their speed. Package redistest runs
+// the servers.
 //
-// The module of its own keeps Docker's forty modules out of the module graph of those who import the library.
+// It is a separate module to keep the forty modules of Docker out of the module graph of the
+// library's users.
 package integration

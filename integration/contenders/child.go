@@ -17,58 +17,60 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// toldEnv is where a process finds what it is told.
-const toldEnv = "REDLOCK_TEST_CONTENDERS"
+// taskEnv is the environment variable of the task of a process.
+const taskEnv = "REDLOCK_TEST_CONTENDERS"
 
-// line is what a process tells its parent.
+// line is one line of a process's output to its parent.
 type line struct {
 	Held   *Hold  `json:",omitempty"`
 	Failed string `json:",omitempty"`
 }
 
-// Main is the body of a TestMain. Where [Start] began this process it calls contend with what it is told, until its parent has heard
-// enough and ctx ends; elsewhere it runs the tests. A goroutine that contend leaves makes the process fail.
-func Main[T any](m *testing.M, contend func(ctx context.Context, told T, log *Log)) {
-	text := os.Getenv(toldEnv)
+// Main is the body of a TestMain. In a process that [Start] began it calls contend with the
+// process's task; ctx ends when the parent closes the process's standard input. In any other
+// process it runs the tests. A goroutine that contend leaves behind makes the process fail.
+func Main[T any](m *testing.M, contend func(ctx context.Context, task T, log *Log)) {
+	text := os.Getenv(taskEnv)
 	if text == "" {
 		os.Exit(m.Run())
 	}
-	var told T
-	if err := json.Unmarshal([]byte(text), &told); err != nil {
+	var task T
+	if err := json.Unmarshal([]byte(text), &task); err != nil {
 		panic(err)
 	}
 	left := redistest.NoGoroutines(exitTB{})
 	ctx, stop := context.WithCancel(context.Background())
 	var parent sync.WaitGroup
 	parent.Go(func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the parent closes it, or dies
+		_, _ = io.Copy(io.Discard, os.Stdin) // standard input ends when the parent closes it or dies
 		stop()
 	})
-	contend(ctx, told, &Log{out: bufio.NewWriter(os.Stdout)})
+	contend(ctx, task, &Log{out: bufio.NewWriter(os.Stdout)})
 	parent.Wait()
 	left()
 	os.Exit(0)
 }
 
-// Log writes what happened, a line each, at once: the parent counts them. Its methods may be called concurrently.
+// Log writes one line for each event, without delay, because the parent counts them. Its methods
+// are safe for concurrent use.
 type Log struct {
 	mu  sync.Mutex // guards out
 	out *bufio.Writer
 }
 
-// Held tells of a hold that is over.
+// Held reports a hold that is over.
 func (l *Log) Held(h Hold) { l.write(line{Held: &h}) }
 
-// Failed tells what may not happen to anybody, whatever the nodes do. A nil error is none.
+// Failed reports what must not happen, whatever the nodes do. It ignores a nil error.
 func (l *Log) Failed(what string, err error) {
 	if err != nil {
 		l.write(line{Failed: fmt.Sprintf("%s: %v", what, err)})
 	}
 }
 
-// Judge is Failed for an error that matches none of those that are fine here.
-func (l *Log) Judge(what string, err error, fine ...error) {
-	for _, f := range fine {
+// Judge calls Failed for an error that matches none of the given errors.
+func (l *Log) Judge(what string, err error, allowed ...error) {
+	for _, f := range allowed {
 		if errors.Is(err, f) {
 			return
 		}
@@ -76,7 +78,7 @@ func (l *Log) Judge(what string, err error, fine ...error) {
 	l.Failed(what, err)
 }
 
-// Idle waits for d, or until ctx is done.
+// Idle waits for d or until ctx is done.
 func Idle(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -86,8 +88,8 @@ func Idle(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (l *Log) write(told line) {
-	text, err := json.Marshal(told)
+func (l *Log) write(entry line) {
+	text, err := json.Marshal(entry)
 	if err != nil {
 		panic(err)
 	}
@@ -97,7 +99,7 @@ func (l *Log) write(told line) {
 	_ = l.out.Flush()
 }
 
-// exitTB is what a test's helper may use where there is no test: it ends the process.
+// exitTB stands for a test where there is none. Its Fatalf ends the process.
 type exitTB struct{ testing.TB }
 
 func (exitTB) Helper() {}

@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Patience bounds every wait for contenders. Tests end long before, unless something is wrong.
+// Patience bounds every wait for contenders. Tests end long before it, unless something is wrong.
 const Patience = 2 * time.Minute
 
-// Group are the processes of contenders and what they have told.
+// Group is the processes of contenders and what they have reported.
 type Group struct {
 	processes []*exec.Cmd
 	ends      []io.Closer
@@ -32,12 +32,13 @@ type Group struct {
 	faulty []string
 }
 
-// Start begins a process for each thing that one is told, which must go through JSON. The test's end kills what is left of them.
-func Start[T any](t testing.TB, told ...T) *Group {
+// Start begins a process for each task. A task must survive JSON. Processes that still run when the
+// test ends are killed.
+func Start[T any](t testing.TB, tasks ...T) *Group {
 	t.Helper()
 	c := &Group{}
 	t.Cleanup(c.kill)
-	for _, one := range told {
+	for _, one := range tasks {
 		text, err := json.Marshal(one)
 		require.NoError(t, err)
 		c.start(t, string(text))
@@ -45,12 +46,12 @@ func Start[T any](t testing.TB, told ...T) *Group {
 	return c
 }
 
-func (c *Group) start(t testing.TB, told string) {
+func (c *Group) start(t testing.TB, task string) {
 	t.Helper()
 	p := exec.Command(os.Args[0])
 	p.Env = append(
 		os.Environ(),
-		toldEnv+"="+told,
+		taskEnv+"="+task,
 		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"), // the race detector sleeps for a second at the end of a process
 	)
 	p.Stderr = &bytes.Buffer{}
@@ -82,28 +83,29 @@ func (c *Group) take(text []byte) {
 	}
 }
 
-// Holds are those that were told of so far.
+// Holds returns the holds that have been reported so far.
 func (c *Group) Holds() []Hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.holds)
 }
 
-// Faults are what the processes said that may not happen.
+// Faults returns what the processes have reported as failures.
 func (c *Group) Faults() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.faulty)
 }
 
-// Until waits until ok says so of the holds since it was called, and calls between every tenth of a second. It fails the test, with what
-// was waited for, when that takes longer than [Patience].
+// Until waits until ok returns true for the holds since the call of Until, and calls between about
+// every 100 ms. It fails the test, and names what it waited for, if that takes longer than
+// [Patience].
 func (c *Group) Until(t testing.TB, what string, ok func(since []Hold) bool, between func(nth int)) {
 	t.Helper()
 	before, deadline := len(c.Holds()), time.Now().Add(Patience)
 	for nth := 0; !ok(c.Holds()[before:]); nth++ {
 		if time.Now().After(deadline) {
-			require.FailNow(t, "waited in vain", "for %v, until %s: %d holds since, and %d before; %v",
+			require.FailNow(t, "timeout", "for %v, until %s: %d holds since, and %d before; %v",
 				Patience, what, len(c.Holds())-before, before, c.Faults())
 		}
 		if between != nil {
@@ -113,7 +115,8 @@ func (c *Group) Until(t testing.TB, what string, ok func(since []Hold) bool, bet
 	}
 }
 
-// Stop ends the processes. The test fails when one of them left a goroutine, or told of what may not happen.
+// Stop ends the processes. The test fails if one of them left a goroutine behind or reported a
+// failure.
 func (c *Group) Stop(t testing.TB) {
 	t.Helper()
 	for _, in := range c.ends {

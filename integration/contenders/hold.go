@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold is the time in which a contender could believe that a lock was its own: from when Acquire had returned until it called Release
-// or the validity was over. Both are readings of [Uptime].
+// Hold is the time in which a contender could rely on a lock: from the return of Acquire to the
+// call of Release or the end of the validity. Both are readings of [Uptime].
 type Hold struct {
 	Contender string
 	Names     []string
 	From, To  time.Duration
-	Fence     int64 // 0 without fencing
-	Lost      bool  // and the holder was told so
+	Fence     uint64 // 0 without fencing
+	Lost      bool   // the holder was told that the lock was lost
 }
 
 func (h Hold) String() string {
 	return fmt.Sprintf("%s held %v from %v to %v (fence %d)", h.Contender, h.Names, h.From, h.To, h.Fence)
 }
 
-// Over tells a hold that was over when Acquire returned it.
+// Over reports whether the hold was over when Acquire returned it.
 func (h Hold) Over() bool { return h.To <= h.From }
 
-// Uptime is a clock that all processes of the machine share, and that nobody sets.
+// Uptime reads a clock that all processes of the machine share, and that cannot be set.
 func Uptime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -36,19 +36,21 @@ func Uptime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// Overlaps are all pairs of holds that had a name in common at the same time. Locks exclude each other if there are none.
+// Overlaps returns all pairs of holds that had a name in common at the same time. Locks exclude
+// each other if there are no such pairs.
 func Overlaps(holds []Hold) []string {
 	return pairs(holds, func(before, h Hold) bool { return before.To > h.From })
 }
 
-// Disorder are all pairs of holds of one name, one after the other, of which the later had no larger fence. A pair that overlaps is in
-// the order in which some node granted both, which nobody sees from here: it is left to [Overlaps].
+// Disorder returns all pairs of successive holds of one name of which the later one has no larger
+// fence. It ignores pairs that overlap, which [Overlaps] reports: their fences are in the order in
+// which some node granted both, and that order cannot be observed here.
 func Disorder(holds []Hold) []string {
 	return pairs(holds, func(before, h Hold) bool { return before.To <= h.From && before.Fence >= h.Fence })
 }
 
-// pairs are those of which bad says so. Each hold is compared with the one on the same name that ended last of those that began
-// before it.
+// pairs returns the pairs for which bad returns true. It compares each hold with one other hold on
+// the same name: of those that began before it, the one that ended last.
 func pairs(holds []Hold, bad func(before, h Hold) bool) []string {
 	var found []string
 	latest := make(map[string]Hold) // by name
@@ -69,7 +71,8 @@ func pairs(holds []Hold, bad func(before, h Hold) bool) []string {
 	return found
 }
 
-// LongestGap is the longest time between the beginning of the first hold and the end of the last in which nobody held anything.
+// LongestGap returns the longest time without a hold between the beginning of the first hold and
+// the end of the last.
 func LongestGap(holds []Hold) (gap time.Duration) {
 	var last time.Duration
 	for _, h := range inOrder(holds) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// axis is what values are drawn along, from 0 up.
+// axis is the vertical axis of a panel. It begins at 0.
 type axis struct {
 	step  float64
 	steps int
@@ -15,10 +15,10 @@ type axis struct {
 	scale float64 // of the unit
 }
 
-// most is where it ends.
-func (a axis) most() float64 { return a.step * float64(a.steps) }
+// end returns the value at the end of the axis.
+func (a axis) end() float64 { return a.step * float64(a.steps) }
 
-// newAxis has at most five steps of 1, 2 or 5 times a power of ten, up to the largest value.
+// newAxis returns an axis for values up to largest. It has at most five steps, of 1, 2 or 5 times a power of ten.
 func newAxis(unit string, largest float64) axis {
 	if !(largest > 0) || math.IsInf(largest, 0) {
 		largest = 1
@@ -35,9 +35,9 @@ func newAxis(unit string, largest float64) axis {
 	switch {
 	case unit == "ops":
 		a.unit = " /s"
-	case unit == "s" && a.most() < 1e-3:
+	case unit == "s" && a.end() < 1e-3:
 		a.unit, a.scale = " µs", 1e6
-	case unit == "s" && a.most() < 1:
+	case unit == "s" && a.end() < 1:
 		a.unit, a.scale = " ms", 1e3
 	case unit == "s":
 		a.unit = " s"
@@ -45,7 +45,7 @@ func newAxis(unit string, largest float64) axis {
 	return a
 }
 
-// label is what stands at a step.
+// label returns the label of a step.
 func (a axis) label(step int) string {
 	if step == 0 {
 		return "0"
@@ -53,7 +53,7 @@ func (a axis) label(step int) string {
 	return strconv.FormatFloat(float64(step)*a.step*a.scale, 'g', 4, 64) + a.unit
 }
 
-// times are the instants at which a mark stands, at most five beside the beginning.
+// times returns the marks of the time axis: the beginning and at most five more.
 func times(span time.Duration) (marks []time.Duration) {
 	steps := []time.Duration{
 		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second,
@@ -71,7 +71,7 @@ func times(span time.Duration) (marks []time.Duration) {
 	return marks
 }
 
-// clockOf is minutes and seconds.
+// clockOf returns minutes and seconds.
 func clockOf(at time.Duration) string {
 	return fmt.Sprintf("%d:%02d", int(at.Minutes()), int(at.Seconds())%60)
 }

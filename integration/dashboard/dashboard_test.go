@@ -25,7 +25,7 @@ func committed(t *testing.T) *dashboard {
 	return d
 }
 
-// answering is a Prometheus that answers every query alike.
+// answering returns a querier of a Prometheus that answers every query with the same body.
 func answering(t *testing.T, status int, body string) *querier {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,12 +46,12 @@ const answer = `{"status":"success","data":{"resultType":"matrix","result":[
 	{"metric":{"redlock_outcome":"acquired"},"values":[[1000,"0.5"]]},
 	{"metric":{"redlock_outcome":"lost"},"values":[[1000,"NaN"]]}]}}`
 
-func TestEveryPanelIsDrawnOfWhatItsQueriesYield(t *testing.T) {
+func TestEveryPanelIsDrawnFromItsQueries(t *testing.T) {
 	d := committed(t)
 	drawn, err := answering(t, http.StatusOK, answer).all(t.Context(), d)
 	require.NoError(t, err)
 	require.Len(t, drawn, len(d.Panels))
-	require.Len(t, drawn[0].lines, 2, "one has no value at all")
+	require.Len(t, drawn[0].lines, 2, "the third line has no value")
 	require.Equal(t, series{"acquired", []point{{0, .5}}}, drawn[0].lines[0])
 	held := drawn[0].lines[1]
 	require.True(t, math.IsNaN(held.points[0].value))
@@ -76,8 +76,8 @@ func TestAQueryWithoutAnAnswerIsAnError(t *testing.T) {
 		status     int
 		body, says string
 	}{
-		"nothing":   {http.StatusOK, `{"status":"success","data":{"result":[]}}`, "it yields nothing"},
-		"no number": {http.StatusOK, `{"status":"success","data":{"result":[{"metric":{},"values":[[1,"NaN"]]}]}}`, "it yields nothing"},
+		"nothing":   {http.StatusOK, `{"status":"success","data":{"result":[]}}`, "the query returned no data"},
+		"no number": {http.StatusOK, `{"status":"success","data":{"result":[{"metric":{},"values":[[1,"NaN"]]}]}}`, "the query returned no data"},
 		"refused":   {http.StatusBadRequest, `{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}`, "parse error"},
 		"no answer": {http.StatusBadGateway, "<html>", "502 Bad Gateway"},
 	} {
@@ -92,19 +92,19 @@ func TestAQueryWithoutAnAnswerIsAnError(t *testing.T) {
 	}
 }
 
-func TestWithoutPrometheusItIsSaidWhatToDo(t *testing.T) {
+func TestWithoutPrometheusTheErrorSaysHowToInstallIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var errs bytes.Buffer
 	out := filepath.Join(t.TempDir(), "picture.svg")
 	require.Equal(t, 1, run(t.Context(), []string{"--in", "../../docs/telemetry/dashboard.json", "--out", out}, &errs))
-	require.Contains(t, errs.String(), "there is no prometheus in PATH")
+	require.Contains(t, errs.String(), "prometheus is not in PATH")
 	require.Contains(t, errs.String(), "apt-get install prometheus")
 	_, err := os.Stat(out)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Equal(t, 2, run(t.Context(), []string{"word"}, &errs))
 }
 
-func TestWhatCannotBeDrawnIsRefused(t *testing.T) {
+func TestADashboardThatCannotBeDrawnIsRejected(t *testing.T) {
 	for text, says := range map[string]string{
 		`{}`:                           "no panels",
 		`{"panels":[{"type":"stat"}]}`: "type stat",
@@ -144,7 +144,7 @@ func TestAnAxisHasRoundSteps(t *testing.T) {
 	require.Equal(t, "1:20", clockOf(80*time.Second))
 }
 
-func TestALegendWrapsAndALabelThatIsMissingIsEmpty(t *testing.T) {
+func TestALegendWrapsAndAMissingLabelIsEmpty(t *testing.T) {
 	require.Equal(t, "n1 timeout ", label("{{redlock_node}} {{ error_type }} {{other}}", map[string]string{"redlock_node": "n1", "error_type": "timeout"}))
 	d := drawing{lines: make([]series, 7)}
 	for i := range d.lines {
@@ -153,7 +153,7 @@ func TestALegendWrapsAndALabelThatIsMissingIsEmpty(t *testing.T) {
 	require.Len(t, d.legend(400), 4)
 }
 
-func TestAServerThatFailsSaysWhy(t *testing.T) {
+func TestTheErrorOfAServerHasItsOutput(t *testing.T) {
 	s, err := start(t.Context(), "/bin/sh", "-c", "echo no such thing >&2; exit 3")
 	require.NoError(t, err)
 	require.ErrorContains(t, s.wait(), "exit status 3: no such thing")

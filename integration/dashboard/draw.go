@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Sizes in the picture's units, which are pixels where it is shown as wide as it is.
+// Sizes are in units of the picture. A unit is one pixel at the picture's natural width.
 const (
 	column, row   = 50, 30 // of Grafana's grid
 	gap           = 4      // around a panel
@@ -37,7 +37,7 @@ const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" 
   <text class="title" x="12" y="22">%[3]s</text>
 `
 
-// picture is the whole as SVG, legible on light and dark grounds.
+// picture returns the dashboard as SVG that is legible on light and dark backgrounds.
 func picture(title string, all []drawing) string {
 	wide, high := 0, 0
 	for _, d := range all {
@@ -52,7 +52,7 @@ func picture(title string, all []drawing) string {
 	return b.String()
 }
 
-// draw is one panel, with the corner of its grid position as the origin.
+// draw draws one panel. The origin is the corner of the panel's grid position.
 func (d drawing) draw(b *strings.Builder) {
 	g := d.GridPos
 	width, height := g.W*column, g.H*row
@@ -92,7 +92,7 @@ func (d drawing) largest() (most float64) {
 // entry is a name in the legend.
 type entry struct{ line, x int }
 
-// legend puts the names in rows that are as wide as the panel.
+// legend arranges the names in rows as wide as the panel.
 func (d drawing) legend(width int) (rows [][]entry) {
 	x := width
 	for i, s := range d.lines {
@@ -107,14 +107,14 @@ func (d drawing) legend(width int) (rows [][]entry) {
 	return rows
 }
 
-// frame is where lines are drawn.
+// frame is the plot area of a panel.
 type frame struct {
 	axis          axis
 	span          time.Duration
 	width, height float64
 }
 
-// draw is the grid with its labels.
+// draw draws the grid and its labels.
 func (f frame) draw(b *strings.Builder) {
 	for i := range f.axis.steps + 1 {
 		y := f.y(float64(i) * f.axis.step)
@@ -128,9 +128,10 @@ func (f frame) draw(b *strings.Builder) {
 
 func (f frame) x(at time.Duration) float64 { return left + f.width*at.Seconds()/f.span.Seconds() }
 
-func (f frame) y(value float64) float64 { return above + f.height*(1-value/f.axis.most()) }
+func (f frame) y(value float64) float64 { return above + f.height*(1-value/f.axis.end()) }
 
-// path is broken where there is no value, and marks one that stands alone.
+// path returns the path of a line. It is interrupted where there is no value, and a single point is
+// visible.
 func (f frame) path(points []point) string {
 	var b strings.Builder
 	pen := "M"

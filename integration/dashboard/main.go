@@ -1,14 +1,14 @@
-// Command dashboard draws docs/telemetry/dashboard.json as Prometheus answers it: the picture in docs/telemetry.md.
+// Command dashboard draws docs/telemetry/dashboard.json with data from Prometheus. The picture is shown in docs/telemetry.md.
 //
-// It runs the example of otelredlock, whose workers contend for locks while masters fail, has a Prometheus scrape it every second, asks that
-// for every query of every panel, and draws what it got where gridPos says. It is the dashboard's test as well: a query that is refused, or
-// yields nothing, is an error. It is no Grafana, and the picture no screenshot.
+// The command runs the example of otelredlock, whose workers contend for locks while servers fail. A Prometheus scrapes the example every
+// second. The command runs every query of every panel against that Prometheus, and draws each panel where its gridPos says. It also tests
+// the dashboard: a query that is rejected or returns nothing is an error. It is not Grafana, and the picture is not a screenshot.
 //
 //	make dashboard
 //
-// prometheus has to be in PATH. All listens on the loopback interface, and is gone at the end.
+// prometheus must be in PATH. All processes listen on the loopback interface and end with the command.
 //
-// Exit status: 0, 1 when something went wrong or a query has no answer, 2 for wrong usage.
+// Exit status: 0 on success, 1 if a step fails or a query returns nothing, 2 for wrong usage.
 package main
 
 import (
@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, errs io.Writer) int {
 	f.SetOutput(errs)
 	in := f.String("in", "docs/telemetry/dashboard.json", "the dashboard's `file`")
 	out := f.String("out", "docs/telemetry-dashboard.svg", "the picture's `file`")
-	long := f.Duration("for", 90*time.Second, "how long the workers work")
+	long := f.Duration("for", 90*time.Second, "how long the workers run")
 	if err := f.Parse(args); err != nil || f.NArg() > 0 {
 		return 2
 	}
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, errs io.Writer) int {
 	return 0
 }
 
-// show reads, measures, asks and draws.
+// show reads the dashboard, runs the workload and draws the panels.
 func show(ctx context.Context, in, out string, long time.Duration) error {
 	text, err := os.ReadFile(in)
 	if err != nil {
@@ -65,7 +65,7 @@ func show(ctx context.Context, in, out string, long time.Duration) error {
 	return os.WriteFile(out, []byte(picture(d.Title, drawn)), 0o644)
 }
 
-// measure has the workload scraped to its end, and asks for all panels.
+// measure has Prometheus scrape the workload until its end, and then queries all panels.
 func measure(ctx context.Context, folder string, d *dashboard, long time.Duration) ([]drawing, error) {
 	prometheus, err := findPrometheus()
 	if err != nil {
@@ -81,8 +81,8 @@ func measure(ctx context.Context, folder string, d *dashboard, long time.Duratio
 	}
 	defer scraper.stop()
 	q := &querier{url: url}
-	if err := q.awaitUp(ctx, 0); err != nil { // it scrapes, and finds nothing
-		return nil, errors.Join(err, scraper.complaint())
+	if err := q.awaitUp(ctx, 0); err != nil { // Prometheus scrapes, and the target is not up yet
+		return nil, errors.Join(err, scraper.failure())
 	}
 	load, err := startWorkload(ctx, folder, target, long)
 	if err != nil {
@@ -90,7 +90,7 @@ func measure(ctx context.Context, folder string, d *dashboard, long time.Duratio
 	}
 	defer load.stop()
 	if err := q.awaitUp(ctx, 1); err != nil {
-		return nil, errors.Join(err, load.complaint())
+		return nil, errors.Join(err, load.failure())
 	}
 	q.from = time.Now()
 	if err := load.wait(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// dashboard is what is read of Grafana's.
+// dashboard has the parts of a Grafana dashboard that are drawn.
 type dashboard struct {
 	Title      string
 	Panels     []panel
@@ -31,17 +31,17 @@ func parse(text []byte) (*dashboard, error) {
 		return nil, err
 	}
 	if len(d.Panels) == 0 {
-		return nil, errors.New("there are no panels")
+		return nil, errors.New("the dashboard has no panels")
 	}
 	for _, p := range d.Panels {
 		if p.Type != "timeseries" {
-			return nil, errors.New("a panel of type " + p.Type + " can't be drawn")
+			return nil, errors.New("cannot draw a panel of type " + p.Type)
 		}
 	}
 	return d, nil
 }
 
-// variable is the query of one.
+// variable returns the query of a variable.
 func (d *dashboard) variable(name string) string {
 	for _, v := range d.Templating.List {
 		if v.Name == name {

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// querier asks a Prometheus for a span of time.
+// querier queries a Prometheus for a span of time.
 type querier struct {
 	url      string
 	from, to time.Time
 }
 
-// series is a line of a panel.
+// series is one line of a panel.
 type series struct {
 	name   string
 	points []point
@@ -31,22 +31,22 @@ type series struct {
 
 type point struct {
 	at    time.Duration // since the beginning
-	value float64       // maybe NaN: there was nothing to divide
+	value float64       // NaN after a division by zero
 }
 
-// drawing is a panel and what is drawn there.
+// drawing is a panel and its lines.
 type drawing struct {
 	panel
 	lines []series
 	span  time.Duration
 }
 
-// Grafana's variables, as it would fill them in: of a job that is chosen by its name, and of an interval of four scrapes.
+// expand replaces Grafana's variables as Grafana does: the chosen jobs, and a rate interval of four scrapes.
 func (q *querier) expand(expr string, jobs []string) string {
 	return strings.NewReplacer("$job", strings.Join(jobs, "|"), "$__rate_interval", (4 * scrapeEvery).String()).Replace(expr)
 }
 
-// all asks for all panels. Every query that has no answer is told of, not only the first.
+// all queries all panels. Its error reports every query that fails, not only the first.
 func (q *querier) all(ctx context.Context, d *dashboard) ([]drawing, error) {
 	jobs, err := q.jobs(ctx, d)
 	if err != nil {
@@ -68,11 +68,11 @@ func (q *querier) all(ctx context.Context, d *dashboard) ([]drawing, error) {
 	return all, errors.Join(errs...)
 }
 
-// jobs are the values of the dashboard's variable.
+// jobs returns the values of the dashboard's variable job.
 func (q *querier) jobs(ctx context.Context, d *dashboard) (jobs []string, err error) {
 	parts := labelValues.FindStringSubmatch(d.variable("job"))
 	if parts == nil {
-		return nil, errors.New("the variable job is no label_values(series, label)")
+		return nil, errors.New("the variable job is not of the form label_values(series, label)")
 	}
 	if err := q.get(ctx, "label/"+parts[2]+"/values", url.Values{"match[]": {parts[1]}}, &jobs); err != nil {
 		return nil, err
@@ -85,9 +85,9 @@ func (q *querier) jobs(ctx context.Context, d *dashboard) (jobs []string, err er
 
 var labelValues = regexp.MustCompile(`^label_values\((\w+), *(\w+)\)$`)
 
-var errNothing = errors.New("it yields nothing")
+var errNothing = errors.New("the query returned no data")
 
-// lines are what a query yields, by name.
+// lines runs a query and returns its lines, sorted by name.
 func (q *querier) lines(ctx context.Context, expr, legend string) ([]series, error) {
 	seconds := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 	var found struct {
@@ -119,14 +119,14 @@ func (q *querier) lines(ctx context.Context, expr, legend string) ([]series, err
 	return lines, nil
 }
 
-// label puts a series' labels into a legend.
+// label fills the labels of a series into a legend.
 func label(legend string, of map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(legend, func(p string) string { return of[placeholder.FindStringSubmatch(p)[1]] })
 }
 
 var placeholder = regexp.MustCompile(`\{\{ *(\w+) *\}\}`)
 
-// sample is a pair of a time and a number between quotes.
+// sample is a value in the JSON of Prometheus: a time, and a number in quotes.
 type sample struct {
 	at    time.Time
 	value float64
@@ -144,7 +144,7 @@ func (s *sample) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// get asks a question, and has data filled in.
+// get sends a request and decodes the data of the response.
 func (q *querier) get(ctx context.Context, what string, of url.Values, data any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url+"/api/v1/"+what+"?"+of.Encode(), http.NoBody)
 	if err != nil {
@@ -159,20 +159,20 @@ func (q *querier) get(ctx context.Context, what string, of url.Values, data any)
 	if err != nil {
 		return err
 	}
-	said := struct {
+	response := struct {
 		Status, Error string
 		Data          any
 	}{Data: data}
-	if err := json.Unmarshal(body, &said); err != nil {
-		return fmt.Errorf("the answer is %s: %w", answer.Status, err)
+	if err := json.Unmarshal(body, &response); err != nil {
+		return fmt.Errorf("status %s: %w", answer.Status, err)
 	}
-	if said.Status != "success" {
-		return fmt.Errorf("it is refused: %s", said.Error)
+	if response.Status != "success" {
+		return fmt.Errorf("query rejected: %s", response.Error)
 	}
 	return nil
 }
 
-// awaitUp returns when what Prometheus finds at the target is that it is up (1), or that it is not (0).
+// awaitUp waits until the metric up of the target is 1 (up) or 0 (down).
 func (q *querier) awaitUp(ctx context.Context, is float64) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -184,7 +184,7 @@ func (q *querier) awaitUp(ctx context.Context, is float64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("nothing is scraped: %w", errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("Prometheus did not scrape the target: %w", errors.Join(context.Cause(ctx), err))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

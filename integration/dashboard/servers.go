@@ -13,14 +13,13 @@ import (
 	"time"
 )
 
-// example is the program that is watched.
+// example is the program that Prometheus scrapes.
 const example = "github.com/quorumlock/go-redlock/otelredlock/examples/prometheus"
 
-// scrapeEvery is Prometheus' interval.
+// scrapeEvery is the scrape interval.
 const scrapeEvery = time.Second
 
-var errNoPrometheus = errors.New("there is no prometheus in PATH, which answers the dashboard's queries: install it (on Debian and Ubuntu " +
-	"apt-get install prometheus), and try again")
+var errNoPrometheus = errors.New("prometheus is not in PATH: install it (on Debian and Ubuntu: apt-get install prometheus)")
 
 func findPrometheus() (string, error) {
 	path, err := exec.LookPath("prometheus")
@@ -30,17 +29,17 @@ func findPrometheus() (string, error) {
 	return path, nil
 }
 
-// server is a process of ours.
+// server is a child process.
 type server struct {
-	cmd  *exec.Cmd
-	said bytes.Buffer // on standard error; to be read when it is over
-	over chan struct{}
-	err  error // why it ended, once over is closed
+	cmd    *exec.Cmd
+	stderr bytes.Buffer // read it only after over is closed
+	over   chan struct{}
+	err    error // why the process ended; read it only after over is closed
 }
 
 func start(ctx context.Context, path string, args ...string) (*server, error) {
 	s := &server{cmd: exec.CommandContext(ctx, path, args...), over: make(chan struct{})}
-	s.cmd.Stderr = &s.said
+	s.cmd.Stderr = &s.stderr
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.WaitDelay = 10 * time.Second
 	if err := s.cmd.Start(); err != nil {
@@ -53,28 +52,28 @@ func start(ctx context.Context, path string, args ...string) (*server, error) {
 	return s, nil
 }
 
-// wait returns when it has ended by itself.
+// wait waits until the process ends by itself.
 func (s *server) wait() error {
 	<-s.over
 	if s.err != nil {
-		return s.complaint()
+		return s.failure()
 	}
 	return nil
 }
 
-// stop ends it, if it has not.
+// stop ends the process.
 func (s *server) stop() {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may be over
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // the process may have ended
 	<-s.over
 }
 
-// complaint is what it said in the end.
-func (s *server) complaint() error {
+// failure stops the process, and returns an error with its output on standard error.
+func (s *server) failure() error {
 	s.stop()
-	return fmt.Errorf("%s: %w: %s", filepath.Base(s.cmd.Path), s.err, bytes.TrimSpace(s.said.Bytes()))
+	return fmt.Errorf("%s: %w: %s", filepath.Base(s.cmd.Path), s.err, bytes.TrimSpace(s.stderr.Bytes()))
 }
 
-// startWorkload builds the example and has it serve its metrics.
+// startWorkload builds the example and starts it.
 func startWorkload(ctx context.Context, folder, address string, long time.Duration) (*server, error) {
 	binary := filepath.Join(folder, "example")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, example).CombinedOutput(); err != nil {
@@ -83,7 +82,7 @@ func startWorkload(ctx context.Context, folder, address string, long time.Durati
 	return start(ctx, binary, "--listen", address, "--for", long.String())
 }
 
-// startPrometheus has it scrape the target alone, and keep what it finds in the folder.
+// startPrometheus starts a Prometheus that scrapes only the target and stores its data in the folder.
 func startPrometheus(ctx context.Context, path, folder, target string) (_ *server, url string, err error) {
 	config := filepath.Join(folder, "prometheus.yml")
 	text := fmt.Sprintf("global: {scrape_interval: %v}\nscrape_configs:\n  - job_name: billing\n    static_configs: [{targets: ['%s']}]\n",
@@ -100,7 +99,7 @@ func startPrometheus(ctx context.Context, path, folder, target string) (_ *serve
 	return s, "http://" + address, err
 }
 
-// freeAddress is one that was free a moment ago.
+// freeAddress returns an address that is free at the moment.
 func freeAddress(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

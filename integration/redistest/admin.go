@@ -14,11 +14,13 @@ import (
 // adminTimeout bounds each step of an administrator's command: dialling, writing and reading.
 const adminTimeout = 2 * time.Second
 
-// reserved is the namespace of what the library keeps beside the lock keys. It may outlive a lock.
+// reserved is the prefix of the keys that the library keeps beside the lock keys. They may outlive
+// a lock.
 const reserved = "redlock:"
 
-// Try sends one command to database 0 over a connection of its own, which shares nothing with the client under test, and returns
-// the reply. A server that does not answer is an error within a few seconds.
+// Try sends one command to database 0, over a connection of its own that shares nothing with the
+// client under test. It returns the reply. If the server does not answer, Try returns an error
+// within a few seconds.
 func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
 	conn, err := redis.Dial("tcp", n.Addr(), append(
 		slices.Clone(n.dial),
@@ -29,7 +31,7 @@ func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: node %s: %w", n.Addr(), err)
 	}
-	// A connection that failed says so again when it is closed, and there is nothing that the caller could do about it.
+	// Closing a failed connection returns its error again, which the caller has already seen.
 	defer func() { _ = conn.Close() }()
 	if reply, err = conn.Do(cmd, args...); err != nil {
 		return nil, fmt.Errorf("redistest: node %s: %s: %w", n.Addr(), cmd, err)
@@ -37,7 +39,8 @@ func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
 	return reply, nil
 }
 
-// Do is [Node.Try] for a command that has to succeed. A bulk string comes as []byte: the helpers of redigo convert it.
+// Do is [Node.Try] for a command that must succeed. A bulk string is returned as []byte, which the
+// helpers of redigo convert.
 func (n *Node) Do(t testing.TB, cmd string, args ...any) any {
 	t.Helper()
 	reply, err := n.Try(cmd, args...)
@@ -47,7 +50,8 @@ func (n *Node) Do(t testing.TB, cmd string, args ...any) any {
 	return reply
 }
 
-// Keys returns the keys of database 0 that match a pattern of the KEYS command, in no order. Expired keys are not among them.
+// Keys returns the keys of database 0 that match a pattern of the KEYS command, in no particular
+// order. It does not return expired keys.
 func (n *Node) Keys(t testing.TB, pattern string) []string {
 	t.Helper()
 	keys, err := n.keys(pattern)
@@ -61,12 +65,14 @@ func (n *Node) keys(pattern string) ([]string, error) {
 	return redis.Strings(n.Try("KEYS", pattern))
 }
 
-// Slack is how many times as long as on a healthy machine a test waits before it calls a thing late: the build server's cores are
-// slow and busy, and what is looked for (a ghost that only its TTL removes) takes longer by far.
+// Slack multiplies the time that a test waits on a healthy machine before it fails. The cores of
+// the build server are slow and busy. The defects that such tests detect, as a key that only its
+// TTL removes, take much longer.
 const Slack = 3
 
-// NoKeys waits until no node has a key in database 0, but for those in the library's own namespace, and fails the test when one is
-// left after within, naming it and its node. A node that can't be asked counts as one that is not clean.
+// NoKeys waits until no node has a key in database 0 outside the library's own prefix. If a key is
+// left after within, NoKeys fails the test and names the key and its node. A node that cannot be
+// queried counts as not clean.
 func NoKeys(t testing.TB, nodes []*Node, within time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(Slack * within)
@@ -82,7 +88,7 @@ func NoKeys(t testing.TB, nodes []*Node, within time.Duration) {
 	}
 }
 
-// leftKeys is an error that names every lock key on every node, or nil.
+// leftKeys returns an error that names every lock key on every node, or nil.
 func leftKeys(nodes []*Node) error {
 	var errs []error
 	for _, n := range nodes {

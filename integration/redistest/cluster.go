@@ -11,15 +11,16 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Cluster is a Redis Cluster on a network of its own.
+// Cluster is a Redis Cluster on its own network.
 type Cluster struct {
 	*Network
-	Masters []*Node // as they were in the beginning; the slots are shared evenly
-	Replica *Node   // of the first master; nil without
+	Masters []*Node // at the start; they share the slots evenly
+	Replica *Node   // of the first master; nil without a replica
 }
 
-// StartCluster runs a Cluster of so many masters, with a replica of the first one if that is asked for, and returns when all of them
-// agree that it is well. They take a master for dead that was silent for a second; for a failover it takes three.
+// StartCluster starts a Cluster of the given number of masters, and a replica of the first one if
+// requested. It returns when all masters report the Cluster as healthy. The masters consider a
+// master dead that has been silent for a second. A failover needs three masters.
 func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{Network: NewNetwork(t)}
@@ -43,16 +44,16 @@ func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Clus
 	if replica {
 		c.Replica = all[masters]
 		id := c.id(t, all[0])
-		await(t, "the replica has heard of its master", func() bool {
+		await(t, "the replica knows its master", func() bool {
 			_, err := c.Replica.Try("CLUSTER", "REPLICATE", id)
 			return err == nil
 		})
-		await(t, "the replica is there", func() bool {
+		await(t, "the replica is connected", func() bool {
 			return strings.Contains(text(c.Replica.Do(t, "INFO", "replication")), "master_link_status:up")
 		})
 	}
 	for _, m := range all {
-		await(t, "the Cluster is well", func() bool {
+		await(t, "the Cluster is healthy", func() bool {
 			info := text(m.Do(t, "CLUSTER", "INFO"))
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(n))
 		})
@@ -73,7 +74,7 @@ func (c *Cluster) id(t testing.TB, n *Node) string {
 	return text(n.Do(t, "CLUSTER", "MYID"))
 }
 
-// Owner is the server that has a key's slot, as one of them says that is up.
+// Owner returns the server that owns a key's slot, according to the first server that answers.
 func (c *Cluster) Owner(t testing.TB, key string) *Node {
 	t.Helper()
 	for _, m := range append(slices.Clone(c.Masters), c.Replica) {
@@ -94,12 +95,12 @@ func (c *Cluster) Owner(t testing.TB, key string) *Node {
 			}
 		}
 	}
-	t.Fatalf("redistest: nobody has the slot of %q", key)
+	t.Fatalf("redistest: no server owns the slot of %q", key)
 	return nil
 }
 
-// Migrate moves a key's slot to another master while everybody goes on, as redis-cli --cluster reshard does. Between its steps pause
-// is called.
+// Migrate moves a key's slot to another master while clients use it, as redis-cli --cluster reshard
+// does. It calls pause between its steps.
 func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 	t.Helper()
 	from, slot := c.Owner(t, key), wire.Slot(key)

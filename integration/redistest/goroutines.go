@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// goroutinesWithin is how long goroutines that were told to end may take.
+// goroutinesWithin bounds how long goroutines may take to end.
 const goroutinesWithin = 3 * time.Second
 
-// NoGoroutines notes which goroutines run, and returns a check that no others are left. The check waits a few seconds for them to
-// end, then fails the test with the stack of each. A count would not do: one that ended meanwhile would hide one that leaked.
+// NoGoroutines records the running goroutines, and returns a check that no others are left. The
+// check waits a few seconds for them to end, and then fails the test with the stack of each.
+// Counting goroutines would not suffice: one that has ended meanwhile would hide one that leaked.
 //
-// It is not for tests that run in parallel with others, whose goroutines it can't tell apart.
+// It is not for tests that run in parallel with others, because it cannot distinguish their
+// goroutines.
 func NoGoroutines(t testing.TB) (check func()) {
 	t.Helper()
 	before := goroutines()
@@ -33,7 +35,7 @@ func NoGoroutines(t testing.TB) (check func()) {
 	}
 }
 
-// leftGoroutines are the stacks of the goroutines that run now and did not run before.
+// leftGoroutines returns the stacks of the goroutines that run now and did not run before.
 func leftGoroutines(before map[string]string) []string {
 	var left []string
 	for id, stack := range goroutines() {
@@ -44,12 +46,14 @@ func leftGoroutines(before map[string]string) []string {
 	return left
 }
 
-// ofHarness tells whether a goroutine belongs to testcontainers, which keeps one for its reaper until the containers are removed.
+// ofHarness reports whether a goroutine belongs to testcontainers, which keeps one for its reaper
+// until the containers are removed.
 func ofHarness(stack string) bool {
 	return strings.Contains(stack, "github.com/testcontainers/testcontainers-go")
 }
 
-// goroutines returns the stack of every goroutine by its number, which is never used twice in a process.
+// goroutines returns the stacks of all goroutines by their number. A process never uses a number
+// twice.
 func goroutines() map[string]string {
 	stacks := make(map[string]string)
 	for stack := range strings.SplitSeq(allStacks(), "\n\n") {
@@ -60,7 +64,8 @@ func goroutines() map[string]string {
 	return stacks
 }
 
-// allStacks grows its buffer until it holds every goroutine: a truncated dump would hide those at its end.
+// allStacks enlarges its buffer until it holds every goroutine: a truncated dump would lose those
+// at its end.
 func allStacks() string {
 	for buf := make([]byte, 1<<16); ; buf = make([]byte, 2*len(buf)) {
 		if n := runtime.Stack(buf, true); n < len(buf) {

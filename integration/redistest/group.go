@@ -13,18 +13,18 @@ import (
 // Watched is the name by which the Sentinels of a [Group] know its master.
 const Watched = "watched"
 
-// Group is a master, its replica, and the Sentinels that watch them, on a network of their own.
+// Group is a master, its replica, and the Sentinels that watch them, on their own network.
 type Group struct {
 	*Network
-	Master, Replica *Node // as they were in the beginning
+	Master, Replica *Node // at the start
 	Sentinels       []*Node
 }
 
-// groupWithin bounds how long servers take to find each other.
+// groupWithin bounds how long the servers take to find each other.
 const groupWithin = time.Minute
 
-// StartGroup runs a group with so many Sentinels, and returns when all of them know of the replica and of each other. They take
-// the master for dead when it was silent for a second.
+// StartGroup starts a group with the given number of Sentinels. It returns when all Sentinels know
+// the replica and each other. They consider the master dead when it has been silent for a second.
 func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	t.Helper()
 	g := &Group{Network: NewNetwork(t), Sentinels: make([]*Node, sentinels)}
@@ -42,7 +42,7 @@ func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	}
 	g.Join(t, append([]*Node{g.Master, g.Replica}, g.Sentinels...)...)
 	g.Replica.Do(t, "REPLICAOF", g.Host(g.Master), 6379)
-	await(t, "the replica is there", func() bool {
+	await(t, "the replica is connected", func() bool {
 		return strings.Contains(text(g.Master.Do(t, "INFO", "replication")), "connected_slaves:1")
 	})
 	for _, s := range g.Sentinels {
@@ -50,7 +50,7 @@ func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 		s.Do(t, "SENTINEL", "SET", Watched, "down-after-milliseconds", 1000, "failover-timeout", 2000)
 	}
 	for _, s := range g.Sentinels {
-		await(t, "the Sentinels know of all", func() bool {
+		await(t, "the Sentinels know all servers", func() bool {
 			found, err := redis.StringMap(s.Do(t, "SENTINEL", "MASTER", Watched), nil)
 			return err == nil && found["num-slaves"] == "1" && found["num-other-sentinels"] == strconv.Itoa(sentinels-1)
 		})
@@ -58,7 +58,7 @@ func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	return g
 }
 
-// URL is what pool.ParseURL takes, with the group's Dial.
+// URL returns a URL for pool.ParseURL. It needs the group's Dial.
 func (g *Group) URL() string {
 	var hosts []string
 	for _, s := range g.Sentinels {
@@ -67,7 +67,7 @@ func (g *Group) URL() string {
 	return "redis+sentinel://" + strings.Join(hosts, ",") + "/" + Watched
 }
 
-// Present is the server that a Sentinel names as the master.
+// Present returns the server that a Sentinel names as the master.
 func (g *Group) Present(t testing.TB, s *Node) *Node {
 	t.Helper()
 	parts, err := redis.Strings(s.Do(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", Watched), nil)
@@ -77,18 +77,19 @@ func (g *Group) Present(t testing.TB, s *Node) *Node {
 	return g.Node(parts[0] + ":" + parts[1])
 }
 
-// FailOver has the Sentinels promote the replica, and returns when all of those given name another master than before.
+// FailOver has the Sentinels promote the replica. It returns when all the given Sentinels name
+// another master than before.
 func (g *Group) FailOver(t testing.TB) {
 	t.Helper()
 	before := g.Present(t, g.Sentinels[0])
 	await(t, "a failover begins", func() bool {
-		_, err := g.Sentinels[0].Try("SENTINEL", "FAILOVER", Watched) // NOGOODSLAVE, INPROG: not yet
+		_, err := g.Sentinels[0].Try("SENTINEL", "FAILOVER", Watched) // NOGOODSLAVE, INPROG: not possible yet
 		return err == nil
 	})
 	g.AwaitSwitch(t, before, g.Sentinels...)
 }
 
-// AwaitSwitch returns when all of these Sentinels name another master than the one given.
+// AwaitSwitch returns when all the given Sentinels name another master than before.
 func (g *Group) AwaitSwitch(t testing.TB, before *Node, sentinels ...*Node) {
 	t.Helper()
 	for _, s := range sentinels {
@@ -96,13 +97,13 @@ func (g *Group) AwaitSwitch(t testing.TB, before *Node, sentinels ...*Node) {
 	}
 }
 
-// await asks until something is so, and fails the test when it takes too long.
+// await polls until is returns true, and fails the test if that takes too long.
 func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(groupWithin)
 	for !is() {
 		if time.Now().After(deadline) {
-			t.Fatalf("redistest: after %v it is not so that %s", groupWithin, what)
+			t.Fatalf("redistest: timeout after %v: %s", groupWithin, what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

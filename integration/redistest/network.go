@@ -11,8 +11,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Network joins nodes behind their published ports: servers that have to know each other reach one another through it by
-// addresses of its own, and the test reaches them from outside all the same, also those that are cut off from the others.
+// Network connects nodes behind their published ports. The servers reach each other through the
+// network by its inner addresses. The test still reaches all of them from outside, even those that
+// are cut off from the others.
 type Network struct {
 	id string
 
@@ -21,13 +22,14 @@ type Network struct {
 	host map[*Node]string
 }
 
-// NewNetwork makes a network that is removed when the test ends.
+// NewNetwork creates a network that is removed when the test ends.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	requireEngine(t)
 	w := &Network{who: make(map[string]*Node), host: make(map[*Node]string)}
 	err := withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
-		// Internal: it has no gateway, so that no published port moves to it, and nothing leads from it into another network.
+		// The network is internal, without a gateway. So no published port moves to it, and no
+		// route leads from it into another network.
 		made, err := cli.NetworkCreate(ctx, fmt.Sprintf("go-redlock-%016x", rand.Uint64()), client.NetworkCreateOptions{
 			Driver: "bridge", Internal: true, Labels: map[string]string{Label: runLabel()},
 		})
@@ -35,7 +37,7 @@ func NewNetwork(t testing.TB) *Network {
 		return err
 	})
 	if err != nil {
-		t.Fatalf("redistest: a network was asked for: %v", err)
+		t.Fatalf("redistest: create network: %v", err)
 	}
 	t.Cleanup(func() {
 		err := withEngine(context.WithoutCancel(t.Context()), func(ctx context.Context, cli *client.Client) error {
@@ -43,13 +45,14 @@ func NewNetwork(t testing.TB) *Network {
 			return err
 		})
 		if err != nil {
-			t.Errorf("redistest: a network is left: %v", err)
+			t.Errorf("redistest: remove network: %v", err)
 		}
 	})
 	return w
 }
 
-// Join connects nodes. They must have been started after the network was made, so that they are removed before it.
+// Join connects nodes. They must be started after the network was created, so they are removed
+// before it.
 func (w *Network) Join(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
@@ -78,7 +81,8 @@ func (w *Network) note(n *Node, host string) {
 	w.who[net.JoinHostPort(host, "6379")] = n
 }
 
-// CutOff disconnects nodes from all others, which notice nothing but silence. Their published ports go on.
+// CutOff disconnects nodes from all others, which only see that they are silent. Their published
+// ports still work.
 func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
@@ -89,21 +93,22 @@ func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 	}
 }
 
-// Host is a node's address inside, without the port, which is 6379.
+// Host returns a node's inner address without the port, which is 6379.
 func (w *Network) Host(n *Node) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.host[n]
 }
 
-// Node is the one that has an address inside (host:port); nil where nobody has it.
+// Node returns the node that has an inner address (host:port). It returns nil if no node has it.
 func (w *Network) Node(address string) *Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.who[address]
 }
 
-// Dial leads from outside to the node that has an address inside, and to any other address as it is.
+// Dial dials the node that has an inner address, from outside. It dials any other address
+// unchanged.
 func (w *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if n := w.Node(address); n != nil {
 		address = n.Addr()

@@ -13,24 +13,25 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// bridge is the network that containers are on where nothing else is asked for.
+// bridge is the network of containers that need no other.
 const bridge = "bridge"
 
-// Node is one Redis server in a container. Its methods may be called concurrently; what two faults at once on one node mean is the
-// engine's business.
+// Node is one Redis server in a container. Its methods are safe for concurrent use. The Docker
+// engine decides what two faults at once on one node do.
 type Node struct {
 	id   string
 	port int
-	dial []redis.DialOption // what [Node.Try] needs besides
+	dial []redis.DialOption // further options for [Node.Try]
 }
 
-// Addr is the node's host:port. It stays the same for as long as the test runs, also after [Node.Restart].
+// Addr returns the node's host:port. It does not change while the test runs, even after
+// [Node.Restart].
 func (n *Node) Addr() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
 
-// URL is the node's address as a redis:// URL.
+// URL returns the node's address as a redis:// URL.
 func (n *Node) URL() string { return "redis://" + n.Addr() }
 
-// URLs are the URLs of all nodes, in their order.
+// URLs returns the URLs of all nodes, in order.
 func URLs(nodes []*Node) []string {
 	urls := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -39,21 +40,21 @@ func URLs(nodes []*Node) []string {
 	return urls
 }
 
-// Pause freezes the server's process: connections stay open and new ones are accepted, and nothing is answered until
-// [Node.Unpause], which then has all that was sent in between.
+// Pause freezes the server's process. Connections stay open and new ones are accepted, but nothing
+// is answered until [Node.Unpause]. Then the server receives all that was sent meanwhile.
 func (n *Node) Pause(t testing.TB) {
 	t.Helper()
 	n.fault(t, "pause", func(ctx context.Context, cli *client.Client) error {
 		for try := 1; ; try++ {
 			_, err := cli.ContainerPause(ctx, n.id, client.ContainerPauseOptions{})
 			if err == nil || try == 3 || !strings.Contains(err.Error(), "unable to freeze") {
-				return err // on a busy machine the engine may give up before the process stands still, and lets it go on
+				return err // a busy engine may give up before the process is frozen, and resume it
 			}
 		}
 	})
 }
 
-// Unpause lets a paused server go on.
+// Unpause resumes a paused server.
 func (n *Node) Unpause(t testing.TB) {
 	t.Helper()
 	n.fault(t, "unpause", func(ctx context.Context, cli *client.Client) error {
@@ -62,7 +63,7 @@ func (n *Node) Unpause(t testing.TB) {
 	})
 }
 
-// Kill ends the server by SIGKILL and returns when it is dead.
+// Kill kills the server with SIGKILL and returns when it is dead.
 func (n *Node) Kill(t testing.TB) {
 	t.Helper()
 	n.fault(t, "kill", func(ctx context.Context, cli *client.Client) error {
@@ -71,7 +72,7 @@ func (n *Node) Kill(t testing.TB) {
 	})
 }
 
-// Stop ends the server in good order, by SIGTERM, and by SIGKILL after ten seconds.
+// Stop stops the server with SIGTERM, and with SIGKILL after ten seconds.
 func (n *Node) Stop(t testing.TB) {
 	t.Helper()
 	n.fault(t, "stop", func(ctx context.Context, cli *client.Client) error {
@@ -80,8 +81,9 @@ func (n *Node) Stop(t testing.TB) {
 	})
 }
 
-// Restart starts the server again, on the same address, and returns when it answers PING. A server that runs or is paused is killed
-// first. Without persistence it comes back empty, and always with a run ID of its own.
+// Restart starts the server again on the same address, and returns when it answers PING. It first
+// kills a server that is running or paused. Without persistence the server comes back empty. It
+// always has a new run ID.
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.fault(t, "restart", func(ctx context.Context, cli *client.Client) error {
@@ -100,7 +102,7 @@ func (n *Node) fault(t testing.TB, what string, fn func(context.Context, *client
 	}
 }
 
-// awaitPing returns when the server answers PING, or when ctx is done.
+// awaitPing returns when the server answers PING or ctx is done.
 func (n *Node) awaitPing(ctx context.Context) error {
 	for {
 		_, err := n.Try("PING")
@@ -115,7 +117,8 @@ func (n *Node) awaitPing(ctx context.Context) error {
 	}
 }
 
-// Inside is where other containers reach the server, for a replica to be told of. It may change with a restart.
+// Inside returns the address at which other containers reach the server, for example a replica. It
+// may change with a restart.
 func (n *Node) Inside(t testing.TB) (host, port string) {
 	t.Helper()
 	n.fault(t, "inspect", func(ctx context.Context, cli *client.Client) error {
@@ -131,8 +134,8 @@ func (n *Node) Inside(t testing.TB) (host, port string) {
 	return host, "6379"
 }
 
-// Disconnect takes the server off the container network: connections to it end, and none can be made until [Node.Connect]. The server
-// itself goes on.
+// Disconnect disconnects the server from the container network. Its connections end, and no new
+// ones can be made until [Node.Connect]. The server keeps running.
 func (n *Node) Disconnect(t testing.TB) {
 	t.Helper()
 	n.fault(t, "disconnect", func(ctx context.Context, cli *client.Client) error {
@@ -141,7 +144,8 @@ func (n *Node) Disconnect(t testing.TB) {
 	})
 }
 
-// Connect puts the server on the network again, on the same address, and returns when it answers PING.
+// Connect connects the server to the network again, at the same address, and returns when it
+// answers PING.
 func (n *Node) Connect(t testing.TB) {
 	t.Helper()
 	n.fault(t, "connect", func(ctx context.Context, cli *client.Client) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a test that may fail: it keeps what Fatalf is told, and ends the goroutine as a test would.
+// recorder is a test that may fail. It records the text of Fatalf, and ends the goroutine as a test
+// would.
 type recorder struct {
 	testing.TB
 	said string
@@ -28,11 +29,11 @@ func runIDOf(t *testing.T, info string) string {
 			return strings.TrimSpace(id)
 		}
 	}
-	require.Fail(t, "INFO server names no run_id")
+	require.Fail(t, "INFO server has no run_id")
 	return ""
 }
 
-// ownAddresses are the addresses of this machine that others could reach it by.
+// ownAddresses returns the addresses at which other machines could reach this one.
 func ownAddresses(t *testing.T) []string {
 	t.Helper()
 	addrs, err := net.InterfaceAddrs()

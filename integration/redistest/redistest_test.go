@@ -22,20 +22,20 @@ func TestANodeThatIsPausedStaysSilentAndThenGoesOn(t *testing.T) {
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout, "a paused node must be silent, not gone")
 	assert.True(t, timeout.Timeout(), "PING of a paused node ended by %v, not by its timeout", err)
-	assert.Equal(t, "PONG", nodes[1].Do(t, "PING"), "the other nodes go on")
+	assert.Equal(t, "PONG", nodes[1].Do(t, "PING"), "the other nodes still answer")
 
 	n.Unpause(t)
 	assert.Equal(t, "PONG", n.Do(t, "PING"))
-	assert.Equal(t, []string{"k"}, n.Keys(t, "*"), "what was there before the pause is there still")
+	assert.Equal(t, []string{"k"}, n.Keys(t, "*"), "a pause keeps the keys")
 }
 
 func TestARestartedNodeComesBackEmptyOnTheSameAddress(t *testing.T) {
 	for name, end := range map[string]func(*redistest.Node, testing.TB){
-		"after a kill":            (*redistest.Node).Kill,
-		"after a stop":            (*redistest.Node).Stop,
-		"while it runs":           nil,
-		"while it is paused":      (*redistest.Node).Pause,
-		"and stays so when twice": (*redistest.Node).Restart,
+		"after a kill":          (*redistest.Node).Kill,
+		"after a stop":          (*redistest.Node).Stop,
+		"while it runs":         nil,
+		"while it is paused":    (*redistest.Node).Pause,
+		"after another restart": (*redistest.Node).Restart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := redistest.Start(t, 1)[0]
@@ -72,7 +72,7 @@ func TestNodesListenOnTheLoopbackAddressOnly(t *testing.T) {
 	_, port, err := net.SplitHostPort(n.Addr())
 	require.NoError(t, err)
 	ips := ownAddresses(t)
-	require.NotEmpty(t, ips, "Docker itself gives the machine a bridge with an address")
+	require.NotEmpty(t, ips, "the bridge of Docker has an address")
 	for _, ip := range ips {
 		conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, port), time.Second)
 		if assert.Error(t, err, "the node can be reached at %s", ip) {
@@ -89,7 +89,7 @@ func TestNodesAreRemovedWhenTheTestEndsAlsoWhilePaused(t *testing.T) {
 		node.Pause(t)
 	})
 	if node == nil {
-		t.Skip("this test needs a Docker engine and none answers")
+		t.Skip("no Docker engine answers")
 	}
 	_, err := net.DialTimeout("tcp", node.Addr(), time.Second)
 	assert.ErrorContains(t, err, "connection refused")
@@ -139,7 +139,7 @@ func TestNoGoroutinesShowsTheStackOfALeakedOne(t *testing.T) {
 
 func leaked(stop chan struct{}) { <-stop }
 
-// failureOf runs a check that has to fail, and returns what it said.
+// failureOf runs a check that must fail, and returns its text.
 func failureOf(t *testing.T, check func(testing.TB)) string {
 	t.Helper()
 	rec := &recorder{TB: t}
@@ -149,7 +149,7 @@ func failureOf(t *testing.T, check func(testing.TB)) string {
 		check(rec)
 	}()
 	<-done
-	require.NotEmpty(t, rec.said, "the check passed, and should have failed")
+	require.NotEmpty(t, rec.said, "the check did not fail")
 	return rec.said
 }
 

@@ -24,28 +24,30 @@ import (
 )
 
 const (
-	// DefaultImage is what a node runs when REDLOCK_TEST_IMAGE names nothing else.
+	// DefaultImage is the image of a node unless REDLOCK_TEST_IMAGE names another.
 	DefaultImage = "redis:7"
 
-	// Label marks each container of this package.
+	// Label marks all containers of this package.
 	Label = "go-redlock-test"
 
 	loopback  = "127.0.0.1"
 	redisPort = "6379/tcp"
 
-	// startTimeout bounds creation and first PING of a node, and the pull of the image where that is needed.
+	// startTimeout bounds the creation of a node until its first PING, including the pull of the
+	// image if necessary.
 	startTimeout = 2 * time.Minute
 )
 
-// Start runs n Redis servers, each in a container of its own, and returns when every one of them answers PING. They keep nothing on
-// disk, so a restart brings a node back empty; args are appended to the server's command line and win over that, e.g.
-// "--appendonly", "yes". The containers are removed when the test ends.
+// Start starts n Redis servers, each in its own container, and returns when all of them answer
+// PING. They have no persistence, so a restart brings a node back empty. args are appended to the
+// server's command line and override the defaults, for example "--appendonly", "yes". The
+// containers are removed when the test ends.
 func Start(t testing.TB, n int, args ...string) []*Node {
 	t.Helper()
 	return startAll(t, n, nil, testcontainers.WithCmd(append(slices.Clone(standalone), args...)...))
 }
 
-// startAll runs n nodes at once; dial is what an administrator needs to reach them.
+// startAll starts n nodes at once. dial are the options by which an administrator reaches them.
 func startAll(t testing.TB, n int, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) []*Node {
 	t.Helper()
 	requireEngine(t)
@@ -56,19 +58,19 @@ func startAll(t testing.TB, n int, dial []redis.DialOption, how ...testcontainer
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		t.Fatalf("redistest: %d nodes of image %s were asked for: %v", n, image(), err)
+		t.Fatalf("redistest: start %d nodes of image %s: %v", n, image(), err)
 	}
 	return nodes
 }
 
-// standalone is the command line of a master that keeps nothing.
+// standalone is the command line of a master without persistence.
 var standalone = []string{"--save", "", "--appendonly", "no", "--protected-mode", "no"}
 
-// StartSentinel runs a Redis Sentinel that watches nothing, as [Start] does a server.
+// StartSentinel starts a Redis Sentinel that watches nothing, as [Start] starts a server.
 func StartSentinel(t testing.TB) *Node {
 	t.Helper()
 	requireEngine(t)
-	const file = "/data/sentinel.conf" // it can't do without one that it may write
+	const file = "/data/sentinel.conf" // a Sentinel needs a writable configuration file
 	n, err := start(
 		t, nil,
 		testcontainers.WithEntrypoint("redis-server"),
@@ -78,12 +80,13 @@ func StartSentinel(t testing.TB) *Node {
 		}),
 	)
 	if err != nil {
-		t.Fatalf("redistest: a Sentinel of image %s was asked for: %v", image(), err)
+		t.Fatalf("redistest: start a Sentinel of image %s: %v", image(), err)
 	}
 	return n
 }
 
-// start runs one node on a port that is free, and takes another port when somebody else was quicker.
+// start starts one node on a free port, and tries another port if a process has taken the port
+// meanwhile.
 func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) (*Node, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -95,8 +98,8 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 			return nil, err
 		}
 		ctr, err := run(ctx, port, how)
-		// Also a container that could not be started exists and has to go. A grace period would only delay the
-		// end of the test: nothing on these servers is worth saving.
+		// A container that could not be started exists as well and must be removed. A grace period
+		// would only delay the end of the test, because these servers have nothing to save.
 		testcontainers.CleanupContainer(t, ctr, testcontainers.StopTimeout(0))
 		if err == nil {
 			n := &Node{id: ctr.GetContainerID(), port: port, dial: dial}
@@ -108,8 +111,9 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 	}
 }
 
-// run creates and starts one container. It uses no wait strategy of testcontainers: those look for a line in the log, which an
-// earlier start of a restarted container has already written, or need a shell inside of the image.
+// run creates and starts one container. It does not use the wait strategies of testcontainers.
+// Those look for a line in the log, which an earlier start of a restarted container has already
+// written, or need a shell inside the image.
 func run(ctx context.Context, port int, how []testcontainers.ContainerCustomizer) (*testcontainers.DockerContainer, error) {
 	return testcontainers.Run(ctx, image(), append(
 		slices.Clone(how),
@@ -138,15 +142,17 @@ func runLabel() string {
 	return "direct"
 }
 
-// Ports come from below the range that systems hand to outgoing connections (from 32768 on Linux, from 49152 elsewhere). A port in
-// that range, free while its node is down, may be given to anybody who dials, and a client that dials the dead node over and over may
-// be given that very port and connect to itself.
+// Ports are below the range that systems use for outgoing connections (from 32768 on Linux, from
+// 49152 elsewhere). The system may give a port in that range, while its node is down, to any
+// process that dials. A client that dials the dead node again and again may be given that same port
+// and connect to itself.
 const (
 	firstPort = 20000
 	lastPort  = 32767
 )
 
-// nextPort counts up from a random place, so that no two nodes of this process ever get the same port, not even while one is down.
+// nextPort counts up from a random port, so no two nodes of this process ever have the same port,
+// not even while one of them is down.
 var nextPort atomic.Int64
 
 func init() { nextPort.Store(rand.Int64N(lastPort - firstPort + 1)) }
@@ -164,7 +170,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("redistest: no free port between %d and %d: %w", firstPort, lastPort, errors.Join(errs...))
 }
 
-// portTaken tells whether the engine refused a container because of its port. It answers with text and nothing else to go by.
+// portTaken reports whether the engine rejected a container because of its port. The engine reports
+// that by text only.
 func portTaken(err error) bool {
 	return strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use")
 }

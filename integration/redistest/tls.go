@@ -20,13 +20,13 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// Authority signs certificates. It is a test's own, and so is whatever it signs.
+// Authority signs certificates for one test.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes one that has signed nothing yet.
+// NewAuthority creates an authority.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	cert, key := sign(t, &x509.Certificate{
@@ -45,7 +45,7 @@ func (a *Authority) Issue(t testing.TB, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// Pool holds this authority alone.
+// Pool returns a pool with only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
@@ -54,7 +54,8 @@ func (a *Authority) Pool() *x509.CertPool {
 
 func (a *Authority) text() []byte { return pemOf("CERTIFICATE", a.cert.Raw) }
 
-// sign makes a certificate of a template and a key for it. Without an authority it signs itself.
+// sign creates a key, and a certificate for it from a template. Without an authority the
+// certificate is self-signed.
 func sign(t testing.TB, template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -78,15 +79,17 @@ func pemOf(kind string, der []byte) []byte {
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("redistest: a certificate was asked for: %v", err)
+		t.Fatalf("redistest: create certificate: %v", err)
 	}
 }
 
-// trust is the file of the authorities whose clients a server accepts: the administrator's, and the i-th that it was started with.
+// trust returns the file of the authorities whose clients a server accepts: that of the
+// administrator and the i-th of those that the server was started with.
 func trust(i int) string { return fmt.Sprintf("/data/trust-%d.crt", i) }
 
-// StartTLS is [Start] for servers that speak nothing but TLS, and refuse a client whose certificate is not signed by the first of the
-// authorities given; [Node.Trust] changes that. Their own certificates are signed by the one that is returned.
+// StartTLS is [Start] for servers that only accept TLS, and that reject clients whose certificate is
+// not signed by the first of the given authorities. [Node.Trust] changes that authority. The
+// returned authority signs the servers' certificates.
 func StartTLS(t testing.TB, n int, clients ...*Authority) (nodes []*Node, servers *Authority) {
 	t.Helper()
 	servers = NewAuthority(t, "servers")
@@ -102,7 +105,7 @@ func StartTLS(t testing.TB, n int, clients ...*Authority) (nodes []*Node, server
 		"--tls-cert-file", "/data/server.crt", "--tls-key-file", "/data/server.key", "--tls-ca-cert-file", trust(0),
 	)...)
 	files := testcontainers.CustomizeRequestOption(func(r *testcontainers.GenericContainerRequest) error {
-		for path, text := range texts { // a reader for each node: it is empty after the first
+		for path, text := range texts { // a new reader for each node, because the first node drains its reader
 			r.Files = append(r.Files, testcontainers.ContainerFile{Reader: bytes.NewReader(text), ContainerFilePath: path, FileMode: 0o644})
 		}
 		return nil
@@ -111,7 +114,8 @@ func StartTLS(t testing.TB, n int, clients ...*Authority) (nodes []*Node, server
 	return startAll(t, n, []redis.DialOption{redis.DialUseTLS(true), redis.DialTLSConfig(admin)}, command, files), servers
 }
 
-// Trust has a server accept, from the next connection on, clients of the i-th of the authorities that it was started with.
+// Trust makes a server accept, from the next connection on, clients of the i-th of the authorities
+// that it was started with.
 func (n *Node) Trust(t testing.TB, i int) {
 	t.Helper()
 	n.Do(t, "CONFIG", "SET", "tls-ca-cert-file", trust(i))

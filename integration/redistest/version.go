@@ -9,14 +9,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// version is asked for once: every node runs the same image.
+// version is queried once, because every node runs the same image.
 var version struct {
 	sync.Mutex // guards major
 
 	major int
 }
 
-// Major is the major version of Redis that the servers of these tests are, or are compatible with: Valkey counts as Redis 7.
+// Major returns the major version of Redis that the servers of the tests are compatible with.
+// Valkey counts as Redis 7.
 func Major(t testing.TB) int {
 	t.Helper()
 	version.Lock()
@@ -43,12 +44,12 @@ func majorOf(t testing.TB, n *Node) int {
 			return major
 		}
 	}
-	t.Fatalf("redistest: node %s does not say what version it is", n.Addr())
+	t.Fatalf("redistest: node %s does not report its version", n.Addr())
 	return 0
 }
 
-// Freely are the arguments by which a server allows DEBUG, and every setting to be changed while it runs. Before Redis 7 it always does,
-// and knows no such arguments.
+// Freely returns the arguments by which a server allows DEBUG and the change of every setting while
+// it runs. Servers before Redis 7 always allow both, and do not know these arguments.
 func Freely(t testing.TB) []string {
 	t.Helper()
 	if Major(t) < 7 {

@@ -1,7 +1,9 @@
-// Package tcpfault is a TCP proxy between a client and a server that makes the connections through it bad: late, one-way, cut, reset.
+// Package tcpfault is a TCP proxy between a client and a server that injects faults into
+// connections: delays, one-way loss, cuts and resets.
 //
-// A [Proxy] forwards bytes as they are until it is told to do otherwise; what it is told holds for the connections that stand and for
-// those to come. Nothing that is held back is thrown away: it arrives when forwarding goes on, as TCP has it, or never, when the
-// connection ends first. That is why no ready-made proxy is used here: the one that is well known drops the bytes of a direction that is
-// stopped, which no network does to a connection that lives on, and comes with an HTTP server, metrics and a logger.
+// A [Proxy] forwards bytes unchanged until a fault is set. A fault applies to existing connections
+// and to later ones. The proxy never drops bytes that it holds back. They arrive when forwarding
+// resumes, as in TCP, or never if the connection ends first. The well-known proxy is not used for
+// that reason: it drops the bytes of a stopped direction, which no network does to a connection
+// that survives, and comes with an HTTP server, metrics and a logger.
 package tcpfault

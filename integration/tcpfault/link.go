@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// inFlight bounds how many reads of a direction are held back: then its sender's socket fills up, as it would on a network.
-const inFlight = 4096
+// maxHeld bounds how many reads of a direction are held back. Beyond that the sender's socket
+// buffer fills up, as on a network.
+const maxHeld = 4096
 
 // link is one connection through a proxy.
 type link struct {
@@ -17,16 +18,17 @@ type link struct {
 	ended          chan struct{}
 }
 
-// piece is what one read brought, and when it may arrive.
+// piece is the result of one read, and the time at which it may arrive.
 type piece struct {
 	bytes []byte
 	due   time.Time
 }
 
-// forward reads one side and writes the other until one of them ends, and then ends both: in good order when the sender did so and
-// everything has arrived, by a reset otherwise.
+// forward reads from one side and writes to the other until one of them ends, and then ends both.
+// It closes them if the sender has closed its side and everything has been delivered, and resets
+// them otherwise.
 func (l *link) forward(of Direction, from, to net.Conn) {
-	pieces := make(chan piece, inFlight)
+	pieces := make(chan piece, maxHeld)
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer close(pieces)
@@ -95,7 +97,7 @@ func (l *link) sleep(d time.Duration) bool {
 	}
 }
 
-// look is what there is to know about a direction now.
+// look returns the current state of a direction.
 func (p *Proxy) look(of Direction) (delay time.Duration, stopped chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +105,7 @@ func (p *Proxy) look(of Direction) (delay time.Duration, stopped chan struct{}) 
 	return w.delay, w.stopped
 }
 
-// take is how many of n bytes are let through.
+// take returns how many of n bytes are forwarded.
 func (p *Proxy) take(of Direction, n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,14 +118,14 @@ func (p *Proxy) take(of Direction, n int) int {
 	return n
 }
 
-// close ends both sides in good order.
+// close closes both sides.
 func (l *link) close() {
 	l.once.Do(func() { close(l.ended) })
 	_ = l.client.Close()
 	_ = l.server.Close()
 }
 
-// reset ends both sides by an RST: what is still in their buffers is thrown away.
+// reset ends both sides by an RST, which drops what is still in their buffers.
 func (l *link) reset() {
 	for _, c := range []net.Conn{l.client, l.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Direction is one of the two ways through a connection.
+// Direction is one of the two directions of a connection.
 type Direction int
 
 // The directions.
@@ -17,27 +17,28 @@ const (
 	Replies                   // from the server to the client
 )
 
-// Proxy is a listener on the loopback address whose connections lead to one server. Its methods may be called concurrently.
+// Proxy is a listener on the loopback address that forwards its connections to one server. Its
+// methods are safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	server   string
 	running  sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows; nothing blocks under it
+	mu     sync.Mutex // guards what follows; no call under it blocks
 	closed bool
 	links  map[*link]bool
 	ways   [2]way
 }
 
-// way is what happens to the bytes of one direction.
+// way is the state of one direction.
 type way struct {
 	delay   time.Duration
-	stopped chan struct{} // not nil: nothing is forwarded until it is closed
-	left    int64         // with cut: how many bytes more are forwarded, over all connections
+	stopped chan struct{} // non-nil while stopped: nothing is forwarded until it is closed
+	left    int64         // with cut: how many more bytes are forwarded, over all connections
 	cut     bool
 }
 
-// Listen starts a proxy on a free port. The server is dialled for each connection, when that comes.
+// Listen starts a proxy on a free port. It dials the server for each connection that it accepts.
 func Listen(server string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,17 +49,17 @@ func Listen(server string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is the address that clients dial.
+// Addr returns the address that clients dial.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Delay lets all bytes of a direction arrive so much later than they were sent, in their order. 0 ends it: what is on its way
-// keeps its time.
+// Delay delays all bytes of a direction by the given time, and keeps their order. A delay of 0 ends that; bytes
+// that are already delayed keep their time.
 func (p *Proxy) Delay(of Direction, by time.Duration) {
 	p.change(of, func(w *way) { w.delay = by })
 }
 
-// Stop forwards nothing of a direction any more, while the other goes on: the connection is half open. What is sent meanwhile is
-// held back until [Proxy.Resume].
+// Stop stops forwarding a direction, while the other direction still works: the connection is half
+// open. The proxy holds back what is sent until [Proxy.Resume].
 func (p *Proxy) Stop(of Direction) {
 	p.change(of, func(w *way) {
 		if w.stopped == nil {
@@ -67,7 +68,7 @@ func (p *Proxy) Stop(of Direction) {
 	})
 }
 
-// Resume forwards a direction again, and first of all what was held back.
+// Resume forwards a direction again, beginning with what was held back.
 func (p *Proxy) Resume(of Direction) {
 	p.change(of, func(w *way) {
 		if w.stopped != nil {
@@ -77,20 +78,21 @@ func (p *Proxy) Resume(of Direction) {
 	})
 }
 
-// CutAfter lets n more bytes of a direction through, counted over all connections, and then resets each connection that brings another
-// one, in the middle of a message if it comes so. A negative n ends it.
+// CutAfter forwards n more bytes of a direction, counted over all connections. Then it resets each
+// connection that sends another byte, even in the middle of a message. A negative n ends that.
 func (p *Proxy) CutAfter(of Direction, n int64) {
 	p.change(of, func(w *way) { w.cut, w.left = n >= 0, n })
 }
 
-// Reset ends all connections that stand by an RST on both sides. What was not delivered is lost.
+// Reset ends all existing connections by an RST on both sides. Bytes that are not delivered are
+// lost.
 func (p *Proxy) Reset() {
 	for _, l := range p.standing() {
 		l.reset()
 	}
 }
 
-// Close resets all connections, refuses others, and returns when nothing of the proxy runs any more.
+// Close resets all connections, rejects new ones, and returns when no goroutine of the proxy runs.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -130,7 +132,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve leads one connection to the server until either side ends it.
+// serve forwards one connection to the server until either side ends it.
 func (p *Proxy) serve(client net.Conn) {
 	server, err := net.DialTimeout("tcp", p.server, 5*time.Second)
 	if err != nil {
