@@ -18,11 +18,11 @@ import (
 // Kinds of work.
 const (
 	short  = "short"       // much shorter than the TTL
-	beyond = "beyond TTL"  // longer than the TTL, with nothing done about it: the lock is lost
-	extend = "auto-extend" // longer than the TTL, extended meanwhile
+	beyond = "beyond TTL"  // longer than the TTL, without extension: the lock is lost
+	extend = "auto-extend" // longer than the TTL, with automatic extension
 )
 
-// task is what a process of contenders is told.
+// task is the task of a process of contenders.
 type task struct {
 	URLs       []string
 	Name       string
@@ -65,7 +65,7 @@ func (w task) run(ctx context.Context, log *contenders.Log) {
 	_ = r.conn.Close()
 }
 
-// contender is one of the goroutines that want the lock.
+// contender is one of the goroutines that contend for the lock.
 type contender struct {
 	task
 	name     string
@@ -87,7 +87,7 @@ func (c *contender) contend(ctx context.Context) {
 		} else {
 			c.hold(ctx, lock, from)
 		}
-		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // others are to have a chance
+		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // gives other contenders a chance
 	}
 }
 
@@ -114,14 +114,14 @@ func (c *contender) hold(ctx context.Context, lock *redlock.Lock, from time.Dura
 	if left <= 0 {
 		h.Lost = errors.Is(context.Cause(lock.Context()), redlock.ErrLost)
 		if !h.Lost {
-			c.log.Failed(c.name, fmt.Errorf("its time was over %v ago, and it was told %w", -left, context.Cause(lock.Context())))
+			c.log.Failed(c.name, fmt.Errorf("the validity ended %v ago, and the context ended with %w", -left, context.Cause(lock.Context())))
 		}
 	}
 	c.judge("release", lock.Release(context.Background()))
 	c.log.Held(h)
 }
 
-// judge lets pass what a fault may do to a caller. Everything else is a defect.
+// judge tolerates the errors that a fault may cause. Any other error is a defect.
 func (c *contender) judge(what string, err error) {
 	c.log.Judge(c.name+" "+what, err,
 		redlock.ErrHeld, redlock.ErrNoQuorum, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, context.Canceled)

@@ -15,29 +15,29 @@ import (
 	"github.com/quorumlock/go-redlock/integration/tcpfault"
 )
 
-// ttl is that of every lock here, and the maxTTL of the guard.
+// ttl is the TTL of every lock here, and the maxTTL of the guard.
 const ttl = 400 * time.Millisecond
 
-// fault is something that is done to nodes while locks on them are contended for.
+// fault is something that happens to nodes while contenders use locks on them.
 type fault struct {
 	name    string
-	lasts   float64 // how many TTLs
-	forgets bool    // what the node acknowledged: it needs the guard
-	durable bool    // on nodes with an append-only file, fsync every second
-	proxied bool    // by what lies between clients and nodes
+	lasts   float64 // duration in TTLs
+	forgets bool    // the node forgets what it acknowledged: it needs the guard
+	durable bool    // the nodes have an append-only file with fsync every second
+	proxied bool    // the fault is in a proxy between clients and nodes
 
 	strike func(t *testing.T, n *patient)
-	again  func(t *testing.T, n *patient) // over and over while it lasts
+	again  func(t *testing.T, n *patient) // repeated while the fault lasts
 	heal   func(t *testing.T, n *patient)
 }
 
-// patient is a node that has a fault.
+// patient is a node that can have a fault.
 type patient struct {
 	*redistest.Node
 
-	proxy *tcpfault.Proxy // where the clients have one between
-	spare *redistest.Node // an empty server of its own
-	admin redis.Conn      // from the strike until it is healed, where the fault keeps new ones out
+	proxy *tcpfault.Proxy // between the clients and the node, if the fault needs it
+	spare *redistest.Node // an empty server
+	admin redis.Conn      // dialled before the fault and closed after it, if the fault prevents new connections
 }
 
 func faults() []fault {
@@ -124,7 +124,7 @@ func cannotSave() fault {
 	return fault{
 		name: "MISCONF", lasts: 1,
 		strike: func(t *testing.T, n *patient) {
-			n.Do(t, "CONFIG", "SET", "dir", "/proc") // nobody can write there
+			n.Do(t, "CONFIG", "SET", "dir", "/proc") // not writable
 			n.Do(t, "CONFIG", "SET", "save", "3600 1")
 			n.Do(t, "BGSAVE")
 			n.until(t, "the save has failed", "persistence", "rdb_last_bgsave_status:err")
@@ -146,7 +146,7 @@ func busy() fault {
 			require.NoError(t, n.admin.Flush())
 		},
 		heal: func(t *testing.T, n *patient) {
-			require.Eventually(t, func() bool { // the server may not have come to it yet
+			require.Eventually(t, func() bool { // the script may not have started yet
 				_, err := n.Try("SCRIPT", "KILL")
 				return err == nil
 			}, 20*time.Second, 10*time.Millisecond)
@@ -156,13 +156,13 @@ func busy() fault {
 	}
 }
 
-// The server reads its data again, which it keeps, at half a millisecond a key.
+// The server reloads its data, at half a millisecond a key. It keeps them.
 func loading() fault {
 	const keys = 1000
 	return fault{
 		name: "LOADING", lasts: 1,
 		strike: func(t *testing.T, n *patient) {
-			// It listens after every 2 MiB, where that can't be set (before Redis 7.0).
+			// Before Redis 7.0 that cannot be set, and the server answers after every 2 MiB.
 			_, _ = n.Try("CONFIG", "SET", "loading-process-events-interval-bytes", 1024)
 			n.Do(t, "CONFIG", "SET", "rdbcompression", "no")
 			n.Do(t, "CONFIG", "SET", "key-load-delay", 500)
@@ -185,7 +185,7 @@ func passwordChanged() fault {
 		strike: func(t *testing.T, n *patient) {
 			n.stay(t)
 			n.tell(t, "CONFIG", "SET", "requirepass", "another")
-			n.tell(t, "CLIENT", "KILL", "TYPE", "normal") // all but this one
+			n.tell(t, "CLIENT", "KILL", "TYPE", "normal") // all connections but this one
 		},
 		heal: func(t *testing.T, n *patient) { n.tell(t, "CONFIG", "SET", "requirepass", "") },
 	}
@@ -220,14 +220,14 @@ func onTheWay() []fault {
 		},
 		{
 			name: "replies cut", lasts: 1.5, proxied: true,
-			// Beyond what a handshake takes, so that some connections do some work.
+			// More than a handshake needs, so some connections complete some commands.
 			again: func(_ *testing.T, n *patient) { n.proxy.CutAfter(tcpfault.Replies, 8000) },
 			heal:  func(_ *testing.T, n *patient) { n.proxy.CutAfter(tcpfault.Replies, -1) },
 		},
 	}
 }
 
-// stay opens a connection that the fault does not end.
+// stay opens a connection that survives the fault.
 func (n *patient) stay(t testing.TB) {
 	t.Helper()
 	c, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(20*time.Second))
@@ -235,14 +235,14 @@ func (n *patient) stay(t testing.TB) {
 	n.admin = c
 }
 
-// tell is a command on it.
+// tell sends a command over the connection of stay.
 func (n *patient) tell(t testing.TB, cmd string, args ...any) {
 	t.Helper()
 	_, err := n.admin.Do(cmd, args...)
 	require.NoError(t, err, cmd)
 }
 
-// leave ends it.
+// leave closes the connection of stay.
 func (n *patient) leave() {
 	if n.admin != nil {
 		_ = n.admin.Close()
@@ -250,7 +250,7 @@ func (n *patient) leave() {
 	}
 }
 
-// until waits for INFO to say something.
+// until waits until a section of INFO contains a text.
 func (n *patient) until(t testing.TB, what, section, says string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

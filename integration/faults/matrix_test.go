@@ -23,15 +23,16 @@ var (
 	sums  = []int{2, 8, 32}
 )
 
-// matrix is every cell, or of each fault those three that bring every two of its other columns' values together.
+// matrix returns all cells of the matrix. If whole is false it returns three cells of each fault,
+// in which every two values of the other columns meet.
 func matrix(whole bool) []testCase {
 	var cases []testCase
 	for f, fault := range faults() {
 		for s, nodes := range sizes {
 			for w, work := range works {
 				for c, count := range sums {
-					// One square of the works and the contenders for each fault, in which every row and every column is met once; and
-					// the sizes in turns.
+					// For each fault there is one square of works and contenders, which has every
+					// row and every column once, while the sizes alternate.
 					if whole || c == (w+f)%len(sums) && s == (w+f/len(sums))%len(sizes) {
 						cases = append(cases, testCase{fault, nodes, work, count})
 					}
@@ -53,7 +54,7 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 			defer s.leave(t)
 			o := c.run(t, s)
 			outcomes = append(outcomes, o)
-			t.Log(o.row()) // also of a run that does not come to its end
+			t.Log(o.row()) // even of a run that fails
 		})
 	}
 	left()
@@ -61,7 +62,8 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 	fmt.Printf("\n%d cells in %v.\n", len(outcomes), time.Since(started).Round(time.Second))
 }
 
-// chosen are the cells that REDLOCK_TEST_FAULTS names: all; the part; or a third of the part, with one cell of each fault.
+// chosen returns the cells that REDLOCK_TEST_FAULTS selects: all; the part; or a third of the part,
+// with one cell of each fault.
 func chosen(t *testing.T, name string) []testCase {
 	t.Helper()
 	cases, thirds := matrix(name == "all"), []string{"1/3", "2/3", "3/3"}
@@ -94,7 +96,7 @@ func TestTheThirdsAreThePart(t *testing.T) {
 	assert.ElementsMatch(t, part, all)
 }
 
-// table is for docs/dev/testing.md.
+// table returns the table of docs/faults.md.
 func table(outcomes []outcome) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| fault | nodes | work | contenders | acquired | losses told | overlaps | fences out of order | writes accepted | refused | lost | longest time without a holder |")
@@ -112,7 +114,7 @@ func (o outcome) row() string {
 	)
 }
 
-// The part that is run by default is a fair one.
+// Every two values of two columns meet in the part that is run by default.
 func TestEveryTwoValuesMeetInThePart(t *testing.T) {
 	met := make(map[string]bool)
 	for _, c := range matrix(false) {
@@ -133,14 +135,15 @@ func TestEveryTwoValuesMeetInThePart(t *testing.T) {
 	}
 }
 
-// A majority that forgets its locks over and over, and no guard: two hold the lock, and the oracle says so.
+// The control: a majority forgets its locks again and again, without the guard. Two contenders hold
+// the lock, and the oracle detects it.
 func TestWithoutTheGuardTheOracleFindsTwoHolders(t *testing.T) {
 	left := redistest.NoGoroutines(t)
 	c := testCase{nodes: 3, work: beyond, contenders: 8}
 	s := make(sites).of(t, c)
 	r := newRegister(t)
 	all := c.start(t, s, r, false)
-	all.Until(t, "two held the lock at once", func([]contenders.Hold) bool {
+	all.Until(t, "two contenders hold the lock at once", func([]contenders.Hold) bool {
 		return len(contenders.Overlaps(all.Holds())) > 0
 	}, func(int) {
 		for _, n := range s.patients[:2] {

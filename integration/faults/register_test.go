@@ -14,8 +14,9 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// register is a number that only the holder of a lock should change, with a version and the largest fence that was seen. Holders open
-// it and later write it; either is refused to one whose fence is too small. It finds writes that would undo another's.
+// register is a number with a version and the largest fence that was seen. Only the holder of a
+// lock should change it. Holders open it and later write it. It rejects both if the fence is too
+// small. It detects writes that would overwrite another holder's.
 type register struct {
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -27,7 +28,7 @@ type register struct {
 	version  int64
 	accepted int
 	refused  int
-	lost     []string // writes that were accepted, and of what was not there any more when they were begun
+	lost     []string // accepted writes whose base version was not current any more
 }
 
 func newRegister(t testing.TB) *register {
@@ -79,8 +80,8 @@ func (r *register) serve(c net.Conn) {
 	}
 }
 
-// answer is the version, or -1 where the fence is too small.
-func (r *register) answer(what string, fence int64, owner string, base int64) int64 {
+// answer returns the version, or -1 if the fence is too small.
+func (r *register) answer(what string, fence uint64, owner string, base int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !redlock.AcceptFence(r.seen, r.owner, fence, owner) {
@@ -98,9 +99,9 @@ func (r *register) answer(what string, fence int64, owner string, base int64) in
 	return r.version
 }
 
-// resource is a process's connection to the register.
+// resource is the connection of a process to the register.
 type resource struct {
-	mu    sync.Mutex // guards what follows, a question and its answer at a time
+	mu    sync.Mutex // guards what follows, for one request and its reply at a time
 	conn  net.Conn
 	lines *bufio.Scanner
 }
@@ -124,7 +125,7 @@ func (r *resource) ask(what string, k *redlock.Lock, base int64) (version int64)
 		panic(err)
 	}
 	if !r.lines.Scan() {
-		panic("the register is gone")
+		panic("the register closed the connection")
 	}
 	if _, err := fmt.Sscan(r.lines.Text(), &version); err != nil {
 		panic(err)
@@ -136,10 +137,10 @@ func TestTheRegisterFindsALostWrite(t *testing.T) {
 	r := newRegister(t)
 	require.Equal(t, int64(0), r.answer("open", 7, "a", 0))
 	require.Equal(t, int64(0), r.answer("open", 8, "b", 0))
-	require.Equal(t, int64(-1), r.answer("write", 7, "a", 0), "b has opened it")
+	require.Equal(t, int64(-1), r.answer("write", 7, "a", 0), "b has opened the register")
 	require.Equal(t, int64(1), r.answer("write", 8, "b", 0))
-	require.Equal(t, int64(-1), r.answer("open", 8, "c", 0), "two with one fence")
+	require.Equal(t, int64(-1), r.answer("open", 8, "c", 0), "two holders with one fence")
 	require.Empty(t, r.lost)
 	require.Equal(t, int64(2), r.answer("write", 9, "d", 0))
-	require.Len(t, r.lost, 1, "d never saw what b wrote")
+	require.Len(t, r.lost, 1, "d has not read what b wrote")
 }

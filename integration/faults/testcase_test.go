@@ -28,22 +28,22 @@ func (c testCase) String() string {
 	return fmt.Sprintf("%s/%d nodes/%s/%d contenders", c.fault.name, c.nodes, c.work, c.contenders)
 }
 
-// outcome is what came of a test case.
+// outcome is the result of a test case.
 type outcome struct {
 	testCase
 
 	acquired, lost, overlaps, disorder int
 	accepted, refused, lostWrites      int
-	gap                                time.Duration // the longest in which nobody held the lock
+	gap                                time.Duration // the longest time without a holder
 }
 
-// site are the servers of a test case.
+// site has the servers of a test case.
 type site struct {
 	patients []*patient
 	urls     []string
 }
 
-// run contends before the fault, while it strikes a minority, then a majority, and after that.
+// run contends before the fault, while a minority has it, while a majority has it, and after that.
 func (c testCase) run(t *testing.T, s *site) outcome {
 	t.Helper()
 	for _, n := range s.patients {
@@ -85,14 +85,15 @@ func (c testCase) start(t *testing.T, s *site, r *register, guard bool) *contend
 	return contenders.Start(t, told...)
 }
 
-// strike lets some nodes have the fault. Where the others can go on they have to.
+// strike injects the fault into some nodes. If others is true the other nodes suffice for the lock,
+// and it must be held meanwhile.
 func (c testCase) strike(t *testing.T, all *contenders.Group, nodes []*patient, others bool) {
 	t.Helper()
 	enough := time.Now().Add(time.Duration(c.fault.lasts * float64(ttl)))
 	if c.fault.strike != nil {
 		each(t, nodes, func(n *patient) { c.fault.strike(t, n) })
 	}
-	all.Until(t, "the fault has lasted, and the lock was held where it can be", func(since []contenders.Hold) bool {
+	all.Until(t, "the fault is over, and the lock was held if it can be", func(since []contenders.Hold) bool {
 		return time.Now().After(enough) && (!others || len(since) > 0)
 	}, func(int) {
 		if c.fault.again != nil {
@@ -107,7 +108,8 @@ func (c testCase) strike(t *testing.T, all *contenders.Group, nodes []*patient, 
 	}
 }
 
-// each does it to all nodes at once, and ends the test when that failed on one: a goroutine of its own can't.
+// each calls a function for all nodes at once. It ends the test if a call fails, which a goroutine
+// other than the test's cannot do.
 func each(t *testing.T, nodes []*patient, do func(*patient)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -123,8 +125,8 @@ func each(t *testing.T, nodes []*patient, do func(*patient)) {
 func (c testCase) judge(t *testing.T, holds []contenders.Hold, r *register) outcome {
 	t.Helper()
 	overlaps, disorder := contenders.Overlaps(holds), contenders.Disorder(holds)
-	assert.Empty(t, overlaps, "two held the lock at once")
-	assert.Empty(t, disorder, "fences are not in the holders' order")
+	assert.Empty(t, overlaps, "two contenders held the lock at once")
+	assert.Empty(t, disorder, "the fences are not in the order of the holders")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	assert.Empty(t, r.lost, "the register lost a write")
@@ -140,7 +142,7 @@ func (c testCase) judge(t *testing.T, holds []contenders.Hold, r *register) outc
 	return o
 }
 
-// sites starts servers as test cases ask for them, and keeps them for the next.
+// sites starts servers when test cases need them, and keeps them for later test cases.
 type sites map[string]*site
 
 func (all sites) of(t *testing.T, c testCase) *site {
@@ -175,7 +177,7 @@ func (all sites) of(t *testing.T, c testCase) *site {
 	return s
 }
 
-// empty is a server of its own, with nothing in it.
+// empty starts an empty server.
 func (all sites) empty(t *testing.T) *redistest.Node {
 	t.Helper()
 	if all["spare"] == nil {
@@ -185,7 +187,7 @@ func (all sites) empty(t *testing.T) *redistest.Node {
 	return all["spare"].patients[0].Node
 }
 
-// leave closes what a test case alone needs.
+// leave closes what only this test case needs.
 func (s *site) leave(t *testing.T) {
 	t.Helper()
 	for _, n := range s.patients {

@@ -11,10 +11,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// names are those that are contended for, the first one most.
+// names are the names that clients contend for. The first one is chosen most often.
 var names = []string{"a", "b"}
 
-// client is a process: a Locker with nodes and a clock of its own.
+// client is a process: a Locker with its own nodes and its own clock.
 type client struct {
 	world  *world
 	id     int
@@ -27,7 +27,7 @@ type client struct {
 	held map[*redlock.Lock][]*hold
 }
 
-// holding books a handle that has begun, and returns what ends it.
+// holding records a handle that has begun, and returns a function that ends the record.
 func (c *client) holding(k *redlock.Lock) (end func()) {
 	holds := c.world.history.begin(c.id, k)
 	c.mu.Lock()
@@ -39,7 +39,7 @@ func (c *client) holding(k *redlock.Lock) (end func()) {
 	if k.Remaining() <= 0 {
 		c.world.history.end(holds)
 	}
-	// Whatever the holder does at that instant, waiting for an extension perhaps.
+	// The holder may do anything at that instant, for example wait for an extension.
 	stop := context.AfterFunc(k.Context(), func() { c.world.history.end(holds) })
 	return func() {
 		stop()
@@ -50,7 +50,7 @@ func (c *client) holding(k *redlock.Lock) (end func()) {
 	}
 }
 
-// work acquires, holds in one way or another, and comes again.
+// work acquires, holds and ends locks in different ways, again and again.
 func (c *client) work(r *rand.Rand) {
 	ttl := c.world.plan.ttl
 	for range c.world.plan.rounds {
@@ -95,7 +95,7 @@ func (c *client) options(r *rand.Rand) []redlock.LockOption {
 	return nil
 }
 
-// do works under Do, with a share of the lease beside it.
+// do works under Do, with a share of the lease in parallel.
 func (c *client) do(ctx context.Context, r *rand.Rand) {
 	ttl := c.world.plan.ttl
 	_ = c.locker.Do(ctx, names[0], ttl, func(ctx context.Context, k *redlock.Lock) error {
@@ -109,7 +109,7 @@ func (c *client) do(ctx context.Context, r *rand.Rand) {
 	})
 }
 
-// hold uses the lock and ends it, or gives it to somebody else, or lets it die.
+// hold uses the lock. Then it ends the lock, passes it on, or lets it expire.
 func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
 	ttl := c.world.plan.ttl
 	end := c.holding(k)
@@ -124,7 +124,7 @@ func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
 	case 1:
 		_ = k.Check(context.Background())
 	case 2:
-		if !c.world.plan.repair { // docs/dev/rules.md rule 16: resume without repair
+		if !c.world.plan.repair { // docs/rules.md rule 16: Resume is tested without repair
 			end()
 			c.pass(k, r)
 			return
@@ -134,7 +134,7 @@ func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
 	_ = k.Release(context.Background())
 }
 
-// pass hands the lock to a handle of another client.
+// pass passes the lock to a handle of another client.
 func (c *client) pass(k *redlock.Lock, r *rand.Rand) {
 	claim, err := k.Detach()
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *client) pass(k *redlock.Lock, r *rand.Rand) {
 	defer cancel()
 	next, err := other.locker.Resume(ctx, claim)
 	if err != nil {
-		return // it dies by its TTL
+		return // the lock expires by its TTL
 	}
 	c.world.counts.add("resumed", 1)
 	end := other.holding(next)
@@ -155,8 +155,8 @@ func (c *client) pass(k *redlock.Lock, r *rand.Rand) {
 	_ = next.Release(context.Background())
 }
 
-// use reads the registers of the lock's names, works, and writes; sometimes it is so slow
-// that it writes when the lock is somebody else's.
+// use reads the registers of the lock's names, works, and writes. Sometimes it is so slow that
+// another client holds the lock when it writes.
 func (c *client) use(k *redlock.Lock, d time.Duration) {
 	h := c.world.history
 	values := map[string]int{}
@@ -175,7 +175,7 @@ func (c *client) use(k *redlock.Lock, d time.Duration) {
 	case <-work.C:
 	case <-k.Context().Done():
 		if d%2 == 0 {
-			<-work.C // it does not listen
+			<-work.C // this holder ignores its context
 		}
 	}
 	for name, v := range values {

@@ -1,5 +1,5 @@
-// Package sim runs the library's real code against masters in memory that misbehave, in
-// virtual time: clients with clocks of their own, faults drawn from a seed, oracles over
-// what the holders saw, and every assumption broken on purpose to show that an oracle
-// notices. It holds tests only.
+// Package sim runs the library's real code against faulty servers in memory, in virtual time.
+// Clients have clocks of their own, a seed selects the faults, and oracles check what the holders
+// saw. Every assumption is also broken on purpose, to show that an oracle detects it. The package
+// has tests only.
 package sim

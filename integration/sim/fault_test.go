@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// inject makes one fault happen; what ends it comes by itself.
+// inject injects one fault. The fault ends by itself.
 func (w *world) inject(f fault) {
 	w.counts.add("fault "+f.kind, 1)
 	switch f.kind {
@@ -21,7 +21,7 @@ func (w *world) inject(f fault) {
 	case "pause":
 		m.Freeze()
 		w.later(f.d, m.Unfreeze)
-	case "reset": // with bytes unread on both sides
+	case "reset": // with unread bytes on both sides
 		for _, c := range m.Clients() {
 			c.Drop()
 		}
@@ -43,8 +43,8 @@ func (w *world) inject(f fault) {
 	w.logs[f.who] = w.saved(f, m)
 }
 
-// saved is what a log that is written every now and then has by this time: of about
-// every other fault it is some faults old.
+// saved returns the content of a log that is written from time to time. About every other fault
+// updates it, so it is some faults old.
 func (w *world) saved(f fault, m *fakeredis.Master) *fakeredis.Snapshot {
 	if f.at.Nanoseconds()%2 == 0 {
 		return m.Snapshot()
@@ -52,8 +52,8 @@ func (w *world) saved(f fault, m *fakeredis.Master) *fakeredis.Snapshot {
 	return w.logs[f.who]
 }
 
-// crash ends the master, and starts it again when f says so: with all it had, with
-// nothing, or with what a log or a replica has, which is older.
+// crash stops the master, and starts it again if f says so. It comes back with all its data, with
+// none, or with the older data of a log or a replica.
 func (w *world) crash(f fault, m *fakeredis.Master) {
 	older := w.logs[f.who]
 	m.Stop()
@@ -83,8 +83,8 @@ func (c *client) disturb(f fault) {
 	c.world.later(f.d, c.clock.Resume)
 }
 
-// look ends the holds of handles whose validity a suspend has ended, at the instant at
-// which they end by the client's clock: its timers come late.
+// look ends the records of handles whose validity has ended during a suspend, at the instant at
+// which it ended by the client's clock: the client's timers are late.
 func (c *client) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// faultyClient breaks the client from outside: the shipped code stays as it is, and what it
-// says and hears is not what is done.
+// faultyClient breaks the client from outside. The code of the client is unchanged, but its
+// commands or their replies are replaced.
 type faultyClient struct {
-	// conn may change what goes over a connection.
+	// conn may change the bytes of a connection.
 	conn func(net.Conn) net.Conn
-	// submit may act on a command in the node's place (true).
+	// submit may handle a command instead of the node. It then returns true.
 	submit func(w *world, n *tap, c *wire.Command) bool
-	// hook may answer a command in a master's place.
+	// hook may answer a command instead of a master.
 	hook func(w *world, m *fakeredis.Master, cmd string, args []string) (reply string, handled bool)
 }
 
@@ -31,14 +31,14 @@ type tap struct {
 	master *fakeredis.Master
 }
 
-// Submit passes a command on.
+// Submit passes a command to the faulty client, and then to the node if it is not handled.
 func (n *tap) Submit(c *wire.Command) {
 	if !n.world.plan.faultyClient.submit(n.world, n, c) {
 		n.Node.Submit(c)
 	}
 }
 
-// tokenOf is the token of an acquire: a script's first argument behind its keys.
+// tokenOf returns the token of an acquire. In a script it is the first argument after the keys.
 func tokenOf(cmd string, args []string) string {
 	if cmd == "SET" {
 		return args[1]
@@ -47,8 +47,8 @@ func tokenOf(cmd string, args []string) string {
 	return args[2+keys]
 }
 
-// op is what a master is asked by a command that is one of the library's scripts; "" for
-// others.
+// op returns the operation of a command that is one of the library's scripts, and "" for other
+// commands.
 func op(cmd string, args []string) string {
 	if cmd == "SET" {
 		return "acquire"
@@ -65,21 +65,21 @@ func op(cmd string, args []string) string {
 	return ""
 }
 
-// tokens finds the random part of tokens.
+// tokens matches the random part of tokens.
 var tokens = regexp.MustCompile(`:[A-Z2-7]{26}`)
 
-// sameToken makes every token that goes out the same.
+// sameToken replaces every token that is sent by the same one.
 type sameToken struct{ net.Conn }
 
 func (c sameToken) Write(p []byte) (int, error) {
 	return c.Conn.Write(tokens.ReplaceAll(p, []byte(":"+strings.Repeat("A", 26))))
 }
 
-// twice: all clients have one token, for all attempts (docs/hazards.md H3).
+// twice uses one token for all clients and all attempts (docs/hazards.md H3).
 var twice = &faultyClient{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
 
-// later runs f in the background, before the scenario ends. What begins when that is waited for, of a command that was
-// still on its way, only the bubble waits for.
+// later runs f in the background, before the scenario ends. A command that is still in flight then
+// may call it when the background is already waited for. Only the bubble waits for that f.
 func (w *world) later(d time.Duration, f func()) {
 	run := func() {
 		time.Sleep(d)
@@ -94,7 +94,7 @@ func (w *world) later(d time.Duration, f func()) {
 	w.background.Go(run)
 }
 
-// awaitBackground waits for what runs in the background.
+// awaitBackground waits for the background.
 func (w *world) awaitBackground() {
 	w.mu.Lock()
 	w.ending = true
@@ -102,13 +102,13 @@ func (w *world) awaitBackground() {
 	w.background.Wait()
 }
 
-// unordered: of some acquires the bytes come to the master behind the undo (H95).
+// unordered delays the bytes of some acquires until after the undo (H95).
 var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if cmd != "SET" || w.chance(0.9) {
 		return "", false
 	}
 	key, token := args[0], args[1]
-	w.atTheEnd(func() { // a black hole of the network keeps them for up to a quarter of an hour
+	w.atTheEnd(func() { // a black hole of the network may keep them for a quarter of an hour
 		if _, ok := m.Get(key); !ok {
 			m.Set(key, token, w.plan.ttl)
 		}
@@ -116,7 +116,7 @@ var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 	return "WEIRD the answer is lost", true
 }}
 
-// release submits an undo of a command's token.
+// release submits an undo for the token of a command.
 func (n *tap) release(c *wire.Command) {
 	t, r := &wire.LockArgs{}, &wire.Request{}
 	t.Set(c.Keys, c.Token)
@@ -124,7 +124,7 @@ func (n *tap) release(c *wire.Command) {
 	n.Node.Submit(&wire.Command{Request: r})
 }
 
-// tooEarly: nodes undo what they granted while the handle is valid (H113).
+// tooEarly has nodes undo their grants while the handle is valid (H113).
 var tooEarly = &faultyClient{submit: func(w *world, n *tap, c *wire.Command) bool {
 	if c.Op == wire.Acquire && w.chance(0.8) {
 		w.later(w.some(w.plan.ttl/2), func() { n.release(c) })
@@ -132,7 +132,7 @@ var tooEarly = &faultyClient{submit: func(w *world, n *tap, c *wire.Command) boo
 	return false
 }}
 
-// revived: extensions are confirmed by nodes that do not hold the key any more (H114).
+// revived has nodes confirm extensions although they do not hold the key any more (H114).
 var revived = &faultyClient{submit: func(_ *world, _ *tap, c *wire.Command) bool {
 	if c.Op != wire.Extend || !c.MarkSent() {
 		return false
@@ -141,7 +141,7 @@ var revived = &faultyClient{submit: func(_ *world, _ *tap, c *wire.Command) bool
 	return true
 }}
 
-// creating: extensions come late, and make keys where there are none (H11).
+// creating delays extensions, and has them create missing keys (H11).
 var creating = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if op(cmd, args) != "extend" {
 		return "", false
@@ -156,7 +156,7 @@ var creating = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd strin
 	return ":1", true
 }}
 
-// counted is a number of many goroutines.
+// counted counts by kind, for many goroutines.
 type counted struct {
 	mu sync.Mutex
 	of map[string]int

@@ -16,7 +16,7 @@ import (
 
 var background = context.Background()
 
-// machine is two processes on three masters, and what the model says of their handles.
+// machine is two processes on three masters, and a model of their handles.
 type machine struct {
 	model
 	*world
@@ -24,12 +24,11 @@ type machine struct {
 	grants    []*grant
 }
 
-// A handle, through any sequence of what can be done with it and of what can
-// happen to it, is in the state that a model of a few lines says. rapid prints the seed
-// of a sequence that fails and makes it as short as it can.
+// After any sequence of operations and faults a handle is in the state that a model of a few lines
+// predicts. rapid prints the seed of a sequence that fails, and shortens it.
 func TestAHandleIsAlwaysInTheStateThatTheModelSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var failed any // rapid tells failures by panics, which do not cross goroutines
+		var failed any // rapid reports failures by panics, which do not cross goroutines
 		synctest.Test(t, func(*testing.T) {
 			p := &plan{masters: 3, clients: 2, ttl: 2 * time.Second, fencing: true}
 			m := &machine{world: &world{plan: p, history: newHistory(), counts: &counted{}, random: p.random(2), still: true}}
@@ -43,7 +42,7 @@ func TestAHandleIsAlwaysInTheStateThatTheModelSays(t *testing.T) {
 			})
 			m.leavesNothing(rt)
 		})
-		switch { // at two lines: rapid takes what comes from one line for one failure
+		switch { // on two lines: rapid takes panics from one line for the same failure
 		case rt.Failed():
 			panic(failed)
 		case failed != nil:
@@ -56,7 +55,7 @@ func milliseconds(rt *rapid.T, what string, from, to int) time.Duration {
 	return time.Duration(rapid.IntRange(from, to).Draw(rt, what)) * time.Millisecond
 }
 
-// one of the handles, the latest first.
+// one returns one of the handles, the latest first.
 func (m *machine) one(rt *rapid.T) *handle {
 	if len(m.handles) == 0 {
 		rt.Skip("no handle yet")
@@ -64,7 +63,8 @@ func (m *machine) one(rt *rapid.T) *handle {
 	return m.handles[len(m.handles)-1-rapid.IntRange(0, min(len(m.handles), 6)-1).Draw(rt, "which of the handles")]
 }
 
-// is requires an error to be one of those that are right; none: it must be nil.
+// is fails unless the error matches one of the expected ones. Without expected errors it must be
+// nil.
 func is(rt *rapid.T, err error, right ...error) {
 	rt.Helper()
 	for _, r := range right {
@@ -100,7 +100,7 @@ func (m *machine) acquires(rt *rapid.T) {
 	}
 }
 
-// shares asks for a share of a lock, or for the lock again without saying so.
+// shares requests a share of a lock, or the lock again without requesting a share.
 func (m *machine) shares(rt *rapid.T) {
 	root := m.one(rt)
 	if root.root != nil || root.cause != nil {
@@ -117,7 +117,8 @@ func (m *machine) shares(rt *rapid.T) {
 	m.handles = append(m.handles, s)
 }
 
-// asks does with a lock that is held what the model says; one that has ended says why.
+// asks performs an operation on a lock and compares the result with the model. If the lock has
+// ended the result must say why.
 func (m *machine) asks(h *handle, does func(root *handle) []error) (right []error) {
 	switch {
 	case h.cause != nil:
@@ -143,7 +144,7 @@ func (m *machine) checks(rt *rapid.T) {
 		h = h.root
 	}
 	if left := h.Remaining(); h.cause == nil && h.end().Equal(h.until) && (h.left(now)-left).Abs() <= 4*time.Millisecond {
-		h.until = time.Now().Add(left) // PTTL is cut to whole ones
+		h.until = time.Now().Add(left) // PTTL is truncated to milliseconds
 	}
 }
 
@@ -173,11 +174,11 @@ func (m *machine) detaches(rt *rapid.T) {
 	}
 }
 
-// skipNearEnd leaves out what depends on the part of a millisecond.
+// skipNearEnd skips a case whose result depends on a fraction of a millisecond.
 func skipNearEnd(rt *rapid.T, untils []time.Time, now time.Time) {
 	for _, until := range untils {
 		if until.Sub(now) < 5*time.Millisecond {
-			rt.Skip("too near to its end to say")
+			rt.Skip("too near to the end of the validity")
 		}
 	}
 }
@@ -205,7 +206,7 @@ func (m *machine) resumes(rt *rapid.T) {
 	if err != nil {
 		return
 	}
-	// The first two masters to answer decide.
+	// The first two masters that answer decide.
 	left := k.Remaining()
 	if left > untils[1].Sub(now) || left < untils[len(untils)-1].Sub(now)-time.Millisecond {
 		rt.Fatalf("%v are left, and masters hold it until %v", left, untils)
@@ -222,7 +223,7 @@ func (m *machine) passes(rt *rapid.T) { time.Sleep(milliseconds(rt, "time", 1, 4
 func (m *machine) master(rt *rapid.T, up bool) int {
 	i := rapid.IntRange(0, 2).Draw(rt, "master")
 	if m.up[i] != up {
-		rt.Skip("it is so already, or can't be asked")
+		rt.Skip("already in that state, or not reachable")
 	}
 	return i
 }
@@ -235,8 +236,8 @@ func (m *machine) stops(rt *rapid.T) {
 		failures = append(failures, c.nodes[i].Stats().DialFailures)
 	}
 	m.masters[i].Stop()
-	// A failed dial makes commands fail at once. Until then they wait: after a connection that
-	// lived for less than a second, as long as the pause before the dial.
+	// A failed dial makes commands fail at once. Until then they wait. If the last connection lived
+	// for less than a second, they wait for the pause before the dial.
 	for n, c := range m.clients {
 		for c.nodes[i].Stats().DialFailures == failures[n] {
 			time.Sleep(time.Millisecond)
@@ -245,20 +246,21 @@ func (m *machine) stops(rt *rapid.T) {
 	}
 }
 
-// starts waits until everybody is connected again, and what was to be undone there is.
+// starts waits until all clients are connected again, and all pending undos on that master are
+// done.
 func (m *machine) starts(rt *rapid.T) {
 	i := m.master(rt, false)
 	require.NoError(rt, m.masters[i].Restart(true))
 	time.Sleep(time.Second)
 	synctest.Wait()
-	m.settle(time.Now()) // while it is down for the model: it may have been
+	m.settle(time.Now()) // while the model still has the master as down, which it may have been
 	m.up[i] = true
 	for _, of := range m.undone[i] {
 		if m.keys[i].of == of {
 			m.keys[i] = copyOf{}
 		}
 	}
-	if m.vague[i] { // a minimum hold is shortened when its command arrives
+	if m.vague[i] { // the arrival of a command shortens the minimum hold
 		m.keys[i].until = earlier(m.keys[i].until, time.Now().Add(m.masters[i].TTL("a")))
 	}
 	m.undone[i], m.vague[i] = nil, false
@@ -273,9 +275,9 @@ func (m *machine) deletes(rt *rapid.T) {
 	m.keys[i] = copyOf{}
 }
 
-// agrees compares all that can be seen with the model.
+// agrees compares everything observable with the model.
 func (m *machine) agrees(rt *rapid.T) {
-	time.Sleep(time.Microsecond) // nothing is looked at in the very instant in which it ends
+	time.Sleep(time.Microsecond) // do not observe the very instant at which a hold ends
 	synctest.Wait()
 	now := time.Now()
 	m.settle(now)
@@ -303,12 +305,12 @@ func (m *machine) agrees(rt *rapid.T) {
 		token, ok := m.masters[i].Get("a")
 		of := m.stands(i, now)
 		if up && (ok != (of != nil) || ok && token != of.token) {
-			rt.Fatalf("master %d: a key %t, a key of the model %t, or another's", i+1, ok, of != nil)
+			rt.Fatalf("master %d: key exists: %t, key in the model: %t, or the tokens differ", i+1, ok, of != nil)
 		}
 	}
 }
 
-// leavesNothing: what nobody released has ended, and no key is left.
+// leavesNothing checks that locks that were not released have ended, and that no key is left.
 func (m *machine) leavesNothing(rt *rapid.T) {
 	for i, up := range m.up {
 		if !up {

@@ -8,49 +8,49 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// grant is a token as the model knows it. Tokens are random and stand in no message, or
-// rapid would take one failure for another each time it plays it.
+// grant is a token in the model. It has no random part and does not appear in messages. Otherwise
+// rapid would take each run of a failure for a different failure.
 type grant struct {
 	number int
 	token  string
-	robbed bool // an administrator deleted a key of it: exclusion is promised no more
+	robbed bool // an administrator has deleted a key of it, so exclusion is not promised any more
 }
 
-// copyOf is what stands under the name's key on one master.
+// copyOf is the value under the name's key on one master.
 type copyOf struct {
 	of    *grant
 	until time.Time
 }
 
-// handle is a Lock as it should be: held while cause is nil.
+// handle is a Lock in the model. It is held while cause is nil.
 type handle struct {
 	*redlock.Lock
 	of      *grant
-	by      int     // which Locker's
-	root    *handle // of which it is a share
+	by      int     // the number of its Locker
+	root    *handle // the handle that it shares
 	until   time.Time
 	began   time.Time
 	ttl     time.Duration
 	maxHold time.Duration
 	minHold time.Duration
-	spared  [3]bool // masters that never had it
+	spared  [3]bool // masters that never had the key
 	cause   error
 	result  error // of the first Release, once it was called
 	given   bool
 }
 
-// model is what the documents say of handles on one name over three masters on which
-// commands take no time.
+// model is the documented behaviour of handles on one name, over three masters that execute
+// commands in no time.
 type model struct {
 	keys    [3]copyOf
 	up      [3]bool
-	undone  [3][]*grant // what a master that is down will be told when it is back
-	vague   [3]bool     // … and for how long its key stands from then on
+	undone  [3][]*grant // undos that a master receives when it is up again
+	vague   [3]bool     // … and how long its key remains after that
 	handles []*handle
 	claims  []claimed
 }
 
-// claimed is a claim that nobody has resumed yet.
+// claimed is a claim that is not resumed yet.
 type claimed struct {
 	redlock.Claim
 	of *grant
@@ -60,8 +60,8 @@ func worth(ttl time.Duration) time.Duration {
 	return quorum.Until(time.Duration(0), ttl, quorum.DefaultDrift())
 }
 
-// end is when the hold ends if nothing happens; the zero time for a share without a
-// maximum hold of its own.
+// end returns when the hold ends without further operations. It is the zero time for a share
+// without its own maximum hold.
 func (h *handle) end() time.Time {
 	most := h.began.Add(h.maxHold)
 	if h.maxHold == 0 || h.root == nil && h.until.Before(most) {
@@ -70,7 +70,7 @@ func (h *handle) end() time.Time {
 	return most
 }
 
-// left is what Remaining says.
+// left returns the value of Remaining.
 func (h *handle) left(now time.Time) time.Duration {
 	if h.root == nil {
 		return h.end().Sub(now)
@@ -81,7 +81,7 @@ func (h *handle) left(now time.Time) time.Duration {
 	return min(h.end().Sub(now), h.root.left(now))
 }
 
-// stands reports what a master that is up has under the key.
+// stands returns what a running master has under the key.
 func (m *model) stands(i int, now time.Time) *grant {
 	if now.Before(m.keys[i].until) {
 		return m.keys[i].of
@@ -104,9 +104,9 @@ func (m *model) votes(of *grant, now time.Time) (yes, no, down int) {
 	return yes, no, down
 }
 
-// settle ends what the clock has ended by now.
+// settle ends the handles whose time is over.
 func (m *model) settle(now time.Time) {
-	for _, h := range slices.Backward(m.handles) { // shares before what they share
+	for _, h := range slices.Backward(m.handles) { // shares before the handles that they share
 		if end := h.end(); h.cause == nil && !end.IsZero() && !now.Before(end) && (h.root == nil || end.Before(h.root.end())) {
 			cause := redlock.ErrLost
 			if h.root != nil || end.Before(h.until) {
@@ -117,7 +117,7 @@ func (m *model) settle(now time.Time) {
 	}
 }
 
-// finish ends a hold and its shares, and takes its keys back where undo says so.
+// finish ends a hold and its shares. If undo is true it also deletes the keys.
 func (m *model) finish(h *handle, at time.Time, cause error, undo bool) {
 	for _, s := range m.handles {
 		if s.root == h && s.cause == nil {
@@ -152,7 +152,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// take is an attempt: whether it is won, and if not, which errors are right.
+// take is one attempt. It returns the possible errors if the attempt fails.
 func (m *model) take(h *handle, now time.Time) (right []error) {
 	yes, _, down := m.votes(nil, now)
 	if yes < 2 {
@@ -172,7 +172,7 @@ func (m *model) take(h *handle, now time.Time) (right []error) {
 	return nil
 }
 
-// extend is Extend of a lock that is held.
+// extend is Extend on a held lock.
 func (m *model) extend(h *handle, ttl time.Duration, now time.Time) (right []error) {
 	yes, no, down := m.votes(h.of, now)
 	for i := range m.up {
@@ -183,7 +183,7 @@ func (m *model) extend(h *handle, ttl time.Duration, now time.Time) (right []err
 	switch {
 	case no >= 2:
 		m.finish(h, now, redlock.ErrLost, true)
-		if down > 0 { // it may be known by one refusal that there is no quorum, and by the next that it is lost
+		if down > 0 { // depending on the order of refusals there is no quorum, or the lock is lost
 			right = append(right, redlock.ErrNoQuorum)
 		}
 		return append(right, redlock.ErrLost)
@@ -196,7 +196,7 @@ func (m *model) extend(h *handle, ttl time.Duration, now time.Time) (right []err
 	return nil
 }
 
-// supported are the instants until which masters surely hold the token, the latest first.
+// supported returns the instants until which masters certainly hold the token, the latest first.
 func (m *model) supported(of *grant, now time.Time) (untils []time.Time) {
 	for i := range m.up {
 		if m.up[i] && m.stands(i, now) == of {
@@ -207,7 +207,7 @@ func (m *model) supported(of *grant, now time.Time) (untils []time.Time) {
 	return untils
 }
 
-// check is Check of a lock that is held.
+// check is Check on a held lock.
 func (m *model) check(h *handle, now time.Time) []error {
 	_, no, _ := m.votes(h.of, now)
 	untils := m.supported(h.of, now)
@@ -217,7 +217,7 @@ func (m *model) check(h *handle, now time.Time) []error {
 		return []error{redlock.ErrLost}
 	case len(untils) < 2:
 		return []error{redlock.ErrNoQuorum}
-	case untils[1].Add(2 * time.Millisecond).Before(h.until): // 1 ms that PTTL cuts off, twice
+	case untils[1].Add(2 * time.Millisecond).Before(h.until): // PTTL truncates up to 1 ms, twice
 		h.until = untils[1]
 	}
 	if !now.Before(h.end()) {
@@ -227,7 +227,7 @@ func (m *model) check(h *handle, now time.Time) []error {
 	return nil
 }
 
-// release is the first Release of a lock that is held.
+// release is the first Release of a held lock.
 func (m *model) release(h *handle, now time.Time) error {
 	if h.root != nil {
 		m.finish(h, now, redlock.ErrReleased, false)

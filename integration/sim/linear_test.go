@@ -7,7 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lease is what a fenced lock is, in one piece: whose it is now, and the last number.
+// lease is the state of a fenced lock: its holder and the last number.
 type lease struct {
 	last   int64
 	holder string
@@ -19,8 +19,8 @@ type leaseStep struct {
 	fence   int64
 }
 
-// fenced is the lock as a linearizable object: who acquires it finds it free and gets a
-// larger number than all before; a claim that is resumed keeps its own.
+// fenced is the lock as a linearizable object. An acquisition finds the lock free and gets a larger
+// number than all before. A resumed claim keeps its number.
 var fenced = porcupine.Model{
 	Init: func() any { return lease{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -36,8 +36,8 @@ var fenced = porcupine.Model{
 	},
 }
 
-// linear reports whether holds of one name, which may be pieces of one token's, are the
-// history of a fenced lock.
+// linear reports whether the holds of one name are the history of a fenced lock. Several holds may
+// be parts of one token's hold.
 func linear(holds []*hold) bool {
 	byToken := map[string]*hold{}
 	var order []string
@@ -57,7 +57,8 @@ func linear(holds []*hold) bool {
 		h := byToken[token]
 		ops = append(ops,
 			porcupine.Operation{ClientId: i, Input: leaseStep{true, token, h.fence}, Call: h.asked.UnixNano(), Return: h.done.UnixNano()},
-			// Where it ended is known to the instant; what comes later may come at once.
+			// The instant of its end is known exactly, and the next operation may have the same
+			// instant.
 			porcupine.Operation{ClientId: i, Input: leaseStep{false, token, h.fence}, Call: h.to.UnixNano(), Return: math.MaxInt64})
 	}
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })

@@ -11,16 +11,16 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// hold is the time in which somebody could believe that a lock was theirs: from when the
-// acquisition returned to the call that ended it, or to the end of its validity.
+// hold is the time in which a client could rely on a lock: from the return of the acquisition to
+// the call that ended it or the end of its validity.
 type hold struct {
 	client   int
 	name     string
 	token    string
 	fence    int64
 	asked    time.Time // before a master executed the first command of the attempt
-	from, to time.Time // to is zero while it lasts
-	done     time.Time // when the acquisition returned, also of a hold that was over by then
+	from, to time.Time // to is zero while the hold lasts
+	done     time.Time // when the acquisition returned, even if the hold was over by then
 }
 
 func (h *hold) String() string {
@@ -28,28 +28,28 @@ func (h *hold) String() string {
 	return fmt.Sprintf("client %d held %s as %.12s with %d from %s to %s, asked %s", h.client, h.name, h.token, h.fence, h.from.Format(form), h.to.Format(form), h.asked.Format(form))
 }
 
-// register is a resource that checks fences, and what it has let through. Its writers
-// read, work, and write what they read and one more.
+// register is a resource that checks fences, and records what it has accepted. Its writers read,
+// work, and write the value that they read plus one.
 type register struct {
 	seen  int64
 	owner string
 	value int
 }
 
-// history is what all holders of a scenario saw, by the one clock of the bubble.
+// history is what all holders of a scenario saw, by the single clock of the bubble.
 type history struct {
 	mu        sync.Mutex
 	asked     map[string]time.Time // of each token
 	holds     []*hold
 	registers map[string]*register
-	lost      []string // writes that the registers lost, or refused to a valid holder
+	lost      []string // writes that the registers lost, or rejected from a valid holder
 }
 
 func newHistory() *history {
 	return &history{asked: map[string]time.Time{}, registers: map[string]*register{}}
 }
 
-// began notes when a token first came to a master: what that does to it begins there.
+// began records when a token first reached a master. The token has no effect before that.
 func (h *history) began(token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *history) begin(client int, k *redlock.Lock) (list []*hold) {
 	return list
 }
 
-// end ends holds that have not ended yet.
+// end ends the record of holds that have not ended yet.
 func (h *history) end(list []*hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *history) end(list []*hold) {
 	}
 }
 
-// overlaps are all pairs of one name that were held at once under two tokens.
+// overlaps returns all pairs of holds of one name that overlap and have different tokens.
 func (h *history) overlaps() (found []string) {
 	for i, a := range h.holds {
 		for _, b := range h.holds[:i] {
@@ -91,8 +91,8 @@ func (h *history) overlaps() (found []string) {
 	return found
 }
 
-// disorder are all pairs of one name with one number, and those of which the one that
-// was had before the other was asked for has the larger number.
+// disorder returns all pairs of holds of one name and of different tokens that have the same number,
+// or in which the first was acquired before the second was requested and has the larger number.
 func (h *history) disorder() (found []string) {
 	for i, a := range h.holds {
 		for _, b := range h.holds[:i] {
@@ -107,7 +107,7 @@ func (h *history) disorder() (found []string) {
 	return found
 }
 
-// read lets a holder read a register, which bars those before it.
+// read has a holder read a register, which then rejects earlier holders.
 func (h *history) read(name string, k *redlock.Lock) (value int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +123,7 @@ func (h *history) read(name string, k *redlock.Lock) (value int, ok bool) {
 	return reg.value, true
 }
 
-// write stores value, if the register accepts the holder.
+// write stores value if the register accepts the holder.
 func (h *history) write(name string, k *redlock.Lock, read, value int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fault is something that happens to a master or to a client at some instant.
+// fault is an event on a master or on a client at some instant.
 type fault struct {
 	at   time.Duration // since the beginning
 	kind string
@@ -22,26 +22,26 @@ func (f fault) String() string {
 // The faults of masters and of the network that Redlock promises to survive.
 var withinAssumptions = []string{"delay", "delay", "pause", "reset", "cut", "restart", "suspend", "scripts"}
 
-// Those by which a master forgets what it acknowledged: they take the guard.
+// Faults by which a master forgets what it acknowledged. They need the guard.
 var amnesia = []string{"empty", "flush", "everysec", "failover"}
 
-// Those against which no lease can promise exclusion, but fences stay in order.
+// Faults under which no lease can promise exclusion. Fences still stay in order.
 var beyond = []string{"jump", "delete", "stall"}
 
-// plan is everything that a seed decides before a scenario begins.
+// plan is everything that a seed determines before a scenario begins.
 type plan struct {
 	seed                              uint64
 	masters, clients, workers, rounds int
 	ttl                               time.Duration
 	guard, repair, fencing            bool
 	excludes                          bool // exclusion is promised
-	durable                           bool // counters are
+	durable                           bool // counters are durable
 	offsets                           time.Duration
-	clientRates, masterRates          float64 // by which they differ from 1 at most
+	clientRates, masterRates          float64 // maximum difference from 1
 	kinds                             []string
 	faults                            []fault
-	faultyClient                      *faultyClient  // nil: nothing is done to the client
-	directed                          func(w *world) // plays in the place of what the seed says
+	faultyClient                      *faultyClient  // nil: the client is not changed
+	directed                          func(w *world) // replaces the play that the seed determines
 }
 
 func (p *plan) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(p.seed, stream)) }
@@ -50,9 +50,9 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
 
-// draw makes the plan of a seed, in one of three settings: masters that forget nothing;
-// masters that do, under the guard; and masters and clients that break the assumptions of
-// exclusion while counters are durable.
+// draw returns the plan of a seed, in one of three settings: masters that forget nothing; masters
+// that forget, under the guard; and masters and clients that break the assumptions of exclusion,
+// with durable counters.
 func draw(seed uint64) *plan {
 	p := &plan{seed: seed, excludes: true, durable: true}
 	r := p.random(0)
@@ -65,10 +65,10 @@ func draw(seed uint64) *plan {
 	switch r.IntN(3) {
 	case 1:
 		p.guard, p.fencing, p.durable = true, true, false
-		p.offsets = 0 // promise 3: they differ by less than maxTTL less twice the clamp, ttl/2 here
+		p.offsets = 0 // promise 3: the clocks differ by less than maxTTL less twice the clamp, which is ttl/2 here
 		p.repair = r.IntN(2) == 0
 		forgets := amnesia
-		if p.repair { // docs/dev/rules.md rule 16: checked with empty restarts and flushes only
+		if p.repair { // docs/rules.md rule 16: tested with empty restarts and flushes only
 			forgets = amnesia[:2]
 		}
 		p.kinds = append(p.kinds, forgets...)
@@ -81,7 +81,7 @@ func draw(seed uint64) *plan {
 	return p
 }
 
-// script draws the faults, which depend on nothing but the seed.
+// script draws the faults. They depend on the seed only.
 func (p *plan) script() {
 	r := p.random(1)
 	p.faults = nil
@@ -98,7 +98,7 @@ func (p *plan) script() {
 		case "delay":
 			f.d = upTo(r, p.ttl/20)
 		case "restart", "empty", "everysec", "failover":
-			f.d = upTo(r, p.ttl/2) // down for
+			f.d = upTo(r, p.ttl/2) // time until the restart
 		case "suspend", "stall":
 			f.who, f.d = r.IntN(p.clients), upTo(r, p.ttl)
 		case "jump":

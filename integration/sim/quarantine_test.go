@@ -8,11 +8,11 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// forgottenGrant is the script of docs/dev/hazards.md H115, which takes more coincidences than a
-// seed brings about. A holds on n1 and n2. B is granted by n3, which then forgets it, and
-// what B asks of the others is still on its way when A's key there expires. Where n3 has
-// meanwhile let itself be repaired, and has extended what it was given, A holds by n2 and n3,
-// and B by n1 and what n3 said before. B gets the lock in any case, or nothing is shown.
+// forgottenGrant is the scenario of docs/hazards.md H115, which needs more coincidences than a seed
+// produces. A holds on n1 and n2. n3 grants to B and then forgets the grant. B's commands to the
+// other nodes are still in flight when A's key there expires. Meanwhile n3 may have accepted a
+// repair and extended A's key. Then A holds by n2 and n3, and B by n1 and the earlier grant of n3.
+// B must get the lock in any case, or the scenario shows nothing.
 func forgottenGrant(w *world) {
 	a, b := w.clients[0], w.clients[1]
 	n1, n3 := w.masters[0], w.masters[2]
@@ -30,12 +30,12 @@ func forgottenGrant(w *world) {
 		panic(err)
 	}
 	defer a.holding(k)()
-	synctest.Wait() // two grants are enough, and n3 may not have denied its own yet
+	synctest.Wait() // two grants suffice, and n3 may not have refused yet
 	n3.Deny()
 	time.Sleep(700 * time.Millisecond)
 
 	var arrives [2]chan struct{}
-	for i, m := range w.masters[:2] { // n2, too: a tie would end the attempt
+	for i, m := range w.masters[:2] { // also n2: a tie would end the attempt
 		arrives[i] = make(chan struct{})
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if op(cmd, args) == "acquire" && strings.HasPrefix(tokenIn(args), "p1:") {
@@ -55,11 +55,11 @@ func forgottenGrant(w *world) {
 	})
 	synctest.Wait()
 	n3.FlushAll()
-	_ = k.Extend(background, 50*time.Millisecond) // by n1 and n2, and lengthens nothing; n3 is found empty
+	_ = k.Extend(background, 50*time.Millisecond) // by n1 and n2; it lengthens nothing, and finds n3 empty
 	synctest.Wait()
 	n1.FailWith("EVALSHA", "OOM command not allowed when used memory > 'maxmemory'.")
 	_ = k.Extend(background, 3*time.Second) // needs n3
-	synctest.Wait()                         // n1 may have its command still before it
+	synctest.Wait()                         // n1 may still have its command to execute
 	n1.FailWith("EVALSHA", "")
 	time.Sleep(310 * time.Millisecond) // A's key on n1 has expired
 	close(arrives[0])
@@ -71,8 +71,8 @@ func forgottenGrant(w *world) {
 	}
 }
 
-// repairing: a node lets itself be repaired in quarantine (H115), and what it was given
-// counts from then on. Without the latter docs/rules.md rule 8 still stands in the way.
+// repairing lets a node accept repairs in quarantine (H115), and count what it received from then
+// on. Without the latter docs/rules.md rule 8 still prevents the error.
 var repairing = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	switch token := tokenIn(args); op(cmd, args) {
 	case "repair":
@@ -87,7 +87,7 @@ var repairing = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 	return "", false
 }}
 
-// tokenIn finds a token among the arguments of a command.
+// tokenIn returns the token among the arguments of a command.
 func tokenIn(args []string) string {
 	for _, a := range args {
 		if tokens.MatchString(a) {

@@ -32,10 +32,10 @@ func number(variable string, otherwise uint64) uint64 {
 }
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(800) // the masters' scripts are short-lived garbage
+	debug.SetGCPercent(800) // the scripts of the masters produce short-lived garbage
 	if os.Getenv("CI") != "" {
-		// CI says whether a change broke something, and so it plays the same sequences each time.
-		// make nightly searches for new ones.
+		// CI shows whether a change broke something, so it always runs the same sequences. make
+		// nightly searches for new ones.
 		if err := flag.Set("rapid.seed", "1"); err != nil {
 			panic(err)
 		}
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// report prints how far it is.
+// report prints the progress.
 func report(counts *counted, played, violations int64, began time.Time) string {
 	counts.mu.Lock()
 	defer counts.mu.Unlock()
@@ -56,7 +56,7 @@ func report(counts *counted, played, violations int64, began time.Time) string {
 	return b.String()
 }
 
-// liveHeap is how many bytes of the heap are reachable.
+// liveHeap returns the number of reachable bytes on the heap.
 func liveHeap() uint64 {
 	runtime.GC()
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -64,7 +64,8 @@ func liveHeap() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// requireFlat compares the lowest samples of the second quarter and of the last one. A run of few samples shows nothing.
+// requireFlat compares the lowest samples of the second quarter and of the last quarter. A run with
+// few samples is not checked.
 func requireFlat(t *testing.T, live []uint64) {
 	t.Helper()
 	quarter := len(live) / 4
@@ -76,8 +77,8 @@ func requireFlat(t *testing.T, live []uint64) {
 	require.Less(t, after, before+before/4+1<<20, "the heap grows")
 }
 
-// docs/dev/rules.md, promises 1, 3 and 5, over random faults. A scenario that fails prints its
-// seed: -sim.seed=N -sim.scenarios=1 plays it again.
+// docs/rules.md, promises 1, 3 and 5, under random faults. A scenario that fails prints its seed:
+// -sim.seed=N -sim.scenarios=1 runs it again.
 func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 	var counts counted
 	var next, played, bad atomic.Int64
@@ -119,12 +120,12 @@ func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 	<-reported
 	fmt.Print("sim: ", report(&counts, played.Load(), bad.Load(), began))
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond) // what has said that it is done may still be on its way out
+		time.Sleep(time.Millisecond) // goroutines that have reported their end may not have ended yet
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines, "goroutines are left")
 	requireFlat(t, live)
 	if played.Load() >= 100 {
-		require.Greater(t, counts.of["acquired"], 2*int(played.Load()), "the simulation does not get anywhere")
+		require.Greater(t, counts.of["acquired"], 2*int(played.Load()), "the simulation acquires too few locks")
 		for _, kind := range slices.Concat(withinAssumptions, amnesia, beyond) {
 			require.NotZero(t, counts.of["fault "+kind], kind)
 		}
@@ -137,7 +138,7 @@ func TestASeedReproducesTheScriptOfItsFaults(t *testing.T) {
 	}
 }
 
-// seen is the first of the violations that is of a kind.
+// seen returns the first violation that begins with a text.
 func seen(violations []string, kind string) string {
 	for _, v := range violations {
 		if strings.HasPrefix(v, kind) {
@@ -147,7 +148,7 @@ func seen(violations []string, kind string) string {
 	return ""
 }
 
-// What is broken on purpose must be seen, or the oracles prove nothing.
+// The oracles must detect what is broken on purpose. Otherwise they prove nothing.
 func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 	base := func(p *plan) {
 		p.masters, p.clients, p.workers, p.rounds, p.ttl = 3, 3, 2, 3, 300*time.Millisecond
@@ -183,14 +184,14 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 				p.script()
 				if v := seen(run(t, p, &counted{}), control.seen); v != "" {
 					t.Logf("seed %d: %s", seed, v)
-					if p.faultyClient != nil { // without that there is nothing to be seen
+					if p.faultyClient != nil { // the control: without the faulty client nothing must be detected
 						p.faultyClient = nil
 						require.Empty(t, run(t, p, &counted{}), "%v", p)
 					}
 					return
 				}
 			}
-			t.Errorf("nothing was seen in %d scenarios", most)
+			t.Errorf("nothing was detected in %d scenarios", most)
 		})
 	}
 }

@@ -17,29 +17,29 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// bound is what an undo may take beyond its TTL: the hard timeout and a dial.
+// bound is how long an undo may take beyond its TTL: the hard timeout and a dial.
 const bound = 6 * time.Second
 
-// world is one scenario at work, inside of a bubble.
+// world is one running scenario, inside a bubble.
 type world struct {
 	plan       *plan
 	masters    []*fakeredis.Master
-	logs       []*fakeredis.Snapshot // of each master, as old as they happen to be
+	logs       []*fakeredis.Snapshot // of each master, of different ages
 	clients    []*client
 	history    *history
 	background sync.WaitGroup // what ends with the scenario
 	counts     *counted
 	still      bool // messages take no time
 
-	// mu guards what the masters share. How they interleave is not the seed's.
+	// mu guards what the masters share. The order of their accesses does not depend on the seed.
 	mu     sync.Mutex
 	random *rand.Rand
-	ghosts []func() // what reaches masters when all are through
-	ending bool     // what runs in the background is waited for
+	ghosts []func() // what reaches masters after all clients have ended
+	ending bool     // the background is being waited for
 }
 
-// run plays a plan in a bubble and returns what the oracles found. The bubble itself
-// fails where a goroutine is left.
+// run runs a plan in a bubble and returns what the oracles found. The bubble fails if a goroutine
+// is left.
 func run(t *testing.T, p *plan, counts *counted) (violations []string) {
 	t.Helper()
 	defer func() {
@@ -68,7 +68,7 @@ func (w *world) chance(of float64) bool {
 	return w.random.Float64() < of
 }
 
-// some is a delay with a heavy tail: mostly far below most, seldom up to it.
+// some returns a delay with a heavy tail: mostly far below most, seldom close to it.
 func (w *world) some(most time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *world) open() {
 	synctest.Wait()
 }
 
-// hook delays every command on its way, and its answer, and notes when a token comes first.
+// hook delays every command and its reply, and records when a token arrives first.
 func (w *world) hook(m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	what := op(cmd, args)
 	if what == "acquire" {
@@ -118,7 +118,7 @@ func (w *world) hook(m *fakeredis.Master, cmd string, args []string) (string, bo
 	return "", false
 }
 
-// client makes a process with a clock of its own.
+// client creates a process with its own clock.
 func (w *world) client(id int, rate float64) *client {
 	c := &client{world: w, id: id, rate: rate, clock: clock.NewSkewed(clock.Runtime())}
 	c.clock.SetRate(rate)
@@ -139,7 +139,7 @@ func (w *world) client(id int, rate float64) *client {
 			nodes = append(nodes, &tap{Node: n, world: w, master: m})
 			continue
 		}
-		nodes = append(nodes, n) // as it is: the Locker trusts it to let go of what it answered
+		nodes = append(nodes, n) // not wrapped: the Locker relies on a pool.Node to drop a command that it has answered
 	}
 	opts := []redlock.Option{redlock.WithClock(c.clock), redlock.WithOwner(fmt.Sprint("p", id))}
 	if w.plan.fencing {
@@ -151,7 +151,7 @@ func (w *world) client(id int, rate float64) *client {
 	if w.plan.repair {
 		opts = append(opts, redlock.WithRepair())
 	}
-	if w.still && w.plan.directed == nil { // a pause that is longer than the node timeout: TryAcquire repeats no split vote
+	if w.still && w.plan.directed == nil { // a pause longer than the node timeout: TryAcquire does not repeat a split vote
 		opts = append(opts, redlock.WithBackoff(time.Second, time.Second))
 	}
 	l, err := redlock.New(nodes, opts...)
@@ -162,7 +162,7 @@ func (w *world) client(id int, rate float64) *client {
 	return c
 }
 
-// play has everybody work while the script runs, and then heals all masters.
+// play has all clients work while the faults happen, and then heals all masters.
 func (w *world) play() {
 	var work, script sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
@@ -192,7 +192,7 @@ func (w *world) play() {
 	}
 }
 
-// check is what the oracles say of it all.
+// check returns what the oracles found.
 func (w *world) check() []string {
 	time.Sleep(w.plan.ttl + bound)
 	for _, f := range w.ghosts {
