@@ -17,7 +17,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// needs says what can't be done without a right. Without the others everything can: see their reasons.
+// needs lists what fails without a right. A right without an entry is optional: the comment says
+// what it is for.
 var needs = map[string][]string{
 	"+set":     {"acquire", "acquire several", "acquire fenced", "acquire guarded"},
 	"+evalsha": {"acquire several", "extend", "check", "inspect", "release", "acquire fenced", "acquire guarded"},
@@ -29,34 +30,32 @@ var needs = map[string][]string{
 	"+pttl":    {"extend", "check", "inspect"},
 	"+pexpire": {"extend"},
 	"+ping":    {"healthy"},
-	"+info":    {"acquire", "acquire several", "healthy", "acquire fenced", "acquire guarded"}, // a node that does not say what it is does not vote
-	"+time":    {"acquire fenced"},                                                             // and with the guard no quarantine can begin or end
+	"+info":    {"acquire", "acquire several", "healthy", "acquire fenced", "acquire guarded"}, // a node that does not report its role does not vote
+	"+time":    {"acquire fenced"},                                                             // with the guard, no quarantine can begin or end without it
 
 	"~app/*":               {"acquire", "acquire several", "acquire fenced", "acquire guarded"},
 	"~redlock:fence:app/*": {"acquire fenced"},
-	"~redlock:guard":       {"acquire guarded"}, // and without the guard nobody notices that others have it
+	"~redlock:node":        {"acquire guarded"}, // without the guard, the library cannot see that other clients use it
 
-	"~redlock:node": nil, // nobody notices that the node has a marker of an older version
-
-	"+eval":           nil, // as long as scripts are loaded and nobody flushes them
-	"+script|load":    nil, // EVAL brings a script along when the server doesn't know it
-	"+client|setname": nil, // operators see no name
-	"+client|id":      nil, // these three are for ending a connection that died with an acquire unanswered;
-	"+client|kill":    nil, // without any one of them, undos are repeated instead
-	"+client|info":    nil, // the database is taken for the one that was selected
-	"+publish":        nil, // these two are for waiters of other processes, who otherwise find a release by a poll;
+	"+eval":           nil, // not needed while the scripts are loaded and are not flushed
+	"+script|load":    nil, // EVAL sends a script that the server does not know
+	"+client|setname": nil, // names the connections for operators
+	"+client|id":      nil, // these three end a connection that died with an unanswered acquire;
+	"+client|kill":    nil, // without one of them, undos are repeated instead
+	"+client|info":    nil, // without it the database is assumed to be the selected one
+	"+publish":        nil, // these two wake waiters of other processes, which otherwise find a release by a poll;
 	"+subscribe":      nil, // see TestWakeWithoutTheRightToPublishOrSubscribe
-	"+unsubscribe":    nil, // the connection ends with each name that nobody waits for any more, and others are subscribed to anew
-	"+pubsub|numsub":  nil, // it is taken for granted that other processes wait
+	"+unsubscribe":    nil, // without it a connection ends with each name that has no waiters left, and the others are subscribed again
+	"+pubsub|numsub":  nil, // without it other processes are assumed to wait
 
-	"&redlock:free:app/*": nil, // what publish and subscribe are for
+	"&redlock:free:app/*": nil, // for publish and subscribe
 }
 
-// denial is how servers say it, the second and the third one out of a script.
+// denial matches the errors of servers. The second and the third form come out of a script.
 const denial = "NOPERM|The user executing the script can't|ACL failure in script"
 
-// setUser gives the user app rights on a node. Redis 6.0 knows none to channels: everybody may publish and subscribe who may use the
-// commands.
+// setUser gives the user app rights on a node. Redis 6.0 has no rights for channels: a user with
+// the commands may use all channels.
 func setUser(t testing.TB, n *redistest.Node, rights ...any) {
 	t.Helper()
 	if _, err := n.Try("ACL", "SETUSER", "nobody", "resetchannels"); err != nil {
@@ -89,28 +88,29 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 		failed = append(failed, inability(t, "acquire fenced", fenced)...)
 		failed = append(failed, inability(t, "acquire guarded", guarded)...)
 		for _, n := range nodes {
-			for _, key := range lockKeys(t, n) { // what could not be released
+			for _, key := range lockKeys(t, n) { // locks that could not be released
 				n.Do(t, "DEL", key)
 			}
 		}
 		return failed
 	}
-	assert.ElementsMatch(t, rights, slices.Collect(maps.Keys(needs)), "what docs/operations.md lists")
+	assert.ElementsMatch(t, rights, slices.Collect(maps.Keys(needs)), "the list in docs/operations.md")
 	assert.Empty(t, can(rights), "all rights that are listed")
 	for _, right := range slices.Sorted(maps.Keys(needs)) {
 		assert.Equal(t, needs[right], can(less(rights, right)), "without %s", right)
 	}
 	optional := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return needs[r] == nil && r != "+eval" })
-	assert.Empty(t, can(optional), "without all that can be done without")
+	assert.Empty(t, can(optional), "without all optional rights")
 	silent := less(rights, "+info")
-	assert.Equal(t, []string{"acquire guarded"}, can(silent, redlock.WithoutNodeChecks()), "where nobody wants to know, but the guard does")
+	assert.Equal(t, []string{"acquire guarded"}, can(silent, redlock.WithoutNodeChecks()), "without checks of the nodes, only the guard needs the role")
 	for _, right := range []string{"+time", "+info"} {
 		nodes[1].Do(t, "DEL", wire.MarkerKey)
-		assert.Contains(t, can(less(rights, right)), "acquire guarded", "a quarantine can't begin without %s", right)
+		assert.Contains(t, can(less(rights, right)), "acquire guarded", "a quarantine cannot begin without %s", right)
 	}
 }
 
-// inabilities are what can't be done with a Locker, and is told so in the server's words.
+// inabilities returns what fails with a Locker. Each failure must be reported with the server's
+// error.
 func inabilities(t *testing.T, l *redlock.Locker) (failed []string) {
 	t.Helper()
 	ctx, ttl := t.Context(), time.Minute
@@ -120,7 +120,7 @@ func inabilities(t *testing.T, l *redlock.Locker) (failed []string) {
 			return true
 		}
 		failed = append(failed, what)
-		if assert.Regexp(t, denial, err.Error(), what) { // which is known before anything is executed
+		if assert.Regexp(t, denial, err.Error(), what) { // the error is known before anything is executed
 			assert.Equal(t, redlock.OutcomeFailed, votesOf(t, err)[0].Outcome, "%s: %v", what, err)
 		}
 		return false
@@ -144,7 +144,7 @@ func inabilities(t *testing.T, l *redlock.Locker) (failed []string) {
 	return failed
 }
 
-// inability is what was to be done, where an acquisition fails.
+// inability returns the name of the operation if an acquisition fails.
 func inability(t *testing.T, what string, l *redlock.Locker) []string {
 	t.Helper()
 	k, err := l.TryAcquire(t.Context(), what, time.Minute)

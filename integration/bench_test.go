@@ -18,15 +18,16 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// BenchmarkAcquireAndRelease is one lock from acquisition to release, on names that nobody else wants, over three servers on this
-// machine. An op is both: two commands on each server, two round trips. Beside the usual figures:
+// BenchmarkAcquireAndRelease measures one lock from acquisition to release, on uncontended names,
+// over three servers on this machine. An op is both: two commands on each server, two round trips.
+// Further metrics:
 //
 //	p50-µs, p99-µs   how long an op takes
 //	cmds/write       how many commands share a system call, over all three servers
 //	failed/op        ops that failed; 0 is not shown
 //
-// Targets: at most 8 allocations an op; more than one command a write from some goroutines on; and with a frozen server less than 20 %
-// on the median.
+// Targets: at most 8 allocations an op; more than one command a write from some number of
+// goroutines on; and less than 20 % more in the median with a frozen server.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	servers := nearMasters(b, 3)
 	for _, c := range []struct {
@@ -37,13 +38,13 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 		{"all well", nil, nil},
 		{"one frozen", servers[2:], nil},
 		{"fencing", nil, []redlock.Option{redlock.WithFencing()}},
-		{"fencing and guard", nil, []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(10 * time.Second)}}, // the last: its markers stay
+		{"fencing and guard", nil, []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(10 * time.Second)}}, // last, because its markers remain
 	} {
 		for _, goroutines := range []int{1, 8, 64, 512} {
 			b.Run(fmt.Sprintf("%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
 				l, pools := openServers(b, servers, c.opts...)
 				admitted(b, l, c.opts)
-				for _, s := range c.frozen { // with its connection standing
+				for _, s := range c.frozen { // its connections stay open
 					s.Pause(b)
 					defer s.Unpause(b)
 				}
@@ -53,7 +54,8 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkTwoRoundTrips is what the network and a server take for two commands one after the other: the measure for one goroutine.
+// BenchmarkTwoRoundTrips measures what the network and a server need for two successive commands.
+// It is the reference for one goroutine.
 func BenchmarkTwoRoundTrips(b *testing.B) {
 	c, err := redis.DialURL(nearMasters(b, 1)[0].URL())
 	require.NoError(b, err)
@@ -64,7 +66,7 @@ func BenchmarkTwoRoundTrips(b *testing.B) {
 	}
 }
 
-// openServers makes a Locker with a connection to every server.
+// openServers opens a Locker with a connection to every server.
 func openServers(b *testing.B, servers []master, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	b.Helper()
 	pools := make([]*pool.Node, len(servers))
@@ -77,7 +79,7 @@ func openServers(b *testing.B, servers []master, opts ...redlock.Option) (*redlo
 	l, err := redlock.New(voters, opts...)
 	require.NoError(b, err)
 	b.Cleanup(func() {
-		closeLocker(b, l) // when what was frozen goes on
+		closeLocker(b, l) // after the frozen servers have resumed
 		for _, n := range pools {
 			require.NoError(b, n.Close())
 		}
@@ -88,7 +90,7 @@ func openServers(b *testing.B, servers []master, opts ...redlock.Option) (*redlo
 	return l, pools
 }
 
-// admitted takes a guarded fleet in, whose first client this is.
+// admitted admits the nodes of a Locker, which is the first client with the guard.
 func admitted(b *testing.B, l *redlock.Locker, opts []redlock.Option) {
 	b.Helper()
 	if len(opts) < 2 || l.Healthy(b.Context()) == nil {

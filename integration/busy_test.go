@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// busyWith has a node run a script that never ends, so that it answers everything by BUSY.
+// busyWith makes a node run an endless script, so it answers every command with BUSY.
 func busyWith(t *testing.T, n *redistest.Node) (over func()) {
 	t.Helper()
 	c := admin(t, n)
@@ -34,7 +34,7 @@ func busyWith(t *testing.T, n *redistest.Node) (over func()) {
 	}
 }
 
-// rate makes locks from several goroutines, and returns how many each second.
+// rate acquires and releases locks from several goroutines, and returns how many it makes a second.
 func rate(t *testing.T, l *redlock.Locker, goroutines int, lasts time.Duration) float64 {
 	t.Helper()
 	var made atomic.Int64
@@ -54,9 +54,10 @@ func rate(t *testing.T, l *redlock.Locker, goroutines int, lasts time.Duration) 
 	return float64(made.Load()) / time.Since(began).Seconds()
 }
 
-// One of three nodes is busy with a script. The others go on, the busy one is asked twice a
-// second by an idle client, and what it granted before is undone when the script has ended. A
-// fourth server, which is nobody's node, is as busy during the control: both take one core.
+// One of three nodes is busy with a script. The other nodes keep working, an idle client queries
+// the busy one twice a second, and what the busy node granted before is undone when the script has
+// ended. A fourth server, which is not a node, is as busy during the control, because both take one
+// core.
 func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 	const goroutines, round, idle = 64, 3 * time.Second, 10 * time.Second
 	servers := masters(t, 4)
@@ -67,7 +68,7 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 	at := pools[2]
 	var before, start, during float64
 	var over func()
-	for try := 1; ; try++ { // what else the machine computes may change between two rounds, but not every time
+	for try := 1; ; try++ { // the load of the machine may change between two rounds, but not every time
 		over = busyWith(t, control)
 		rate(t, l, goroutines, time.Second)
 		before = rate(t, l, goroutines, round)
@@ -91,8 +92,8 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 		"idle: %.1f commands a second to the busy node, %d undos parked",
 		before, start, round, during, 100*during/before, perSecond, parked)
 	assert.LessOrEqual(t, perSecond, 2.1)
-	assert.Greater(t, during, before/2, "80 %% is what an idle machine must show; others may be computing")
-	assert.LessOrEqual(t, parked, goroutines, "grants that were followed by BUSY, and no more")
+	assert.Greater(t, during, before/2, "an idle machine must reach 80 %%, a busy one less")
+	assert.LessOrEqual(t, parked, goroutines, "only grants that were followed by BUSY are parked")
 	assert.Zero(t, at.Stats().DroppedUndos)
 
 	over()
@@ -100,7 +101,7 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 	awaitFor(t, patience, "its vote", func() bool { return at.Stats().ParkedUndos == 0 && l.Healthy(t.Context()) == nil })
 }
 
-// A node grants many locks, and answers each undo by BUSY.
+// A node grants many locks, and answers each undo with BUSY.
 func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
 	const locks, idle = 1000, 5 * time.Second
 	nodes := masters(t, 3)
@@ -112,7 +113,7 @@ func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
 	}
 	over := busyWith(t, nodes[2])
 	for _, k := range held {
-		_ = k.Release(t.Context()) // which others that compute may hold up for longer than the node timeout
+		_ = k.Release(t.Context()) // on a busy machine it may exceed the node timeout
 	}
 	at := pools[2]
 	await(t, "parked undos", func() bool { return at.Stats().ParkedUndos > locks/2 })

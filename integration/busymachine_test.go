@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// busyFor is how long the probe lasts: by default two TTLs of its locks.
+// busyFor is how long the test lasts. The default is two TTLs of its locks.
 func busyFor(t *testing.T) (d time.Duration, whole bool) {
 	t.Helper()
 	text := os.Getenv("REDLOCK_TEST_BUSY")
@@ -29,9 +29,10 @@ func busyFor(t *testing.T) (d time.Duration, whole bool) {
 	return d, true
 }
 
-// TestLocksAreKeptOnABusyMachine holds many locks that extend themselves in a process whose processors are taken by other goroutines,
-// while contenders acquire and release. It prints how many locks were lost, and how late Done was closed after the end of a validity.
-// REDLOCK_TEST_BUSY=30s makes it last that long, and bounds that lateness: the machine must have nothing else to do then.
+// TestLocksAreKeptOnABusyMachine holds many locks with automatic extension in a process whose
+// processors are used by other goroutines, while contenders acquire and release. It prints how many
+// locks were lost, and how late Done was closed after the end of a validity. REDLOCK_TEST_BUSY=30s
+// sets the duration, and also bounds the lateness of Done. The machine must be idle otherwise.
 func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	const (
 		locks      = 200
@@ -56,7 +57,7 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	var over atomic.Bool
 	for range spinners * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for n := 0; !over.Load(); { // it only takes a processor
+			for n := 0; !over.Load(); { // only uses a processor
 				n++
 			}
 		})
@@ -75,7 +76,7 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 		})
 	}
 	var mu sync.Mutex
-	var late time.Duration // the largest
+	var late time.Duration // the maximum
 	ends := 0
 	for i := range contenders {
 		all.Go(func() {

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// onClusters makes a Locker over Clusters, as another process would have.
+// onClusters opens a Locker over Clusters, as another process would.
 func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	var voters []redlock.Node
@@ -54,7 +54,7 @@ func startClusters(t *testing.T, clusters, masters int) []*redistest.Cluster {
 	return all
 }
 
-// left are the lock keys of all masters of a Cluster.
+// left returns the lock keys on all masters of a Cluster.
 func left(t *testing.T, c *redistest.Cluster) (all []string) {
 	t.Helper()
 	for _, m := range c.Masters {
@@ -63,8 +63,9 @@ func left(t *testing.T, c *redistest.Cluster) (all []string) {
 	return all
 }
 
-// Contenders of two processes take a lock, extend it and give it back, some of them waiting, while its slot goes from master to master
-// and back: on one Cluster alone, where one answer that is no vote is an error, and on three that form a quorum.
+// Contenders of two processes acquire, extend and release a lock, and some wait for it, while its
+// slot moves from master to master and back. The test uses one Cluster, where a single reply
+// without a vote is an error, and three Clusters that form a quorum.
 func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
 	clusters := startClusters(t, 3, 2)
 	for name, c := range map[string]struct {
@@ -95,7 +96,7 @@ func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
 							if !assert.NoError(t, err) {
 								return
 							}
-							assert.Equal(t, int64(1), inside.Add(1), "two hold the lock")
+							assert.Equal(t, int64(1), inside.Add(1), "two contenders hold the lock")
 							if f := k.Fence(); len(c.opts) > 0 {
 								assert.Greater(t, f, last.Swap(f))
 							}
@@ -111,7 +112,7 @@ func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
 			}
 			more := func() {
 				n := holds.Load()
-				await(t, "the lock is held some more", func() bool { return holds.Load() >= n+3 || t.Failed() })
+				await(t, "the lock was held three more times", func() bool { return holds.Load() >= n+3 || t.Failed() })
 			}
 			more()
 			for range 2 {
@@ -129,21 +130,22 @@ func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
 				redirects.Add(n.Stats().Redirects)
 			}
 			assert.Positive(t, redirects.Load())
-			t.Logf("%d holds, %d commands sent on", holds.Load(), redirects.Load())
+			t.Logf("%d holds, %d commands redirected", holds.Load(), redirects.Load())
 			for _, one := range c.clusters {
-				await(t, "nothing is left", func() bool { return len(left(t, one)) == 0 })
+				await(t, "no key is left", func() bool { return len(left(t, one)) == 0 })
 			}
 		})
 	}
 }
 
-// A master dies, and its replica takes its slots: the Cluster votes again, by itself.
+// A master dies, and its replica takes over its slots. The Cluster votes again without
+// intervention.
 func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
 	l, nodes := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])
 	k := acquired(t, l, name, time.Minute)
-	await(t, "the replica has it", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
+	await(t, "the replica has the key", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
 	c.Masters[0].Kill(t)
 	_, err := l.TryAcquire(t.Context(), name, time.Minute)
 	require.Error(t, err)
@@ -156,17 +158,17 @@ func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 	released(t, acquired(t, l, name, time.Minute))
 	assert.Equal(t, 3, nodes[0].Stats().Masters)
 
-	c.Masters[0].Restart(t) // as a replica: it is asked for nothing
+	c.Masters[0].Restart(t) // as a replica, which receives no commands
 	released(t, acquired(t, l, name, time.Minute))
 }
 
-// Nothing is lost on a failover by hand, of which everybody is told by MOVED alone.
+// A manual failover, which clients only see by MOVED, loses nothing.
 func TestAFailoverByHandWithinAClusterGoesUnnoticed(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])
 	k := acquired(t, l, name, time.Minute)
-	await(t, "the replica has it", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
+	await(t, "the replica has the key", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
 	c.Replica.Do(t, "CLUSTER", "FAILOVER")
 	awaitFor(t, failoverWithin, "the replica has the slots", func() bool { return c.Owner(t, name) == c.Replica })
 	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), time.Minute) == nil })
@@ -175,7 +177,7 @@ func TestAFailoverByHandWithinAClusterGoesUnnoticed(t *testing.T) {
 	assert.Empty(t, lockKeys(t, c.Replica))
 }
 
-// nameOn is a name whose slot a server has.
+// nameOn returns a name whose slot a server owns.
 func nameOn(t *testing.T, c *redistest.Cluster, n *redistest.Node) string {
 	t.Helper()
 	for i := range 100 {
@@ -183,13 +185,14 @@ func nameOn(t *testing.T, c *redistest.Cluster, n *redistest.Node) string {
 			return name
 		}
 	}
-	require.FailNow(t, "no name is there")
+	require.FailNow(t, "no name with a slot of the server")
 	return ""
 }
 
-// A release is heard of on every master, whichever it was on and whichever the waiter listens to.
+// A release is announced on every master, whichever of them had the lock and whichever the waiter
+// listens to.
 func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
-	const wanted, most = 4, 7 // polls may come first on a machine that is busy
+	const wanted, most = 4, 7 // polls may be faster on a busy machine
 	c := redistest.StartCluster(t, 3, false)
 	holder, _ := onClusters(t, []*redistest.Cluster{c})
 	listening := func(name string) (n int64) {
@@ -201,8 +204,8 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 	for i, m := range c.Masters {
 		name := nameOn(t, c, m)
 		heard := 0
-		for round := 0; heard < wanted; round++ { // each listens to one of the masters, by chance
-			require.Less(t, round, most, "of a lock on master %d", i+1)
+		for round := 0; heard < wanted; round++ { // each waiter listens to a random master
+			require.Less(t, round, most, "a lock on master %d", i+1)
 			k := acquired(t, holder, name, time.Minute)
 			events := make(chan string, 1000)
 			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{
@@ -216,8 +219,8 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 				assert.NoError(t, err)
 				got <- k
 			}()
-			await(t, "it listens", func() bool { return listening(name) > 0 })
-			for range 2 { // the attempts after which it subscribes, and which follows on that
+			await(t, "the waiter listens", func() bool { return listening(name) > 0 })
+			for range 2 { // the first attempt, after which it subscribes, and the one that follows the subscription
 				for e := range events {
 					if e == "waiting" {
 						break
@@ -238,7 +241,7 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 				heard++
 			}
 			released(t, k)
-			await(t, "it listens no more", func() bool { return listening(name) == 0 })
+			await(t, "the waiter does not listen any more", func() bool { return listening(name) == 0 })
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// script calls testdata/claim.sh, with the built command in its path.
+// script runs testdata/claim.sh, with the built command in its PATH.
 func (c command) script(t *testing.T) command {
 	t.Helper()
 	t.Setenv("PATH", filepath.Dir(c.path)+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -28,7 +28,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	c := buildCommand(t, nodes)
 	s := c.script(t)
 
-	// While one script is in its step the next one is refused, or waits.
+	// While one script runs its step the next one is refused, or waits.
 	first := s.start(t, "job", "echo begun; cat", "echo second step")
 	require.Equal(t, "begun", first.line(t))
 	status, out, said := c.call(t, "acquire", "--wait", "0", "job")
@@ -44,7 +44,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	assert.Equal(t, "the next\n", out)
 	redistest.NoKeys(t, nodes, time.Second)
 
-	// A node that is frozen changes nothing.
+	// A frozen node changes nothing.
 	nodes[1].Pause(t)
 	status, out, said = s.call(t, "job", "echo runs")
 	nodes[1].Unpause(t)
@@ -52,7 +52,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	assert.Equal(t, "runs\n", out)
 	redistest.NoKeys(t, nodes, 15*time.Second)
 
-	// A lock that is lost in a step ends the script before the next one.
+	// If a lock is lost in a step the script ends before the next step.
 	third := s.start(t, "job", "echo begun; cat", "echo must not run")
 	require.Equal(t, "begun", third.line(t))
 	nodes[0].Restart(t)
@@ -62,6 +62,6 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	assert.Equal(t, exitLost, status, "%s", &third.stderr)
 	assert.Empty(t, out)
 	assert.Contains(t, third.stderr.String(), "lock lost")
-	assert.NotContains(t, third.stderr.String(), "redlock1.e", "who has the claim can release the lock")
+	assert.NotContains(t, third.stderr.String(), "redlock1.e", "a process with the claim can release the lock")
 	redistest.NoKeys(t, nodes, 15*time.Second)
 }

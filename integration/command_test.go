@@ -35,7 +35,7 @@ const (
 	exitConfig      = 78
 )
 
-// command is the built command, and the servers it is told of.
+// command is the built command with its servers.
 type command struct {
 	path  string
 	nodes []*redistest.Node
@@ -49,7 +49,7 @@ func buildCommand(t *testing.T, nodes []*redistest.Node) command {
 	return command{path, nodes}
 }
 
-// running is a call of the command under way.
+// running is a running call of the command.
 type running struct {
 	*exec.Cmd
 	in     io.WriteCloser
@@ -57,16 +57,16 @@ type running struct {
 	stderr bytes.Buffer
 }
 
-// start calls the command. Its child's standard input ends when in is closed.
+// start starts the command. The standard input of the command's child ends when in is closed.
 func (c command) start(t *testing.T, words ...string) *running {
 	t.Helper()
-	// Without a bound a test that fails would wait for it for ever.
+	// Without a bound a failed test would wait forever.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	t.Cleanup(cancel)
 	r := &running{Cmd: exec.CommandContext(ctx, c.path, words...)}
 	r.Env = append(os.Environ(), "REDLOCK_NODES="+strings.Join(redistest.URLs(c.nodes), ","))
 	r.Stderr = &r.stderr
-	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal of whoever runs the tests
+	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // detached from the terminal of the test run
 	in, err := r.StdinPipe()
 	require.NoError(t, err)
 	out, err := r.StdoutPipe()
@@ -76,7 +76,7 @@ func (c command) start(t *testing.T, words ...string) *running {
 	return r
 }
 
-// line is the next line of standard output.
+// line returns the next line of standard output.
 func (r *running) line(t *testing.T) string {
 	t.Helper()
 	s, err := r.out.ReadString('\n')
@@ -84,7 +84,7 @@ func (r *running) line(t *testing.T) string {
 	return strings.TrimSuffix(s, "\n")
 }
 
-// exit waits for the end and returns the status, and what there still was on standard output.
+// exit waits for the end, and returns the status and the rest of standard output.
 func (r *running) exit(t *testing.T) (status int, out string) {
 	t.Helper()
 	rest, err := io.ReadAll(r.out)
@@ -97,7 +97,7 @@ func (r *running) exit(t *testing.T) (status int, out string) {
 	return r.ProcessState.ExitCode(), string(rest)
 }
 
-// call is a call of the command from start to end.
+// call runs the command to its end.
 func (c command) call(t *testing.T, words ...string) (status int, out, stderr string) {
 	t.Helper()
 	r := c.start(t, words...)
@@ -106,7 +106,7 @@ func (c command) call(t *testing.T, words ...string) (status int, out, stderr st
 	return status, out, r.stderr.String()
 }
 
-// hold is a child that tells what it was given and runs until its input ends.
+// hold is a child that prints what it was given and runs until its input ends.
 var holdOn = []string{"--export-token", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $$"; cat`}
 
 func words(w []string, more ...string) []string { return append(append([]string(nil), w...), more...) }
@@ -117,9 +117,9 @@ func TestTheCommandOnRealServers(t *testing.T) {
 	l := open(t, nodes)
 	connected(t, l)
 	t.Run("run holds the lock while its command runs", func(t *testing.T) { c.testHolds(t, l) })
-	t.Run("a second run waits, or says that it is held", func(t *testing.T) { c.testSecond(t) })
+	t.Run("a second run waits, or reports that the lock is held", func(t *testing.T) { c.testSecond(t) })
 	t.Run("status", func(t *testing.T) { c.testStatus(t, l) })
-	t.Run("a frozen node delays nobody", func(t *testing.T) { c.testFrozen(t) })
+	t.Run("a frozen node delays no command", func(t *testing.T) { c.testFrozen(t) })
 	t.Run("killed with SIGKILL", func(t *testing.T) { c.testKilled(t) })
 	t.Run("demo", func(t *testing.T) { c.testDemo(t) })
 	t.Run("the lock is lost", func(t *testing.T) { c.testLost(t) })
@@ -133,7 +133,7 @@ func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 	require.Len(t, told, 3)
 	assert.Equal(t, "job", told[0])
 	require.Regexp(t, "^me:", told[1])
-	for range 2 { // longer than the TTL: it is extended
+	for range 2 { // longer than the TTL, so the lock must be extended
 		s, err := l.Inspect(t.Context(), "job")
 		require.NoError(t, err)
 		assert.True(t, s.Held)
@@ -166,17 +166,17 @@ func (c command) testSecond(t *testing.T) {
 
 	tried := c.attempts(t)
 	second := c.start(t, "run", "--wait", "30s", "job", "--", "sh", "-c", "echo second; exit 7")
-	await(t, "the second has tried, and tries again", func() bool { return c.attempts(t) >= tried+6 })
+	await(t, "the second command has tried again", func() bool { return c.attempts(t) >= tried+6 })
 	require.NoError(t, first.in.Close())
 	status, _ = first.exit(t)
 	assert.Zero(t, status, "%s", &first.stderr)
 	status, out = second.exit(t)
-	assert.Equal(t, 7, status, "the child's own: %s", &second.stderr)
+	assert.Equal(t, 7, status, "the status of the child: %s", &second.stderr)
 	assert.Equal(t, "second\n", out)
 	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
-// attempts is how often the nodes were asked for a lock in all: and who holds it: all of that is scripts.
+// attempts returns how many scripts the nodes have run: attempts and queries for the holder.
 func (c command) attempts(t *testing.T) (calls int) {
 	t.Helper()
 	for _, n := range c.nodes {
@@ -199,7 +199,7 @@ func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 	r := c.start(t, words([]string{"run", "--owner", "me", "job"}, holdOn...)...)
 	token := strings.Fields(r.line(t))[1]
 	for _, n := range c.nodes {
-		await(t, "all nodes have granted", func() bool { return len(n.Keys(t, "job")) == 1 })
+		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, "job")) == 1 })
 	}
 
 	status, out, said = c.call(t, "status", "job")
@@ -236,8 +236,8 @@ func (c command) testFrozen(t *testing.T) {
 	c.nodes[1].Unpause(t)
 	assert.Zero(t, status, said)
 	assert.Equal(t, "runs\n", out)
-	assert.Less(t, took, redistest.Slack*2*time.Second, "a quarter of a second is what it waits for a node on its way out")
-	redistest.NoKeys(t, c.nodes, 35*time.Second) // what the process could not take back dies by its TTL
+	assert.Less(t, took, redistest.Slack*2*time.Second, "at its end the command waits a quarter of a second for a node")
+	redistest.NoKeys(t, c.nodes, 35*time.Second) // keys that the process could not delete expire by TTL
 }
 
 func (c command) testKilled(t *testing.T) {
@@ -283,7 +283,7 @@ func (c command) testNoQuorum(t *testing.T) {
 	assert.Equal(t, exitUnavailable, status, said)
 	assert.Empty(t, out)
 	for _, n := range c.nodes {
-		assert.Contains(t, said, n.Addr(), "every node is named")
+		assert.Contains(t, said, n.Addr(), "the message names every node")
 	}
 	status, _, said = c.call(t, "run", "--wait", "300ms", "job", "--", "echo", "must not run")
 	assert.Equal(t, exitUnavailable, status, said)

@@ -15,15 +15,15 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// state is what a server may be in that keeps it from voting.
+// state is a state of a server that keeps the node from voting.
 type state struct {
 	name string
-	// enter and leave are told to the node over a connection that was there before.
+	// enter and leave send commands over a connection that was dialled before.
 	enter, leave func(t *testing.T, c redis.Conn)
-	says         string // what the server says, in its own words
+	says         string // part of the server's error
 }
 
-// set is a state that one setting makes.
+// set returns a state that one setting causes.
 func set(name, key, on, off, says string) state {
 	return state{
 		name:  name,
@@ -33,7 +33,7 @@ func set(name, key, on, off, says string) state {
 	}
 }
 
-// alone are states that a connection sees when it is there already.
+// alone are states that an existing connection sees.
 var alone = []state{
 	set("out of memory", "maxmemory", "1", "0", "OOM command not allowed"),
 	set("too few replicas", "min-replicas-to-write", "1", "0", "NOREPLICAS"),
@@ -46,7 +46,7 @@ var alone = []state{
 	{
 		name: "it can't save",
 		enter: func(t *testing.T, c redis.Conn) {
-			do(t, c, "CONFIG", "SET", "dir", "/proc") // nobody can write there
+			do(t, c, "CONFIG", "SET", "dir", "/proc") // not writable
 			do(t, c, "CONFIG", "SET", "save", "3600 1")
 			do(t, c, "BGSAVE")
 			await(t, "the save has failed", func() bool {
@@ -78,7 +78,7 @@ var alone = []state{
 		name: "loading",
 		enter: func(t *testing.T, c redis.Conn) {
 			do(t, c, "CONFIG", "SET", "key-load-delay", "5000") // µs for each key: longer than the test waits
-			// It listens after every 2 MiB, where that can't be set (before Redis 7.0).
+			// Before Redis 7.0 that cannot be set, and the server answers after every 2 MiB.
 			_, _ = c.Do("CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
 			do(t, c, "CONFIG", "SET", "rdbcompression", "no")
 			do(t, c, "DEBUG", "POPULATE", "4000", "loading", "4096")
@@ -121,12 +121,12 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
 	defer s.away(t, nodes[0], c)
 	s.enter(t, c)
 	if anew {
-		do(t, c, "CLIENT", "KILL", "TYPE", "normal") // all but this one
+		do(t, c, "CLIENT", "KILL", "TYPE", "normal") // all connections but this one
 	}
 
 	vote := s.vote(t, one)
 	require.ErrorContains(t, vote, s.says)
-	assert.Equal(t, redlock.OutcomeFailed, vote.Outcome, "surely not executed: %v", vote)
+	assert.Equal(t, redlock.OutcomeFailed, vote.Outcome, "certainly not executed: %v", vote)
 	assert.Contains(t, vote.Error(), nodes[0].Addr())
 	var said *wire.ServerError
 	if assert.ErrorAs(t, vote, &said) {
@@ -142,13 +142,13 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
 	redistest.NoKeys(t, nodes[1:], time.Second)
 }
 
-// vote is what the node says once it is in the state, or last said if it never says what it should.
+// vote returns the node's vote in that state, or its last vote if it never has the expected error.
 func (s state) vote(t *testing.T, l *redlock.Locker) (vote redlock.Vote) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
 		if err == nil {
-			_ = k.Release(t.Context()) // it came before the state, and what it leaves is looked for
+			_ = k.Release(t.Context()) // granted before the state began; the test checks that no key is left
 			continue
 		}
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -159,7 +159,7 @@ func (s state) vote(t *testing.T, l *redlock.Locker) (vote redlock.Vote) {
 	return vote
 }
 
-// away takes the node out of the state again, and what it does not let go by itself.
+// away ends the state of the node, and what does not end with it.
 func (s state) away(t *testing.T, n *redistest.Node, c redis.Conn) {
 	t.Helper()
 	switch s.says {
@@ -193,7 +193,7 @@ func TestAReleaseThatANodeWouldNotExecuteIsMadeGood(t *testing.T) {
 	t.Run("by a majority", func(t *testing.T) {
 		k := acquired(t, l, "y", time.Minute)
 		state(1, nodes[:2]...)
-		if redistest.Major(t) < 7 { // which counts its replicas for plain commands, and not for scripts
+		if redistest.Major(t) < 7 { // these versions count replicas for plain commands, but not for scripts
 			released(t, k)
 			state(0, nodes[:2]...)
 			return
@@ -217,9 +217,9 @@ func TestAnAddressThatIsNoMasterOfOursSaysWhatIsThere(t *testing.T) {
 	nodes := masters(t, 1)
 	nodes[0].Do(t, "ACL", "SETUSER", "app", "on", ">right", "~*", "+@all")
 	for name, c := range map[string]struct{ url, says string }{
-		"a wrong password":          {"redis://app:wrong@" + nodes[0].Addr(), "WRONGPASS"},
-		"a database that is not":    {nodes[0].URL() + "/99", "out of range"},
-		"a port that nobody serves": {"redis://127.0.0.1:1", "connection refused"},
+		"a wrong password":               {"redis://app:wrong@" + nodes[0].Addr(), "WRONGPASS"},
+		"a database that does not exist": {nodes[0].URL() + "/99", "out of range"},
+		"a port without a server":        {"redis://127.0.0.1:1", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := redlock.Open([]string{c.url})

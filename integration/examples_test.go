@@ -14,7 +14,8 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// Their own tests run them on masters in memory. An example ends by status 0 only when it went as it tells.
+// The examples' own tests run them on servers in memory. An example exits with status 0 only if it
+// ended as described.
 func TestEveryExampleGoesAsToldOnRealMasters(t *testing.T) {
 	nodes := strings.Join(redistest.URLs(redistest.Start(t, 3)), ",")
 	folder := t.TempDir()

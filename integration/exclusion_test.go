@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// Sixteen contenders: two processes with two Lockers each, so that some meet in a Locker's queue, some in one process, and some on the
-// nodes only.
+// Sixteen contenders: two processes with two Lockers each. So some contenders meet in the queue of
+// a Locker, some in one process, and some only on the nodes.
 const (
 	contenderProcesses = 2
 	contenderLockers   = 2
@@ -22,18 +22,18 @@ const (
 	contendersTotal    = contenderProcesses * contenderLockers * contendersEach
 )
 
-// fault is something that is done to servers while locks on them are contended for.
+// fault is something that happens to servers while contenders use locks on them.
 type fault struct {
 	name  string
 	begin func(t *testing.T, nodes []*redistest.Node)
-	again func(t *testing.T, nodes []*redistest.Node, nth int) // over and over while it lasts
+	again func(t *testing.T, nodes []*redistest.Node, nth int) // repeated while the fault lasts
 	end   func(t *testing.T, nodes []*redistest.Node)
-	after func(t *testing.T, nodes []*redistest.Node) // when nobody contends any more
-	names []string                                    // that are contended for; one if none are given
+	after func(t *testing.T, nodes []*redistest.Node) // after all contenders have stopped
+	names []string                                    // of the locks; one if none are given
 }
 
-// None of the faults makes a node forget what it acknowledged while it is of use to anybody: that may break exclusion by design, and
-// is what the restart guard is for.
+// None of these faults makes a node forget a grant that some client still relies on. Such a fault
+// may break exclusion by design, and the restart guard is for it.
 var faults = []fault{
 	{name: "nothing"},
 	{name: "nothing, with sets of names that overlap", names: []string{"a", "b", "c", "d"}},
@@ -65,14 +65,14 @@ var faults = []fault{
 		name: "clients have to wait",
 		again: func(t *testing.T, nodes []*redistest.Node, nth int) {
 			nodes[nth%len(nodes)].Do(t, "CLIENT", "PAUSE", 90)
-			if nth%4 == 0 { // at a majority of the nodes
+			if nth%4 == 0 { // on a majority of the nodes
 				nodes[(nth+1)%len(nodes)].Do(t, "CLIENT", "PAUSE", 60)
 			}
 		},
 	},
 }
 
-// rebirth needs nodes that lose nothing.
+// rebirth needs nodes that lose no data.
 var rebirth = fault{
 	name:  "a node is killed and comes back with what it had",
 	begin: func(t *testing.T, nodes []*redistest.Node) { nodes[2].Kill(t) },
@@ -95,7 +95,8 @@ func TestNoTwoHoldersAtOnceAndEverybodyGetsTheLock(t *testing.T) {
 	})
 }
 
-// run contends before the fault, under it and after it, each time until every contender has held the lock.
+// run contends before the fault, under it and after it, each time until every contender has held
+// the lock.
 func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 	t.Helper()
 	told := make([]contention, contenderProcesses)
@@ -106,11 +107,11 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 		}
 	}
 	all := contenders.Start(t, told...)
-	all.Until(t, "everybody has had the lock", everybody(1, 0), nil)
+	all.Until(t, "every contender has held the lock", everybody(1, 0), nil)
 	if f.begin != nil {
 		f.begin(t, nodes)
 	}
-	all.Until(t, "everybody has had the lock twice under the fault", everybody(2, 1500*time.Millisecond), func(nth int) {
+	all.Until(t, "every contender has held the lock twice under the fault", everybody(2, 1500*time.Millisecond), func(nth int) {
 		if f.again != nil {
 			f.again(t, nodes, nth)
 		}
@@ -119,19 +120,20 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 		f.end(t, nodes)
 	}
 	if f.after == nil {
-		all.Until(t, "everybody has had the lock after the fault", everybody(1, 0), nil)
+		all.Until(t, "every contender has held the lock after the fault", everybody(1, 0), nil)
 	}
 	all.Stop(t)
 	if f.after != nil {
 		f.after(t, nodes)
 	}
 	holds := all.Holds()
-	assert.Empty(t, contenders.Overlaps(holds), "two held the lock at once")
+	assert.Empty(t, contenders.Overlaps(holds), "two contenders held the lock at once")
 	redistest.NoKeys(t, nodes, 2*time.Second)
 	t.Logf("%d holds", len(holds))
 }
 
-// everybody is when every contender has had the lock that many times, and so much time has passed.
+// everybody returns a condition: every contender has held the lock the given number of times, and
+// the given time has passed.
 func everybody(times int, atLeast time.Duration) func(since []contenders.Hold) bool {
 	enough := time.Now().Add(atLeast)
 	return func(since []contenders.Hold) bool {

@@ -13,11 +13,11 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// counterOf is where a node keeps the fence counter of a key.
+// counterOf returns the key of the fence counter of a lock key.
 func counterOf(key string) string { return "redlock:fence:" + key }
 
-// Two holders at once: an administrator lets the lock expire early on the node that their quorums share. Their numbers differ, in the
-// order in which they had that node.
+// Two holders at once: an administrator makes the lock expire early on the node that both quorums
+// share. The order of their fences is the order in which that node granted.
 func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
 	nodes := masters(t, 3)
 	a, b := open(t, nodes, redlock.WithFencing()), open(t, nodes, redlock.WithFencing())
@@ -27,31 +27,32 @@ func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
 		n.Do(t, "SET", counterOf(key), time.Now().Add(time.Hour).UnixMicro())
 	}
 	for name, skew := range map[string]func(key string){
-		"alike":                    func(string) {},
-		"the first counts further": func(key string) { ahead(nodes[0], key) },
-		"the last counts further":  func(key string) { ahead(nodes[2], key) },
+		"alike":                      func(string) {},
+		"the first counter is ahead": func(key string) { ahead(nodes[0], key) },
+		"the last counter is ahead":  func(key string) { ahead(nodes[2], key) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			skew(name)
 			nodes[2].Do(t, "SET", name, "an administrator")
 			first := acquired(t, a, name, time.Minute)
-			connected(t, a) // and so the third node has said no, for which nobody waited
+			connected(t, a) // so the third node has refused, after the decision
 			nodes[2].Do(t, "DEL", name)
 			nodes[1].Do(t, "PEXPIRE", name, 1)
 			await(t, "the key has expired on the second node", func() bool { return len(nodes[1].Keys(t, name)) == 0 })
 
 			second := acquired(t, b, name, time.Minute)
-			require.Positive(t, first.Remaining(), "both hold it")
+			require.Positive(t, first.Remaining(), "both hold the lock")
 			require.Greater(t, second.Fence(), first.Fence())
 			require.True(t, redlock.AcceptFence(first.Fence(), first.Token(), second.Fence(), second.Token()))
 			require.False(t, redlock.AcceptFence(second.Fence(), second.Token(), first.Fence(), first.Token()))
 			released(t, second)
-			_ = first.Release(t.Context()) // it has lost a node
+			_ = first.Release(t.Context()) // it has lost the shared node
 		})
 	}
 }
 
-// confirmations counts the acquisitions of several Lockers, and those that took a second round trip.
+// confirmations counts the acquisitions of several Lockers, and those that needed a second round
+// trip.
 type confirmations struct {
 	mu          sync.Mutex
 	won, second int
@@ -70,7 +71,7 @@ func (c *confirmations) trace() redlock.Option {
 	}})
 }
 
-// Sixteen contenders, four to a Locker: who holds the lock has a larger number than all who had it before.
+// Sixteen contenders, four to a Locker. Each holder's fence is larger than all before.
 func TestFencesIncreaseUnderContention(t *testing.T) {
 	const lockers, each, rounds = 4, 4, 40
 	for _, n := range []int{3, 5} {
@@ -100,7 +101,7 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 			counts.mu.Lock()
 			defer counts.mu.Unlock()
 			share := float64(counts.second) / float64(max(counts.won, 1))
-			t.Logf("%d acquired, %.1f %% of them confirmed", counts.won, 100*share) // how many is luck here
+			t.Logf("%d acquired, %.1f %% of them confirmed", counts.won, 100*share) // the share is random here
 		})
 	}
 }

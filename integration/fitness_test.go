@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// illness makes a server one that must not vote, and a sound master again.
+// illness makes a server unfit to vote, and fit again.
 type illness struct {
 	fall, rise func(n *redistest.Node)
 	words      string
@@ -21,7 +21,7 @@ type illness struct {
 
 func illnesses(t *testing.T) map[string]illness {
 	t.Helper()
-	// A master that can't be reached: what is meant is the role, not what is copied.
+	// The master is not reachable, because only the role matters here, not the replicated data.
 	replica := func(n *redistest.Node) { n.Do(t, "REPLICAOF", "127.0.0.1", "1") }
 	master := func(n *redistest.Node) { n.Do(t, "REPLICAOF", "NO", "ONE") }
 	return map[string]illness{
@@ -67,8 +67,9 @@ func TestAServerThatIsNoSoundMasterIsRefusedInWordsUntilItIsCured(t *testing.T) 
 	}
 }
 
-// The connections stand when it happens: a replica says READONLY, a writable one and one
-// that evicts nothing at all, so that they are found out by the look every ten seconds.
+// The fault occurs while connections are open. A read-only replica answers READONLY. A writable
+// replica and a server that evicts keys answer nothing special, so only the health check every ten
+// seconds detects them.
 func TestAMasterThatFallsIllUnderOpenConnectionsStopsVoting(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
@@ -121,7 +122,7 @@ func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 	defer closeLocker(t, l)
 	released(t, acquired(t, l, "x", time.Minute))
 	nodes[0].Kill(t)
-	await(t, "a quorum is missing", func() bool {
+	await(t, "there is no quorum", func() bool {
 		_, err = l.TryAcquire(t.Context(), "x", time.Minute)
 		return errors.Is(err, redlock.ErrUnfit)
 	})
@@ -144,13 +145,13 @@ func TestADiagnosisOfRealServers(t *testing.T) {
 		assert.Equal(t, "AOF, fsync always", n.Persistence)
 		assert.Empty(t, n.MissingRights)
 		assert.True(t, n.ClockRead)
-		assert.Less(t, n.ClockOffset.Abs(), time.Second, "they share a clock")
+		assert.Less(t, n.ClockOffset.Abs(), time.Second, "both have the same clock")
 		assert.NotZero(t, n.RoundTrip)
 		assert.Equal(t, int64(0), nodes[i].Do(t, "DBSIZE"), "nothing was written")
 	}
 }
 
-// errorsOf are the codes of what keeps a node from voting.
+// errorsOf returns the codes of the findings that keep a node from voting.
 func errorsOf(n redlock.NodeReport) (codes []string) {
 	for _, f := range n.Findings {
 		if f.Grade == redlock.GradeError {
@@ -169,7 +170,7 @@ func allVote(t *testing.T, l *redlock.Locker, nodes []*redistest.Node) {
 			return false
 		}
 		defer released(t, k)
-		for range 20 { // those that were not waited for
+		for range 20 { // nodes that had not answered at the decision
 			held := 0
 			for _, n := range nodes {
 				held += len(n.Keys(t, "x"))

@@ -21,7 +21,7 @@ func TestAKeyThatIsNoLockIsToldAndLeftAlone(t *testing.T) {
 	}
 	for what, acquire := range map[string]func() (*redlock.Lock, error){
 		"TryAcquire":    func() (*redlock.Lock, error) { return l.TryAcquire(t.Context(), "x", time.Minute) },
-		"Acquire":       func() (*redlock.Lock, error) { return l.Acquire(t.Context(), "x", time.Minute) }, // must not wait for ever
+		"Acquire":       func() (*redlock.Lock, error) { return l.Acquire(t.Context(), "x", time.Minute) }, // must not wait forever
 		"TryAcquireAll": func() (*redlock.Lock, error) { return l.TryAcquireAll(t.Context(), []string{"w", "x"}, time.Minute) },
 	} {
 		_, err := acquire()
@@ -34,7 +34,7 @@ func TestAKeyThatIsNoLockIsToldAndLeftAlone(t *testing.T) {
 	require.ErrorIs(t, s.Nodes[0].Err, redlock.ErrForeignKey)
 	require.NoError(t, s.Nodes[2].Err)
 	for _, n := range nodes[:2] {
-		await(t, "what was tried is taken back", func() bool { return len(n.Keys(t, "*")) == 1 })
+		await(t, "the attempt is undone", func() bool { return len(n.Keys(t, "*")) == 1 })
 		assert.Equal(t, []string{"x"}, n.Keys(t, "*"))
 		assert.Equal(t, int64(1), n.Do(t, "LLEN", "x"))
 	}
@@ -53,7 +53,7 @@ func TestALockWhoseKeyBecomesSomethingElseIsLost(t *testing.T) {
 	require.ErrorIs(t, k.Extend(t.Context(), time.Minute), redlock.ErrLost)
 	require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost)
 	for _, n := range nodes[1:] {
-		assert.Equal(t, int64(1), n.Do(t, "SCARD", "x"), "a release deletes what is its own, and nothing else")
+		assert.Equal(t, int64(1), n.Do(t, "SCARD", "x"), "a release deletes only its own key")
 	}
 	redistest.NoKeys(t, nodes[:1], time.Second)
 }
@@ -90,8 +90,9 @@ func TestTheLongestAndTheShortestTTL(t *testing.T) {
 	}
 	require.ErrorIs(t, k.Extend(t.Context(), redlock.DefaultMaxTTL+time.Millisecond), redlock.ErrInvalid)
 	require.ErrorIs(t, k.Extend(t.Context(), 0), redlock.ErrInvalid)
-	// A node's answer to this extension counts for a quarter of its TTL: of a shorter one a busy machine misses it.
-	require.NoError(t, k.Extend(t.Context(), 2*time.Second), "nothing is shortened")
+	// A confirmation of this extension counts for a quarter of its TTL. With a shorter TTL a busy
+	// machine misses it.
+	require.NoError(t, k.Extend(t.Context(), 2*time.Second), "the validity is not shortened")
 	assert.Greater(t, k.Remaining(), redlock.DefaultMaxTTL*9/10)
 	require.NoError(t, k.Check(t.Context()))
 	released(t, k)

@@ -18,16 +18,17 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// ghostTTL is far longer than a test: a key that nobody takes back is seen.
+// ghostTTL is far longer than a test, so a key that is not undone is detected.
 const ghostTTL = 10 * time.Minute
 
-// burst acquires and releases without a pause, on names that nobody else wants, so that a frozen node is frozen with commands under way.
+// burst acquires and releases uncontended names without a pause, so a node is always frozen with
+// commands in flight.
 type burst struct {
 	locker *redlock.Locker
 	over   atomic.Bool
 	ended  sync.WaitGroup
-	done   atomic.Int64 // acquired and released
-	worst  atomic.Int64 // how long the longest took, in ns
+	done   atomic.Int64 // acquire and release
+	worst  atomic.Int64 // the maximum time of one operation, in ns
 }
 
 func startBurst(t *testing.T, l *redlock.Locker, goroutines int) *burst {
@@ -65,38 +66,40 @@ func (b *burst) took(d time.Duration) {
 	}
 }
 
-// more waits until the burst has gone on for n rounds.
+// more waits until the burst has made n more rounds.
 func (b *burst) more(t *testing.T, n int64) {
 	t.Helper()
 	from := b.done.Load()
 	await(t, fmt.Sprintf("%d more acquired and released", n), func() bool { return b.done.Load() >= from+n })
 }
 
-// end waits for the burst's goroutines. What failed is not looked at: these tests are about what is left behind.
+// end waits for the goroutines of the burst. It ignores their errors: these tests check what is
+// left on the nodes.
 func (b *burst) end() {
 	b.over.Store(true)
 	b.ended.Wait()
 }
 
-// noGhosts waits until a node that was frozen, or cut off, has read everything that was meant for it, and is left with no key. Before
-// that, a moment without keys says nothing: more commands may be waiting in a connection that the client has given up.
+// noGhosts waits until a node that was frozen or cut off has read all commands for it and has no
+// key. A moment without keys before that proves nothing, because more commands may wait in a
+// connection that the client has closed.
 func noGhosts(t *testing.T, l *redlock.Locker, nodes []*redistest.Node, within time.Duration) {
 	t.Helper()
 	for _, n := range nodes {
 		awaitFor(t, within, "one connection of ours is left on "+n.Addr(), func() bool { return ourConnections(t, n) == 1 })
 	}
-	connected(t, l) // behind everything that was sent before
+	connected(t, l) // after all commands that were sent before
 	redistest.NoKeys(t, nodes, within)
 }
 
-// ourConnections counts a server's clients that are nodes of a Locker.
+// ourConnections counts the connections of Lockers on a server.
 func ourConnections(t *testing.T, n *redistest.Node) int {
 	t.Helper()
 	list, err := redis.String(n.Do(t, "CLIENT", "LIST"), nil)
 	require.NoError(t, err)
 	ours := 0
 	for field := range strings.FieldsSeq(list) {
-		if field == "name=go-redlock" || field == "user=app" { // who may not set its name
+		if field == "name=go-redlock" || field == "user=app" { // a user that may not set the name
 			ours++
 		}
 	}
@@ -119,15 +122,15 @@ func TestAFreezeInTheMiddleOfABurstLeavesNoKey(t *testing.T) {
 	}
 }
 
-// frozenBeyondHardTimeout freezes a node under load until its connection has been given up, with acquires on it that nobody answered:
-// the server may still execute them, behind an undo that comes by another connection.
+// frozenBeyondHardTimeout freezes a node under load until its connection is closed with unanswered
+// acquires. The server may still execute them, after an undo that comes by another connection.
 func frozenBeyondHardTimeout(t *testing.T, l *redlock.Locker, frozen *redistest.Node, conn *pool.Node) {
 	t.Helper()
 	await(t, "the node is connected", func() bool { return conn.Stats().Connected == 1 })
 	b := startBurst(t, l, 8)
 	b.more(t, 20)
 	frozen.Pause(t)
-	await(t, "the silent connection is given up", func() bool { return conn.Stats().Connected == 0 })
+	await(t, "the silent connection is closed", func() bool { return conn.Stats().Connected == 0 })
 	b.more(t, 50)
 	b.end()
 	frozen.Unpause(t)
@@ -139,7 +142,7 @@ func TestAFreezeBeyondTheHardTimeoutLeavesNoKey(t *testing.T) {
 	for i := range nodes {
 		frozenBeyondHardTimeout(t, l, nodes[i], pools[i])
 		noGhosts(t, l, nodes, time.Second)
-		assert.Equal(t, int64(1), pools[i].Stats().Killed, "its old connection was killed before the undos went out")
+		assert.Equal(t, int64(1), pools[i].Stats().Killed, "the old connection was killed before the undos were sent")
 	}
 }
 
@@ -150,11 +153,12 @@ func TestAConnectionThatIsGivenUpUnderLoadStallsNobody(t *testing.T) {
 	b := startBurst(t, l, 64)
 	b.more(t, 1000)
 	nodes[2].Pause(t)
-	await(t, "the silent connection is given up", func() bool { return pools[2].Stats().Connected == 0 })
+	await(t, "the silent connection is closed", func() bool { return pools[2].Stats().Connected == 0 })
 	b.more(t, 1000)
 	b.end()
 	nodes[2].Unpause(t)
-	// Thousands of commands died with the connection: to sort them out must not keep the others from their work.
+	// Thousands of commands died with the connection. Handling them must not delay other
+	// operations.
 	assert.Less(t, time.Duration(b.worst.Load()), redistest.Slack*time.Second, "the slowest acquire and release")
 	noGhosts(t, l, nodes, 5*time.Second)
 }
@@ -167,7 +171,7 @@ func TestAnAcquireThatArrivesLateIsNotExecutedBehindItsUndo(t *testing.T) {
 	late.arrivesLate(t, l, nodes, pools)
 	noGhosts(t, l, nodes, time.Second)
 	for _, n := range pools {
-		assert.Equal(t, int64(1), n.Stats().Killed, "the connection that the acquires came by")
+		assert.Equal(t, int64(1), n.Stats().Killed, "the connection of the acquires")
 	}
 }
 
@@ -183,7 +187,7 @@ func TestWithoutTheRightToKillUndosAreRepeated(t *testing.T) {
 	})
 	connected(t, l)
 	late.arrivesLate(t, l, nodes, pools)
-	noGhosts(t, l, nodes, 3*time.Second) // they come at doubling intervals, of a second at most
+	noGhosts(t, l, nodes, 3*time.Second) // undos are repeated at doubling intervals, of a second at most
 	for _, n := range pools {
 		assert.Zero(t, n.Stats().Killed)
 	}
@@ -207,7 +211,7 @@ func TestAnAcquireThatWaitedForAFrozenMajorityLeavesNoKey(t *testing.T) {
 }
 
 func TestAKillInTheMiddleOfABurstLeavesNoKey(t *testing.T) {
-	// What the node granted is there again after its return.
+	// The node has what it granted again after its restart.
 	nodes := masters(t, 3, "--appendonly", "yes", "--appendfsync", "always")
 	l := open(t, nodes)
 	connected(t, l)
@@ -218,7 +222,7 @@ func TestAKillInTheMiddleOfABurstLeavesNoKey(t *testing.T) {
 		b.more(t, 50)
 		b.end()
 		dead.Restart(t)
-		noGhosts(t, l, nodes, 2*time.Second) // a re-dial comes after half a second at most
+		noGhosts(t, l, nodes, 2*time.Second) // the node is dialled again after at most half a second
 	}
 }
 

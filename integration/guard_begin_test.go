@@ -13,14 +13,14 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// The guard is switched on where clients without it hold locks: one stray --guard changes nothing, and
-// the doctor begins it.
+// The guard is switched on while clients without it hold locks. A single --guard changes nothing,
+// and the doctor begins the guard.
 func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
 	l := open(t, nodes)
 	held := acquired(t, l, "job", time.Minute)
-	const maxTTL = 4 * guardTTL // the node timeout is a quarter of it: a busy machine needs that
+	const maxTTL = 4 * guardTTL // the node timeout is a quarter of it, which a busy machine needs
 	guard := []string{"--guard", maxTTL.String()}
 	status, out, stderr := c.call(t, words([]string{"run", "--wait", "20s", "other"}, append(guard, "--", "echo", "never")...)...)
 	assert.Equal(t, exitConfig, status, stderr)
@@ -30,13 +30,13 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	for _, n := range nodes {
 		assert.Empty(t, n.Keys(t, "redlock:guard"))
 	}
-	require.NoError(t, held.Extend(t.Context(), time.Minute), "clients without the guard go on")
+	require.NoError(t, held.Extend(t.Context(), time.Minute), "clients without the guard keep working")
 
 	r := c.start(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
 	for _, n := range nodes {
-		await(t, "it has begun", func() bool { return len(n.Keys(t, "redlock:guard")) == 1 })
+		await(t, "the guard has begun", func() bool { return len(n.Keys(t, "redlock:node")) == 1 })
 	}
-	require.NoError(t, r.Process.Kill(), "it is ended early, and goes on when it is called again")
+	require.NoError(t, r.Process.Kill(), "the command is killed, and continues when it is run again")
 	r.exit(t)
 	began := time.Now()
 	status, out, stderr = c.call(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
@@ -45,7 +45,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	assert.Contains(t, out, "The guard is in force")
 
 	status, _, stderr = c.call(t, words([]string{"acquire", "--wait", "0", "job"}, guard...)...)
-	assert.Equal(t, exitHeld, status, "what was held stays held: %s", stderr)
+	assert.Equal(t, exitHeld, status, "a held lock stays held: %s", stderr)
 	require.NoError(t, held.Release(t.Context()))
 	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
 	assert.Zero(t, status, stderr)
@@ -61,5 +61,5 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
-	await(t, "the master that was restarted is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:guard")) == 1 })
+	await(t, "the restarted node is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:node")) == 1 })
 }

@@ -16,7 +16,8 @@ import (
 // marker is the restart guard's key on each node.
 const marker = "redlock:guard"
 
-// refusedIn requires that a Locker can't acquire, because of nodes that are not fit for it, in these words.
+// refusedIn requires that a Locker cannot acquire because nodes are unfit, and that the error
+// contains these words.
 func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 	t.Helper()
 	_, err := l.TryAcquire(t.Context(), "x", time.Second)
@@ -24,7 +25,7 @@ func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 	require.ErrorContains(t, err, words)
 }
 
-// stands waits until a node's state under the guard is this one for a Locker.
+// stands waits until a Locker sees this guard state of a node.
 func stands(t *testing.T, l *redlock.Locker, node int, state redlock.GuardState) {
 	t.Helper()
 	await(t, "node is "+string(state), func() bool {
@@ -33,8 +34,9 @@ func stands(t *testing.T, l *redlock.Locker, node int, state redlock.GuardState)
 	})
 }
 
-// A lock that extends itself outlives the restart of all its nodes, one after the other, with WithRepair; without it is lost at the
-// second: the first has forgotten it for good.
+// A lock with automatic extension survives the restart of all its nodes, one after the other, with
+// WithRepair. Without it the lock is lost at the second restart, because the first node never gets
+// the lock again.
 func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	s := &site{nodes: masters(t, 3)}
 	guard := redlock.WithRestartGuard(guardTTL)
@@ -49,7 +51,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 		k := acquired(t, l, "x", guardTTL, redlock.WithAutoExtend())
 		for node := range s.nodes {
 			restart(k, l, node)
-			await(t, "the copy is there again", func() bool {
+			await(t, "the node has the key again", func() bool {
 				held, err := s.nodes[node].Try("EXISTS", "x")
 				return err == nil && held == int64(1)
 			})
@@ -68,7 +70,8 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H40: fleets that don't agree about the nodes or maxTTL do not exclude each other, and the second one is told.
+// docs/hazards.md H40: clients that disagree about the nodes or maxTTL do not exclude each other,
+// and the later ones are refused.
 func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 	servers := masters(t, 5)
 	ours := &site{nodes: servers[:3]}
@@ -76,41 +79,42 @@ func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 	ours.fresh(t, guard)
 	k := acquired(t, ours.client(t, nil, guard), "x", guardTTL, redlock.WithAutoExtend())
 	for differs, l := range map[string]*redlock.Locker{
-		"the list is longer":       (&site{nodes: servers}).client(t, nil, guard),
-		"maxTTL":                   ours.client(t, nil, redlock.WithRestartGuard(2*guardTTL)),
-		"the names, by addresses":  open(t, servers[:3], guard),
-		"the names change places":  (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
-		"the list is another part": (&site{nodes: servers[:2]}).client(t, nil, guard),
+		"the list is longer":             (&site{nodes: servers}).client(t, nil, guard),
+		"maxTTL":                         ours.client(t, nil, redlock.WithRestartGuard(2*guardTTL)),
+		"the names, which are addresses": open(t, servers[:3], guard),
+		"the names are swapped":          (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
+		"the list is another subset":     (&site{nodes: servers[:2]}).client(t, nil, guard),
 	} {
-		refusedIn(t, l, "is guarded by clients with another list of nodes, another maxTTL or another name for it")
-		await(t, "the first node is foreign where "+differs+" differs", func() bool {
+		refusedIn(t, l, "is guarded by clients of another list of nodes, another maxTTL or another name for it")
+		await(t, "the first node is foreign if "+differs+" differs", func() bool {
 			r, err := l.Admit(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
-			return r.Nodes[0].Guard == redlock.GuardForeign // nothing is told of one that did not answer in time
+			return r.Nodes[0].Guard == redlock.GuardForeign // a node that did not answer in time has no state
 		})
 	}
 	released(t, k)
 }
 
-// docs/dev/hazards.md H112, as the documents say: a client without the guard is refused where it meets a marker; where it is excepted it and
-// the guarded ones exclude each other, but for the guard it is not there.
+// docs/hazards.md H112, as documented: a client without the guard is refused by a node with a
+// marker. If it excepts the nodes, it and the guarded clients exclude each other, but the guard
+// does not see its locks.
 func TestAMixedFleetHasExclusionAndNoGuard(t *testing.T) {
 	s := &site{nodes: masters(t, 3)}
 	guard := redlock.WithRestartGuard(guardTTL)
-	// As in a rolling deployment: an old client runs when the first guarded one comes.
+	// As in a rolling deployment: an old client runs when the first guarded client starts.
 	s.fresh(t)
 	before := s.client(t, nil)
 	released(t, acquired(t, before, "x", time.Minute))
 	l := s.client(t, nil, guard)
 	_, err := l.TryAcquire(t.Context(), "x", guardTTL)
-	require.ErrorIs(t, err, redlock.ErrQuarantined, "for maxTTL after the first contact")
-	k := acquired(t, before, "x", time.Minute) // on the connections that it had
+	require.ErrorIs(t, err, redlock.ErrQuarantined, "quarantined for maxTTL after the first contact")
+	k := acquired(t, before, "x", time.Minute) // on its existing connections
 	a, err := l.TryAcquire(t.Context(), "y", guardTTL)
 	require.Nil(t, a)
 	require.Error(t, err)
 	released(t, acquired(t, l, "y", guardTTL))
 	_, err = l.TryAcquire(t.Context(), "x", guardTTL)
-	require.ErrorIs(t, err, redlock.ErrHeld, "they exclude each other")
+	require.ErrorIs(t, err, redlock.ErrHeld, "both exclude each other")
 	released(t, k)
 
 	refusedIn(t, s.client(t, nil), "use WithRestartGuard")
@@ -121,12 +125,12 @@ func TestAMixedFleetHasExclusionAndNoGuard(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	s.nodes[1].Do(t, "FLUSHALL")
 	k = acquired(t, old, "x", time.Minute)
-	assert.Positive(t, a.Remaining(), "two hold it: the guard is void until the last old client is gone")
+	assert.Positive(t, a.Remaining(), "two clients hold the lock: the guard is void until the last old client has stopped")
 	released(t, k)
 	_ = a.Release(context.Background())
 }
 
-// From three nodes to five, and to another maxTTL, by docs/operations.md, step by step.
+// From three nodes to five, and to another maxTTL, by the steps of docs/operations.md.
 func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	servers := masters(t, 5)
 	old, grown := &site{nodes: servers[:3]}, &site{nodes: servers}
@@ -134,20 +138,21 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	old.fresh(t, was)
 	k := acquired(t, old.client(t, nil, was), "x", guardTTL)
 
-	// Too early: old clients run.
+	// Too early: old clients still run.
 	l := grown.client(t, nil, becomes)
 	refusedIn(t, l, "guarded by clients with another list of nodes")
 	_, err := l.Admit(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
 
-	// 1. Stop the old clients: one dies with its lock.
+	// 1. Stop the old clients. One of them dies with its lock.
 	_, err = k.Detach()
 	require.NoError(t, err)
-	// 2. Wait the old maxTTL. Who does not is refused by what is still held.
+	// 2. Wait for the old maxTTL. A client that does not wait is refused by a lock that is still
+	// held.
 	for _, n := range old.nodes {
 		n.Do(t, "DEL", marker)
 	}
-	for _, n := range servers { // the Locker above has begun quarantines on the new ones
+	for _, n := range servers { // the Locker above has begun quarantines on the new nodes
 		n.Do(t, "DEL", marker)
 	}
 	_, err = grown.client(t, nil, becomes).Admit(t.Context())
@@ -161,7 +166,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	require.NoError(t, err)
 	began := time.Now()
 	released(t, acquired(t, grown.client(t, nil, becomes), "x", 2*guardTTL))
-	assert.Less(t, time.Since(began), guardTTL, "they need not wait")
-	refusedIn(t, old.client(t, nil, was), "guarded by clients with another list of nodes")
+	assert.Less(t, time.Since(began), guardTTL, "the new clients do not have to wait")
+	refusedIn(t, old.client(t, nil, was), "guarded by clients of another list of nodes")
 	redistest.NoKeys(t, servers, time.Second)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What an operator types: a look, an admission, a run; a master restarts; and what the doctor says of it all.
+// The commands of an operator: a diagnosis, an admission, a run; then a master restarts, and the
+// doctor reports it.
 func TestTheCommandUnderTheGuard(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
@@ -30,7 +31,7 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	assert.Zero(t, status, out)
 	assert.Contains(t, out, "has no marker of the restart guard")
 	for _, n := range nodes {
-		assert.Empty(t, n.Keys(t, "*"), "to look changes nothing")
+		assert.Empty(t, n.Keys(t, "*"), "a diagnosis changes nothing")
 	}
 
 	nodes[2].Do(t, "SET", "job", "somebody's", "PX", 60000)
@@ -52,7 +53,7 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	assert.Equal(t, exitHeld, status, stderr)
 	assert.Contains(t, stderr, "quarantined for ")
 	status, out = doctor("--admit")
-	assert.Equal(t, 1, status, "nothing cuts it short")
+	assert.Equal(t, 1, status, "nothing shortens the quarantine")
 	assert.Contains(t, out, "never shortened")
 	status, out, stderr = run("--wait", "20s")
 	assert.Zero(t, status, stderr)
@@ -62,5 +63,5 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	assert.Equal(t, 1, status, "a client without the guard is refused")
 	assert.Contains(t, out, "with a maxTTL of "+guardTTL.String())
 	status, _, stderr = c.call(t, "status", "job")
-	assert.Zero(t, status, "but may look: %s", stderr)
+	assert.Zero(t, status, "status is allowed: %s", stderr)
 }

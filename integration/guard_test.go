@@ -18,19 +18,19 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// guardTTL is the maxTTL of the guarded fleets here, and the TTL of what they hold.
+// guardTTL is the maxTTL of the guarded clients here, and the TTL of their locks.
 const guardTTL = 2 * time.Second
 
-var errCut = errors.New("this client can't reach that node")
+var errCut = errors.New("the client cannot reach the node")
 
-// site is a fleet's servers behind addresses that may change hands.
+// site has servers behind addresses that can be moved to other servers.
 type site struct {
-	mu    sync.Mutex        // guards what follows where the test's goroutine changes it, and dials read it
-	nodes []*redistest.Node // which server answers where node 1, 2, … is expected
-	spare *redistest.Node   // a replica of the second, for the faults that need one
+	mu    sync.Mutex        // guards what follows when the test's goroutine changes it and dials read it
+	nodes []*redistest.Node // the servers behind the addresses of node 1, 2, …
+	spare *redistest.Node   // a replica of the second server, for the faults that need one
 }
 
-// client makes a Locker that can't reach the nodes of these numbers.
+// client opens a Locker that cannot reach the nodes with the given numbers.
 func (s *site) client(t *testing.T, cut []int, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	voters := make([]redlock.Node, len(s.nodes))
@@ -65,14 +65,14 @@ func (s *site) addr(node int) string {
 	return s.nodes[node].Addr()
 }
 
-// place puts servers behind the addresses.
+// place moves the addresses to the given servers.
 func (s *site) place(nodes []*redistest.Node, spare *redistest.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes, s.spare = nodes, spare
 }
 
-// fresh empties the servers and, with the guard, has them admitted.
+// fresh empties the servers and, with the guard, admits them.
 func (s *site) fresh(t *testing.T, opts ...redlock.Option) {
 	t.Helper()
 	for _, n := range s.nodes {
@@ -85,8 +85,8 @@ func (s *site) fresh(t *testing.T, opts ...redlock.Option) {
 	require.NoError(t, err)
 }
 
-// mirror makes the spare a replica of the second node, waits until it has all that is there, and cuts it off: it has missed what is
-// written from then on, and is ready to be promoted.
+// mirror makes the spare a replica of the second node, waits until it has all data, and cuts it
+// off. The spare misses later writes, and can be promoted.
 func (s *site) mirror(t *testing.T) {
 	t.Helper()
 	s.nodes[1].Do(t, "SET", "data", "replicated")
@@ -94,26 +94,26 @@ func (s *site) mirror(t *testing.T) {
 	s.spare.Do(t, "REPLICAOF", "NO", "ONE")
 }
 
-// follow makes a server a replica, and waits until it is in step.
+// follow makes a server a replica, and waits until it is synchronized.
 func follow(t *testing.T, n, master *redistest.Node) {
 	t.Helper()
 	host, port := master.Inside(t)
 	n.Do(t, "REPLICAOF", host, port)
-	await(t, "the replica is in step", func() bool {
+	await(t, "the replica is synchronized", func() bool {
 		info, err := n.Try("INFO", "replication")
 		return err == nil && strings.Contains(string(info.([]byte)), "master_link_status:up")
 	})
 }
 
-// amnesia makes the second node forget a lock.
+// amnesia is a fault that makes the second node forget a lock.
 type amnesia struct {
 	args   []string // of the servers
 	spare  bool
-	before func(t *testing.T, s *site) // before the lock is taken
+	before func(t *testing.T, s *site) // before the lock is acquired
 	strike func(t *testing.T, s *site, name string)
 }
 
-// admin is a command to the second node.
+// admin sends a command to the second node.
 func (s *site) admin(t *testing.T, cmd string, args ...any) {
 	t.Helper()
 	s.nodes[1].Do(t, cmd, args...)
@@ -125,7 +125,8 @@ func amnesias() map[string]amnesia {
 			s.nodes[1].Kill(t)
 			s.nodes[1].Restart(t)
 		}},
-		// A process that is killed loses nothing of what it wrote; the machine's crash, which loses the last second, is done by hand.
+		// A killed process loses nothing that it wrote. The test itself drops the last second, as a
+		// crash of the machine does.
 		"SIGKILL with AOF everysec (H49)": {
 			args: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
 			strike: func(t *testing.T, s *site, name string) {
@@ -154,8 +155,9 @@ func amnesias() map[string]amnesia {
 	}
 }
 
-// A holds a lock on n1 and n2, which is all that it can reach. n2 forgets it, and B, who was not there before, can reach n2 and n3.
-// Without the guard B gets the lock at once; with it not before A's has ended. So it is the guard that helps.
+// A holds a lock on n1 and n2, the only nodes that A can reach. n2 forgets the lock. B starts then,
+// and can reach n2 and n3. Without the guard B gets the lock at once. With the guard B gets it only
+// after A's has ended. So the difference is due to the guard.
 func TestAMasterThatForgotALockGrantsItToNobodyElseInItsTime(t *testing.T) {
 	for what, c := range amnesias() {
 		t.Run(what, func(t *testing.T) {
@@ -164,8 +166,8 @@ func TestAMasterThatForgotALockGrantsItToNobodyElseInItsTime(t *testing.T) {
 			if c.spare {
 				s.spare = redistest.Start(t, 1, args...)[0]
 			}
-			t.Run("without the guard two hold it", func(t *testing.T) { c.overlap(t, s) })
-			t.Run("with the guard one", func(t *testing.T) { c.guarded(t, s) })
+			t.Run("without the guard two clients hold the lock", func(t *testing.T) { c.overlap(t, s) })
+			t.Run("with the guard one client holds the lock", func(t *testing.T) { c.guarded(t, s) })
 		})
 	}
 }
@@ -186,7 +188,7 @@ func (c amnesia) overlap(t *testing.T, s *site) {
 	defer func() { _ = a.Release(context.Background()) }()
 	c.strike(t, s, "x")
 	b := acquired(t, s.client(t, []int{1}), "x", time.Minute)
-	assert.Positive(t, a.Remaining(), "A has it still")
+	assert.Positive(t, a.Remaining(), "A still holds the lock")
 	assert.Positive(t, b.Remaining())
 	released(t, b)
 }
@@ -202,20 +204,20 @@ func (c amnesia) guarded(t *testing.T, s *site) {
 	c.strike(t, s, "x")
 	l := s.client(t, []int{1}, guard)
 	var err error
-	await(t, "B is told of the quarantine", func() bool {
+	await(t, "B sees the quarantine", func() bool {
 		_, err = l.TryAcquire(t.Context(), "x", guardTTL)
 		return errors.Is(err, redlock.ErrQuarantined) || err == nil
 	})
 	require.ErrorIs(t, err, redlock.ErrQuarantined)
 	b := acquired(t, l, "x", guardTTL)
-	assert.LessOrEqual(t, a.Remaining(), time.Duration(0), "A had it still")
+	assert.LessOrEqual(t, a.Remaining(), time.Duration(0), "A still held the lock")
 	assert.ErrorIs(t, context.Cause(a.Context()), redlock.ErrLost)
 	assert.Positive(t, b.Remaining())
 	released(t, b)
 	_ = a.Release(context.Background())
 }
 
-// What forgets nothing starts no quarantine.
+// An event after which nothing is forgotten starts no quarantine.
 func TestWhatForgetsNothingStartsNoQuarantine(t *testing.T) {
 	s := &site{nodes: masters(t, 3, append(redistest.Freely(t), "--save", "3600 1")...)}
 	guard := redlock.WithRestartGuard(time.Minute)
@@ -229,11 +231,11 @@ func TestWhatForgetsNothingStartsNoQuarantine(t *testing.T) {
 		harmless()
 		_, err := lb.TryAcquire(t.Context(), "x", time.Minute)
 		require.Error(t, err, what)
-		await(t, "n2 votes", func() bool { // that its connection ended is told once
+		await(t, "n2 votes", func() bool { // the end of its connection is reported once
 			_, err = lb.TryAcquire(t.Context(), "x", time.Minute)
 			return errors.Is(err, redlock.ErrHeld)
 		})
 		released(t, a)
-		released(t, acquired(t, lb, "x", time.Minute)) // it would wait for a minute
+		released(t, acquired(t, lb, "x", time.Minute)) // a quarantine would last for a minute
 	}
 }

@@ -3,8 +3,7 @@
 //
 // One cell of the matrix is a fault, a number of nodes, a kind of work and a number of contenders,
 // in two processes. The fault strikes a minority of the nodes, which must not prevent acquisitions,
-// and then a majority. Every cell
-// checks that
+// and then a majority. Every cell checks that
 //
 //   - no two contenders held the lock at once, and the fences are in the order of the holders;
 //   - a register that checks fences lost no write that it had accepted;
