@@ -33,8 +33,8 @@ func set(name, key, on, off, says string) state {
 	}
 }
 
-// alone are states that an existing connection sees.
-var alone = []state{
+// onOpenConnections are states that an existing connection sees.
+var onOpenConnections = []state{
 	set("out of memory", "maxmemory", "1", "0", "OOM command not allowed"),
 	set("too few replicas", "min-replicas-to-write", "1", "0", "NOREPLICAS"),
 	{
@@ -94,8 +94,8 @@ var alone = []state{
 	},
 }
 
-// anew are states that only a new connection sees.
-var anew = []state{
+// onNewConnections are states that only a new connection sees.
+var onNewConnections = []state{
 	set("a password that we don't have", "requirepass", "secret", "", "NOAUTH"),
 	set("too many clients", "maxclients", "1", "10000", "max number of clients reached"),
 	set("protected from others", "protected-mode", "yes", "no", "DENIED"),
@@ -103,15 +103,15 @@ var anew = []state{
 
 func TestANodeThatCannotVoteSaysWhyAndDoesNotVote(t *testing.T) {
 	nodes := masters(t, 3, redistest.Freely(t)...)
-	for _, s := range alone {
+	for _, s := range onOpenConnections {
 		t.Run(s.name, func(t *testing.T) { s.check(t, nodes, false) })
 	}
-	for _, s := range anew {
+	for _, s := range onNewConnections {
 		t.Run(s.name, func(t *testing.T) { s.check(t, nodes, true) })
 	}
 }
 
-func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
+func (s state) check(t *testing.T, nodes []*redistest.Node, redial bool) {
 	t.Helper()
 	const ttl = 10 * time.Second
 	l, one := open(t, nodes), open(t, nodes[:1])
@@ -120,7 +120,7 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, anew bool) {
 	c := admin(t, nodes[0])
 	defer s.away(t, nodes[0], c)
 	s.enter(t, c)
-	if anew {
+	if redial {
 		do(t, c, "CLIENT", "KILL", "TYPE", "normal") // all connections but this one
 	}
 

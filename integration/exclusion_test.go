@@ -107,11 +107,11 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 		}
 	}
 	all := contenders.Start(t, told...)
-	all.Until(t, "every contender has held the lock", everybody(1, 0), nil)
+	all.Until(t, "every contender has held the lock", allHeld(1, 0), nil)
 	if f.begin != nil {
 		f.begin(t, nodes)
 	}
-	all.Until(t, "every contender has held the lock twice under the fault", everybody(2, 1500*time.Millisecond), func(nth int) {
+	all.Until(t, "every contender has held the lock twice under the fault", allHeld(2, 1500*time.Millisecond), func(nth int) {
 		if f.again != nil {
 			f.again(t, nodes, nth)
 		}
@@ -120,7 +120,7 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 		f.end(t, nodes)
 	}
 	if f.after == nil {
-		all.Until(t, "every contender has held the lock after the fault", everybody(1, 0), nil)
+		all.Until(t, "every contender has held the lock after the fault", allHeld(1, 0), nil)
 	}
 	all.Stop(t)
 	if f.after != nil {
@@ -132,9 +132,9 @@ func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 	t.Logf("%d holds", len(holds))
 }
 
-// everybody returns a condition: every contender has held the lock the given number of times, and
+// allHeld returns a condition: every contender has held the lock the given number of times, and
 // the given time has passed.
-func everybody(times int, atLeast time.Duration) func(since []contenders.Hold) bool {
+func allHeld(times int, atLeast time.Duration) func(since []contenders.Hold) bool {
 	enough := time.Now().Add(atLeast)
 	return func(since []contenders.Hold) bool {
 		counts := make(map[string]int)

@@ -25,8 +25,8 @@ func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 	require.ErrorContains(t, err, words)
 }
 
-// stands waits until a Locker sees this guard state of a node.
-func stands(t *testing.T, l *redlock.Locker, node int, state redlock.GuardState) {
+// awaitState waits until a Locker sees this guard state of a node.
+func awaitState(t *testing.T, l *redlock.Locker, node int, state redlock.GuardState) {
 	t.Helper()
 	await(t, "node is "+string(state), func() bool {
 		r, err := l.Diagnose(t.Context())
@@ -42,7 +42,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	guard := redlock.WithRestartGuard(guardTTL)
 	restart := func(k *redlock.Lock, watch *redlock.Locker, node int) {
 		s.nodes[node].Restart(t)
-		stands(t, watch, node, redlock.GuardOK)
+		awaitState(t, watch, node, redlock.GuardOK)
 		assert.NoError(t, k.Context().Err(), "after node %d", node+1)
 	}
 	t.Run("with", func(t *testing.T) {

@@ -17,11 +17,11 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// unhurt is what an operation may take while a minority of the nodes is of no help. What waited for a frozen node would take the node
-// timeout, which is ten times that.
+// unhurt bounds an operation while a minority of the nodes does not answer. An operation that waits
+// for a frozen node takes the node timeout, which is ten times as long.
 const unhurt = time.Second
 
-// median is how long an operation takes, in the middle of some tries.
+// median returns the median duration of an operation over some tries.
 func median(t *testing.T, try func(i int) error) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 15)
@@ -71,7 +71,7 @@ func TestAFrozenNodeDelaysNeitherAcquireNorExtendNorRelease(t *testing.T) {
 	assert.Less(t, extend, unhurt, "extend")
 	assert.Less(t, release, unhurt, "release")
 	for _, n := range []*redistest.Node{nodes[0], nodes[2]} {
-		assert.Empty(t, n.Keys(t, "during*"), "what answers has released")
+		assert.Empty(t, n.Keys(t, "during*"), "every node that answers has released")
 	}
 
 	nodes[1].Unpause(t)
@@ -85,7 +85,7 @@ func TestAReleaseIsDoneWhenAMajorityHoldsNothingOfIt(t *testing.T) {
 	l, pools := openPools(t, nodes, func(*pool.Config) {})
 	connected(t, l)
 	nodes[2].Kill(t)
-	await(t, "the third node is known to be dead", func() bool { return pools[2].Stats().DialFailures > 0 })
+	await(t, "the third node is known to be down", func() bool { return pools[2].Stats().DialFailures > 0 })
 	k := acquired(t, l, "x", time.Minute) // on two nodes: nothing was sent to the third
 	nodes[2].Restart(t)
 	connected(t, l)
@@ -95,12 +95,12 @@ func TestAReleaseIsDoneWhenAMajorityHoldsNothingOfIt(t *testing.T) {
 	err := k.Release(t.Context())
 	took := time.Since(began)
 	nodes[1].Unpause(t)
-	require.NoError(t, err, "it is gone from the first node and never was on the third: others can have it")
-	assert.Less(t, took, redistest.Slack*2*time.Second, "the node timeout: the second node might say that the lock was lost")
+	require.NoError(t, err, "the key is gone from the first node and never was on the third: the lock is free")
+	assert.Less(t, took, redistest.Slack*2*time.Second, "at most the node timeout, because the second node might report that the lock was lost")
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
-// extensions collects what an auto-extender does.
+// extensions records the automatic extensions of a lock.
 type extensions struct {
 	mu   sync.Mutex
 	won  int
@@ -125,7 +125,7 @@ func (e *extensions) count() int {
 	return e.won
 }
 
-// more waits for further extensions to succeed.
+// more waits until n more extensions have succeeded.
 func (e *extensions) more(t *testing.T, n int) {
 	t.Helper()
 	from := e.count()
@@ -146,7 +146,7 @@ func TestAnExtendedLockOutlivesTheDeathAndTheReturnOfANode(t *testing.T) {
 	extended.more(t, 3)
 	require.NoError(t, k.Check(t.Context()))
 	require.NoError(t, k.Context().Err())
-	assert.Empty(t, nodes[0].Keys(t, "x"), "an extension never makes a key")
+	assert.Empty(t, nodes[0].Keys(t, "x"), "an extension never creates a key")
 	_, err := l.TryAcquire(t.Context(), "x", 2*time.Second)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	released(t, k)
@@ -160,24 +160,25 @@ func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
 	connected(t, l)
 	k := acquired(t, l, "x", ttl, redlock.WithAutoExtend())
 	nodes[0].Restart(t)
-	require.NoError(t, k.Context().Err(), "one that forgets is no majority")
+	require.NoError(t, k.Context().Err(), "one node that forgets is not a majority")
 	nodes[2].Restart(t)
 	forgotten := time.Now()
 
-	// The next extension finds it: not at the end of the validity, and not only when somebody asks.
+	// The next extension detects it: before the end of the validity, and without a call of the
+	// holder.
 	select {
 	case <-k.Context().Done():
 	case <-time.After(patience):
-		require.Fail(t, "the context goes on")
+		require.Fail(t, "the context does not end")
 	}
 	assert.Less(t, time.Since(forgotten), ttl/2, "a third of the validity, and a round trip")
 	require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
 	assert.LessOrEqual(t, k.Remaining(), time.Duration(0))
 
-	require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost, "the work may have overlapped with another's")
+	require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost, "the work may have overlapped with that of another holder")
 	require.ErrorIs(t, k.Extend(t.Context(), ttl), redlock.ErrLost)
 	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
-	redistest.NoKeys(t, nodes, time.Second) // the third node's key too
+	redistest.NoKeys(t, nodes, time.Second) // also the key on the third node
 	released(t, acquired(t, l, "x", ttl))
 	redistest.NoKeys(t, nodes, time.Second)
 }
@@ -188,14 +189,14 @@ func TestCheckFindsALockThatAMajorityForgot(t *testing.T) {
 	connected(t, l)
 	k := acquired(t, l, "x", time.Minute)
 	require.NoError(t, k.Check(t.Context()))
-	await(t, "all nodes hold it", func() bool { // the last grant may come behind the decision
+	await(t, "all nodes hold it", func() bool { // the last grant may follow the decision
 		return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return n.Do(t, "EXISTS", "x") != int64(1) })
 	})
 	nodes[0].Do(t, "DEL", "x")
-	require.NoError(t, k.Check(t.Context()), "two still hold it")
+	require.NoError(t, k.Check(t.Context()), "two nodes still hold the key")
 	nodes[1].Do(t, "PEXPIRE", "x", 5000) // as if its clock had been set forward
 	require.NoError(t, k.Check(t.Context()))
-	assert.Less(t, k.Remaining(), 5*time.Second, "it is worth what a majority supports")
+	assert.Less(t, k.Remaining(), 5*time.Second, "the validity is what a majority supports")
 	assert.Positive(t, k.Remaining())
 	nodes[1].Do(t, "FLUSHALL")
 	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
@@ -221,9 +222,9 @@ func TestALockMovesToAnotherLocker(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	released(t, k)
 	_, err = to.Resume(t.Context(), claim)
-	require.ErrorIs(t, err, redlock.ErrAlreadyHeld, "while the dead node is owed the release")
+	require.ErrorIs(t, err, redlock.ErrAlreadyHeld, "the release on the dead node is pending")
 	nodes[2].Restart(t)
-	await(t, "nobody has the lock", func() bool {
+	await(t, "the lock is free", func() bool {
 		_, err := to.Resume(t.Context(), claim)
 		return errors.Is(err, redlock.ErrLost)
 	})

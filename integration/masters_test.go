@@ -14,10 +14,11 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// patience bounds every wait for something that has to happen. Tests end long before, unless it doesn't.
+// patience bounds every wait for an event. Tests end long before it, unless something is wrong.
 const patience = 20 * time.Second
 
-// masters starts n servers. When the test has ended, and closed what it opened, no goroutine may be left.
+// masters starts n servers. When the test has ended and closed what it opened, no goroutine may be
+// left.
 func masters(t testing.TB, n int, args ...string) []*redistest.Node {
 	t.Helper()
 	nodes := redistest.Start(t, n, args...)
@@ -25,7 +26,7 @@ func masters(t testing.TB, n int, args ...string) []*redistest.Node {
 	return nodes
 }
 
-// open makes a Locker over the nodes, which the test's end closes.
+// open opens a Locker over the nodes, which is closed when the test ends.
 func open(t testing.TB, nodes []*redistest.Node, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	l, err := redlock.Open(redistest.URLs(nodes), opts...)
@@ -34,7 +35,7 @@ func open(t testing.TB, nodes []*redistest.Node, opts ...redlock.Option) *redloc
 	return l
 }
 
-// closeLocker closes l, which must have nothing left to undo within the test's patience.
+// closeLocker closes l. All its undos must be done within the test's patience.
 func closeLocker(t testing.TB, l *redlock.Locker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -42,7 +43,8 @@ func closeLocker(t testing.TB, l *redlock.Locker) {
 	assert.NoError(t, l.Close(ctx))
 }
 
-// openPools makes a Locker over nodes whose counters the test can read. edit changes what [pool.ParseURL] made of the address.
+// openPools opens a Locker over nodes whose counters the test can read. edit changes what
+// [pool.ParseURL] has parsed.
 func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config)) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	pools := make([]*pool.Node, len(nodes))
@@ -62,7 +64,7 @@ func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config)) (
 	return l, pools
 }
 
-// connected waits until a connection to every node stands, so that what follows is not the first to dial.
+// connected waits until every node has a connection, so the next command does not have to dial.
 func connected(t testing.TB, l *redlock.Locker) {
 	t.Helper()
 	await(t, "all nodes answer", func() bool {
@@ -79,7 +81,7 @@ func connected(t testing.TB, l *redlock.Locker) {
 	})
 }
 
-// await polls until ok, and fails the test when that takes longer than its patience.
+// await polls until ok returns true, and fails the test if that takes too long.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	awaitFor(t, patience, what, ok)
@@ -89,12 +91,12 @@ func awaitFor(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(redistest.Slack * within); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			require.FailNow(t, "waited in vain", "for %v, until %s", redistest.Slack*within, what)
+			require.FailNow(t, "timeout", "after %v: %s", redistest.Slack*within, what)
 		}
 	}
 }
 
-// acquired is an Acquire that has to succeed.
+// acquired is an Acquire that must succeed.
 func acquired(t testing.TB, l *redlock.Locker, name string, ttl time.Duration, opts ...redlock.LockOption) *redlock.Lock {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -104,13 +106,14 @@ func acquired(t testing.TB, l *redlock.Locker, name string, ttl time.Duration, o
 	return k
 }
 
-// released is a Release that has to succeed.
+// released is a Release that must succeed.
 func released(t testing.TB, k *redlock.Lock) {
 	t.Helper()
 	require.NoError(t, k.Release(t.Context()))
 }
 
-// admin is a connection of its own to a node, for what has to be said on one that was there before.
+// admin dials a connection to a node, for commands over a connection that was dialled before a
+// fault.
 func admin(t testing.TB, n *redistest.Node) redis.Conn {
 	t.Helper()
 	c, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(patience))
@@ -119,7 +122,7 @@ func admin(t testing.TB, n *redistest.Node) redis.Conn {
 	return c
 }
 
-// do is a command on such a connection that has to succeed.
+// do sends a command that must succeed over such a connection.
 func do(t testing.TB, c redis.Conn, cmd string, args ...any) any {
 	t.Helper()
 	reply, err := c.Do(cmd, args...)
@@ -127,7 +130,7 @@ func do(t testing.TB, c redis.Conn, cmd string, args ...any) any {
 	return reply
 }
 
-// votesOf are the votes that an error carries.
+// votesOf returns the votes of an error.
 func votesOf(t testing.TB, err error) []redlock.Vote {
 	t.Helper()
 	var qe *redlock.QuorumError

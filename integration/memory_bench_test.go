@@ -19,8 +19,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// BenchmarkHeldLocks is what it takes to hold many locks that extend themselves, over three servers on this machine. An op is one second
-// of holding them all. Beside the usual figures:
+// BenchmarkHeldLocks measures what many locks with automatic extension cost, over three servers on
+// this machine. An op is one second of holding all of them. Further metrics:
 //
 //	heap-MB, rss-MB   what the heap holds after a collection, and what the process takes of the machine's memory
 //	bytes/lock        what the heap holds for each lock
@@ -56,8 +56,8 @@ func BenchmarkHeldLocks(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideHeldLocks is an acquisition and its release beside others that are held all the while, and over more nodes: what
-// it costs does not depend on how many are held.
+// BenchmarkBesideHeldLocks measures an acquisition and its release while other locks are held, and
+// over more nodes. The cost does not depend on the number of held locks.
 func BenchmarkBesideHeldLocks(b *testing.B) {
 	servers := nearMasters(b, 9)
 	for _, c := range []struct{ nodes, held int }{{3, 1}, {3, 1_000}, {3, 100_000}, {5, 1}, {7, 1}, {9, 1}} {
@@ -75,8 +75,8 @@ func BenchmarkBesideHeldLocks(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiters is what 10,000 goroutines take that wait for one name, and an op one second of their waiting. The stacks are those
-// of the goroutines, which are the caller's.
+// BenchmarkWaiters measures what 10,000 goroutines cost that wait for one name. An op is one second
+// of waiting. The stacks are those of the waiting goroutines, which belong to the caller.
 func BenchmarkWaiters(b *testing.B) {
 	const n = 10_000
 	l, pools := openServers(b, nearMasters(b, 3))
@@ -105,7 +105,7 @@ func BenchmarkWaiters(b *testing.B) {
 	require.NoError(b, k.Release(context.Background()))
 }
 
-// BenchmarkIdleLockers is what 100 Lockers take that are connected to three servers and do nothing.
+// BenchmarkIdleLockers measures what 100 idle Lockers cost that are connected to three servers.
 func BenchmarkIdleLockers(b *testing.B) {
 	const n = 100
 	servers := nearMasters(b, 3)
@@ -124,7 +124,7 @@ func BenchmarkIdleLockers(b *testing.B) {
 	runtime.KeepAlive(lockers)
 }
 
-// holdMany takes so many locks for half a minute.
+// holdMany acquires n locks for half a minute.
 func holdMany(b *testing.B, l *redlock.Locker, n int, opts ...redlock.LockOption) []*redlock.Lock {
 	b.Helper()
 	locks := make([]*redlock.Lock, n)
@@ -167,7 +167,7 @@ func releaseMany(locks []*redlock.Lock) (lost int) {
 	return lost
 }
 
-// heap is what it holds after a collection.
+// heap returns the size of the heap after a collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -176,19 +176,19 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// stacks is what goroutines' stacks take, after a collection has shrunk them.
+// stacks returns the size of the goroutines' stacks, after a collection has shrunk them.
 func stacks() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.StackInuse
 }
 
-// rss is what the process takes of the machine's memory, in bytes.
+// rss returns the resident memory of the process, in bytes.
 func rss(b *testing.B) float64 {
 	b.Helper()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return 0 // not on this system
+		return 0 // not available on this system
 	}
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); fields[0] == "VmRSS:" {

@@ -17,11 +17,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// network lets bytes arrive late, also when the client has closed the connection meanwhile: TCP goes on sending for a quarter of an hour.
+// network delays bytes, even after the client has closed the connection: TCP sends them again for a
+// quarter of an hour.
 type network struct {
-	mu   sync.Mutex // guards what follows, and what conn says
+	mu   sync.Mutex // guards what follows, and the marked fields of conn
 	all  []*conn
-	held []*conn // on which nothing arrives
+	held []*conn // their bytes do not arrive
 }
 
 // conn is the client's end of a connection.
@@ -31,9 +32,9 @@ type conn struct {
 
 	// Guarded by net.mu:
 	held   bool
-	bytes  []byte // on their way
-	broken bool   // the client reads an error
-	closed bool   // by the client; the server does not know
+	bytes  []byte // in flight
+	broken bool   // the client's reads fail
+	closed bool   // by the client; the server does not see it
 }
 
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -77,12 +78,12 @@ func (c *conn) Close() error {
 	defer c.net.mu.Unlock()
 	c.closed = true
 	if c.held {
-		return c.SetReadDeadline(time.Unix(1, 0)) // the client reads no more
+		return c.SetReadDeadline(time.Unix(1, 0)) // the client does not read any more
 	}
 	return c.Conn.Close()
 }
 
-// hold keeps back what is written from now on to the connections that stand.
+// hold holds back what is written from now on to the existing connections.
 func (n *network) hold() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,18 +95,19 @@ func (n *network) hold() {
 	}
 }
 
-// breakHeld has the client lose the connections that are held. Their servers notice nothing.
+// breakHeld breaks the held connections for the client. The servers do not notice it.
 func (n *network) breakHeld(t *testing.T) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.held {
 		c.broken = true
-		assert.NoError(t, c.SetReadDeadline(time.Unix(1, 0))) // ends a Read that is under way
+		assert.NoError(t, c.SetReadDeadline(time.Unix(1, 0))) // ends a Read in progress
 	}
 }
 
-// deliver lets it arrive. A server that has ended a connection by itself takes nothing more.
+// deliver delivers the bytes that are held back. A server does not accept bytes on a connection
+// that it has closed.
 func (n *network) deliver() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,8 +118,8 @@ func (n *network) deliver() {
 	n.held = nil
 }
 
-// arrivesLate sends acquires to all servers, and breaks the connections that they are on the way by. They arrive when the undos
-// that took other connections have been executed.
+// arrivesLate sends acquires to all servers, and breaks their connections while the acquires are in
+// flight. They arrive after the undos, which use other connections, have been executed.
 func (n *network) arrivesLate(t *testing.T, l *redlock.Locker, nodes []*redistest.Node, pools []*pool.Node) {
 	t.Helper()
 	n.hold()
@@ -127,7 +129,7 @@ func (n *network) arrivesLate(t *testing.T, l *redlock.Locker, nodes []*redistes
 	}
 	n.breakHeld(t)
 	for _, p := range pools {
-		await(t, "another connection stands, and the undos are out", func() bool {
+		await(t, "there is a new connection, and the undos are sent", func() bool {
 			s := p.Stats()
 			return s.Dials == 2 && s.Connected == 1 && s.Queued == 0
 		})

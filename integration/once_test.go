@@ -21,11 +21,11 @@ const (
 	onceProcesses = 5
 	onceRounds    = 100
 	onceApart     = 50 * time.Millisecond
-	onceTimeout   = 2 * time.Second // an answer counts for so long on a busy machine
+	onceTimeout   = 2 * time.Second // a confirmation counts for as long on a busy machine
 )
 
-// runOnce is a process that tries the guide's recipe for jobs that must run once at the beginning of each round, as the others do. It
-// releases what it has won at once.
+// runOnce is a process that follows the guide's recipe for jobs that must run once. It tries at the
+// beginning of each round, as the other processes do, and releases at once.
 func (c contention) runOnce(ctx context.Context, log *contenders.Log) {
 	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(onceTimeout))
 	if err != nil {
@@ -48,10 +48,11 @@ func (c contention) runOnce(ctx context.Context, log *contenders.Log) {
 	log.Failed("close", closeWithin(l, patience))
 }
 
-// The recipe for jobs that must run once: of five processes that try at the same instant one has the lock, in each round.
+// The recipe for jobs that must run once: if five processes try at the same instant, one of them
+// gets the lock in each round.
 func TestAJobThatMustRunOnceRunsOnce(t *testing.T) {
 	nodes := masters(t, 3)
-	first := contenders.Uptime() + 2*time.Second // all have begun by then
+	first := contenders.Uptime() + 2*time.Second // all processes have started by then
 	told := make([]contention, onceProcesses)
 	for i := range told {
 		told[i] = contention{

@@ -16,15 +16,16 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// master is a server that benchmarks may freeze.
+// master is a server that a benchmark can freeze.
 type master interface {
 	URL() string
 	Pause(testing.TB)
 	Unpause(testing.TB)
 }
 
-// nearMasters starts n servers without Docker's proxy in between where redis-server is installed, and in containers elsewhere. Figures
-// of the one and of the other can't be compared: the log says which they are.
+// nearMasters starts n servers. They are processes without Docker's proxy if redis-server is
+// installed, and containers otherwise. The results of the two cannot be compared; the log says
+// which are used.
 func nearMasters(b *testing.B, n int) []master {
 	b.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -47,7 +48,7 @@ func asMasters[M master](of []M) []master {
 	return all
 }
 
-// process is a server that is a child of the test.
+// process is a server that is a child process of the test.
 type process struct {
 	cmd  *exec.Cmd
 	addr string
@@ -64,7 +65,7 @@ func startProcess(t testing.TB, path string) *process {
 	p.cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // a stopped one too
+		_ = p.cmd.Process.Kill() // even if it is stopped
 		_ = p.cmd.Wait()
 	})
 	await(t, "redis-server answers at "+p.addr, func() bool {

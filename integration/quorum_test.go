@@ -44,8 +44,8 @@ func acquireLater(ctx context.Context, l *redlock.Locker, name string) <-chan wa
 func TestAQuorumThatIsLostIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		strike, heal func(*redistest.Node, testing.TB)
-		outcomes     []redlock.Outcome // of a node in this state: which of them depends on when its connection is found dead
-		timeout      bool              // the node's silence is what is told
+		outcomes     []redlock.Outcome // of a node in this state; it depends on when its connection is found dead
+		timeout      bool              // the error is the node's timeout
 	}{
 		"by two nodes that are dead": {
 			(*redistest.Node).Kill, (*redistest.Node).Restart,
@@ -69,7 +69,7 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 			_, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.NotErrorIs(t, err, redlock.ErrHeld)
-			assert.NotErrorIs(t, err, context.DeadlineExceeded, "that is for the caller's own deadline")
+			assert.NotErrorIs(t, err, context.DeadlineExceeded, "DeadlineExceeded is for the caller's deadline")
 			votes := votesOf(t, err)
 			require.Len(t, votes, 3)
 			for i, n := range nodes {
@@ -83,7 +83,7 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 					assert.ErrorIs(t, v.Err, redlock.ErrNodeTimeout)
 				}
 			}
-			if c.timeout { // dead nodes decide it at once, and nobody waits for the third
+			if c.timeout { // dead nodes decide the attempt at once, and the third is not awaited
 				assert.Equal(t, redlock.OutcomeGranted, votes[1].Outcome, "%v", votes[1])
 			}
 			redistest.NoKeys(t, nodes[1:2], time.Second)
@@ -94,14 +94,14 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 
 			started := time.Now()
 			_, err = l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithFailFast())
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "it must not wait")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "TryAcquire must not wait")
 			assert.Less(t, time.Since(started), 5*time.Second)
 
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, err = l.Acquire(ctx, "x", 10*time.Second)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "why it had not succeeded until then")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "the reason of the failed attempts")
 
 			done := acquireLater(t.Context(), l, "x")
 			for len(attempts) > 0 {
@@ -113,7 +113,7 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 			require.Empty(t, done)
 			c.heal(nodes[2], t)
 			got := <-done
-			require.NoError(t, got.err, "a waiting Acquire finds the quorum again")
+			require.NoError(t, got.err, "a waiting Acquire succeeds when there is a quorum again")
 			require.NoError(t, l.Healthy(t.Context()))
 			released(t, got.lock)
 
@@ -131,7 +131,7 @@ func TestOneNodeAmongThreeIsNotMissed(t *testing.T) {
 	nodes[1].Kill(t)
 	for range 50 {
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
-		require.NoError(t, err, "two of three are enough, whatever the third does")
+		require.NoError(t, err, "two of three nodes suffice, whatever the third does")
 		released(t, k)
 	}
 	require.NoError(t, l.Healthy(t.Context()))
@@ -143,7 +143,7 @@ func TestOneNodeAmongThreeIsNotMissed(t *testing.T) {
 func TestTheFirstAcquireAfterOpenNeedsNoWarmUp(t *testing.T) {
 	nodes := masters(t, 3)
 	for range 10 {
-		l, err := redlock.Open(redistest.URLs(nodes), redlock.WithNodeTimeout(5*time.Second)) // a busy machine takes its time to dial
+		l, err := redlock.Open(redistest.URLs(nodes), redlock.WithNodeTimeout(5*time.Second)) // a busy machine needs long to dial
 		require.NoError(t, err)
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
 		require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestContendersGetOnWhileANodeIsFrozen(t *testing.T) {
 	var all sync.WaitGroup
 	var holds atomic.Int64
 	for range 4 {
-		l := open(t, nodes, redlock.WithNodeTimeout(5*time.Second)) // each stands for a process: they meet on the nodes only
+		l := open(t, nodes, redlock.WithNodeTimeout(5*time.Second)) // each is like a process: they meet only on the nodes
 		connected(t, l)
 		for range 2 {
 			all.Go(func() {
@@ -168,15 +168,15 @@ func TestContendersGetOnWhileANodeIsFrozen(t *testing.T) {
 						holds.Add(1)
 						_ = k.Release(ctx)
 					}
-					time.Sleep(5 * time.Millisecond) // others are to have a chance
+					time.Sleep(5 * time.Millisecond) // gives other contenders a chance
 				}
 			})
 		}
 	}
 	nodes[0].Pause(t)
 	holds.Store(0)
-	// Hundreds a second are usual. Of two that have a vote each, neither may wait for the third node to break the tie: that would
-	// take its node timeout each time.
+	// Hundreds a second are usual. If two contenders have one vote each, neither may wait for the
+	// third node to break the tie, which would take its node timeout each time.
 	awaitFor(t, 10*time.Second, "the lock was held 50 times", func() bool { return holds.Load() >= 50 })
 	nodes[0].Unpause(t)
 	stop()

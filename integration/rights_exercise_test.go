@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// The rows of the table of rights in docs/operations.md.
+// Rows of the table of rights in docs/operations.md.
 const (
 	everyLock      = "every lock"
 	oneMaster      = "a node that is one master, also behind Sentinels; with or without the restart guard"
@@ -30,12 +30,12 @@ const (
 	ofSentinels    = "Sentinels, for a user of their own; no other row applies to it"
 )
 
-// appPrefix is the key prefix of the documented patterns.
+// appPrefix is the key prefix in the documented patterns.
 const appPrefix = "app/"
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// rightsSection is the part of docs/operations.md that says which rights are needed.
+// rightsSection is the section of docs/operations.md about the rights.
 func rightsSection(t testing.TB) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/operations.md")
@@ -47,7 +47,8 @@ func rightsSection(t testing.TB) string {
 	return section
 }
 
-// documented are the rights in these rows of the table, as ACL SETUSER takes them, each once.
+// documented returns the rights in the given rows of the table, in the form of ACL SETUSER, without
+// duplicates.
 func documented(t testing.TB, rows ...string) (rights []string) {
 	t.Helper()
 	table, _, _ := strings.Cut(rightsSection(t), "\n    ACL SETUSER")
@@ -67,17 +68,17 @@ func documented(t testing.TB, rows ...string) (rights []string) {
 				}
 			}
 		}
-		require.True(t, found, "a row for %q", row)
+		require.True(t, found, "no row %q in docs/operations.md", row)
 	}
 	return rights
 }
 
-// less are rights without one of them.
+// less returns the rights without one of them.
 func less(rights []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == one })
 }
 
-// allow gives the user app these rights and no others on all servers, and empties their ACL LOG.
+// allow gives the user app exactly these rights on all servers, and clears their ACL LOG.
 func allow(t testing.TB, servers []*redistest.Node, rights []string) {
 	t.Helper()
 	args := []any{"reset", "on", ">secret", "resetchannels", "-@all"}
@@ -90,7 +91,7 @@ func allow(t testing.TB, servers []*redistest.Node, rights []string) {
 	}
 }
 
-// denials are what the servers have denied since then.
+// denials returns what the servers have denied since the last call of allow.
 func denials(t testing.TB, servers []*redistest.Node) (all []string) {
 	t.Helper()
 	for _, n := range servers {
@@ -107,7 +108,7 @@ func denials(t testing.TB, servers []*redistest.Node) (all []string) {
 	return all
 }
 
-// asApp opens Lockers over servers as the user app.
+// asApp opens Lockers over the servers as the user app.
 func asApp(servers []*redistest.Node, opts ...redlock.Option) func(t testing.TB, more ...redlock.Option) *redlock.Locker {
 	return func(t testing.TB, more ...redlock.Option) *redlock.Locker {
 		t.Helper()
@@ -122,12 +123,12 @@ func asApp(servers []*redistest.Node, opts ...redlock.Option) func(t testing.TB,
 	}
 }
 
-// exercise is one run through what rights are for. Where one is missing errors are not looked at, and the first denial ends it.
+// exercise uses every right. If a right is missing it ignores errors, and ends at the first denial.
 type exercise struct {
 	t       *testing.T
 	servers []*redistest.Node
 	missing bool
-	a, b    *redlock.Locker // as two processes
+	a, b    *redlock.Locker // like two processes
 }
 
 type step struct {
@@ -135,15 +136,15 @@ type step struct {
 	do   func(ctx context.Context) error
 }
 
-// run takes the steps, again and again where a right is missing, until a server denies it.
+// run runs the steps. If a right is missing it repeats them until a server denies a command.
 func (x *exercise) run(steps []step) {
 	x.t.Helper()
 	for deadline := time.Now().Add(redistest.Slack * patience); !x.over(steps); {
-		require.True(x.t, time.Now().Before(deadline), "no server denies anything")
+		require.True(x.t, time.Now().Before(deadline), "no server denies a command")
 	}
 }
 
-// over takes the steps, and reports whether that was all.
+// over runs the steps, and reports whether the exercise is complete.
 func (x *exercise) over(steps []step) bool {
 	x.t.Helper()
 	within := redistest.Slack * patience
@@ -165,7 +166,7 @@ func (x *exercise) over(steps []step) bool {
 	return !x.missing
 }
 
-// until waits for a condition as long as the step may take.
+// until waits for a condition, up to the time that the step may take.
 func until(ctx context.Context, ok func() bool) error {
 	for !ok() {
 		select {
@@ -182,7 +183,7 @@ const (
 	nodeTimeout = time.Second
 )
 
-// common are the steps of Lockers of any kind.
+// common returns the steps of Lockers of any kind.
 func (x *exercise) common() []step {
 	return []step{
 		{"acquire, extend, check, inspect, release", func(ctx context.Context) error { return x.whole(ctx, "one") }},
@@ -200,7 +201,7 @@ func (x *exercise) common() []step {
 	}
 }
 
-// heldLongEnough releases a lock before its minimum hold is over, and waits until that is.
+// heldLongEnough releases a lock before the end of its minimum hold, and waits for that end.
 func (x *exercise) heldLongEnough(ctx context.Context) error {
 	k, err := x.a.Acquire(ctx, "least", heldFor, redlock.WithMinHold(2*nodeTimeout))
 	if err != nil {
@@ -216,7 +217,7 @@ func (x *exercise) healthy(ctx context.Context) error {
 	return errors.Join(x.a.Healthy(ctx), x.b.Healthy(ctx))
 }
 
-// whole is the life of a lock.
+// whole runs through all operations of a lock.
 func (x *exercise) whole(ctx context.Context, names ...string) error {
 	k, err := x.a.AcquireAll(ctx, names, heldFor)
 	if err != nil {
@@ -242,8 +243,8 @@ func (x *exercise) resume(ctx context.Context) error {
 	return k.Release(ctx)
 }
 
-// wakeUp has one lock wanted by waiters of one process, while another process holds it. They are so many that one of them looks who else
-// waits. Then nobody wants the lock any more.
+// wakeUp has waiters of one process wait for a lock that another process holds. There are enough
+// waiters that one of them queries whether other processes wait. Then all of them give up.
 func (x *exercise) wakeUp(ctx context.Context) error {
 	const name = "wanted"
 	k, err := x.a.Acquire(ctx, name, heldFor)

@@ -16,7 +16,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// exercised does everything with these rights, and then without each that is named, which some server must deny.
+// exercised runs the exercise with all rights, and then without each of the given ones, which some
+// server must deny.
 func exercised(t *testing.T, servers []*redistest.Node, rights, each []string,
 	open func(testing.TB, ...redlock.Option) *redlock.Locker, more func(x *exercise) []step,
 ) {
@@ -33,7 +34,7 @@ func exercised(t *testing.T, servers []*redistest.Node, rights, each []string,
 			}
 			cancel()
 		}
-		for _, n := range servers { // what could not be released
+		for _, n := range servers { // locks that could not be released
 			for _, key := range lockKeys(t, n) {
 				_, _ = n.Try("DEL", key)
 			}
@@ -44,7 +45,7 @@ func exercised(t *testing.T, servers []*redistest.Node, rights, each []string,
 		t.Run("without "+right, func(t *testing.T) {
 			require.Contains(t, rights, right)
 			if strings.HasPrefix(right, "&") && !knowsChannels(servers[0]) {
-				t.Skip("Redis 6.0 knows no rights to channels")
+				t.Skip("Redis 6.0 has no rights for channels")
 			}
 			run(t, true, less(rights, right))
 		})
@@ -58,7 +59,7 @@ func knowsChannels(n *redistest.Node) bool {
 
 func nothingMore(*exercise) []step { return nil }
 
-// killed has acquires die with their connection, without an answer, and arrive late.
+// killed has acquires in flight when their connection is killed. They arrive late.
 func (x *exercise) killed(context.Context) error {
 	redistest.NoKeys(x.t, x.servers, patience)
 	late := &network{}
@@ -99,7 +100,7 @@ func rightsOnMasters(t *testing.T) {
 
 	_, example, _ := strings.Cut(rightsSection(t), "\n    ACL SETUSER app reset on >secret ")
 	example, _, _ = strings.Cut(example, "\n")
-	assert.ElementsMatch(t, append(fenced, "resetchannels", "-@all"), strings.Fields(example), "the example is the sum of its rows")
+	assert.ElementsMatch(t, append(fenced, "resetchannels", "-@all"), strings.Fields(example), "the example has all rights of the rows")
 
 	if redistest.Major(t) >= 7 {
 		reads := append(less(less(plain, "~redlock:guard"), "~redlock:node"), "%R~redlock:guard", "%R~redlock:node")
@@ -114,7 +115,8 @@ func rightsOnMasters(t *testing.T) {
 	})
 }
 
-// admittedBy has masters admitted with the documented rights to that, and not without any one of them.
+// admittedBy admits nodes with the documented rights, and requires that each of those rights is
+// necessary.
 func admittedBy(t *testing.T, nodes []*redistest.Node, open func(testing.TB, ...redlock.Option) *redlock.Locker) {
 	t.Helper()
 	rights := documented(t, everyLock, oneMaster, fencing, admission)
@@ -151,7 +153,7 @@ func (x *exercise) repaired(ctx context.Context) error {
 	return errors.Join(err, k.Release(ctx))
 }
 
-// The doctor tries every right that the table has, and misses each that is taken away.
+// The doctor probes every right in the table, and reports each one that is missing.
 func rightsOfTheDoctor(t *testing.T) {
 	nodes := masters(t, 1)
 	rights := documented(t, everyLock, oneMaster, waitingForOne, healthChecks, fencing, diagnosis)
@@ -178,7 +180,7 @@ func rightsOfTheDoctor(t *testing.T) {
 				}
 				missing := diagnosed(t, less(rights, right)).MissingRights
 				require.NotEmpty(t, denials(t, nodes), right)
-				if right != "+config|get" { // no lock needs it
+				if right != "+config|get" { // no lock needs this right
 					require.Equal(t, []string{strings.TrimPrefix(right, "+")}, missing, right)
 				}
 			}
@@ -228,7 +230,7 @@ func rightsOnACluster(t *testing.T) {
 	}
 }
 
-// moved takes a lock again and again while its slot moves to another master and back.
+// moved acquires a lock repeatedly while its slot moves to another master and back.
 func (x *exercise) moved(ctx context.Context, c *redistest.Cluster) error {
 	const name = "moving"
 	var errs []error
@@ -252,14 +254,14 @@ func rightsBehindSentinels(t *testing.T) {
 	g := redistest.StartGroup(t, 1)
 	t.Cleanup(redistest.NoGoroutines(t))
 	if !knowsChannels(g.Sentinels[0]) {
-		t.Skip("these Sentinels know no users")
+		t.Skip("these Sentinels do not support users")
 	}
 	open := func(t testing.TB, more ...redlock.Option) *redlock.Locker {
 		t.Helper()
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
 		cfg.Name, cfg.Dial, cfg.Username, cfg.Password = "a", g.Dial, "app", "secret"
-		cfg.Sentinels.MaxAge, cfg.Sentinels.Username, cfg.Sentinels.Password = settle, "app", "secret"
+		cfg.Sentinels.MaxAge, cfg.Sentinels.Username, cfg.Sentinels.Password = sentinelMaxAge, "app", "secret"
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })
@@ -278,7 +280,7 @@ func rightsBehindSentinels(t *testing.T) {
 	for _, right := range sentinels {
 		allow(t, g.Sentinels, less(sentinels, right))
 		l := open(t)
-		await(t, "a Sentinel denies something without "+right, func() bool { return len(denials(t, g.Sentinels)) > 0 })
+		await(t, "a Sentinel denies a command without "+right, func() bool { return len(denials(t, g.Sentinels)) > 0 })
 		closeLocker(t, l)
 	}
 }

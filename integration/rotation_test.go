@@ -17,13 +17,13 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// secret is what a service shows to its masters.
+// secret is what a service authenticates with.
 type secret struct {
 	password string
 	cert     tls.Certificate
 }
 
-// vault is where a service looks for it whenever it dials.
+// vault has the secret that a service reads whenever it dials.
 type vault struct {
 	current atomic.Pointer[secret]
 	asked   atomic.Int64
@@ -46,7 +46,7 @@ func (v *vault) tls(context.Context) (*tls.Config, error) {
 	return &tls.Config{RootCAs: v.servers.Pool(), Certificates: []tls.Certificate{v.current.Load().cert}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// service is a Locker that shows what is in the vault.
+// service is a Locker that authenticates with the secret in the vault.
 func (v *vault) service(t *testing.T, nodes []*redistest.Node) *redlock.Locker {
 	t.Helper()
 	l, _ := openPools(t, nodes, func(c *pool.Config) { c.Credentials, c.TLS = v.credentials, v.tls })
@@ -54,11 +54,12 @@ func (v *vault) service(t *testing.T, nodes []*redistest.Node) *redlock.Locker {
 	return l
 }
 
-// shutOut requires that no node votes any more, that each says this reason, and that no password is told.
+// shutOut requires that no node votes, that the error of each has this reason, and that no error
+// contains a password.
 func shutOut(t *testing.T, l *redlock.Locker, reason *regexp.Regexp, passwords ...string) {
 	t.Helper()
-	said := make(map[string]bool) // by node; not each dial is told: a server that has closed answers what comes late by a reset
-	await(t, "every node has said why", func() bool {
+	said := make(map[string]bool) // by node; not every dial gets an error, because a server that has closed a connection may reset it
+	await(t, "every node has reported the reason", func() bool {
 		_, err := l.TryAcquire(t.Context(), "y", time.Second)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		for _, p := range passwords {
@@ -73,8 +74,8 @@ func shutOut(t *testing.T, l *redlock.Locker, reason *regexp.Regexp, passwords .
 	})
 }
 
-// As docs/guide.md says it: the service gets what is new first, then each master, which ends the connections that stand. A lock that is
-// held stays so, and what is old opens no door.
+// The procedure of docs/guide.md: first the service gets the new secret, then each master, which
+// closes its connections. A held lock stays held, and the old secret is rejected.
 func TestAPasswordAndACertificateRotateWhileTheServiceGoesOn(t *testing.T) {
 	first, second := redistest.NewAuthority(t, "first"), redistest.NewAuthority(t, "second")
 	nodes, servers := redistest.StartTLS(t, 3, first, second)
@@ -87,7 +88,7 @@ func TestAPasswordAndACertificateRotateWhileTheServiceGoesOn(t *testing.T) {
 	l := living.service(t, nodes)
 	k := acquired(t, l, "x", 5*time.Minute)
 
-	// The controls: each of them is as well as the living one, and goes on showing something old.
+	// The controls: each has connections like the service, but keeps using an old secret.
 	stale := map[string]*vault{
 		"WRONGPASS":   newVault(old, servers),
 		"certificate": newVault(old, servers),
@@ -105,14 +106,14 @@ func TestAPasswordAndACertificateRotateWhileTheServiceGoesOn(t *testing.T) {
 	for i, n := range nodes {
 		n.Do(t, "ACL", "SETUSER", "app", "resetpass", ">after-91c2")
 		n.Trust(t, 1)
-		require.Positive(t, n.Do(t, "CLIENT", "KILL", "USER", "app"), "connections that were ended")
-		await(t, "the node says again that it has the lock", func() bool {
+		require.Positive(t, n.Do(t, "CLIENT", "KILL", "USER", "app"), "closed connections")
+		await(t, "the node confirms the lock again", func() bool {
 			s, err := l.Inspect(t.Context(), "x")
 			return err == nil && s.Nodes[i].Held
 		})
 		require.NoError(t, k.Check(t.Context()))
 	}
-	assert.GreaterOrEqual(t, living.asked.Load(), asked+2*3, "both, for each node")
+	assert.GreaterOrEqual(t, living.asked.Load(), asked+2*3, "both secrets, for each node")
 	require.NoError(t, k.Extend(t.Context(), 6*time.Minute))
 	released(t, k)
 	released(t, acquired(t, l, "y", time.Minute))

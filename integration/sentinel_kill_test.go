@@ -23,16 +23,16 @@ type tenure struct {
 	fence    int64
 }
 
-// tenures are the holds of all contenders for one name, and what one node answered to them.
+// tenures are the holds of one name by all contenders, and the answers of one node to them.
 type tenures struct {
 	mu    sync.Mutex // guards what follows
 	holds []tenure
 
-	quarantined time.Time // when the node first said so
+	quarantined time.Time // when the node first reported it
 	back        time.Time // when it first granted again
 }
 
-// contend takes a name over and over, until ctx is done.
+// contend acquires a name repeatedly until ctx is done.
 func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, name string) {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, 
 		held := tenure{from: time.Now(), fence: k.Fence()}
 		time.Sleep(2 * time.Millisecond)
 		held.to = time.Now()
-		if k.Remaining() > 0 { // what a machine under load has held for too long was told so
+		if k.Remaining() > 0 { // on a busy machine a hold may exceed its validity, which the holder was told
 			s.mu.Lock()
 			s.holds = append(s.holds, held)
 			s.mu.Unlock()
@@ -56,7 +56,8 @@ func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, 
 	}
 }
 
-// unanswered reports whether a release has no quorum and this node has not answered it: one that is killed can't.
+// unanswered reports whether a release has no quorum and this node has not answered it. A killed
+// node cannot answer.
 func unanswered(release error, node string) bool {
 	var qe *redlock.QuorumError
 	return errors.Is(release, redlock.ErrNoQuorum) && errors.As(release, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
@@ -64,7 +65,7 @@ func unanswered(release error, node string) bool {
 	})
 }
 
-// watch looks at the votes of a node.
+// watch records the votes of the node.
 func (s *tenures) watch(node string) redlock.Option {
 	return redlock.WithTrace(&redlock.Trace{Vote: func(e redlock.VoteEvent) {
 		if e.Vote.Node != node || e.Op != "acquire" {
@@ -88,7 +89,7 @@ func (s *tenures) state() (holds []tenure, quarantined, back time.Time) {
 	return slices.Clone(s.holds), s.quarantined, s.back
 }
 
-// requireOrder looks for two holders at once, and for fences that go back.
+// requireOrder checks that there were no two holders at once, and that fences increase.
 func requireOrder(t *testing.T, holds []tenure) {
 	t.Helper()
 	slices.SortFunc(holds, func(a, b tenure) int { return a.from.Compare(b.from) })
@@ -98,7 +99,8 @@ func requireOrder(t *testing.T, holds []tenure) {
 	}
 }
 
-// Three Sentinels watch the first of three groups. Its master is killed, and nobody but the Sentinels does anything about it.
+// Three Sentinels watch the first of three groups. Its master is killed, and only the Sentinels
+// react.
 func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	groups := make([]*redistest.Group, 3)
 	var wg sync.WaitGroup
@@ -106,11 +108,11 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 		wg.Go(func() { groups[i] = redistest.StartGroup(t, []int{3, 1, 1}[i]) })
 	}
 	wg.Wait()
-	const ttl = 4 * guardTTL // a machine under load may do nothing for seconds
+	const ttl = 4 * guardTTL // a busy machine may stop for seconds
 	slow := []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl / 8)}
 	log := &tenures{}
-	l, nodes := behind(t, &side{}, settle, groups, append(slow, log.watch("a"))...)
-	other, _ := behind(t, &side{}, settle, groups, slow...)
+	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, append(slow, log.watch("a"))...)
+	other, _ := behind(t, &side{}, sentinelMaxAge, groups, slow...)
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)
 	var kept []*redlock.Lock
@@ -124,14 +126,14 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	for i := range 4 {
 		contenders.Go(func() { log.contend(ctx, t, []*redlock.Locker{l, other}[i%2], "contested") })
 	}
-	await(t, "the lock passes on", func() bool { holds, _, _ := log.state(); return len(holds) > 20 })
+	await(t, "the lock passes from holder to holder", func() bool { holds, _, _ := log.state(); return len(holds) > 20 })
 
 	killed := time.Now()
 	groups[0].Master.Kill(t)
 	groups[0].AwaitSwitch(t, groups[0].Master, groups[0].Sentinels...)
 	awaitFor(t, failoverWithin, "the promoted replica votes", func() bool { _, _, back := log.state(); return !back.IsZero() })
 	_, quarantined, back := log.state()
-	await(t, "the lock passes on", func() bool {
+	await(t, "the lock passes from holder to holder", func() bool {
 		holds, _, _ := log.state()
 		return slices.ContainsFunc(holds, func(h tenure) bool { return h.from.After(back) })
 	})
@@ -140,7 +142,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 
 	assert.Same(t, groups[0].Replica, groups[0].Present(t, groups[0].Sentinels[0]))
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
-	assert.Greater(t, back.Sub(quarantined), ttl, "a promoted replica waits for maxTTL and Settle")
+	assert.Greater(t, back.Sub(quarantined), ttl, "a promoted replica waits for maxTTL and MaxAge")
 	holds, _, _ := log.state()
 	requireOrder(t, holds)
 	during := map[string]int{}
@@ -157,8 +159,8 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 		}
 	}
 	t.Logf("acquired: %v; no master for %v, quarantined for %v", during, quarantined.Sub(killed), back.Sub(quarantined))
-	assert.Len(t, during, 4, "the lock passed on all the time")
-	assert.Greater(t, time.Since(began), ttl, "locks that were not extended are over")
+	assert.Len(t, during, 4, "the lock passed from holder to holder all the time")
+	assert.Greater(t, time.Since(began), ttl, "locks that were not extended have expired")
 	for _, k := range kept {
 		require.NoError(t, k.Context().Err())
 		require.NoError(t, k.Check(t.Context()))

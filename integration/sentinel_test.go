@@ -19,21 +19,21 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// settle is the Settle of nodes behind Sentinels here: a failover costs guardTTL and that. longSettle is one in which a failover
-// takes place.
+// sentinelMaxAge is the MaxAge of nodes behind Sentinels here: a failover costs guardTTL and that.
+// longMaxAge is longer than a failover takes.
 const (
-	settle     = time.Second
-	longSettle = 4 * time.Second
+	sentinelMaxAge = time.Second
+	longMaxAge     = 4 * time.Second
 )
 
-// side is what one client reaches.
+// side is what one client can reach.
 type side struct {
 	mu    sync.Mutex // guards what follows
 	gone  []*redistest.Node
 	conns map[net.Conn]*redistest.Node
 }
 
-// dialler leads to the servers of a group.
+// dialler dials the servers of a group.
 func (s *side) dialler(g *redistest.Group) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		to := g.Node(address)
@@ -58,7 +58,7 @@ func (s *side) dialler(g *redistest.Group) func(ctx context.Context, network, ad
 	}
 }
 
-// lose ends the connections to these servers, and lets no other be made.
+// lose closes the connections to these servers, and prevents new ones.
 func (s *side) lose(nodes ...*redistest.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,15 +70,15 @@ func (s *side) lose(nodes ...*redistest.Node) {
 	}
 }
 
-// behind makes a guarded Locker over groups.
-func behind(t *testing.T, s *side, settle time.Duration, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
+// behind opens a guarded Locker over groups.
+func behind(t *testing.T, s *side, maxAge time.Duration, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	var voters []redlock.Node
 	var nodes []*pool.Node
 	for i, g := range groups {
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
-		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), settle, s.dialler(g)
+		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), maxAge, s.dialler(g)
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })
@@ -90,7 +90,7 @@ func behind(t *testing.T, s *side, settle time.Duration, groups []*redistest.Gro
 	return l, nodes
 }
 
-// failoverWithin is how long a lock may take to be had again after a failover, on a machine that is slow.
+// failoverWithin bounds how long an acquisition may take after a failover, on a slow machine.
 const failoverWithin = 2 * time.Minute
 
 func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
@@ -104,13 +104,13 @@ func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.L
 
 func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
-	l, nodes := behind(t, &side{}, settle, []*redistest.Group{g})
+	l, nodes := behind(t, &side{}, sentinelMaxAge, []*redistest.Group{g})
 	require.NoError(t, mustAcquire(t, l, "x").Release(t.Context()))
 
 	g.FailOver(t)
 	began := time.Now()
 	k := mustAcquire(t, l, "x")
-	assert.GreaterOrEqual(t, time.Since(began), guardTTL, "a promoted replica waits, and Settle longer from its first contact")
+	assert.GreaterOrEqual(t, time.Since(began), guardTTL, "a promoted replica is quarantined for maxTTL, plus MaxAge from its first contact")
 	assert.Equal(t, []string{"x"}, lockKeys(t, g.Replica))
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
 	require.NoError(t, k.Release(t.Context()))
@@ -120,13 +120,14 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	assert.False(t, report.Failed(), "%v", report.All())
 }
 
-// docs/dev/hazards.md H102. The old master and one Sentinel are cut off from the others with a client, which goes on extending and taking
-// the lock as long as it can; another client reaches everything, and waits for it.
+// docs/hazards.md H102. The old master and one Sentinel are cut off from the others together with a
+// client, which extends and acquires the lock as long as it can. Another client can reach all
+// servers, and waits for the lock.
 func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
 	far := &side{}
-	a, _ := behind(t, far, longSettle, []*redistest.Group{g})
-	b, _ := behind(t, &side{}, longSettle, []*redistest.Group{g})
+	a, _ := behind(t, far, longMaxAge, []*redistest.Group{g})
+	b, _ := behind(t, &side{}, longMaxAge, []*redistest.Group{g})
 	require.NoError(t, mustAcquire(t, b, "x").Release(t.Context()))
 	held := mustAcquire(t, a, "x")
 
@@ -141,9 +142,9 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	var won <-chan waiting
 	for held.Remaining() > 0 {
 		select {
-		case <-switched: // b begins as early as can be
+		case <-switched: // b begins as early as possible
 			switched = nil
-			won = acquireAside(t.Context(), b, "x")
+			won = acquireForGuardTTL(t.Context(), b, "x")
 		default:
 		}
 		if err := held.Extend(t.Context(), guardTTL); errors.Is(err, pool.ErrUnfit) {
@@ -156,14 +157,14 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	_, err := a.TryAcquire(t.Context(), "x", guardTTL)
 	require.ErrorIs(t, err, pool.ErrUnfit)
 	if won == nil {
-		t.Log("the failover took longer than Settle")
+		t.Log("the failover took longer than MaxAge")
 		<-switched
-		won = acquireAside(t.Context(), b, "x")
+		won = acquireForGuardTTL(t.Context(), b, "x")
 	}
 	for _, m := range []*redistest.Node{g.Master, g.Replica} {
 		info, err := redis.String(m.Do(t, "INFO", "replication"), nil)
 		require.NoError(t, err)
-		require.Contains(t, info, "role:master", "this is a split brain")
+		require.Contains(t, info, "role:master", "the old master must still be a master")
 	}
 	w := <-won
 	require.NoError(t, w.err)
@@ -179,14 +180,14 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 		wg.Go(func() { groups[i] = redistest.StartGroup(t, 1) })
 	}
 	wg.Wait()
-	const ttl = 4 * guardTTL // a machine under load may do nothing for seconds
-	l, nodes := behind(t, &side{}, settle, groups, redlock.WithFencing(), redlock.WithRepair(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl/8))
+	const ttl = 4 * guardTTL // a busy machine may stop for seconds
+	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, redlock.WithFencing(), redlock.WithRepair(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl/8))
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)
 	k := acquired(t, l, "x", ttl, redlock.WithAutoExtend())
 	stands := func(group int) func() bool {
 		return func() bool {
-			require.NoError(t, context.Cause(k.Context()), "a majority of the groups goes on holding it")
+			require.NoError(t, context.Cause(k.Context()), "a majority of the groups still holds the lock")
 			return nodes[group].Stats().Switches == 1 && len(lockKeys(t, groups[group].Replica)) == 1
 		}
 	}
@@ -205,8 +206,8 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	assert.Equal(t, []int64{1, 1, 0}, []int64{nodes[0].Stats().Switches, nodes[1].Stats().Switches, nodes[2].Stats().Switches})
 }
 
-// acquireAside is acquireLater with a TTL that the guard allows.
-func acquireAside(ctx context.Context, l *redlock.Locker, name string) <-chan waiting {
+// acquireForGuardTTL is acquireLater with a TTL that the guard allows.
+func acquireForGuardTTL(ctx context.Context, l *redlock.Locker, name string) <-chan waiting {
 	done := make(chan waiting, 1)
 	go func() {
 		k, err := l.Acquire(ctx, name, guardTTL)
@@ -215,7 +216,7 @@ func acquireAside(ctx context.Context, l *redlock.Locker, name string) <-chan wa
 	return done
 }
 
-// lockKeys are the keys of a server that are locks.
+// lockKeys returns the lock keys of a server.
 func lockKeys(t *testing.T, n *redistest.Node) []string {
 	t.Helper()
 	return slices.DeleteFunc(n.Keys(t, "*"), func(k string) bool { return strings.HasPrefix(k, "redlock:") })

@@ -16,8 +16,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// BenchmarkAfterASuspend is a machine that sleeps until many locks are over, over three servers on this machine. An op is one sleep. Beside
-// the usual figures:
+// BenchmarkAfterASuspend measures a machine that is suspended until many locks have expired, over
+// three servers on this machine. An op is one suspend. Further metrics:
 //
 //	done-ms     from the waking until the last Done is closed; the target is 1,000
 //	undone-ms   until all of them are undone on all servers
@@ -49,7 +49,7 @@ func BenchmarkAfterASuspend(b *testing.B) {
 				if b.Failed() {
 					b.FailNow()
 				}
-				time.Sleep(2 * time.Second) // nothing is due any more but what keeps the timer going
+				time.Sleep(2 * time.Second) // no timer is due any more but the one that is always set
 				b.StartTimer()
 				asleep.Suspend(time.Hour)
 				woken := time.Now()

@@ -18,8 +18,8 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-// previousCommand builds the command of another version of this repository: the commit or tag that REDLOCK_TEST_PREVIOUS names, else the
-// last release, else the commit before this one.
+// previousCommand builds the command of another version of this repository: the commit or tag in
+// REDLOCK_TEST_PREVIOUS, or else the last release, or else the commit before this one.
 func previousCommand(t *testing.T, nodes []*redistest.Node) command {
 	t.Helper()
 	git := func(words ...string) (string, error) {
@@ -28,7 +28,7 @@ func previousCommand(t *testing.T, nodes []*redistest.Node) command {
 	}
 	top, err := git("rev-parse", "--show-toplevel")
 	if err != nil {
-		t.Skipf("the sources are no repository, which has no previous version: %s", top)
+		t.Skipf("the sources are not a repository: %s", top)
 	}
 	version := os.Getenv("REDLOCK_TEST_PREVIOUS")
 	if version == "" {
@@ -56,7 +56,7 @@ func previousCommand(t *testing.T, nodes []*redistest.Node) command {
 	return command{path, nodes}
 }
 
-// holding is what redlock acquire --json prints.
+// holding is the output of redlock acquire --json.
 type holding struct {
 	Claim string `json:"claim"`
 	Fence int64  `json:"fence"`
@@ -80,7 +80,8 @@ func (c command) withClaim(t *testing.T, subcommand string, h holding, words ...
 	require.Zero(t, status, "%s: %s", subcommand, &r.stderr)
 }
 
-// docs/versions.md: clients of the previous version and of this one share servers, in both directions: an upgrade and a rollback.
+// docs/versions.md: clients of the previous version and of this one share servers, in both
+// directions: during an upgrade and during a rollback.
 func TestThePreviousVersionAndThisOneShareServers(t *testing.T) {
 	nodes := masters(t, 3)
 	ours, theirs := buildCommand(t, nodes), previousCommand(t, nodes)
@@ -92,7 +93,7 @@ func TestThePreviousVersionAndThisOneShareServers(t *testing.T) {
 	}
 	share := func(t *testing.T, one, two command) {
 		first := one.acquire(t, "job")
-		require.Greater(t, first.Fence, last, "a holder's fence is larger than those before, of whatever version")
+		require.Greater(t, first.Fence, last, "a holder's fence is larger than all before, of either version")
 		status, _, stderr := two.call(t, "acquire", "--wait", "0", "job")
 		require.Equal(t, exitHeld, status, stderr)
 		two.withClaim(t, "extend", first)
@@ -119,7 +120,7 @@ func TestThePreviousVersionAndThisOneShareServers(t *testing.T) {
 	t.Run("a rollback", func(t *testing.T) { share(t, ours, theirs) })
 	redistest.NoKeys(t, nodes, time.Second)
 
-	// Both versions mean the same by the guard's marker, and neither votes on a node that forgot.
+	// Both versions interpret the guard's marker alike, and get no vote from a node that forgot.
 	t.Run("the guard", func(t *testing.T) {
 		guard := []string{"--guard", "1m", "--ttl", "30s"}
 		status, out, stderr := ours.call(t, "doctor", "--admit", "--guard", "1m")

@@ -16,15 +16,17 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// BenchmarkContention is 16 contenders on one name over three servers on this machine. Each holds it for 1 ms, and then pauses or doesn't.
-// Processes are Lockers with connections of their own. An op is one hold. Beside the usual figures:
+// BenchmarkContention measures 16 contenders for one name over three servers on this machine. Each
+// holds the lock for 1 ms, and then pauses or not. A process is a Locker with its own connections.
+// An op is one hold. Further metrics:
 //
 //	holds/s   how many holds there are in a second
 //	gap-µs    how long it takes from one holder's release to the next holder, in the median
 //	cmds/op   how many commands are sent for a hold; 6 is the least
 //	jain      how even the contenders' shares are: 1 when all held equally often, 1/16 when one always did
 //
-// Targets: at most 7 commands a hold and a Jain index of 0.98; a gap of at most 2 round trips in one process and 3 between two.
+// Targets: at most 7 commands a hold and a Jain index of 0.98; a gap of at most 2 round trips in
+// one process and 3 between two processes.
 func BenchmarkContention(b *testing.B) {
 	servers := nearMasters(b, 3)
 	for _, processes := range []int{1, 2} {
@@ -41,14 +43,14 @@ func BenchmarkContention(b *testing.B) {
 	}
 }
 
-// contendedLoad is contenders on one name.
+// contendedLoad has contenders for one name.
 type contendedLoad struct {
 	lockers []*redlock.Locker
 	pools   []*pool.Node
 	pause   time.Duration
-	holds   []int // by contender, who writes while it holds
+	holds   []int // by contender, which writes while it holds the lock
 
-	handoffGaps []time.Duration // the holder's, as the rest
+	handoffGaps []time.Duration // only the holder uses this and the following fields
 	released    time.Time
 	left        int
 }
@@ -80,7 +82,7 @@ func (c *contendedLoad) run(b *testing.B) {
 	b.ReportMetric(sum*sum/(squares*float64(len(c.holds))), "jain")
 }
 
-// turn is one hold, if one is left.
+// turn is one hold. It returns false if no hold is left.
 func (c *contendedLoad) turn(b *testing.B, i int) (more bool) {
 	b.Helper()
 	ctx := context.Background()
@@ -89,7 +91,7 @@ func (c *contendedLoad) turn(b *testing.B, i int) (more bool) {
 		b.Error(err)
 		return false
 	}
-	c.handoffGaps = append(c.handoffGaps, time.Since(c.released)) // the first one is of no meaning
+	c.handoffGaps = append(c.handoffGaps, time.Since(c.released)) // the first one has no meaning
 	if more = c.left > 0; more {
 		time.Sleep(time.Millisecond)
 		c.left--
@@ -102,8 +104,8 @@ func (c *contendedLoad) turn(b *testing.B, i int) (more bool) {
 	return more
 }
 
-// BenchmarkAThousandWaiters is how long it takes until a thousand who waited for a lock have all held it, for no time each. The target is
-// 0.2 s.
+// BenchmarkAThousandWaiters measures how long it takes until a thousand waiters have all held a
+// lock, which each releases at once. The target is 0.2 s.
 func BenchmarkAThousandWaiters(b *testing.B) {
 	servers := nearMasters(b, 3)
 	l, _ := openServers(b, servers)
@@ -122,7 +124,7 @@ func BenchmarkAThousandWaiters(b *testing.B) {
 				}
 			})
 		}
-		time.Sleep(300 * time.Millisecond) // they are in line
+		time.Sleep(300 * time.Millisecond) // until they are queued
 		before, _ := traffic(pools)
 		b.StartTimer()
 		require.NoError(b, k.Release(ctx))

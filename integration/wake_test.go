@@ -17,19 +17,20 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// pollBound is how long after its release a lock is found at the latest, when nothing is heard of it: a second, and what an attempt takes
-// that a node does not answer.
+// pollBound bounds how long a waiter needs to find a released lock without an announcement: a
+// second, and an attempt that one node does not answer.
 const pollBound = time.Second + 500*time.Millisecond + 250*time.Millisecond
 
-// waiter is an Acquire in the background, by a Locker of its own as another process would have.
+// waiter is an Acquire in the background, by a Locker of its own, as in another process.
 type waiter struct {
-	woken chan string // why it went on, each time
+	woken chan string // the reason of each wakeup
 	got   chan time.Time
 	lock  *redlock.Lock
 	err   error
 }
 
-// waits has a contender wait for a name, and returns when it listens for releases, unless it can't.
+// waits starts an Acquire, and returns when it listens for releases. It does not wait for that if
+// the right is missing.
 func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, listens bool, opts ...redlock.Option) *waiter {
 	t.Helper()
 	w := &waiter{woken: make(chan string, 1000), got: make(chan time.Time, 1)}
@@ -53,22 +54,22 @@ func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, li
 		closeLocker(t, l)
 	})
 	if listens {
-		await(t, "it has subscribed", func() bool {
+		await(t, "the waiter has subscribed", func() bool {
 			return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, name) == 0 })
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // and made the attempt that follows
+	time.Sleep(50 * time.Millisecond) // for the attempt that follows the subscription
 	return w
 }
 
-// listeners counts the subscriptions to a name's releases.
+// listeners returns the number of subscriptions to the releases of a name.
 func listeners(t testing.TB, n *redistest.Node, name string) int64 {
 	t.Helper()
 	reply := n.Do(t, "PUBSUB", "NUMSUB", wire.FreePrefix+name).([]any)
 	return reply[1].(int64)
 }
 
-// gotWithin requires that it has the lock at most so long after a release.
+// gotWithin requires that the waiter gets the lock within this time after a release.
 func (w *waiter) gotWithin(t *testing.T, released time.Time, bound time.Duration) time.Duration {
 	t.Helper()
 	select {
@@ -76,7 +77,7 @@ func (w *waiter) gotWithin(t *testing.T, released time.Time, bound time.Duration
 		assert.LessOrEqual(t, at.Sub(released), redistest.Slack*bound)
 		return at.Sub(released)
 	case <-time.After(patience):
-		require.FailNow(t, "it never got the lock")
+		require.FailNow(t, "the waiter did not get the lock")
 		return 0
 	}
 }
@@ -94,20 +95,20 @@ func TestWakeByAnAnnouncement(t *testing.T) {
 		}
 		released := time.Now()
 		require.NoError(t, k.Release(t.Context()))
-		t.Log("had by another process after", w.gotWithin(t, released, pollBound))
+		t.Log("another process got it after", w.gotWithin(t, released, pollBound))
 		select {
 		case by := <-w.woken:
 			if by == "message" {
 				announced++
 			}
-		default: // the attempt behind its subscription was late, and had the lock
+		default: // the attempt after its subscription was late, and got the lock
 		}
 		require.NoError(t, w.lock.Release(t.Context()))
 	}
-	assert.Greater(t, announced, rounds/2, "woken by messages; a poll comes first once in a while")
+	assert.Greater(t, announced, rounds/2, "most waiters are woken by announcements, and a few by a poll")
 }
 
-// Two Lockers take turns, many at home with each, and every holder is the only one.
+// Two Lockers with many waiters each take turns, and there is never more than one holder.
 func TestWakeInTurns(t *testing.T) {
 	nodes := masters(t, 3)
 	var mu sync.Mutex
@@ -169,7 +170,7 @@ func TestWakeWhileANodeIsPaused(t *testing.T) {
 	w.gotWithin(t, released, pollBound)
 }
 
-// Where the rights are missing a release is found all the same.
+// Without the rights a release is still found, by a poll.
 func TestWakeWithoutTheRightToPublishOrSubscribe(t *testing.T) {
 	nodes := masters(t, 3)
 	for _, missing := range []string{"-publish", "-subscribe", "-pubsub", "resetchannels"} {
@@ -191,7 +192,7 @@ func TestWakeWithoutTheRightToPublishOrSubscribe(t *testing.T) {
 	}
 }
 
-// A thousand who wait cost next to nothing, and all have the lock soon after its release.
+// A thousand waiters cost few commands, and all get the lock soon after its release.
 func TestWakeAThousand(t *testing.T) {
 	nodes := masters(t, 3)
 	l, waiting := open(t, nodes), open(t, nodes)
@@ -205,22 +206,24 @@ func TestWakeAThousand(t *testing.T) {
 			}
 		})
 	}
-	await(t, "it listens", func() bool { return listeners(t, nodes[0], "busy") == 1 })
+	await(t, "the waiters listen", func() bool { return listeners(t, nodes[0], "busy") == 1 })
 	time.Sleep(200 * time.Millisecond)
 	const watched = 3 * time.Second
 	before := lockCommands(t, nodes)
 	time.Sleep(watched)
-	// Polls make no attempt, and do not ask who it is. One may have been made when the watching began.
+	// Polls make no attempt, and do not query the holder. One poll may fall into the beginning of
+	// the measurement.
 	sent := lockCommands(t, nodes) - before
 	assert.LessOrEqual(t, sent, 6)
 	released := time.Now()
 	require.NoError(t, k.Release(t.Context()))
 	all.Wait()
-	t.Logf("%d commands in %v; all through %v after the release", sent, watched, time.Since(released))
+	t.Logf("%d commands in %v; all had the lock %v after the release", sent, watched, time.Since(released))
 	assert.Less(t, time.Since(released), redistest.Slack*5*time.Second)
 }
 
-// Ten processes that wait for a lock, and its holder, cost each server at most 15 commands a second, those inside of scripts included.
+// Ten processes that wait for a lock, and its holder, cost each server at most 15 commands a
+// second, including those inside scripts.
 func TestWakeCostsOfTenProcesses(t *testing.T) {
 	nodes := masters(t, 3)
 	holder := open(t, nodes, redlock.WithOwner("holder"))
@@ -229,10 +232,10 @@ func TestWakeCostsOfTenProcesses(t *testing.T) {
 	for range 10 {
 		waiting = append(waiting, waits(t, redistest.URLs(nodes), nodes, "ten", false))
 	}
-	await(t, "all of them listen", func() bool {
+	await(t, "all waiters listen", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, "ten") < int64(len(waiting)) })
 	})
-	time.Sleep(2 * time.Second) // they have settled
+	time.Sleep(2 * time.Second) // until the first attempts are over
 	const watched, most = 4 * time.Second, 60
 	before := make([]int, len(nodes))
 	for i, n := range nodes {
@@ -274,7 +277,7 @@ func stat(t testing.TB, n *redistest.Node, field string) (value int) {
 	return value
 }
 
-// A value of 32 MB under the lock's name is waited for, and never downloaded.
+// A value of 32 MB under the lock's name is never downloaded, and the waiter waits.
 func TestWakeBehindALongValue(t *testing.T) {
 	nodes := masters(t, 3)
 	const size = 32 << 20
@@ -297,7 +300,7 @@ func TestWakeBehindALongValue(t *testing.T) {
 	require.NoError(t, w.lock.Release(t.Context()))
 }
 
-// sentBytes counts what servers have sent.
+// sentBytes returns how many bytes servers have sent.
 func sentBytes(t testing.TB, nodes []*redistest.Node) (sum int) {
 	t.Helper()
 	for _, n := range nodes {
@@ -306,7 +309,7 @@ func sentBytes(t testing.TB, nodes []*redistest.Node) (sum int) {
 	return sum
 }
 
-// lockCommands counts what servers were asked about locks.
+// lockCommands returns how many commands for locks servers have run.
 func lockCommands(t testing.TB, nodes []*redistest.Node) (sum int) {
 	t.Helper()
 	for _, n := range nodes {

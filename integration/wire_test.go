@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// monitor is what a server is told from now on, a command in a string, its own scripts' commands among them. What the harness says
-// is none of it.
+// monitor returns what a server receives from now on, one command a string, including the commands
+// of its scripts. It leaves out the commands of the test itself.
 func monitor(t *testing.T, n *redistest.Node) (stop func() []string) {
 	t.Helper()
 	c := admin(t, n)
@@ -39,7 +39,7 @@ func monitor(t *testing.T, n *redistest.Node) (stop func() []string) {
 	}
 }
 
-// commands are the client's own out of what a server was told.
+// commands returns the commands of the client among those.
 func commands(told []string) (cmds []string) {
 	for _, line := range told {
 		_, cmd, _ := strings.Cut(line, "] ")
@@ -60,7 +60,7 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 	}
 	k := acquired(t, l, "x", 45*time.Second)
 	for _, n := range nodes {
-		await(t, "the node has granted", func() bool { return len(n.Keys(t, "*")) == 1 })
+		await(t, "the node has the key", func() bool { return len(n.Keys(t, "*")) == 1 })
 	}
 	token := k.Token()
 	released(t, k)
@@ -69,7 +69,7 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 		cmds := commands(told[i]())
 		var ours []string
 		for _, cmd := range cmds {
-			if !strings.HasPrefix(cmd, `"KEYS"`) { // the test's own
+			if !strings.HasPrefix(cmd, `"KEYS"`) { // from the test itself
 				ours = append(ours, cmd)
 			}
 		}
@@ -91,7 +91,7 @@ func TestTheKeyIsTheNameAndTheValueIsTheToken(t *testing.T) {
 		k, err := acquire()
 		require.NoError(t, err, what)
 		for _, n := range nodes {
-			await(t, "the node has granted", func() bool { return len(n.Keys(t, "*")) == len(k.Names()) })
+			await(t, "the node has the keys", func() bool { return len(n.Keys(t, "*")) == len(k.Names()) })
 			for _, name := range k.Names() {
 				value, err := redis.String(n.Do(t, "GET", name), nil)
 				require.NoError(t, err, what)
@@ -104,12 +104,12 @@ func TestTheKeyIsTheNameAndTheValueIsTheToken(t *testing.T) {
 		}
 		released(t, k)
 		for _, n := range nodes {
-			await(t, "nothing at all is left", func() bool { return len(n.Keys(t, "*")) == 0 })
+			await(t, "no key is left", func() bool { return len(n.Keys(t, "*")) == 0 })
 		}
 	}
 }
 
-// byTheBook is a client as the Redis documentation describes one, and as others are.
+// byTheBook is a client as in the Redis documentation, and similar to other libraries.
 type byTheBook struct {
 	t     *testing.T
 	nodes []*redistest.Node
@@ -154,18 +154,18 @@ func TestAClientByTheBookAndOursExcludeEachOther(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	var held *redlock.HeldError
 	require.ErrorAs(t, err, &held)
-	assert.Empty(t, held.Owner, "its value is no token of ours, and no label is made of it")
+	assert.Empty(t, held.Owner, "a value that is not our token has no owner")
 	_, err = l.TryAcquireAll(t.Context(), []string{"w", "x"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	done := acquireLater(t.Context(), l, "x")
-	assert.Equal(t, int64(3), other.release("x"), "nobody took it away meanwhile")
+	assert.Equal(t, int64(3), other.release("x"), "no other client has deleted the key")
 	got := <-done
 	require.NoError(t, got.err)
 
 	assert.False(t, other.acquire("x", time.Minute))
-	require.NoError(t, got.lock.Check(t.Context()), "it took nothing away either")
+	require.NoError(t, got.lock.Check(t.Context()), "the other client has not deleted our key")
 	released(t, got.lock)
-	require.True(t, other.acquire("x", time.Minute), "released is released, at once and everywhere that counts")
+	require.True(t, other.acquire("x", time.Minute), "a release frees the lock at once, on a majority")
 	other.release("x")
 	redistest.NoKeys(t, nodes, time.Second)
 }

@@ -99,7 +99,7 @@ func (l *Log) write(entry line) {
 	_ = l.out.Flush()
 }
 
-// exitTB stands for a test where there is none. Its Fatalf ends the process.
+// exitTB replaces the test in a process without one. Its Fatalf ends the process.
 type exitTB struct{ testing.TB }
 
 func (exitTB) Helper() {}

@@ -253,7 +253,7 @@ func (m *machine) starts(rt *rapid.T) {
 	require.NoError(rt, m.masters[i].Restart(true))
 	time.Sleep(time.Second)
 	synctest.Wait()
-	m.settle(time.Now()) // while the model still has the master as down, which it may have been
+	m.applyDue(time.Now()) // while the model still has the master as down, which it may have been
 	m.up[i] = true
 	for _, of := range m.undone[i] {
 		if m.keys[i].of == of {
@@ -268,7 +268,7 @@ func (m *machine) starts(rt *rapid.T) {
 
 func (m *machine) deletes(rt *rapid.T) {
 	i := m.master(rt, true)
-	if of := m.stands(i, time.Now()); of != nil {
+	if of := m.current(i, time.Now()); of != nil {
 		of.robbed = true
 	}
 	m.masters[i].Del("a")
@@ -280,7 +280,7 @@ func (m *machine) agrees(rt *rapid.T) {
 	time.Sleep(time.Microsecond) // do not observe the very instant at which a hold ends
 	synctest.Wait()
 	now := time.Now()
-	m.settle(now)
+	m.applyDue(now)
 	var holder *handle
 	for n, h := range m.handles {
 		what := fmt.Sprintf("handle %d of %d, of grant %d, by %d, share %t", n+1, len(m.handles), h.of.number, h.by, h.root != nil)
@@ -303,7 +303,7 @@ func (m *machine) agrees(rt *rapid.T) {
 	}
 	for i, up := range m.up {
 		token, ok := m.masters[i].Get("a")
-		of := m.stands(i, now)
+		of := m.current(i, now)
 		if up && (ok != (of != nil) || ok && token != of.token) {
 			rt.Fatalf("master %d: key exists: %t, key in the model: %t, or the tokens differ", i+1, ok, of != nil)
 		}

@@ -81,8 +81,8 @@ func (h *handle) left(now time.Time) time.Duration {
 	return min(h.end().Sub(now), h.root.left(now))
 }
 
-// stands returns what a running master has under the key.
-func (m *model) stands(i int, now time.Time) *grant {
+// current returns what a running master has under the key.
+func (m *model) current(i int, now time.Time) *grant {
 	if now.Before(m.keys[i].until) {
 		return m.keys[i].of
 	}
@@ -95,7 +95,7 @@ func (m *model) votes(of *grant, now time.Time) (yes, no, down int) {
 		switch {
 		case !m.up[i]:
 			down++
-		case m.stands(i, now) == of:
+		case m.current(i, now) == of:
 			yes++
 		default:
 			no++
@@ -104,8 +104,8 @@ func (m *model) votes(of *grant, now time.Time) (yes, no, down int) {
 	return yes, no, down
 }
 
-// settle ends the handles whose time is over.
-func (m *model) settle(now time.Time) {
+// applyDue ends the handles whose time is over.
+func (m *model) applyDue(now time.Time) {
 	for _, h := range slices.Backward(m.handles) { // shares before the handles that they share
 		if end := h.end(); h.cause == nil && !end.IsZero() && !now.Before(end) && (h.root == nil || end.Before(h.root.end())) {
 			cause := redlock.ErrLost
@@ -126,7 +126,7 @@ func (m *model) finish(h *handle, at time.Time, cause error, undo bool) {
 	}
 	h.cause = cause
 	for i := range m.up {
-		if h.root != nil || !undo || m.stands(i, at) != h.of {
+		if h.root != nil || !undo || m.current(i, at) != h.of {
 			continue
 		}
 		left := h.began.Add(h.minHold).Sub(at)
@@ -164,7 +164,7 @@ func (m *model) take(h *handle, now time.Time) (right []error) {
 	px := max(h.ttl, h.minHold)
 	h.began, h.until = now, now.Add(worth(px))
 	for i := range m.up {
-		if h.spared[i] = !m.up[i] || m.stands(i, now) != nil; !h.spared[i] {
+		if h.spared[i] = !m.up[i] || m.current(i, now) != nil; !h.spared[i] {
 			m.keys[i] = copyOf{h.of, now.Add(px)}
 		}
 	}
@@ -176,7 +176,7 @@ func (m *model) take(h *handle, now time.Time) (right []error) {
 func (m *model) extend(h *handle, ttl time.Duration, now time.Time) (right []error) {
 	yes, no, down := m.votes(h.of, now)
 	for i := range m.up {
-		if until := now.Add(ttl); m.up[i] && m.stands(i, now) == h.of && m.keys[i].until.Before(until) {
+		if until := now.Add(ttl); m.up[i] && m.current(i, now) == h.of && m.keys[i].until.Before(until) {
 			m.keys[i].until = until
 		}
 	}
@@ -199,7 +199,7 @@ func (m *model) extend(h *handle, ttl time.Duration, now time.Time) (right []err
 // supported returns the instants until which masters certainly hold the token, the latest first.
 func (m *model) supported(of *grant, now time.Time) (untils []time.Time) {
 	for i := range m.up {
-		if m.up[i] && m.stands(i, now) == of {
+		if m.up[i] && m.current(i, now) == of {
 			untils = append(untils, now.Add(worth(m.keys[i].until.Sub(now))-time.Millisecond))
 		}
 	}
@@ -238,7 +238,7 @@ func (m *model) release(h *handle, now time.Time) error {
 		switch {
 		case h.spared[i]:
 			spared++
-		case m.up[i] && m.stands(i, now) == h.of:
+		case m.up[i] && m.current(i, now) == h.of:
 			yes++
 		case m.up[i]:
 			no++
