@@ -8,14 +8,13 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// answer is miniredis's pre-hook. It sees the commands of clients and those that
-// scripts call, and answers what was scripted, what is denied, and what miniredis
-// lacks. It runs under m.mu, and inside scripts under miniredis's own lock too:
-// there it may call nothing of miniredis.
+// answer is the pre-hook of miniredis. It sees the commands of clients and those of scripts. It
+// answers commands with a set reply, denied commands, and commands that miniredis lacks. It runs
+// under m.mu, and inside scripts also under miniredis's own lock: there it must not call miniredis.
 func (m *Master) answer(p *server.Peer, cmd string, args ...string) bool {
 	c := m.running
 	if c == nil {
-		return false // our own: FlushScripts, unsubscribe
+		return false // a command of this package: FlushScripts, unsubscribe
 	}
 	nested := p != c.peer
 	switch {
@@ -41,7 +40,7 @@ func (m *Master) answer(p *server.Peer, cmd string, args ...string) bool {
 	return true
 }
 
-// answered tells what is answered here and not by miniredis.
+// answered reports whether a command is answered here and not by miniredis.
 func answered(cmd string, args []string) bool {
 	switch cmd {
 	case "INFO", "ROLE":
@@ -65,7 +64,7 @@ func (m *Master) fails(p *server.Peer, cmd string, args []string, nested bool) b
 	return ok
 }
 
-// noPermission is what Redis 7 says.
+// noPermission returns the error of Redis 7.
 func noPermission(cmd string, args []string, nested bool) string {
 	if nested {
 		return "ERR The user executing the script can't run this command or subcommand"
@@ -77,7 +76,7 @@ func noPermission(cmd string, args []string, nested bool) string {
 	return fmt.Sprintf("NOPERM User default has no permissions to run the '%s' command", name)
 }
 
-// role is what ROLE says of INFO's role.
+// role answers ROLE by the role in INFO.
 func (m *Master) role(p *server.Peer) {
 	switch {
 	case m.field("redis_mode", "standalone") == "sentinel":
@@ -99,14 +98,14 @@ func (m *Master) role(p *server.Peer) {
 	}
 }
 
-// luaError is how miniredis reports an error that a script ran into.
+// luaError matches miniredis's report of an error in a script.
 var luaError = regexp.MustCompile(`^-ERR Error compiling script \(new function\): (?:<string>)?:(\d+): (.*?)(?: +stack traceback:.*)?\r\n$`)
 
-// coded is a message that starts with an error's code.
+// coded matches a message that begins with an error code.
 var coded = regexp.MustCompile(`^[A-Z]+ `)
 
-// scriptError gives a script's error the shape that it has since Redis 7: the code
-// first, and behind it the script's hash and line.
+// scriptError gives a script's error the form that it has since Redis 7: first the code, then the
+// script's hash and line.
 func scriptError(reply []byte, args []string) []byte {
 	found := luaError.FindSubmatch(reply)
 	if found == nil {
@@ -119,8 +118,8 @@ func scriptError(reply []byte, args []string) []byte {
 	return fmt.Appendf(nil, "-%s script: %s, on @user_script:%s.\r\n", text, hash(args), line)
 }
 
-// hash is an EVALSHA's. Of an EVAL's text none is computed: SHA-1 is not to be had
-// everywhere (docs/dev/rules.md rule 27), and nobody reads it.
+// hash returns the hash in an EVALSHA. It does not compute that of an EVAL's text, because SHA-1 is
+// not available everywhere (docs/rules.md rule 27) and no reader uses it.
 func hash(args []string) string {
 	if len(args) > 0 && len(args[0]) == 40 {
 		return args[0]

@@ -8,8 +8,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Client is one connection, seen from the master. Its methods are safe for
-// concurrent use, also after it has ended.
+// Client is one connection, seen from the master. Its methods are safe for concurrent use, even
+// after the connection has ended.
 type Client struct {
 	id     int64
 	master *Master
@@ -19,14 +19,14 @@ type Client struct {
 	peer   *server.Peer
 
 	// Guarded by master.mu.
-	killed     bool // executes nothing more
-	held       bool // what it sends has not arrived yet
-	trusted    bool // has given a password
+	killed     bool // executes no more commands
+	held       bool // its requests have not arrived yet
+	trusted    bool // has authenticated
 	subscribed bool // has been a subscriber
 	db         int
 }
 
-// accept takes a connection in, unless the master is stopped.
+// accept serves a connection (docs/rules.md rule 28). It returns false if the master is stopped.
 func (m *Master) accept(conn net.Conn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,12 +44,12 @@ func (m *Master) accept(conn net.Conn) bool {
 	return true
 }
 
-// ID is what CLIENT ID answers: increasing over the master's life, so that an id
-// never comes back after a restart.
+// ID returns the answer of CLIENT ID. IDs increase over all runs of the master, so a restart does
+// not reuse an ID.
 func (c *Client) ID() int64 { return c.id }
 
-// serve executes the connection's commands, one after the other. A client that
-// has gone is served to the last byte that it sent.
+// serve executes the connection's commands, one after the other. It executes all that a client has
+// sent, even if the client has closed the connection.
 func (c *Client) serve() {
 	defer c.end()
 	for {
@@ -64,8 +64,8 @@ func (c *Client) serve() {
 	}
 }
 
-// delayedReader is what the client has sent, as far as the master takes it in: when
-// frozen it doesn't, and the connection's buffer fills.
+// delayedReader reads what the client has sent when the master may read it. While the master is
+// frozen it does not read, and the connection's buffer fills up.
 type delayedReader struct{ *Client }
 
 func (a delayedReader) Read(p []byte) (int, error) {
@@ -89,24 +89,24 @@ func (c *Client) end() {
 	delete(m.clients, c.id)
 }
 
-// unsubscribe does what miniredis does for connections that it serves itself:
-// a subscriber that is gone would keep two goroutines.
+// unsubscribe does what miniredis does for connections that it serves itself. Without it a closed
+// subscriber would keep two goroutines.
 func (c *Client) unsubscribe() {
 	for _, name := range []string{"UNSUBSCRIBE", "PUNSUBSCRIBE"} {
 		c.master.redis.Server().Dispatch(c.peer, []string{name})
 	}
 }
 
-// kill ends the client; under master.mu. Closing does not block: output is
-// written by a goroutine of its own.
+// kill ends the client; under master.mu. Closing does not block, because another goroutine writes
+// the output.
 func (c *Client) kill() {
 	c.killed = true
 	c.out.close()
 	_ = c.conn.Close()
-	c.master.turn.Broadcast()
+	c.master.runnable.Broadcast()
 }
 
-// execute waits for its turn and executes one command. False means that the
+// execute waits until the client may execute a command, and executes it. It returns false if the
 // client has ended.
 func (m *Master) execute(c *Client, words []string) bool {
 	name, args := strings.ToUpper(words[0]), words[1:]
@@ -118,7 +118,7 @@ func (m *Master) execute(c *Client, words []string) bool {
 	}
 	m.record.add(c.id, name, args)
 	m.running, m.passed = c, false
-	m.tell()
+	m.setMiniredisTime()
 	c.out.capture()
 	if handled {
 		c.peer.WriteRaw(reply)
@@ -134,13 +134,13 @@ func (m *Master) execute(c *Client, words []string) bool {
 // ready waits until the client's next command may execute; under m.mu.
 func (m *Master) ready(c *Client) bool {
 	for !c.killed && (m.frozen || m.paused > 0 || c.held) {
-		m.turn.Wait()
+		m.runnable.Wait()
 	}
 	return !c.killed
 }
 
-// follow keeps what the hook must know of the connection, and corrects the reply
-// where miniredis differs.
+// follow records what the hook needs to know of the connection, and corrects the reply if miniredis
+// differs from Redis.
 func (c *Client) follow(name string, args []string, reply []byte) []byte {
 	m := c.master
 	switch ok := strings.HasPrefix(string(reply), "+OK"); name {

@@ -11,8 +11,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// clientCommand answers those of CLIENT's subcommands that miniredis lacks; under
-// m.mu, for the client whose command executes.
+// clientCommand answers the subcommands of CLIENT that miniredis lacks; under m.mu, for the client
+// whose command executes.
 func (m *Master) clientCommand(c *Client, p *server.Peer, args []string) {
 	switch strings.ToUpper(args[0]) {
 	case "ID":
@@ -30,7 +30,7 @@ func (m *Master) clientCommand(c *Client, p *server.Peer, args []string) {
 	}
 }
 
-// describe is a client's line in CLIENT INFO and CLIENT LIST; under m.mu.
+// describe returns a client's line in CLIENT INFO and CLIENT LIST; under m.mu.
 func (c *Client) describe() string {
 	subs := 0
 	if c.subscribed {
@@ -40,8 +40,8 @@ func (c *Client) describe() string {
 		c.id, c.conn.RemoteAddr(), c.master.addr, c.peer.ClientName, c.db, subs)
 }
 
-// clientKill answers CLIENT KILL with filters (ID, TYPE, SKIPME) by the number of
-// clients that it killed. The caller is spared unless SKIPME says no.
+// clientKill answers CLIENT KILL with filters (ID, TYPE, SKIPME) by the number of clients that it
+// killed. It does not kill the caller unless SKIPME is no.
 func (m *Master) clientKill(c *Client, p *server.Peer, args []string) {
 	match, skip, err := killFilter(args)
 	if err != "" {

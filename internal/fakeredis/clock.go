@@ -6,54 +6,55 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// SetClock sets the master's clock to be that much ahead of everybody else's, or behind
-// where it is negative. TIME answers by it and TTLs are counted by it, so that a step
-// forward makes keys expire, as on a real master; a step back does not lengthen them
-// here.
+// SetClock sets the master's clock ahead of all other clocks, or behind them if ahead is negative.
+// TIME and the TTLs follow that clock, so a step forward makes keys expire, as on a real master. A
+// step back does not lengthen TTLs.
 func (m *Master) SetClock(ahead time.Duration) { m.setTime(func() { m.ahead = ahead }) }
 
-// SetRate makes the clock go that many times as fast as everybody else's from now on.
-func (m *Master) SetRate(rate float64) { m.setTime(func() { m.gain = rate - 1 }) }
+// SetRate makes the clock run at the given rate from now on. A rate of 1 is that of all other
+// clocks.
+func (m *Master) SetRate(rate float64) { m.setTime(func() { m.drift = rate - 1 }) }
 
 func (m *Master) setTime(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tell()
-	_ = m.redis.Keys() // what is due so far expires by the clock so far
-	m.ahead += m.gained()
+	m.setMiniredisTime()
+	_ = m.redis.Keys() // keys that are due by the clock so far expire
+	m.ahead += m.driftSoFar()
 	m.since, m.set = now(), true
 	change()
-	m.tell()
+	m.setMiniredisTime()
 	_ = m.redis.Keys()
 }
 
-// gained is by how much the clock has gone ahead since its rate was set; under m.mu.
-func (m *Master) gained() time.Duration {
-	if m.gain == 0 {
+// driftSoFar returns how far the clock has advanced beyond other clocks since its rate was set; under
+// m.mu.
+func (m *Master) driftSoFar() time.Duration {
+	if m.drift == 0 {
 		return 0
 	}
-	return time.Duration(float64(now().Sub(m.since)) * m.gain)
+	return time.Duration(float64(now().Sub(m.since)) * m.drift)
 }
 
-// clockAhead is by how much the clock is ahead of everybody else's now.
+// clockAhead returns how far the clock is ahead of other clocks.
 func (m *Master) clockAhead() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ahead + m.gained()
+	return m.ahead + m.driftSoFar()
 }
 
-// tell tells miniredis the time where that is not everybody's; under m.mu. miniredis
-// can be told an instant only, so that every command begins by it.
-func (m *Master) tell() {
+// setMiniredisTime tells miniredis the time if the clock differs from the others; under m.mu.
+// miniredis takes an instant only, so every command begins with this call.
+func (m *Master) setMiniredisTime() {
 	if m.set {
-		m.redis.SetTime(now().Add(m.ahead + m.gained()))
+		m.redis.SetTime(now().Add(m.ahead + m.driftSoFar()))
 	}
 }
 
-// data is the database at the present time.
+// data returns the database at the current time.
 func (m *Master) data() *miniredis.Miniredis {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tell()
+	m.setMiniredisTime()
 	return m.redis
 }

@@ -29,7 +29,7 @@ func TestAMastersOwnClockIsWhatItTellsAndWhatKeysExpireBy(t *testing.T) {
 		require.Empty(t, m.Keys())
 		m.Set("k", "v", time.Minute)
 		m.SetClock(0)
-		require.Empty(t, m.Keys(), "an hour has gone by at once")
+		require.Empty(t, m.Keys(), "an hour has passed at once")
 	})
 }
 

@@ -13,24 +13,24 @@ import (
 
 const slots = 1 << 14
 
-// Cluster is a Redis Cluster as far as a client sees it: masters that answer MOVED and ASK
-// for keys whose slots are elsewhere, and know the map. Nothing in it happens by itself. All
-// faults of its masters are their own; their Hook is taken.
+// Cluster is a Redis Cluster as clients see it: masters that know the slot map, and that answer
+// MOVED and ASK for keys whose slots are elsewhere. Nothing in it happens by itself. Its masters
+// have all faults of a [Master], but the Cluster uses their Hook.
 type Cluster struct {
-	// Masters are those that were made, in their order.
+	// Masters are all masters, in the order of their creation.
 	Masters []*Master
 
 	name string
 	slot func(key string) int
 
-	mu     sync.Mutex // guards what follows, and Masters where a dial reads it
+	mu     sync.Mutex // guards what follows, and Masters when a dial reads it
 	owners [slots]*Master
-	moving map[int]*Master // where a slot is on its way to
+	moving map[int]*Master // the target of a slot's migration
 	asking map[*Master]map[int64]bool
 }
 
-// NewCluster makes so many masters, as New does, that share the slots evenly. Slot says
-// which one a key has.
+// NewCluster creates a Cluster of masters, as New does, that share the slots evenly. slot returns
+// the slot of a key.
 func NewCluster(name string, masters int, slot func(key string) int) *Cluster {
 	c := &Cluster{name: name, slot: slot, moving: map[int]*Master{}, asking: map[*Master]map[int64]bool{}}
 	for range masters {
@@ -42,7 +42,7 @@ func NewCluster(name string, masters int, slot func(key string) int) *Cluster {
 	return c
 }
 
-// Add makes one more master, without a slot.
+// Add creates one more master, without slots.
 func (c *Cluster) Add() *Master {
 	m := New(c.name + "-" + strconv.Itoa(len(c.Masters)+1))
 	m.SetInfo("redis_mode", "cluster")
@@ -53,14 +53,14 @@ func (c *Cluster) Add() *Master {
 	return m
 }
 
-// Close ends all masters.
+// Close closes all masters.
 func (c *Cluster) Close() {
 	for _, m := range c.Masters {
 		m.Close()
 	}
 }
 
-// Addresses are those of all masters.
+// Addresses returns the addresses of all masters.
 func (c *Cluster) Addresses() (all []string) {
 	for _, m := range c.Masters {
 		all = append(all, m.Addr())
@@ -68,7 +68,7 @@ func (c *Cluster) Addresses() (all []string) {
 	return all
 }
 
-// Dial leads to the master that has the address.
+// Dial dials the master with that address.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c.mu.Lock()
 	all := c.Masters
@@ -81,36 +81,37 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
 }
 
-// Owner is the master that has a key's slot.
+// Owner returns the master that owns a key's slot.
 func (c *Cluster) Owner(key string) *Master {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.owners[c.slot(key)]
 }
 
-// StartMigration has a key's slot on its way to another master: MIGRATING here, IMPORTING there.
+// StartMigration starts the migration of a key's slot to another master: MIGRATING here, IMPORTING
+// there.
 func (c *Cluster) StartMigration(key string, to *Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moving[c.slot(key)] = to
 }
 
-// MigrateKey moves a key to where its slot is on its way to, as MIGRATE does.
+// MigrateKey moves a key to the target of its slot's migration, as MIGRATE does.
 func (c *Cluster) MigrateKey(key string) {
 	c.mu.Lock()
 	from, to := c.owners[c.slot(key)], c.moving[c.slot(key)]
 	c.mu.Unlock()
-	carry(key, from, to)
+	migrate(key, from, to)
 }
 
-func carry(key string, from, to *Master) {
+func migrate(key string, from, to *Master) {
 	if v, ok := from.Get(key); ok {
 		to.Set(key, v, from.TTL(key))
 		from.Del(key)
 	}
 }
 
-// FinishMigration gives a key's slot, and all keys in it, to the master that it is on its way to.
+// FinishMigration gives a key's slot, and all its keys, to the target of the migration.
 func (c *Cluster) FinishMigration(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,16 +119,16 @@ func (c *Cluster) FinishMigration(key string) {
 	from, to := c.owners[slot], c.moving[slot]
 	for _, k := range from.Keys() {
 		if c.slot(k) == slot {
-			carry(k, from, to)
+			migrate(k, from, to)
 		}
 	}
 	c.owners[slot] = to
 	delete(c.moving, slot)
 }
 
-// MoveAtomically gives a key's slot, and all keys in it, to another master at one instant, as
-// CLUSTER MIGRATION (Redis 8.4) and CLUSTER MIGRATESLOTS (Valkey 9) do. Unlike MIGRATE these
-// carry expiries as instants, which the other master reads by its own clock.
+// MoveAtomically gives a key's slot, and all its keys, to another master at one instant, as CLUSTER
+// MIGRATION (Redis 8.4) and CLUSTER MIGRATESLOTS (Valkey 9) do. Unlike MIGRATE these transfer
+// expiries as instants, which the other master reads by its own clock.
 func (c *Cluster) MoveAtomically(key string, to *Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,14 +151,14 @@ func (c *Cluster) MoveAtomically(key string, to *Master) {
 	c.owners[slot] = to
 }
 
-// MoveSlot is Begin and Finish.
+// MoveSlot is StartMigration and FinishMigration.
 func (c *Cluster) MoveSlot(key string, to *Master) {
 	c.StartMigration(key, to)
 	c.FinishMigration(key)
 }
 
-// TakeSlot gives all slots of one master to another, as after a failover; with keys true what it
-// held is there as well.
+// TakeSlot gives all slots of one master to another, as after a failover. If keys is true the other
+// master also gets the keys.
 func (c *Cluster) TakeSlot(from, to *Master, keys bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +180,7 @@ func (c *Cluster) reply(m *Master, client int64, cmd string, args []string) (str
 	asked := c.asking[m][client]
 	delete(c.asking[m], client)
 	switch {
-	case m.forbids(cmd, args):
+	case m.denies(cmd, args):
 		return "", false
 	case cmd == "CLUSTER":
 		return c.clusterSlots(), true
@@ -219,7 +220,7 @@ func (c *Cluster) reply(m *Master, client int64, cmd string, args []string) (str
 	return "", false
 }
 
-// keysOf knows the commands that clients of ours send.
+// keysOf returns the keys of a command that clients of this library send.
 func keysOf(cmd string, args []string) []string {
 	switch cmd {
 	case "EVAL", "EVALSHA":
@@ -231,7 +232,7 @@ func keysOf(cmd string, args []string) []string {
 	return nil
 }
 
-// clusterSlots is what CLUSTER SLOTS answers. Called under mu.
+// clusterSlots returns the answer of CLUSTER SLOTS; under mu.
 func (c *Cluster) clusterSlots() string {
 	var text strings.Builder
 	ranges := 0
@@ -250,8 +251,8 @@ func (c *Cluster) clusterSlots() string {
 	return fmt.Sprintf("*%d\r\n%s", ranges, text.String())
 }
 
-// forbids reports whether the right to a command was taken.
-func (m *Master) forbids(cmd string, args []string) bool {
+// denies reports whether a command is denied.
+func (m *Master) denies(cmd string, args []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.script.denies(cmd, args)

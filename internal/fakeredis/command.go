@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// The bounds of what a client may send. Redis takes more; nothing here does.
+// Bounds of what a client may send. They are lower than those of Redis, and larger than any test
+// needs.
 const (
 	maxWords = 1 << 16
 	maxBytes = 16 << 20

@@ -8,22 +8,24 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// The data is reached past the network, of database 0, and also while the master
-// is frozen or stopped.
+// These methods access database 0 directly and not by the network, even while the master is frozen
+// or stopped.
 
-// Keys lists the keys in order.
+// Keys returns all keys in order.
 func (m *Master) Keys() []string { return m.data().Keys() }
 
-// Get is a string key's value; false where there is none, or of another type.
+// Get returns the value of a string key. It returns false if the key does not exist or has another
+// type.
 func (m *Master) Get(key string) (string, bool) {
 	v, err := m.data().Get(key)
 	return v, err == nil
 }
 
-// TTL is what remains; 0 for a key that never expires, and for none.
+// TTL returns the remaining TTL of a key. It returns 0 for a key without expiry and for a missing
+// one.
 func (m *Master) TTL(key string) time.Duration { return m.data().TTL(key) }
 
-// Set writes a string key, whatever stood there; a ttl of 0 means for ever.
+// Set writes a string key and replaces a key of any type. A ttl of 0 means no expiry.
 func (m *Master) Set(key, value string, ttl time.Duration) {
 	m.data().Del(key)
 	_ = m.redis.Set(key, value) // fails for other types only
@@ -32,10 +34,10 @@ func (m *Master) Set(key, value string, ttl time.Duration) {
 	}
 }
 
-// Del deletes a key, and says whether it was there.
+// Del deletes a key, and reports whether it existed.
 func (m *Master) Del(key string) bool { return m.data().Del(key) }
 
-// PushList makes the key a list: one that is no lock (docs/dev/hazards.md H44).
+// PushList makes the key a list, which is not a lock.
 func (m *Master) PushList(key string) {
 	m.redis.Del(key)
 	_, _ = m.redis.Push(key, "element") // fails for other types only
@@ -44,7 +46,7 @@ func (m *Master) PushList(key string) {
 // FlushAll deletes all keys of all databases.
 func (m *Master) FlushAll() { m.redis.FlushAll() }
 
-// FlushScripts forgets all scripts: the next EVALSHA is answered NOSCRIPT.
+// FlushScripts removes all scripts. The next EVALSHA is answered with NOSCRIPT.
 func (m *Master) FlushScripts() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,29 +2,27 @@ package fakeredis
 
 import "time"
 
-// Freeze stops the master as SIGSTOP does: dials succeed, bytes are taken in as
-// far as the buffers go (64 KiB in process, the kernel's over TCP), and no
-// command executes until Thaw. Replies that had left before still arrive. When it
-// returns no command is under way.
+// Freeze stops the master as SIGSTOP does. Dials succeed, bytes are accepted as far as the buffers
+// go (64 KiB in process, the kernel's over TCP), and no command executes until Unfreeze. Replies
+// that have left before still arrive. When Freeze returns no command is executing.
 func (m *Master) Freeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = true
 }
 
-// Unfreeze lets a frozen master go on: what each connection sent executes in its
-// order, also of connections that have been closed since (docs/dev/hazards.md H1, H56).
-// Which connection comes first is as open as on a real master; HoldRequests
-// decides it.
+// Unfreeze resumes a frozen master. Each connection's commands execute in order, including those of
+// connections that have been closed meanwhile. The order of the connections is undefined, as on a
+// real master; HoldRequests determines it.
 func (m *Master) Unfreeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = false
-	m.turn.Broadcast()
+	m.runnable.Broadcast()
 }
 
-// Pause lets no command execute until resume is called, whatever Freeze and Thaw do
-// meanwhile. When it returns none is under way.
+// Pause prevents the execution of commands until resume is called, whatever Freeze and Unfreeze do
+// meanwhile. When Pause returns no command is executing.
 func (m *Master) Pause() (resume func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,12 +31,12 @@ func (m *Master) Pause() (resume func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.paused--
-		m.turn.Broadcast()
+		m.runnable.Broadcast()
 	}
 }
 
-// SetDelay makes every reply arrive d later. Commands still execute when they
-// arrive, so that pipelining keeps its throughput.
+// SetDelay makes every reply arrive d later. Commands still execute when they arrive, so pipelining
+// keeps its throughput.
 func (m *Master) SetDelay(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,16 +46,15 @@ func (m *Master) SetDelay(d time.Duration) {
 	}
 }
 
-// HoldRequests lets nothing more of what the client sends execute until Release:
-// it is on its way. Closing the connection does not take it back; CLIENT KILL does.
+// HoldRequests holds back what the client sends until Release, as if it were in flight. It still
+// executes if the client closes the connection, but not after CLIENT KILL.
 func (c *Client) HoldRequests() {
 	c.master.mu.Lock()
 	defer c.master.mu.Unlock()
 	c.held = true
 }
 
-// HoldReplies keeps back what the client is to receive until Release. Its commands
-// execute.
+// HoldReplies holds back the replies to the client until Release. Its commands execute.
 func (c *Client) HoldReplies() { c.out.change(func(o *output) { o.held = true }) }
 
 // Release ends HoldRequests and HoldReplies.
@@ -66,19 +63,19 @@ func (c *Client) Release() {
 	c.master.mu.Lock()
 	defer c.master.mu.Unlock()
 	c.held = false
-	c.master.turn.Broadcast()
+	c.master.runnable.Broadcast()
 }
 
-// Say sends the client bytes that it did not ask for.
+// Say sends the client bytes that it did not request.
 func (c *Client) Say(raw string) { c.out.send([]byte(raw)) }
 
-// CutReply lets the first n bytes of the next reply through and then drops the
-// connection. Commands that were sent execute all the same (docs/dev/hazards.md H71).
+// CutReply sends only the first n bytes of the next reply and then drops the connection. Commands
+// that were sent still execute.
 func (c *Client) CutReply(n int) { c.out.change(func(o *output) { o.cut = n + 1 }) }
 
-// Drop ends the connection for the client, while the master goes on to execute
-// what it has been sent (docs/dev/hazards.md H95). In process the client sees a reset, in
-// both directions; over TCP it sees EOF and has to close.
+// Drop ends the connection for the client, while the master still executes what the client has
+// sent. In process the client sees a reset in both directions. Over TCP it sees EOF and has to
+// close the connection.
 func (c *Client) Drop() {
 	c.out.close()
 	sever(c.conn)

@@ -16,13 +16,13 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-func TestAFrozenMasterTakesBytesInAndExecutesThemInOrderWhenThawed(t *testing.T) {
+func TestAFrozenMasterTakesBytesInAndExecutesThemInOrderWhenUnfrozen(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		old := connect(t, m)
 		do(t, old, "PING")
 		m.ForgetLog()
 		m.Freeze()
-		c := connect(t, m) // a dial proves nothing
+		c := connect(t, m) // a dial alone proves nothing
 		send(t, c, "SET k 1 NX", "SET k 2", "APPEND k 3")
 		_, err := redis.ReceiveWithTimeout(c, time.Second)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
@@ -37,7 +37,7 @@ func TestAFrozenMasterTakesBytesInAndExecutesThemInOrderWhenThawed(t *testing.T)
 	})
 }
 
-func TestAPausedMasterExecutesNothingUntilEveryPauseIsOverAndItIsThawed(t *testing.T) {
+func TestAPausedMasterExecutesNothingUntilEveryPauseIsOverAndItIsUnfrozen(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		do(t, c, "PING")
@@ -73,8 +73,8 @@ func TestAFrozenMastersBufferIsBounded(t *testing.T) {
 	})
 }
 
-// The control for H95: without CLIENT KILL what an ended connection had sent is
-// executed, behind an undo over another one.
+// The control for H95: without CLIENT KILL the commands of a closed connection execute, after an
+// undo over another connection.
 func TestTheBytesOfAClosedConnectionExecuteBehindAnotherConnectionsUndo(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		other := connect(t, m)

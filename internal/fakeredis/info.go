@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// newRun draws what identifies a run.
+// newRun returns a run with random IDs.
 func newRun() run { return run{id: randomID(), replID: randomID(), began: now()} }
 
-// randomID is 40 hexadecimal digits.
+// randomID returns 40 hexadecimal digits.
 func randomID() string {
 	var p [20]byte
 	_, _ = rand.Read(p[:]) // never fails
 	return hex.EncodeToString(p[:])
 }
 
-// section is a part of INFO: names and values in turn.
+// section is a section of INFO. Its fields are names and values in turn.
 type section struct {
 	name   string
 	fields []string
 }
 
-// info answers INFO, of all sections or of those named.
+// info returns the answer of INFO: all sections, or those that are named.
 func (m *Master) info(names []string, nested bool) string {
 	var text strings.Builder
 	for _, s := range m.sections(nested) {
@@ -38,7 +38,7 @@ func (m *Master) info(names []string, nested bool) string {
 		fmt.Fprintf(&text, "# %s%s\r\n", strings.ToUpper(s.name[:1]), s.name[1:])
 		for f := range slices.Chunk(s.fields, 2) {
 			if f[0] == "slave_read_only" && m.field("role", "master") == "master" {
-				continue // a master has none
+				continue // a master does not have this field
 			}
 			fmt.Fprintf(&text, "%s:%s\r\n", f[0], m.field(f[0], f[1]))
 		}
@@ -54,7 +54,7 @@ func wanted(name string, names []string) bool {
 	})
 }
 
-// field is what SetInfo said, or the value.
+// field returns the value that SetInfo has set, or else the given value.
 func (m *Master) field(name, value string) string {
 	if v, ok := m.script.info[name]; ok {
 		return v
@@ -88,8 +88,8 @@ func (m *Master) sections(nested bool) []section {
 	}
 }
 
-// keyspace counts the keys of the databases in use. Inside a script it stays
-// empty: counting takes the lock that miniredis holds then.
+// keyspace counts the keys of the databases in use. Inside a script it returns nothing, because
+// counting takes the lock that miniredis holds then.
 func (m *Master) keyspace(nested bool) []string {
 	if nested {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
-// listen opens the port, the same one at every start.
+// listen opens the port. It is the same port at every start.
 func (m *Master) listen() error {
 	if m.tcp {
 		l, err := net.Listen("tcp", m.addr)
@@ -36,9 +36,8 @@ func (m *Master) acceptAll(l net.Listener) {
 	}
 }
 
-// Dial connects to the master: network and address are not looked at. It fits
-// pool.Config.Dial. A frozen master is connected to as any other; a stopped one
-// refuses with ECONNREFUSED.
+// Dial connects to the master, and ignores network and address. It fits pool.Config.Dial. A frozen
+// master accepts the connection; a stopped one refuses it with ECONNREFUSED.
 func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if m.tcp {
 		var d net.Dialer
@@ -55,9 +54,9 @@ func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: pipenet.Addr(m.addr), Err: err}
 }
 
-// Stop ends the master as SIGKILL would: its connections end, what they had not
-// executed is lost, dials are refused. It returns when its goroutines have ended,
-// so a hook must not call it.
+// Stop ends the master as SIGKILL does. Its connections end, commands that have not executed are
+// lost, and dials are refused. Stop returns when the master's goroutines have ended, so a hook must
+// not call it.
 func (m *Master) Stop() {
 	m.mu.Lock()
 	m.up = false
@@ -72,16 +71,16 @@ func (m *Master) Stop() {
 	m.served.Wait()
 }
 
-// Up says whether the master runs, frozen or not.
+// Up reports whether the master runs. A frozen master runs.
 func (m *Master) Up() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.up
 }
 
-// Restart stops the master if it runs, and starts it at the same address with a
-// new run_id, no scripts, and the keys kept or lost. TTLs have gone on meanwhile.
-// Scripted replies, denials, delay and INFO's fields stay as they were set.
+// Restart stops the master if it runs, and starts it at the same address with a new run_id and
+// without scripts. keep says whether it keeps its keys, whose TTLs continue while the master is
+// down. Set replies, denials, the delay and the fields of INFO are kept.
 func (m *Master) Restart(keep bool) error {
 	m.Stop()
 	m.FlushScripts()
@@ -95,7 +94,7 @@ func (m *Master) Restart(keep bool) error {
 	return m.listen()
 }
 
-// Close ends the master for good.
+// Close ends the master permanently.
 func (m *Master) Close() {
 	m.Stop()
 	m.redis.Close()

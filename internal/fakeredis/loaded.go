@@ -9,9 +9,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// hashes knows the hash of every text that a master of this process has loaded.
-// miniredis parses a text at each SCRIPT LOAD, also one that it has: of a client that
-// loads two dozen scripts on each connection that was two thirds of all the work.
+// hashes has the hash of every text that a master of this process has loaded. miniredis parses a
+// text at each SCRIPT LOAD, even if it has the text. A client that loads two dozen scripts on each
+// connection spent two thirds of all work on that.
 var hashes sync.Map
 
 // load answers SCRIPT LOAD for a text that has been parsed before; under m.mu.
@@ -27,7 +27,7 @@ func (m *Master) load(p *server.Peer, args []string) bool {
 	return ok
 }
 
-// keep notes a text that miniredis need not have yet; under m.mu.
+// keep records a text that miniredis may not have yet; under m.mu.
 func (m *Master) keep(sha, text string) {
 	if m.texts == nil {
 		m.texts = map[string]string{}
@@ -35,8 +35,8 @@ func (m *Master) keep(sha, text string) {
 	m.texts[sha] = text
 }
 
-// loaded learns from what miniredis answered to SCRIPT, and adds to EXISTS what is
-// known here only; under m.mu.
+// loaded records the scripts in miniredis's answer to SCRIPT LOAD, and adds to the answer to SCRIPT
+// EXISTS those that only this package has; under m.mu.
 func (m *Master) loaded(args []string, reply []byte) []byte {
 	switch strings.ToUpper(args[0]) {
 	case "LOAD":
@@ -58,8 +58,8 @@ func (m *Master) loaded(args []string, reply []byte) []byte {
 	return reply
 }
 
-// byText executes by its text an EVALSHA that miniredis does not know, and that was
-// loaded: from then on it knows it. Under m.mu.
+// byText executes an EVALSHA of a loaded script that miniredis does not have, by the script's text.
+// After that miniredis has the script. Under m.mu.
 func (m *Master) byText(c *Client, args []string, reply []byte) []byte {
 	if !m.passed || len(args) == 0 || !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
 		return reply
@@ -69,7 +69,7 @@ func (m *Master) byText(c *Client, args []string, reply []byte) []byte {
 		return reply
 	}
 	c.out.capture()
-	m.again = true // the EVALSHA was let through
+	m.again = true // the EVALSHA was allowed
 	m.redis.Server().Dispatch(c.peer, slices.Concat([]string{"EVAL", text}, args[1:]))
 	m.again = false
 	c.peer.Flush()

@@ -1,21 +1,18 @@
-// Package fakeredis runs Redis masters inside the process, on miniredis, for the
-// demo and for tests, with the faults that a lock over several of them must
-// survive: stop, restart with and without data, freeze, delay, lost and partial
-// replies, killed clients, scripted errors.
+// Package fakeredis runs Redis masters inside the process, on miniredis, for the demo and for
+// tests. It injects the faults that a lock over several masters must survive: stop, restart with
+// and without data, freeze, delay, lost and partial replies, killed clients, scripted errors.
 //
-// The connections are served here and not by miniredis, because a real master
-// executes one command at a time, is frozen as a whole, and executes nothing
-// more of a client that was killed; miniredis gives each connection a goroutine
-// that can be stopped only after a command too many (docs/dev/rules.md rule 28). Its
-// database, its scripts and its pub/sub do the work.
+// This package serves the connections, and miniredis provides the database, the scripts and
+// pub/sub. A real master executes one command at a time, freezes as a whole, and executes no more
+// commands of a killed client. miniredis gives each connection a goroutine that can only be stopped
+// after one command too many.
 //
-// A master made by New does no real I/O: inside of a testing/synctest bubble its
-// TTLs follow the bubble's time.
+// A master made by New does no real I/O. Inside a testing/synctest bubble its TTLs follow the time
+// of the bubble.
 //
-// What it is not: fast. A script costs 0.15 ms, and the first command after time
-// has moved looks at every key (0.5 ms for a thousand), so that nothing measured
-// on it says anything about Redis. Blocking commands (BLPOP, …) would block the
-// whole master.
+// The masters are not fast. A script costs 0.15 ms, and the first command after the time has
+// changed visits every key (0.5 ms for a thousand), so measurements on them say nothing about
+// Redis. Blocking commands (BLPOP, …) would block the whole master.
 package fakeredis
 
 import (
@@ -31,42 +28,42 @@ import (
 type Master struct {
 	name  string
 	redis *miniredis.Miniredis
-	addr  string // without a listener constant, with one guarded by mu
+	addr  string // constant without a listener, otherwise guarded by mu
 	tcp   bool
 
-	// mu is held while a command executes, and guards everything below. It is
-	// taken before miniredis's own lock, never under it.
+	// mu is held while a command executes, and guards everything below. It is locked before
+	// miniredis's own lock, never under it.
 	mu       sync.Mutex
-	turn     sync.Cond // broadcast when a waiting client may go on, or must end
+	runnable sync.Cond // broadcast when a waiting client may continue or must end
 	up       bool
 	frozen   bool
-	paused   int // Pauses that are not over
+	paused   int // number of Pauses that have not been resumed
 	listener net.Listener
 	clients  map[int64]*Client
 	lastID   int64
 	run      run
 	script   script
 	record   record
-	running  *Client           // whose command executes now
-	passed   bool              // the command itself has gone on to miniredis
-	again    bool              // it goes there once more, by its text
-	texts    map[string]string // of scripts that were loaded, by hash
+	running  *Client           // the client whose command executes
+	passed   bool              // the command was passed on to miniredis
+	again    bool              // the command is passed on once more, by its text
+	texts    map[string]string // of loaded scripts, by hash
 	ahead    time.Duration
-	gain     float64   // of the clock, a second
-	since    time.Time // of which the gain counts
-	set      bool      // the clock, by SetClock or SetRate
+	drift    float64   // of the clock, per second
+	since    time.Time // the time from which drift counts
+	set      bool      // the clock was set, by SetClock or SetRate
 
 	served sync.WaitGroup // the goroutines of this run
 }
 
-// run is what changes with every start.
+// run is the state that changes with every start.
 type run struct {
 	id, replID string
 	began      time.Time
 }
 
-// New makes a master without a listener, which is reached through Dial only. In
-// a bubble it must be called inside of it, and closed before the bubble ends.
+// New creates a master without a listener, which is reached by Dial only. In a bubble it must be
+// called inside the bubble, and the master must be closed before the bubble ends.
 func New(name string) *Master {
 	m := newMaster(name)
 	m.addr = name + ":6379"
@@ -74,7 +71,7 @@ func New(name string) *Master {
 	return m
 }
 
-// Start makes a master that listens on a free port of 127.0.0.1.
+// Start creates a master that listens on a free port of 127.0.0.1.
 func Start(name string) (*Master, error) {
 	m := newMaster(name)
 	m.tcp, m.addr = true, "127.0.0.1:0"
@@ -89,47 +86,47 @@ func Start(name string) (*Master, error) {
 
 func newMaster(name string) *Master {
 	m := &Master{name: name, redis: miniredis.NewMiniRedis(), clients: map[int64]*Client{}, run: newRun()}
-	m.turn.L = &m.mu
+	m.runnable.L = &m.mu
 	m.script.databases = []int{0}
 	// Dial is miniredis's only way to start without a listener.
 	if conn, err := m.redis.Dial(); err == nil {
 		_ = conn.Close()
 	}
 	m.redis.ClockTTL(true)
-	// The one hook for all runs: a restart does not touch miniredis's server.
+	// One hook for all runs: a restart does not change miniredis's server.
 	m.redis.Server().SetPreHook(m.answer)
 	return m
 }
 
-// Name is the name that it was made with.
+// Name returns the name of the master.
 func (m *Master) Name() string { return m.name }
 
-// Addr is host:port; without a listener the name and 6379.
+// Addr returns host:port. Without a listener that is the name and port 6379.
 func (m *Master) Addr() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.addr
 }
 
-// URL is what pool.ParseURL takes. Without a listener it leads here only by Dial.
+// URL returns a URL for pool.ParseURL. Without a listener it leads to the master only by Dial.
 func (m *Master) URL() string { return "redis://" + m.Addr() }
 
-// RunID is the run_id of the present run: 40 hexadecimal digits.
+// RunID returns the run_id of the current run: 40 hexadecimal digits.
 func (m *Master) RunID() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.run.id
 }
 
-// Connections is the number of clients, also of those that are gone while the
-// master has not read all that they sent.
+// Connections returns the number of clients. Clients that have closed their connection count until
+// the master has read all that they sent.
 func (m *Master) Connections() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.clients)
 }
 
-// Clients lists the clients in the order in which they connected.
+// Clients returns the clients in the order in which they connected.
 func (m *Master) Clients() []*Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +138,7 @@ func (m *Master) Clients() []*Client {
 	return all
 }
 
-// Client is the client of that id, nil when there is none (any more).
+// Client returns the client with that ID, or nil if there is none.
 func (m *Master) Client(id int64) *Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ func inBubble(t *testing.T, test func(t *testing.T, m *fakeredis.Master)) {
 	})
 }
 
-// connect dials the master; the connection may be closed by the test too.
+// connect dials the master. The test may also close the connection.
 func connect(t *testing.T, m *fakeredis.Master) redis.Conn {
 	t.Helper()
 	conn, err := m.Dial(t.Context(), "", "")
@@ -35,7 +35,7 @@ func connect(t *testing.T, m *fakeredis.Master) redis.Conn {
 	return c
 }
 
-// do expects a command to succeed.
+// do sends a command that must succeed.
 func do(t *testing.T, c redis.Conn, name string, args ...any) any {
 	t.Helper()
 	reply, err := c.Do(name, args...)
@@ -143,7 +143,7 @@ func TestAStoppedMasterEndsItsConnectionsAndRefusesDials(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		var op *net.OpError
 		require.ErrorAs(t, err, &op)
-		m.Stop() // twice is harmless
+		m.Stop() // a second call is harmless
 	})
 }
 
@@ -159,7 +159,7 @@ func TestARestartKeepsOrLosesKeysAndAlwaysScripts(t *testing.T) {
 		require.NoError(t, m.Restart(true))
 		require.NotEqual(t, before, m.RunID())
 		c = connect(t, m)
-		require.Equal(t, m.RunID(), info(t, c, "server", "run_id"), "the hook is there, and a new process is not frozen")
+		require.Equal(t, m.RunID(), info(t, c, "server", "run_id"), "the hook still works, and a new process is not frozen")
 		require.Equal(t, "v", do(t, c, "GET", "k"))
 		require.Greater(t, do(t, c, "CLIENT", "ID"), id)
 		_, err := c.Do("EVALSHA", sha, 0)
@@ -168,7 +168,7 @@ func TestARestartKeepsOrLosesKeysAndAlwaysScripts(t *testing.T) {
 		m.Stop()
 		time.Sleep(time.Second)
 		require.NoError(t, m.Restart(true))
-		require.Empty(t, m.Keys(), "a TTL goes on while the master is down")
+		require.Empty(t, m.Keys(), "a TTL continues while the master is down")
 
 		m.Set("k", "v", 0)
 		require.NoError(t, m.Restart(false))

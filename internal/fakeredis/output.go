@@ -8,23 +8,23 @@ import (
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
-// output is what a client is yet to receive. It is unbounded, as Redis's reply
-// buffers are, so that a client that does not read stops nobody but itself.
+// output is what a client has yet to receive. It is unbounded, like Redis's reply buffers, so a
+// client that does not read blocks only itself.
 type output struct {
-	// mu guards everything below; nothing under it blocks but moved.Wait.
+	// mu guards everything below. The only call that blocks under it is changed.Wait.
 	mu      sync.Mutex
-	moved   sync.Cond
+	changed sync.Cond
 	queue   []reply
-	taking  bool // what is written is a reply that execute collects
+	taking  bool // Write receives a reply that execute collects
 	taken   []byte
 	delay   time.Duration
 	held    bool
-	cut     int // where the next reply is cut, less one; 0: nowhere
+	cut     int // 0: nowhere; n+1: the next reply is cut after n bytes
 	closed  bool
 	writing bool
 }
 
-// reply is one command's reply, or a message for a subscriber.
+// reply is the reply to one command, or a message for a subscriber.
 type reply struct {
 	data []byte
 	due  time.Time // zero: at once
@@ -32,11 +32,11 @@ type reply struct {
 
 func newOutput() *output {
 	o := &output{}
-	o.moved.L = &o.mu
+	o.changed.L = &o.mu
 	return o
 }
 
-// Write takes what miniredis answers.
+// Write receives the output of miniredis.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	taking := o.taking
@@ -77,11 +77,11 @@ func (o *output) send(data []byte) {
 		r.due = now().Add(o.delay)
 	}
 	o.queue = append(o.queue, r)
-	o.moved.Broadcast()
+	o.changed.Broadcast()
 }
 
-// deliver writes the replies, each when it is due and all that are due in one
-// write, until the output is closed.
+// deliver writes the replies until the output is closed. It writes each reply when it is due, and
+// all that are due in one write.
 func (o *output) deliver(conn net.Conn) {
 	for {
 		data, cut, ok := o.next()
@@ -89,7 +89,7 @@ func (o *output) deliver(conn net.Conn) {
 			return
 		}
 		if _, err := conn.Write(data); err != nil {
-			o.close() // the client has gone: its commands still execute
+			o.close() // the client has closed the connection: its commands still execute
 		}
 		if cut {
 			sever(conn)
@@ -98,12 +98,12 @@ func (o *output) deliver(conn net.Conn) {
 	}
 }
 
-// next waits for replies that may go out.
+// next waits for replies that may be sent.
 func (o *output) next() (data []byte, cut, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.writing = false
-	o.moved.Broadcast()
+	o.changed.Broadcast()
 	for {
 		if o.closed {
 			return nil, false, false
@@ -116,16 +116,16 @@ func (o *output) next() (data []byte, cut, ok bool) {
 			}
 			if wait > 0 {
 				timer := time.AfterFunc(wait, o.wake)
-				o.moved.Wait()
+				o.changed.Wait()
 				timer.Stop()
 				continue
 			}
 		}
-		o.moved.Wait()
+		o.changed.Wait()
 	}
 }
 
-// due takes what may go out now, and says when the next one is.
+// due removes the replies that may be sent now, and returns the time until the next one.
 func (o *output) due() (data []byte, cut bool, wait time.Duration) {
 	for len(o.queue) > 0 {
 		r := o.queue[0]
@@ -146,15 +146,15 @@ func (o *output) due() (data []byte, cut bool, wait time.Duration) {
 func (o *output) wake() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.moved.Broadcast()
+	o.changed.Broadcast()
 }
 
-// drain waits until everything has been written, or the output is closed.
+// drain waits until everything is written or the output is closed.
 func (o *output) drain() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !o.closed && (o.writing || len(o.queue) > 0) {
-		o.moved.Wait()
+		o.changed.Wait()
 	}
 }
 
@@ -162,19 +162,19 @@ func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed, o.queue = true, nil
-	o.moved.Broadcast()
+	o.changed.Broadcast()
 }
 
-// change alters the output's faults.
+// change changes the faults of the output.
 func (o *output) change(f func(o *output)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f(o)
-	o.moved.Broadcast()
+	o.changed.Broadcast()
 }
 
-// sever ends the connection for the client, while what it has sent is still read.
-// Of a TCP connection only the sending half can be ended: the client sees EOF.
+// sever ends the connection for the client, while the master still reads what the client has sent.
+// On a TCP connection only the sending half can be closed: the client sees EOF.
 func sever(conn net.Conn) {
 	switch c := conn.(type) {
 	case *pipenet.Conn:
@@ -184,5 +184,5 @@ func sever(conn net.Conn) {
 	}
 }
 
-// now follows a bubble's time.
+// now returns the time, which is the bubble's inside a bubble.
 func now() time.Time { return time.Now() } //nolint:forbidigo // replies are due by the time that TTLs run by

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Entry is a command that a client sent and the master took up, whatever it
-// answered. What a script calls is not recorded.
+// Entry is a command of a client that the master has executed or answered otherwise. Commands of
+// scripts are not recorded.
 type Entry struct {
 	Client int64
 	Name   string // in capitals
 	Args   []string
 }
 
-// logged is how many entries are kept at least; a demo may run for days.
+// logged is how many entries are kept at least. A demo may run for days.
 const logged = 1 << 14
 
 type record struct {
@@ -39,14 +39,14 @@ func (m *Master) Commands() map[string]int {
 	return maps.Clone(m.record.counts)
 }
 
-// Log lists the commands in the order of their execution: the last 16,384 at least.
+// Log returns the commands in the order of their execution: at least the last 16,384.
 func (m *Master) Log() []Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.record.log)
 }
 
-// ForgetLog starts counts and log anew.
+// ForgetLog clears the counts and the log.
 func (m *Master) ForgetLog() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

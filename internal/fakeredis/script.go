@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// script is what the master was told to do otherwise than Redis. Guarded by
-// Master.mu; it outlives a restart.
+// script is how the master differs from Redis. Guarded by Master.mu. It survives a restart.
 type script struct {
 	hook      func(client int64, cmd string, args []string) (reply string, handled bool)
 	replies   map[string]string
@@ -16,27 +15,27 @@ type script struct {
 	users     map[string]string
 	info      map[string]string
 	delay     time.Duration
-	databases []int // that some client has selected
+	databases []int // those that some client has selected
 }
 
-// Hook calls f with every command that a client sends, before it executes; nil
-// takes it away. With handled true the command does not execute and the reply is
-// sent: as it is when it starts with a RESP type (+ - : $ *), otherwise as an
+// Hook calls f with every command of a client before it executes. A nil f removes the hook. If
+// handled is true the command does not execute, and the reply is sent instead: unchanged if it
+// begins with a RESP type (+ - : $ *), otherwise as an error. An empty reply sends nothing.
 // error; an empty one answers nothing.
 //
-// f runs on the client's goroutine with no lock held: it may call the master,
-// also Freeze or HoldReplies for the very command that it sees, but not Stop,
-// Restart or Close, which wait for it. Commands of scripts don't pass here.
+// f runs on the client's goroutine without locks. It may call methods of the master, even Freeze or
+// HoldReplies for the command that it sees. It must not call Stop, Restart or Close, which wait for
+// it. Commands of scripts do not call f.
 func (m *Master) Hook(f func(client int64, cmd string, args []string) (reply string, handled bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.script.hook = f
 }
 
-// FailWith answers a command by a reply in its place, also where a script calls
-// it: an error like "LOADING …", or any RESP reply as in Hook. The command is one
-// name, or two ("CLIENT KILL"), or "*" for every command that a client sends. An
-// empty reply takes it away.
+// FailWith answers a command with the reply and does not execute it, even if a script calls the
+// command. The reply is an error like "LOADING …", or any RESP reply as for Hook. The command is
+// one name, or two ("CLIENT KILL"), or "*" for every command of clients. An empty reply removes the
+// failure.
 func (m *Master) FailWith(command, reply string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +48,8 @@ func (m *Master) FailWith(command, reply string) {
 	}
 }
 
-// Deny takes the right to these commands, of one or two names, from all clients:
-// they are answered NOPERM. It replaces what was denied before.
+// Deny denies commands, of one or two names, to all clients: they are answered with NOPERM. It
+// replaces the earlier denials.
 func (m *Master) Deny(commands ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,8 +59,8 @@ func (m *Master) Deny(commands ...string) {
 	}
 }
 
-// RequireAuth makes clients give a user ("default" for AUTH with a password alone)
-// and a password. An empty password takes the user away.
+// RequireAuth requires clients to authenticate with a user and a password. The user is "default"
+// for AUTH with only a password. An empty password removes the user.
 func (m *Master) RequireAuth(user, password string) {
 	m.redis.RequireUserAuth(user, password)
 	m.mu.Lock()
@@ -75,9 +74,8 @@ func (m *Master) RequireAuth(user, password string) {
 	}
 }
 
-// SetInfo sets a field of INFO, in whatever section it stands: role, run_id,
-// redis_mode, maxmemory_policy, loading, … ROLE follows role and redis_mode. An
-// empty value brings the own one back.
+// SetInfo sets a field of INFO in any section: role, run_id, redis_mode, maxmemory_policy, loading,
+// … ROLE follows role and redis_mode. An empty value restores the original one.
 func (m *Master) SetInfo(field, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,8 +88,8 @@ func (m *Master) SetInfo(field, value string) {
 	}
 }
 
-// runHook waits for the client's turn and asks the hook; under m.mu, which is
-// free while the hook runs. Not ok means that the client has ended.
+// runHook waits until the client may execute a command, and calls the hook; under m.mu, which is
+// unlocked while the hook runs. ok is false if the client has ended.
 func (m *Master) runHook(c *Client, name string, args []string) (reply string, handled, ok bool) {
 	if !m.ready(c) {
 		return "", false, false
@@ -106,7 +104,7 @@ func (m *Master) runHook(c *Client, name string, args []string) (reply string, h
 	return resp(reply), handled, true
 }
 
-// scripted is the reply that was set for a command.
+// scripted returns the reply that was set for a command.
 func (s *script) scripted(name string, args []string, nested bool) (string, bool) {
 	if reply, ok := s.replies[name]; ok {
 		return reply, true
@@ -122,7 +120,7 @@ func (s *script) denies(name string, args []string) bool {
 	return slices.Contains(s.denied, name) || slices.Contains(s.denied, withSub(name, args))
 }
 
-// selected notes a database that now may hold keys.
+// selected records a database that may now have keys.
 func (s *script) selected(number string) int {
 	n, _ := strconv.Atoi(number)
 	if !slices.Contains(s.databases, n) {
@@ -143,7 +141,7 @@ func canonical(command string) string {
 	return strings.ToUpper(strings.ReplaceAll(command, "|", " "))
 }
 
-// resp completes a reply to what goes over the wire.
+// resp completes a reply to its RESP form.
 func resp(reply string) string {
 	if reply == "" {
 		return ""

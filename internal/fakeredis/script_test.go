@@ -164,7 +164,7 @@ func TestEveryClientHasAnIDAndALine(t *testing.T) {
 		require.ErrorContains(t, err, "ERR client-id should be greater than 0")
 		_, err = a.Do("CLIENT", "KILL", "COLOUR", "red")
 		require.ErrorContains(t, err, "ERR syntax error")
-		require.Equal(t, int64(0), do(t, a, "CLIENT", "KILL", "ID", 1), "oneself is spared")
+		require.Equal(t, int64(0), do(t, a, "CLIENT", "KILL", "ID", 1), "the caller is not killed")
 		require.Equal(t, int64(1), do(t, a, "CLIENT", "KILL", "ID", 1, "SKIPME", "no"))
 		synctest.Wait()
 		require.Equal(t, 1, m.Connections())
@@ -212,8 +212,8 @@ func TestTheDataIsReachedPastTheNetwork(t *testing.T) {
 	})
 }
 
-// A text that some master of the process has loaded is not parsed again: who loads it
-// must not be able to tell.
+// A text that some master of the process has loaded is not parsed again. A client must not notice
+// that.
 func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlushed(t *testing.T) {
 	for range 2 { // the first one parses
 		inBubble(t, func(t *testing.T, m *fakeredis.Master) {
@@ -226,7 +226,7 @@ func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlus
 			require.Equal(t, []any{int64(1), int64(0)}, exists())
 			m.Deny("EVAL")
 			for i := range 3 {
-				require.Equal(t, int64(2*i+2), do(t, c, "EVALSHA", sha, 1, "k", 2), "the right to EVAL is not asked for")
+				require.Equal(t, int64(2*i+2), do(t, c, "EVALSHA", sha, 1, "k", 2), "EVALSHA does not need the right to EVAL")
 			}
 			_, err := c.Do("EVALSHA", sha, 1, "k", "x")
 			require.ErrorContains(t, err, "ERR value is not an integer or out of range script: "+sha)

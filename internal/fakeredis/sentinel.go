@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Sentinel is a Redis Sentinel as far as a client sees it: it says who the masters are, as
-// it was told, and announces others. All faults of a [Master] are its own, too; it keeps
-// no data.
+// Sentinel is a Redis Sentinel as clients see it. It names the masters that a test has set, and
+// announces failovers. It has all faults of a [Master], and no data.
 type Sentinel struct {
 	*Master
 
@@ -19,8 +18,8 @@ type Sentinel struct {
 	others  int
 }
 
-// NewSentinel makes a Sentinel without a listener, as New does a master. It knows of no
-// master, and of so many other Sentinels.
+// NewSentinel creates a Sentinel without a listener, as New creates a master. The Sentinel knows no
+// master, and the given number of other Sentinels.
 func NewSentinel(name string, others int) *Sentinel {
 	s := &Sentinel{Master: New(name), masters: map[string]string{}, others: others}
 	s.SetInfo("redis_mode", "sentinel")
@@ -28,15 +27,15 @@ func NewSentinel(name string, others int) *Sentinel {
 	return s
 }
 
-// SetMaster has it name the server at an address as the master of that name; an empty one
-// means that it knows of none. It announces nothing.
+// SetMaster sets the address of a master. With an empty address the Sentinel does not know the
+// master. SetMaster announces nothing.
 func (s *Sentinel) SetMaster(master, address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.masters[master] = address
 }
 
-// Failover is Point, and has it announced.
+// Failover is SetMaster with an announcement.
 func (s *Sentinel) Failover(master, address string) {
 	s.mu.Lock()
 	from := s.masters[master]
@@ -75,7 +74,7 @@ func (s *Sentinel) reply(_ int64, cmd string, args []string) (reply string, hand
 	return "ERR unknown subcommand", true
 }
 
-// bulks is an array of bulk strings.
+// bulks returns an array of bulk strings.
 func bulks(words ...string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "*%d\r\n", len(words))

@@ -2,8 +2,8 @@ package fakeredis
 
 import "time"
 
-// Snapshot is a master's strings at an instant, as a log that is written now and then
-// has them, or a replica that lags behind.
+// Snapshot is a master's strings at an instant, like the content of a log that is written from time
+// to time, or of a replica that lags behind.
 type Snapshot struct {
 	taken time.Time
 	keys  map[string]savedKey
@@ -14,7 +14,7 @@ type savedKey struct {
 	ttl   time.Duration
 }
 
-// Snapshot takes one.
+// Snapshot takes a snapshot.
 func (m *Master) Snapshot() *Snapshot {
 	s := &Snapshot{taken: now(), keys: map[string]savedKey{}}
 	for _, key := range m.Keys() {
@@ -25,7 +25,7 @@ func (m *Master) Snapshot() *Snapshot {
 	return s
 }
 
-// RestartWith is Restart with the keys of a snapshot, of which the TTLs have gone on.
+// RestartWith is Restart with the keys of a snapshot. Their TTLs have continued since it was taken.
 func (m *Master) RestartWith(s *Snapshot) error {
 	m.Stop()
 	m.redis.FlushAll()
