@@ -163,7 +163,7 @@ func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 }
 
 // A manual failover, which clients only see by MOVED, loses nothing.
-func TestAFailoverByHandWithinAClusterGoesUnnoticed(t *testing.T) {
+func TestAManualFailoverWithinAClusterGoesUnnoticed(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])

@@ -213,7 +213,7 @@ func TestAServerOfAClusterThatServesNoSlotsSaysSo(t *testing.T) {
 	require.ErrorContains(t, err, "CLUSTERDOWN")
 }
 
-func TestAnAddressThatIsNoMasterOfOursSaysWhatIsThere(t *testing.T) {
+func TestAnUnusableAddressIsReportedWithItsReason(t *testing.T) {
 	nodes := masters(t, 1)
 	nodes[0].Do(t, "ACL", "SETUSER", "app", "on", ">right", "~*", "+@all")
 	for name, c := range map[string]struct{ url, says string }{

@@ -16,7 +16,7 @@ import (
 
 // The examples' own tests run them on servers in memory. An example exits with status 0 only if it
 // ended as described.
-func TestEveryExampleGoesAsToldOnRealMasters(t *testing.T) {
+func TestEveryExampleSucceedsOnRealServers(t *testing.T) {
 	nodes := strings.Join(redistest.URLs(redistest.Start(t, 3)), ",")
 	folder := t.TempDir()
 	out, err := exec.Command("go", "build", "-o", folder+"/", "./examples/...").CombinedOutput()

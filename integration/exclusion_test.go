@@ -79,7 +79,7 @@ var rebirth = fault{
 	end:   func(t *testing.T, nodes []*redistest.Node) { nodes[2].Restart(t) },
 }
 
-func TestNoTwoHoldersAtOnceAndEverybodyGetsTheLock(t *testing.T) {
+func TestNoTwoHoldersAtOnceAndEveryContenderGetsTheLock(t *testing.T) {
 	nodes := masters(t, 3)
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

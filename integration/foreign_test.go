@@ -58,7 +58,7 @@ func TestALockWhoseKeyBecomesSomethingElseIsLost(t *testing.T) {
 	redistest.NoKeys(t, nodes[:1], time.Second)
 }
 
-func TestAKeyWithoutAnExpiryIsToldAsSuch(t *testing.T) {
+func TestAKeyWithoutAnExpiryIsReported(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	for _, n := range nodes {

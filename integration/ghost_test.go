@@ -146,7 +146,7 @@ func TestAFreezeBeyondTheHardTimeoutLeavesNoKey(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatIsGivenUpUnderLoadStallsNobody(t *testing.T) {
+func TestClosingASilentConnectionUnderLoadDelaysNoOtherOperation(t *testing.T) {
 	nodes := masters(t, 3)
 	l, pools := openPools(t, nodes, func(cfg *pool.Config) { cfg.HardTimeout = 4 * time.Second })
 	connected(t, l)

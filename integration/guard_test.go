@@ -218,7 +218,7 @@ func (c amnesia) guarded(t *testing.T, s *site) {
 }
 
 // An event after which nothing is forgotten starts no quarantine.
-func TestWhatForgetsNothingStartsNoQuarantine(t *testing.T) {
+func TestAnEventThatForgetsNothingStartsNoQuarantine(t *testing.T) {
 	s := &site{nodes: masters(t, 3, append(redistest.Freely(t), "--save", "3600 1")...)}
 	guard := redlock.WithRestartGuard(time.Minute)
 	s.fresh(t, guard)

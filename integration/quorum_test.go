@@ -41,7 +41,7 @@ func acquireLater(ctx context.Context, l *redlock.Locker, name string) <-chan wa
 	return done
 }
 
-func TestAQuorumThatIsLostIsTold(t *testing.T) {
+func TestALostQuorumIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		strike, heal func(*redistest.Node, testing.TB)
 		outcomes     []redlock.Outcome // of a node in this state; it depends on when its connection is found dead
@@ -124,7 +124,7 @@ func TestAQuorumThatIsLostIsTold(t *testing.T) {
 	}
 }
 
-func TestOneNodeAmongThreeIsNotMissed(t *testing.T) {
+func TestOneOfThreeNodesIsNotNeeded(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)
@@ -153,7 +153,7 @@ func TestTheFirstAcquireAfterOpenNeedsNoWarmUp(t *testing.T) {
 	redistest.NoKeys(t, nodes, 0)
 }
 
-func TestContendersGetOnWhileANodeIsFrozen(t *testing.T) {
+func TestContendersMakeProgressWhileANodeIsFrozen(t *testing.T) {
 	nodes := masters(t, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup

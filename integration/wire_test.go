@@ -143,7 +143,7 @@ func (c byTheBook) release(name string) (deleted int64) {
 	return deleted
 }
 
-func TestAClientByTheBookAndOursExcludeEachOther(t *testing.T) {
+func TestADocumentedClientAndOursExcludeEachOther(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)

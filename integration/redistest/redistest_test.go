@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-func TestANodeThatIsPausedStaysSilentAndThenGoesOn(t *testing.T) {
+func TestAPausedNodeIsSilentAndThenResumes(t *testing.T) {
 	nodes := redistest.Start(t, 3)
 	n := nodes[0]
 	n.Do(t, "SET", "k", "v")
@@ -111,7 +111,7 @@ func TestNoKeysNamesWhatIsLeft(t *testing.T) {
 	assert.NotContains(t, said, nodes[0].Addr())
 }
 
-func TestNoKeysFailsWhenANodeCannotBeAsked(t *testing.T) {
+func TestNoKeysFailsIfANodeCannotBeQueried(t *testing.T) {
 	nodes := redistest.Start(t, 1)
 	nodes[0].Kill(t)
 	said := failureOf(t, func(t testing.TB) { redistest.NoKeys(t, nodes, 0) })

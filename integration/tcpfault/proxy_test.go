@@ -57,7 +57,7 @@ func nothing(t *testing.T, at net.Conn) {
 	require.True(t, timeout.Timeout(), "%v", err)
 }
 
-func TestAProxyThatIsToldNothingForwardsBothWays(t *testing.T) {
+func TestAProxyWithoutFaultsForwardsBothWays(t *testing.T) {
 	_, client, server := through(t)
 	send(t, client, "request")
 	arrives(t, server, "request")
@@ -65,7 +65,7 @@ func TestAProxyThatIsToldNothingForwardsBothWays(t *testing.T) {
 	arrives(t, client, "reply")
 }
 
-func TestTheEndOfOneSideIsTheEndOfTheOther(t *testing.T) {
+func TestTheEndOfOneSideEndsTheOther(t *testing.T) {
 	_, client, server := through(t)
 	send(t, client, "last words")
 	require.NoError(t, client.Close())
@@ -88,7 +88,7 @@ func TestDelayedBytesArriveInOrderAndNotBefore(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(started), delay)
 }
 
-func TestAHalfOpenConnectionGoesOnOneWayAndCatchesUp(t *testing.T) {
+func TestAHalfOpenConnectionWorksOneWayAndCatchesUp(t *testing.T) {
 	for of, name := range map[tcpfault.Direction]string{tcpfault.Requests: "requests", tcpfault.Replies: "replies"} {
 		t.Run(name, func(t *testing.T) {
 			p, client, server := through(t)
@@ -125,7 +125,7 @@ func TestAConnectionIsCutInTheMiddleOfAMessage(t *testing.T) {
 	p.CutAfter(tcpfault.Replies, -1)
 }
 
-func TestAResetEndsWhatStandsAndNothingElse(t *testing.T) {
+func TestAResetEndsExistingConnectionsOnly(t *testing.T) {
 	p, client, _ := through(t)
 	p.Stop(tcpfault.Requests)
 	send(t, client, "held back")
@@ -140,7 +140,7 @@ func TestAResetEndsWhatStandsAndNothingElse(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-func TestAServerThatIsNotThereIsAConnectionThatEnds(t *testing.T) {
+func TestAMissingServerEndsTheConnection(t *testing.T) {
 	p, err := tcpfault.Listen("127.0.0.1:1")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
