@@ -18,7 +18,8 @@ type axis struct {
 // end returns the value at the end of the axis.
 func (a axis) end() float64 { return a.step * float64(a.steps) }
 
-// newAxis returns an axis for values up to largest. It has at most five steps, of 1, 2 or 5 times a power of ten.
+// newAxis returns an axis for values up to largest. It has at most five steps, of 1, 2 or 5 times a
+// power of ten.
 func newAxis(unit string, largest float64) axis {
 	if !(largest > 0) || math.IsInf(largest, 0) {
 		largest = 1

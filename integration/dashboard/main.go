@@ -1,8 +1,11 @@
-// Command dashboard draws docs/telemetry/dashboard.json with data from Prometheus. The picture is shown in docs/telemetry.md.
+// Command dashboard draws docs/telemetry/dashboard.json with data from Prometheus. The picture is
+// shown in docs/telemetry.md.
 //
-// The command runs the example of otelredlock, whose workers contend for locks while servers fail. A Prometheus scrapes the example every
-// second. The command runs every query of every panel against that Prometheus, and draws each panel where its gridPos says. It also tests
-// the dashboard: a query that is rejected or returns nothing is an error. It is not Grafana, and the picture is not a screenshot.
+// The command runs the example of otelredlock, whose workers contend for locks while servers fail.
+// A Prometheus scrapes the example every second. The command runs every query of every panel
+// against that Prometheus, and draws each panel where its gridPos says. It also tests the
+// dashboard: a query that is rejected or returns nothing is an error. It is not Grafana, and the
+// picture is not a screenshot.
 //
 //	make dashboard
 //

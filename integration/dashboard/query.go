@@ -184,7 +184,7 @@ func (q *querier) awaitUp(ctx context.Context, is float64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("Prometheus did not scrape the target: %w", errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("target not scraped: %w", errors.Join(context.Cause(ctx), err))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -91,8 +91,9 @@ func (h *history) overlaps() (found []string) {
 	return found
 }
 
-// disorder returns all pairs of holds of one name and of different tokens that have the same number,
-// or in which the first was acquired before the second was requested and has the larger number.
+// disorder returns the pairs of holds of one name that have different tokens and fences out of
+// order: the same number, or a larger number for a hold that was acquired before the other was
+// requested.
 func (h *history) disorder() (found []string) {
 	for i, a := range h.holds {
 		for _, b := range h.holds[:i] {

@@ -1,18 +1,19 @@
 #!/bin/sh
-# Does its steps while it holds a lock, which it extends between them. Usage: claim.sh NAME STEP…
-# Ends as redlock does when the lock can't be had, and with 74 when it was lost on the way: the steps that are left are not done.
+# Runs its steps under a lock, and extends the lock before each step. Usage: claim.sh NAME STEP…
+# If the lock cannot be acquired the script exits with the status of redlock. If the lock is lost it
+# exits with 74, and does not run the remaining steps.
 set -eu
 name=$1
 shift
 
 claim=$(redlock acquire --ttl 10s --wait "${WAIT:-1m}" "$name")
-give_back() { echo "$claim" | redlock release -; }
-trap 'give_back || true' EXIT
+release() { echo "$claim" | redlock release -; }
+trap 'release || true' EXIT
 
 for step in "$@"; do
-  echo "$claim" | redlock extend - # set -e ends the script when it is lost
+  echo "$claim" | redlock extend - # if the lock is lost set -e ends the script
   sh -c "$step"
 done
 
 trap - EXIT
-give_back # 74: it was lost during the last step
+release # 74: the lock was lost during the last step

@@ -19,8 +19,9 @@ CREATE TABLE account (
 INSERT INTO account (id, balance) VALUES (1, 100);
 `
 
-// blind always writes. fenced writes only for a fence that [redlock.AcceptFence] accepts, and stores that fence. Check and write are one
-// statement of one transaction, so no other write can come between them.
+// blind always writes. fenced writes only for a fence that [redlock.AcceptFence] accepts, and
+// stores that fence. Check and write are one statement of one transaction, so no other write can
+// come between them.
 const (
 	blind  = `UPDATE account SET balance = ?1, fence = ?2, lock_id = ?3 WHERE id = 1`
 	fenced = blind + ` AND (?2 > fence OR ?2 = fence AND ?3 = lock_id)`
@@ -58,7 +59,8 @@ func (b *bank) read(ctx context.Context) (balance int, err error) {
 	return balance, err
 }
 
-// write sets the balance on behalf of the holder of a lock. It returns errTurnedAway if the check rejects the fence; then nothing changes.
+// write sets the balance on behalf of the holder of a lock. It returns errTurnedAway if the check
+// rejects the fence; then nothing changes.
 func (b *bank) write(ctx context.Context, balance int, fence uint64, lockID string) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {

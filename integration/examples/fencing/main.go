@@ -1,10 +1,11 @@
 // Command fencing shows what a fencing token protects from, on a real database.
 //
-// Two workers make deposits to one account. Each reads the balance under a lock, adds to it, and writes it back. One worker is paused
-// between the reading and the writing, for longer than its lease: by a garbage collection, a suspended machine or a slow disk. No lock
-// service can prevent such a pause, and the worker cannot notice it in time. Meanwhile the other worker writes. Without a check the paused
-// worker then overwrites that deposit, and money is lost. With the check in the database's own transaction the paused worker is turned
-// away and starts again.
+// Two workers make deposits to one account. Each reads the balance under a lock, adds to it, and
+// writes it back. One worker is paused between the reading and the writing, for longer than its
+// lease: by a garbage collection, a suspended machine or a slow disk. No lock service can prevent
+// such a pause, and the worker cannot notice it in time. Meanwhile the other worker writes. Without
+// a check the paused worker then overwrites that deposit, and money is lost. With the check in the
+// database's own transaction the paused worker is turned away and starts again.
 //
 //	go run ./examples/fencing                  on three servers inside this process
 //	go run ./examples/fencing --nodes URLs     on your servers; commas separate the URLs
@@ -24,7 +25,8 @@ import (
 
 func main() { os.Exit(show.Run("fencing", play, os.Args[1:], os.Stdout, os.Stderr)) }
 
-// play runs the scenario without the check and with it. It returns an error if one of them ended unexpectedly.
+// play runs the scenario without the check and with it. It returns an error if one of them ended
+// unexpectedly.
 func play(ctx context.Context, s *show.Stage) error {
 	dir, err := os.MkdirTemp("", "fencing")
 	if err != nil {

@@ -65,8 +65,9 @@ func (s *scenario) play(ctx context.Context) error {
 	return s.verify(ctx, turnedAway)
 }
 
-// deposit adds to the balance under the lock. pause runs between the reading and the writing. The worker does not check its lock after the
-// pause: a pause can also follow the last check before the writing.
+// deposit adds to the balance under the lock. pause runs between the reading and the writing. The
+// worker does not check its lock after the pause: a pause can also follow the last check before the
+// writing.
 func (s *scenario) deposit(ctx context.Context, w *worker, amount int, pause func() error) error {
 	lock, err := w.locker.Acquire(ctx, account, lease)
 	if err != nil {

@@ -1,9 +1,11 @@
 // Command handoff shows a lock that moves from one process to another without ever being free.
 //
-// This process acquires the lock, as a server that accepts an order does, and detaches it. Detach returns a claim, which is a short text.
-// The process starts a second process, the worker, and writes the claim to its standard input. A message queue can also carry the claim,
-// if it keeps secrets: a process with the claim has the lock. The worker turns the claim into a lock by Resume, which computes a new
-// validity. It extends the lock while it works, and releases it. A third client waits for the lock all the time, and gets it only then.
+// This process acquires the lock, as a server that accepts an order does, and detaches it. Detach
+// returns a claim, which is a short text. The process starts a second process, the worker, and
+// writes the claim to its standard input. A message queue can also carry the claim, if it keeps
+// secrets: a process with the claim has the lock. The worker turns the claim into a lock by Resume,
+// which computes a new validity. It extends the lock while it works, and releases it. A third
+// client waits for the lock all the time, and gets it only then.
 //
 //	go run ./examples/handoff                  on three servers inside this process
 //	go run ./examples/handoff --nodes URLs     on your servers; commas separate the URLs

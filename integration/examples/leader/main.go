@@ -1,12 +1,15 @@
 // Command leader shows a leader that steps down when it loses its lock, before another candidate can lead.
 //
-// Two candidates want one lock. Its holder leads until the lock's context ends; meanwhile the lock is extended automatically. Then the
-// leader's work hangs: it reports no progress (WithProgress), so its lock is not extended, and the context ends by the leader's own clock.
-// The other candidate leads when the lock has expired on the nodes, which is later. In the end the second leader is shut down. It
-// releases the lock, and the first candidate, whose work has resumed, leads without waiting for a lease to expire.
+// Two candidates want one lock. Its holder leads until the lock's context ends; meanwhile the lock
+// is extended automatically. Then the leader's work hangs: it reports no progress (WithProgress),
+// so its lock is not extended, and the context ends by the leader's own clock. The other candidate
+// leads when the lock has expired on the nodes, which is later. In the end the second leader is
+// shut down. It releases the lock, and the first candidate, whose work has resumed, leads without
+// waiting for a lease to expire.
 //
-// Each term has a fence, which is larger than those of all earlier terms. A leader sends it with every order to another system, so that
-// system can reject late orders of a leader that was paused (see the example fencing).
+// Each term has a fence, which is larger than those of all earlier terms. A leader sends it with
+// every order to another system, so that system can reject late orders of a leader that was paused
+// (see the example fencing).
 //
 //	go run ./examples/leader                  on three servers inside this process
 //	go run ./examples/leader --nodes URLs     on your servers; commas separate the URLs
@@ -103,7 +106,8 @@ func (e *election) next(ctx context.Context, want *candidate) (*term, error) {
 	}
 }
 
-// begin records a new term. It returns an error if the context of the last term has not ended by the clock of that term's leader.
+// begin records a new term. It returns an error if the context of the last term has not ended by
+// the clock of that term's leader.
 func (e *election) begin(t *term) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,13 +1,15 @@
 // Command nightly shows a job that many machines start at midnight, and that one of them runs.
 //
-// The machines' clocks differ, so the machines do not start together. The job is quick. Without WithMinHold it would end, and its name
-// would be free, before midnight by the last clock: the job would run again. With WithMinHold the name stays held for longer than the
-// clocks differ, although the job ends much earlier.
+// The machines' clocks differ, so the machines do not start together. The job is quick. Without
+// WithMinHold it would end, and its name would be free, before midnight by the last clock: the job
+// would run again. With WithMinHold the name stays held for longer than the clocks differ, although
+// the job ends much earlier.
 //
-// The machines wait for the lock by Do, which also waits while there is no quorum of nodes. One context bounds how long a machine waits and
-// works. The minimum hold is longer than that bound and the difference of the clocks together, so no waiting machine gets the lock
-// tonight: each gives up, and its error names the holder. A job that fails is not repeated tonight either. If it should be, it has to
-// retry inside.
+// The machines wait for the lock by Do, which also waits while there is no quorum of nodes. One
+// context bounds how long a machine waits and works. The minimum hold is longer than that bound and
+// the difference of the clocks together, so no waiting machine gets the lock tonight: each gives
+// up, and its error names the holder. A job that fails is not repeated tonight either. If it should
+// be, it has to retry inside.
 //
 //	go run ./examples/nightly                  on three servers inside this process
 //	go run ./examples/nightly --nodes URLs     on your servers; commas separate the URLs

@@ -24,8 +24,9 @@ type Stage struct {
 	out io.Writer
 }
 
-// Run runs an example with the arguments of its command line. The servers are those of --nodes, or three inside this process. Run returns
-// the exit status: 0 if play returns nil, 1 if play returns an error, 2 for wrong usage.
+// Run runs an example with the arguments of its command line. The servers are those of --nodes, or
+// three inside this process. Run returns the exit status: 0 if play returns nil, 1 if play returns
+// an error, 2 for wrong usage.
 func Run(name string, play func(ctx context.Context, s *Stage) error, args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(errs)

@@ -61,8 +61,8 @@ type entry struct {
 	balance int
 }
 
-// writeAll writes all entries or none: check and write are one transaction. The lock has one fence for all its names, and each account
-// stores the fence.
+// writeAll writes all entries or none: check and write are one transaction. The lock has one fence
+// for all its names, and each account stores the fence.
 func (b *bank) writeAll(ctx context.Context, fence uint64, lockID string, entries ...entry) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {

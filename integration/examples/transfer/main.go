@@ -1,10 +1,12 @@
 // Command transfer shows transfers that lock two accounts at once, and a database that checks their fences.
 //
-// Workers move money between accounts, many at the same time. AcquireAll locks both accounts or none, in any order, so two workers that
-// move money in opposite directions cannot deadlock. One worker is paused between reading the balances and writing them, for longer than
-// its lease. Another worker moves money meanwhile, so what the paused worker would write is wrong, and it cannot notice that in time. The
-// fence protects the accounts: the lock has one fence for both accounts, each account stores the largest fence that it has seen, and the
-// transaction that writes checks it. The paused worker is turned away and starts again. In the end the total is unchanged.
+// Workers move money between accounts, many at the same time. AcquireAll locks both accounts or
+// none, in any order, so two workers that move money in opposite directions cannot deadlock. One
+// worker is paused between reading the balances and writing them, for longer than its lease.
+// Another worker moves money meanwhile, so what the paused worker would write is wrong, and it
+// cannot notice that in time. The fence protects the accounts: the lock has one fence for both
+// accounts, each account stores the largest fence that it has seen, and the transaction that writes
+// checks it. The paused worker is turned away and starts again. In the end the total is unchanged.
 //
 //	go run ./examples/transfer                  on three servers inside this process
 //	go run ./examples/transfer --nodes URLs     on your servers; commas separate the URLs

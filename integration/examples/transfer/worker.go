@@ -56,7 +56,8 @@ func (w *worker) transfer(ctx context.Context, from, to string, amount int, paus
 	return w.bank.writeAll(ctx, lock.Fence(), lock.ID(), entry{from, a - amount}, entry{to, b + amount})
 }
 
-// work makes all transfers of a worker. It replaces a transfer that was too slow for its lease, or that the balance does not cover.
+// work makes all transfers of a worker. It replaces a transfer that was too slow for its lease, or
+// that the balance does not cover.
 func (w *worker) work(ctx context.Context) error {
 	for made := 0; made < transfers; {
 		two := rand.Perm(len(accounts))

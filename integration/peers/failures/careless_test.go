@@ -11,8 +11,8 @@ import (
 )
 
 // careless is a client with every defect that the scenarios look for. It has one token for all
-// attempts, takes half of the servers for a majority, ignores how long an attempt took, sets expiry
-// times by the client's clock, creates keys by extensions, and undoes nothing.
+// attempts, and takes half of the servers for a majority. It ignores how long an attempt took, and
+// sets expiry times by the client's clock. Its extensions create keys, and it undoes nothing.
 var careless = adapters.Kind{
 	Name: "careless",
 	Open: func(_ context.Context, servers []string, o adapters.Options) (adapters.Adapter, error) {
