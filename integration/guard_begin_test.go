@@ -34,7 +34,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 
 	r := c.start(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
 	for _, n := range nodes {
-		await(t, "the guard has begun", func() bool { return len(n.Keys(t, "redlock:node")) == 1 })
+		await(t, "the guard has begun", func() bool { return len(n.Keys(t, "redlock:guard")) == 1 })
 	}
 	require.NoError(t, r.Process.Kill(), "the command is killed, and continues when it is run again")
 	r.exit(t)
@@ -61,5 +61,5 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
-	await(t, "the restarted node is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:node")) == 1 })
+	await(t, "the restarted node is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:guard")) == 1 })
 }

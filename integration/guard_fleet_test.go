@@ -70,7 +70,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	})
 }
 
-// docs/hazards.md H40: clients that disagree about the nodes or maxTTL do not exclude each other,
+// docs/dev/hazards.md H40: clients that disagree about the nodes or maxTTL do not exclude each other,
 // and the later ones are refused.
 func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 	servers := masters(t, 5)
@@ -85,7 +85,7 @@ func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 		"the names are swapped":          (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
 		"the list is another subset":     (&site{nodes: servers[:2]}).client(t, nil, guard),
 	} {
-		refusedIn(t, l, "is guarded by clients of another list of nodes, another maxTTL or another name for it")
+		refusedIn(t, l, "is guarded by clients with another list of nodes, another maxTTL or another name for it")
 		await(t, "the first node is foreign if "+differs+" differs", func() bool {
 			r, err := l.Admit(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
@@ -95,7 +95,7 @@ func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 	released(t, k)
 }
 
-// docs/hazards.md H112, as documented: a client without the guard is refused by a node with a
+// docs/dev/hazards.md H112, as documented: a client without the guard is refused by a node with a
 // marker. If it excepts the nodes, it and the guarded clients exclude each other, but the guard
 // does not see its locks.
 func TestAMixedFleetHasExclusionAndNoGuard(t *testing.T) {
@@ -167,6 +167,6 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	began := time.Now()
 	released(t, acquired(t, grown.client(t, nil, becomes), "x", 2*guardTTL))
 	assert.Less(t, time.Since(began), guardTTL, "the new clients do not have to wait")
-	refusedIn(t, old.client(t, nil, was), "guarded by clients of another list of nodes")
+	refusedIn(t, old.client(t, nil, was), "guarded by clients with another list of nodes")
 	redistest.NoKeys(t, servers, time.Second)
 }

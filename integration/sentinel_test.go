@@ -120,7 +120,7 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	assert.False(t, report.Failed(), "%v", report.All())
 }
 
-// docs/hazards.md H102. The old master and one Sentinel are cut off from the others together with a
+// docs/dev/hazards.md H102. The old master and one Sentinel are cut off from the others together with a
 // client, which extends and acquires the lock as long as it can. Another client can reach all
 // servers, and waits for the lock.
 func TestASplitBrainNeverHasTwoHolders(t *testing.T) {

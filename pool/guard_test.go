@@ -49,8 +49,8 @@ func pingingUnder(f *wire.NodeSet) *call {
 	return c
 }
 
-// attests is how often a master was asked where it stands, since ForgetLog.
-func asksOf(m *fakeredis.Master) int { return count(m, "EVALSHA attest") + count(m, "EVAL attest") }
+// asksOf is how often a master was asked where it stands, since ForgetLog.
+func asksOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
 
 // marker gives a master's marker another state.
 func mark(m *fakeredis.Master, state string) {

@@ -128,7 +128,7 @@ func TestAClaimOfOthersIsPrintable(t *testing.T) {
 		l := fl.locker(WithLogger(log.logger()))
 		const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 		fl.each(func(m *fakeredis.Master) { m.Set(planted, "me"+random, time.Minute) })
-		raw, err := json.Marshal(map[string]any{"names": []string{planted}, "token": planted + random, "ttl": time.Minute})
+		raw, err := json.Marshal(map[string]any{"names": []string{planted}, "token": planted + random, "ttl_ms": time.Minute.Milliseconds()})
 		require.NoError(t, err)
 		var claim Claim
 		require.NoError(t, json.Unmarshal(raw, &claim))

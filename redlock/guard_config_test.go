@@ -26,7 +26,7 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(m *fakeredis.Master){
-		"another version":      field(0, "2"),
+		"another version":      field(0, "1"),
 		"another maxTTL":       field(3, "10001"),
 		"another S":            field(4, "5000"),
 		"another list":         field(5, "0123456789abcdef"),
@@ -105,7 +105,7 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 	for what, opts := range map[string][]Option{"guarded": {WithRestartGuard(guardTTL)}, "without the guard": nil} {
 		inBubble(t, 3, func(fl *fleet) {
-			fl.each(func(m *embedded.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+			fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
 			l := fl.locker(opts...)
 			_, err := l.TryAcquire(bg, "a", time.Second)
 			require.ErrorIs(t, err, ErrNoQuorum, what)
@@ -135,10 +135,10 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 // The cure that the error names is one.
 func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
 	inBubble(t, 3, func(fl *fleet) {
-		fl.each(func(m *embedded.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+		fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
 		_, err := fl.locker().TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit)
-		fl.each(func(m *embedded.Master) { m.Del(wire.OldMarkerKey) })
+		fl.each(func(m *fakeredis.Master) { m.Del(wire.OldMarkerKey) })
 		k, err := fl.process().locker().TryAcquire(bg, "a", time.Second)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))

@@ -16,7 +16,7 @@ import (
 // What the tests of fencing share.
 
 // counter is the number that a master has counted up to for a key; 0 for none.
-func counter(t *testing.T, m *fakeredis.Master, key string) uint64 {
+func counter(t *testing.T, m *fakeredis.Master, key string) int64 {
 	t.Helper()
 	text, ok := m.Get(wire.FencePrefix + key)
 	if !ok {
@@ -29,7 +29,7 @@ func counter(t *testing.T, m *fakeredis.Master, key string) uint64 {
 
 // countTo sets a master's counter for "a" to that much ahead of the time, as if it had
 // granted so often that others did not see.
-func countTo(m *fakeredis.Master, ahead time.Duration) uint64 {
+func countTo(m *fakeredis.Master, ahead time.Duration) int64 {
 	n := time.Now().Add(ahead).UnixMicro()
 	m.Set(wire.FencePrefix+"a", strconv.FormatInt(n, 10), 0)
 	return n

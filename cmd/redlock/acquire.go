@@ -127,7 +127,7 @@ type claimJSON struct {
 	Names  []string `json:"names"`
 	ID     string   `json:"id"`
 	Claim  string   `json:"claim,omitempty"`
-	Fence  int64   `json:"fence,omitempty"`
+	Fence  int64    `json:"fence,omitempty"`
 	LeftMS int64    `json:"left_ms"`
 }
 

@@ -125,7 +125,7 @@ func TestTheGuardIsNotBegunWhereAMasterIsNotFit(t *testing.T) {
 	for what, breaks := range map[string]func(m *fakeredis.Master){
 		"down":             func(m *fakeredis.Master) { m.Stop() },
 		"a replica":        func(m *fakeredis.Master) { m.SetInfo("role", "slave") },
-		"of other clients": func(m *fakeredis.Master) { m.Set("redlock:node", "1|a|b|3600000|0|c|d|ok", 0) },
+		"of other clients": func(m *fakeredis.Master) { m.Set("redlock:guard", "2|a|b|3600000|0|c|d|ok", 0) },
 	} {
 		all := guarded(t)
 		breaks(all[2])

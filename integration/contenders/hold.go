@@ -16,8 +16,8 @@ type Hold struct {
 	Contender string
 	Names     []string
 	From, To  time.Duration
-	Fence     uint64 // 0 without fencing
-	Lost      bool   // the holder was told that the lock was lost
+	Fence     int64 // 0 without fencing
+	Lost      bool  // the holder was told that the lock was lost
 }
 
 func (h Hold) String() string {

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/contenders"
 )
 
-func held(who string, names []string, from, to time.Duration, fence uint64) contenders.Hold {
+func held(who string, names []string, from, to time.Duration, fence int64) contenders.Hold {
 	return contenders.Hold{Contender: who, Names: names, From: from, To: to, Fence: fence}
 }
 

@@ -81,7 +81,7 @@ func (r *register) serve(c net.Conn) {
 }
 
 // answer returns the version, or -1 if the fence is too small.
-func (r *register) answer(what string, fence uint64, owner string, base int64) int64 {
+func (r *register) answer(what string, fence int64, owner string, base int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !redlock.AcceptFence(r.seen, r.owner, fence, owner) {

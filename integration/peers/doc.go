@@ -4,5 +4,5 @@
 //
 // It is a separate module, so neither the library's module graph nor that of integration/ contains
 // six Redis clients. It is not in go.work, because redsync requires a newer Go than the library
-// does (docs/adr/0009-peers-are-a-module-of-their-own.md).
+// does (docs/dev/adr/0009-peers-are-a-module-of-their-own.md).
 package peers

@@ -75,7 +75,7 @@ func (c sameToken) Write(p []byte) (int, error) {
 	return c.Conn.Write(tokens.ReplaceAll(p, []byte(":"+strings.Repeat("A", 26))))
 }
 
-// twice uses one token for all clients and all attempts (docs/hazards.md H3).
+// twice uses one token for all clients and all attempts (docs/dev/hazards.md H3).
 var twice = &faultyClient{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
 
 // later runs f in the background, before the scenario ends. A command that is still in flight then

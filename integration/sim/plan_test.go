@@ -68,7 +68,7 @@ func draw(seed uint64) *plan {
 		p.offsets = 0 // promise 3: the clocks differ by less than maxTTL less twice the clamp, which is ttl/2 here
 		p.repair = r.IntN(2) == 0
 		forgets := amnesia
-		if p.repair { // docs/rules.md rule 16: tested with empty restarts and flushes only
+		if p.repair { // docs/dev/rules.md rule 16: tested with empty restarts and flushes only
 			forgets = amnesia[:2]
 		}
 		p.kinds = append(p.kinds, forgets...)

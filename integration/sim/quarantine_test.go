@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// forgottenGrant is the scenario of docs/hazards.md H115, which needs more coincidences than a seed
+// forgottenGrant is the scenario of docs/dev/hazards.md H115, which needs more coincidences than a seed
 // produces. A holds on n1 and n2. n3 grants to B and then forgets the grant. B's commands to the
 // other nodes are still in flight when A's key there expires. Meanwhile n3 may have accepted a
 // repair and extended A's key. Then A holds by n2 and n3, and B by n1 and the earlier grant of n3.
@@ -72,7 +72,7 @@ func forgottenGrant(w *world) {
 }
 
 // repairing lets a node accept repairs in quarantine (H115), and count what it received from then
-// on. Without the latter docs/rules.md rule 8 still prevents the error.
+// on. Without the latter docs/dev/rules.md rule 8 still prevents the error.
 var repairing = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	switch token := tokenIn(args); op(cmd, args) {
 	case "repair":

@@ -77,7 +77,7 @@ func requireFlat(t *testing.T, live []uint64) {
 	require.Less(t, after, before+before/4+1<<20, "the heap grows")
 }
 
-// docs/rules.md, promises 1, 3 and 5, under random faults. A scenario that fails prints its seed:
+// docs/dev/rules.md, promises 1, 3 and 5, under random faults. A scenario that fails prints its seed:
 // -sim.seed=N -sim.scenarios=1 runs it again.
 func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 	var counts counted

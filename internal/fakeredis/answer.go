@@ -119,7 +119,7 @@ func scriptError(reply []byte, args []string) []byte {
 }
 
 // hash returns the hash in an EVALSHA. It does not compute that of an EVAL's text, because SHA-1 is
-// not available everywhere (docs/rules.md rule 27) and no reader uses it.
+// not available everywhere (docs/dev/rules.md rule 27) and no reader uses it.
 func hash(args []string) string {
 	if len(args) > 0 && len(args[0]) == 40 {
 		return args[0]

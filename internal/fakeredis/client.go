@@ -26,7 +26,7 @@ type Client struct {
 	db         int
 }
 
-// accept serves a connection (docs/rules.md rule 28). It returns false if the master is stopped.
+// accept serves a connection (docs/dev/rules.md rule 28). It returns false if the master is stopped.
 func (m *Master) accept(conn net.Conn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -61,7 +61,7 @@ func (b *bank) read(ctx context.Context) (balance int, err error) {
 
 // write sets the balance on behalf of the holder of a lock. It returns errTurnedAway if the check
 // rejects the fence; then nothing changes.
-func (b *bank) write(ctx context.Context, balance int, fence uint64, lockID string) error {
+func (b *bank) write(ctx context.Context, balance int, fence int64, lockID string) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ type entry struct {
 
 // writeAll writes all entries or none: check and write are one transaction. The lock has one fence
 // for all its names, and each account stores the fence.
-func (b *bank) writeAll(ctx context.Context, fence uint64, lockID string, entries ...entry) error {
+func (b *bank) writeAll(ctx context.Context, fence int64, lockID string, entries ...entry) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func ill(label, format string, args ...any) verdict {
 var errDoesNotApply = errors.New("does not apply")
 
 // A scenario is a fault in which some library was seen to fail. The numbers of its hazards are
-// those of docs/hazards.md.
+// those of docs/dev/hazards.md.
 type scenario struct {
 	name   string
 	hazard string

@@ -15,7 +15,7 @@
 //	GOWORK=off go -C integration/peers run ./examples/migration                  on three servers inside this process
 //	GOWORK=off go -C integration/peers run ./examples/migration --nodes URLs     on your servers; commas separate the URLs
 //
-// Step 4 leaves the marker (redlock:node) on your servers, so the example runs once on each. Delete
+// Step 4 leaves the marker (redlock:guard) on your servers, so the example runs once on each. Delete
 // the marker to run it again. docs/migration.md and docs/operations.md describe the steps.
 //
 // Exit status: 0 if the migration succeeded, 1 if it did not, 2 for wrong usage.
@@ -164,7 +164,7 @@ func (v *service) unmarked(ctx context.Context) error {
 	}
 	states, err := c.states(ctx)
 	if err == nil && slices.ContainsFunc(states, func(s redlock.GuardState) bool { return s != "" }) {
-		err = fmt.Errorf("the nodes are guarded already (%s): use others, or stop all clients and delete redlock:node on each", states)
+		err = fmt.Errorf("the nodes are guarded already (%s): use others, or stop all clients and delete redlock:guard on each", states)
 	}
 	return err
 }
