@@ -12,15 +12,15 @@ func acquireEntry() command {
 	return command{
 		name:    "acquire",
 		words:   "NAME",
-		summary: "take a lock for a shell script: a claim on it is printed",
+		summary: "acquire a lock for a shell script, and print a claim to it",
 		flags:   acquireFlags,
 		about:   acquireAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "NAME is held, and the claim was printed"},
 			endsMisused,
 			endsNoQuorum,
-			{exitSystem, "the claim could not be written; the lock was given back"},
-			{exitLost, "the lock was had, but not for long enough to hand it out"},
+			{exitSystem, "the claim could not be written; the lock was released"},
+			{exitLost, "the lock was acquired, but expired before the claim could be printed"},
 			endsHeld,
 			endsUnguarded,
 			{exitSignal, "signal n ended the wait, and nothing is held"},
@@ -32,34 +32,33 @@ func acquireEntry() command {
 	}
 }
 
-const acquireAbout = `It prints a claim, a word by which redlock extend and redlock release know the lock
-again, also from another process or another machine. Nothing extends the lock by itself:
-it ends when --ttl has passed, so that a script that dies leaves nothing behind, and
-a script that takes longer has to extend it in time. Where one command is all that is
-to be guarded, redlock run is safer: it ends the command when the lock is lost.
+const acquireAbout = `It prints a claim: one word that redlock extend and redlock release accept, also in
+another process or on another machine. The lock is not extended automatically. It expires
+when --ttl has passed, so a script that crashes leaves no lock. A script that takes longer
+has to extend the lock in time. To guard a single command use redlock run: it ends the
+command when the lock is lost.
 
-Who has the claim can release the lock, because it contains the lock's token: keep it as
-you would a password; logs and databases take the ID of --json. Give the claim to
-extend and release by a pipe, as in the example: what stands on a command line can be
-read by others on the machine (in a shell, echo and printf are no commands of
-their own).
+The claim contains the lock's token, which can release the lock. Keep it like a password.
+For logs and databases use the ID of --json. Pass the claim to extend and release through
+a pipe, as in the example: other users of the machine can read command lines. (In a
+shell, echo and printf are builtins and have no command line.)
 
-While NAME is held elsewhere, a line on the terminal says by whom and for how long.
+If another client holds NAME, a line on the terminal shows the holder and the time left.
 
-Holders are numbered by the masters, in redlock:fence:NAME, which lives for 7 days:
-the number is larger than that of all who held NAME before. --json tells it, and a
-database that remembers the largest it has seen, and turns smaller ones away, is
-safe from a script that goes on too late. With --no-fence nothing is counted.
+The nodes give each holder a number, the fence. They count it in redlock:fence:NAME, a key
+with a TTL of 7 days. The fence is larger than that of every earlier holder of NAME.
+--json prints it. A database that stores the largest fence it has seen, and rejects
+smaller ones, is safe from a script that continues too late. --no-fence turns this off.
 
-With --guard a master that may have forgotten locks does not vote until they have
-expired: see redlock run -h. extend and release need the same --guard then.
+With --guard a node that may have forgotten locks does not vote until they have
+expired: see redlock run -h. extend and release then need the same --guard.
 
 With --json it prints one object:
   names    the lock's names; here one
   id       the ID of this acquisition, for logs and databases
   claim    the claim, which contains the token
-  fence    the number; only without --no-fence
-  left_ms  for how long the lock is safe from now on
+  fence    the fence; absent with --no-fence
+  left_ms  how long the lock is safe from now on
 `
 
 func acquireFlags(f *flagSet) runFunc {
@@ -103,7 +102,7 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 		return exitLost
 	}
 	if err := c.printClaim(h, claim, asJSON); err != nil {
-		c.say("the claim could not be written, so that the lock is given back: %v", err)
+		c.say("the claim could not be written, so the lock is released: %v", err)
 		if lock, err := locker.Resume(ctx, claim); err == nil {
 			_ = lock.Release(ctx)
 		}
@@ -112,7 +111,7 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 	return exitOK
 }
 
-// untilAllAnswered waits for the masters that have not answered yet, as long as a person does not
+// untilAllAnswered waits for the nodes that have not answered yet, as long as a person does not
 // notice: what is not sent when the handle ends is never sent, and a lock that stands on a bare
 // quorum does not survive one more failure. A question on the same connection is
 // answered behind what was sent before it.

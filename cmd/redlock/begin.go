@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// begin has the masters begin the restart guard, and waits until all of them vote.
+// begin has the nodes begin the restart guard, and waits until all of them vote.
 func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
@@ -22,12 +22,12 @@ func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locke
 	}
 	if report.Failed() {
 		exit := d.print(c, report, nil)
-		c.say("the guard was not begun, and nothing was changed: the errors that were found say why, and what to do")
+		c.say("the guard was not begun, and nothing was changed: see the errors above")
 		return exit
 	}
 	if !allVote(report) {
-		c.say("the masters are quarantined for %v; clients without the guard are refused from now on", maxTTL)
-		// A lock of a short TTL takes another node timeout than a look at the masters.
+		c.say("the nodes are quarantined for %v; clients without the guard are refused from now on", maxTTL)
+		// A lock of a short TTL takes another node timeout than a look at the nodes.
 		opts := append(guarding(maxTTL), c.prefix(d.prefix), redlock.WithOwner("doctor"), redlock.WithNodeTimeout(nodeTimeout(beginTTL(maxTTL))))
 		client, err := nodes.open(opts...)
 		if err != nil {
@@ -35,13 +35,13 @@ func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locke
 		}
 		defer closeSoon(client)
 		if report, err = whenAllVote(ctx, locker, client, maxTTL); err != nil {
-			c.say("the guard is not in force on all masters yet: %v; the same command goes on to wait", err)
+			c.say("the guard is not in force on all nodes yet: %v; run the same command again to continue", err)
 			return refusal(err)
 		}
 	}
 	exit := d.print(c, report, nil)
 	if exit == exitFailed {
-		c.say("the guard is in force on all masters, and an error was found since")
+		c.say("the guard is in force on all nodes, but an error was found since")
 	}
 	if exit == exitOK && !*d.asJSON {
 		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
@@ -49,12 +49,12 @@ func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locke
 	return exit
 }
 
-// lateVotes is how much longer than maxTTL it may take until all masters vote, beside what nodes
+// lateVotes is how much longer than maxTTL it may take until all nodes vote, beside what nodes
 // behind Sentinels add.
 const lateVotes = time.Minute
 
 // whenAllVote has a client acquire a lock of its own, which begins quarantines and ends them, until
-// every master votes.
+// every node votes.
 func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL time.Duration) (*redlock.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*maxTTL+lateVotes)
 	defer cancel()
@@ -70,7 +70,7 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 			return report, err
 		}
 		if err := rest(ctx, guardPause); err != nil { // the last ones follow soon
-			return nil, fmt.Errorf("not all of them vote: %w", err)
+			return nil, fmt.Errorf("not all nodes vote: %w", err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 // beginTTL is the TTL of that lock.
 func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL) }
 
-// allVote reports whether every master has a marker that lets it vote.
+// allVote reports whether every node has a marker that lets it vote.
 func allVote(r *redlock.Report) bool {
 	return !slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != redlock.GuardOK })
 }

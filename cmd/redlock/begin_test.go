@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// quarantineFleet has a program under the guard be the first on the masters.
+// quarantineFleet has a program under the guard be the first on the nodes.
 func quarantineFleet(t *testing.T, all []*fakeredis.Master, maxTTL time.Duration) {
 	t.Helper()
 	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithRestartGuard(maxTTL))
@@ -25,7 +25,7 @@ func quarantineFleet(t *testing.T, all []*fakeredis.Master, maxTTL time.Duration
 	require.NoError(t, l.Close(t.Context()))
 }
 
-// markers are those of the guard on the masters.
+// markers are those of the guard on the nodes.
 func markers(all []*fakeredis.Master) (list []string) {
 	for _, m := range all {
 		if marker, ok := m.Get("redlock:guard"); ok {
@@ -69,7 +69,7 @@ func TestOneMarkerOfTheseClientsIsEnoughToGoOn(t *testing.T) {
 	acquire := []string{"acquire", "--no-fence", "--guard", "1h", "--wait", "0"}
 	_, text := acquired(t, envOf(all), append(acquire[1:], "job")...)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "--guard", "1h", "-"))
-	eventually(t, "rule 16: the master that forgot is quarantined", func() bool {
+	eventually(t, "rule 16: the node that forgot is quarantined", func() bool {
 		marker, _ := all[0].Get("redlock:guard")
 		return strings.Contains(marker, "|q")
 	})

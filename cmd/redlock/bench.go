@@ -22,12 +22,12 @@ func benchEntry() command {
 		flags:   benchFlags,
 		about:   benchAbout,
 		exitStatuses: []exitStatus{
-			{exitOK, "all was measured, and nothing is left behind"},
-			{exitFailed, "an acquisition or a release failed, or a key is left behind"},
+			{exitOK, "the measurement is complete, and no key is left"},
+			{exitFailed, "an acquisition or a release failed, or a key is left"},
 			endsMisused,
-			{exitUnavailable, "no quorum of masters could be reached to begin with"},
+			{exitUnavailable, "no quorum of nodes could be reached at the start"},
 			endsQuarantine, endsUnguarded,
-			{exitSignal, "signal n ended it; what was measured until then is printed"},
+			{exitSignal, "signal n ended it; the results so far are printed"},
 		},
 		examples: []string{
 			"redlock bench --nodes redis://a:6379,redis://b:6379,redis://c:6379 --clients 16 --for 10s",
@@ -36,28 +36,27 @@ func benchEntry() command {
 	}
 }
 
-const benchAbout = `Each of --clients, goroutines of this one process, acquires a name of its own and
-releases it, again and again, until --for has passed or --count is reached. Nobody
-contends for the names, which begin with bench- and a random word; in the end all of them
-are looked for, and nothing is left behind. Nothing is counted for fencing, because
-the counters would be left behind.
+const benchAbout = `Each of --clients is a goroutine of this process. It acquires a name of its own and
+releases it, again and again, until --for has passed or --count is reached. There is no
+contention. The names begin with bench- and a random word. At the end it checks that no
+key of them is left. Fencing is off, because its counters would be left.
 
-It loads the masters as much as it can. With --embedded it measures masters inside of
-this process, which are slow, and says nothing about Redis: it shows what is measured.
+It loads the nodes as much as it can. With --embedded it measures nodes inside this
+process, which are slow. That says nothing about Redis: it only shows the output.
 
 With --json it prints one object:
-  nodes       the masters' names
-  embedded    whether they were inside of this process
-  clients     how many went on at the same time
-  took_ms     how long all of it took
+  nodes       the nodes' names
+  embedded    whether they were inside this process
+  clients     how many ran at the same time
+  took_ms     the duration of all of it
   done        how many locks were acquired and released
   per_second  of these
   failed      how many attempts failed
-  errors      why, and how often each
-  left        names of which something is left
+  errors      the errors, and how often each occurred
+  left        names with keys that are left
   acquire, release, both
     least_us, mean_us, p50_us, p90_us, p99_us, p999_us, most_us
-    buckets   below_us, and how many (n) between that and the bucket before
+    buckets   below_us, and the number n between that and the bucket before
 `
 
 // bench is what was asked for, and what is going on.
@@ -86,10 +85,10 @@ const (
 func benchFlags(f *flagSet) runFunc {
 	b := &bench{clock: clock.System()}
 	given, guard, prefix, asJSON := nodesFlags(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
-	inside := f.Bool("embedded", false, "measure three masters inside of this process")
+	inside := f.Bool("embedded", false, "measure three nodes inside this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
 	f.DurationVar(&b.bound, "for", 5*time.Second, "how long, up to 10m (default: 5s)")
-	f.IntVar(&b.count, "count", 0, "the `number` of acquisitions to stop at (default: as many as there is time for)")
+	f.IntVar(&b.count, "count", 0, "stop after this `number` of acquisitions (default: no limit)")
 	return func(ctx context.Context, c *invocation) int {
 		nodes, end, err := b.prepare(c, given, *inside, guard)
 		if err != nil {
@@ -106,26 +105,26 @@ func benchFlags(f *flagSet) runFunc {
 	}
 }
 
-// prepare checks what was asked for, and finds the masters.
+// prepare checks what was asked for, and finds the nodes.
 func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
-		return nodes, nil, errors.New("it takes no NAME: it has its own")
+		return nodes, nil, errors.New("bench takes no NAME")
 	case inside && given.given():
 		return nodes, nil, errEmbedded
 	case b.clients < 1 || b.clients > maxClients:
-		return nodes, nil, fmt.Errorf("--clients can be from 1 to %d", maxClients)
+		return nodes, nil, fmt.Errorf("--clients must be from 1 to %d", maxClients)
 	case b.bound <= 0 || b.bound > maxTime:
-		return nodes, nil, fmt.Errorf("--for can be up to %v", maxTime)
+		return nodes, nil, fmt.Errorf("--for must be at most %v", maxTime)
 	case b.count < 0 || b.count > maxCount:
-		return nodes, nil, fmt.Errorf("--count can be up to %d", maxCount)
+		return nodes, nil, fmt.Errorf("--count must be at most %d", maxCount)
 	}
 	if b.guard, err = c.guard(guard); err != nil {
 		return nodes, nil, err
 	}
 	nodes, end, err = c.mastersOf(given, inside)
 	if errors.Is(err, errNoNodes) {
-		err = errors.New("no masters are given by --nodes or REDLOCK_NODES; --embedded measures some inside of this process")
+		err = errors.New("no nodes given by --nodes or REDLOCK_NODES; --embedded measures nodes inside this process")
 	}
 	return nodes, end, err
 }
@@ -241,7 +240,7 @@ func (b *bench) leftovers(ctx context.Context) (nodes, left []string) {
 		name := b.name(i)
 		s, _ := b.locker.Inspect(ctx, name)
 		if s == nil {
-			continue // masters are slow to answer, or gone: what is left there expires
+			continue // nodes are slow to answer, or gone: what is left there expires
 		}
 		if nodes == nil {
 			for _, n := range s.Nodes {

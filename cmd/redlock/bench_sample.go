@@ -15,7 +15,7 @@ type sample struct {
 	errors                 map[string]int
 }
 
-// failurePause keeps a client from asking dead masters as fast as it can.
+// failurePause keeps a client from asking dead nodes as fast as it can.
 const failurePause = 10 * time.Millisecond
 
 // takeAll goes on until ctx is done, or all clients together have begun as many as were

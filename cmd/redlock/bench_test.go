@@ -18,7 +18,7 @@ func TestABenchMeasuresAsManyAsAskedForAndLeavesNothing(t *testing.T) {
 	got := invoke(t, envOf(all), "bench", "--count", "60", "--clients", "4", "--for", "1m")
 	require.Equal(t, exitOK, got.status, got)
 	require.Empty(t, got.err)
-	require.Regexp(t, `^3 masters, 4 clients: 60 locks acquired and released in \S+ m?s, [\d,]+ a second\n`, got.out)
+	require.Regexp(t, `^3 nodes, 4 clients: 60 locks acquired and released in \S+ m?s, [\d,]+ a second\n`, got.out)
 	require.Regexp(t, `(?m)^ +LEAST +MEDIAN +90 % +99 % +99\.9 % +MOST$`, got.out)
 	for _, what := range []string{"acquire", "release", "both"} {
 		require.Regexp(t, `(?m)^  `+what+`( +\S+ m?s){6}$`, got.out)
@@ -37,7 +37,7 @@ func TestABenchForProgramsHasTheDocumentedFields(t *testing.T) {
 	for field := range r {
 		require.Contains(t, benchAbout, field)
 	}
-	require.Equal(t, []any{"master-1", "master-2", "master-3"}, r["nodes"])
+	require.Equal(t, []any{"node-1", "node-2", "node-3"}, r["nodes"])
 	require.Equal(t, true, r["embedded"])
 	require.EqualValues(t, 20, r["done"])
 	require.EqualValues(t, 0, r["failed"])
@@ -62,7 +62,7 @@ func TestABenchEndsWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	got := invoke(t, nil, "bench", "--embedded", "--for", "50ms")
 	require.Equal(t, exitOK, got.status, got)
-	require.Contains(t, got.out, "3 masters inside of this process, which say nothing about Redis, 1 client: ")
+	require.Contains(t, got.out, "3 nodes inside of this process, which say nothing about Redis, 1 client: ")
 }
 
 func TestABenchWithoutAQuorumIs69(t *testing.T) {

@@ -46,7 +46,7 @@ func (r *benchResult) perSecond() float64 {
 const barWidth = 40
 
 func (r *benchResult) print(p *printer) {
-	where := plural(len(r.nodes), "master")
+	where := plural(len(r.nodes), "node")
 	if r.embedded {
 		where += " inside of this process, which say nothing about Redis"
 	}

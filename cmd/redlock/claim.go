@@ -16,22 +16,22 @@ func extendEntry() command {
 	return command{
 		name:    "extend",
 		words:   "CLAIM|-",
-		summary: "lengthen a lock that was taken by redlock acquire",
+		summary: "extend a lock that redlock acquire acquired",
 		flags:   extendFlags,
 		about: claimAbout + `
-The lock lives for --ttl from now on, or for longer where it would have anyway. An
-extension never makes a lock that has ended.
+The lock expires after --ttl from now on, or later if it would have anyway. An extension
+never creates a lock that has ended.
 
 With --json it prints one object:
   names    the lock's names
-  id       its ID, as redlock acquire and run tell it
-  fence    its number; only where one was counted
-  left_ms  for how long the lock is safe from now on
+  id       its ID, the same as in redlock acquire and run
+  fence    its fence; absent without fencing
+  left_ms  how long the lock is safe from now on
 `,
 		exitStatuses: []exitStatus{
 			{exitOK, "the lock is held, for --ttl at least"},
 			endsMisused,
-			{exitUnavailable, "no quorum of masters could be reached: the lock ends when it would have, unless this is tried again"},
+			{exitUnavailable, "no quorum of nodes could be reached: the lock expires as before, unless this is repeated"},
 			endsClaimLost, endsQuarantine, endsUnguarded,
 		},
 		examples: []string{`echo "$CLAIM" | redlock extend --ttl 5m - || exit  # it is lost: stop`},
@@ -42,30 +42,30 @@ func releaseEntry() command {
 	return command{
 		name:    "release",
 		words:   "CLAIM|-",
-		summary: "give a lock back that was taken by redlock acquire",
+		summary: "release a lock that redlock acquire acquired",
 		flags:   releaseFlags,
 		about: claimAbout + `
 With --json it prints one object:
   names     the lock's names
-  id        its ID, as redlock acquire and run tell it
+  id        its ID, the same as in redlock acquire and run
   released  true
 `,
 		exitStatuses: []exitStatus{
-			{exitOK, "the lock was held until now, and is free"},
+			{exitOK, "the lock was held until now, and is released"},
 			endsMisused,
-			{exitUnavailable, "no quorum of masters could be reached: what is left of the lock expires"},
-			{exitLost, "the lock had been lost before: what was done meanwhile, others may have done at the same time"},
+			{exitUnavailable, "no quorum of nodes could be reached: the lock expires by its TTL"},
+			{exitLost, "the lock was lost before: another client may have held it meanwhile"},
 			endsQuarantine, endsUnguarded,
 		},
 		examples: []string{`echo "$CLAIM" | redlock release -`},
 	}
 }
 
-const claimAbout = `CLAIM is what redlock acquire printed, or a program that uses the library (the text
-form of Lock.Detach's claim). Instead of it, - reads it from standard input, so that
-others on the machine can't see it among the processes: who has it can release the lock.
-The claim names the lock and not the masters' keys: --nodes, --prefix and --guard have to
-be those it was acquired with, or the lock is taken for lost.
+const claimAbout = `CLAIM is the claim that redlock acquire printed, or the text form of a claim that
+Lock.Detach returned in a program. With - it is read from standard input, so that other
+users of the machine cannot see it among the processes: the claim can release the lock.
+The claim names the lock, and not the keys on the nodes: --nodes, --prefix and --guard must
+be those of the acquisition. Otherwise the lock counts as lost.
 `
 
 // claimFlags are those that extend and release have in common.
@@ -82,7 +82,7 @@ func newClaimFlags(f *flagSet) claimFlags {
 
 func extendFlags(f *flagSet) runFunc {
 	flags := newClaimFlags(f)
-	ttl := f.Duration("ttl", 0, "how long the lock lives from now on (default: as long as it was acquired for)")
+	ttl := f.Duration("ttl", 0, "the TTL of the lock from now on (default: the TTL that it was acquired with)")
 	return func(ctx context.Context, c *invocation) int {
 		return flags.with(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
 			if err := lock.Extend(ctx, ttl); err != nil {
@@ -127,8 +127,8 @@ func (flags claimFlags) with(ctx context.Context, c *invocation, ttl time.Durati
 	switch {
 	case ttl == 0:
 		ttl = claim.TTL
-	case ttl < redlock.MinTTL: // the library would say it, but not before it has asked the masters
-		return c.misused("--ttl can be from %v", redlock.MinTTL)
+	case ttl < redlock.MinTTL: // the library would say it, but not before it has asked the nodes
+		return c.misused("--ttl must be at least %v", redlock.MinTTL)
 	}
 	maxTTL, err := c.guard(flags.guard)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestALockWhoseClaimNobodyCanReadIsGivenBack(t *testing.T) {
 	p := start(t, all, "acquire", "--wait", "0", "job")
 	require.NoError(t, p.out.Close())
 	require.Equal(t, exitSystem, p.status())
-	require.Contains(t, p.messages(), "the claim could not be written, so that the lock is given back")
+	require.Contains(t, p.messages(), "the claim could not be written, so the lock is released")
 }
 
 func TestTheLabelOfAClaimIsTheCallersUnlessGiven(t *testing.T) {

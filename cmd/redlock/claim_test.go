@@ -155,7 +155,7 @@ func TestWithoutAQuorumClaimsAre69(t *testing.T) {
 		require.Equal(t, exitUnavailable, got.status, got)
 		require.Empty(t, got.out)
 		for _, m := range all[:2] {
-			require.Contains(t, got.err, m.Name()+": ", "every master is named")
+			require.Contains(t, got.err, m.Name()+": ", "every node is named")
 		}
 	}
 	require.Len(t, locks(all[2]), 1)
@@ -191,7 +191,7 @@ func TestALockIsHandedOutWhenAllMastersHaveIt(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("the slow master has no copy")
+	t.Fatal("the slow node has no copy")
 }
 
 func TestNoTokenIsPrintedButInAClaim(t *testing.T) {
@@ -244,6 +244,6 @@ func TestAClaimOfAProgramOnSeveralNamesIsTaken(t *testing.T) {
 	got := invokeWith(t, string(text), envOf(all), "release", "--json", "-")
 	require.Equal(t, exitOK, got.status, got)
 	require.Contains(t, got.out, `"a",`)
-	setFree(all, "a") // a master that was late to grant may be late to release
+	setFree(all, "a") // a node that was late to grant may be late to release
 	setFree(all, "b")
 }

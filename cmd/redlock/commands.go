@@ -55,12 +55,12 @@ func commands() []command {
 
 // Endings that several have in common.
 var (
-	endsWell       = exitStatus{exitOK, "all went well"}
+	endsWell       = exitStatus{exitOK, "success"}
 	endsMisused    = exitStatus{exitUsage, "wrong usage"}
-	endsNoQuorum   = exitStatus{exitUnavailable, "no quorum of masters could be reached"}
-	endsHeld       = exitStatus{exitHeld, "NAME is held elsewhere, or too many masters are quarantined (--guard)"}
-	endsUnguarded  = exitStatus{exitConfig, "the masters are guarded for others: with another list, another maxTTL, or --guard is missing; or the guard has not begun"}
+	endsNoQuorum   = exitStatus{exitUnavailable, "no quorum of nodes could be reached"}
+	endsHeld       = exitStatus{exitHeld, "NAME is held elsewhere, or too many nodes are quarantined (--guard)"}
+	endsUnguarded  = exitStatus{exitConfig, "the nodes are guarded for clients with another list or maxTTL, or --guard is missing, or the guard has not begun"}
 	endsClaimLost  = exitStatus{exitLost, "the lock is lost: it has expired, or was released"}
-	endsQuarantine = exitStatus{exitHeld, "too many masters are quarantined (--guard)"}
+	endsQuarantine = exitStatus{exitHeld, "too many nodes are quarantined (--guard)"}
 	endsSignal     = exitStatus{exitSignal, "signal n ended it"}
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// cuttableDialer is our way to one master, which can be cut at our end: to us the master is as
+// cuttableDialer is our way to one node, which can be cut at our end: to us the node is as
 // good as dead then, and to its other clients nothing has happened.
 type cuttableDialer struct {
 	mu    sync.Mutex // guards what follows; nobody is called under it but Close

@@ -21,26 +21,25 @@ func demoEntry() command {
 		flags:   demoFlags,
 		about:   demoAbout,
 		exitStatuses: []exitStatus{
-			{exitOK, "all went as it should"},
-			{exitFailed, "something did not"},
+			{exitOK, "every part succeeded"},
+			{exitFailed, "a part failed"},
 			endsMisused, endsSignal,
 		},
 		examples: []string{"redlock demo"},
 	}
 }
 
-const demoAbout = `It takes less than 15 seconds. Without --nodes it starts three masters inside of
-this process. With --nodes (or REDLOCK_NODES) it uses yours, by names that nobody
-else has, leaves nothing behind, and does not stop any of them: it cuts its own
-connection to one instead.
+const demoAbout = `It takes less than 15 seconds. Without --nodes it starts three nodes inside this process.
+With --nodes (or REDLOCK_NODES) it uses your nodes. It uses names that no other client
+uses, leaves no key, and does not stop a node: it cuts its own connection to one instead.
 
 With --json it prints one object:
-  ok       all went as it should
-  took_ms  how long it took
+  ok       every part succeeded
+  took_ms  the duration
   acts     for each part
     title   what it shows
-    error   what went wrong; "" when nothing did
-  error    what went wrong besides; "" when nothing did
+    error   what failed; "" if nothing did
+  error    what else failed; "" if nothing did
 `
 
 // show is one run of the demo.
@@ -65,19 +64,19 @@ func (s *show) acts() []act {
 	return []act{
 		{
 			"One lock, from acquisition to release",
-			fmt.Sprintf("%d of %d masters have to grant it; nobody waits for the rest.", quorum.Majority(n), n), s.life,
+			fmt.Sprintf("%d of %d nodes have to grant it; it does not wait for the rest.", quorum.Majority(n), n), s.life,
 		},
 		{
 			"Eight contenders for one name",
 			"Each reads a counter, works for a moment, and writes it back, one higher.", s.contend,
 		},
 		{
-			"A master fails, and the work goes on",
+			"A node fails, and the work continues",
 			"One lock after the other, each in a single attempt.", s.fail,
 		},
 		{
 			"A holder stops extending, and the next one takes over",
-			"A holder knows by its own clock when its time is over.", s.takeOver,
+			"A holder knows by its own clock when its lock expires.", s.takeOver,
 		},
 	}
 }
@@ -89,7 +88,7 @@ func demoFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	return func(ctx context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
-			return c.misused("it takes no NAME")
+			return c.misused("demo takes no NAME")
 		}
 		nodes, err := c.nodes(given)
 		if err != nil && (!errors.Is(err, errNoNodes) || given.given()) {
@@ -156,7 +155,7 @@ func setStage(nodes nodeList, prefix string) (*stage, error) {
 	return st, nil
 }
 
-// findStage plays on the masters that were given, or on its own.
+// findStage plays on the nodes that were given, or on its own.
 func findStage(nodes nodeList) (*stage, error) {
 	if len(nodes.urls) == 0 {
 		return ownStage()
@@ -195,7 +194,7 @@ func (s *show) all(ctx context.Context) int {
 		s.line(" %s\n", s.in(red, "It took more than "+demoTime.String()+"."))
 		return exitFailed
 	case failed > 0:
-		s.line(" %s\n", s.in(red, "Not all went well."))
+		s.line(" %s\n", s.in(red, "A part failed."))
 		return exitFailed
 	}
 	s.line(" %s %s\n", s.in(green, "All went well."), s.in(faint, short(took)))
@@ -222,9 +221,9 @@ func (s *show) playAll(ctx context.Context) (failed int) {
 
 func (s *show) open() {
 	n := len(s.stage.configs)
-	what := fmt.Sprintf("%d Redis masters inside of this process", n)
+	what := fmt.Sprintf("%d Redis nodes inside this process", n)
 	if s.stage.masters == nil {
-		what = fmt.Sprintf("your %d Redis masters", n)
+		what = fmt.Sprintf("your %d Redis nodes", n)
 	}
 	s.line("\n %s  %s", s.in(bold, "redlock demo"), s.in(faint, "on "+what))
 	for _, cfg := range s.stage.configs {
@@ -254,6 +253,6 @@ func (s *show) clean(ctx context.Context) error {
 	if err := s.stage.leftovers(ctx, s.names); err != nil {
 		return err
 	}
-	s.good("nothing is left behind on any master")
+	s.good("no key is left on any node")
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// fail shows work that goes on while one master is down, and the master's return.
+// fail shows work that goes on while one node is down, and the node's return.
 func (s *show) fail(ctx context.Context) error {
 	if !s.stage.spare() {
-		s.row("skipped", "of fewer than 3 masters none may fail")
+		s.row("skipped", "of fewer than 3 nodes none may fail")
 		return nil
 	}
 	name := s.name("batch")
@@ -54,11 +54,11 @@ func (s *show) fail(ctx context.Context) error {
 	return nil
 }
 
-// deeds says what is done to the master, and taken back.
+// deeds says what is done to the node, and taken back.
 func (s *show) deeds(node string) (down, up string) {
 	node = s.in(bold, node)
 	if s.stage.masters == nil {
-		return "our connection to " + node + " is cut (the master itself is left alone)",
+		return "our connection to " + node + " is cut (the node itself is left alone)",
 			"our connection to " + node + " may be made again"
 	}
 	return node + " is stopped", node + " is started again, empty"

@@ -105,7 +105,7 @@ func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
 		}
 	}
 	if granted < need {
-		return fmt.Errorf("%s: granted by %d of %d masters", op, granted, all)
+		return fmt.Errorf("%s: granted by %d of %d nodes", op, granted, all)
 	}
 	return nil
 }

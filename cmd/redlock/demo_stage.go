@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// stage is what the demo plays on: masters of its own, or those of --nodes.
+// stage is what the demo plays on: nodes of its own, or those of --nodes.
 type stage struct {
 	configs []pool.Config
 	lines   []*cuttableDialer
@@ -22,11 +22,11 @@ type stage struct {
 	tls     tlsConfig           // nil: as the URLs say
 }
 
-// ownStage starts three masters in this process.
+// ownStage starts three nodes in this process.
 func ownStage() (*stage, error) {
 	s := &stage{}
 	for i := range 3 {
-		m, err := fakeredis.Start(fmt.Sprintf("master-%d", i+1))
+		m, err := fakeredis.Start(fmt.Sprintf("node-%d", i+1))
 		if err != nil {
 			s.close()
 			return nil, err
@@ -40,7 +40,7 @@ func ownStage() (*stage, error) {
 	return s, nil
 }
 
-// givenStage plays on somebody's masters.
+// givenStage plays on somebody's nodes.
 func givenStage(nodes nodeList) (*stage, error) {
 	s := &stage{tls: nodes.tls}
 	for _, u := range nodes.urls {
@@ -68,7 +68,7 @@ func (s *stage) add(url string) error {
 	return nil
 }
 
-// stageTimeout is longer than the default, because masters, clients and whatever else
+// stageTimeout is longer than the default, because nodes, clients and whatever else
 // this machine does may share one core. Nothing waits for it: who is down says so.
 const stageTimeout = time.Second
 
@@ -98,10 +98,10 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 	return l, func() { closeSoon(l); closeAll() }, nil
 }
 
-// spare reports whether one master can fail and leave a quorum.
+// spare reports whether one node can fail and leave a quorum.
 func (s *stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
 
-// fail makes a master fail, as far as that is ours to do.
+// fail makes a node fail, as far as that is ours to do.
 func (s *stage) fail(i int) {
 	if s.masters != nil {
 		s.masters[i].Stop()
@@ -110,7 +110,7 @@ func (s *stage) fail(i int) {
 	s.lines[i].cut()
 }
 
-// mend takes a failure back. An embedded master comes back empty, as one without
+// mend takes a failure back. An embedded node comes back empty, as one without
 // persistence does.
 func (s *stage) mend(i int) error {
 	if s.masters != nil {

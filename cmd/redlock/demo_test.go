@@ -13,7 +13,7 @@ func TestTheDemoSucceedsOnMastersOfItsOwn(t *testing.T) {
 	require.Equal(t, exitOK, got.status, got.out)
 	require.Empty(t, got.err)
 	require.Contains(t, got.out, "exact, and never more than one inside")
-	require.Contains(t, got.out, "master-2 is stopped")
+	require.Contains(t, got.out, "node-2 is stopped")
 	require.Contains(t, got.out, "All went well.")
 	require.NotContains(t, got.out, "\x1b", "no colours in a file")
 	require.NotContains(t, got.out, "✗")
@@ -28,7 +28,7 @@ func TestTheDemoSucceedsOnGivenMastersAndLeavesNothing(t *testing.T) {
 	nodes := nodesOf(all[:1]) + "," + all[1].URL() + "," + all[2].URL()
 	got := invoke(t, nil, "demo", "--nodes", nodes)
 	require.Equal(t, exitOK, got.status, got.out)
-	require.Contains(t, got.out, "our connection to "+all[1].Addr()+"/0 is cut (the master itself is left alone)")
+	require.Contains(t, got.out, "our connection to "+all[1].Addr()+"/0 is cut (the node itself is left alone)")
 }
 
 func TestTheDemoFailsWithoutAQuorum(t *testing.T) {
@@ -57,5 +57,5 @@ func TestTheDemoFailsWhereMastersGrantToEverybody(t *testing.T) {
 	got := invoke(t, nil, "demo", "--nodes", nodesOf(all))
 	require.Equal(t, exitFailed, got.status)
 	require.Contains(t, got.out, "ben got the lock that anna holds")
-	require.Contains(t, got.out, "Not all went well.")
+	require.Contains(t, got.out, "A part failed.")
 }

@@ -13,73 +13,73 @@ import (
 func doctorEntry() command {
 	return command{
 		name:    "doctor",
-		summary: "say whether masters are fit to hold locks",
+		summary: "check whether nodes are fit to vote",
 		flags:   doctorFlags,
 		about:   doctorAbout,
 		exitStatuses: []exitStatus{
-			{exitOK, "no errors were found; with --admit, all masters are admitted; with --begin-guard, all vote"},
-			{exitFailed, "an error was found, or a master was not admitted; with --begin-guard, what the message says was changed"},
+			{exitOK, "no errors found; with --admit, all nodes are admitted; with --begin-guard, all nodes vote"},
+			{exitFailed, "an error was found, or a node was not admitted; with --begin-guard the message says what was changed"},
 			endsMisused,
-			{exitUnavailable, "--begin-guard: the masters did not vote in time"},
-			{exitConfig, "--begin-guard: a client with another list or another maxTTL was there first"},
-			{exitSignal, "signal n ended --begin-guard; the same command goes on to wait"},
+			{exitUnavailable, "--begin-guard: the nodes did not vote in time"},
+			{exitConfig, "--begin-guard: clients with another list or another maxTTL use the nodes"},
+			{exitSignal, "signal n ended --begin-guard; the same command continues to wait"},
 		},
 		examples: []string{
 			"redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379",
 			"redlock doctor --guard 1m --admit  # before the first client is started",
-			"redlock doctor --guard 1m --begin-guard  # where clients without the guard may have locks",
+			"redlock doctor --guard 1m --begin-guard  # while clients without the guard may hold locks",
 		},
 	}
 }
 
-const doctorAbout = `It asks every master what it is and whether it is fit to hold locks: a master, and no
-replica, Sentinel or member of a Cluster; another server than the others; one that
-evicts no keys; with all rights that are needed. On each it tries the commands that
-a lock needs, in ways that change nothing, on a key with --prefix. Behind the name stand
+const doctorAbout = `It examines every node and reports whether it is fit to vote: a master, and not a replica,
+Sentinel or member of a Cluster; another server than the others; one that evicts no keys;
+with all rights that are needed. It tries the commands of a lock on each node, on a key
+with --prefix, in ways that change nothing. The columns are
   ROLE      master, replica or sentinel
-  REDIS     its version
-  UP        for how long it has been running
-  CLOCK     by how much its clock is ahead of this machine's
-  ANSWER    how long one question took
-  KEEPS     what it keeps through a restart: "fsync always" keeps every lock
-  GUARD     with --guard, or where there is one: "ok", for how long it is quarantined
-            still, "none" (no marker yet), "outdated" (started since), "foreign" (of
-            another list of masters or maxTTL), or "unreadable"
-and below the table what was found, with the cure. An error keeps a master from
-voting; a warning may go wrong; a note is worth knowing.
+  REDIS     the version
+  UP        how long the server has been running
+  CLOCK     how far its clock is ahead of this machine's
+  ANSWER    the duration of one request
+  KEEPS     what it keeps across a restart: "fsync always" keeps every lock
+  GUARD     with --guard, or if there is a marker: "ok", the rest of a quarantine,
+            "none" (no marker yet), "outdated" (restarted since), "foreign" (another
+            list of nodes or maxTTL), or "unreadable"
+The findings follow, with their remedies. An error keeps a node from voting, a warning is
+a risk, and a note is worth knowing.
 
-With --admit it takes new masters in at once, which under the guard would have to wait
-for maxTTL first: on your word that no client of them is running, or was within the
-last maxTTL. It refuses unless every one answers, is fit and has no marker of the guard
-yet, and as long as a key with a TTL is there, which may be a lock. It never ends a
-quarantine. It looks through all keys, which takes a while where there are many.
+--admit admits new nodes at once. Without it they wait for maxTTL under the guard. With it
+you assert that no client of these nodes is running, nor was within the last maxTTL. It
+refuses unless every node answers, is fit and has no marker of the guard yet. It also
+refuses while a key with a TTL exists, because it may be a lock. It never ends a
+quarantine. It scans all keys, which takes a while if there are many.
 
-With --begin-guard it begins the restart guard on masters where clients may have locks: it
-writes a marker on each, which quarantines it for maxTTL, and waits until all of them vote.
-From then on they refuse clients without the guard, and nobody gets a lock before the wait
-is over; locks that are held stay held. It refuses where an error is found. When it was
-ended early the same command goes on to wait. Other subcommands with --guard refuse to
-write the first marker.
+--begin-guard begins the restart guard on nodes where clients may hold locks. It writes a
+marker to each node, which quarantines it for maxTTL, and waits until all nodes vote.
+From then on they refuse clients without the guard, and no client can acquire a lock
+before the wait is over. Held locks stay held. It refuses if it finds an error. If it was
+ended early, run the same command again: it continues to wait. Other subcommands with
+--guard refuse to write the first marker.
 
 With --json it prints one object:
   ok               no errors were found
-  nodes            for each master
-    node, address  its name, and where it is
-    answered       false: it said nothing, and of the following only findings is there
+  nodes            for each node
+    node, address  its name and address
+    answered       false: it did not answer, and only findings follow
     version, run_id, uptime_s, role, replicas, persistence, eviction, max_memory
     clock_offset_us, round_trip_us
-    missing_rights as ACL SETUSER takes them
+    missing_rights in the form of ACL SETUSER
     guard          as in the table, or "quarantined", with quarantine_ms
-    findings       a grade (error, warning, note), a code and a text each
-  clock_spread_us  by how much the masters' clocks differ at the most
-  findings         of all together
+    findings       each with a grade (error, warning, note), a code and a text
+  clock_spread_us  the largest difference between the nodes' clocks
+  findings         about all nodes together
 `
 
 func doctorFlags(f *flagSet) runFunc {
 	d := &doctor{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
-	f.BoolVar(&d.inside, "embedded", false, "look at three masters inside of this process, to see what it says")
-	f.BoolVar(&d.admit, "admit", false, "take new masters in at once (see below)")
-	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all masters vote under it (see below)")
+	f.BoolVar(&d.inside, "embedded", false, "examine three nodes inside this process, to see the output")
+	f.BoolVar(&d.admit, "admit", false, "admit new nodes at once (see below)")
+	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all nodes vote under it (see below)")
 	return d.examine
 }
 
@@ -99,9 +99,9 @@ func (d *doctor) examine(ctx context.Context, c *invocation) int {
 	case err != nil:
 		return c.misused("%v", err)
 	case len(c.all()) > 0:
-		return c.misused("it takes no NAME: it looks at the masters")
+		return c.misused("doctor takes no NAME")
 	case d.admit && guard == 0:
-		return c.misused("--admit needs --guard: without it no master waits for anything")
+		return c.misused("--admit needs --guard")
 	case d.begins && guard == 0:
 		return c.misused("--begin-guard needs --guard")
 	case d.begins && d.admit:
@@ -165,12 +165,12 @@ func notAdmitted(report *redlock.Report) string {
 		}
 	}
 	if admitted == nil {
-		return "no master was admitted: the errors that were found say why, and what to do"
+		return "no node was admitted: see the errors above"
 	}
-	return "not all masters were admitted, but " + strings.Join(admitted, ", ") + ": the errors that were found say why, and what to do"
+	return "not all nodes were admitted, but " + strings.Join(admitted, ", ") + ": see the errors above"
 }
 
-// blocksAdmission reports whether a finding is why no master, or not this one, was admitted.
+// blocksAdmission reports whether a finding is why no node, or not this one, was admitted.
 func blocksAdmission(f redlock.Finding) bool { return f.Code == "admission" }
 
 // mastersOf are those given, or some of this process.

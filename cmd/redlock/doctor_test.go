@@ -30,9 +30,9 @@ func TestTheDoctorFindsSoundMastersFit(t *testing.T) {
 		got := invoke(t, c.env, c.args...)
 		require.Equal(t, exitOK, got.status, got)
 		require.Empty(t, got.err)
-		require.Regexp(t, `(?s)^  MASTER +ROLE +REDIS +UP +CLOCK +ANSWER +KEEPS\n! \S+ +master +7\.2\.4 +0s +[+-]\S+ms +\S+ms +no AOF\n`, got.out)
+		require.Regexp(t, `(?s)^  NODE +ROLE +REDIS +UP +CLOCK +ANSWER +KEEPS\n! \S+ +master +7\.2\.4 +0s +[+-]\S+ms +\S+ms +no AOF\n`, got.out)
 		require.Contains(t, got.out, "\nwarning  ")
-		require.Contains(t, got.out, "\n3 masters, fit to hold locks: 0 errors, 3 warnings, 0 notes\n")
+		require.Contains(t, got.out, "\n3 nodes, fit to hold locks: 0 errors, 3 warnings, 0 notes\n")
 		fits(t, got.out)
 	}
 }
@@ -48,7 +48,7 @@ func TestTheDoctorTellsWhatIsWrongAndFails(t *testing.T) {
 	require.Regexp(t, `(?m)^✗ b +– +– +– +– +– +–$`, got.out)
 	require.Regexp(t, `(?m)^error    a is a replica: `, got.out)
 	require.Regexp(t, `(?m)^error    b could not be examined: `, got.out)
-	require.Contains(t, got.out, "3 masters, not all fit to hold locks: 2 errors, 1 warning, 0 notes\n")
+	require.Contains(t, got.out, "3 nodes, not all fit to hold locks: 2 errors, 1 warning, 0 notes\n")
 	fits(t, got.out)
 }
 
@@ -93,7 +93,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	guard := []string{"doctor", "--nodes", nodesOf(all), "--guard", "1h"}
 	got := invoke(t, nil, guard...)
 	require.Equal(t, exitOK, got.status, got)
-	require.Regexp(t, `(?m)^  MASTER .* KEEPS +GUARD\n✓ a .* no AOF +none$`, got.out)
+	require.Regexp(t, `(?m)^  NODE .* KEEPS +GUARD\n✓ a .* no AOF +none$`, got.out)
 	require.Contains(t, got.out, "note     a has no marker of the restart guard")
 	fits(t, got.out)
 	for _, m := range all {
@@ -127,7 +127,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 
 func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("master-of-the-universe.", 8)
+	long := strings.Repeat("name-of-the-universe.", 8)
 	r := &redlock.Report{Nodes: []redlock.NodeReport{
 		{
 			Node: long + "eu:6379/0", Answered: true, Version: "255.255.255", Role: "sentinel", Uptime: 1000 * 24 * time.Hour,

@@ -16,7 +16,7 @@ const columns = 80
 // printReport shows what was found: a table, and below it the findings.
 func printReport(p *printer, r *redlock.Report) {
 	g := table{gap: 2}
-	head, name, guarded := []string{"MASTER", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
+	head, name, guarded := []string{"NODE", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
 	if guarded {
 		head, name = append(head, "GUARD"), 12
 	}
@@ -64,12 +64,12 @@ func details(n redlock.NodeReport) []string {
 	return []string{or(n.Role), tail(or(n.Version), 7), age(n.Uptime), ahead, answer, keeps}
 }
 
-// isGuarded reports whether any master stands somewhere with the restart guard.
+// isGuarded reports whether any node stands somewhere with the restart guard.
 func isGuarded(r *redlock.Report) bool {
 	return slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != "" })
 }
 
-// guardColumn is where a master stands with the guard, in ten columns.
+// guardColumn is where a node stands with the guard, in ten columns.
 func guardColumn(n redlock.NodeReport) string {
 	if n.Guard == redlock.GuardQuarantined {
 		return "wait " + age(n.Quarantine)
@@ -155,9 +155,9 @@ func summary(masters int, counts map[redlock.Grade]int) string {
 	if counts[redlock.GradeError] > 0 {
 		verdict = "not all fit to hold locks"
 	}
-	noun := "masters"
+	noun := "nodes"
 	if masters == 1 {
-		noun = "master"
+		noun = "node"
 	}
 	return fmt.Sprintf("%d %s, %s: %s, %s, %s", masters, noun, verdict,
 		of(redlock.GradeError), of(redlock.GradeWarning), of(redlock.GradeNote))

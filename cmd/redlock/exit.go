@@ -19,8 +19,8 @@ const (
 	exitUnavailable   = 69 // EX_UNAVAILABLE: no quorum
 	exitSystem        = 71 // EX_OSERR: this machine could not do it
 	exitLost          = 74 // EX_IOERR: the lock was lost under way
-	exitHeld          = 75 // EX_TEMPFAIL: somebody else holds it, or masters are quarantined
-	exitConfig        = 78 // EX_CONFIG: the masters are guarded, and not for us
+	exitHeld          = 75 // EX_TEMPFAIL: somebody else holds it, or nodes are quarantined
+	exitConfig        = 78 // EX_CONFIG: the nodes are guarded, and not for us
 	exitNotExecutable = 126
 	exitNotFound      = 127
 	exitSignal        = 128 // and the signal's number
@@ -46,7 +46,7 @@ func refusal(err error) int {
 	}
 }
 
-// notForUs reports whether the masters that are guarded for others are why there is no
+// notForUs reports whether the nodes that are guarded for others are why there is no
 // quorum: a mistake in somebody's settings, which no waiting cures.
 func notForUs(err error) bool {
 	var qe *redlock.QuorumError
@@ -68,18 +68,17 @@ func inShort(err error) string {
 	var qe *redlock.QuorumError
 	switch {
 	case errors.Is(err, redlock.ErrForeignKey):
-		return "its key holds something that is no lock"
+		return "its key holds something that is not a lock"
 	case errors.As(err, &qe) && qe.Split:
-		return "split vote: others tried at the same time"
+		return "split vote: other clients tried at the same time"
 	case errors.As(err, &held):
 		return held.Error()
 	case errors.Is(err, redlock.ErrHeld):
 		return "held elsewhere"
 	case errors.Is(err, redlock.ErrQuarantined) && errors.As(err, &qe):
-		return fmt.Sprintf("masters that may have forgotten locks are quarantined for %v more, and leave no quorum; for masters that no "+
-			"client uses yet see redlock doctor --admit", qe.QuarantinedFor().Round(time.Millisecond))
+		return fmt.Sprintf("no quorum: nodes are quarantined after a restart, for %v more (new deployment: see redlock doctor --admit)", qe.QuarantinedFor().Round(time.Millisecond))
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, redlock.ErrNoQuorum):
-		return "no answer in the time given"
+		return "no answer within the time given"
 	default:
 		return err.Error()
 	}

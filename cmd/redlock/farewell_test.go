@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// parting is what `run` does last, on masters of which so many are frozen then.
+// parting is what `run` does last, on nodes of which so many are frozen then.
 func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,15 +11,15 @@ import (
 )
 
 // restartGuard is the guard that --guard asks for. A Locker with WithRestartGuard writes
-// markers on masters that have none, and clients without the guard are refused from then on.
+// markers on nodes that have none, and clients without the guard are refused from then on.
 // The command does not begin that by itself: one stray --guard would lock them all out.
 type restartGuard struct {
 	locker *redlock.Locker
 	maxTTL time.Duration // 0: none
 }
 
-// begun is nil where a master has a marker of this guard. Without any it is a notBegunError; it
-// matches ErrNoQuorum while too few masters answer to tell. It changes nothing on them.
+// begun is nil where a node has a marker of this guard. Without any it is a notBegunError; it
+// matches ErrNoQuorum while too few nodes answer to tell. It changes nothing on them.
 func (g restartGuard) begun(ctx context.Context) error {
 	if g.maxTTL == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (g restartGuard) begunFor(ctx context.Context, ask func(context.Context) er
 	return g.begun(ctx)
 }
 
-// await asks again while too few masters answer to tell, and returns what begun does. Once ctx is
+// await asks again while too few nodes answer to tell, and returns what begun does. Once ctx is
 // done that is the last answer: err, if there was no other.
 func (g restartGuard) await(ctx context.Context, err error) error {
 	for errors.Is(err, redlock.ErrNoQuorum) && rest(ctx, guardPause) == nil {
@@ -72,7 +72,7 @@ func (g restartGuard) await(ctx context.Context, err error) error {
 	return err
 }
 
-// guardPause is the pause between two looks at the masters' markers.
+// guardPause is the pause between two looks at the nodes' markers.
 const guardPause = 250 * time.Millisecond
 
 // notBegunError is the refusal to begin the guard.
@@ -93,12 +93,12 @@ func (e notBegunError) Error() string {
 		}
 	}
 	command := fmt.Sprintf("redlock doctor --guard %v", e.maxTTL)
-	return fmt.Sprintf("the restart guard has not begun: no master has a marker of --guard %v and this list, and with one it would refuse all "+
-		"clients without the guard; begin it by `%s --begin-guard`, which waits %v, or, while no client is running, by `%s --admit`, "+
+	return fmt.Sprintf("the restart guard has not begun: no node has a marker of --guard %v and this list, and a marker would make it refuse "+
+		"all clients without the guard: begin it with `%s --begin-guard`, which waits %v, or, while no client is running, with `%s --admit`, "+
 		"which skips the wait", e.maxTTL, command, e.maxTTL, command)
 }
 
-// isNotBegun reports whether that is why the masters were not asked for a lock.
+// isNotBegun reports whether that is why the nodes were not asked for a lock.
 func isNotBegun(err error) bool {
 	var e notBegunError
 	return errors.As(err, &e)

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// guarded starts masters whose markers go at the end.
+// guarded starts nodes whose markers go at the end.
 func guarded(t *testing.T) []*fakeredis.Master {
 	t.Helper()
 	all := masters(t)
@@ -34,13 +34,13 @@ func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 		p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", wait, "job", "--", "echo", "never")
 		status, messages := p.status(), p.messages()
 		require.Equal(t, 75, status, messages)
-		require.Regexp(t, `job: masters that may have forgotten locks are quarantined for (1h0m0s|59m5)`, messages)
+		require.Regexp(t, `job: no quorum: nodes are quarantined after a restart, for (1h0m0s|59m5)`, messages)
 		require.Contains(t, messages, "doctor --admit")
 		require.Empty(t, p.gone())
 	}
 }
 
-// Too few masters answer to tell whether the guard has begun. The signal ends that wait as any other.
+// Too few nodes answer to tell whether the guard has begun. The signal ends that wait as any other.
 func TestASignalEndsTheWaitForTheGuard(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
@@ -59,7 +59,7 @@ func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {
 	require.NoError(t, err, "it takes longer to build than a quarantine lasts")
 	quarantineFleet(t, all, 5*time.Second)
 	p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "done")
-	require.Contains(t, p.message(), "waiting up to 1m0s for job: masters that may have forgotten locks")
+	require.Contains(t, p.message(), "waiting up to 1m0s for job: no quorum: nodes are quarantined after a restart")
 	require.Equal(t, "done", p.line())
 	require.Equal(t, 0, p.status())
 }
@@ -97,7 +97,7 @@ func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T)
 			require.Equal(t, exitConfig, p.status(), "%s: %s", what, rest[0])
 			require.Empty(t, p.gone())
 			messages := p.messages()
-			require.Contains(t, messages, "guarded", "the masters' words")
+			require.Contains(t, messages, "guarded", "the nodes' words")
 			require.NotContains(t, messages, "waiting")
 		}
 	}
@@ -125,7 +125,7 @@ func TestAnAcquireOnQuarantinedMastersIs75(t *testing.T) {
 	quarantineFleet(t, all, time.Hour)
 	got := invoke(t, append(envOf(all), "REDLOCK_GUARD=1h"), "acquire", "--no-fence", "--wait", "0", "job")
 	require.Equal(t, exitHeld, got.status, got)
-	require.Contains(t, got.err, "quarantined for ")
+	require.Contains(t, got.err, "quarantined after a restart, for ")
 }
 
 func TestTheDoctorSaysInWordsWhatItDoesNotAdmit(t *testing.T) {
@@ -135,7 +135,7 @@ func TestTheDoctorSaysInWordsWhatItDoesNotAdmit(t *testing.T) {
 	all[1].SetInfo("role", "slave")
 	got := invoke(t, nil, nodes...)
 	require.Equal(t, exitFailed, got.status)
-	require.Contains(t, got.err, "redlock: no master was admitted: the errors that were found say why, and what to do\n")
+	require.Contains(t, got.err, "redlock: no node was admitted: see the errors above\n")
 	got = invoke(t, nil, append(nodes, "--json")...)
 	require.Equal(t, exitFailed, got.status)
 	require.Contains(t, got.out, `"ok": false`)

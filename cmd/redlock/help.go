@@ -71,31 +71,31 @@ func folded(text string, width int, lineBreak string) string {
 
 // overview is what `redlock help` prints.
 func overview(w io.Writer) {
-	_, _ = fmt.Fprint(w, "redlock holds locks over several independent Redis masters, by quorum.\n\nUsage:\n")
+	_, _ = fmt.Fprint(w, "redlock holds locks over several independent Redis nodes, by quorum.\n\nUsage:\n")
 	for _, cmd := range commands() {
 		_, _ = fmt.Fprintf(w, "  redlock %-11s %s\n", cmd.name, cmd.summary)
 	}
 	_, _ = fmt.Fprint(w, "\n"+overviewText+"\nA place to begin: redlock demo\n")
 }
 
-const overviewText = `"redlock help COMMAND" or "redlock COMMAND -h" says more, with an example.
+const overviewText = `"redlock help COMMAND" or "redlock COMMAND -h" shows more, with an example.
 
-The masters are given by --nodes or in REDLOCK_NODES: URLs with commas between
-them, the same for everybody who uses the same locks. For example
+--nodes or REDLOCK_NODES contains the nodes: URLs separated by commas, the same for all
+clients of the same locks. For example
   export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
-A comma in a password is written %2C. Other users of the machine can read a command
-line: a URL with a password belongs into the variable, or into a file. --nodes-file, or
-REDLOCK_NODES_FILE, names one with such a list, or with one URL per line.
+Write a comma in a password as %2C. Other users of the machine can read command lines: put
+a URL with a password into the variable, or into a file. --nodes-file or
+REDLOCK_NODES_FILE names a file with such a list, or with one URL per line.
 
 A flag takes precedence over the variables. --nodes together with --nodes-file is refused,
 as are both variables: clients with different lists do not exclude each other. In the same
-way REDLOCK_GUARD stands for --guard, where the masters are guarded, and REDLOCK_PREFIX
-for --prefix, where they keep other things as well.
+way REDLOCK_GUARD replaces --guard, for guarded nodes, and REDLOCK_PREFIX replaces
+--prefix, for nodes that store other data as well.
 
-For rediss URLs --cacert names a file with the certificate authority, where it is not one
-of the system's; --cert and --key name the client's certificate, where the masters ask for
-one. They are read at every connection, so that certificates can be renewed.
+For rediss URLs --cacert names a file with the certificate authority, if the system does
+not have it. --cert and --key name the client's certificate, if the nodes require one. The
+files are read at every connection, so certificates can be renewed.
 
-Flags may stand before and after other words. Colours are used on a terminal only,
-and not where NO_COLOR is set.
+Flags may precede and follow other words. Colours appear only on a terminal, and not if
+NO_COLOR is set.
 `

@@ -35,15 +35,15 @@ const defaultTTL = 30 * time.Second
 // process, or the one that called it.
 func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
 	w := &lockRequest{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
-	f.DurationVar(&w.ttl, "ttl", -1, "how long the lock lives unless it is extended (default: 30s, or --guard's "+
-		"maxTTL where that is less)")
-	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for it; 0 is one attempt (default: 1m)")
-	f.StringVar(&w.owner, "owner", owner, "a `label` by which others see who holds it (default: host/"+whose+")")
-	f.BoolVar(&w.noFence, "no-fence", false, "do not have the masters number this holder (see below)")
+	f.DurationVar(&w.ttl, "ttl", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
+		"less)")
+	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
+	f.StringVar(&w.owner, "owner", owner, "a `label` that other clients see (default: host/"+whose+")")
+	f.BoolVar(&w.noFence, "no-fence", false, "acquire the lock without a fence (see below)")
 	return w
 }
 
-// boundToCaller reads the masters and the guard, and checks what the library can't know of. It
+// boundToCaller reads the nodes and the guard, and checks what the library can't know of. It
 // checks the TTL itself.
 func (req *lockRequest) boundToCaller(c *invocation) (err error) {
 	if req.nodeList, err = c.nodes(req.nodesGiven); err != nil {

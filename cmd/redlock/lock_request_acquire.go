@@ -22,7 +22,7 @@ func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redl
 	switch {
 	case err == nil:
 		return lock, nil
-	case errors.As(context.Cause(ctx), &sig): // also if the answer of the masters came last
+	case errors.As(context.Cause(ctx), &sig): // also if the answer of the nodes came last
 		return nil, sig
 	case refusal(err) == exitHeld:
 		c.say("%s: %s", req.name, inShort(err))
@@ -83,7 +83,7 @@ func namesHolder(err error) bool {
 	return errors.As(err, &held)
 }
 
-// quorumVoted reports whether a quorum of masters granted or refused.
+// quorumVoted reports whether a quorum of nodes granted or refused.
 func quorumVoted(err error) bool {
 	var qe *redlock.QuorumError
 	if !errors.As(err, &qe) {

@@ -28,8 +28,8 @@ func jsonFlag(f *flagSet) *bool {
 // prefixFlag defines --prefix, and prefix reads it.
 func prefixFlag(f *flagSet) *prefixValue {
 	p := &prefixValue{}
-	f.Var(p, "prefix", "what stands before a NAME to make its `key`, the same for all clients of the NAME "+
-		"(default: $REDLOCK_PREFIX, or nothing)")
+	f.Var(p, "prefix", "the prefix that makes a `key` of a NAME, the same for all its clients "+
+		"(default: $REDLOCK_PREFIX, or none)")
 	return p
 }
 
@@ -61,8 +61,8 @@ func (inv *invocation) prefixText(p *prefixValue) string {
 // guardFlag defines --guard, and guard reads it.
 func guardFlag(f *flagSet) flag.Value {
 	g := &guardValue{}
-	f.Var(g, "guard", "the restart guard's `maxTTL`, the same for all clients of the masters: one that may "+
-		"have forgotten locks does not vote for so long; 0 is none (default: $REDLOCK_GUARD, or none)")
+	f.Var(g, "guard", "the restart guard's `maxTTL`, the same for all clients: a node that may have "+
+		"forgotten locks does not vote for that long; 0: no guard (default: $REDLOCK_GUARD, or none)")
 	return g
 }
 

@@ -74,7 +74,7 @@ func TestALossThatOnlyTheReleaseFindsIs74(t *testing.T) {
 	require.Equal(t, 74, p.status())
 }
 
-// lose makes a lock vanish as a flush does. The third master may not have been asked
+// lose makes a lock vanish as a flush does. The third node may not have been asked
 // for its grant when the command begins.
 func lose(all []*fakeredis.Master) {
 	for _, m := range all {

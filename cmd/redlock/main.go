@@ -1,12 +1,12 @@
-// Command redlock holds locks over several Redis masters for commands and shell scripts, shows who
-// holds them, looks after the masters, measures them, and demonstrates the library.
+// Command redlock holds locks over several Redis nodes for commands and shell scripts, shows who
+// holds them, looks after the nodes, measures them, and demonstrates the library.
 // `redlock help` says how, and so does docs/command.md.
 //
 // How it is laid out:
 //
 //	main.go, table.go, form.go, help.go  from words to a subcommand; all that is told of each
 //	call.go, exit.go, page.go, grid.go   its streams and statuses; what a person reads
-//	nodes.go, tls.go, locker.go          the masters, and how to reach them
+//	nodes.go, tls.go, locker.go          the nodes, and how to reach them
 //	wish.go, take.go                     the lock that is asked for; taking it
 //	liveline.go, waitline.go             what a person sees while it waits
 //	run.go, plan.go                      `run`: what is asked for

@@ -20,7 +20,7 @@ func manual() string {
 
 <!-- Made of the table in cmd/redlock by "go generate ./cmd/redlock": change it there. -->
 
-` + "`redlock`" + ` holds locks over several independent Redis masters, by quorum. ` + "`go build -o redlock ./cmd/redlock`" + ` builds it.
+` + "`redlock`" + ` holds locks over several independent Redis nodes, by quorum. ` + "`go build -o redlock ./cmd/redlock`" + ` builds it.
 [operations.md](operations.md#from-a-shell) shows it at work.
 
 | subcommand | what it is for |

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// masters starts three, and checks at the end of the test that no lock is left.
+// nodes starts three, and checks at the end of the test that no lock is left.
 func masters(t *testing.T) []*fakeredis.Master {
 	t.Helper()
 	var all []*fakeredis.Master
@@ -30,8 +30,8 @@ func masters(t *testing.T) []*fakeredis.Master {
 	return all
 }
 
-// readAll waits until the masters have read what clients sent before they went. A frozen
-// master never has; nothing is waited for longer than a few seconds.
+// readAll waits until the nodes have read what clients sent before they went. A frozen
+// node never has; nothing is waited for longer than a few seconds.
 func readAll(all ...*fakeredis.Master) {
 	deadline := time.Now().Add(5 * time.Second)
 	for _, m := range all {
@@ -41,7 +41,7 @@ func readAll(all ...*fakeredis.Master) {
 	}
 }
 
-// locks lists the keys of all locks on the masters; fence counters outlive them.
+// locks lists the keys of all locks on the nodes; fence counters outlive them.
 func locks(all ...*fakeredis.Master) (keys []string) {
 	for _, m := range all {
 		for _, key := range m.Keys() {
@@ -61,14 +61,14 @@ func nodesOf(all []*fakeredis.Master) string {
 	return strings.Join(urls, ",")
 }
 
-// holdAll makes somebody hold a name on all masters.
+// holdAll makes somebody hold a name on all nodes.
 func holdAll(all []*fakeredis.Master, name, token string, ttl time.Duration) {
 	for _, m := range all {
 		m.Set(name, token, ttl)
 	}
 }
 
-// announce publishes a release on each master, until somebody there has heard it.
+// announce publishes a release on each node, until somebody there has heard it.
 func announce(t *testing.T, all []*fakeredis.Master, name string) {
 	t.Helper()
 	for _, m := range all {

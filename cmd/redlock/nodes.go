@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// nodeFlags say which masters there are, and how to reach them.
+// nodeFlags say which nodes there are, and how to reach them.
 type nodeFlags struct {
 	list, file        *string
 	cacert, cert, key *string
@@ -22,9 +22,9 @@ type nodeFlags struct {
 
 func nodesFlags(f *flagSet) nodeFlags {
 	return nodeFlags{
-		list: f.String("nodes", "", "the masters' `URLs`, with commas between them (default: $REDLOCK_NODES)"),
-		file: f.String("nodes-file", "", "a `file` with the masters' URLs, as in --nodes or one per line (default: $REDLOCK_NODES_FILE)"),
-		cacert: f.String("cacert", "", "a PEM `file` with the certificate authorities that the masters' certificates are checked by "+
+		list: f.String("nodes", "", "the nodes' `URLs`, separated by commas (default: $REDLOCK_NODES)"),
+		file: f.String("nodes-file", "", "a `file` with the nodes' URLs, as in --nodes or one per line (default: $REDLOCK_NODES_FILE)"),
+		cacert: f.String("cacert", "", "a PEM `file` with the certificate authorities that the nodes' certificates are checked by "+
 			"(default: the system's; only for rediss URLs)"),
 		cert: f.String("cert", "", "a PEM `file` with the client certificate, its chain included (only for rediss URLs, with --key)"),
 		key:  f.String("key", "", "a PEM `file` with the private key of --cert"),
@@ -36,13 +36,13 @@ func (n nodeFlags) given() bool {
 	return slices.ContainsFunc([]*string{n.list, n.file, n.cacert, n.cert, n.key}, func(s *string) bool { return *s != "" })
 }
 
-// nodeList is the list of masters, and how to reach them.
+// nodeList is the list of nodes, and how to reach them.
 type nodeList struct {
 	urls []string
 	tls  tlsConfig // nil: as the URLs say
 }
 
-// open makes a Locker over the masters.
+// open makes a Locker over the nodes.
 func (n nodeList) open(opts ...redlock.Option) (*redlock.Locker, error) {
 	if n.tls != nil {
 		opts = append(opts, redlock.WithTLSConfig(n.tls))
@@ -51,13 +51,13 @@ func (n nodeList) open(opts ...redlock.Option) (*redlock.Locker, error) {
 }
 
 var (
-	errNoNodes = errors.New("no masters are given by --nodes or REDLOCK_NODES, nor by --nodes-file or REDLOCK_NODES_FILE; masters inside of this " +
+	errNoNodes = errors.New("no nodes given by --nodes, REDLOCK_NODES, --nodes-file or REDLOCK_NODES_FILE; nodes inside this " +
 		"process, as the demo has them, would end with it, and a lock on them would protect nothing")
-	errEmbedded  = errors.New("--embedded brings its own masters: it does not go with --nodes and the like")
-	errEmptyNode = errors.New("the list of masters has an empty URL between its commas")
+	errEmbedded  = errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
+	errEmptyNode = errors.New("the list of nodes contains an empty URL")
 )
 
-// nodes reads the list of masters. A flag takes precedence over the variables. Two lists are
+// nodes reads the list of nodes. A flag takes precedence over the variables. Two lists are
 // refused: clients that use different ones do not exclude each other.
 func (inv *invocation) nodes(given nodeFlags) (n nodeList, err error) {
 	list, file, name := *given.list, *given.file, "--nodes-file"
@@ -86,7 +86,7 @@ func (inv *invocation) nodes(given nodeFlags) (n nodeList, err error) {
 		inv.say("a password in --nodes can be read by other users of this machine: use --nodes-file, REDLOCK_NODES_FILE or REDLOCK_NODES")
 	}
 	if n.tls, err = given.tlsConfig(); err == nil && n.tls != nil && !slices.ContainsFunc(n.urls, isEncrypted) {
-		err = errors.New("--cacert, --cert and --key are for rediss URLs, and no master has one")
+		err = errors.New("--cacert, --cert and --key need a node with a rediss URL")
 	}
 	return n, err
 }

@@ -54,7 +54,7 @@ func TestAListOfMastersThatCantBeReadIs64AndNotQuoted(t *testing.T) {
 		{"/no/such/file can't be read: no such file", nil, []string{"--nodes-file", "/no/such/file"}},
 		{"REDLOCK_NODES_FILE: / can't be read: is a directory", []string{"REDLOCK_NODES_FILE=/"}, nil},
 		{"is empty", nil, []string{"--nodes-file", fileWith(t, " \n\n")}},
-		{"an empty URL between its commas", nil, []string{"--nodes-file", fileWith(t, good+",,"+good)}},
+		{"contains an empty URL", nil, []string{"--nodes-file", fileWith(t, good+",,"+good)}},
 		{"the name of a file, not a URL", nil, []string{"--nodes-file", good}},
 		{"the scheme must be", nil, []string{"--nodes-file", fileWith(t, "sesame\n")}},
 		{"the port must be", nil, []string{"--nodes-file", fileWith(t, good+"\nredis://:sesame@x:0\n")}},
@@ -98,12 +98,12 @@ func TestEmbeddedMastersGoWithNoFlagOfOthers(t *testing.T) {
 		for _, flag := range []string{"--nodes", "--nodes-file", "--cacert", "--cert", "--key"} {
 			got := invoke(t, nil, append(words, flag, "x")...)
 			require.Equal(t, exitUsage, got.status)
-			require.Contains(t, got.err, "--embedded brings its own masters")
+			require.Contains(t, got.err, "--embedded uses its own nodes")
 		}
 	}
 }
 
-// secured has the masters ask for a password, which is in the URLs that it returns.
+// secured has the nodes ask for a password, which is in the URLs that it returns.
 func secured(all []*fakeredis.Master, user, password string) string {
 	var urls []string
 	for _, m := range all {

@@ -72,7 +72,7 @@ type process struct {
 	said  *bufio.Reader
 }
 
-// start runs redlock with those masters and words.
+// start runs redlock with those nodes and words.
 func start(t *testing.T, all []*fakeredis.Master, args ...string) *process {
 	t.Helper()
 	path, err := binary()

@@ -50,9 +50,9 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 
 // errNotAllAnswered is a release that was sent, and not answered in the time that a person
 // does not notice.
-var errNotAllAnswered = errors.New("the masters did not say in time whether they released it; what is left expires by itself")
+var errNotAllAnswered = errors.New("some nodes did not confirm the release in time; remaining keys expire")
 
-// giveBack releases the lock, and waits for the masters until ctx is done: Release by
+// giveBack releases the lock, and waits for the nodes until ctx is done: Release by
 // itself waits for the node timeout, and for no context.
 func giveBack(ctx context.Context, lock *redlock.Lock) error {
 	done := make(chan error, 1)

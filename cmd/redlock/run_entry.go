@@ -12,52 +12,52 @@ func runEntry() command {
 			{exitSignal, "signal n ended COMMAND, or the wait for NAME"},
 			endsMisused,
 			endsNoQuorum,
-			{exitSystem, "this machine could not start what is needed"},
-			{exitLost, "the lock was lost under way, whatever COMMAND's own status was"},
+			{exitSystem, "this machine could not start a process that is needed"},
+			{exitLost, "the lock was lost while COMMAND ran, whatever its own status was"},
 			endsHeld,
 			endsUnguarded,
-			{exitNotExecutable, "COMMAND can't be executed"},
+			{exitNotExecutable, "COMMAND cannot be executed"},
 			{exitNotFound, "COMMAND was not found"},
 		},
 		examples: []string{
 			"redlock run --ttl 30s --wait 0 nightly-report -- ./report.sh --mail",
 			`redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -f book.sql'`,
 		},
-		noJSON: "what is printed is COMMAND's; `redlock status --json NAME` tells who holds NAME",
+		noJSON: "the output is COMMAND's; `redlock status --json NAME` shows who holds NAME",
 	}
 }
 
-const runAbout = `COMMAND runs only while NAME is held: the lock is extended as long as it runs, and
-given back when it has ended. COMMAND's environment has
+const runAbout = `COMMAND runs only while NAME is held. The lock is extended as long as COMMAND runs, and
+released when it has ended. COMMAND's environment contains
 
   REDLOCK_NAME   the lock's name
-  REDLOCK_ID     the ID of this acquisition, for logs and databases: no other has it
-  REDLOCK_FENCE  a number that is larger than that of all who held NAME before; with
-                 --no-fence it is empty
-  REDLOCK_TOKEN  only with --export-token: whoever knows it can release the lock
+  REDLOCK_ID     the unique ID of this acquisition, for logs and databases
+  REDLOCK_FENCE  a number larger than that of every earlier holder of NAME; empty
+                 with --no-fence
+  REDLOCK_TOKEN  only with --export-token: the token, which can release the lock
 
-A database that remembers the largest fence it has seen, and turns smaller ones away, is
-safe from a COMMAND that goes on too late. The masters count fences in
-redlock:fence:NAME, which lives for 7 days.
+A database that stores the largest fence it has seen, and rejects smaller ones, is safe
+from a COMMAND that continues too late. The nodes count fences in redlock:fence:NAME, a
+key with a TTL of 7 days.
 
-COMMAND does not inherit REDLOCK_NODES and REDLOCK_NODES_FILE, which may contain
-passwords or lead to them. A COMMAND that calls redlock itself takes --nodes-file.
+COMMAND does not inherit REDLOCK_NODES and REDLOCK_NODES_FILE, because they may contain
+passwords or lead to them. A COMMAND that calls redlock itself uses --nodes-file.
 
-While NAME is held elsewhere, a line on the terminal says by whom and for how long.
+If another client holds NAME, a line on the terminal shows the holder and the time left.
 
-COMMAND has a process group of its own, which gets the signals that redlock gets:
-HUP, INT, QUIT, TERM, USR1, USR2, WINCH, TSTP, CONT. On a terminal it is the one in
-the foreground; Ctrl-Z stops redlock with it, and then nothing extends the lock.
+COMMAND has its own process group. The group receives the signals that redlock receives:
+HUP, INT, QUIT, TERM, USR1, USR2, WINCH, TSTP, CONT. On a terminal it is the foreground
+group. Ctrl-Z stops redlock as well, and then the lock is not extended.
 
-When the lock is lost, or can't be extended, the group gets SIGTERM, --grace before
-the lock's validity ends at the latest; and SIGKILL before it ends. When redlock is
-killed, or stopped for too long, another process kills the group. What COMMAND
-leaves running in its group when it ends gets SIGTERM, and SIGKILL after --grace: a
-program that makes a session of its own, as daemons do, runs without the lock.
+If the lock is lost, or cannot be extended, the group gets SIGTERM, at the latest --grace
+before the lock's validity ends. It gets SIGKILL before the validity ends. If redlock is
+killed, or stopped for too long, another process kills the group. When COMMAND has ended,
+processes that remain in its group get SIGTERM, and SIGKILL after --grace. A program that
+starts its own session, as daemons do, continues without the lock.
 
-With --guard a master that was started, emptied or promoted does not vote before
-every lock that it may have forgotten has expired, which --ttl may be as long as at
-the most. It refuses at once, whatever --wait says, where no master is under the guard yet:
-redlock doctor --begin-guard or --admit begins it. So do masters that are guarded with
-another maxTTL, or for another list of masters.
+With --guard a node that was started, emptied or promoted does not vote until every lock
+that it may have forgotten has expired. --guard is the longest --ttl of all clients.
+redlock refuses at once, whatever --wait says, if no node is under the guard yet: begin it
+with redlock doctor --begin-guard or --admit. Nodes that are guarded with another maxTTL,
+or for another list of nodes, refuse as well.
 `

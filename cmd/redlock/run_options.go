@@ -25,9 +25,9 @@ type runOptions struct {
 
 func newRunOptions(f *flagSet) *runOptions {
 	p := &runOptions{lockRequest: lockRequestFlags(f, ownerOf(os.Getpid()), "pid")}
-	f.DurationVar(&p.grace, "grace", -1, "how long the command has to end when the lock is lost, at most half of "+
+	f.DurationVar(&p.grace, "grace", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
-	f.BoolVar(&p.token, "export-token", false, "give COMMAND the lock's token, in REDLOCK_TOKEN: it can release the lock by it")
+	f.BoolVar(&p.token, "export-token", false, "pass the lock's token to COMMAND in REDLOCK_TOKEN, which can release the lock")
 	return p
 }
 
@@ -35,11 +35,11 @@ func newRunOptions(f *flagSet) *runOptions {
 func (o *runOptions) read(c *invocation) (exit int, ok bool) {
 	switch {
 	case len(c.args) == 0:
-		return c.misused("a NAME is needed, and behind it -- and a COMMAND"), false
+		return c.misused("a NAME is needed, followed by -- and a COMMAND"), false
 	case !c.hasDashes || len(c.args) > 1:
-		return c.misused("one NAME, then --, then the COMMAND: %q is not that", strings.Join(c.args, " ")), false
+		return c.misused("want one NAME, then --, then the COMMAND: got %q", strings.Join(c.args, " ")), false
 	case len(c.afterDashes) == 0:
-		return c.misused("there is no COMMAND behind the --"), false
+		return c.misused("no COMMAND after the --"), false
 	}
 	o.name, o.command = c.args[0], c.afterDashes
 	if err := o.checkBounds(c); err != nil {
@@ -66,7 +66,7 @@ func (o *runOptions) checkBounds(c *invocation) error {
 		o.grace = min(maxGrace, o.ttl/3)
 	}
 	if o.grace < 0 || o.grace > o.ttl/2 {
-		return errors.New("--grace can be from 0 to half of --ttl: " + (o.ttl / 2).String())
+		return errors.New("--grace must be from 0 to half of --ttl: " + (o.ttl / 2).String())
 	}
 	return nil
 }

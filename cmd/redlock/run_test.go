@@ -130,7 +130,7 @@ func TestAKeyThatIsNoLockIsNotTakenForAHolder(t *testing.T) {
 	}
 }
 
-// Two of three masters do not answer, the third refuses: that is a fault and not somebody who holds the
+// Two of three nodes do not answer, the third refuses: that is a fault and not somebody who holds the
 // name, and a monitor that ignores 75 has to notice it.
 func TestARefusalWithoutAQuorumIs69(t *testing.T) {
 	t.Parallel()

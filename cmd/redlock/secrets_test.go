@@ -27,7 +27,7 @@ func conceals(t *testing.T, what, text string, tokens ...string) {
 	}
 }
 
-// failures are what becomes of masters that ask for a password.
+// failures are what becomes of nodes that ask for a password.
 var failures = map[string]func(m *fakeredis.Master){
 	"none": func(*fakeredis.Master) {},
 	"held": func(m *fakeredis.Master) { m.Set("job", secretToken, time.Minute) },
@@ -50,7 +50,7 @@ func repeatsArguments(_ int64, cmd string, args []string) (string, bool) {
 	return "-ERR unknown command '" + cmd + "' with '" + strings.Join(args, "' '") + "'", cmd == "EVALSHA" || cmd == "SET"
 }
 
-// failing starts masters with a password that fail in one way, and returns their URLs.
+// failing starts nodes with a password that fail in one way, and returns their URLs.
 func failing(t *testing.T, breaks func(m *fakeredis.Master)) (list string) {
 	t.Helper()
 	all := masters(t)
@@ -67,7 +67,7 @@ func failing(t *testing.T, breaks func(m *fakeredis.Master)) (list string) {
 	return list
 }
 
-// Every subcommand, on masters that fail in every way; --json and the list's source vary along.
+// Every subcommand, on nodes that fail in every way; --json and the list's source vary along.
 func TestNoSubcommandPrintsAPasswordOrAToken(t *testing.T) {
 	t.Parallel()
 	for what, breaks := range failures {

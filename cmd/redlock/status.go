@@ -12,13 +12,13 @@ func statusEntry() command {
 	return command{
 		name:    "status",
 		words:   "NAME",
-		summary: "say who holds a lock, on which masters, for how long",
+		summary: "show who holds a lock, on which nodes, and for how long",
 		flags:   statusFlags,
 		about:   statusAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			endsMisused,
-			{exitUnavailable, "no quorum answered (what the others said is printed); with --watch that is no end"},
+			{exitUnavailable, "no quorum answered (the other answers are printed); --watch continues"},
 		},
 		examples: []string{
 			"redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42",
@@ -27,30 +27,30 @@ func statusEntry() command {
 	}
 }
 
-const statusAbout = `It asks all masters once and changes nothing. The answer is a look, not a promise:
-it may be out of date when it is read.
+const statusAbout = `It queries all nodes once and changes nothing. The answer may be out of date when it is
+read.
 
-With --watch it looks again every --interval until it is ended. On a terminal what it
-shows is written over; elsewhere it is printed when something has changed: the state,
-the holder, where it stands, or which masters answer. An extension is no change.
+With --watch it repeats the query every --interval until it is ended. On a terminal it
+overwrites the output. Otherwise it prints when something has changed: the state, the
+holder, the nodes that hold the key, or the nodes that answer. An extension is no change.
 
-With --json it prints one object, and with --watch each in a line:
-  at       when it was seen; only with --watch
+With --json it prints one object, and with --watch one per line:
+  at       the time of the query; only with --watch
   name     the lock
-  state    "held": one holder has a quorum; "free": nobody can have one;
-           "unclear": too few masters answered to say which
-  owner    the holder's label, "" when it has none; only when held
-  left_ms  for how long a quorum keeps it unless it is released or extended;
+  state    "held": one holder has a quorum; "free": no client can have a quorum;
+           "unclear": too few nodes answered to tell
+  owner    the holder's label, "" if it has none; only when held
+  left_ms  how long a quorum keeps it unless it is released or extended;
            -1 without an expiry; only when held
-  nodes    for each master
+  nodes    for each node
     node      its name
-    held      whether a lock's key stands there
-    owner     its holder's label
+    held      whether it holds a key of the lock
+    owner     the label of that key's holder
     left_ms   as above
-    error     why it said nothing, or what is wrong with its key
+    error     why it did not answer, or what is wrong with its key
 `
 
-// Bounds of --interval: masters have other things to do.
+// Bounds of --interval: nodes have other things to do.
 const (
 	minInterval = 100 * time.Millisecond
 	maxInterval = time.Hour
@@ -58,15 +58,15 @@ const (
 
 func statusFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
-	watch := f.Bool("watch", false, "go on looking, and show what changes")
-	interval := f.Duration("interval", time.Second, "how long to wait between two looks, from 100ms to 1h (default: 1s)")
+	watch := f.Bool("watch", false, "repeat the query, and show what changes")
+	interval := f.Duration("interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)")
 	return func(ctx context.Context, c *invocation) int {
 		name, err := c.name()
 		if err != nil {
 			return c.misused("%v", err)
 		}
 		if *interval < minInterval || *interval > maxInterval {
-			return c.misused("--interval can be from %v to %v", minInterval, maxInterval)
+			return c.misused("--interval must be from %v to %v", minInterval, maxInterval)
 		}
 		nodes, err := c.nodes(given)
 		if err != nil {
@@ -111,7 +111,7 @@ const (
 	unclear state = "unclear"
 )
 
-// stateOf is free only where no holder can have a quorum, counting every master that
+// stateOf is free only where no holder can have a quorum, counting every node that
 // said nothing for it.
 func stateOf(s *redlock.Status) state {
 	if s.Held {

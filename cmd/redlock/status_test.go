@@ -14,7 +14,7 @@ import (
 
 const token = "anna:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// trio starts three masters, of which so many hold the name "job".
+// trio starts three nodes, of which so many hold the name "job".
 func trio(t *testing.T, holding int) []*fakeredis.Master {
 	t.Helper()
 	all := masters(t)
@@ -35,7 +35,7 @@ func TestStatusSaysWhoHoldsALock(t *testing.T) {
 	got := invoke(t, nil, "status", "job", "--nodes", nodesOf(all))
 	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
 	require.Regexp(t, `(?s)^job is held by "anna" for (1m0s|59\.\d+s)\n\n`+
-		`  MASTER   HOLDER   LEFT\n● a        "anna"   \S+\n● b        "anna"   \S+\n○ c        –        –\n$`, got.out)
+		`  NODE   HOLDER   LEFT\n● a      "anna"   \S+\n● b      "anna"   \S+\n○ c      –        –\n$`, got.out)
 }
 
 func TestStatusSaysThatALockIsFree(t *testing.T) {
@@ -51,7 +51,7 @@ func TestStatusIsUnclearWhereAMasterThatIsSilentMightDecide(t *testing.T) {
 	all[2].Stop()
 	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
 	require.Equal(t, exitOK, got.status, "a quorum answered")
-	require.Contains(t, got.out, "job may be held: too few masters answered to say\n")
+	require.Contains(t, got.out, "job may be held: too few nodes answered to tell\n")
 	require.Contains(t, got.out, "✗ c")
 }
 
@@ -62,7 +62,7 @@ func TestStatusWithoutAQuorumIs69AndShowsWhatItKnows(t *testing.T) {
 	all[2].Stop()
 	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
 	require.Equal(t, exitUnavailable, got.status)
-	require.Contains(t, got.out, `● a        "anna"`)
+	require.Contains(t, got.out, `● a      "anna"`)
 	require.Contains(t, got.err, "redlock: no quorum")
 }
 

@@ -16,10 +16,10 @@ func printStatus(p *printer, s *redlock.Status) {
 	case free:
 		p.line("%s is free\n", name)
 	case unclear:
-		p.line("%s may be held: too few masters answered to say\n", name)
+		p.line("%s may be held: too few nodes answered to tell\n", name)
 	}
 	g := table{gap: 3}
-	g.row("", " ", "MASTER", "HOLDER", "LEFT")
+	g.row("", " ", "NODE", "HOLDER", "LEFT")
 	for _, n := range s.Nodes {
 		switch {
 		case n.Err != nil:

@@ -52,7 +52,7 @@ func newPKI(t *testing.T) pki {
 	return pki{write("ca", "CERTIFICATE", caDER), write("cert", "CERTIFICATE", leafDER), write("key", "EC PRIVATE KEY", keyDER)}
 }
 
-// front ends TLS before a master, for clients with a certificate of the authority, and returns
+// front ends TLS before a node, for clients with a certificate of the authority, and returns
 // the address.
 func (p pki) front(t *testing.T, m *fakeredis.Master) string {
 	t.Helper()
@@ -109,7 +109,7 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 	require.NoError(t, err)
 	l, end, err := s.client("demo")
 	require.NoError(t, err)
-	eventually(t, "the masters answer within a stage's node timeout", func() bool { return l.Healthy(t.Context()) == nil })
+	eventually(t, "the nodes answer within a stage's node timeout", func() bool { return l.Healthy(t.Context()) == nil })
 	end()
 
 	for what, flags := range map[string][]string{
@@ -142,5 +142,5 @@ func TestTLSFilesThatCantBeUsedAre64(t *testing.T) {
 	}
 	got := invoke(t, []string{"REDLOCK_NODES=redis://127.0.0.1:1"}, "status", "n", "--cacert", p.ca)
 	require.Equal(t, exitUsage, got.status, got)
-	require.Contains(t, got.err, "for rediss URLs, and no master has one")
+	require.Contains(t, got.err, "need a node with a rediss URL")
 }

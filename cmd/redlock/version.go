@@ -11,16 +11,16 @@ import (
 func versionEntry() command {
 	return command{
 		name:    "version",
-		summary: "say which redlock this is",
+		summary: "print the version",
 		flags:   versionFlags,
-		about: `It prints the version of the module, the revision of the source that it was built
-from, where that is known, and the version of Go. redlock --version is the same.
+		about: `It prints the version of the module, the revision of its source if known, and the version
+of Go. redlock --version does the same.
 
 With --json it prints one object:
   version   of the module; "(devel)" for a build from a folder
-  revision  of the source; "" when it is not known
+  revision  of the source; "" if unknown
   time      of that revision
-  modified  whether the source differed from it
+  modified  whether the source differed from that revision
   go        version of Go
   platform  operating system and architecture
 `,
@@ -33,7 +33,7 @@ func versionFlags(f *flagSet) runFunc {
 	asJSON := jsonFlag(f)
 	return func(_ context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
-			return c.misused("it takes no words")
+			return c.misused("version takes no arguments")
 		}
 		v := versionOf(debug.ReadBuildInfo())
 		if *asJSON {

@@ -60,7 +60,7 @@ func (w *watcher) watch(ctx context.Context) int {
 	}
 }
 
-// snapshot is what of a master, or of all of them, can be news.
+// snapshot is what of a node, or of all of them, can be news.
 type snapshot struct {
 	state state // of all
 	held  bool

@@ -31,7 +31,7 @@ func watched(t *testing.T, holding int, more ...string) (p *process, next func()
 	}
 }
 
-// settled skips what is seen while masters are changed one after the other. It is bounded
+// settled skips what is seen while nodes are changed one after the other. It is bounded
 // by line, which fails when nothing comes.
 func settled(next func() map[string]any, is state) map[string]any {
 	for {
