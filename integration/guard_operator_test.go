@@ -19,7 +19,7 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 		if status == 0 {
 			assert.Empty(t, stderr)
 		} else {
-			assert.Contains(t, stderr, "no master was admitted")
+			assert.Contains(t, stderr, "no node was admitted")
 		}
 		return status, out
 	}

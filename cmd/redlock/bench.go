@@ -109,7 +109,7 @@ func benchFlags(f *flagSet) runFunc {
 func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
-		return nodes, nil, errors.New("bench takes no NAME")
+		return nodes, nil, errors.New("takes no NAME")
 	case inside && given.given():
 		return nodes, nil, errEmbedded
 	case b.clients < 1 || b.clients > maxClients:

@@ -88,7 +88,7 @@ func demoFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	return func(ctx context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
-			return c.misused("demo takes no NAME")
+			return c.misused("takes no NAME")
 		}
 		nodes, err := c.nodes(given)
 		if err != nil && (!errors.Is(err, errNoNodes) || given.given()) {

@@ -99,7 +99,7 @@ func (d *doctor) examine(ctx context.Context, c *invocation) int {
 	case err != nil:
 		return c.misused("%v", err)
 	case len(c.all()) > 0:
-		return c.misused("doctor takes no NAME")
+		return c.misused("takes no NAME")
 	case d.admit && guard == 0:
 		return c.misused("--admit needs --guard")
 	case d.begins && guard == 0:

@@ -33,7 +33,7 @@ func versionFlags(f *flagSet) runFunc {
 	asJSON := jsonFlag(f)
 	return func(_ context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
-			return c.misused("version takes no arguments")
+			return c.misused("takes no arguments")
 		}
 		v := versionOf(debug.ReadBuildInfo())
 		if *asJSON {
