@@ -111,14 +111,14 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 	return exitOK
 }
 
-// untilAllAnswered waits for the nodes that have not answered yet, as long as a person does not
-// notice: what is not sent when the handle ends is never sent, and a lock that stands on a bare
-// quorum does not survive one more failure. A question on the same connection is
-// answered behind what was sent before it.
+// untilAllAnswered waits for the nodes that have not answered yet, at most for answerTimeout. A
+// command that is unsent when the handle ends is never sent, and a lock on a bare quorum does not
+// survive the failure of one more node. A query on the same connection is answered after the
+// commands that were sent before it.
 func untilAllAnswered(ctx context.Context, locker *redlock.Locker, lock *redlock.Lock) {
-	ctx, cancel := context.WithTimeout(ctx, min(closeTimeout, lock.Remaining()/4))
+	ctx, cancel := context.WithTimeout(ctx, min(answerTimeout, lock.Remaining()/4))
 	defer cancel()
-	_, _ = locker.Inspect(ctx, lock.Names()[0]) // what it says does not matter
+	_, _ = locker.Inspect(ctx, lock.Names()[0]) // its answer does not matter
 }
 
 // claimJSON is what programs are told of a lock that is held by a claim.

@@ -11,9 +11,13 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// closeTimeout bounds what is waited for, on the way out, of what a dead node still owes.
-// What it owes dies by its TTL.
-const closeTimeout = 250 * time.Millisecond
+// closeTimeout bounds how long a command waits at its end for nodes that have not answered. If all
+// nodes answer, a command ends at once, also on a busy machine. On a node that does not answer, the
+// keys expire by their TTL.
+const closeTimeout = time.Second
+
+// answerTimeout bounds how long acquire waits for nodes that have not answered after a quorum has.
+const answerTimeout = 250 * time.Millisecond
 
 // coldTimeout is how long a node's answer counts. It is longer than the library's
 // default because every invocation begins without connections: the first answer
@@ -122,9 +126,9 @@ func closeIn(ctx context.Context, l *redlock.Locker) {
 	}
 }
 
-// closeSoon ends a locker in the time that a person does not notice.
+// closeSoon closes a locker, and waits for its nodes at most for closeTimeout.
 func closeSoon(l *redlock.Locker) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_ = l.Close(ctx) // what it could not undo was told by the release, and expires
+	_ = l.Close(ctx) // the release has reported what could not be undone; that expires
 }
