@@ -153,7 +153,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 		require.False(t, len(won) > 0 && held.Remaining() > 0, "two clients hold the lock")
 		time.Sleep(5 * time.Millisecond)
 	}
-	require.ErrorContains(t, refused, "follows 3 Sentinels, of which 2 must have named one master as watched within the last 4s")
+	require.ErrorContains(t, refused, "follows 3 Sentinels, of which 2 must name one master as watched within 4s")
 	_, err := a.TryAcquire(t.Context(), "x", guardTTL)
 	require.ErrorIs(t, err, pool.ErrUnfit)
 	if won == nil {

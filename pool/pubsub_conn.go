@@ -13,123 +13,125 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// pingEvery is how often a subscription's connection is asked whether it lives. Two
-// periods without a word end it.
+// pingEvery is the interval of pings. A connection that receives nothing between two pings is
+// ended.
 const pingEvery = 5 * time.Second
 
-// errUnwanted ends a connection that nobody listens on.
-var errUnwanted = errors.New("no channel is wanted")
+// errUnwanted ends a connection without channels.
+var errUnwanted = errors.New("no channels")
 
-// pubsubConn is one connection of a subscription.
+// pubsubConn is one connection of a subscription. Two goroutines use it: write alone writes to
+// it, and read alone reads. fail, which either may call, ends both.
 type pubsubConn struct {
 	s        *Subscription
 	raw      *rawConn
 	dead     chan struct{}
 	once     sync.Once
 	err      error
-	received atomic.Int64 // replies heard
+	received atomic.Int64 // replies received
 }
 
-func (ps *pubsubConn) fail(err error) {
-	ps.once.Do(func() {
-		ps.err = err
-		close(ps.dead)
-		ps.raw.abort()
+func (pc *pubsubConn) fail(err error) {
+	pc.once.Do(func() {
+		pc.err = err
+		close(pc.dead)
+		pc.raw.abort()
 	})
 }
 
-// write is the only one that writes: subscriptions as they are wanted, and pings.
-func (ps *pubsubConn) write() {
+// write writes all commands: subscriptions when they change, and pings.
+func (pc *pubsubConn) write() {
 	before := int64(-1)
 	for {
-		over, stop := clock.After(ps.s.node.cfg.Clock, pingEvery)
-		err := ps.writeUntil(over)
+		over, stop := clock.After(pc.s.node.cfg.Clock, pingEvery)
+		err := pc.writeUntil(over)
 		stop()
 		if err == nil {
-			now := ps.received.Load()
-			err = ps.checkAlive(before, now)
+			now := pc.received.Load()
+			err = pc.checkAlive(before, now)
 			before = now
 		}
 		if err != nil {
-			ps.fail(err)
+			pc.fail(err)
 			return
 		}
 	}
 }
 
-// writeUntil says what is wanted, as often as that changes, until it is time to look after
-// the connection: who changes his mind all the time must not keep that from happening.
-func (ps *pubsubConn) writeUntil(over <-chan struct{}) error {
+// writeUntil writes the changes of the channels until over. Without that bound, channels that
+// change all the time would prevent the check of the connection.
+func (pc *pubsubConn) writeUntil(over <-chan struct{}) error {
 	for {
 		select {
-		case <-ps.dead:
-			return ps.err
+		case <-pc.dead:
+			return pc.err
 		case <-over:
 			return nil
-		case <-ps.s.wake:
-			if err := ps.say(); err != nil {
+		case <-pc.s.wake:
+			if err := pc.writeChanges(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// checkAlive pings, unless nobody listens any more, or nothing was heard since the last time.
-func (ps *pubsubConn) checkAlive(before, now int64) error {
+// checkAlive sends a ping. It ends the connection if there are no channels, or if nothing was
+// received since the last call.
+func (pc *pubsubConn) checkAlive(before, now int64) error {
 	switch {
-	case !ps.s.hasChannels():
+	case !pc.s.hasChannels():
 		return errUnwanted
 	case now == before:
 		return ErrSilent
 	}
-	return ps.send("PING")
+	return pc.send("PING")
 }
 
-func (ps *pubsubConn) say() error {
-	join, leave := ps.s.pendingChanges()
+func (pc *pubsubConn) writeChanges() error {
+	join, leave := pc.s.pendingChanges()
 	var errs []error
 	if len(join) > 0 {
-		errs = append(errs, ps.send("SUBSCRIBE", join...))
+		errs = append(errs, pc.send("SUBSCRIBE", join...))
 	}
 	if len(leave) > 0 {
-		errs = append(errs, ps.send("UNSUBSCRIBE", leave...))
+		errs = append(errs, pc.send("UNSUBSCRIBE", leave...))
 	}
 	return oneline.Join(errs...)
 }
 
-func (ps *pubsubConn) send(command string, args ...any) error {
-	if err := ps.raw.redis.Send(command, args...); err != nil {
+func (pc *pubsubConn) send(command string, args ...any) error {
+	if err := pc.raw.redis.Send(command, args...); err != nil {
 		return err
 	}
-	return ps.raw.flush()
+	return pc.raw.flush()
 }
 
-// read hands on what arrives, until the connection ends.
-func (ps *pubsubConn) read() error {
+// read passes messages to the listener until the connection ends.
+func (pc *pubsubConn) read() error {
 	for {
-		reply, err := redis.ReceiveWithTimeout(ps.raw.redis, 0)
+		reply, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
 		if err != nil {
-			return ps.refusal(serverError(withheld(err, ps.raw.password)))
+			return pc.refusal(serverError(withheld(err, pc.raw.password)))
 		}
-		ps.received.Add(1)
-		ps.receive(reply)
+		pc.received.Add(1)
+		pc.receive(reply)
 	}
 }
 
-// errRefused ends a connection that may not subscribe, nor will one after it.
-var errRefused = errors.New("pool: the server refuses to subscribe")
+// errRefused ends a connection whose server refuses to subscribe, as it would on the next one.
+var errRefused = errors.New("pool: server refuses to subscribe")
 
-// refusal tells such an end from any other. An error behind other answers concerns a later
-// command, as UNSUBSCRIBE: the next connection may subscribe.
-func (ps *pubsubConn) refusal(err error) error {
+// refusal distinguishes such an end from others. An error after other replies belongs to a later
+// command, such as UNSUBSCRIBE: the next connection may subscribe.
+func (pc *pubsubConn) refusal(err error) error {
 	lasts := answeredBy(err, "NOPERM") || answeredBy(err, "NOAUTH") || answeredBy(err, "ERR")
-	if lasts && ps.received.Load() == 0 {
+	if lasts && pc.received.Load() == 0 {
 		return fmt.Errorf("%w (%w)", errRefused, err)
 	}
 	return err
 }
 
-func (ps *pubsubConn) receive(reply any) {
+func (pc *pubsubConn) receive(reply any) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < 3 {
 		return // a pong
@@ -138,9 +140,9 @@ func (ps *pubsubConn) receive(reply any) {
 	channel, _ := redis.String(list[1], nil)
 	switch kind {
 	case "subscribe":
-		ps.s.listener.Subscribed(channel)
+		pc.s.listener.Subscribed(channel)
 	case "message":
 		payload, _ := redis.String(list[2], nil)
-		ps.s.listener.Message(channel, payload)
+		pc.s.listener.Message(channel, payload)
 	}
 }

@@ -81,7 +81,7 @@ func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
 		for len(lines) > 0 {
 			logged[<-lines]++
 		}
-		require.Equal(t, map[string]int{"redlock node: connected": 1, "redlock node: the server refuses SUBSCRIBE, waiters poll": 1}, logged)
+		require.Equal(t, map[string]int{"redlock node: connected": 1, "redlock node: server refuses SUBSCRIBE, so waiters poll": 1}, logged)
 	})
 }
 

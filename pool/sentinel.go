@@ -14,51 +14,51 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// Sentinels say which server is the master of a node: whichever more than half of them
-// have named within the last Settle, counted from before they were asked. While they
-// don't, the node does not vote: on the far side of a partition the old master would go
-// on voting beside the new one (docs/dev/hazards.md H102). So a majority of Sentinels that a client
-// reaches is as necessary to its vote as the master itself.
+// Sentinels determine which server is the master of a node: the one that more than half of them
+// have named within the last MaxAge, counted from before the query. While there is no such master
+// the node does not vote. On the far side of a partition the old master would otherwise vote
+// beside the new one. A client therefore needs a majority of the Sentinels as much as the master
+// itself.
 //
-// A replica that was promoted lacks what its master had acknowledged last, because
-// replication is asynchronous. So such a node is for Lockers with WithRestartGuard
-// alone, which keeps it from voting for maxTTL + Settle after each failover; redlock.New
-// refuses others.
+// Replication is asynchronous, so a promoted replica lacks the last writes that its master
+// acknowledged. Such a node therefore requires WithRestartGuard, which keeps it from voting for
+// maxTTL + MaxAge after each failover. redlock.New refuses it without. A Sentinels value must not
+// be changed while a node is opened with it.
 type Sentinels struct {
-	// Master is the name under which the Sentinels watch it, of 1 to 255 printable
-	// bytes without a space. It has no default.
+	// Master is the name under which the Sentinels watch the master, of 1 to 255 printable bytes
+	// without a space. It is required.
 	Master string
 
-	// Addresses are host:port of all Sentinels that watch the master, 1 to 32, and the
-	// same ones for every client: a majority of some of them is not a majority of
-	// all, and two clients that ask different ones may follow different masters. They have no default.
+	// Addresses are host:port of all Sentinels that watch the master, 1 to 32, and the same for
+	// every client. A majority of some of them is not a majority of all, and two clients that
+	// query different ones may follow different masters. They are required.
 	Addresses []string
 
-	// Username and Password are given to the Sentinels by AUTH at every dial; both
-	// empty: no AUTH. They are not the master's, which stand in Config.
+	// Username and Password are sent to the Sentinels by AUTH at every dial; without AUTH if both
+	// are empty. Those of the master are in Config.
 	Username, Password string
 
-	// Credentials is asked at every dial of a Sentinel in place of Username and Password.
-	// It must return when ctx is done. Defaults to nil.
+	// Credentials replaces Username and Password at every dial of a Sentinel. It must return when
+	// ctx is done. The default is nil.
 	Credentials func(ctx context.Context) (user, password string, err error)
 
-	// TLS is asked at every dial of a Sentinel; it must return when ctx is done. A
-	// configuration without a ServerName verifies the host of the address. Defaults to
-	// nil: no TLS, also where Config.TLS encrypts the connections to the master.
+	// TLS returns the configuration for every dial of a Sentinel. It must return when ctx is
+	// done. A configuration without a ServerName verifies the host of the address. The default is
+	// nil: no TLS, even if Config.TLS encrypts the connections to the master.
 	TLS func(ctx context.Context) (*tls.Config, error)
 
-	// MaxAge is how long what a Sentinel said counts, in whole milliseconds from 100 ms
-	// to 1 min. They are asked five times in it, and at once when one announces another
-	// master. It must be the same for all clients of a lock: it is part of the marker
-	// of the restart guard. A longer one survives longer pauses of Sentinels, and has
-	// every failover take that much longer. Defaults to 5 s.
+	// MaxAge is how long the answer of a Sentinel counts, in whole milliseconds from 100 ms to 1
+	// min. Each Sentinel is queried five times in MaxAge, and at once when one announces another
+	// master. MaxAge must be the same for all clients of a lock, because it is part of the
+	// restart guard's marker. A longer one survives longer pauses of Sentinels, and makes every
+	// failover take that much longer. The default is 5 s.
 	MaxAge time.Duration
 }
 
-// Sentinel opens a node that is whatever master its Sentinels name. Of cfg the Address
-// must be empty; Username, Password, TLS, Database and all else are those of the
-// masters, of which each may become the one. Config.Dial is asked for the Sentinels,
-// too. It is Open with Config.Sentinels set.
+// Sentinel opens a node whose server is the master that its Sentinels name. It is Open with
+// Config.Sentinels set. cfg.Address must be empty. Username, Password, TLS, Database and the
+// other settings of cfg are those of every server that may become the master. Config.Dial also
+// dials the Sentinels.
 func Sentinel(s Sentinels, cfg Config) (*Node, error) {
 	cfg.Sentinels = &s
 	return Open(cfg)
@@ -72,11 +72,11 @@ const (
 	defaultSentinelPort  = "26379"
 	sentinelScheme       = "redis+sentinel"
 	encryptedSentinels   = "rediss+sentinel"
-	maxAgeSlack          = 50 // part of Settle that is given away to clocks that run at other rates
+	maxAgeSlack          = 50 // the part of MaxAge that is given up to clocks with other rates
 	switchChannel        = "+switch-master"
 )
 
-// withDefaults is a copy with the defaults in place, so that nobody changes it later.
+// withDefaults returns a copy with the defaults, which the caller cannot change later.
 func (s *Sentinels) withDefaults() *Sentinels {
 	if s == nil {
 		return nil
@@ -109,15 +109,15 @@ func (s *Sentinels) check() error {
 	return oneline.Join(errs...)
 }
 
-// maxAge is how long what a Sentinel said counts by our own clock, which may be slower
-// than the master's that ends a quarantine.
+// maxAge returns how long an answer counts by this machine's clock, which may be slower than the
+// clock of the master that ends a quarantine.
 func (s *Sentinels) maxAge() time.Duration { return s.MaxAge - s.MaxAge/maxAgeSlack }
 
-// majority is how many of the configured Sentinels it takes, never of those that answer.
+// majority is a majority of the configured Sentinels, not of those that answer.
 func (s *Sentinels) majority() int { return len(s.Addresses)/2 + 1 }
 
-// name is what a node is called that was given no name. It does not depend on the order
-// of the list: the restart guard compares names.
+// name returns the default name of the node. It does not depend on the order of the list, because
+// the restart guard compares names.
 func (s *Sentinels) name(database int) string {
 	first := ""
 	if len(s.Addresses) > 0 {
@@ -126,7 +126,8 @@ func (s *Sentinels) name(database int) string {
 	return fmt.Sprintf("%s@%s/%d", s.Master, first, database)
 }
 
-// sentinel is how one Sentinel is reached: as the masters are, but for who we are there.
+// sentinel returns the Config for one Sentinel. It is that of the master except for the
+// credentials and TLS.
 func (c Config) sentinel(address string) Config {
 	s := c.Sentinels
 	return Config{
@@ -137,16 +138,16 @@ func (c Config) sentinel(address string) Config {
 	}
 }
 
-// String shows the Sentinels without a password.
+// String returns the Sentinels without a password.
 func (s Sentinels) String() string { return s.url(s.TLS != nil, "", 0) }
 
-// GoString is String: %#v must not show the password either.
+// GoString returns String, so that %#v does not show the password.
 func (s Sentinels) GoString() string { return "pool.Sentinels(" + s.String() + ")" }
 
-// LogValue is String: a handler that encodes fields must not see the password.
+// LogValue returns String. A handler that encodes fields would otherwise see the password.
 func (s Sentinels) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// url shows how the master is reached.
+// url returns the URL of the master.
 func (s *Sentinels) url(encrypted bool, user string, database int) string {
 	if s.checkURLs() != nil {
 		return notShown

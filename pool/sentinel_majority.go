@@ -9,19 +9,18 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// answer is what one Sentinel said last.
+// answer is the last answer of one Sentinel.
 type answer struct {
 	sentinel string        // its address
-	master   string        // the one that it named; empty when it knows of none, or was not heard yet
-	asked    clock.Instant // when it was asked that, before it answered
-	err      error         // why it could not be asked since
-	answered bool          // an answer came, or an error
-	peers    int           // how many other Sentinels it knew of
+	master   string        // the master that it named; empty if it knows none, or has not answered yet
+	asked    clock.Instant // the instant before the query; its age counts from here
+	err      error         // why it could not be queried since
+	answered bool          // it has answered, or failed
+	peers    int           // the number of other Sentinels that it knew
 }
 
-// majorityMaster is the master that need of the Sentinels name, and until when that counts:
-// none of them may have been asked longer ago than fresh. It knows no clock and no
-// network.
+// majorityMaster returns the master that need of the Sentinels name, and the instant until which
+// that counts: the need-th latest answer plus fresh. It is pure: it reads no clock.
 func majorityMaster(all []answer, need int, fresh time.Duration) (master string, until clock.Instant, ok bool) {
 	asked := make(map[string][]clock.Instant)
 	for _, n := range all {
@@ -41,8 +40,8 @@ func majorityMaster(all []answer, need int, fresh time.Duration) (master string,
 	return master, until, ok
 }
 
-// mayStillDecide reports whether need of them may come to name one master when those are
-// heard that were not heard yet.
+// mayStillDecide reports whether need of the Sentinels may come to name one master, once those
+// have answered that have not answered yet.
 func mayStillDecide(all []answer, need int) bool {
 	silent, count := 0, make(map[string]int)
 	for _, n := range all {
@@ -59,25 +58,25 @@ func mayStillDecide(all []answer, need int) bool {
 	return silent > 0 && most+silent >= need
 }
 
-// explainNoMaster says in words why there is no master.
-func explainNoMaster(node, master string, all []answer, need int, settle time.Duration) string {
+// explainNoMaster returns why there is no master.
+func explainNoMaster(node, master string, all []answer, need int, maxAge time.Duration) string {
 	var each []string
 	for _, n := range all {
 		each = append(each, n.String())
 	}
-	return fmt.Sprintf("%s follows %d Sentinels, of which %d must have named one master as %s within the last %v: %s",
-		node, len(all), need, master, settle, strings.Join(each, "; "))
+	return fmt.Sprintf("%s follows %d Sentinels, of which %d must name one master as %s within %v: %s",
+		node, len(all), need, master, maxAge, strings.Join(each, "; "))
 }
 
-// String says what the Sentinel said.
+// String describes the answer.
 func (n answer) String() string {
 	switch {
 	case n.err != nil:
-		return fmt.Sprintf("%s can't be asked (%v)", n.sentinel, n.err)
+		return fmt.Sprintf("%s cannot be queried (%v)", n.sentinel, n.err)
 	case !n.answered:
 		return n.sentinel + " has not answered yet"
 	case n.master == "":
-		return n.sentinel + " knows of no such master"
+		return n.sentinel + " does not know the master"
 	}
 	return n.sentinel + " named " + n.master
 }

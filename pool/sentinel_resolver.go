@@ -12,21 +12,25 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// sentinelResolver is where a node stands with its Sentinels (docs/dev/rules.md rule 29): it dials the
-// master that they name, ends connections to any other, and says whether the one that a
-// connection leads to may vote.
+// sentinelResolver follows the node's Sentinels (docs/dev/rules.md rule 29). It dials the master
+// that they name, ends connections to other servers, and decides whether the server of a
+// connection may vote.
+//
+// The watchers write the answers, the pipelines read the result for every command. The mutex is
+// taken under pipeline.mu (rejectReason), so the resolver never calls a pipeline while it holds
+// the mutex: connections are ended after it is released.
 type sentinelResolver struct {
 	node     *Node
 	dialer   *poolDialer
 	watchers []*watcher
 
-	mu       sync.Mutex // guards what follows; nobody is called under it
+	mu       sync.Mutex // guards what follows; nothing is called under it
 	answers  []answer
-	master   string        // that a majority named last
-	until    clock.Instant // … and until when that counts
-	why      error         // why nobody votes; nil until somebody asks for it
+	master   string        // the last one that a majority named
+	until    clock.Instant // … and the instant until which that counts
+	why      error         // why the node does not vote; built at the first use
 	sessions rawConns
-	changed  chan struct{} // closed when something was said; made anew by who waits for it
+	changed  chan struct{} // closed at each answer; made by the goroutine that waits for one
 	switches int64
 }
 
@@ -40,53 +44,55 @@ func newSentinelResolver(n *Node) *sentinelResolver {
 }
 
 func (sr *sentinelResolver) begin() {
-	for _, y := range sr.watchers {
-		y.begin()
+	for _, w := range sr.watchers {
+		w.begin()
 	}
 }
 
 func (sr *sentinelResolver) wakeAll() {
-	for _, y := range sr.watchers {
-		y.wakeUp()
+	for _, w := range sr.watchers {
+		w.wakeUp()
 	}
 }
 
-// close ends all that was begun. The connections to the master have ended before.
+// close stops the watchers. The connections to the master have ended before.
 func (sr *sentinelResolver) close() error {
 	var errs []error
-	for _, y := range sr.watchers {
-		errs = append(errs, y.close())
+	for _, w := range sr.watchers {
+		errs = append(errs, w.close())
 	}
 	return oneline.Join(append(errs, sr.dialer.close())...)
 }
 
-// recordAnswer books what a Sentinel answered.
-func (sr *sentinelResolver) recordAnswer(place int, n answer) {
+// recordAnswer stores the answer of a Sentinel. It ends the connections to a former master after
+// the mutex is released, because closeFor wakes their goroutines.
+func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 	sr.mu.Lock()
-	sr.answers[place] = n
-	cut, from := sr.recompute()
+	sr.answers[index] = n
+	cut, from := sr.recomputeLocked()
 	to := sr.master
 	sr.mu.Unlock()
 	for _, s := range cut {
 		s.closeFor(errSwitched)
 	}
 	if from != "" {
-		sr.node.log(fmt.Sprintf("its master is %s, and was %s", to, from), nil)
+		sr.node.log(fmt.Sprintf("master is now %s, was %s", to, from), nil)
 	}
 }
 
-// recordFailure books that a Sentinel could not be asked. What it said before counts until it is
+// recordFailure stores that a Sentinel could not be queried. Its last answer counts until it is
 // too old.
-func (sr *sentinelResolver) recordFailure(place int, err error) {
+func (sr *sentinelResolver) recordFailure(index int, err error) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
-	sr.answers[place].err, sr.answers[place].answered = err, true
-	sr.recompute()
+	sr.answers[index].err, sr.answers[index].answered = err, true
+	sr.recomputeLocked()
 }
 
-// recompute finds the master of what was said, and lists the connections that lead to
-// another one. From is the one before, if there was one. Called under mu.
-func (sr *sentinelResolver) recompute() (cut []*rawConn, from string) {
+// recomputeLocked determines the master from the answers, and returns the connections to other
+// servers and the previous master. Every answer also wakes the goroutines that wait for a master:
+// each checks again whether there is one.
+func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	sr.why = nil
 	if sr.changed != nil {
 		close(sr.changed)
@@ -113,15 +119,14 @@ func (sr *sentinelResolver) recompute() (cut []*rawConn, from string) {
 	return cut, from
 }
 
-// current is the master that counts now. Called under mu.
-func (sr *sentinelResolver) current() (master string, ok bool) {
+// currentLocked returns the master that counts now.
+func (sr *sentinelResolver) currentLocked() (master string, ok bool) {
 	return sr.master, sr.until != 0 && sr.node.cfg.Clock.Now().Before(sr.until)
 }
 
-// rejectReason is why a command is not sent on a connection to that address: no majority has
-// named it in time, or it is not of clients that would wait out what a failover may have
-// lost. Without Sentinels it refuses nothing. Exceptions that are made for unfit nodes are
-// none from this.
+// rejectReason returns why a command is not sent on a connection to address: no majority has
+// named the address in time, or the command's client would not wait for what a failover may have
+// lost. It returns nil without Sentinels. WithUnsafeNodes makes no exception from this.
 func (sr *sentinelResolver) rejectReason(c *wire.Command, address string) error {
 	if sr == nil {
 		return nil
@@ -132,21 +137,22 @@ func (sr *sentinelResolver) rejectReason(c *wire.Command, address string) error 
 	return sr.voteError(address)
 }
 
-// voteError is why an answer from there is no vote.
+// voteError returns why an answer from address is not a vote.
 func (sr *sentinelResolver) voteError(address string) error {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
-	switch master, ok := sr.current(); {
+	switch master, ok := sr.currentLocked(); {
 	case ok && master == address:
 		return nil
 	case ok:
 		return errSwitched
 	}
-	return sr.reason()
+	return sr.reasonLocked()
 }
 
-// reason is made once for all commands that it is told to. Called under mu.
-func (sr *sentinelResolver) reason() error {
+// reasonLocked returns why there is no master. The text is built once and used for all commands
+// until the next answer.
+func (sr *sentinelResolver) reasonLocked() error {
 	if sr.why == nil {
 		s := sr.node.cfg.Sentinels
 		sr.why = fmt.Errorf("pool: %w: %s", wire.ErrUnfit, explainNoMaster(sr.node.cfg.Name, s.Master, sr.answers, s.majority(), s.MaxAge))
@@ -155,14 +161,14 @@ func (sr *sentinelResolver) reason() error {
 }
 
 var (
-	errSwitched         = errors.New("pool: the Sentinels name another master now")
-	errNoMajorityMaster = fmt.Errorf("pool: %w: behind Sentinels it votes under the restart guard alone, whose quarantines last its Settle longer", wire.ErrUnfit)
+	errSwitched         = errors.New("pool: Sentinels name another master")
+	errNoMajorityMaster = fmt.Errorf("pool: %w: a node behind Sentinels votes only under the restart guard, with quarantines of maxTTL and MaxAge", wire.ErrUnfit)
 )
 
-// discardStale turns a grant that arrived when no majority named the master any more into an
-// answer that does not count. It was sent while one did, and what is counted is counted
-// from before that: nothing would be lost by taking it. But then it would have to stay
-// true of all that is ever counted.
+// discardStale turns a grant into Unknown if no majority named its server any more when it
+// arrived. A majority named the server when the command was sent, and the validity counts from
+// before that, so accepting the grant would be safe today. But every future use of a grant would
+// have to keep it safe.
 func (sr *sentinelResolver) discardStale(c *wire.Command, address string, r wire.Reply) wire.Reply {
 	if sr == nil || r.Outcome != wire.Granted || !votes(c) {
 		return r
@@ -182,17 +188,17 @@ func votes(c *wire.Command) bool {
 	return false
 }
 
-// waitMaster returns the master's address as soon as there is one, or why there is none once
-// no answer that is due could change that.
+// waitMaster returns the master's address as soon as there is one. It returns the reason when no
+// outstanding answer can lead to a master.
 func (sr *sentinelResolver) waitMaster(ctx context.Context) (string, error) {
 	for {
 		sr.mu.Lock()
-		master, ok := sr.current()
+		master, ok := sr.currentLocked()
 		if ok {
 			sr.mu.Unlock()
 			return master, nil
 		}
-		why := sr.reason()
+		why := sr.reasonLocked()
 		if !mayStillDecide(sr.answers, sr.node.cfg.Sentinels.majority()) {
 			sr.mu.Unlock()
 			return "", why
@@ -218,7 +224,7 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 	}
 	s, err := sr.dialer.dial(context.WithValue(ctx, addressKey{}, address))
 	if err != nil {
-		sr.wakeAll() // perhaps it is no master any more
+		sr.wakeAll() // it may no longer be the master
 		return nil, err
 	}
 	s.address = address
@@ -226,7 +232,9 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 	return s, nil
 }
 
-// track has the session end when another master is named.
+// track ends the connection when another master is named. The master may have changed during the
+// dial, so it is compared once more after the connection is registered; otherwise neither this
+// call nor recordAnswer would end it.
 func (sr *sentinelResolver) track(s *rawConn) {
 	sr.mu.Lock()
 	sr.sessions.track(s, &sr.mu)
@@ -237,7 +245,7 @@ func (sr *sentinelResolver) track(s *rawConn) {
 	}
 }
 
-// explain reports how many Sentinels name the present master, and how often it changed.
+// explain returns how many Sentinels name the present master, and how often it changed.
 func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
@@ -250,7 +258,7 @@ func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
 	return sentinels, sr.switches
 }
 
-// sentinelAnswers are what the Sentinels said, for an Examination.
+// sentinelAnswers returns the answers of the Sentinels, for a Diagnosis.
 func (sr *sentinelResolver) sentinelAnswers() []wire.SentinelAnswer {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()

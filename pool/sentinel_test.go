@@ -158,7 +158,7 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
 			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
 		} {
-			requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must have named one master as m within the last 5s",
+			requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must name one master as m within 5s",
 				"s1:6379 named a:6379", "s2:6379")
 		}
 		time.Sleep(time.Minute)
@@ -189,7 +189,7 @@ func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 			s.Stop()
 		}
 		time.Sleep(settle5)
-		requireUnfit(t, extendingUnder(f, "A", "k").on(n).reply(t), "can't be asked")
+		requireUnfit(t, extendingUnder(f, "A", "k").on(n).reply(t), "cannot be queried")
 		require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
 		require.NotContains(t, h.a.Keys(), "k")
 	})
@@ -252,14 +252,14 @@ func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 		votesAs(t, n, f, h.a)
 		h.sentinels[2].Stop()
 		time.Sleep(settle5)
-		requireUnfit(t, pingingUnder(f).on(n).reply(t), "of which 3 must have named", "s4:6379 can't be asked")
+		requireUnfit(t, pingingUnder(f).on(n).reply(t), "of which 3 must name", "s4:6379 cannot be queried")
 	})
 }
 
 func TestBehindSentinelsNobodyVotesWithoutTheGuard(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
 		h.a.ForgetLog()
-		const why = "behind Sentinels it votes under the restart guard alone"
+		const why = "a node behind Sentinels votes only under the restart guard"
 		requireUnfit(t, acquiring("A", time.Second, "k").on(n).reply(t), why)
 		requireUnfit(t, acquiring("A", time.Second, "k").anyway().on(n).reply(t), why)
 		requireUnfit(t, acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t), why)
@@ -295,8 +295,8 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 		h.sentinels[2].Stop()
 		time.Sleep(10 * time.Second)
 		r := acquiringUnder(settled(), "A", "k").on(n).reply(t)
-		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 knows of no such master; s3:6379 can't be asked (pool: dialling redis://s3:6379/0: ")
-		require.Equal(t, 1, strings.Count(r.Err.Error(), "s3:6379 can't"))
+		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 does not know the master; s3:6379 cannot be queried (pool: dialling redis://s3:6379/0: ")
+		require.Equal(t, 1, strings.Count(r.Err.Error(), "s3:6379 cannot"))
 	})
 }
 

@@ -12,128 +12,128 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// askPause follows maxSoonAsked announcements: one Sentinel that announces without end could have
-// all of them asked without a pause.
+// askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
+// could have all Sentinels queried without a pause.
 const askPause = 100 * time.Millisecond
 
-// watcher keeps asking one Sentinel who the master is, and listens to what it announces,
-// on two connections: a subscriber can ask nothing.
+// watcher queries one Sentinel for the master repeatedly, and receives its announcements. It uses
+// two connections, because a connection in subscribe mode takes no queries.
 type watcher struct {
 	resolver *sentinelResolver
 	index    int   // in the list
-	node     *Node // leads to the Sentinel; it has no lanes, and knows none of our scripts
+	node     *Node // connects to the Sentinel; it has no pipelines and no scripts
 	sub      *Subscription
-	wake     chan struct{} // ask at once; holds one
-	soon     int           // run's: questions in a row that an announcement brought forward
+	wake     chan struct{} // query at once; holds one signal
+	soon     int           // used by run only: queries in a row that an announcement advanced
 }
 
-func newWatcher(f *sentinelResolver, place int, cfg Config) *watcher {
-	y := &watcher{resolver: f, index: place, wake: make(chan struct{}, 1)}
-	y.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}
-	y.node.life, y.node.stop = context.WithCancel(context.Background())
-	y.sub = y.node.Subscribe(y)
-	return y
+func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
+	w := &watcher{resolver: sr, index: index, wake: make(chan struct{}, 1)}
+	w.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}
+	w.node.life, w.node.stop = context.WithCancel(context.Background())
+	w.sub = w.node.Subscribe(w)
+	return w
 }
 
-// begin starts both.
-func (wa *watcher) begin() {
-	wa.sub.Add(switchChannel)
-	wa.node.workers.Go(func() { wa.run(wa.node.life) })
+// begin starts both connections.
+func (w *watcher) begin() {
+	w.sub.Add(switchChannel)
+	w.node.workers.Go(func() { w.run(w.node.life) })
 }
 
-// close ends both, and waits until they have ended.
-func (wa *watcher) close() error {
-	wa.sub.Close()
-	return wa.node.Close()
+// close ends both and waits for their goroutines.
+func (w *watcher) close() error {
+	w.sub.Close()
+	return w.node.Close()
 }
 
-// wakeUp has it asked at once.
-func (wa *watcher) wakeUp() {
+// wakeUp requests a query at once. A signal that is already pending covers this one.
+func (w *watcher) wakeUp() {
 	select {
-	case wa.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Subscribed has it asked: what was announced before was not heard.
-func (wa *watcher) Subscribed(string) { wa.wakeUp() }
+// Subscribed requests a query: announcements before it were not received.
+func (w *watcher) Subscribed(string) { w.wakeUp() }
 
-// Message has all of them asked when one announces another master for ours. What it says
-// is no naming: nobody knows when it was true.
-func (wa *watcher) Message(_, payload string) {
-	if name, _, _ := strings.Cut(payload, " "); name == wa.resolver.node.cfg.Sentinels.Master {
-		wa.resolver.wakeAll()
+// Message has all Sentinels queried when one announces another master. The announcement itself
+// does not count as an answer, because the instant at which it was true is unknown.
+func (w *watcher) Message(_, payload string) {
+	if name, _, _ := strings.Cut(payload, " "); name == w.resolver.node.cfg.Sentinels.Master {
+		w.resolver.wakeAll()
 	}
 }
 
-// Down: it is asked all the same.
+// Down does nothing: the queries continue on the other connection.
 func (*watcher) Down(error) {}
 
-// run asks until ctx is done, on one connection as long as that lasts.
-func (wa *watcher) run(ctx context.Context) {
-	redial := newBackoff(wa.node.cfg)
+// run queries until ctx is done, on one connection as long as that works.
+func (w *watcher) run(ctx context.Context) {
+	redial := newBackoff(w.node.cfg)
 	for ctx.Err() == nil {
-		answered, err := wa.pollConn(ctx)
+		answered, err := w.pollConn(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		wa.resolver.recordFailure(wa.index, withoutContextError(err))
+		w.resolver.recordFailure(w.index, withoutContextError(err))
 		if answered {
-			redial.reset() // it is asked in turns: one that drops each connection is dialled no more often
+			redial.reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
 		}
 		redial.pause(ctx)
 	}
 }
 
-// pollConn dials the Sentinel and asks it until the connection ends. It reports whether
-// it ever answered.
-func (wa *watcher) pollConn(ctx context.Context) (answered bool, err error) {
-	s, err := wa.node.dialReady(ctx)
+// pollConn dials the Sentinel and queries it until the connection ends. It reports whether the
+// Sentinel ever answered.
+func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
+	s, err := w.node.dialReady(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer s.close()
 	defer s.abort()
 	for {
-		n, err := wa.query(ctx, s)
+		n, err := w.query(ctx, s)
 		if err != nil {
 			return answered, err
 		}
 		answered = true
-		wa.resolver.recordAnswer(wa.index, n)
-		if !wa.waitNextPoll(ctx) {
+		w.resolver.recordAnswer(w.index, n)
+		if !w.waitNextPoll(ctx) {
 			return true, ErrClosed
 		}
 	}
 }
 
-// waitNextPoll waits until it is time to ask again; false when that is never.
-func (wa *watcher) waitNextPoll(ctx context.Context) bool {
-	often := wa.resolver.node.cfg.Sentinels.MaxAge / pollsPerMaxAge
-	if wa.soon++; wa.soon > maxSoonAsked {
-		wa.soon = 0
-		pause(ctx, wa.node.cfg.Clock, min(askPause, often))
+// waitNextPoll waits until the next query is due. It returns false if ctx is done.
+func (w *watcher) waitNextPoll(ctx context.Context) bool {
+	often := w.resolver.node.cfg.Sentinels.MaxAge / pollsPerMaxAge
+	if w.soon++; w.soon > maxSoonAsked {
+		w.soon = 0
+		pause(ctx, w.node.cfg.Clock, min(askPause, often))
 	}
-	over, stop := clock.After(wa.node.cfg.Clock, often)
+	over, stop := clock.After(w.node.cfg.Clock, often)
 	defer stop()
 	select {
 	case <-over:
-		wa.soon = 0
-	case <-wa.wake:
+		w.soon = 0
+	case <-w.wake:
 	case <-ctx.Done():
 		return false
 	}
 	return true
 }
 
-// query asks once. An answer that takes longer than it would count is none.
-func (wa *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
-	of := wa.resolver.node.cfg.Sentinels
-	late := wa.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
+// query queries once. It gives up after MaxAge, because the answer would be too old to count.
+func (w *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
+	of := w.resolver.node.cfg.Sentinels
+	late := w.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
 	defer late.Stop()
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
-	n = answer{sentinel: wa.node.cfg.Address, asked: wa.node.cfg.Clock.Now(), answered: true}
+	n = answer{sentinel: w.node.cfg.Address, asked: w.node.cfg.Clock.Now(), answered: true}
 	err = s.run([]step{
 		{"SENTINEL", []any{"GET-MASTER-ADDR-BY-NAME", of.Master}, func(reply any, err error) error {
 			n.master, err = address(reply, err)
@@ -141,7 +141,7 @@ func (wa *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) 
 		}},
 		{"SENTINEL", []any{"MASTER", of.Master}, func(reply any, err error) error {
 			facts, err := redis.StringMap(reply, err)
-			if err == nil { // it is not answered where the master is unknown, or the right is missing
+			if err == nil { // there is no answer if the master is unknown or the right is missing
 				n.peers, _ = strconv.Atoi(facts["num-other-sentinels"])
 			}
 			return nil
@@ -150,7 +150,8 @@ func (wa *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) 
 	return n, err
 }
 
-// address reads host and port; none where the Sentinel knows of no such master.
+// address parses host and port. It returns an empty address if the Sentinel does not know the
+// master.
 func address(reply any, err error) (string, error) {
 	parts, err := redis.Strings(reply, err)
 	switch {

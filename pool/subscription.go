@@ -7,43 +7,41 @@ import (
 	"time"
 )
 
-// Listener is told what happens on a Subscription, by one goroutine. It must not
-// block.
+// Listener receives the events of a Subscription. One goroutine calls it. It must not block.
 type Listener interface {
-	// Subscribed: from now on messages of the channel arrive. It is called again
-	// after each re-dial: what was published in between is lost.
+	// Subscribed reports that messages of the channel arrive from now on. It is called again
+	// after each reconnect: messages in between are lost.
 	Subscribed(channel string)
-	// Message: somebody published on the channel. It is a hint, never a promise.
+	// Message reports a message on the channel. Messages may be lost.
 	Message(channel, payload string)
-	// Down: the connection ended; nothing arrives until Subscribed is called again.
+	// Down reports that the connection ended. Nothing arrives until Subscribed is called again.
 	Down(err error)
 }
 
-// Subscription is a connection of its own for pub/sub: a pipelined one can't carry
-// it. It is dialled when the first channel is wanted, and again, with backoff,
-// when it ends. Some seconds after the last channel was removed it is closed, and nothing
-// is left of it. A server that refuses to subscribe is asked again after half a minute.
-// It is safe for concurrent use, and none of its methods but Close waits for anything.
+// Subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
+// It is dialled when the first channel is added, and again, with backoff, when it ends. It is
+// closed some seconds after the last channel was removed. A server that refuses to subscribe is
+// asked again after 30 s. A Subscription is safe for concurrent use, and only Close waits.
 type Subscription struct {
 	node     *Node
 	listener Listener
 	life     context.Context
 	end      context.CancelFunc
 	done     sync.WaitGroup
-	wake     chan struct{} // something is wanted, or not any more; holds one
+	wake     chan struct{} // the channels have changed; holds one signal
 
-	redial  *backoff // run's
-	refused bool     // run's: it was logged that the server refuses to subscribe
+	redial  *backoff // used by run only
+	refused bool     // used by run only: the refusal was logged
 
-	mu      sync.Mutex      // guards what follows; nobody is called under it
-	wanted  map[string]bool // true once SUBSCRIBE was sent on the present connection
-	dropped []string        // to be unsubscribed
-	keeping bool            // run runs
+	mu      sync.Mutex      // guards what follows; the listener is never called under it, because it may call Add and Remove
+	wanted  map[string]bool // true if SUBSCRIBE was sent on the present connection
+	dropped []string        // to be unsubscribed on the present connection
+	keeping bool            // the goroutine of run exists
 	closed  bool
 }
 
-// Subscribe makes a subscription without channels. It ends with the node at the latest;
-// Close waits for its end.
+// Subscribe returns a subscription without channels. It ends at the latest with the node, whose
+// Close waits for it.
 func (n *Node) Subscribe(listener Listener) *Subscription {
 	life, end := context.WithCancel(n.life)
 	return &Subscription{
@@ -52,7 +50,9 @@ func (n *Node) Subscribe(listener Listener) *Subscription {
 	}
 }
 
-// Add wants messages of a channel from now on.
+// Add subscribes to a channel. It starts the connection if there is none. The goroutine is
+// started under the mutex, so Close, which sets closed under it, either prevents the start or
+// waits for the goroutine.
 func (s *Subscription) Add(channel string) {
 	s.mu.Lock()
 	if _, ok := s.wanted[channel]; !ok {
@@ -66,7 +66,7 @@ func (s *Subscription) Add(channel string) {
 	s.wakeUp()
 }
 
-// Remove wants none of a channel's messages any more; some may still arrive.
+// Remove unsubscribes from a channel. Some of its messages may still arrive.
 func (s *Subscription) Remove(channel string) {
 	s.mu.Lock()
 	if sent, ok := s.wanted[channel]; ok {
@@ -79,7 +79,7 @@ func (s *Subscription) Remove(channel string) {
 	s.wakeUp()
 }
 
-// Close ends the connection and waits until the listener is called no more.
+// Close ends the connection and waits until the listener is no longer called.
 func (s *Subscription) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -95,11 +95,11 @@ func (s *Subscription) wakeUp() {
 	}
 }
 
-// refusedPause is how long a server that refused to subscribe is not asked again: its
+// refusedPause is the pause before a server that refused to subscribe is asked again. Its
 // operator has to change something first.
 const refusedPause = 30 * time.Second
 
-// run dials while something is wanted, until ctx is done.
+// run connects while there are channels, until ctx is done.
 func (s *Subscription) run(ctx context.Context) {
 	for s.keepRunning(ctx) {
 		heard, err := s.serve(ctx)
@@ -115,7 +115,7 @@ func (s *Subscription) run(ctx context.Context) {
 		s.listener.Down(withoutContextError(err))
 		if errors.Is(err, errRefused) {
 			if !s.refused {
-				s.node.log("the server refuses SUBSCRIBE, waiters poll", err)
+				s.node.log("server refuses SUBSCRIBE, so waiters poll", err)
 			}
 			s.refused = true
 			pause(ctx, s.node.cfg.Clock, refusedPause)
@@ -125,8 +125,8 @@ func (s *Subscription) run(ctx context.Context) {
 	}
 }
 
-// keepRunning reports whether another connection is wanted. After false the next Add begins
-// anew.
+// keepRunning reports whether another connection is needed. It decides under the mutex of Add:
+// after false the next Add starts a new goroutine.
 func (s *Subscription) keepRunning(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +140,8 @@ func (s *Subscription) hasChannels() bool {
 	return len(s.wanted) > 0
 }
 
-// serve runs one connection until it ends. It reports for how long that lived, and 0 when
-// nothing was heard.
+// serve runs one connection until it ends. It returns how long the connection lasted, or 0 if
+// nothing was received.
 func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err error) {
 	c, err := s.node.dialReady(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	return heard, p.err
 }
 
-// resetSent: nothing was said on the new connection yet.
+// resetSent marks all channels as not yet subscribed on a new connection.
 func (s *Subscription) resetSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,8 @@ func (s *Subscription) resetSent() {
 	}
 }
 
-// pendingChanges takes what is to be said: the channels to subscribe and to leave.
+// pendingChanges returns the channels to subscribe and to unsubscribe, and marks them as sent. A
+// channel that was added again after its removal is not unsubscribed.
 func (s *Subscription) pendingChanges() (join, leave []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
