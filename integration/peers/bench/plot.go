@@ -44,12 +44,17 @@ func sheet(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = false, false
+	p.Legend.Top, p.Legend.Left, p.Legend.XOffs = false, true, legendAt
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.Add(plotter.NewGrid())
 	return p
 }
 
 const width, height = 8 * vg.Inch, 4.5 * vg.Inch
+
+// legendAt is where the legend begins. A viewer without the font shows wider letters, so the names
+// have room on their right.
+const legendAt = 3 * vg.Inch
 
 // drawDistribution draws one line for each contestant: the part of its operations that took no
 // longer. It draws nothing if there are no points, because the logarithmic axis would have no
@@ -65,7 +70,7 @@ func drawDistribution(path, title, axis string, t table, of func(row) []time.Dur
 			}
 		}
 		drawn += len(points)
-		if err := addLine(p, i, r.Kind, points); err != nil {
+		if err := addLine(p, r.Kind, i, points); err != nil {
 			return err
 		}
 	}
@@ -87,24 +92,30 @@ func (rs *results) drawThroughput(path string) error {
 			}
 		}
 		drawn += len(points)
-		if err := addLine(p, i, k.Name, points); err != nil {
+		if err := addLine(p, k.Name, i, points); err != nil {
 			return err
 		}
 	}
 	if drawn == 0 {
 		return nil
 	}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.XOffs = true, 0
 	return p.Save(width, height, path)
 }
 
-func addLine(p *plot.Plot, number int, name string, points plotter.XYs) error {
+// addLine draws a line in the contestant's colour, which is the same in all plots. A baseline has no
+// such colour, and is dashed.
+func addLine(p *plot.Plot, name string, row int, points plotter.XYs) error {
 	if len(points) == 0 {
 		return nil
 	}
 	line, err := plotter.NewLine(slices.Clone(points))
 	if err != nil {
 		return err
+	}
+	number := slices.IndexFunc(adapters.Kinds(), func(k adapters.Kind) bool { return k.Name == name })
+	if number < 0 {
+		number = 7*2 + row
 	}
 	line.Color, line.Dashes = plotutil.Color(number), plotutil.Dashes(number/7)
 	if name == adapters.Ours {
