@@ -200,7 +200,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 				s.Add("a")
 				within(2)
 			})
-			behindSentinels(t, change, func(*testing.T, *house, *Node) {
+			behindSentinels(t, change, func(*testing.T, *group, *Node) {
 				within(2) // it is asked, and listened to
 			})
 			inCluster(t, change, func(*testing.T, *fakeredis.Cluster, *Node) {

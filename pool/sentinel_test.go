@@ -24,18 +24,18 @@ const (
 	counts4900 = settle5 - settle5/50
 )
 
-// house is two servers of which one is the master, and their Sentinels.
-type house struct {
+// group is two servers of which one is the master, and their Sentinels.
+type group struct {
 	a, b      *fakeredis.Master
 	sentinels []*fakeredis.Sentinel
 }
 
 // behindSentinels runs a test in a bubble on a node behind three Sentinels that all
 // name a.
-func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, h *house, n *Node)) {
+func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, h *group, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{a: fakeredis.New("a"), b: fakeredis.New("b")}
+		h := &group{a: fakeredis.New("a"), b: fakeredis.New("b")}
 		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", MaxAge: settle5}}
 		for i := range 3 {
 			s := fakeredis.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
@@ -55,7 +55,7 @@ func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, 
 	})
 }
 
-func (h *house) close() {
+func (h *group) close() {
 	h.a.Close()
 	h.b.Close()
 	for _, s := range h.sentinels {
@@ -64,7 +64,7 @@ func (h *house) close() {
 }
 
 // dial leads to whoever has the address.
-func (h *house) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (h *group) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	all := []*fakeredis.Master{h.a, h.b}
 	for _, s := range h.sentinels {
 		all = append(all, s.Master)
@@ -78,7 +78,7 @@ func (h *house) dial(ctx context.Context, network, address string) (net.Conn, er
 }
 
 // promote makes b the master in the eyes of so many Sentinels, which announce it.
-func (h *house) promote(sentinels int) {
+func (h *group) promote(sentinels int) {
 	for _, s := range h.sentinels[:sentinels] {
 		s.Failover("m", h.b.Addr())
 	}
@@ -107,7 +107,7 @@ func votesAs(t *testing.T, n *Node, f *wire.NodeSet, m *fakeredis.Master) {
 }
 
 func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.sentinels[2].SetMaster("m", h.b.Addr())
 		f := settled()
 		votesAs(t, n, f, h.a)
@@ -121,7 +121,7 @@ func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 
 // docs/dev/rules.md rule 29: S is part of the marker, and every quarantine lasts so much longer.
 func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL+settle5)
 		text, _ := h.a.Get(wire.MarkerKey)
@@ -139,7 +139,7 @@ func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T
 // docs/dev/hazards.md H102. The client and the old master are on the far side of a partition with
 // one Sentinel: two of three are not heard any more.
 func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		time.Sleep(10 * time.Second) // whatever phase the questions are in
@@ -181,7 +181,7 @@ func (c *call) excepted() *call {
 
 // What undoes is sent to whoever is connected: the old master may become the master again.
 func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		require.Equal(t, wire.Granted, holdingUnder(f, "A", "k").outcome(t, n))
@@ -196,7 +196,7 @@ func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 }
 
 func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
@@ -214,7 +214,7 @@ func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
 }
 
 func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		h.promote(1)
@@ -230,7 +230,7 @@ func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
 }
 
 func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
@@ -247,7 +247,7 @@ func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
 func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 	behindSentinels(t, func(c *Config) {
 		c.Sentinels.Addresses = append(c.Sentinels.Addresses, "s4:6379", "s5:6379")
-	}, func(t *testing.T, h *house, n *Node) {
+	}, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		h.sentinels[2].Stop()
@@ -257,7 +257,7 @@ func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 }
 
 func TestBehindSentinelsNobodyVotesWithoutTheGuard(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.a.ForgetLog()
 		const why = "a node behind Sentinels votes only under the restart guard"
 		requireUnfit(t, acquiring("A", time.Second, "k").on(n).reply(t), why)
@@ -271,7 +271,7 @@ func TestTheSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 	behindSentinels(t, func(c *Config) {
 		c.Password = "masters"
 		c.Sentinels.Username, c.Sentinels.Password = "watcher", "theirs"
-	}, func(t *testing.T, h *house, n *Node) {
+	}, func(t *testing.T, h *group, n *Node) {
 		h.a.RequireAuth("default", "masters")
 		for _, s := range h.sentinels {
 			s.RequireAuth("watcher", "theirs")
@@ -290,7 +290,7 @@ func TestTheSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 }
 
 func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.sentinels[1].SetMaster("m", "")
 		h.sentinels[2].Stop()
 		time.Sleep(10 * time.Second)
@@ -301,7 +301,7 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 }
 
 func TestANodeWithoutItsSentinelsFailsAtOnceAndConnectsWhenTheyAreThere(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		for _, s := range h.sentinels {
 			s.Stop()
@@ -327,13 +327,13 @@ func TestTheFirstCommandWaitsForTheSentinelsAndTheDial(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return dial(ctx, network, address)
 		}
-	}, func(t *testing.T, _ *house, n *Node) {
+	}, func(t *testing.T, _ *group, n *Node) {
 		requireQuarantined(t, acquiringUnder(settled(), "A", "k").on(n).reply(t), guardTTL+settle5)
 	})
 }
 
 func TestASubscriptionFollowsToo(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		l := &heard{}
 		s := n.Subscribe(l)
 		defer s.Close()
@@ -378,7 +378,7 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 }
 
 func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		of := func(grade wire.Grade) (texts []string) {
 			c := newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n)
 			for _, f := range c.reply(t).Diagnosis.Findings {
@@ -403,7 +403,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 		require.Contains(t, of(wire.Warning)[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
 	})
 	few := func(c *Config) { c.Sentinels.Addresses = c.Sentinels.Addresses[:2] }
-	behindSentinels(t, few, func(t *testing.T, _ *house, n *Node) {
+	behindSentinels(t, few, func(t *testing.T, _ *group, n *Node) {
 		var all []string
 		for _, f := range newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Diagnosis.Findings {
 			if f.Code == wire.CodeSentinels {
@@ -418,7 +418,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 // Each answer is 4 s under way, and the next question follows 1 s later: of every 5 s the
 // word counts from when it arrives until 4.9 s after it was asked.
 func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, n *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
@@ -438,7 +438,7 @@ func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
 
 // One Sentinel that announces without end has the others asked some ten times a second.
 func TestAFloodOfAnnouncementsIsNoFloodOfQuestions(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *house, _ *Node) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, _ *Node) {
 		for _, s := range h.sentinels {
 			s.ForgetLog()
 		}

@@ -63,7 +63,7 @@ func TestTheBackoffKeepsToOddBounds(t *testing.T) {
 func TestPausesBeginAtARoundTrip(t *testing.T) {
 	t.Parallel()
 	for range 4 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			// Contenders may hold on to their votes for so long.
 			l := fl.locker(WithBackoff(time.Millisecond, 40*time.Millisecond), WithNodeTimeout(10*time.Second))
 			fl.each(func(m *fakeredis.Master) {

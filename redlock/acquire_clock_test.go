@@ -26,7 +26,7 @@ func TestClockRatesWithinTheDriftAllowanceDoNotOverlap(t *testing.T) {
 		{1.01, 0.99, false},
 		{0.97, 1, true},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.process(), fl.process()
 			holder, next := a.locker(eager), b.locker(eager)
 			a.clock.SetRate(c.holder)
@@ -62,7 +62,7 @@ func (h *history) toItsEnd(t *testing.T, l *Locker) {
 // H8: all times on the wire are relative, so that it does not matter what a node's
 // clock shows, nor by how much two of them differ.
 func TestOnlyRelativeTimesGoOverTheWire(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.forget()
 		k, err := l.Acquire(bg, "a", 10*time.Second)

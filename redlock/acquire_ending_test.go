@@ -21,11 +21,11 @@ var errStop = errors.New("the caller's own reason")
 // H84: an Acquire that ends by its context says so, by the context's cause, and why
 // it had not succeeded until then.
 func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
-	held := func(fl *fleet) {
+	held := func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.Set("a", wire.NewToken("she"), time.Hour) })
 	}
 	for name, c := range map[string]struct {
-		before func(fl *fleet)
+		before func(fl *testbed)
 		cause  error
 		at     time.Duration // when the context ends; the masters take 20 ms to answer
 		reason error
@@ -35,12 +35,12 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 		"held, cancelled with a cause":  {held, errStop, time.Second, ErrHeld, ErrNoQuorum},
 		"held, in the second attempt":   {held, errStop, 70 * time.Millisecond, ErrHeld, ErrNoQuorum},
 		"two of three stopped":          {stopTwo, errStop, time.Second, ErrNoQuorum, ErrHeld},
-		"nobody has answered yet":       {func(*fleet) {}, errStop, 10 * time.Millisecond, ErrNoQuorum, ErrHeld},
+		"nobody has answered yet":       {func(*testbed) {}, errStop, 10 * time.Millisecond, ErrNoQuorum, ErrHeld},
 		"frozen, within the first vote": {freezeTwo, context.DeadlineExceeded, 10 * time.Millisecond, ErrNoQuorum, ErrHeld},
 		"frozen, in a later vote":       {freezeTwo, context.DeadlineExceeded, 3 * time.Second, ErrNoQuorum, ErrHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l := fl.locker(WithBackoff(25*time.Millisecond, 25*time.Millisecond))
 				fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
 				c.before(fl)
@@ -63,13 +63,13 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 	}
 }
 
-func stopTwo(fl *fleet)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
-func freezeTwo(fl *fleet) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
-func (fl *fleet) thaw()   { fl.each(func(m *fakeredis.Master) { m.Unfreeze() }) }
+func stopTwo(fl *testbed)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
+func freezeTwo(fl *testbed) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
+func (fl *testbed) thaw()   { fl.each(func(m *fakeredis.Master) { m.Unfreeze() }) }
 
 // … also when it ends while the nodes are being asked once more who that is.
 func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		take(t, fl.locker(WithOwner("she")), "a", time.Minute)
 		ctx, cancel := context.WithCancel(bg)
 		var sets atomic.Int32
@@ -125,7 +125,7 @@ func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
 
 // H84: the holder can be found in the error, behind the deadline.
 func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		_, err := fl.locker(WithOwner("she")).Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(bg, time.Second)
@@ -142,7 +142,7 @@ func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
 
 // H84: in line at home the reason is that others hold it or go first.
 func TestAContextThatEndsInLineSaysHeld(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		first, stop := context.WithCancel(bg)
@@ -161,7 +161,7 @@ func TestAContextThatEndsInLineSaysHeld(t *testing.T) {
 
 // H84, H75: nothing is sent under a context that is done already.
 func TestNothingIsSentUnderAContextThatIsDone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.forget()
 		ctx, cancel := context.WithCancelCause(bg)
@@ -208,7 +208,7 @@ func TestNoSuccessAfterTheContextEnded(t *testing.T) {
 // H84, H19: partial grants of an attempt that the context cut short are undone, on
 // the nodes that granted and on those that had not answered.
 func TestAnAttemptCutShortIsUndone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[1].SetDelay(50 * time.Millisecond)
 		fl.masters[2].Freeze()

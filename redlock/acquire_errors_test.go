@@ -37,7 +37,7 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 		":7":                                                                               OutcomeUnknown,
 		"$-1":                                                                              OutcomeRefused,
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fl.masters[0].FailWith("SET", reply)
 			k, err := l.TryAcquire(bg, "a", time.Hour)
@@ -103,7 +103,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 
 // An error on its way keeps all of this, and shows no token but its label.
 func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k, err := fl.locker(WithOwner("worker-7")).Acquire(bg, "invoice/42", time.Minute)
 		require.NoError(t, err)
 		err = fmt.Errorf("settling: %w", func() error {
@@ -125,7 +125,7 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 	})
 	// A token of another client has no label, whatever it looks like.
 	for _, value := range []string{"x", "a:b", "worker:abcdefghijklmnopqrstuvwxyz", "8d2f8e4a-3b1c-4a4e-9c55-0242ac120002"} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			fl.each(func(m *fakeredis.Master) { m.Set("a", value, time.Minute) })
 			err := tried(fl.locker())
 			require.ErrorContains(t, err, "refused: held for 1m0s more")

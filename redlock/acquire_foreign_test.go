@@ -13,7 +13,7 @@ import (
 // H44: where a quorum holds something under the lock's key that is no lock, waiting
 // would never end: Acquire fails at once, like TryAcquire, and says so.
 func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, m := range fl.masters[1:] {
 			m.PushList("a")
@@ -38,7 +38,7 @@ func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 
 // H44: so too while a master is down, when the first refusal decides.
 func TestAForeignKeyFailsAnAcquireAlsoWhileAMasterIsDown(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, m := range fl.masters[1:] {
 			m.PushList("a")
@@ -55,7 +55,7 @@ func TestAForeignKeyFailsAnAcquireAlsoWhileAMasterIsDown(t *testing.T) {
 
 // H44: a minority's foreign key does not keep a quorum from granting.
 func TestAForeignKeyOnAMinorityIsNoHindrance(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[0].PushList("a")
 		k, err := l.TryAcquire(bg, "a", time.Minute)
@@ -68,7 +68,7 @@ func TestAForeignKeyOnAMinorityIsNoHindrance(t *testing.T) {
 
 // H44: one foreign key and one holder are no reason to give up: the holder will go.
 func TestAForeignKeyBesideAHolderIsWaitedOut(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[0].PushList("a")
 		fl.masters[1].Set("a", "x", time.Second)
@@ -81,7 +81,7 @@ func TestAForeignKeyBesideAHolderIsWaitedOut(t *testing.T) {
 // H44: a string without an expiry is a lock that somebody forgot: it is shown as such,
 // and waited for.
 func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		err := tried(l)
@@ -96,7 +96,7 @@ func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
 
 // H44: that a quorum of keys has become foreign is found also by who waits already.
 func TestAKeyThatBecomesForeignEndsTheWaiting(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Second) })
 		time.AfterFunc(1500*time.Microsecond, func() { fl.each(func(m *fakeredis.Master) { m.PushList("a") }) })

@@ -25,7 +25,7 @@ func refuses(t *testing.T, err error, words ...string) {
 
 // H22, H23: a TTL out of bounds is refused with its bounds, before anything is sent.
 func TestTTLsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithMaxTTL(time.Hour))
 		k, err := l.Acquire(bg, "held", time.Minute)
 		require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestNamesOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint("n", i)
 	}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		for _, c := range []struct {
 			prefix string
 			names  []string
@@ -149,7 +149,7 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 
 // Options of one acquisition, alone and against each other.
 func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.forget()
 		const day = 24 * time.Hour

@@ -17,7 +17,7 @@ const trip = 5 * time.Millisecond
 // frozen and a round trip of 5 ms to the others.
 func latency(t *testing.T, nodes, frozen int) (acquire, release time.Duration) {
 	t.Helper()
-	inBubble(t, nodes, func(fl *fleet) {
+	inBubble(t, nodes, func(fl *testbed) {
 		l := fl.locker()
 		base := goroutines()
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
@@ -51,7 +51,7 @@ func TestAFrozenMinorityCostsNoTime(t *testing.T) {
 
 // H20: neither does a minority that answers slowly, or is gone.
 func TestASlowOrStoppedMinorityCostsNoTime(t *testing.T) {
-	inBubble(t, 5, func(fl *fleet) {
+	inBubble(t, 5, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		fl.masters[0].SetDelay(time.Second)
@@ -77,7 +77,7 @@ func TestAFrozenMasterThatGoesOnIsLeftWithoutKeys(t *testing.T) {
 	for _, frozen := range []time.Duration{100 * time.Millisecond, 4 * time.Second, 30 * time.Second} {
 		for _, nodes := range []int{3, 1} { // of one master all attempts fail
 			t.Run(fmt.Sprint(frozen, " of ", nodes), func(t *testing.T) {
-				inBubble(t, nodes, func(fl *fleet) {
+				inBubble(t, nodes, func(fl *testbed) {
 					l := fl.locker()
 					base := goroutines()
 					m := fl.masters[nodes-1]
@@ -120,7 +120,7 @@ func burst(l *Locker, i int) error {
 // queue, and nothing when it goes on.
 func TestAThousandLocksBesideAFrozenNodeLeaveNothing(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		base := goroutines()
 		fl.masters[2].Freeze()
@@ -147,7 +147,7 @@ func TestAThousandLocksBesideAFrozenNodeLeaveNothing(t *testing.T) {
 // H42: one, two and four nodes. Two tolerate no failure, four no more than three.
 func TestQuorumsOfOneTwoAndFourNodes(t *testing.T) {
 	for _, c := range []struct{ nodes, tolerated int }{{1, 0}, {2, 0}, {3, 1}, {4, 1}, {5, 2}} {
-		inBubble(t, c.nodes, func(fl *fleet) {
+		inBubble(t, c.nodes, func(fl *testbed) {
 			l := fl.locker()
 			for dead := range c.nodes {
 				k, err := l.TryAcquire(bg, "a", time.Minute)
@@ -170,7 +170,7 @@ func TestQuorumsOfOneTwoAndFourNodes(t *testing.T) {
 // TryAcquire attempts again until the keys have been seen for long enough to be a holder's.
 func TestATieIsARefusal(t *testing.T) {
 	for _, n := range []int{2, 4} {
-		inBubble(t, n, func(fl *fleet) {
+		inBubble(t, n, func(fl *testbed) {
 			l := fl.locker()
 			for _, m := range fl.masters[:n/2] {
 				m.Set("a", "x", time.Minute)

@@ -15,7 +15,7 @@ import (
 // docs/dev/rules.md rule 19: contenders of one process get the lock in the order in which they
 // asked for it; one that gives up leaves the line, and those behind it move up.
 func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 // wait: a hundred cost what one costs.
 func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	cost := func(waiters int) (sets int) { // the most that any node was sent
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 10*time.Second) })
 			fl.forget()
@@ -80,7 +80,7 @@ func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 
 // docs/dev/rules.md rule 19: TryAcquire asks the nodes once, at once, whoever waits.
 func TestTryAcquireDoesNotQueue(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithBackoff(time.Minute, time.Minute))
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		ctx, cancel := context.WithCancel(bg)
@@ -105,7 +105,7 @@ func TestTryAcquireDoesNotQueue(t *testing.T) {
 
 // Different names don't wait for each other.
 func TestNamesHaveLinesOfTheirOwn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		_, err := l.Acquire(bg, "a", time.Hour)
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestNamesHaveLinesOfTheirOwn(t *testing.T) {
 
 // WithFailFast gives up at once where no quorum can be reached, and only there.
 func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Second) })
 		took := elapsed(func() {
@@ -146,7 +146,7 @@ func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 	} {
 		for _, absence := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
 			t.Run(name+absence.String(), func(t *testing.T) {
-				inBubble(t, 3, func(fl *fleet) {
+				inBubble(t, 3, func(fl *testbed) {
 					l := fl.locker()
 					for _, m := range fl.masters[1:] {
 						away.leave(m)
@@ -167,7 +167,7 @@ func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 
 // A waiting Acquire ends with the Locker, at the head of the line and behind it.
 func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		time.AfterFunc(time.Second, func() { _ = l.Close(bg) })
@@ -182,7 +182,7 @@ func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
 
 // Those behind it do not wait for the head's attempt to end, which nobody answers.
 func TestWhoIsInLineEndsAtOnceWhenTheLockerIsClosed(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each((*fakeredis.Master).Freeze)
 		time.AfterFunc(100*time.Millisecond, func() { _ = l.Close(bg) })

@@ -38,105 +38,105 @@ func matches(t *testing.T, err error, want ...error) {
 // H111: every ending of an acquisition matches its own sentinels and no others.
 func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 	for name, c := range map[string]struct {
-		ending func(fl *fleet, l *Locker) error
+		ending func(fl *testbed, l *Locker) error
 		want   []error
 	}{
-		"held": {func(fl *fleet, l *Locker) error {
+		"held": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Minute) })
 			return tried(l)
 		}, []error{ErrHeld}},
-		"two stopped": {func(fl *fleet, l *Locker) error { stopTwo(fl); synctest.Wait(); return tried(l) }, []error{ErrNoQuorum}},
-		"two stopped, later": {func(fl *fleet, l *Locker) error {
+		"two stopped": {func(fl *testbed, l *Locker) error { stopTwo(fl); synctest.Wait(); return tried(l) }, []error{ErrNoQuorum}},
+		"two stopped, later": {func(fl *testbed, l *Locker) error {
 			stopTwo(fl)
 			time.Sleep(time.Minute)
 			return tried(l)
 		}, []error{ErrNoQuorum}},
-		"two frozen": {func(fl *fleet, l *Locker) error { freezeTwo(fl); return tried(l) }, []error{ErrNoQuorum, ErrNodeTimeout}},
-		"silent beyond the hard timeout": {func(fl *fleet, l *Locker) error {
+		"two frozen": {func(fl *testbed, l *Locker) error { freezeTwo(fl); return tried(l) }, []error{ErrNoQuorum, ErrNodeTimeout}},
+		"silent beyond the hard timeout": {func(fl *testbed, l *Locker) error {
 			freezeTwo(fl)
 			_ = tried(l)
 			time.Sleep(6 * time.Second)
 			return tried(l)
 		}, []error{ErrNoQuorum}},
-		"dials hang beyond their timeout": {func(fl *fleet, l *Locker) error {
+		"dials hang beyond their timeout": {func(fl *testbed, l *Locker) error {
 			freezeTwo(fl)
 			_ = tried(l)
 			time.Sleep(30 * time.Second)
 			return tried(l)
 		}, []error{ErrNoQuorum}},
-		"connections cut under way": {func(fl *fleet, l *Locker) error {
+		"connections cut under way": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.Clients()[0].CutReply(1) })
 			return tried(l)
 		}, []error{ErrNoQuorum}},
-		"nodes closed under way": {func(fl *fleet, l *Locker) error {
+		"nodes closed under way": {func(fl *testbed, l *Locker) error {
 			freezeTwo(fl)
 			time.AfterFunc(10*time.Millisecond, func() { _ = l.nodes[0].(*pool.Node).Close(); _ = l.nodes[2].(*pool.Node).Close() })
 			return tried(l)
 		}, []error{ErrNoQuorum}},
-		"too late": {func(fl *fleet, l *Locker) error {
+		"too late": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
 			_, err := l.TryAcquire(bg, "a", time.Minute, WithMinValidity(l.set.validity(time.Minute)))
 			return err
 		}, []error{ErrTooLate}},
-		"foreign": {func(fl *fleet, l *Locker) error {
+		"foreign": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.PushList("a") })
 			return tried(l)
 		}, []error{ErrHeld, ErrForeignKey}},
-		"unfit": {func(fl *fleet, l *Locker) error {
+		"unfit": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.SetInfo("role", "slave") })
 			time.Sleep(time.Minute)
 			return tried(l)
 		}, []error{ErrNoQuorum, ErrUnfit}},
-		"deadline": {func(fl *fleet, l *Locker) error {
+		"deadline": {func(fl *testbed, l *Locker) error {
 			freezeTwo(fl)
 			ctx, cancel := context.WithTimeout(bg, time.Millisecond)
 			defer cancel()
 			_, err := l.TryAcquire(ctx, "a", time.Minute)
 			return err
 		}, []error{context.DeadlineExceeded, ErrNoQuorum}},
-		"cancelled while held": {func(fl *fleet, l *Locker) error {
+		"cancelled while held": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Minute) })
 			ctx, cancel := context.WithCancel(bg)
 			time.AfterFunc(time.Second, cancel)
 			_, err := l.Acquire(ctx, "a", time.Minute)
 			return err
 		}, []error{context.Canceled, ErrHeld}},
-		"already held": {func(_ *fleet, l *Locker) error {
+		"already held": {func(_ *testbed, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
 			_, err := l.Acquire(k.Context(), "a", time.Minute)
 			return err
 		}, []error{ErrAlreadyHeld}},
-		"closed": {func(fl *fleet, l *Locker) error { fl.close(l); return tried(l) }, []error{ErrClosed}},
-		"closed while waiting": {func(fl *fleet, l *Locker) error {
+		"closed": {func(fl *testbed, l *Locker) error { fl.close(l); return tried(l) }, []error{ErrClosed}},
+		"closed while waiting": {func(fl *testbed, l *Locker) error {
 			fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Minute) })
 			time.AfterFunc(time.Second, func() { _ = l.Close(bg) })
 			_, err := l.Acquire(bg, "a", time.Minute)
 			return err
 		}, []error{ErrClosed}},
-		"invalid": {func(_ *fleet, l *Locker) error { _, err := l.Acquire(bg, "a", 0); return err }, []error{ErrInvalid}},
-		"look without a quorum": {func(fl *fleet, l *Locker) error {
+		"invalid": {func(_ *testbed, l *Locker) error { _, err := l.Acquire(bg, "a", 0); return err }, []error{ErrInvalid}},
+		"look without a quorum": {func(fl *testbed, l *Locker) error {
 			freezeTwo(fl)
 			_, err := l.Inspect(bg, "a")
 			return err
 		}, []error{ErrNoQuorum, ErrNodeTimeout}},
-		"ill": {func(fl *fleet, l *Locker) error { freezeTwo(fl); return l.Healthy(bg) }, []error{ErrNoQuorum, ErrNodeTimeout}},
-		"lost": {func(_ *fleet, l *Locker) error {
+		"ill": {func(fl *testbed, l *Locker) error { freezeTwo(fl); return l.Healthy(bg) }, []error{ErrNoQuorum, ErrNodeTimeout}},
+		"lost": {func(_ *testbed, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Second)
 			time.Sleep(time.Second)
 			return k.Release(bg)
 		}, []error{ErrLost}},
-		"release unanswered": {func(fl *fleet, l *Locker) error {
+		"release unanswered": {func(fl *testbed, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
 			synctest.Wait() // or else a node that was sent nothing is spared
 			freezeTwo(fl)
 			return k.Release(bg)
 		}, []error{ErrNoQuorum, ErrNodeTimeout}},
-		"extended after the release": {func(_ *fleet, l *Locker) error {
+		"extended after the release": {func(_ *testbed, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
 			_ = k.Release(bg)
 			return k.Extend(bg, time.Minute)
 		}, []error{ErrReleased}},
-		"extended without a quorum": {func(fl *fleet, l *Locker) error {
+		"extended without a quorum": {func(fl *testbed, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
 			synctest.Wait()
 			freezeTwo(fl)
@@ -144,7 +144,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		}, []error{ErrNoQuorum, ErrNodeTimeout}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				err := c.ending(fl, fl.locker())
 				matches(fl.t, err, c.want...)
 				oneLine(fl.t, err)

@@ -21,7 +21,7 @@ import (
 func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
 	t.Parallel()
 	for round := range 6 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			var lockers []*Locker
 			for range 3 {
 				lockers = append(lockers, fl.process().locker())
@@ -77,7 +77,7 @@ func TestOverlappingSetsOfNamesMakeProgress(t *testing.T) {
 	t.Parallel()
 	for seed, processes := range map[uint64]int{0: 1, 1: 4} {
 		t.Run(fmt.Sprint(processes, " processes, seed ", seed), func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				var lockers []*Locker
 				for range processes {
 					lockers = append(lockers, fl.process().locker())
@@ -127,7 +127,7 @@ func (h *history) takeSets(ctx context.Context, l *Locker, random *rand.Rand) er
 // Several names are taken on each master all together or not at all, and where one is
 // held none is touched.
 func TestASetIsTakenOnEachMasterAsAWhole(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithKeyPrefix("p:"))
 		fl.masters[0].Set("p:b", "x", time.Minute)
 		given := []string{"c", "a", "b"}

@@ -15,7 +15,7 @@ import (
 // stop margin.
 
 func TestAStopMarginThatLeavesNothingIsRefused(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker(WithDrift(0.5, time.Second)) // 10 s are worth 3.995 s
 		_, err := l.TryAcquire(bg, "a", 10*time.Second, WithStopMargin(4*time.Second))
 		require.ErrorIs(t, err, ErrInvalid)
@@ -29,7 +29,7 @@ func TestAStopMarginThatLeavesNothingIsRefused(t *testing.T) {
 func TestALockWonWithinItsStopMarginIsTooLate(t *testing.T) {
 	const ttl, margin = 4 * time.Second, 2 * time.Second
 	for _, late := range []bool{false, true} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithNodeTimeout(3 * time.Second))
 			delay := worth(ttl) - margin - time.Millisecond
 			if late {
@@ -54,7 +54,7 @@ func TestALockWonWithinItsStopMarginIsTooLate(t *testing.T) {
 }
 
 func TestAClaimResumedWithinItsStopMarginIsTooLate(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		claim, err := take(t, l, "a", 10*time.Second).Detach()
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 
 // H3: every attempt of a contended Acquire has a token of its own.
 func TestEveryAttemptHasATokenOfItsOwn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.Deny("SUBSCRIBE") }) // so that it polls by attempts
 		for _, m := range fl.masters[1:] {                         // n1 grants each time
 			m.Set("a", m.Name(), time.Hour) // votes that are split
@@ -60,7 +60,7 @@ func TestNoTokenComesTwice(t *testing.T) {
 // takes nothing away from it. (redsync draws one token for all attempts: there the
 // second holder below gets the lock too.)
 func TestALateReleaseOfOneAttemptLeavesTheGrantOfTheNext(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		n1 := fl.masters[0]
 		for _, m := range fl.masters[1:] {
 			m.Set("a", "x", 200*time.Millisecond)
@@ -95,7 +95,7 @@ func TestALateReleaseOfOneAttemptLeavesTheGrantOfTheNext(t *testing.T) {
 }
 
 // evalsBy counts the scripts that a client of n1 had executed.
-func evalsBy(fl *fleet, client int64) int {
+func evalsBy(fl *testbed, client int64) int {
 	n := 0
 	for _, e := range fl.masters[0].Log() {
 		if e.Client == client && e.Name == "EVALSHA" {

@@ -15,7 +15,7 @@ import (
 // undone. All three masters hold the key, and yet there is no lock.
 func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 	for _, bytes := range []int{0, 3} { // of "+OK\r\n"
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fl.masters[0].Clients()[0].CutReply(bytes)
 			fl.masters[1].Clients()[0].CutReply(bytes)
@@ -36,7 +36,7 @@ func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 // H2: a minority's lost reply costs nothing, its key belongs to the lock (H113), and
 // goes with it.
 func TestALostReplyOfAMinorityLeavesTheLockAsItIs(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[1].Clients()[0].CutReply(0)
 		k, err := l.TryAcquire(bg, "a", time.Minute)
@@ -104,7 +104,7 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 // docs/dev/rules.md rule 5: a grant that comes in after the attempt was lost is undone, in
 // order behind it.
 func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[0].Clients()[0].HoldRequests()
 		for _, m := range fl.masters[1:] {
@@ -125,7 +125,7 @@ func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
 
 // docs/dev/rules.md promise 4: a dead node is owed nothing, however many attempts passed it by.
 func TestADeadNodeIsOwedNoUndo(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[2].Stop()
 		time.Sleep(time.Second) // a dial has failed

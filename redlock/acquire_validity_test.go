@@ -25,7 +25,7 @@ func worth(ttl time.Duration) time.Duration {
 func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Duration(random.IntN(400)) * time.Millisecond) })
 			ttl := time.Duration(2+random.IntN(100)) * time.Second
@@ -45,7 +45,7 @@ func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 
 // H5: waiting for a dial counts, and so does the second round trip after NOSCRIPT.
 func TestWaitingForADialOrAScriptCounts(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		nodes := make([]Node, len(fl.masters))
 		for i, m := range fl.masters {
 			cfg := pool.Config{Name: m.Name(), Address: m.Addr(), Clock: fl.clock}

@@ -17,7 +17,7 @@ import (
 const admitTTL = 2 * time.Minute
 
 // markers are what stands on the masters, by state: "ok", "q" or "".
-func (fl *fleet) markers() (states []string) {
+func (fl *testbed) markers() (states []string) {
 	fl.each(func(m *fakeredis.Master) {
 		marker, _ := m.Get(wire.MarkerKey)
 		state := marker[strings.LastIndex(marker, "|")+1:]
@@ -30,7 +30,7 @@ func (fl *fleet) markers() (states []string) {
 }
 
 func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
 		fl.masters[0].Set("redlock:fence:x", "7", time.Hour)
 		fl.masters[0].Set("data", "for ever", 0)
@@ -54,29 +54,29 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 
 // docs/dev/hazards.md H101: what an admission may rest on, each taken away.
 func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
-	guarded := func(*fleet) []Option { return []Option{WithRestartGuard(admitTTL)} }
+	guarded := func(*testbed) []Option { return []Option{WithRestartGuard(admitTTL)} }
 	for what, c := range map[string]struct {
-		breaks func(fl *fleet)
+		breaks func(fl *testbed)
 		words  []string
 	}{
 		"a node that does not answer": {
-			func(fl *fleet) { fl.masters[1].Stop() },
+			func(fl *testbed) { fl.masters[1].Stop() },
 			[]string{"n2 did not answer, so no node is admitted", "retry"},
 		},
 		"a replica": {
-			func(fl *fleet) { fl.masters[1].SetInfo("role", "slave") },
+			func(fl *testbed) { fl.masters[1].SetInfo("role", "slave") },
 			[]string{"n2 is not fit to vote", "first fix the finding replica"},
 		},
 		"rights that are missing": {
-			func(fl *fleet) { fl.masters[1].Deny("PEXPIRE") },
+			func(fl *testbed) { fl.masters[1].Deny("PEXPIRE") },
 			[]string{"n2 is not fit to vote", "first fix the finding rights"},
 		},
 		"a quarantine": {
-			func(fl *fleet) { require.ErrorIs(fl.t, tried(fl.locker(guarded(fl)...)), ErrQuarantined) },
+			func(fl *testbed) { require.ErrorIs(fl.t, tried(fl.locker(guarded(fl)...)), ErrQuarantined) },
 			[]string{"is already quarantined", "never shortened", "votes after 2m0s"},
 		},
 		"a node that restarted empty beside others that are marked": {
-			func(fl *fleet) {
+			func(fl *testbed) {
 				_, err := fl.locker(guarded(fl)...).Admit(bg)
 				require.NoError(fl.t, err)
 				require.NoError(fl.t, fl.masters[1].Restart(false))
@@ -84,34 +84,34 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 			[]string{"n1 already has a marker (ok)", "n3 already has", "may have forgotten locks"},
 		},
 		"nodes that all restarted with what they had": {
-			func(fl *fleet) {
+			func(fl *testbed) {
 				_, err := fl.locker(guarded(fl)...).Admit(bg)
 				require.NoError(fl.t, err)
 				fl.each(func(m *fakeredis.Master) { require.NoError(fl.t, m.Restart(true)) })
 			},
 			[]string{"n1 already has a marker (outdated)"},
 		},
-		"another fleet": {
-			func(fl *fleet) {
+		"other clients": {
+			func(fl *testbed) {
 				_, err := fl.locker(WithRestartGuard(2 * admitTTL)).Admit(bg)
 				require.NoError(fl.t, err)
 			},
 			[]string{"n1 has a foreign or unreadable marker"},
 		},
 		"a marker that is none": {
-			func(fl *fleet) { fl.masters[2].PushList(wire.MarkerKey) },
+			func(fl *testbed) { fl.masters[2].PushList(wire.MarkerKey) },
 			[]string{"n3 has a foreign or unreadable marker"},
 		},
 		"a lock": {
-			func(fl *fleet) { fl.masters[2].Set("job/1", "A", 3*time.Second) },
+			func(fl *testbed) { fl.masters[2].Set("job/1", "A", 3*time.Second) },
 			[]string{"n3 has a key that may be a lock (\"job/1\", for 3s more)", "stop all clients"},
 		},
 		"keys that can't be listed": {
-			func(fl *fleet) { fl.masters[2].Deny("SCAN") },
+			func(fl *testbed) { fl.masters[2].Deny("SCAN") },
 			[]string{"n3 cannot be scanned for locks (NOPERM", "+scan +pttl"},
 		},
 		"keys whose age can't be read": {
-			func(fl *fleet) {
+			func(fl *testbed) {
 				fl.masters[2].Set("x", "A", 3*time.Second)
 				fl.masters[2].FailWith("PTTL", "NOPERM No permissions to access a key")
 			},
@@ -119,7 +119,7 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				c.breaks(fl)
 				synctest.Wait()
 				before := fl.markers()
@@ -138,7 +138,7 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 
 func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
 	for _, exception := range [][]Option{nil, {WithUnsafeNodes("a")}} { // of another node
-		inBubble(t, 2, func(fl *fleet) {
+		inBubble(t, 2, func(fl *testbed) {
 			_, err := fl.twice(append(exception, WithRestartGuard(admitTTL))...).Admit(bg)
 			matches(t, err, ErrNotAdmitted)
 			require.ErrorContains(t, err, "b and c are the same server")
@@ -148,7 +148,7 @@ func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
 }
 
 func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		_, err := fl.locker().Admit(bg)
 		matches(t, err, ErrInvalid)
 		l := fl.locker(WithRestartGuard(admitTTL))
@@ -165,7 +165,7 @@ func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
 
 // docs/dev/hazards.md H101: another client's first contact while the keys are looked through.
 func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
 		met := false
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
@@ -198,7 +198,7 @@ func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
 // What is executed late finds another world: it admits neither another run nor, in the
 // same one, a node that was emptied since.
 func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[2].Deny("CLIENT KILL")
 		l := fl.locker(WithRestartGuard(admitTTL))
 		late := fl.masters[2].Clients()[0]
@@ -220,7 +220,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 }
 
 func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "SCAN" {
@@ -239,7 +239,7 @@ func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
 }
 
 func TestAnAdmissionEndsWithItsContext(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			return "*2\r\n$1\r\n7\r\n*0", cmd == "SCAN" // there is always more
@@ -271,7 +271,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 
 // A page is not the whole: all of them are looked through.
 func TestAnAdmissionLooksThroughAllKeys(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	inBubble(t, 1, func(fl *testbed) {
 		for i := range 1200 {
 			fl.masters[0].Set(strings.Repeat("k", i+1), "v", 0)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestCheckIsNilForAHealthyLockAndChangesNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for range 9 {
@@ -29,7 +29,7 @@ func TestCheckIsNilForAHealthyLockAndChangesNothing(t *testing.T) {
 }
 
 func TestCheckDoesNotWaitForAFrozenNode(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
@@ -47,7 +47,7 @@ func TestCheckDoesNotWaitForAFrozenNode(t *testing.T) {
 // docs/dev/hazards.md H52: two nodes' clocks jumped forward, which a test does by taking as
 // much off their keys.
 func TestCheckLowersTheEndToWhatAQuorumSupports(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		work := k.Context()
@@ -68,7 +68,7 @@ func TestCheckLowersTheEndToWhatAQuorumSupports(t *testing.T) {
 }
 
 func TestCheckThatFindsNothingLeftEndsTheLock(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		fl.masters[0].Set("a", k.Token(), 2*time.Millisecond)
 		fl.masters[1].Set("a", k.Token(), 3*time.Millisecond)
@@ -79,7 +79,7 @@ func TestCheckThatFindsNothingLeftEndsTheLock(t *testing.T) {
 
 // A lock that extends itself makes up for what Check has found, in time.
 func TestALoweredEndBringsTheNextExtensionForward(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		for _, m := range fl.masters {
 			m.Set("a", k.Token(), 3*time.Second)
@@ -95,7 +95,7 @@ func TestALoweredEndBringsTheNextExtensionForward(t *testing.T) {
 // An extension reached n2 and n3, and n1 still has the older TTL; it is the first to
 // answer. docs/dev/hazards.md H52.
 func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		pass(5 * time.Second)
@@ -114,7 +114,7 @@ func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
 
 // The two that disagree answer first, and would be a majority against.
 func TestTwoStaleNodesOfFiveLowerNothing(t *testing.T) {
-	inBubbles(t, 5, func(fl *fleet) {
+	inBubbles(t, 5, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		pass(5 * time.Second)
@@ -133,14 +133,14 @@ func TestTwoStaleNodesOfFiveLowerNothing(t *testing.T) {
 
 // docs/dev/hazards.md H63.
 func TestCheckFindsThatAMajorityLostTheLock(t *testing.T) {
-	for name, spoil := range map[string]func(fl *fleet, i int){
-		"deleted":     func(fl *fleet, i int) { fl.masters[i].Del("a") },
-		"another's":   func(fl *fleet, i int) { fl.masters[i].Set("a", "x", time.Minute) },
-		"no lock":     func(fl *fleet, i int) { fl.masters[i].PushList("a") },
-		"without TTL": func(fl *fleet, i int) { v, _ := fl.masters[i].Get("a"); fl.masters[i].Set("a", v, 0) },
+	for name, spoil := range map[string]func(fl *testbed, i int){
+		"deleted":     func(fl *testbed, i int) { fl.masters[i].Del("a") },
+		"another's":   func(fl *testbed, i int) { fl.masters[i].Set("a", "x", time.Minute) },
+		"no lock":     func(fl *testbed, i int) { fl.masters[i].PushList("a") },
+		"without TTL": func(fl *testbed, i int) { v, _ := fl.masters[i].Get("a"); fl.masters[i].Set("a", v, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				ctx := context.Background()
 				k := take(t, fl.locker(), "a", 10*time.Second)
 				spoil(fl, 0)
@@ -158,7 +158,7 @@ func TestCheckFindsThatAMajorityLostTheLock(t *testing.T) {
 }
 
 func TestCheckWithoutAQuorumLeavesTheHandle(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		fl.masters[0].Del("a")

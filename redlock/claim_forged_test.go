@@ -14,7 +14,7 @@ import (
 // A key of another application with an expiry looks like a lock to anybody who knows its value.
 func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, value := range []string{
 			"logged in", "1", random[:25], random + "A", strings.ToLower(random), "me:" + random[:25], ":" + random,
@@ -39,7 +39,7 @@ func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 
 // An extension raises the fence counters to the claim's fence.
 func TestAClaimWhoseFenceIsFarAheadOfTheClockIsRefused(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		k := take(t, l, "a", time.Minute)
 		claim, err := k.Detach()
@@ -57,7 +57,7 @@ func TestAClaimWhoseFenceIsFarAheadOfTheClockIsRefused(t *testing.T) {
 }
 
 func TestResumeNamesItselfInItsErrors(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithCancel(bg)
 		cancel()
 		_, err := fl.locker().Resume(ctx, Claim{Names: []string{"a"}, Token: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", TTL: time.Minute})

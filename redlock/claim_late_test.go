@@ -44,7 +44,7 @@ func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswere
 			"its connection falls silent":       func(*fakeredis.Master) { pass(guardTTL * 4 / 5) },
 			"its node is frozen beyond the TTL": func(*fakeredis.Master) { pass(2 * guardTTL) },
 		} {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l := fl.guarded(WithRepair())
 				m := fl.masters[2]
 				k := acquired(fl.t, l, m)
@@ -82,7 +82,7 @@ func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilIts
 			return k
 		},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l, m := fl.guarded(WithRepair()), fl.masters[2]
 			client := m.Clients()[0]
 			other := fl.guarded()

@@ -21,7 +21,7 @@ func detached(t *testing.T, l *Locker, ttl time.Duration) Claim {
 }
 
 func TestALockMovesFromOneProcessToAnother(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		a, b := fl.locker(WithOwner("a"), WithKeyPrefix("p:")), fl.locker(WithOwner("b"), WithKeyPrefix("p:"))
 		k, err := a.AcquireAll(ctx, []string{"y", "x"}, 10*time.Second)
@@ -81,7 +81,7 @@ func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 		"too late on two":           {[3]time.Duration{s, s / 2, 5 * s}, 0, ErrTooLate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				ctx := context.Background()
 				claim := detached(t, fl.locker(), 10*time.Second)
 				b := fl.locker()
@@ -113,7 +113,7 @@ func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 }
 
 func TestAResumeThatFailsCanBeTriedAgain(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		claim := detached(t, fl.locker(), 10*time.Second)
 		b := fl.locker()
@@ -139,7 +139,7 @@ func TestAResumeThatFailsCanBeTriedAgain(t *testing.T) {
 }
 
 func TestAResumedLockExtendsItselfInTimeAndIsReleasedEverywhere(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		claim := detached(t, fl.locker(), 30*time.Second)
 		pass(28 * time.Second) // less is left than the usual time until an extension
@@ -162,7 +162,7 @@ func TestAResumedLockExtendsItselfInTimeAndIsReleasedEverywhere(t *testing.T) {
 // The earlier handle had extended the lock for much longer than it was acquired for: a
 // node that is away when it is released must be tried for that long.
 func TestTheReleaseOfAResumedLockIsKeptForAsLongAsItsKeysLive(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		require.NoError(t, k.Extend(ctx, 10*time.Minute))
@@ -182,7 +182,7 @@ func TestTheReleaseOfAResumedLockIsKeptForAsLongAsItsKeysLive(t *testing.T) {
 }
 
 func TestResumeRefusesWhatIsNoClaim(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker(WithMaxTTL(time.Minute))
 		good := detached(t, l, 10*time.Second)

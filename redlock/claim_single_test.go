@@ -14,7 +14,7 @@ import (
 // docs/dev/hazards.md H97, here and below: one token never has two live handles in a Locker.
 
 func TestALockIsNotResumedBesideALiveHandle(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker(WithOwner("me"))
 		k := take(t, l, "a", 10*time.Second)
@@ -35,7 +35,7 @@ func TestALockIsNotResumedBesideALiveHandle(t *testing.T) {
 }
 
 func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
@@ -55,7 +55,7 @@ func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
 }
 
 func TestALostLockIsNotResumedWhileItIsUndone(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
@@ -76,7 +76,7 @@ func TestALostLockIsNotResumedWhileItIsUndone(t *testing.T) {
 // A log brought the key of a released lock back, on a minority. (On a majority only
 // the restart guard tells: the nodes would be in quarantine.)
 func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		claim := detached(t, l, 10*time.Second)
@@ -95,7 +95,7 @@ func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
 // Detach waits for an extension under way, at most for the node timeout, and what was
 // not sent of it never is.
 func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		a, b := fl.locker(), fl.locker()
 		k := take(t, a, "a", 10*time.Second)
@@ -127,7 +127,7 @@ func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 }
 
 func TestAnAutoExtenderEndsWithDetach(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 9*time.Second, WithAutoExtend())
 		pass(20 * time.Second)
@@ -160,7 +160,7 @@ func TestDetachGivesUpAnAcquireThatWasNotSent(t *testing.T) {
 }
 
 func TestAShareIsNotValidBesideADetachedLock(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		a, b := fl.locker(), fl.locker()
 		k := take(t, a, "a", 10*time.Second)
@@ -180,7 +180,7 @@ func TestAShareIsNotValidBesideADetachedLock(t *testing.T) {
 }
 
 func TestOfAnEndedLockDetachSaysWhyItEnded(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", time.Second)

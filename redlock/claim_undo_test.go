@@ -32,7 +32,7 @@ func overloaded(masters ...*fakeredis.Master) (over func()) {
 // docs/dev/hazards.md H97: resumed before that, the handle would be valid, and its keys would be
 // deleted under it.
 func TestATokenThatIsStillBeingUndoneIsNotResumed(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		claim, err := take(t, l, "a", 10*time.Second).Detach()
 		require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestATokenThatIsStillBeingUndoneIsNotResumed(t *testing.T) {
 }
 
 func TestCloseWaitsForAnUndoThatIsRepeated(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		over := overloaded(fl.masters[0])
@@ -73,7 +73,7 @@ func TestCloseWaitsForAnUndoThatIsRepeated(t *testing.T) {
 
 // It is not waited for when the keys have died by their TTL, whatever the node says.
 func TestAnUndoThatNeverSucceedsEndsWithTheTTL(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 2*time.Second)
 		defer overloaded(fl.masters[0])()

@@ -23,7 +23,7 @@ func closing(ctx context.Context, l *Locker) <-chan error {
 }
 
 func TestCloseEndsContextsAndWaitsForTheHoldersWhoseLocksAreExtendedMeanwhile(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 3*time.Second, WithAutoExtend())
 		s := shared(t, k)
@@ -46,7 +46,7 @@ func TestCloseEndsContextsAndWaitsForTheHoldersWhoseLocksAreExtendedMeanwhile(t 
 }
 
 func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		theirs := take(t, fl.locker(), "b", time.Minute)
@@ -85,7 +85,7 @@ func second[T any](_ T, err error) error { return err }
 
 // An attempt under way when Close begins is undone, and waited for.
 func TestCloseWaitsForAttemptsUnderWay(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, m := range fl.masters {
 			m.SetDelay(50 * time.Millisecond)
@@ -101,7 +101,7 @@ func TestCloseWaitsForAttemptsUnderWay(t *testing.T) {
 }
 
 func TestCloseNamesWhatIsStillHeldAndLeavesItToItsTTL(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k, err := l.AcquireAll(context.Background(), []string{"b", "a"}, 30*time.Second, WithAutoExtend())
 		require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestCloseNamesWhatIsStillHeldAndLeavesItToItsTTL(t *testing.T) {
 }
 
 func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		first, other := closing(bg, l), closing(bg, l)
@@ -143,7 +143,7 @@ func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
 }
 
 func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		for range 50 { // a select would choose at random
@@ -156,7 +156,7 @@ func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
 
 // Nodes that Open made end with the Locker, and with them what they had still to undo.
 func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, n := range l.nodes {
 			l.ownedNodes = append(l.ownedNodes, n.(*pool.Node))
@@ -174,7 +174,7 @@ func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
 }
 
 func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
@@ -207,7 +207,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 	} {
 		for _, ttl := range []time.Duration{time.Second, 6500 * time.Millisecond, 12 * time.Second, time.Hour} {
 			for _, early := range []bool{true, false} { // released before Close begins
-				inBubbles(t, 3, func(fl *fleet) {
+				inBubbles(t, 3, func(fl *testbed) {
 					l := fl.locker()
 					fault[0](fl.masters[2])
 					k := take(t, l, "a", ttl)
@@ -242,7 +242,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 
 // The release is decided by the node timeout, after Close has begun to wait.
 func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 8*time.Second)
 		fl.masters[1].Freeze()
@@ -258,7 +258,7 @@ func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testin
 
 // Until a quorum has confirmed it, the keys may keep the name from everybody.
 func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[1].Freeze()
@@ -277,7 +277,7 @@ func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing
 // A quorum may confirm behind the vote, and behind the time that nodes have to recover.
 func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
 	for _, after := range []time.Duration{200 * time.Millisecond, 20 * time.Second} {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			k := take(t, l, "a", time.Hour)
 			fl.masters[1].Freeze()
@@ -298,7 +298,7 @@ func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
 
 // Its lock is another handle's until it is over, and nothing of it is left.
 func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		claim, err := take(t, fl.locker(), "a", time.Minute).Detach()
 		require.NoError(t, err)
 		l := fl.locker()
@@ -319,7 +319,7 @@ func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
 
 // What is answered before leaves no alarm behind.
 func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].SetDelay(200 * time.Millisecond)
@@ -359,7 +359,7 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 
 // The last answer may overtake the one that decides.
 func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		k.exchange.undo.pin()
@@ -373,7 +373,7 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 
 // Nobody holds anything by such an attempt: its keys are in nobody's way but on that node.
 func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		held := take(t, fl.locker(), "a", time.Hour)
 		l := fl.locker()
 		fl.masters[2].Freeze()
@@ -393,7 +393,7 @@ func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testi
 }
 
 func TestHowLongCloseWaitsIsAMatterOfTheNodes(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		var nodes []Node
 		for _, m := range fl.masters {
 			nodes = append(nodes, fl.node(m, pool.Config{HardTimeout: 2 * time.Second, DialTimeout: time.Second}))
@@ -415,7 +415,7 @@ func TestHowLongCloseWaitsIsAMatterOfTheNodes(t *testing.T) {
 func TestACloseWhoseContextIsDoneWaitsForUndosAsReleaseDoes(t *testing.T) {
 	over, cancel := context.WithCancel(bg)
 	cancel()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].SetDelay(200 * time.Millisecond)
@@ -423,7 +423,7 @@ func TestACloseWhoseContextIsDoneWaitsForUndosAsReleaseDoes(t *testing.T) {
 		require.Equal(t, 200*time.Millisecond, elapsed(func() { require.NoError(t, l.Close(over)) }))
 		require.Zero(t, fl.keys("a"))
 	})
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		other := take(t, l, "b", time.Minute)

@@ -40,7 +40,7 @@ func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) 
 	}
 	l, err := New(nodes, append([]Option{WithClock(clock.Runtime())}, opts...)...)
 	require.NoError(t, err)
-	t.Cleanup(func() { (&fleet{t: t}).close(l) })
+	t.Cleanup(func() { (&testbed{t: t}).close(l) })
 	synctest.Wait()
 	return l
 }

@@ -30,7 +30,7 @@ func TestTheContextEndsWithTheCauseOfTheEnd(t *testing.T) {
 	} {
 		for _, taken := range []string{"before", "after"} {
 			t.Run(test.cause.Error()+", taken "+taken, func(t *testing.T) {
-				inBubbles(t, 3, func(fl *fleet) {
+				inBubbles(t, 3, func(fl *testbed) {
 					l := fl.locker()
 					k := take(t, l, "a", 10*time.Second, test.opts...)
 					if taken == "before" {
@@ -50,7 +50,7 @@ func TestTheContextEndsWithTheCauseOfTheEnd(t *testing.T) {
 }
 
 func TestTheContextCarriesValuesAndNotTheCancellation(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		given, cancel := context.WithTimeout(context.WithValue(bg, key("user"), "me"), time.Minute)
 		k, err := fl.locker().Acquire(given, "a", 10*time.Second)
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestTheContextCarriesValuesAndNotTheCancellation(t *testing.T) {
 // A child with a later deadline than the lock's end keeps its own, which it would not
 // if the lock reported one.
 func TestAChildKeepsItsOwnDeadline(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
 		child, cancel := context.WithTimeout(k.Context(), 20*time.Second)
 		defer cancel()
@@ -81,7 +81,7 @@ func TestAChildKeepsItsOwnDeadline(t *testing.T) {
 }
 
 func TestAThousandChildrenEndWithTheContextAndCostNoGoroutine(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		ctx := k.Context()
 		before := goroutines()
@@ -110,7 +110,7 @@ func TestAThousandChildrenEndWithTheContextAndCostNoGoroutine(t *testing.T) {
 }
 
 func TestAFunctionAfterTheContextRunsWhenTheLockEnds(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		ran, stopped := make(chan time.Duration, 1), 0
 		context.AfterFunc(k.Context(), func() { ran <- k.Remaining() })
@@ -123,7 +123,7 @@ func TestAFunctionAfterTheContextRunsWhenTheLockEnds(t *testing.T) {
 }
 
 func TestAHeldLockCostsNoGoroutine(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		before := goroutines()
 		var locks []*Lock

@@ -34,7 +34,7 @@ func diagnosed(t *testing.T, l *Locker) (*Report, []string) {
 }
 
 // durable lets masters say that they forget nothing.
-func durable(fl *fleet) {
+func durable(fl *testbed) {
 	fl.each(func(m *fakeredis.Master) {
 		m.SetInfo("aof_enabled", "1")
 		m.FailWith("CONFIG", "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways")
@@ -42,7 +42,7 @@ func durable(fl *fleet) {
 }
 
 func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		durable(fl)
 		fl.masters[1].SetDelay(30 * time.Millisecond)
 		l := fl.locker()
@@ -68,7 +68,7 @@ func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
 }
 
 func TestADiagnosisTellsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
-	inBubble(t, 4, func(fl *fleet) {
+	inBubble(t, 4, func(fl *testbed) {
 		durable(fl)
 		fl.masters[0].SetInfo("role", "slave")
 		fl.masters[1].SetInfo("aof_enabled", "0")
@@ -106,7 +106,7 @@ func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 		"plain":   {nil, slices.Concat(denied[:2], denied[3:])},
 		"fencing": {[]Option{WithFencing()}, denied},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			fl.masters[1].Hook(func(_ int64, cmd string, args []string) (string, bool) {
 				switch {
 				case cmd == "PUBLISH":
@@ -125,7 +125,7 @@ func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 
 // What is silent is not waited for beyond the node timeout, and is told.
 func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithNodeTimeout(300 * time.Millisecond))
 		fl.masters[2].Freeze()
 		var r *Report
@@ -170,7 +170,7 @@ func TestAReportIsAnObjectInJSON(t *testing.T) {
 }
 
 // twice makes a Locker of three nodes, of which the last two are one master.
-func (fl *fleet) twice(opts ...Option) *Locker {
+func (fl *testbed) twice(opts ...Option) *Locker {
 	fl.t.Helper()
 	var nodes []Node
 	for i, name := range []string{"a", "b", "c"} {
@@ -188,7 +188,7 @@ func (fl *fleet) twice(opts ...Option) *Locker {
 
 // docs/dev/hazards.md H34: without the check a crash of that one master would take two votes.
 func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
-	inBubble(t, 2, func(fl *fleet) {
+	inBubble(t, 2, func(fl *testbed) {
 		l := fl.twice()
 		k, err := l.TryAcquire(bg, "x", time.Minute)
 		require.NoError(t, err, "two of three")
@@ -211,7 +211,7 @@ func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
 
 // The name that votes is free for another once its connections have ended.
 func TestAServerThatMovesToAnotherNameVotesUnderIt(t *testing.T) {
-	inBubble(t, 2, func(fl *fleet) {
+	inBubble(t, 2, func(fl *testbed) {
 		l := fl.twice()
 		require.NoError(t, releasedAtOnce(l))
 		require.NoError(t, l.nodes[1].(*pool.Node).Close())
@@ -228,7 +228,7 @@ func releasedAtOnce(l *Locker) error {
 }
 
 func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[0].SetInfo("maxmemory", "1000")
 		fl.masters[0].SetInfo("maxmemory_policy", "volatile-lru")
 		fl.masters[1].Deny("INFO")
@@ -264,7 +264,7 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 // A lock that is held meanwhile is not lost by it: its copies on a majority stand, and
 // what is released is released on the unfit node too.
 func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k, err := l.Acquire(bg, "x", time.Minute)
 		require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 var errWork = errors.New("the work failed")
 
 func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		given := context.WithValue(context.Background(), key("user"), "me")
 		err := l.Do(given, "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
@@ -35,7 +35,7 @@ func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 }
 
 func TestDoReturnsTheFunctionsErrorOrTheAcquisitions(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		err := l.Do(context.Background(), "a", time.Second, func(context.Context, *Lock) error { return errWork })
 		require.Equal(t, errWork, err)
@@ -55,18 +55,18 @@ func TestDoJoinsTheLossToTheFunctionsError(t *testing.T) {
 		for name, test := range map[string]struct {
 			want error
 			opts []LockOption
-			lose func(fl *fleet)
+			lose func(fl *testbed)
 		}{
-			"run out": {ErrLost, nil, func(fl *fleet) { fl.clock.Suspend(time.Minute) }},
-			"disowned": {ErrLost, nil, func(fl *fleet) {
+			"run out": {ErrLost, nil, func(fl *testbed) { fl.clock.Suspend(time.Minute) }},
+			"disowned": {ErrLost, nil, func(fl *testbed) {
 				for _, m := range fl.masters {
 					m.Del("a")
 				}
 			}},
-			"maximum hold": {ErrMaxHold, []LockOption{WithMaxHold(2 * time.Second)}, func(*fleet) { pass(2 * time.Second) }},
+			"maximum hold": {ErrMaxHold, []LockOption{WithMaxHold(2 * time.Second)}, func(*testbed) { pass(2 * time.Second) }},
 		} {
 			t.Run(name, func(t *testing.T) {
-				inBubble(t, 3, func(fl *fleet) {
+				inBubble(t, 3, func(fl *testbed) {
 					err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(context.Context, *Lock) error {
 						test.lose(fl)
 						return fnErr // it has noticed nothing
@@ -80,7 +80,7 @@ func TestDoJoinsTheLossToTheFunctionsError(t *testing.T) {
 }
 
 func TestTheFunctionsContextEndsWhenTheLockIsLost(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(ctx context.Context, _ *Lock) error {
 			for _, m := range fl.masters {
 				m.Del("a")
@@ -93,7 +93,7 @@ func TestTheFunctionsContextEndsWhenTheLockIsLost(t *testing.T) {
 }
 
 func TestTheCancellationOfTheCallersContextReachesTheFunction(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		given, cancel := context.WithCancelCause(context.Background())
 		err := fl.locker().Do(given, "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
 			cancel(errWork)
@@ -109,7 +109,7 @@ func TestTheCancellationOfTheCallersContextReachesTheFunction(t *testing.T) {
 }
 
 func TestAnUnconfirmedReleaseIsNoErrorOfDo(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(context.Context, *Lock) error {
 			fl.masters[0].Freeze()
 			fl.masters[1].Freeze()
@@ -124,7 +124,7 @@ func TestAnUnconfirmedReleaseIsNoErrorOfDo(t *testing.T) {
 }
 
 func TestDoReleasesWhenTheFunctionPanicsAndLetsThePanicGoOn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		require.PanicsWithValue(t, "at the disco", func() {
 			_ = l.Do(context.Background(), "a", time.Minute, func(context.Context, *Lock) error { panic("at the disco") })
@@ -136,7 +136,7 @@ func TestDoReleasesWhenTheFunctionPanicsAndLetsThePanicGoOn(t *testing.T) {
 }
 
 func TestDoReleasesWhenTheFunctionEndsItsGoroutine(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		done := make(chan bool, 1)
 		go func() {
@@ -151,7 +151,7 @@ func TestDoReleasesWhenTheFunctionEndsItsGoroutine(t *testing.T) {
 }
 
 func TestTheFunctionMayReleaseOrDetachTheLockItself(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		require.NoError(t, l.Do(bg, "a", time.Minute, func(ctx context.Context, k *Lock) error {
 			require.NoError(t, k.Release(ctx))
@@ -174,7 +174,7 @@ func TestTheFunctionMayReleaseOrDetachTheLockItself(t *testing.T) {
 }
 
 func TestAShareWithinDoLivesAndEndsByItself(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		err := l.Do(context.Background(), "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
 			inner := l.Do(ctx, "a", 3*time.Second, func(ctx context.Context, s *Lock) error {
@@ -199,7 +199,7 @@ func TestDoUnderAShareSaysThatTheLockWasEndedByItsOwner(t *testing.T) {
 		{ErrReleased, func(k *Lock) error { return k.Release(bg) }},
 		{ErrDetached, func(k *Lock) error { _, err := k.Detach(); return err }},
 	} {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			k := take(t, l, "a", time.Second)
 			err := l.Do(k.Context(), "a", time.Second, func(shared context.Context, _ *Lock) error {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestANilOptionIsSkipped(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(nil, WithFencing(), nil)
 		k, err := l.TryAcquire(bg, "a", time.Minute, nil, WithAutoExtend(), nil)
 		require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 
 // Only the first wrong option was reported.
 func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		_, err := New(l.nodes, WithKeyPrefix("redlock:"), WithOwner("a b"), WithNodeTimeout(-1), WithDrift(2, 0), WithBackoff(0, 0),
 			WithMaxTTL(1), WithClock(nil), WithRepair(), WithUnsafeNodes("x", "y"))

@@ -43,7 +43,7 @@ func life(t *testing.T, l *Locker, name string) {
 }
 
 func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		var mu sync.Mutex
 		var l *Locker
@@ -91,7 +91,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
 	for _, blocked := range []string{"vote", "attempt", "acquired", "extended", "ended", "released"} {
 		t.Run(blocked, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				gate := make(chan struct{})
 				hit := make(chan struct{}, 100)
 				l := fl.locker(WithTrace(hooks(func(hook string) {
@@ -123,7 +123,7 @@ func TestAHookThatPanicsIsReportedAndTheOthersGoOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &logged{}
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				var mu sync.Mutex
 				called := map[string]int{}
 				l := fl.locker(WithLogger(log.logger()), WithTrace(hooks(func(hook string) {
@@ -155,7 +155,7 @@ func (brokenLog) Enabled(context.Context, slog.Level) bool { return true }
 func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
 func TestALoggerThatPanicsEndsNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ended := 0
 		trace := &Trace{Ended: func(EndedEvent) { ended++; panic("as well") }}
 		l := fl.locker(WithLogger(slog.New(brokenLog{})), WithTrace(trace))
@@ -188,7 +188,7 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 }
 
 func TestWhatHappensToALockIsToldInItsOrder(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	inBubble(t, 1, func(fl *testbed) {
 		var told []string
 		l := fl.locker(WithTrace(hooks(func(hook string) { told = append(told, hook) })))
 		life(t, l, "a")
@@ -201,7 +201,7 @@ func TestWhatHappensToALockIsToldInItsOrder(t *testing.T) {
 }
 
 func TestAVoteBehindTheDecisionOrTheNodeTimeoutIsCalledLate(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		late := map[string]bool{}
 		l := fl.locker(WithTrace(&Trace{Vote: func(e VoteEvent) {
 			if e.Op == "extend" {

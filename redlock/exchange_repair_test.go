@@ -13,7 +13,7 @@ import (
 // The keys that a repair makes late are taken back by the undo that is repeated for it,
 // also when that was granted by the copy that a second repair had made.
 func TestARepairThatIsExecutedLateIsUndoneAfterAReleaseThatWasGranted(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(fl.t, l, "a", 4*time.Second)
 		m := fl.masters[2]

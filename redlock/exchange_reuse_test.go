@@ -19,16 +19,16 @@ func (t *exchange) unused() bool { return t.refs.Load() == 0 && t.undo.observer 
 // A lock that every node granted and released leaves its exchange to the next lock.
 func TestATalkIsUsedAgain(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
-		inBubble(t, n, func(fl *fleet) {
+		inBubble(t, n, func(fl *testbed) {
 			l := fl.locker()
 			for range 100 {
 				k := take(t, l, "a", time.Minute)
-				talk := k.exchange
-				require.Len(t, talk.acquire.ballots, n)
-				require.Len(t, talk.undo.ballots, n)
+				x := k.exchange
+				require.Len(t, x.acquire.ballots, n)
+				require.Len(t, x.undo.ballots, n)
 				require.NoError(t, k.Release(bg))
 				synctest.Wait()
-				require.True(t, talk.unused())
+				require.True(t, x.unused())
 			}
 			require.Empty(t, fl.left())
 		})
@@ -37,7 +37,7 @@ func TestATalkIsUsedAgain(t *testing.T) {
 
 // So does one whose release nobody waits for, behind the last answer to it.
 func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for range 100 {
 			k := take(t, l, "a", time.Minute, WithAsyncRelease())
@@ -56,25 +56,25 @@ func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 
 // It waits for the last answer, which may come long after the release has returned.
 func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		talk := k.exchange
+		x := k.exchange
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
-		require.EqualValues(t, 1, talk.refs.Load())
-		require.Equal(t, k, talk.undo.observer)
+		require.EqualValues(t, 1, x.refs.Load())
+		require.Equal(t, k, x.undo.observer)
 		fl.masters[2].Unfreeze()
 		synctest.Wait()
-		require.True(t, talk.unused())
+		require.True(t, x.unused())
 	})
 }
 
 // Masters that are down, and what is given up on its way to frozen ones, make no difference.
 func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	for what, fail := range map[string]func(m *fakeredis.Master){"down": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fail(fl.masters[2])
 			for range 10 { // until the connection is silent, or gone
@@ -93,17 +93,17 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 // Any other user of an exchange keeps it from being used again: an alarm that rang, a node
 // that sent something twice or will, and hooks, which look at it later.
 func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
-	acquired := func(fl *fleet, opts ...Option) *Lock {
+	acquired := func(fl *testbed, opts ...Option) *Lock {
 		return take(fl.t, fl.locker(opts...), "a", time.Minute)
 	}
-	for why, release := range map[string]func(fl *fleet) *exchange{
-		"a node that refused": func(fl *fleet) *exchange {
+	for why, release := range map[string]func(fl *testbed) *exchange{
+		"a node that refused": func(fl *testbed) *exchange {
 			fl.masters[2].Set("a", "x", time.Hour)
 			k := acquired(fl)
 			require.NoError(fl.t, k.Release(bg))
 			return k.exchange
 		},
-		"nodes that answered after the node timeout": func(fl *fleet) *exchange {
+		"nodes that answered after the node timeout": func(fl *testbed) *exchange {
 			k := acquired(fl)
 			fl.masters[1].Freeze()
 			fl.masters[2].Freeze()
@@ -112,7 +112,7 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].Unfreeze()
 			return k.exchange
 		},
-		"an undo that was sent anew": func(fl *fleet) *exchange {
+		"an undo that was sent anew": func(fl *testbed) *exchange {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
@@ -120,7 +120,7 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].FailWith("EVALSHA", "")
 			return k.exchange
 		},
-		"an undo that no answer ended before its keys had expired": func(fl *fleet) *exchange {
+		"an undo that no answer ended before its keys had expired": func(fl *testbed) *exchange {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
@@ -129,7 +129,7 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].FailWith("EVALSHA", "")
 			return k.exchange
 		},
-		"an undo that another connection may have carried": func(fl *fleet) *exchange {
+		"an undo that another connection may have carried": func(fl *testbed) *exchange {
 			k := acquired(fl)
 			fl.masters[2].Freeze()
 			require.NoError(fl.t, k.Release(bg))
@@ -139,16 +139,16 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].Unfreeze()
 			return k.exchange
 		},
-		"hooks": func(fl *fleet) *exchange {
+		"hooks": func(fl *testbed) *exchange {
 			k := acquired(fl, WithTrace(&Trace{}))
 			require.NoError(fl.t, k.Release(bg))
 			return k.exchange
 		},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
-			talk := release(fl)
+		inBubble(t, 3, func(fl *testbed) {
+			x := release(fl)
 			pass(10 * time.Second)
-			require.False(fl.t, talk.unused(), why)
+			require.False(fl.t, x.unused(), why)
 		})
 	}
 }
@@ -157,7 +157,7 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 // nobody else's.
 func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"waited for": nil, "not waited for": {WithAsyncRelease()}} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			k := take(fl.t, l, "a", time.Minute, opts...)
 			undo := &k.exchange.undo
@@ -177,7 +177,7 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 // Close bounds how long it waits for an undo by an alarm of its exchange, also where the last
 // answer comes at that very time.
 func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
@@ -218,7 +218,7 @@ func (o notingTo) Answer(c *wire.Command, r wire.Reply) {
 
 // Of a user's own nodes nobody knows, whatever they have within.
 func TestATalkIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		n := &noting{Node: fl.node(fl.masters[0], pool.Config{})}
 		l, err := New([]Node{n, fl.node(fl.masters[1], pool.Config{}), fl.node(fl.masters[2], pool.Config{})}, WithClock(fl.clock))
 		require.NoError(t, err)

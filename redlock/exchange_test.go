@@ -20,7 +20,7 @@ func (lk *Lock) resting() bool {
 // A lock that is held for longer keeps little of its acquisition, and is extended,
 // checked and released all the same.
 func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
 		pass(shrinkAfter - 1)
 		require.False(t, k.resting())
@@ -52,7 +52,7 @@ func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
 
 // What it remembers is which nodes hold nothing: those are spared the release.
 func TestALockThatRestedSparesNodesThatRefusedIt(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[2].Set("a", "x", time.Hour)
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		pass(2 * shrinkAfter)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestALockIsExtendedAtAThirdOfItsValidity(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		third := (30*time.Second - 307*time.Millisecond) / 3
 		for n := range 5 {
@@ -29,7 +29,7 @@ func TestALockIsExtendedAtAThirdOfItsValidity(t *testing.T) {
 }
 
 func TestALockWithoutAutoExtendEndsByItself(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second)
 		ctx := k.Context()
 		pass(k.Remaining() - 1)
@@ -42,7 +42,7 @@ func TestALockWithoutAutoExtendEndsByItself(t *testing.T) {
 }
 
 func TestAFailedExtensionIsTriedAgainAndAgainWhileTheLockIsValid(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		defer failing(fl.masters...)()
@@ -85,13 +85,13 @@ func TestAnExtensionThatTimesOutIsFollowedAfterAPause(t *testing.T) {
 }
 
 func TestAutoExtensionSurvivesADeadNode(t *testing.T) {
-	for name, kill := range map[string]func(*fleet){
-		"stopped": func(fl *fleet) { fl.masters[1].Stop() },
-		"frozen":  func(fl *fleet) { fl.masters[1].Freeze() },
-		"empty":   func(fl *fleet) { require.NoError(fl.t, fl.masters[1].Restart(false)) },
+	for name, kill := range map[string]func(*testbed){
+		"stopped": func(fl *testbed) { fl.masters[1].Stop() },
+		"frozen":  func(fl *testbed) { fl.masters[1].Freeze() },
+		"empty":   func(fl *testbed) { require.NoError(fl.t, fl.masters[1].Restart(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
 				ctx := k.Context()
 				kill(fl)
@@ -108,7 +108,7 @@ func TestAutoExtensionSurvivesADeadNode(t *testing.T) {
 
 // A caller's own short extensions must not put the regular one off beyond the end.
 func TestShortExtensionsByTheCallerDoNotStarveTheAutoExtension(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		for range 20 {
 			pass(9 * time.Second)
@@ -121,7 +121,7 @@ func TestShortExtensionsByTheCallerDoNotStarveTheAutoExtension(t *testing.T) {
 }
 
 func TestAWorkerThatHangsLosesItsLock(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithProgress(5*time.Second))
 		ctx := k.Context()
 		for range 10 {
@@ -141,7 +141,7 @@ func TestAWorkerThatHangsLosesItsLock(t *testing.T) {
 }
 
 func TestAWorkerThatGoesOnInTimeKeepsItsLock(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend(), WithProgress(time.Second))
 		pass(20 * time.Second) // nothing was extended at 10 s
 		require.Zero(t, fl.orders(wire.Extend))

@@ -41,12 +41,12 @@ func TestAReleaseAtAnyStageOfAnExtensionLeavesNothing(t *testing.T) {
 		at := [3]stage{stage(n) % stages, stage(n) / stages % stages, stage(n) / stages / stages % stages}
 		forgotten := n >= int(stages*stages*stages)
 		t.Run(fmt.Sprint(at, forgotten), func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) { releaseAmid(t, fl, at, forgotten) })
+			inBubble(t, 3, func(fl *testbed) { releaseAmid(t, fl, at, forgotten) })
 		})
 	}
 }
 
-func releaseAmid(t *testing.T, fl *fleet, at [3]stage, forgotten bool) {
+func releaseAmid(t *testing.T, fl *testbed, at [3]stage, forgotten bool) {
 	t.Helper()
 	ctx := context.Background()
 	l := fl.locker()
@@ -88,7 +88,7 @@ func releaseAmid(t *testing.T, fl *fleet, at [3]stage, forgotten bool) {
 // docs/dev/hazards.md H15: an extension of its own that is under way does not make a release
 // fail or wait.
 func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		heal := failing(fl.masters[0])
 		defer heal()

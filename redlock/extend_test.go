@@ -16,7 +16,7 @@ import (
 
 // docs/dev/hazards.md H11.
 func TestExtendNeverMakesAKeyThatIsGone(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		fl.masters[0].Del("a")
@@ -31,7 +31,7 @@ func TestExtendNeverMakesAKeyThatIsGone(t *testing.T) {
 
 // docs/dev/hazards.md H11: somebody else held it and gave it back in between.
 func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		a := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
@@ -49,7 +49,7 @@ func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
 func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 	for name, opts := range map[string][]LockOption{"by the caller": nil, "by itself": {WithAutoExtend()}} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				k := take(t, fl.locker(), "a", 10*time.Second, opts...)
 				fl.clock.Suspend(k.Remaining())
 				require.Equal(t, 3, fl.keys("a"))
@@ -87,7 +87,7 @@ func TestAnEndThatComesBetweenTheLookAndTheSendIsNoticed(t *testing.T) {
 
 // docs/dev/hazards.md H12: also what waited for a connection while the validity ran out.
 func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		gate := make(chan struct{})
 		dials := 0
@@ -123,7 +123,7 @@ func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 
 // docs/dev/hazards.md H13.
 func TestExtendNeverShortens(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", time.Second)
 		require.NoError(t, k.Extend(ctx, 10*time.Second))
@@ -141,7 +141,7 @@ func TestExtendNeverShortens(t *testing.T) {
 // docs/dev/hazards.md H13: an older, shorter extension of the same token comes last, over
 // another connection.
 func TestALateShorterExtensionShortensNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		a, b := fl.locker(), fl.locker()
 		k := take(t, a, "a", 5*time.Second)
@@ -168,7 +168,7 @@ func TestALateShorterExtensionShortensNothing(t *testing.T) {
 
 // docs/dev/hazards.md H14.
 func TestAMinorityExtendedLeavesTheValidityAndIsReleasedAll(t *testing.T) {
-	inBubble(t, 5, func(fl *fleet) {
+	inBubble(t, 5, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		fl.masters[0].Freeze()
@@ -192,7 +192,7 @@ func TestAMinorityExtendedLeavesTheValidityAndIsReleasedAll(t *testing.T) {
 }
 
 func TestExtendRefusesWhatIsOutOfBoundsAndSendsNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(WithMaxTTL(time.Minute)), "a", time.Second)
 		for _, ttl := range []time.Duration{
 			-1, 0, 1, 999 * time.Microsecond, 9 * time.Millisecond, 1500 * time.Microsecond,
@@ -211,7 +211,7 @@ func TestExtendRefusesWhatIsOutOfBoundsAndSendsNothing(t *testing.T) {
 }
 
 func TestAnExtensionMayTakeEffectAfterItsCallerLeft(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
 			m.SetDelay(20 * time.Millisecond)

@@ -65,7 +65,7 @@ func TestLettingOthersGoFirstTakesLongerEachTime(t *testing.T) {
 
 // A name's place is kept for a second where others wait, and then nothing is left of it.
 func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		done := waitingFor(bg, b, "a")

@@ -81,7 +81,7 @@ func (r *race) turns(lockers int) (longest int, turns []int) {
 func TestProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
 	for hold, holds := range map[time.Duration]int{time.Millisecond: 300, 10 * time.Millisecond: 150, 200 * time.Millisecond: 100} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			lockers := []*Locker{fl.process().locker(), fl.process().locker()}
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
 			r := race{hold: hold}
@@ -101,7 +101,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 func TestRowsOfInstantHoldsEnd(t *testing.T) {
 	t.Parallel()
 	for _, contenders := range []int{2, 8} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			lockers := []*Locker{fl.process().locker(), fl.process().far(200 * time.Microsecond)}
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 			r := race{}
@@ -128,7 +128,7 @@ func (c distant) Read(p []byte) (int, error) {
 }
 
 // far is a Locker that is farther away from the masters than others.
-func (fl *fleet) far(d time.Duration) *Locker {
+func (fl *testbed) far(d time.Duration) *Locker {
 	nodes := make([]Node, len(fl.masters))
 	for i, m := range fl.masters {
 		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Clock: fl.clock, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -149,7 +149,7 @@ func (fl *fleet) far(d time.Duration) *Locker {
 // its turn: who was let go first in vain waits longer the next time.
 func TestADistantProcessIsNotStarved(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		lockers := []*Locker{fl.process().locker(), fl.process().far(10 * time.Millisecond)}
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 		r := race{hold: time.Millisecond}
@@ -164,7 +164,7 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 // from free to the next holder it takes a few round trips.
 func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		var lockers []*Locker
 		for range 4 {
 			lockers = append(lockers, fl.process().locker())
@@ -191,7 +191,7 @@ func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 // one before, though it was held for no time: only the last release is announced.
 func TestAThousandWaitersAllGetTheLock(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		var all sync.WaitGroup

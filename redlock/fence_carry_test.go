@@ -40,7 +40,7 @@ func TestAResourceLetsThroughWhatIsLargerOrEqualFromTheSameOwner(t *testing.T) {
 }
 
 func TestWithoutFencingThereIsNoFenceAndNoCounter(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute)
 		require.Zero(t, k.Fence())
 		require.NoError(t, k.Extend(bg, time.Minute))
@@ -53,7 +53,7 @@ func TestWithoutFencingThereIsNoFenceAndNoCounter(t *testing.T) {
 
 // docs/dev/hazards.md H90: the number is the acquisition's, whatever the counters say meanwhile.
 func TestAFenceNeverChangesDuringAHold(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		k := take(t, l, "a", time.Minute)
 		was := k.Fence()
@@ -71,7 +71,7 @@ func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 
 // docs/dev/rules.md rule 14.
 func TestAnExtendCarriesTheFenceToAStraggler(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		for i, m := range fl.masters[:2] { // they agree, and are an hour ahead of the third
 			m.Set("redlock:fence:a", strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10), time.Minute)
@@ -92,7 +92,7 @@ func TestAnExtendCarriesTheFenceToAStraggler(t *testing.T) {
 }
 
 func TestAnExtendRaisesNoCounterWhereTheKeyIsNotOurs(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(WithFencing()), "a", time.Minute)
 		m := fl.masters[2]
 		m.Set("a", "another's", time.Minute)
@@ -121,7 +121,7 @@ func TestAClaimCarriesTheFenceInEveryForm(t *testing.T) {
 			return again, json.Unmarshal(b, &again)
 		},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			k := take(t, fl.locker(WithFencing()), "a", time.Minute)
 			c, err := k.Detach()
 			require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestAClaimCarriesTheFenceInEveryForm(t *testing.T) {
 }
 
 func TestAClaimsFenceIsBelow2To53(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		c, err := take(t, l, "a", time.Minute).Detach()
 		require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestAClaimsFenceIsBelow2To53(t *testing.T) {
 }
 
 func TestAShareHasTheLocksFence(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		k := take(t, l, "a", time.Minute)
 		s, err := l.TryAcquire(k.Context(), "a", time.Minute, WithShared())
@@ -178,7 +178,7 @@ func TestAShareHasTheLocksFence(t *testing.T) {
 
 // A holder without fencing between two with it does no harm.
 func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, plain := fl.locker(WithFencing()), fl.locker()
 		last := int64(0)
 		fl.apart()
@@ -202,7 +202,7 @@ func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 // docs/dev/hazards.md H91.
 func TestCountersExpire(t *testing.T) {
 	const week = 7 * 24 * time.Hour
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k, err := fl.locker(WithFencing()).TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()

@@ -25,7 +25,7 @@ func inTurn(t *testing.T, l *Locker) int64 {
 // docs/dev/hazards.md H99: whatever the clients' clocks show, the numbers increase and stay with
 // the nodes' time, so that no counter runs away.
 func TestClientsClocksDoNotMatter(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		var clients []*Locker
 		for _, d := range []time.Duration{year, 0, -year, 200 * year, -100 * year, time.Second / 2, -time.Second / 2} {
 			clients = append(clients, fl.locker(WithFencing(), wallAhead(d)))
@@ -45,7 +45,7 @@ func TestClientsClocksDoNotMatter(t *testing.T) {
 // … not even where a node forgets: what others' clocks had pushed its counter to is
 // the clamp ahead at most.
 func TestAClientFromTheFutureLeavesNothingBehindThatAmnesiaCouldUndo(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		future, present := fl.locker(WithFencing(), wallAhead(year)), fl.locker(WithFencing())
 		last := inTurn(t, future)
 		fl.each((*fakeredis.Master).FlushAll)
@@ -75,7 +75,7 @@ func TestTheClampIsASecondOrAQuarterOfTheLongestTTL(t *testing.T) {
 // 5,000 grants a second on one name outrun no microsecond, so that a node that forgets
 // begins above what it had counted to.
 func TestManyGrantsASecondAndThenAmnesia(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	inBubble(t, 1, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		last := int64(0)
 		for i := range 400 {
@@ -101,7 +101,7 @@ func TestACounterLivesUntilTheTimeHasOvertakenIt(t *testing.T) {
 		30 * 24 * time.Hour:  week + 30*24*time.Hour,
 		365 * 24 * time.Hour: week + 365*24*time.Hour,
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing())
 			fl.each(func(m *fakeredis.Master) { countTo(m, ahead) })
 			was := inTurn(t, l)
@@ -132,7 +132,7 @@ func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
 		{time.Hour, time.Hour, true},
 		{5 * time.Second, 3 * time.Second, false},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing())
 			fl.masters[0].SetClock(c.apart)
 			down(fl.masters[2])
@@ -150,7 +150,7 @@ func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
 
 // Without amnesia the nodes' clocks don't matter at all, nor do steps of them.
 func TestNodesClocksDoNotMatterWhereNothingIsForgotten(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		last := int64(0)
 		for i, ahead := range []time.Duration{time.Hour, -time.Hour, time.Minute, year, -year, 0, 3 * time.Hour, -time.Second} {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
-	inBubble(t, 5, func(fl *fleet) {
+	inBubble(t, 5, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		most := countTo(fl.masters[0], time.Hour)
 		countTo(fl.masters[1], time.Minute)
@@ -33,7 +33,7 @@ func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
 
 // A majority that counted alike decides the number, whatever a node beside it counted.
 func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
 		fl.masters[0].SetDelay(time.Millisecond) // the others are in before
@@ -48,7 +48,7 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 // gives numbers out of order.
 func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
 	for _, next := range []string{"", "another's"} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing())
 			fl.apart()
 			down(fl.masters[2])
@@ -73,7 +73,7 @@ func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
 }
 
 // requireUndone: of an attempt on "a" nothing is left but its counters.
-func requireUndone(t *testing.T, fl *fleet, l *Locker, other string) {
+func requireUndone(t *testing.T, fl *testbed, l *Locker, other string) {
 	t.Helper()
 	fl.each(up)
 	pass(2 * time.Second) // what a master refused to undo is sent anew
@@ -86,7 +86,7 @@ func requireUndone(t *testing.T, fl *fleet, l *Locker, other string) {
 }
 
 func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		fl.apart()
 		down(fl.masters[2])
@@ -115,7 +115,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 		{500 * time.Millisecond, 200 * time.Millisecond, nil},
 		{500 * time.Millisecond, 300 * time.Millisecond, ErrTooLate},
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing(), WithNodeTimeout(900*time.Millisecond))
 			fl.apart()
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(c.delay) })
@@ -134,7 +134,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 }
 
 func TestTheCallersContextEndsAConfirmation(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		fl.apart()
 		down(fl.masters[2])
@@ -157,7 +157,7 @@ func TestTheCallersContextEndsAConfirmation(t *testing.T) {
 }
 
 func TestAClosedLockerTakesNoConfirmationForALock(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		fl.apart()
 		down(fl.masters[2])
@@ -174,7 +174,7 @@ func TestAClosedLockerTakesNoConfirmationForALock(t *testing.T) {
 // A straggler's grant comes after the decision: it neither makes the number nor is it
 // asked to confirm it.
 func TestALateGrantDoesNotCount(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Minute)
 		most := countTo(fl.masters[2], time.Hour)

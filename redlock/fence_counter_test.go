@@ -31,7 +31,7 @@ func counterHolds(value string) func(m *fakeredis.Master) {
 
 func TestACounterThatHoldsNoNumberIsAClearErrorAndNoVote(t *testing.T) {
 	for what, spoil := range badCounters {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing())
 			spoil(fl.masters[1])
 			k := take(t, l, "a", time.Minute)
@@ -62,7 +62,7 @@ func TestACounterThatIsSpoiltDuringAHoldFailsTheExtendThere(t *testing.T) {
 		if what == "the last number" {
 			continue // a number: nothing has to be raised
 		}
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			k := take(t, fl.locker(WithFencing()), "a", time.Minute)
 			spoil(fl.masters[0])
 			require.NoError(t, k.Extend(bg, 2*time.Minute), what)

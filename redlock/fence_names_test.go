@@ -15,7 +15,7 @@ import (
 func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	for seed := range uint64(4) {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			random := rand.New(rand.NewPCG(seed, 98))
 			l := fl.locker(WithFencing(), WithNodeTimeout(time.Millisecond))
 			last := map[string]int64{}
@@ -43,7 +43,7 @@ func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 
 // docs/dev/rules.md rule 13, by the example that refuted a number for each name.
 func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		most := fl.apart() // those of "a"
 		down(fl.masters[2])
@@ -64,7 +64,7 @@ func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
 }
 
 func TestAConfirmationNeedsAllKeysOfANode(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		fl.apart()
 		down(fl.masters[2])

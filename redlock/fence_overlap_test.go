@@ -11,13 +11,13 @@ import (
 // Two holders at once, because a key was deleted by hand on the node that their
 // quorums share: their numbers differ and are in the order in which they had it.
 func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
-	for name, skewed := range map[string]func(fl *fleet){
-		"nodes that counted alike":    func(*fleet) {},
-		"nodes that counted apart":    func(fl *fleet) { fl.apart() },
-		"the later quorum was behind": func(fl *fleet) { countTo(fl.masters[0], time.Hour) },
-		"the later quorum was ahead":  func(fl *fleet) { countTo(fl.masters[2], time.Hour) },
+	for name, skewed := range map[string]func(fl *testbed){
+		"nodes that counted alike":    func(*testbed) {},
+		"nodes that counted apart":    func(fl *testbed) { fl.apart() },
+		"the later quorum was behind": func(fl *testbed) { countTo(fl.masters[0], time.Hour) },
+		"the later quorum was ahead":  func(fl *testbed) { countTo(fl.masters[2], time.Hour) },
 	} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
 			skewed(fl)
 			down(fl.masters[2])
@@ -37,7 +37,7 @@ func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 // The first loses the shared node between its grant and its confirmation, and the
 // second has become a holder meanwhile: the first may not become one any more.
 func TestAnAttemptThatWasOvertakenBeforeItsConfirmationIsNoHolder(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
 		asked := downFor(fl.masters[2])

@@ -87,7 +87,7 @@ type fenceSim struct {
 	masters, processes, goroutines int
 	rounds                         int
 	clocks                         time.Duration // by which the processes' clocks differ at most
-	disturb                        func(ctx context.Context, fl *fleet, random *rand.Rand)
+	disturb                        func(ctx context.Context, fl *testbed, random *rand.Rand)
 	grants                         grants
 }
 
@@ -97,7 +97,7 @@ func (s *fenceSim) random(stream int) *rand.Rand {
 
 func (s *fenceSim) run(t *testing.T) {
 	t.Helper()
-	inBubble(t, s.masters, func(fl *fleet) {
+	inBubble(t, s.masters, func(fl *testbed) {
 		var work, faults sync.WaitGroup
 		for p := range s.processes {
 			off := time.Duration(s.random(1000 + p).Int64N(int64(s.clocks) + 1))
@@ -139,7 +139,7 @@ func (s *fenceSim) contend(l *Locker, random *rand.Rand) {
 
 // delays makes every command take its time to every master, so that they come to the
 // masters in different orders, and each answer its time back.
-func delays(ctx context.Context, fl *fleet, random *rand.Rand) {
+func delays(ctx context.Context, fl *testbed, random *rand.Rand) {
 	var mu sync.Mutex
 	some := func() time.Duration {
 		mu.Lock()
@@ -160,7 +160,7 @@ func delays(ctx context.Context, fl *fleet, random *rand.Rand) {
 
 // hands is an administrator who, besides, deletes the lock's key on some master every
 // now and then: holders overlap, and lose nodes between a grant and its confirmation.
-func hands(ctx context.Context, fl *fleet, random *rand.Rand) {
+func hands(ctx context.Context, fl *testbed, random *rand.Rand) {
 	for ctx.Err() == nil {
 		m := fl.masters[random.IntN(len(fl.masters))]
 		switch random.IntN(4) {

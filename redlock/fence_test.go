@@ -10,7 +10,7 @@ import (
 )
 
 func TestFencesOfANameIncreaseAtOneRoundTrip(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		last := int64(0)
 		for range 20 {
@@ -30,7 +30,7 @@ func TestFencesOfANameIncreaseAtOneRoundTrip(t *testing.T) {
 }
 
 func TestAFenceThatTheNodesDoNotAgreeOnIsConfirmed(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		fl.masters[0].Set("redlock:fence:a", strconv.FormatInt(ahead, 10), 0)

@@ -43,13 +43,13 @@ func requireAllShowable(t *testing.T, all ...any) {
 }
 
 // plant sets a key on all masters that does not expire.
-func (fl *fleet) plant(key, value string) {
+func (fl *testbed) plant(key, value string) {
 	fl.each(func(m *fakeredis.Master) { m.Set(key, value, 0) })
 }
 
 func TestTheLabelsOfOthersArePrintable(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))
 		fl.plant("a", planted+":ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 		_, err := l.TryAcquire(bg, "a", time.Minute)
@@ -87,7 +87,7 @@ func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 	for _, marker := range []string{long, "2|r|0|60000|0|f|" + url.QueryEscape(long) + "|ok", "2|r|0|60000|0|f|n|" + planted} {
 		for _, opts := range [][]Option{nil, {WithRestartGuard(admitTTL)}} {
 			log := &logged{}
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				fl.plant(wire.MarkerKey, marker)
 				l := fl.locker(append(opts, WithLogger(log.logger()))...)
 				_, err := l.TryAcquire(bg, "a", time.Minute)
@@ -111,7 +111,7 @@ func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 }
 
 func TestTheNameOfAKeyThatASurveyFindsIsPrintable(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		fl.each(func(m *fakeredis.Master) { m.Set(planted+strings.Repeat("z", 10<<10), "x", time.Hour) })
 		report, err := l.Admit(bg)
@@ -124,7 +124,7 @@ func TestTheNameOfAKeyThatASurveyFindsIsPrintable(t *testing.T) {
 // A claim may come from anywhere, and a lock has whatever names it says.
 func TestAClaimOfOthersIsPrintable(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))
 		const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 		fl.each(func(m *fakeredis.Master) { m.Set(planted, "me"+random, time.Minute) })

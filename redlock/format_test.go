@@ -36,7 +36,7 @@ func printed(t *testing.T, v any) (forms []string) {
 }
 
 func TestAPrintedLockShowsItsIDAndNoToken(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing(), WithOwner("me"))
 		k := take(t, l, "invoice/42", 2*time.Second)
 		token := k.Token()
@@ -58,7 +58,7 @@ func TestAPrintedLockShowsItsIDAndNoToken(t *testing.T) {
 }
 
 func TestAnIDIsTheSameForSharesAndAfterResume(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		id := k.ID()
@@ -75,7 +75,7 @@ func TestAnIDIsTheSameForSharesAndAfterResume(t *testing.T) {
 
 // A Locker's fields change all the time; printing them crashed the process.
 func TestALockerIsPrintedWhileItIsBusy(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		var busy sync.WaitGroup
 		for i := range 4 {
@@ -101,7 +101,7 @@ func TestALockerIsPrintedWhileItIsBusy(t *testing.T) {
 
 // Package fmt prints the fields of a context that is no Stringer, and they change meanwhile.
 func TestTheContextOfALockIsPrintedWithoutItsToken(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute)
 		for _, format := range []string{"%s", "%v", "%+v", "%#v", "%q"} {
 			text := fmt.Sprintf(format, k.Context())
@@ -119,7 +119,7 @@ func TestANilLockAndLockerCanBeLogged(t *testing.T) {
 }
 
 func TestDiagnoseAndAdmitHaveErrorsOfOneLine(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithCancelCause(bg)
 		cancel(errors.New("one\ntwo"))
 		_, err := fl.locker().Diagnose(ctx)

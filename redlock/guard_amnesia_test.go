@@ -37,7 +37,7 @@ var amnesias = map[string]func(t *testing.T, m *fakeredis.Master){
 func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 	for what, forget := range amnesias {
 		for _, guarded := range []bool{true, false} {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				fl.guarded()
 				opts := []Option{WithRestartGuard(guardTTL)}
 				if !guarded { // the negative control: it does not ask, and lives with the marker
@@ -74,7 +74,7 @@ func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 
 // The same run that is reconnected to has forgotten nothing.
 func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
 		fl.each(func(m *fakeredis.Master) {
 			for _, c := range m.Clients() {
@@ -97,7 +97,7 @@ func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 // While a minority is quarantined nothing is to be noticed; while a majority is, Acquire
 // waits for it, and whoever won't wait is told at once.
 func TestAnAcquisitionWaitsForQuarantinesThatLeaveNoQuorum(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
 		fl.masters[0].FlushAll()
 		k := take(t, l, "a", time.Second)

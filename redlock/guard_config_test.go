@@ -37,7 +37,7 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 		"a list under the key": func(m *fakeredis.Master) { m.PushList(wire.MarkerKey) },
 	} {
 		for _, restarted := range []bool{false, true} {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				fl.guarded()
 				fl.each(change)
 				if restarted {
@@ -63,11 +63,11 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 }
 
 func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.guarded()
 		_, err := fl.process().locker(WithRestartGuard(guardTTL+time.Second)).TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit)
-		some := &fleet{t: fl.t, masters: fl.masters[:1], clock: fl.process().clock}
+		some := &testbed{t: fl.t, masters: fl.masters[:1], clock: fl.process().clock}
 		_, err = some.locker(WithRestartGuard(guardTTL)).TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit, "another list")
 		n, err := pool.Open(pool.Config{Name: "x", Address: "n1", Dial: fl.masters[0].Dial, Clock: fl.clock})
@@ -83,7 +83,7 @@ func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
 
 // docs/dev/rules.md rule 17, docs/dev/hazards.md H112.
 func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.guarded()
 		_, err := fl.process().locker().TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -104,7 +104,7 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 // this version. A node on which they may still run does not vote, and its keys are left as they are.
 func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 	for what, opts := range map[string][]Option{"guarded": {WithRestartGuard(guardTTL)}, "without the guard": nil} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
 			l := fl.locker(opts...)
 			_, err := l.TryAcquire(bg, "a", time.Second)
@@ -134,7 +134,7 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 
 // The cure that the error names is one.
 func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
 		_, err := fl.locker().TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit)
@@ -147,7 +147,7 @@ func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
 
 // A node that is out for itself may be cured while one waits; settings may not.
 func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.SetInfo("role", "slave") })
 		for _, opts := range [][]Option{nil, {WithRestartGuard(guardTTL)}} {
 			_, err := fl.process().locker(opts...).TryAcquire(bg, "a", time.Second)
@@ -155,7 +155,7 @@ func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
 			require.NotErrorIs(t, err, ErrGuardMismatch)
 		}
 	})
-	inBubble(t, 3, func(fl *fleet) { // new, and so quarantined
+	inBubble(t, 3, func(fl *testbed) { // new, and so quarantined
 		_, err := fl.process().locker(WithRestartGuard(guardTTL)).TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrQuarantined)
 		require.NotErrorIs(t, err, ErrGuardMismatch)

@@ -13,7 +13,7 @@ import (
 // The counters of a lock's keys are written by a list of keys in whose end the marker
 // stands.
 func TestFencesAndMarkersKeepApart(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithFencing(), WithRepair())
 		before := map[string]string{}
 		for _, m := range fl.masters {

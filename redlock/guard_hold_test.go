@@ -13,7 +13,7 @@ import (
 // docs/dev/rules.md rule 8. What a log or a replica brought back may be a key that somebody
 // else's grant should have replaced.
 func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
 		k := take(t, l, "a", 4*time.Second)
 		pass(time.Second)
@@ -37,7 +37,7 @@ func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 		require.ErrorIs(t, k.Release(bg), ErrLost)
 	})
 	// One that does not count leaves the others enough.
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithFencing())
 		k := take(t, l, "a", 4*time.Second)
 		require.NoError(t, fl.masters[0].Restart(true))
@@ -51,7 +51,7 @@ func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 // A fence is confirmed by nodes that vote only.
 func TestAConfirmationOnAQuarantinedNodeDoesNotCount(t *testing.T) {
 	for _, quarantined := range []bool{true, false} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.guarded(WithFencing())
 			fl.masters[0].Set(wire.FencePrefix+"a", "1946684800000000", time.Hour) // so that one counts further
 			fl.masters[2].Set("a", "another's", time.Minute)
@@ -89,7 +89,7 @@ func isScriptNamed(name, cmd string, args []string) bool {
 // brings the key back.
 func TestAReleasedClaimThatALogBroughtBackIsNotResumed(t *testing.T) {
 	for _, restarted := range []bool{true, false} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.guarded()
 			k := take(t, l, "a", 8*time.Second)
 			claim, err := k.Detach()

@@ -20,7 +20,7 @@ func grades(r *Report) (short []string) {
 }
 
 func TestADiagnosisLooksThroughNoKeysAndMarksNothing(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		diagnosed(t, l)
 		require.Zero(t, fl.count("SCAN"))
@@ -32,7 +32,7 @@ func TestADiagnosisLooksThroughNoKeysAndMarksNothing(t *testing.T) {
 }
 
 // guarding is what a Locker with these options makes of the marker on n1.
-func guarding(t *testing.T, fl *fleet, opts ...Option) (NodeReport, []string) {
+func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) {
 	t.Helper()
 	l := fl.locker(opts...)
 	defer func() {
@@ -51,7 +51,7 @@ func guarding(t *testing.T, fl *fleet, opts ...Option) (NodeReport, []string) {
 }
 
 func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	inBubble(t, 1, func(fl *testbed) {
 		m, guard := fl.masters[0], WithRestartGuard(admitTTL)
 		stands := func(opts []Option, state GuardState, left time.Duration, words string) {
 			t.Helper()
@@ -98,7 +98,7 @@ func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
 }
 
 func TestAnotherListOfNodesIsNamed(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		_, err := fl.locker(WithRestartGuard(admitTTL)).Admit(bg)
 		require.NoError(t, err)
 		less := fl.process()
@@ -111,7 +111,7 @@ func TestAnotherListOfNodesIsNamed(t *testing.T) {
 
 // docs/dev/hazards.md H116.
 func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	inBubble(t, 1, func(fl *testbed) {
 		m := fl.masters[0]
 		ttl := "3600"
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -149,7 +149,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 
 // docs/dev/hazards.md H112: a client without the guard may look at guarded nodes, and nothing else.
 func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ours := fl.locker(WithRestartGuard(admitTTL))
 		_, err := ours.Admit(bg)
 		require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 const guardTTL = 10 * time.Second
 
 func TestANewFleetWaitsOnceByItself(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(guardTTL))
 		_, err := l.TryAcquire(bg, "a", 5*time.Second)
 		require.ErrorIs(t, err, ErrQuarantined)

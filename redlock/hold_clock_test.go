@@ -15,7 +15,7 @@ import (
 
 // docs/dev/hazards.md H24: the timers stand still, the clock goes on.
 func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		full := k.Remaining()
 		require.Equal(t, worth(10*time.Second), full)
@@ -38,7 +38,7 @@ func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
 
 // docs/dev/hazards.md H24, H114: a clock that is set back brings nothing back.
 func TestAClockSetBackRevivesNoLock(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		fl.clock.Jump(time.Minute)
 		require.ErrorIs(t, k.Check(context.Background()), ErrLost)
@@ -54,7 +54,7 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Hour} {
 		for name, opts := range map[string][]LockOption{"fixed": nil, "extended": {WithAutoExtend()}} {
 			t.Run(fmt.Sprint(ttl, name), func(t *testing.T) {
-				inBubbles(t, 3, func(fl *fleet) {
+				inBubbles(t, 3, func(fl *testbed) {
 					l := fl.locker()
 					asked, watched := take(t, l, "a", ttl, opts...), take(t, l, "b", ttl, opts...)
 					ctx, done := asked.Context(), watched.Context().Done()
@@ -76,7 +76,7 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 
 // docs/dev/hazards.md H107: what asks the context first also gets the cause, and values.
 func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := take(t, fl.locker(), "a", 10*time.Second).Context()
 		child := context.WithValue(ctx, key("x"), "y")
 		fl.clock.Suspend(10 * time.Second)
@@ -87,7 +87,7 @@ func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
 
 // docs/dev/hazards.md H107: whoever begins after the suspend begins with a context that is over.
 func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		used, unused := take(t, l, "a", 10*time.Second).Context(), take(t, l, "b", 10*time.Second)
 		fl.clock.Suspend(10 * time.Second)
@@ -106,7 +106,7 @@ func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
 
 // docs/dev/hazards.md H62, H107: a share has no end of its own and must look at its lock's.
 func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, nested := range []bool{false, true} {
 			k := take(t, l, "a", 10*time.Second)
@@ -129,7 +129,7 @@ func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
 
 // docs/dev/hazards.md H62: a suspend that leaves some validity is survived.
 func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		pass(5 * time.Second)
 		fl.clock.Suspend(20 * time.Second)
@@ -143,7 +143,7 @@ func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
 // docs/dev/hazards.md H66: the processor is somebody else's, and timers come late. Who asks
 // ends the hold, or extends it, in their place.
 func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		fl.clock.Stall() // the timers

@@ -14,7 +14,7 @@ import (
 
 // docs/dev/hazards.md H16: one error on a majority is retried.
 func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		heal := failing(fl.masters[0], fl.masters[1])
@@ -34,7 +34,7 @@ func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
 
 // docs/dev/hazards.md H16: the other way round.
 func TestALockThatAMajorityDisownsEndsWithinOneExtendInterval(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		pass(time.Second)
@@ -52,7 +52,7 @@ func TestALockThatAMajorityDisownsEndsWithinOneExtendInterval(t *testing.T) {
 
 // docs/dev/hazards.md H16.
 func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
-	inBubbles(t, 5, func(fl *fleet) {
+	inBubbles(t, 5, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second)
 		for _, m := range fl.masters[:3] {
 			m.Del("a")
@@ -69,7 +69,7 @@ func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
 
 // docs/dev/hazards.md H16: a minority is none of the lock's business.
 func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
-	inBubbles(t, 5, func(fl *fleet) {
+	inBubbles(t, 5, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		fl.masters[0].Del("a")
 		fl.masters[1].Del("a")
@@ -143,7 +143,7 @@ func TestExtendReturnsNotBeforeTheEndHasMoved(t *testing.T) {
 
 // docs/dev/hazards.md H16: two of three forget everything.
 func TestALockIsLostWhenTwoOfThreeNodesRestartEmpty(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 30*time.Second, WithAutoExtend())
 		require.NoError(t, fl.masters[0].Restart(false))

@@ -14,7 +14,7 @@ import (
 
 // docs/dev/hazards.md H17.
 func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
 		pass(10*time.Second - 1)
@@ -37,7 +37,7 @@ func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
 
 // docs/dev/hazards.md H17: counted from the acquisition's beginning, as the validity is.
 func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for _, m := range fl.masters {
 			m.SetDelay(300 * time.Millisecond)
@@ -52,7 +52,7 @@ func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
 
 // docs/dev/hazards.md H17: a validity that ends first is a loss, and no maximum.
 func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithMaxHold(4*time.Second))
 		pass(3 * time.Second)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
@@ -82,7 +82,7 @@ func TestAnAutoExtendedLockIsHeldForADayUnlessToldOtherwise(t *testing.T) {
 
 func TestTheStopMarginEndsTheContextAndNotTheHandle(t *testing.T) {
 	const ttl, margin = 10 * time.Second, 4 * time.Second
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", ttl, WithStopMargin(margin))
 		end := k.Remaining()
@@ -106,7 +106,7 @@ func TestTheStopMarginEndsTheContextAndNotTheHandle(t *testing.T) {
 }
 
 func TestTheStopMarginCountsFromTheMaximumHoldToo(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithMaxHold(time.Minute), WithStopMargin(5*time.Second))
 		pass(55*time.Second - 1)
@@ -126,7 +126,7 @@ func TestTheStopMarginCountsFromTheMaximumHoldToo(t *testing.T) {
 }
 
 func TestAutoExtensionRunsAtAThirdOfWhatTheStopMarginLeaves(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(5*time.Second))
 		third := (k.Remaining() - 5*time.Second) / 3
 		pass(third - 1)
@@ -140,7 +140,7 @@ func TestAutoExtensionRunsAtAThirdOfWhatTheStopMarginLeaves(t *testing.T) {
 }
 
 func TestAutoExtensionStopsAtTheStopMargin(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(4*time.Second))
 		heal := failing(fl.masters...)
 		pass(k.Remaining() - 4*time.Second - 1)
@@ -159,7 +159,7 @@ func TestAutoExtensionStopsAtTheStopMargin(t *testing.T) {
 
 // An extension is under way when the stop margin begins: it comes too late.
 func TestAnExtensionDecidedWithinTheStopMarginHasNoEffect(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(4*time.Second))
 		for _, m := range fl.masters {
 			m.SetDelay(200 * time.Millisecond)

@@ -18,7 +18,7 @@ func TestABareQuorumIsToldFromASplitVoteWhileAMasterIsDown(t *testing.T) {
 		"one that has it is the first": func(i int) bool { return i != 2 },
 	} {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, 5, func(fl *fleet) {
+			inBubble(t, 5, func(fl *testbed) {
 				a, b := fl.process().locker(), fl.process().locker()
 				k := take(t, a, "a", time.Hour)
 				fl.masters[3].Del("a")

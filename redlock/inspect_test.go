@@ -13,7 +13,7 @@ import (
 
 // Inspect says who holds a name, on which nodes, for how long: what a quorum shares.
 func TestInspectShowsTheHolder(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithOwner("worker-7"), WithKeyPrefix("p:"))
 		k, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestInspectShowsTheHolder(t *testing.T) {
 
 // Less than a quorum of one token is not held, though no name could be taken either.
 func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		mine := wire.NewToken("she")
 		fl.masters[0].Set("a", mine, time.Minute)
@@ -61,7 +61,7 @@ func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
 // A key without an expiry is shown by a negative time left, on a node, and of the whole
 // where a quorum has no other.
 func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		s, err := l.Inspect(bg, "a")
@@ -85,7 +85,7 @@ func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 // A dead or frozen node is shown with its trouble; the others decide. Without a quorum
 // there is an error, and what the others said all the same.
 func TestInspectWithNodesThatAreGone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithOwner("she"))
 		_, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestInspectWithNodesThatAreGone(t *testing.T) {
 
 // No status shows more of a token than its label.
 func TestInspectShowsNoToken(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestInspectShowsNoToken(t *testing.T) {
 
 // Healthy is nil while a quorum answers.
 func TestHealthyWhileAQuorumAnswers(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		healthy := func() (took time.Duration, err error) {

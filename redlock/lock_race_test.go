@@ -17,7 +17,7 @@ import (
 // lock ends, by one of many releases, or by Detach.
 func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	for n := range 4 {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.locker(WithTrace(&Trace{Vote: func(VoteEvent) {}, Extended: func(ExtendedEvent) {}}))
 			for i, m := range fl.masters {
 				m.SetDelay(time.Duration(i+1) * time.Millisecond)
@@ -76,7 +76,7 @@ func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 
 // docs/dev/hazards.md H67, H15: many short lives, one after the other and side by side.
 func TestNoKeyAndNoLeaseIsLeftOfManyHolds(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[1].SetDelay(3 * time.Millisecond)
 		var work sync.WaitGroup

@@ -44,7 +44,7 @@ func TestClosedLockersOverSharedNodesAreFreedWhileTheConnectionsLive(t *testing.
 	const maxTTL, healthCheck = 5 * time.Second, 10 * time.Second
 	for name, opts := range map[string][]Option{"plain": nil, "guarded": {WithRestartGuard(maxTTL)}} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				ctx := context.Background()
 				nodes := make([]Node, len(fl.masters))
 				for i, m := range fl.masters {

@@ -32,7 +32,7 @@ var logLine = regexp.MustCompile(`level=(\w+) msg="redlock: (.*?)"`)
 
 func TestALockThatIsTakenExtendedAndReleasedIsNoNews(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))
 		life(t, l, "a")
 		take(t, fl.locker(), "b", time.Minute)
@@ -44,7 +44,7 @@ func TestALockThatIsTakenExtendedAndReleasedIsNoNews(t *testing.T) {
 
 func TestWhatEndsALockUnderItsHolderIsAWarning(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()), WithOwner("me"))
 		k := take(t, l, "a", time.Second)
 		pass(time.Second)
@@ -60,7 +60,7 @@ func TestWhatEndsALockUnderItsHolderIsAWarning(t *testing.T) {
 
 func TestAnExtensionThatFailsAndAReleaseThatCannotBeConfirmedAreWarnings(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))
 		k := take(t, l, "a", time.Minute)
 		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
@@ -73,7 +73,7 @@ func TestAnExtensionThatFailsAndAReleaseThatCannotBeConfirmedAreWarnings(t *test
 
 func TestNoQuorumIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))
 		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
 		for range 3 {
@@ -96,7 +96,7 @@ func TestNoQuorumIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 
 func TestAnAttemptThatItsContextCutsShortSaysNothingOfTheNodes(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Second) })
 		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
@@ -109,11 +109,11 @@ func TestAnAttemptThatItsContextCutsShortSaysNothingOfTheNodes(t *testing.T) {
 
 func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithLogger(log.logger()))
 		require.NoError(t, take(t, l, "a", time.Second).Release(bg)) // with the votes of all
 		synctest.Wait()
-		require.Contains(t, log.told(t), "INFO a quorum votes again", "a new fleet waits once")
+		require.Contains(t, log.told(t), "INFO a quorum votes again", "new nodes wait once")
 		require.NoError(t, fl.masters[2].Restart(false))
 		pass(time.Second)
 		for range 3 {
@@ -128,7 +128,7 @@ func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 
 func TestSeveralTracesAreAllCalled(t *testing.T) {
 	log := &logged{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		first, second := map[string]int{}, map[string]int{}
 		l := fl.locker(WithLogger(log.logger()), WithTrace(nil),
 			WithTrace(hooks(func(hook string) { first[hook]++; panic("the first one's") })),
@@ -142,7 +142,7 @@ func TestSeveralTracesAreAllCalled(t *testing.T) {
 
 func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
 	type mark struct{}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		began := time.Now()
 		var when []EventInfo
 		var ends []EndedEvent

@@ -13,7 +13,7 @@ import (
 // their keys as much more. Whoever waits is told how long the keys will stand; the holder
 // gains nothing by it, and its end takes them away.
 func TestNodesWhoseClocksAreSetBackKeepALockNoLongerThanItIsValid(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, other := fl.locker(WithOwner("me")), fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		left := k.Remaining()

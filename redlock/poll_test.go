@@ -19,14 +19,14 @@ import (
 
 // settled waits until those who wait for a lock have subscribed, asked who holds it, and
 // polled once.
-func (fl *fleet) settled() {
+func (fl *testbed) settled() {
 	pass(3 * time.Second)
 	fl.forget()
 }
 
 // quotas requires that each master was sent at least and at most so many polls, and at most
 // so many commands in all.
-func (fl *fleet) quotas(least, most, all int) {
+func (fl *testbed) quotas(least, most, all int) {
 	fl.t.Helper()
 	synctest.Wait()
 	fl.each(func(m *fakeredis.Master) {
@@ -44,7 +44,7 @@ func (fl *fleet) quotas(least, most, all int) {
 // docs/dev/rules.md rule 20: a waiter asks a node by one plain command a second, and makes no
 // attempt while the lock is held.
 func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		take(t, fl.locker(), "a", time.Hour)
 		for range 10 {
 			wants(bg, fl.process().locker(), "a")
@@ -69,7 +69,7 @@ func (n slowToSubmit) Submit(c *wire.Command) {
 
 // A poll that is answered before its rest begins ends at once, and not with the node timeout.
 func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		nodes := make([]Node, 3)
 		for i, m := range fl.masters {
 			nodes[i] = slowToSubmit{fl.node(m, pool.Config{})}
@@ -94,7 +94,7 @@ func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
 
 // A poll that a message interrupts wakes nobody when its last answer comes: here the votes are split by then.
 func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		by := make(chan string, 100)
 		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.Reason }}), WithBackoff(4*time.Second, 4*time.Second))
 		token := wire.NewToken("x")
@@ -133,7 +133,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 
 // Several names cost one command each.
 func TestAPollAsksForEachName(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(), fl.process().locker()
 		k := take(t, a, "b", time.Hour)
 		done := wants(bg, b, "a", "b", "c")
@@ -149,7 +149,7 @@ func TestAPollAsksForEachName(t *testing.T) {
 // docs/dev/hazards.md H82: a poll finds the free lock, and an attempt follows.
 func TestALostAnnouncementCostsASecond(t *testing.T) {
 	for range 5 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.locker(), fl.process().locker()
 			k := take(t, a, "a", time.Hour)
 			done := wants(bg, b, "a")
@@ -169,7 +169,7 @@ func TestALostAnnouncementCostsASecond(t *testing.T) {
 // told when that is.
 func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
 	for i := range 5 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			token := wire.NewToken("dead")
 			fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 			done := wants(bg, fl.locker(), "a")
@@ -186,7 +186,7 @@ func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
 // The quorum of a lock whose holder extends it again and again is not tried for at each end
 // that was foretold.
 func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		token := wire.NewToken("busy")
 		extend := func() { fl.each(func(m *fakeredis.Master) { m.Set("a", token, 90*time.Millisecond) }) }
 		extend()
@@ -205,14 +205,14 @@ func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
 
 // A key that never expires is waited for, and polled like any other.
 func TestAKeyThatNeverExpiresIsPolled(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.isPolledUntilFree(wire.NewToken(""), 0, 4*time.Second, maxPollPause, 4, 5, 7)
 	})
 }
 
 // isPolledUntilFree sets the key on all nodes, for ttl. In that while a waiter sends as many
 // commands as quotas allows, and no attempt. It gets the lock within pause of the key's deletion.
-func (fl *fleet) isPolledUntilFree(value string, ttl, while, pause time.Duration, least, most, all int) {
+func (fl *testbed) isPolledUntilFree(value string, ttl, while, pause time.Duration, least, most, all int) {
 	fl.t.Helper()
 	fl.each(func(m *fakeredis.Master) { m.Set("a", value, ttl) })
 	done := wants(bg, fl.locker(), "a")
@@ -229,8 +229,8 @@ func (fl *fleet) isPolledUntilFree(value string, ttl, while, pause time.Duration
 // down, and another one holds the key.
 func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
 	t.Parallel()
-	for what, out := range map[string]func(*fleet, *Lock){"quarantined": flushed, "stopped": stopped} {
-		whereNobodyCan(t, out, func(fl *fleet, _ *Lock, _ <-chan won) {
+	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped} {
+		whereNobodyCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
 			fl.forget()
 			pass(6 * time.Second)
 			require.Zero(t, scripts(fl.masters[2], "acquire"), what)
@@ -241,7 +241,7 @@ func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
 
 // A quarantine is neither begun nor ended by a poll.
 func TestAPollDoesNotTouchTheRestartGuard(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.guarded(), "a", guardTTL)
 		b := fl.process().locker(WithRestartGuard(guardTTL))
 		ctx, cancel := context.WithCancel(bg)
@@ -259,7 +259,7 @@ func TestAPollDoesNotTouchTheRestartGuard(t *testing.T) {
 // A poll that is not answered is a fault: the attempt that follows reports it, and so does
 // the error in the end.
 func TestAnUnansweredPollIsAFault(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		take(t, fl.locker(), "a", time.Hour)
 		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
 		defer cancel()
@@ -279,7 +279,7 @@ func TestAnUnansweredPollIsAFault(t *testing.T) {
 
 // The error in the end tells what the keys have left by the last poll.
 func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		token := wire.NewToken("she")
 		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
@@ -296,7 +296,7 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 
 // Clients of other libraries announce nothing: they are polled as they poll each other.
 func TestAForeignHolderIsPolledOften(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.isPolledUntilFree("vUaK0H9tNXAZqK8q1vUaKQ==", time.Hour, 15*time.Second, maxForeignPause, 60, 200, 210)
 	})
 }
@@ -324,7 +324,7 @@ func flood(l *Locker, name string) (stop func()) {
 // within the time between two polls.
 func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
 	for range 3 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.locker(), fl.process().locker()
 			k := take(t, a, "a", time.Hour)
 			done := wants(bg, b, "a")
@@ -344,7 +344,7 @@ func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
 
 // A release that comes right after an announcement in vain is heard when the pause is over.
 func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		const pause = 100 * time.Millisecond
 		a, b := fl.locker(), fl.process().locker(WithBackoff(pause, pause))
 		k := take(t, a, "a", time.Hour)
@@ -364,7 +364,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 // When the flood is over, and when the lock has changed hands, the next release is heard of
 // at once again.
 func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		done := wants(bg, b, "a")
@@ -396,7 +396,7 @@ func (c tapped) Read(p []byte) (int, error) {
 // A value that is too long for a token is not downloaded. Somebody unknown holds the name
 // by it, and is waited for.
 func TestALongValueIsNotDownloaded(t *testing.T) {
-	inBubble(t, 1, func(fl *fleet) {
+	inBubble(t, 1, func(fl *testbed) {
 		m := fl.masters[0]
 		var received atomic.Int64
 		n, err := pool.Open(pool.Config{

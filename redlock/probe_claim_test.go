@@ -13,7 +13,7 @@ import (
 
 // The maximum hold of a resumed lock counts from before it was asked for.
 func TestTheMaximumHoldOfAResumedLockCountsFromBeforeItsFirstSubmission(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		claim, err := takeAll(t, l, names, 10*time.Second).Detach()
 		require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestWhatIsLeftOfAResumedLockExpiresWithItsLongestKey(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for _, long := range names {
 		t.Run(long, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l := fl.locker()
 				k := takeAll(t, l, names, 5*time.Second)
 				claim, err := k.Detach()
@@ -92,7 +92,7 @@ func TestLeftoversAreCountedUntilTheLastOfThemHasExpired(t *testing.T) {
 
 // A failed extension is tried again soon, also when Check lowers the end meanwhile.
 func TestALoweredEndPutsOffNoExtension(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second, WithAutoExtend())
 		heal := failing(fl.masters...)
 		pass(k.extendInterval())
@@ -110,7 +110,7 @@ func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 
 // docs/dev/hazards.md H113: what a Locker ends when it was closed meanwhile is undone as well, behind all of its submissions.
 func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		var closed <-chan error
 		p.within(wire.Acquire, func() {
@@ -142,7 +142,7 @@ func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
 // docs/dev/hazards.md H52: nodes' clocks are set forward while a lock lives, and its keys end early. Check finds that on a
 // quorum, and the lock ends before another gets it.
 func TestCheckFindsThatNodesClocksWereSetForward(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, other := fl.locker(), fl.locker()
 		k := takeAll(t, l, names, 10*time.Second)
 		ended := k.Context().Done()
@@ -164,7 +164,7 @@ func TestNodesClocksWithinTheDriftAllowanceEndNoLockEarly(t *testing.T) {
 		safe bool
 	}{"within it": {1.01, true}, "control: beyond it": {1.05, false}} {
 		t.Run(what, func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				l, other := fl.locker(), fl.locker()
 				for _, m := range fl.masters {
 					m.SetRate(row.rate)
@@ -202,7 +202,7 @@ func requireNoOverlap(t *testing.T, l *Locker, names []string, ended <-chan stru
 func TestALockThatIsOverByTheClockIsNotDetached(t *testing.T) {
 	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
 		t.Run(what, func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				k := takeAll(t, fl.locker(), names, 10*time.Second)
 				fl.clock.Jump(k.Remaining() - early)
 				claim, err := k.Detach()
@@ -220,7 +220,7 @@ func TestALockThatIsOverByTheClockIsNotDetached(t *testing.T) {
 
 // A share of a lock without a fence would have none, where a fence was asked for.
 func TestALockThatWasResumedWithoutAFenceHasNoFencedShares(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		claim, err := takeAll(t, fl.locker(), names, 10*time.Second).Detach()
 		require.NoError(t, err)
 		l := fl.locker(WithFencing())

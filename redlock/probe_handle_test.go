@@ -18,41 +18,41 @@ func margins(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisec
 // docs/dev/hazards.md H113: however a lock ends, its context and those of all its shares have ended when the first
 // command is submitted that undoes it.
 func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
-	forget := func(fl *fleet) {
+	forget := func(fl *testbed) {
 		for _, m := range fl.masters[:2] {
 			m.Del("a")
 		}
 	}
 	for what, test := range map[string]struct {
-		end   func(fl *fleet, k *Lock) error
+		end   func(fl *testbed, k *Lock) error
 		cause error
 	}{
-		"a release": {func(_ *fleet, k *Lock) error { return k.Release(bg) }, ErrReleased},
-		"a release of one that Close told": {func(fl *fleet, k *Lock) error {
+		"a release": {func(_ *testbed, k *Lock) error { return k.Release(bg) }, ErrReleased},
+		"a release of one that Close told": {func(fl *testbed, k *Lock) error {
 			closed := closing(bg, k.l)
 			require.ErrorIs(fl.t, context.Cause(k.Context()), ErrClosed)
 			defer func() { require.NoError(fl.t, <-closed) }()
 			return k.Release(bg)
 		}, ErrClosed},
-		"Check": {func(fl *fleet, k *Lock) error {
+		"Check": {func(fl *testbed, k *Lock) error {
 			forget(fl)
 			require.ErrorIs(fl.t, k.Check(bg), ErrLost)
 			return nil
 		}, ErrLost},
-		"Extend": {func(fl *fleet, k *Lock) error {
+		"Extend": {func(fl *testbed, k *Lock) error {
 			forget(fl)
 			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrLost)
 			return nil
 		}, ErrLost},
-		"a caller that looks at the clock": {func(fl *fleet, k *Lock) error {
+		"a caller that looks at the clock": {func(fl *testbed, k *Lock) error {
 			fl.clock.Jump(5 * time.Second)
 			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrMaxHold)
 			return nil
 		}, ErrMaxHold},
-		"its maximum hold": {func(*fleet, *Lock) error { pass(5 * time.Second); return nil }, ErrMaxHold},
+		"its maximum hold": {func(*testbed, *Lock) error { pass(5 * time.Second); return nil }, ErrMaxHold},
 	} {
 		t.Run(what, func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				l, p := fl.probed()
 				k := takeAll(t, l, names, 10*time.Second, WithMaxHold(5*time.Second))
 				s := shared(t, k)
@@ -78,7 +78,7 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 // docs/dev/hazards.md H5 and H12: the time that submissions take is no part of a validity, and what would be sent
 // when the old one is over is not sent at all.
 func TestAnExtensionCountsFromBeforeItsFirstSubmission(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		k := takeAll(t, l, names, 10*time.Second)
 		p.take(wire.Extend, 10*time.Millisecond)
@@ -92,7 +92,7 @@ func TestAnExtensionCountsFromBeforeItsFirstSubmission(t *testing.T) {
 func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"by a caller": nil, "by itself": {WithAutoExtend()}} {
 		t.Run(what, func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				l, p := fl.probed()
 				k := takeAll(t, l, names, 10*time.Second, opts...)
 				work := k.Context()
@@ -123,7 +123,7 @@ func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 	for what, take := range others {
 		for _, fencing := range []bool{false, true} {
 			t.Run(what, func(t *testing.T) {
-				forOneNameAndTwo(t, func(fl *fleet, names []string) {
+				forOneNameAndTwo(t, func(fl *testbed, names []string) {
 					opts := []Option{WithRepair()}
 					if fencing {
 						opts = append(opts, WithFencing())
@@ -167,7 +167,7 @@ func standing(m *fakeredis.Master, names []string) (some []string) {
 
 // Of two names one is gone: the other's key keeps the time that it has.
 func TestARepairMakesOnlyTheKeysThatAreGone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := takeAll(t, l, []string{"a", "b"}, 2*time.Second)
 		require.NoError(t, k.Extend(bg, 8*time.Second))
@@ -189,7 +189,7 @@ func TestCheckAndResumeBelieveTheShortestKey(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for i, short := range names {
 		t.Run(short, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l, p := fl.probed()
 				k := takeAll(t, l, names, 20*time.Second)
 				for _, m := range fl.masters[:2] {
@@ -222,7 +222,7 @@ func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
 	for _, lost := range names {
 		for _, to := range []string{"", "another"} {
 			t.Run(lost+" "+to, func(t *testing.T) {
-				inBubble(t, 3, func(fl *fleet) {
+				inBubble(t, 3, func(fl *testbed) {
 					l := fl.locker()
 					spoil := func() {
 						for _, m := range fl.masters[:2] {
@@ -252,7 +252,7 @@ func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
 
 // docs/dev/hazards.md H12, H94: a confirmation that would be sent when the attempt's validity is over is not sent.
 func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed(WithFencing())
 		fl.apart()
 		p.take(wire.Confirm, 10*time.Second)
@@ -269,7 +269,7 @@ func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 
 // docs/dev/rules.md rule 5: an undo is never too late, because the acquire that it undoes may be as late.
 func TestAnUndoIsSentHoweverLongItsSubmissionTakes(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		k := takeAll(t, l, names, 10*time.Second)
 		p.take(wire.Release, 10*time.Second)

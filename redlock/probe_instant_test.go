@@ -126,7 +126,7 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 
 // The alarm brings a repair at once, and not with the next extension.
 func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
 		pass(time.Second) // after the alarm by which a lock drops its exchange
@@ -140,7 +140,7 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 
 // A repair waits for all answers to the extension: a node that answers behind the decision may lack the key as well.
 func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
-	inBubble(t, 5, func(fl *fleet) {
+	inBubble(t, 5, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 8*time.Second)
 		fl.masters[4].Del("a")
@@ -160,7 +160,7 @@ func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
 
 // A lock that lacks nothing is not repaired, and its undo may say that only its acquire has written.
 func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
 		k := takeAll(t, l, names, 4*time.Second)
 		require.NoError(t, k.Extend(bg, 4*time.Second))
@@ -173,7 +173,7 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 
 // docs/dev/rules.md rule 5: a node that refused the acquire is undone once it was repaired, whatever was repaired since.
 func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
 		fl.masters[2].Set("a", "somebody", 500*time.Millisecond)
 		k := takeAll(t, l, names, 8*time.Second)
@@ -199,7 +199,7 @@ func extensions(list *[]ExtendedEvent) Option {
 
 // A hook that hears of an extension hears also that it found the lock gone.
 func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		var told []ExtendedEvent
 		k := takeAll(t, fl.locker(extensions(&told)), names, 10*time.Second)
 		for _, m := range fl.masters[:2] {
@@ -253,7 +253,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 
 // A caller whose context ends when the extension is decided already hears what was decided.
 func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 10*time.Second)
 		k.sending.Lock()
 		x, err := k.startExtend(20*time.Second, byCaller)
@@ -275,7 +275,7 @@ func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
 
 // Only automatic extensions take turns, and each gives its turn back.
 func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		turns := func() int {
 			l.extendLimiter.mu.Lock()
@@ -298,7 +298,7 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 // What a release could not undo expires with the longest TTL that any command gave the keys.
 func TestWhatIsLeftExpiresWithTheLongestTTL(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 20 * time.Second} {
-		forOneNameAndTwo(t, func(fl *fleet, names []string) {
+		forOneNameAndTwo(t, func(fl *testbed, names []string) {
 			k := takeAll(t, fl.locker(), names, 10*time.Second)
 			require.NoError(t, k.Extend(bg, ttl))
 			fl.each(down)
@@ -372,7 +372,7 @@ func TestRefusalsAfterTheEndDoNotMoveIt(t *testing.T) {
 
 // An end that Check has lowered comes when it is due: a timer is set for it.
 func TestALoweredEndComesInTime(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *fleet, names []string) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second)
 		done := k.Context().Done()
 		pass(2 * time.Second) // after the alarm by which a lock drops its exchange
@@ -400,7 +400,7 @@ func isClosed(done <-chan struct{}) bool {
 
 // Check never raises the end, whatever it has found by the time that another has lowered it.
 func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		left := k.Remaining()
@@ -416,7 +416,7 @@ func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
 	for what, since := range map[string]time.Duration{"at the instant": 0, "before": 1} {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l := fl.locker()
 				k := take(t, l, "a", 10*time.Second)
 				pass(time.Second)
@@ -435,7 +435,7 @@ func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
 func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
 	for what, ttl := range map[string]time.Duration{"as long": 9999 * time.Millisecond, "for less": 9998 * time.Millisecond} {
 		t.Run(what, func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				k := takeAll(t, fl.locker(WithDrift(0, 0)), names, 10*time.Second)
 				for _, m := range fl.masters {
 					m.Set(names[len(names)-1], k.Token(), ttl)
@@ -456,7 +456,7 @@ func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
 func TestAContextEndsSoonAfterASuspend(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				k := takeAll(t, fl.locker(), names, ttl)
 				done := k.Context().Done()
 				pass(600 * time.Millisecond) // after the alarm by which a lock drops its exchange

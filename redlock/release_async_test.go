@@ -15,7 +15,7 @@ import (
 
 // docs/dev/rules.md rule 10. The next lock on the name is behind the release in every node's queue.
 func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		var told []ReleasedEvent
 		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e) }}))
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(50 * time.Millisecond) })
@@ -33,7 +33,7 @@ func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
 }
 
 func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		var told []error
 		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e.Err) }}))
 		k := take(t, l, "a", 10*time.Second, WithAsyncRelease())
@@ -51,7 +51,7 @@ func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
 // Each node executes what its connections carry in any order.
 func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *testing.T) {
 	const connections, names = 4, 40
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		nodes := make([]Node, len(fl.masters))
 		for i, m := range fl.masters {
 			n := fl.node(m, pool.Config{Connections: connections})
@@ -88,7 +88,7 @@ func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *test
 
 // What had ended before Release knows without asking anybody.
 func TestAnAsyncReleaseOfALostLockSaysSo(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Second, WithAsyncRelease())
 		pass(2 * time.Second)
 		require.ErrorIs(t, k.Release(bg), ErrLost)

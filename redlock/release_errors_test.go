@@ -24,7 +24,7 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 	const clients, rounds = 20, 50
 	for _, says := range []string{scriptRuns, clusterDown, "MISCONF Errors", "OOM no memory", "NOREPLICAS Not enough"} {
 		for _, commands := range [][]string{{"*"}, {"SET", "EVALSHA", "EVAL"}} {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l, m := fl.locker(), fl.masters[2]
 				for _, c := range commands {
 					m.FailWith(c, says)
@@ -72,7 +72,7 @@ const lookAgain = 500 * time.Millisecond
 
 // A node does not execute the acquire, and holds the token all the same: by a repair.
 func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, m := fl.guarded(WithRepair()), fl.masters[2]
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			return scriptRuns, isScript(wire.Acquire, cmd, args)
@@ -96,7 +96,7 @@ func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {
 
 // … and by a process that had the claim meanwhile.
 func TestTheUndoOfAResumedLockIsRepeated(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, m := fl.locker(), fl.masters[2]
 		m.FailWith("SET", scriptRuns)
 		k := take(t, l, "a", 8*time.Second)
@@ -117,7 +117,7 @@ func TestTheUndoOfAResumedLockIsRepeated(t *testing.T) {
 
 // The control of both: the same lock, neither repaired nor resumed.
 func TestTheUndoOfALockThatANodeSurelyHasNotIsSentOnce(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, m := fl.locker(), fl.masters[2]
 		m.FailWith("SET", scriptRuns)
 		k := take(t, l, "a", 8*time.Second)
@@ -134,7 +134,7 @@ func TestTheUndoOfALockThatANodeSurelyHasNotIsSentOnce(t *testing.T) {
 
 // A held lock is extended on the node while its checks fail, and released there.
 func TestExtensionsGoOutWhileChecksFail(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 30*time.Second)
 		for _, m := range fl.masters {

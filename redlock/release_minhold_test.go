@@ -16,7 +16,7 @@ import (
 func TestAReleaseBeforeTheMinimumHoldLeavesTheKeysForWhatIsLeftOfIt(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"shorter TTL": 2 * time.Second, "longer TTL": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				ctx := context.Background()
 				a, b := fl.locker(), fl.locker()
 				k := take(t, a, "a", ttl, WithMinHold(10*time.Second))
@@ -45,7 +45,7 @@ func TestAReleaseBeforeTheMinimumHoldLeavesTheKeysForWhatIsLeftOfIt(t *testing.T
 }
 
 func TestAReleaseAfterTheMinimumHoldDeletes(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
 		pass(10 * time.Second)
 		require.NoError(t, k.Release(context.Background()))
@@ -57,7 +57,7 @@ func TestAReleaseAfterTheMinimumHoldDeletes(t *testing.T) {
 
 // What is left is rounded up: never a key that ends before d.
 func TestTheMinimumHoldIsNeverCutShort(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
 		pass(10*time.Second - 1500*time.Microsecond)
 		require.NoError(t, k.Release(context.Background()))
@@ -69,7 +69,7 @@ func TestTheMinimumHoldIsNeverCutShort(t *testing.T) {
 }
 
 func TestTheHoldIsValidForTheMinimumHoldAtLeast(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Second, WithMinHold(10*time.Second))
 		require.Equal(t, worth(10*time.Second), k.Remaining())
 		pass(k.Remaining() - 1)
@@ -79,7 +79,7 @@ func TestTheHoldIsValidForTheMinimumHoldAtLeast(t *testing.T) {
 }
 
 func TestALossBeforeTheMinimumHoldLeavesTheOtherKeysForWhatIsLeftOfIt(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
 		fl.masters[0].Del("a")
@@ -95,7 +95,7 @@ func TestALossBeforeTheMinimumHoldLeavesTheOtherKeysForWhatIsLeftOfIt(t *testing
 }
 
 func TestTheMaximumHoldHonoursTheMinimumHold(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second), WithMaxHold(20*time.Second))
 		pass(20 * time.Second)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
@@ -107,7 +107,7 @@ func TestTheMaximumHoldHonoursTheMinimumHold(t *testing.T) {
 }
 
 func TestExtendGoesBeyondTheMinimumHoldAndBack(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", time.Second, WithMinHold(10*time.Second))
@@ -130,7 +130,7 @@ func TestExtendGoesBeyondTheMinimumHoldAndBack(t *testing.T) {
 
 // A node whose copy expires earlier by itself is left alone, and another's key too.
 func TestTheMinimumHoldLengthensNothingAndTouchesNoForeignKey(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
 		fl.masters[0].Set("a", k.Token(), 5*time.Second)
 		fl.masters[1].Set("a", "another's", 50*time.Second)
@@ -143,7 +143,7 @@ func TestTheMinimumHoldLengthensNothingAndTouchesNoForeignKey(t *testing.T) {
 }
 
 func TestALockWithAMinimumHoldIsNotDetached(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
 		_, err := k.Detach()
 		require.ErrorIs(t, err, ErrInvalid)
@@ -154,7 +154,7 @@ func TestALockWithAMinimumHoldIsNotDetached(t *testing.T) {
 
 // Only the won lock's undo honours it.
 func TestAnAttemptThatFailedLeavesNoMinimumHold(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[0].Set("a", "another's", time.Minute)
 		fl.masters[1].Set("a", "another's", time.Minute)
 		_, err := fl.locker().TryAcquire(context.Background(), "a", time.Second, WithMinHold(20*time.Second))
@@ -167,7 +167,7 @@ func TestAnAttemptThatFailedLeavesNoMinimumHold(t *testing.T) {
 }
 
 func TestAReleaseWithAMinimumHoldIsCalledARelease(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
 		for _, m := range fl.masters {
 			m.Del("a")

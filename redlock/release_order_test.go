@@ -15,7 +15,7 @@ import (
 // late; n1 loses its key; an extension counts n2 and n3. An undo of n3 at any time
 // would let B in with n1 and n3.
 func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		a, b := fl.locker(), fl.locker()
 		n1, n3 := fl.masters[0], fl.masters[2]
@@ -46,7 +46,7 @@ func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
 
 // docs/dev/hazards.md H113: neither when the straggler's connection dies and is dialled anew.
 func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		n3 := fl.masters[2]
 		l := fl.locker()
 		n3.Freeze()
@@ -67,7 +67,7 @@ func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 	for name, starved := range map[string]bool{"ended by its alarm": false, "not ended by anybody yet": true} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				ctx := context.Background()
 				k := take(t, fl.locker(), "a", 10*time.Second)
 				alive := k.Context().Done()
@@ -104,7 +104,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 
 // docs/dev/hazards.md H114: and after the release.
 func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		var told []error
 		trace := &Trace{Extended: func(e ExtendedEvent) { told = append(told, e.Err) }}
@@ -137,7 +137,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 
 // docs/dev/hazards.md H114: late votes do not even turn a failed extension into a success.
 func TestAnExtensionThatFailedStaysFailed(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {

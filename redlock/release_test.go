@@ -15,7 +15,7 @@ import (
 
 // docs/dev/hazards.md H18.
 func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", time.Second)
 		pass(2 * time.Second)
@@ -37,7 +37,7 @@ func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 
 // docs/dev/hazards.md H18: the holder has no idea that its keys are gone, and releases.
 func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
 			m.Set("a", "another's token", time.Minute)
@@ -54,7 +54,7 @@ func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 
 // docs/dev/hazards.md H19.
 func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Hour)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -67,7 +67,7 @@ func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
 // docs/dev/hazards.md H21: what three nodes answer, and what it means.
 // docs/dev/rules.md rule 10: the node timeout bounds a release, and Close ends with its context.
 func TestTheEndOfTheContextCutsCloseShortAndNoRelease(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		const trip, patience = 100 * time.Millisecond, 10 * time.Millisecond
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
@@ -135,7 +135,7 @@ func TestTheThreeEndingsOfARelease(t *testing.T) {
 
 // docs/dev/hazards.md H21: a release that nobody answers.
 func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		k := take(t, l, "a", 2*time.Second)
@@ -159,7 +159,7 @@ func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 }
 
 func TestASecondReleaseReturnsTheFirstResultAndSendsNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
 		for _, spoil := range []bool{false, true} {
@@ -189,7 +189,7 @@ func TestASecondReleaseReturnsTheFirstResultAndSendsNothing(t *testing.T) {
 }
 
 func TestARefusedReleaseOfSeveralNamesFreesThoseThatAreOurs(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k, err := fl.locker().TryAcquireAll(context.Background(), []string{"b", "a"}, 10*time.Second)
 		require.NoError(t, err)
 		synctest.Wait()

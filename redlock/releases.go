@@ -122,7 +122,7 @@ func (wt *waitTable) unsubscribeLocked(v *waiter) {
 func (wt *waitTable) close() {
 	wt.mu.Lock()
 	wt.closed = true
-	ears := wt.subs
+	subs := wt.subs
 	for _, t := range wt.channels {
 		wt.l.alarms.Clear(&t.alarm.Alarm)
 	}
@@ -130,9 +130,9 @@ func (wt *waitTable) close() {
 		wt.removeIfIdleLocked(p)
 	}
 	wt.mu.Unlock()
-	for _, e := range ears {
-		if e != nil {
-			e.Close()
+	for _, sub := range subs {
+		if sub != nil {
+			sub.Close()
 		}
 	}
 }

@@ -20,7 +20,7 @@ var longBackoff = WithBackoff(10*time.Second, 10*time.Second)
 func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{1, 3, 5} {
-		inBubble(t, nodes, func(fl *fleet) {
+		inBubble(t, nodes, func(fl *testbed) {
 			a, b := fl.process().locker(), fl.process().locker(longBackoff)
 			k := take(fl.t, a, "a", time.Hour)
 			done := waitingFor(bg, b, "a")
@@ -36,7 +36,7 @@ func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 // A contender that waits for nothing but messages costs no command: one poll in at least
 // three quarters of a second, and a ping for each node's connection.
 func TestWaitingCostsABoundedPollOnly(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		take(t, a, "a", time.Hour)
 		for range 1000 {
@@ -58,7 +58,7 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 // so many commands each at most; and hear of the release. How many they are is a matter of the
 // order of answers: an acquire that was not written when the attempt is lost is not sent at
 // all, and one that was written and not answered is undone.
-func waitsSeldom(fl *fleet, b *Locker, k *Lock, each int, why string) {
+func waitsSeldom(fl *testbed, b *Locker, k *Lock, each int, why string) {
 	t := fl.t
 	t.Helper()
 	fl.forget()
@@ -77,7 +77,7 @@ func waitsSeldom(fl *fleet, b *Locker, k *Lock, each int, why string) {
 // While a master is down, the first refusal decides an attempt. Taken for a split vote it
 // would have the contender try again after some milliseconds, as long as the master is down.
 func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		synctest.Wait()
@@ -88,7 +88,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 
 // To tell a holder from a split vote, no frozen master is waited for where the others tell.
 func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
-	inBubble(t, 5, func(fl *fleet) {
+	inBubble(t, 5, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		synctest.Wait()
@@ -110,7 +110,7 @@ func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
 func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 	t.Parallel()
 	for ms := range 60 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.process().locker(), fl.process().locker(longBackoff)
 			if ms < 6 { // before it has asked who the holder is there is nobody to wait for
 				b = fl.process().locker()
@@ -130,7 +130,7 @@ func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 	t.Parallel()
 	for ms := range 40 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.process().locker(), fl.process().locker(WithBackoff(400*time.Millisecond, 10*time.Second))
 			k := take(fl.t, a, "a", time.Hour)
 			done := waitingFor(bg, b, "a")
@@ -152,7 +152,7 @@ func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 // What is listened to is left a second after the last one waited, also when the name goes
 // on being taken by whoever heard of it then: each of its releases would cost a message.
 func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		done := waitingFor(bg, b, "a")
@@ -171,33 +171,33 @@ func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
 // poll bound.
 func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 	t.Parallel()
-	lose := map[string]func(fl *fleet, m *fakeredis.Master){
-		"messages are lost": func(_ *fleet, m *fakeredis.Master) {
+	lose := map[string]func(fl *testbed, m *fakeredis.Master){
+		"messages are lost": func(_ *testbed, m *fakeredis.Master) {
 			for _, c := range subscribers(m) {
 				c.HoldReplies()
 			}
 		},
-		"subscriptions are killed": func(_ *fleet, m *fakeredis.Master) {
+		"subscriptions are killed": func(_ *testbed, m *fakeredis.Master) {
 			for _, c := range subscribers(m) {
 				c.Drop()
 			}
 		},
-		"nobody may publish": func(_ *fleet, m *fakeredis.Master) { m.Deny("PUBLISH") },
-		"one node is frozen": func(fl *fleet, m *fakeredis.Master) {
+		"nobody may publish": func(_ *testbed, m *fakeredis.Master) { m.Deny("PUBLISH") },
+		"one node is frozen": func(fl *testbed, m *fakeredis.Master) {
 			if m == fl.masters[0] {
 				m.Freeze()
 			}
 		},
-		"all nodes are cut off for a time": func(_ *fleet, m *fakeredis.Master) {
+		"all nodes are cut off for a time": func(_ *testbed, m *fakeredis.Master) {
 			m.Freeze()
 			time.AfterFunc(300*time.Millisecond, m.Unfreeze)
 		},
-		"all nodes restart": func(_ *fleet, m *fakeredis.Master) { _ = m.Restart(true) },
+		"all nodes restart": func(_ *testbed, m *fakeredis.Master) { _ = m.Restart(true) },
 	}
 	for what, f := range lose {
 		for _, before := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond} {
 			t.Run(fmt.Sprint(what, " ", before, " before"), func(t *testing.T) {
-				inBubble(t, 3, func(fl *fleet) {
+				inBubble(t, 3, func(fl *testbed) {
 					a, b := fl.process().locker(), fl.process().locker()
 					k := take(fl.t, a, "a", time.Hour)
 					done := waitingFor(bg, b, "a")
@@ -218,7 +218,7 @@ func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 	t.Parallel()
 	for denied := range 4 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			for _, m := range fl.masters[:denied] {
 				m.Deny("SUBSCRIBE")
 			}
@@ -239,7 +239,7 @@ func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 // A holder that dies, or that belongs to a client which publishes nothing, is found when
 // what its keys have left is over.
 func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		b := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 700*time.Millisecond) })
 		took := gets(t, wants(bg, b, "a")).took
@@ -250,7 +250,7 @@ func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
 
 // Of keys that end at different times it is the quorum's end that counts.
 func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		for i, m := range fl.masters {
 			m.Set("a", "x", time.Duration(1+2*i)*100*time.Millisecond)
 		}
@@ -261,7 +261,7 @@ func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
 
 // The release of a client that publishes nothing is found by a poll.
 func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
 		done := waitingFor(bg, fl.locker(), "a")
 		pass(5 * time.Second)
@@ -273,7 +273,7 @@ func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
 
 // One announcement alone is no quorum: the contender waits a moment for the others'.
 func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		done := waitingFor(bg, b, "a")
@@ -292,7 +292,7 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 // An attempt that others took for a holder tells them when it is given up: here its
 // quorum came too late to be of use.
 func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker(longBackoff)
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(400 * time.Millisecond) })
 		tried := make(chan error)
@@ -311,7 +311,7 @@ func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 // Who is told of a release while it takes the lock has an alarm that may have begun to ring:
 // its memory is not another acquisition's, or that alarm would read what the other writes.
 func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		done := waitingFor(bg, b, "a")

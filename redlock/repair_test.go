@@ -27,7 +27,7 @@ func detachedSoon(k *Lock) (claim chan Claim, soon func() bool) {
 }
 
 func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair(), WithFencing())
 		k := take(t, l, "a", 4*time.Second)
 		m := fl.masters[2]
@@ -55,7 +55,7 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 // The node that lost its copy may answer last, while the goroutine of the vote that decided
 // is still to book the decision.
 func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 4*time.Second)
 		fl.masters[2].Del("a")
@@ -78,7 +78,7 @@ func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
 
 // It never counts in the round that restored it: that round had a majority without it.
 func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 4*time.Second)
 		fl.masters[2].Del("a")
@@ -95,7 +95,7 @@ func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {
 }
 
 func TestWithoutWithRepairNothingIsRepaired(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.guarded(), "a", 4*time.Second)
 		fl.masters[2].Del("a")
 		require.NoError(t, k.Extend(bg, 4*time.Second))
@@ -107,7 +107,7 @@ func TestWithoutWithRepairNothingIsRepaired(t *testing.T) {
 // docs/dev/hazards.md H115: a copy made in quarantine would take the place of a grant that the
 // node has forgotten.
 func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 3*time.Second, WithAutoExtend())
 		m := fl.masters[2]
@@ -130,7 +130,7 @@ func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
 // A would be extended while B holds by n1 and what n3 granted.
 func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 	for _, guarded := range []bool{true, false} {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.guarded(WithRepair())
 			k := take(t, l, "a", 4*time.Second)
 			n1, n3 := fl.masters[0], fl.masters[2]
@@ -156,7 +156,7 @@ const zeros = "0000000000000000000000000000000000000000"
 
 // docs/dev/rules.md rules 5 and 6: what was sent is undone behind it.
 func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 4*time.Second)
 		m := fl.masters[2]
@@ -177,7 +177,7 @@ func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 
 // docs/dev/hazards.md H95: its connection is dead, and the server executes it later.
 func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 4*time.Second)
 		m := fl.masters[2]
@@ -212,7 +212,7 @@ func freezeAt(m *fakeredis.Master, script string) {
 }
 
 func TestDetachWaitsForARepairUnderWay(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.guarded(WithRepair()), "a", 4*time.Second)
 		m := fl.masters[2]
 		m.Del("a")
@@ -229,12 +229,12 @@ func TestDetachWaitsForARepairUnderWay(t *testing.T) {
 }
 
 func TestRepairsStopAtTheStopMarginAndAtTheEnd(t *testing.T) {
-	for what, stop := range map[string]func(fl *fleet, l *Locker, k *Lock){
-		"the stop margin": func(*fleet, *Locker, *Lock) {},
-		"Close":           func(fl *fleet, l *Locker, _ *Lock) { fl.close(l) },
-		"a release":       func(_ *fleet, _ *Locker, k *Lock) { _ = k.Release(bg) },
+	for what, stop := range map[string]func(fl *testbed, l *Locker, k *Lock){
+		"the stop margin": func(*testbed, *Locker, *Lock) {},
+		"Close":           func(fl *testbed, l *Locker, _ *Lock) { fl.close(l) },
+		"a release":       func(_ *testbed, _ *Locker, k *Lock) { _ = k.Release(bg) },
 	} {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.guarded(WithRepair())
 			k := take(t, l, "a", 4*time.Second, WithStopMargin(2*time.Second))
 			m := fl.masters[2]
@@ -257,7 +257,7 @@ func TestRepairsStopAtTheStopMarginAndAtTheEnd(t *testing.T) {
 func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 	for what, late := range map[string]time.Duration{"at the end": 0, "a moment before": -1} {
 		t.Run(what, func(t *testing.T) {
-			forOneNameAndTwo(t, func(fl *fleet, names []string) {
+			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				l, p := fl.probed(WithRestartGuard(guardTTL), WithRepair())
 				k := takeAll(t, l, names, 4*time.Second)
 				last := names[len(names)-1]
@@ -287,7 +287,7 @@ func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 		"a release": func(k *Lock) { _ = k.Release(bg) },
 		"Detach":    func(k *Lock) { _, _ = k.Detach() },
 	} {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			nodes, l := fakes(t, 3, WithRestartGuard(guardTTL), WithRepair(), WithClock(fl.clock))
 			k := take(t, l, "a", 4*time.Second)
 			delete(nodes[2].held, "a")
@@ -305,7 +305,7 @@ func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 
 // A node that refused the acquire, and was repaired later, holds something of ours.
 func TestANodeThatRefusedAtFirstIsUndoneOnceItWasRepaired(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		m := fl.masters[2]
 		m.Set("a", "somebody", 500*time.Millisecond)
@@ -322,7 +322,7 @@ func TestANodeThatRefusedAtFirstIsUndoneOnceItWasRepaired(t *testing.T) {
 
 func TestALockOutlivesTheRestartOfAllItsNodesWithRepairOnly(t *testing.T) {
 	for _, repair := range []bool{true, false} {
-		inBubbles(t, 3, func(fl *fleet) {
+		inBubbles(t, 3, func(fl *testbed) {
 			opts := []Option{}
 			if repair {
 				opts = append(opts, WithRepair())

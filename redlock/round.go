@@ -171,12 +171,12 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 		r.pending--
 	}
 	last := r.pending == 0 && !rep.Retrying
-	hurry := !r.decided.Load() && !before && r.tiedLocked() && r.req.Op == wire.Acquire
+	tied := !r.decided.Load() && !before && r.tiedLocked() && r.req.Op == wire.Acquire
 	r.mu.Unlock()
 	if r.l.dispatcher != nil {
 		r.l.dispatcher.vote(r, c.Node, rep, took, behind)
 	}
-	if hurry {
+	if tied {
 		r.armTieTimeout()
 	}
 	r.notify(news, last)

@@ -11,9 +11,9 @@ import (
 
 // withAStaleKey runs f on three masters. The first is near and holds a key that nobody frees, the second
 // is near and grants, and the third is far away.
-func withAStaleKey(t *testing.T, far time.Duration, f func(fl *fleet, l *Locker)) {
+func withAStaleKey(t *testing.T, far time.Duration, f func(fl *testbed, l *Locker)) {
 	t.Helper()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[0].Set("a", "somebody gone", time.Hour)
 		fl.masters[2].SetDelay(far)
@@ -25,7 +25,7 @@ func withAStaleKey(t *testing.T, far time.Duration, f func(fl *fleet, l *Locker)
 func TestATieWaitsForADistantMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{time.Millisecond, 12 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
-		withAStaleKey(t, far, func(_ *fleet, l *Locker) {
+		withAStaleKey(t, far, func(_ *testbed, l *Locker) {
 			for i := range 50 {
 				var k *Lock
 				var err error
@@ -46,7 +46,7 @@ func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
 		for range 20 {
-			withAStaleKey(t, far, func(_ *fleet, l *Locker) {
+			withAStaleKey(t, far, func(_ *testbed, l *Locker) {
 				for i := range 3 {
 					var k *Lock
 					var err error
@@ -76,7 +76,7 @@ func TestATieDoesNotWaitForAFrozenMaster(t *testing.T) {
 
 func ties(t *testing.T, far time.Duration) {
 	t.Helper()
-	withAStaleKey(t, far, func(fl *fleet, l *Locker) {
+	withAStaleKey(t, far, func(fl *testbed, l *Locker) {
 		tie := func() (took time.Duration, err error) {
 			var k *Lock
 			took = elapsed(func() {
@@ -115,7 +115,7 @@ func ties(t *testing.T, far time.Duration) {
 // the tie, and each gets the lock in its turn.
 func TestContendersWithAVoteEachWaitForADistantMasterAndMakeProgress(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		var lockers []*Locker
 		for range 2 {
 			lockers = append(lockers, fl.process().locker())

@@ -13,7 +13,7 @@ import (
 
 // docs/dev/hazards.md H109: whoever comes from a lock's own context does not get it again.
 func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		outer, err := l.AcquireAll(bg, []string{"a", "b"}, 10*time.Second)
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
 
 // docs/dev/hazards.md H109: through Do, where both goroutines would have entered.
 func TestTwoGoroutinesUnderOneDoDoNotBothEnter(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		refused := make(chan error, 2)
 		err := l.Do(bg, "a", 10*time.Second, func(ctx context.Context, _ *Lock) error {
@@ -70,10 +70,10 @@ func TestTwoGoroutinesUnderOneDoDoNotBothEnter(t *testing.T) {
 
 // docs/dev/hazards.md H109: a lock that has ended stands in nobody's way, however it ended.
 func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
-	for name, end := range map[string]func(*fleet, *Lock) error{
-		"released": func(_ *fleet, k *Lock) error { return k.Release(bg) },
-		"run out":  func(*fleet, *Lock) error { pass(2 * time.Second); return nil },
-		"run out while suspended": func(fl *fleet, _ *Lock) error {
+	for name, end := range map[string]func(*testbed, *Lock) error{
+		"released": func(_ *testbed, k *Lock) error { return k.Release(bg) },
+		"run out":  func(*testbed, *Lock) error { pass(2 * time.Second); return nil },
+		"run out while suspended": func(fl *testbed, _ *Lock) error {
 			fl.clock.Suspend(2 * time.Second)
 			for _, m := range fl.masters {
 				m.Del("a")
@@ -82,7 +82,7 @@ func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				l := fl.locker()
 				k := take(t, l, "a", time.Second)
 				ctx := context.WithoutCancel(k.Context())
@@ -98,7 +98,7 @@ func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 }
 
 func TestOtherNamesAndOtherLockersAreNotHeldAlready(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		other, err := l.TryAcquire(k.Context(), "b", time.Second)
@@ -112,7 +112,7 @@ func TestOtherNamesAndOtherLockersAreNotHeldAlready(t *testing.T) {
 }
 
 func TestWithSharedIsAPlainAcquisitionForWhoHoldsNothing(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithShared())
 		require.Equal(t, 3, fl.keys("a"))
 		require.NoError(t, k.Release(bg))

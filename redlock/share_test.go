@@ -25,7 +25,7 @@ func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 }
 
 func TestAShareCostsNoTrafficAndHasAReleaseOfItsOwn(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
 			m.ForgetLog()
@@ -52,7 +52,7 @@ func TestAShareCostsNoTrafficAndHasAReleaseOfItsOwn(t *testing.T) {
 }
 
 func TestAShareHasAMaximumHoldOfItsOwn(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		s := shared(t, k, WithMaxHold(3*time.Second))
 		inner := shared(t, s)
@@ -71,7 +71,7 @@ func TestAShareHasAMaximumHoldOfItsOwn(t *testing.T) {
 }
 
 func TestASharesLimits(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k, err := l.AcquireAll(bg, []string{"a", "b"}, 10*time.Second)
 		require.NoError(t, err)
@@ -103,24 +103,24 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 	for _, test := range []struct {
 		cause error
 		opts  []LockOption
-		end   func(fl *fleet, k *Lock)
+		end   func(fl *testbed, k *Lock)
 	}{
-		{ErrReleased, nil, func(fl *fleet, k *Lock) { require.NoError(fl.t, k.Release(bg)) }},
-		{ErrLost, nil, func(*fleet, *Lock) { pass(10 * time.Second) }},
-		{ErrLost, nil, func(fl *fleet, k *Lock) {
+		{ErrReleased, nil, func(fl *testbed, k *Lock) { require.NoError(fl.t, k.Release(bg)) }},
+		{ErrLost, nil, func(*testbed, *Lock) { pass(10 * time.Second) }},
+		{ErrLost, nil, func(fl *testbed, k *Lock) {
 			for _, m := range fl.masters {
 				m.Del("a")
 			}
 			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrLost)
 		}},
-		{ErrMaxHold, []LockOption{WithMaxHold(time.Second)}, func(*fleet, *Lock) { pass(time.Second) }},
-		{ErrDetached, nil, func(fl *fleet, k *Lock) {
+		{ErrMaxHold, []LockOption{WithMaxHold(time.Second)}, func(*testbed, *Lock) { pass(time.Second) }},
+		{ErrDetached, nil, func(fl *testbed, k *Lock) {
 			_, err := k.Detach()
 			require.NoError(fl.t, err)
 		}},
 	} {
 		t.Run(test.cause.Error(), func(t *testing.T) {
-			inBubbles(t, 3, func(fl *fleet) {
+			inBubbles(t, 3, func(fl *testbed) {
 				var ended []EndedEvent
 				l := fl.locker(WithTrace(&Trace{Ended: func(e EndedEvent) { ended = append(ended, e) }}))
 				k := take(t, l, "a", 10*time.Second, test.opts...)
@@ -151,7 +151,7 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 // The outer handle's context ends early (WithStopMargin): so do the shares', also of a
 // share that is taken afterwards.
 func TestTheStopMarginEndsTheContextsOfSharesToo(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second, WithStopMargin(4*time.Second))
 		s := shared(t, k)
@@ -210,7 +210,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 }
 
 func TestAShareExtendsChecksAndReportsProgressOfItsLock(t *testing.T) {
-	inBubbles(t, 3, func(fl *fleet) {
+	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithProgress(5*time.Second))
 		s := shared(t, k)
 		require.NoError(t, s.Extend(bg, 4*time.Second))

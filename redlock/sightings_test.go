@@ -10,9 +10,9 @@ import (
 
 // whereNobodyCan runs f while somebody waits for a name that nobody can have: of three
 // masters the second holds it and the third is free, and out does something to the first.
-func whereNobodyCan(t *testing.T, out func(fl *fleet, k *Lock), f func(fl *fleet, k *Lock, waiting <-chan won)) {
+func whereNobodyCan(t *testing.T, out func(fl *testbed, k *Lock), f func(fl *testbed, k *Lock, waiting <-chan won)) {
 	t.Helper()
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.guarded(), "a", guardTTL)
 		fl.masters[1].Set("a", "somebody's", 10*time.Minute)
 		fl.masters[2].Del("a")
@@ -28,16 +28,16 @@ func whereNobodyCan(t *testing.T, out func(fl *fleet, k *Lock), f func(fl *fleet
 	})
 }
 
-func flushed(fl *fleet, _ *Lock) { fl.masters[0].FlushAll() }
-func stopped(fl *fleet, _ *Lock) { fl.masters[0].Stop() }
-func heldToo(fl *fleet, _ *Lock) { fl.masters[0].Set("a", "another's", time.Hour) }
+func flushed(fl *testbed, _ *Lock) { fl.masters[0].FlushAll() }
+func stopped(fl *testbed, _ *Lock) { fl.masters[0].Stop() }
+func heldToo(fl *testbed, _ *Lock) { fl.masters[0].Set("a", "another's", time.Hour) }
 
 // Whoever tries then gets a vote and is refused another, as where votes are split, and does
 // so for as long as it lasts: that is no reason to try twenty times a second.
 func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
 	t.Parallel()
-	for what, out := range map[string]func(*fleet, *Lock){"quarantined": flushed, "stopped": stopped, "held for another": heldToo} {
-		whereNobodyCan(t, out, func(fl *fleet, _ *Lock, _ <-chan won) {
+	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped, "held for another": heldToo} {
+		whereNobodyCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
 			fl.forget()
 			pass(6 * time.Second)
 			require.LessOrEqual(t, fl.count("EVALSHA"), 12*9, "%s: two attempts a second, who it is, what was got, and the guard", what)
@@ -50,33 +50,33 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 	t.Parallel()
 	const begun = 2 * time.Second // so long ago
 	for what, c := range map[string]struct {
-		out  func(fl *fleet, k *Lock)
-		then func(fl *fleet, k *Lock) (in time.Duration) // it is possible
+		out  func(fl *testbed, k *Lock)
+		then func(fl *testbed, k *Lock) (in time.Duration) // it is possible
 		late time.Duration
 	}{
-		"a release": {func(fl *fleet, k *Lock) {
+		"a release": {func(fl *testbed, k *Lock) {
 			flushed(fl, k)
 			fl.masters[1].Set("a", k.Token(), guardTTL)
-		}, func(_ *fleet, k *Lock) time.Duration {
+		}, func(_ *testbed, k *Lock) time.Duration {
 			go func() { _ = k.Release(bg) }()
 			return 0
 		}, announceGrace},
-		"a key's end": {heldToo, func(fl *fleet, _ *Lock) time.Duration {
+		"a key's end": {heldToo, func(fl *testbed, _ *Lock) time.Duration {
 			fl.masters[1].Set("a", "somebody's", 2*time.Second)
 			return 2 * time.Second
 		}, 2 * expiryMargin},
-		"a quarantine's end": {flushed, func(*fleet, *Lock) time.Duration { return guardTTL - begun }, 2 * quarantineSlack},
-		"a key that is deleted": {flushed, func(fl *fleet, _ *Lock) time.Duration {
+		"a quarantine's end": {flushed, func(*testbed, *Lock) time.Duration { return guardTTL - begun }, 2 * quarantineSlack},
+		"a key that is deleted": {flushed, func(fl *testbed, _ *Lock) time.Duration {
 			fl.masters[1].Del("a")
 			return 0
 		}, maxPollPause},
-		"a start": {stopped, func(fl *fleet, _ *Lock) time.Duration {
+		"a start": {stopped, func(fl *testbed, _ *Lock) time.Duration {
 			require.NoError(fl.t, fl.masters[0].Restart(true))
 			return guardTTL
 		}, maxPollPause},
 	} {
 		for range 3 { // a poll may come at the right time by chance
-			whereNobodyCan(t, c.out, func(fl *fleet, k *Lock, waiting <-chan won) {
+			whereNobodyCan(t, c.out, func(fl *testbed, k *Lock, waiting <-chan won) {
 				began := time.Now()
 				in := c.then(fl, k)
 				w := gets(t, waiting)
@@ -92,7 +92,7 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 // without a word: to split the votes with it is no reason to wait.
 func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
 	const votes, long = 15, maxNodeTimeout - 100*time.Millisecond
-	voting := func(fl *fleet, k *Lock) {
+	voting := func(fl *testbed, k *Lock) {
 		flushed(fl, k)
 		go func() {
 			for i := range votes {
@@ -101,7 +101,7 @@ func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
 			}
 		}()
 	}
-	whereNobodyCan(t, voting, func(fl *fleet, _ *Lock, waiting <-chan won) {
+	whereNobodyCan(t, voting, func(fl *testbed, _ *Lock, waiting <-chan won) {
 		fl.forget()
 		pass(votes*long - 2*time.Second)
 		require.Greater(t, scripts(fl.masters[2], "acquire"), 40, "of 80 attempts in four seconds")

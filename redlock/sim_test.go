@@ -19,7 +19,7 @@ import (
 // in virtual time. Everything random comes from its seed; how goroutines interleave
 // does not, so that a seed finds its fault again in most runs, not in all.
 type sim struct {
-	fl   *fleet
+	fl   *testbed
 	seed uint64
 
 	masters, processes, contenders int           // contenders in each process
@@ -35,7 +35,7 @@ func (s *sim) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.s
 // masters are well, and nothing is held any more.
 func (s *sim) run(t *testing.T) {
 	t.Helper()
-	inBubble(t, s.masters, func(fl *fleet) {
+	inBubble(t, s.masters, func(fl *testbed) {
 		s.fl = fl
 		base := goroutines()
 		var lockers []*Locker

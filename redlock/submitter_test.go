@@ -40,7 +40,7 @@ func (n *watchedNode) take(op wire.Op) []wire.Submitter {
 }
 
 // watched makes a guarded Locker whose third node is watched.
-func (fl *fleet) watched(opts ...Option) (*Locker, *watchedNode) {
+func (fl *testbed) watched(opts ...Option) (*Locker, *watchedNode) {
 	fl.t.Helper()
 	n := &watchedNode{Node: fl.node(fl.masters[2], pool.Config{}), seen: map[wire.Op][]wire.Submitter{}}
 	nodes := []Node{fl.node(fl.masters[0], pool.Config{}), fl.node(fl.masters[1], pool.Config{}), n}
@@ -59,7 +59,7 @@ func (fl *fleet) watched(opts ...Option) (*Locker, *watchedNode) {
 
 func TestWhatTheLibraryStartsItselfIsLeftToTheWriters(t *testing.T) {
 	library := []wire.Submitter{wire.ByLibrary}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, n := fl.watched(WithRepair())
 		take(t, l, "a", 2*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
 		next := make(chan *Lock, 1)
@@ -86,7 +86,7 @@ func TestWhatTheLibraryStartsItselfIsLeftToTheWriters(t *testing.T) {
 
 func TestWhatCallersAskForIsWrittenByThem(t *testing.T) {
 	caller := []wire.Submitter{wire.ByCaller}
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l, n := fl.watched()
 		k := take(t, l, "a", 2*time.Second)
 		require.Equal(t, caller, n.take(wire.Acquire))

@@ -32,18 +32,18 @@ var bg = context.Background()
 var errSome = errors.New("some trouble")
 
 // process is another process on the same masters, with a clock of its own.
-func (fl *fleet) process() *fleet {
-	return &fleet{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime()), two: fl.two}
+func (fl *testbed) process() *testbed {
+	return &testbed{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime()), two: fl.two}
 }
 
-func (fl *fleet) each(f func(m *fakeredis.Master)) {
+func (fl *testbed) each(f func(m *fakeredis.Master)) {
 	for _, m := range fl.masters {
 		f(m)
 	}
 }
 
 // count is how many of these commands the masters were sent; of all without a name.
-func (fl *fleet) count(names ...string) int {
+func (fl *testbed) count(names ...string) int {
 	n := 0
 	fl.each(func(m *fakeredis.Master) {
 		for name, sent := range m.Commands() {
@@ -56,7 +56,7 @@ func (fl *fleet) count(names ...string) int {
 }
 
 // forget starts the masters' logs anew.
-func (fl *fleet) forget() {
+func (fl *testbed) forget() {
 	synctest.Wait()
 	fl.each(func(m *fakeredis.Master) { m.ForgetLog() })
 }
@@ -93,7 +93,7 @@ func scripts(m *fakeredis.Master, name string) int {
 }
 
 // left lists all keys on all masters.
-func (fl *fleet) left() []string {
+func (fl *testbed) left() []string {
 	all := map[string]bool{}
 	fl.each(func(m *fakeredis.Master) {
 		for _, k := range m.Keys() {

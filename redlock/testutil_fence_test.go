@@ -36,7 +36,7 @@ func countTo(m *fakeredis.Master, ahead time.Duration) int64 {
 }
 
 // apart makes all masters count differently: the first one most.
-func (fl *fleet) apart() (most int64) {
+func (fl *testbed) apart() (most int64) {
 	for i, m := range fl.masters {
 		most = max(most, countTo(m, time.Duration(len(fl.masters)-i)*time.Hour))
 	}

@@ -15,9 +15,9 @@ import (
 
 // What the tests of the restart guard share.
 
-// guarded makes a guarded Locker of a fleet whose first quarantine is over. Its clock
+// guarded makes a guarded Locker of a testbed whose first quarantine is over. Its clock
 // is its own, as another process would have it.
-func (fl *fleet) guarded(opts ...Option) *Locker {
+func (fl *testbed) guarded(opts ...Option) *Locker {
 	fl.t.Helper()
 	l := fl.process().locker(append([]Option{WithRestartGuard(guardTTL)}, opts...)...)
 	fl.serve(l)
@@ -25,7 +25,7 @@ func (fl *fleet) guarded(opts ...Option) *Locker {
 }
 
 // serve waits until a guarded Locker can take locks.
-func (fl *fleet) serve(l *Locker) {
+func (fl *testbed) serve(l *Locker) {
 	fl.t.Helper()
 	if _, err := l.TryAcquire(bg, "warm-up", time.Second); errors.Is(err, ErrQuarantined) {
 		pass(guardTTL) // who waits in Acquire asks every second

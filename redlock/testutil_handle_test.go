@@ -63,7 +63,7 @@ func asked(m *fakeredis.Master) []wire.Op {
 }
 
 // orders is how often all masters together were asked for one of ops.
-func (fl *fleet) orders(ops ...wire.Op) int {
+func (fl *testbed) orders(ops ...wire.Op) int {
 	n := 0
 	for _, m := range fl.masters {
 		for _, op := range asked(m) {

@@ -107,8 +107,8 @@ func (p *probes) of(op wire.Op) (some []submission) {
 	return some
 }
 
-// probed makes a Locker over probes of the fleet's masters.
-func (fl *fleet) probed(opts ...Option) (*Locker, *probes) {
+// probed makes a Locker over probes of the testbed's nodes.
+func (fl *testbed) probed(opts ...Option) (*Locker, *probes) {
 	fl.t.Helper()
 	p := &probes{clock: fl.clock, takes: map[wire.Op]time.Duration{}, during: map[wire.Op]func(){}}
 	nodes := make([]Node, len(fl.masters))
@@ -130,11 +130,11 @@ func (fl *fleet) probed(opts ...Option) (*Locker, *probes) {
 }
 
 // forOneNameAndTwo runs f on three masters in virtual time, for a lock on one name and for one on two.
-func forOneNameAndTwo(t *testing.T, f func(fl *fleet, names []string)) {
+func forOneNameAndTwo(t *testing.T, f func(fl *testbed, names []string)) {
 	t.Helper()
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		t.Run(strings.Join(names, " and "), func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) { f(fl, names) })
+			inBubble(t, 3, func(fl *testbed) { f(fl, names) })
 		})
 	}
 }
@@ -149,7 +149,7 @@ func takeAll(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ..
 }
 
 // sees reports how often the masters were sent the scripts of an operation, by whatever name.
-func (fl *fleet) sees(script string) int {
+func (fl *testbed) sees(script string) int {
 	n := 0
 	fl.each(func(m *fakeredis.Master) { n += scripts(m, script) })
 	return n

@@ -24,21 +24,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fleet is a Locker's masters in a bubble: the real client over in-memory
+// testbed is the nodes of a Locker in a bubble: the real client over in-memory
 // connections, in virtual time.
-type fleet struct {
+type testbed struct {
 	t       *testing.T
 	masters []*fakeredis.Master
-	clock   *clock.Skewed // of every Locker that the fleet makes
+	clock   *clock.Skewed // of every Locker that the testbed makes
 	two     bool          // where take is asked for one name it takes two
 }
 
 // inBubble runs f on n masters in virtual time. At its end no goroutine may be
 // left, or the bubble fails.
-func inBubble(t *testing.T, n int, f func(fl *fleet)) {
+func inBubble(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fl := &fleet{t: t, clock: clock.NewSkewed(clock.Runtime())}
+		fl := &testbed{t: t, clock: clock.NewSkewed(clock.Runtime())}
 		for i := range n {
 			fl.masters = append(fl.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 		}
@@ -53,11 +53,11 @@ func inBubble(t *testing.T, n int, f func(fl *fleet)) {
 
 // inBubbles runs f as inBubble does, once for locks on one name, and once for locks on two: then take adds a
 // name to the one that it is given.
-func inBubbles(t *testing.T, n int, f func(fl *fleet)) {
+func inBubbles(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	for name, two := range map[string]bool{"one name": false, "two names": true} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, n, func(fl *fleet) {
+			inBubble(t, n, func(fl *testbed) {
 				fl.two = two
 				f(fl)
 			})
@@ -67,7 +67,7 @@ func inBubbles(t *testing.T, n int, f func(fl *fleet)) {
 
 // locker makes a Locker with nodes of its own, connected, as another process would
 // have. It is closed, nodes and all, when the test ends.
-func (fl *fleet) locker(opts ...Option) *Locker {
+func (fl *testbed) locker(opts ...Option) *Locker {
 	fl.t.Helper()
 	nodes := make([]Node, len(fl.masters))
 	for i, m := range fl.masters {
@@ -84,7 +84,7 @@ func (fl *fleet) locker(opts ...Option) *Locker {
 	return l
 }
 
-func (fl *fleet) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
+func (fl *testbed) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
 	fl.t.Helper()
 	cfg.Name, cfg.Address, cfg.Dial, cfg.Clock = m.Name(), m.Addr(), m.Dial, fl.clock
 	n, err := pool.Open(cfg)
@@ -93,7 +93,7 @@ func (fl *fleet) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
 }
 
 // close ends a Locker and its nodes; it waits no virtual time for what is held.
-func (fl *fleet) close(l *Locker) {
+func (fl *testbed) close(l *Locker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = l.Close(ctx)
@@ -105,7 +105,7 @@ func (fl *fleet) close(l *Locker) {
 }
 
 // keys counts on how many masters a key stands.
-func (fl *fleet) keys(key string) int {
+func (fl *testbed) keys(key string) int {
 	n := 0
 	for _, m := range fl.masters {
 		if _, ok := m.Get(key); ok {
@@ -230,7 +230,7 @@ func fakes(t *testing.T, n int, opts ...Option) ([]*fakeNode, *Locker) {
 }
 
 func TestALockIsAcquiredExtendedCheckedAndReleasedOnRealCode(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker(WithOwner("me"))
 		k, err := l.Acquire(ctx, "a", 2*time.Second)

@@ -14,7 +14,7 @@ import (
 // not be able to refuse a name for all (docs/dev/rules.md rule 3).
 func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 	for _, far := range []time.Duration{time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond, 200 * time.Millisecond} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fl.masters[0].Set("a", "somebody gone", time.Hour)
 			fl.masters[1].SetDelay(far)
@@ -35,7 +35,7 @@ func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 
 // The same with one master at hand that grants: a waiting Acquire reaches the far one.
 func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[0].Set("a", "somebody gone", time.Hour)
 		fl.masters[2].SetDelay(200 * time.Millisecond)
@@ -51,7 +51,7 @@ func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
 // break the tie (docs/dev/rules.md rule 22): whichever answer comes last makes the tie known.
 func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 	for _, slow := range []int{0, 1} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fl.masters[0].Set("a", "the other one's", time.Hour)
 			fl.masters[slow].SetDelay(5 * time.Millisecond)

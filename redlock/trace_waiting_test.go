@@ -48,7 +48,7 @@ func (j *journal) trace() *Trace {
 
 // Hooks are told who is waited for, what ends the waiting, and how.
 func TestHooksAreToldOfWaiting(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		var j journal
 		a, b := fl.process().locker(WithOwner("she")), fl.process().locker(WithTrace(j.trace()), longBackoff)
 		k := take(t, a, "a", time.Hour)

@@ -25,7 +25,7 @@ func (c jittery) Write(p []byte) (int, error) {
 }
 
 // jitteryLocker makes a Locker as another process would have it, over connections that are jittery.
-func (fl *fleet) jitteryLocker(opts ...Option) *Locker {
+func (fl *testbed) jitteryLocker(opts ...Option) *Locker {
 	fl.t.Helper()
 	nodes := make([]Node, len(fl.masters))
 	for i, m := range fl.masters {
@@ -51,7 +51,7 @@ func TestEveryRoundOfProcessesThatTryAtOnceHasOneWinner(t *testing.T) {
 	t.Parallel()
 	const processes = 5
 	for nodes, rounds := range map[int]int{3: 100, 5: 30} {
-		inBubble(t, nodes, func(fl *fleet) {
+		inBubble(t, nodes, func(fl *testbed) {
 			var splits atomic.Int64
 			trace := &Trace{Attempt: func(e AttemptEvent) {
 				if isSplit(e.Err) {

@@ -15,7 +15,7 @@ import (
 )
 
 // splitFor runs TryAcquire on three masters of which two hold other tokens for a while.
-func splitFor(fl *fleet, l *Locker, d time.Duration, opts ...LockOption) (*Lock, error) {
+func splitFor(fl *testbed, l *Locker, d time.Duration, opts ...LockOption) (*Lock, error) {
 	for i, m := range fl.masters[:2] {
 		m.Set("a", []string{"x", "y"}[i], time.Hour)
 	}
@@ -28,7 +28,7 @@ func splitFor(fl *fleet, l *Locker, d time.Duration, opts ...LockOption) (*Lock,
 
 // docs/dev/rules.md rule 19: each repetition has a token of its own, and follows the undo of the one before.
 func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -66,7 +66,7 @@ func hashOf(t *testing.T, name string) string {
 
 // A minimum hold counts from the attempt that won.
 func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond, WithMinHold(time.Second))
 		require.NoError(t, err)
 		synctest.Wait() // the third has it as well
@@ -80,7 +80,7 @@ func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 // then says that the name is held. Where the keys change until then it is a split vote.
 func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
 	for _, stay := range []bool{true, false} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			stop := make(chan struct{})
 			if !stay {
 				go func() {
@@ -110,7 +110,7 @@ func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
 
 // A caller that gives up, and Close, end the pause between two attempts.
 func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 		defer cancel()
 		l := fl.locker()
@@ -129,7 +129,7 @@ func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
 // A lock that is plainly held is no split vote because the query for its holder was cut short, in the
 // first attempt or a later one. The error says why the call ended.
 func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
 		token := wire.NewToken("holder")
 		fl.each(func(m *fakeredis.Master) {
@@ -159,7 +159,7 @@ func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
 
 // Close ends a repetition that queries for the holder, with its own error.
 func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) {
@@ -183,7 +183,7 @@ func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 
 // A shortest pause of the node timeout or more leaves no time for another attempt.
 func TestTryAcquireMakesOneAttemptWhereThePauseIsAsLongAsTheNodeTimeout(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		_, err := splitFor(fl, fl.locker(WithBackoff(maxNodeTimeout, time.Second)), 50*time.Millisecond)
 		require.ErrorIs(t, err, ErrHeld)
 		require.True(t, isSplit(err))

@@ -36,7 +36,7 @@ func (c *blockingContext) Err() error            { c.wait(); return c.Context.Er
 func (c *blockingContext) Value(key any) any     { c.wait(); return c.Context.Value(key) }
 
 // endsAt requires that a lock ends at an instant, is undone then, and is handed over.
-func endsAt(t *testing.T, fl *fleet, l *Locker, k *Lock, at clock.Instant) {
+func endsAt(t *testing.T, fl *testbed, l *Locker, k *Lock, at clock.Instant) {
 	t.Helper()
 	next := wants(bg, l, k.Names()...)
 	<-k.Context().Done()
@@ -53,7 +53,7 @@ func endsAt(t *testing.T, fl *fleet, l *Locker, k *Lock, at clock.Instant) {
 // A lock of Do ends with the user's context. That lock's end must not run the user's code on
 // the goroutine that ends all other locks.
 func TestAContextThatBlocksDelaysNoEnd(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		given, cancel := context.WithCancelCause(bg)
 		ctx := &blockingContext{Context: given}
@@ -83,7 +83,7 @@ func TestAContextThatBlocksDelaysNoEnd(t *testing.T) {
 // The context of a lock in Do ends with the given one, with its cause, and leaves nothing
 // there when Do has returned.
 func TestAContextWithinDoEndsWithTheGivenOne(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		given, cancel := context.WithCancelCause(bg)
 		require.NoError(t, l.Do(given, "a", 10*time.Second, func(ctx context.Context, k *Lock) error {
@@ -100,7 +100,7 @@ func TestAContextWithinDoEndsWithTheGivenOne(t *testing.T) {
 // Whoever releases a lock looks whether the next one in line still waits. That must not run
 // the user's code under a mutex that all waiters need.
 func TestAReleaseCallsNoContextOfAWaiter(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		ctx := &blockingContext{Context: bg}
@@ -279,7 +279,7 @@ func TestCloseWaitsForABlockedNodeNoLongerThanTheNodeTimeout(t *testing.T) {
 
 // An extension that is confirmed within the margin revives nothing.
 func TestNothingRevivesALockWithinTheMarginForLateTimers(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		for _, m := range fl.masters {
 			m.Clients()[0].HoldReplies()

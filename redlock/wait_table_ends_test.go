@@ -34,7 +34,7 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 	}
 	for what, how := range ends {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				l := fl.locker()
 				k := take(fl.t, l, "a", 2*time.Second, how.opts...)
 				began := time.Now()
@@ -57,7 +57,7 @@ func (ignored) Answer(*wire.Command, wire.Reply) {}
 
 // What TryAcquire took is handed over as well.
 func TestALockOfTryAcquireIsHandedOver(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		first, second := waitingFor(bg, l, "a"), waitingFor(bg, l, "a")
@@ -73,7 +73,7 @@ func TestALockOfTryAcquireIsHandedOver(t *testing.T) {
 func TestAMinimumHoldIsNeitherHandedOverNorAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{true, false} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.locker(), fl.locker()
 			k := take(fl.t, a, "a", time.Minute, WithMinHold(3*time.Second))
 			began := time.Now()
@@ -95,7 +95,7 @@ func TestAMinimumHoldIsNeitherHandedOverNorAnnounced(t *testing.T) {
 func TestADetachedLockIsWaitedForUntilItsNextHolderReleasesIt(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{true, false} {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.locker(), fl.locker()
 			k := take(fl.t, a, "a", time.Hour)
 			done := waitingFor(bg, a, "a")

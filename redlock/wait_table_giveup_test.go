@@ -28,7 +28,7 @@ func (n *hesitant) SubmitBoth(first, second *wire.Command) {
 // Whom a lock is handed to may give up before the release is on its way: it goes out then
 // as one that somebody is behind, and nobody would hear of it.
 func TestAContenderThatGivesUpWhileItIsHandedTheLockLeavesItToTheNext(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		slow := &hesitant{Node: fl.node(fl.masters[0], pool.Config{})}
 		fl.t.Cleanup(func() { _ = slow.Close() })
 		nodes := []Node{slow, fl.node(fl.masters[1], pool.Config{}), fl.node(fl.masters[2], pool.Config{})}

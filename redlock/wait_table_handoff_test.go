@@ -19,7 +19,7 @@ import (
 // docs/dev/rules.md rule 21: release and acquire go out in one flush, in this order, on every
 // node; nothing is announced; the next has a token of its own.
 func TestALockIsHandedOverInOneFlush(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		done := wants(bg, l, "a")
@@ -47,7 +47,7 @@ func TestALockIsHandedOverInOneFlush(t *testing.T) {
 
 // docs/dev/hazards.md H96: validity is counted anew, from the attempt's own start.
 func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Hour)
 		done := waitingFor(bg, l, "a")
@@ -62,7 +62,7 @@ func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
 
 // docs/dev/hazards.md H96: all holders' tokens are distinct, and so are their fences, which grow.
 func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		k := take(t, l, "a", time.Minute)
 		tokens := map[string]bool{k.Token(): true}
@@ -117,7 +117,7 @@ func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
 	t.Parallel()
 	for _, elsewhere := range []bool{true, false} {
 		t.Run(fmt.Sprint("next elsewhere: ", elsewhere), func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				a, b := fl.process().locker(), fl.process().locker(longBackoff)
 				k := take(fl.t, a, "a", time.Hour)
 				ctx, cancel := context.WithCancelCause(bg)

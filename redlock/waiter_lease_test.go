@@ -11,7 +11,7 @@ import (
 // A lock's context applies what is due when it is asked for its error, and so may end the lock:
 // whoever looks for the next in line must not ask it where nothing may end.
 func TestALockWhoseTimeIsOverMayBeWhatTheNextInLineDependsOn(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		outer, k := take(t, l, "outer", time.Minute), take(t, l, "a", time.Hour)
 		done := waitingFor(outer.Context(), l, "a")

@@ -18,7 +18,7 @@ const settled = linger + 15*time.Second
 // Waiters that give up leave the queue at once, wherever they stand in it; and when
 // nobody is left, no subscription, goroutine or timer is.
 func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
 		base := goroutines()
@@ -54,7 +54,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 
 // A waiter that comes soon after finds the subscription in effect.
 func TestASubscriptionLingers(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker(longBackoff)
 		for range 5 {
 			k := take(t, a, "a", time.Hour)
@@ -71,7 +71,7 @@ func TestASubscriptionLingers(t *testing.T) {
 func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
 	t.Parallel()
 	for ms := range 40 {
-		inBubble(t, 3, func(fl *fleet) {
+		inBubble(t, 3, func(fl *testbed) {
 			base := goroutines()
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(2 * time.Millisecond); m.Set("a", "x", time.Hour) })
 			l := fl.process().locker()
@@ -100,7 +100,7 @@ func quietButTopics(t *testing.T, l *Locker) {
 
 // Waiting for what one's own context holds would never end, whoever else waits.
 func TestReentryFailsAtOnceBesideWaiters(t *testing.T) {
-	inBubble(t, 3, func(fl *fleet) {
+	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Hour)
 		done := waitingFor(bg, l, "a")

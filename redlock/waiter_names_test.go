@@ -18,7 +18,7 @@ func TestOverlappingPairsMakeProgress(t *testing.T) {
 	t.Parallel()
 	for seed, processes := range map[uint64]int{0: 1, 1: 4} {
 		t.Run(fmt.Sprint(processes, " processes, seed ", seed), func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				var lockers []*Locker
 				for range processes {
 					lockers = append(lockers, fl.process().locker())
@@ -75,7 +75,7 @@ func TestSeveralNamesAreWaitedForAndReleasedTogether(t *testing.T) {
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				a, b := fl.process().locker(), fl.process().locker(longBackoff)
 				k, err := a.AcquireAll(bg, c.held, time.Hour)
 				require.NoError(fl.t, err)

@@ -86,7 +86,7 @@ func TestOfACrowdNobodyWaitsForEver(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(fl *fleet) {
+			inBubble(t, 3, func(fl *testbed) {
 				fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Duration(seed%3) * time.Millisecond) })
 				c := &crowd{t: fl.t, seed: seed}
 				for range 2 {
