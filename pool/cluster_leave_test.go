@@ -243,5 +243,5 @@ func repeatLater(m *shard, c *call, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.node.admitsUndo()
-	l.retryLater(&c.Command, refused).command.To = c
+	l.retryLaterLocked(&c.Command, refused).command.To = c
 }

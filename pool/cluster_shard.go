@@ -57,7 +57,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 				l.queue.push(c)
 			}
 		}
-		away = append(away, l.unparkIf(func(c *wire.Command) bool { return sh.cluster.belongsElsewhere(c, sh, l.conn != nil) })...)
+		away = append(away, l.unparkIfLocked(func(c *wire.Command) bool { return sh.cluster.belongsElsewhere(c, sh, l.conn != nil) })...)
 	}
 	l.mu.Unlock()
 	for _, c := range away {
@@ -127,7 +127,7 @@ func (sh *shard) drain() {
 	for _, l := range sh.node.pipelines {
 		l.mu.Lock()
 		l.drained = true
-		left = append(l.queue.popAll(left), l.cancelRetries()...)
+		left = append(l.queue.popAll(left), l.cancelRetriesLocked()...)
 		l.mu.Unlock()
 	}
 	for _, c := range left {

@@ -40,7 +40,7 @@ func (pc *pipeConn) beginCheck() bool {
 	}
 	pc.health.last, pc.health.next = pc.pipeline.node.cfg.Clock.Now(), noDeadline
 	if pc.unfit != nil || pc.health.failed > 0 {
-		pc.pipeline.probeBetween()
+		pc.pipeline.probeBetweenLocked()
 	}
 	return true
 }

@@ -10,22 +10,26 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// pipeline is a queue of commands and the connection that serves it. It outlives its
-// connections: undos wait in it for the next one.
+// pipeline is a queue of commands and the connection that serves it. It outlives its connections:
+// undos wait in it for the next one.
+//
+// One goroutine (run) dials and reconnects. Callers of submit queue commands, and may write them.
+// While a connection exists, its reader and its writer are two more goroutines.
 type pipeline struct {
 	node *Node
 
-	// mu guards all below, and what link says it guards. Under it nothing blocks
-	// and nobody is called: commands are answered after it is given up.
+	// mu guards all below, and the fields of pipeConn that say so. Nothing blocks under it, and
+	// no command is answered under it: an answer calls into the coordinator, which may submit to
+	// this pipeline again.
 	mu         sync.Mutex
-	queue      ring      // not written yet
-	untilPrune int       // how many commands come before sweep goes through the queue
-	conn       *pipeConn // nil while there is no connection
-	downErr    error     // why commands fail at once; nil while up, or while a dial may still succeed
+	queue      ring      // commands that are not written yet
+	untilPrune int       // how many commands may come before prune goes through the queue
+	conn       *pipeConn // nil without a connection
+	downErr    error     // why commands fail at once; nil while connected, or while a dial may still succeed
 	closed     bool
-	drained    bool // it is of a member of a Cluster that was let go
+	drained    bool // the pipeline belongs to a shard of a Cluster that was retired
 	unacked    unackedAcquires
-	retries    map[*wire.Request]*retryTimer // by the undo
+	retries    map[*wire.Request]*retryTimer // undos that will be sent once more, by request
 	parked     parked
 }
 
@@ -37,15 +41,20 @@ func (pl *pipeline) stats() (up bool, queued int) {
 	return pl.conn != nil, pl.queue.len()
 }
 
-// submit queues the command, with another one behind it unless that is nil. Where nobody
-// writes a caller mostly offers what is queued to the socket itself; what that does not take
-// in at once, and what the library submits, is left to the writer (docs/dev/rules.md rule 23).
+// submit queues c, and behind it next unless next is nil. Both are queued under one lock, so no
+// other command comes between them.
+//
+// The right to write is the field writing of the connection: the goroutine that sets it writes,
+// or wakes the writer and hands the right to it. If no goroutine has it, a caller mostly offers
+// the queue to the socket itself. What the socket does not accept at once, and what the library
+// submits, is left to the writer: library goroutines must not wait for a peer (docs/dev/rules.md
+// rule 23).
 func (pl *pipeline) submit(c, behind *wire.Command) {
 	pl.mu.Lock()
-	wrong, wrongBehind := pl.enqueue(c), pl.enqueue(behind)
+	wrong, wrongBehind := pl.enqueueLocked(c), pl.enqueueLocked(behind)
 	k := pl.conn
 	if k == nil || k.writing || pl.queue.len() == 0 {
-		dropped := pl.prune()
+		dropped := pl.pruneLocked()
 		pl.mu.Unlock()
 		refuse(c, wrong)
 		refuse(behind, wrongBehind)
@@ -53,7 +62,7 @@ func (pl *pipeline) submit(c, behind *wire.Command) {
 		return
 	}
 	k.writing = true
-	here := c.Submitter == wire.ByCaller && k.callerMayWrite()
+	here := c.Submitter == wire.ByCaller && k.callerMayWriteLocked()
 	if here {
 		k.callers.Add(1)
 	}
@@ -70,21 +79,22 @@ func (pl *pipeline) submit(c, behind *wire.Command) {
 	}
 }
 
-// enqueue puts a command into the queue, or says why it can't be there. Called under mu.
-func (pl *pipeline) enqueue(c *wire.Command) error {
+// enqueueLocked queues a command, or returns why it cannot be queued.
+func (pl *pipeline) enqueueLocked(c *wire.Command) error {
 	if c == nil {
 		return nil
 	}
-	err := pl.rejectReason(c)
+	err := pl.rejectReasonLocked(c)
 	if err == nil {
 		pl.queue.push(c)
 	}
 	return err
 }
 
-// rejectReason says why the command can't be queued. Undos always can, but on a closed
-// node: each belongs to an acquire that was written, and ends with its keys.
-func (pl *pipeline) rejectReason(c *wire.Command) error {
+// rejectReasonLocked returns why the command cannot be queued. Undos can always be queued except
+// on a closed node: each belongs to an acquire that was written, and there are no more of them
+// than acquires.
+func (pl *pipeline) rejectReasonLocked(c *wire.Command) error {
 	switch {
 	case pl.drained:
 		return drainedError{pl.node.shard.cluster}
@@ -102,7 +112,7 @@ func (pl *pipeline) rejectReason(c *wire.Command) error {
 	return nil
 }
 
-// run dials, serves, and dials anew until ctx is done.
+// run dials, serves the connection, and reconnects until ctx is done.
 func (pl *pipeline) run(ctx context.Context) {
 	redial := newBackoff(pl.node.cfg)
 	for ctx.Err() == nil {
@@ -113,10 +123,10 @@ func (pl *pipeline) run(ctx context.Context) {
 			well := redial.ended(lived)
 			pl.node.log("connection ended", err)
 			if k.silent() {
-				pl.failUnsent(err) // nothing says that a dial would fare better
+				pl.failUnsent(err) // the server may be frozen, so a new dial may hang as well
 			} else if well {
 				pl.node.shard.connLost(pl)
-				continue // a restart, most likely: commands wait for one dial
+				continue // most likely a restart: queued commands wait for one dial
 			}
 		} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
 			pl.node.log("dial failed", err)
@@ -137,8 +147,8 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) {
 	}
 }
 
-// connect dials, shakes hands and sees to the acquires that the connections
-// before it left behind, all under the dial timeout.
+// connect dials, performs the handshake and deals with the acquires of the connections before it,
+// all within the dial timeout.
 func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	n := pl.node
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
@@ -169,12 +179,12 @@ func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 	return s, f, nil
 }
 
-// serveConn runs the link until it ends, and sorts out what it leaves. It reports for how long
-// the link lived.
+// serveConn runs the connection until it ends, and deals with its unanswered commands. It returns
+// how long the connection lasted.
 func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	began := pl.node.cfg.Clock.Now()
 	pl.mu.Lock()
-	if pl.closed || pl.node.life.Err() != nil { // whoever ends the node ends the links that stand by then
+	if pl.closed || pl.node.life.Err() != nil { // close ends only the connection that it finds
 		pl.mu.Unlock()
 		k.raw.abort()
 		k.raw.close()
@@ -185,10 +195,10 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	k.writing = pl.queue.len() > 0
 	wake := k.writing
 	k.scheduleCheck()
-	pl.probeSoon()
+	pl.probeSoonLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
-	if k.unfit != nil { // written by this goroutine alone
+	if k.unfit != nil { // only this goroutine writes it
 		k.logFitness()
 	}
 	if wake {
@@ -203,14 +213,17 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	return pl.node.cfg.Clock.Now().Sub(began), err
 }
 
-// detach takes the ended link away. What it had written and not heard of is kept
-// when it is an undo, and returned to be answered as Unknown when it isn't.
+// detach removes an ended connection. Unanswered undos stay in the queue for the next connection.
+// Other unanswered commands are returned, to be answered as Unknown.
+//
+// The mutex is released to wait for callers that still write: they need it to finish. The
+// unanswered commands are collected after that, because such a caller may have added some.
 func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	pl.mu.Lock()
 	pl.conn = nil
 	k.unregister()
 	pl.mu.Unlock()
-	k.callers.Wait() // nobody writes on it any more
+	k.callers.Wait() // no goroutine writes on the connection after this
 
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -218,9 +231,9 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	pl.unacked.prune(now)
 	for _, c := range k.unansweredCommands() {
 		switch {
-		case c.Op.Undoes() && !pl.closed && pl.outdated(c): // as every connection may end in this way
+		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // otherwise an undo would never end if every connection ends like this
 			left = append(left, c)
-			if c.Clock != nil && pl.mayStillExecute(c.Token) {
+			if c.Clock != nil && pl.mayStillExecuteLocked(c.Token) {
 				pl.queue.push(detachedUndo(c))
 			}
 		case c.Op.Undoes() && !pl.closed:
@@ -236,12 +249,12 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	return left
 }
 
-// outdated reports whether an undo is of no use to its owner any more: its keys have expired. One
-// that legacy made has no owner, and is of use while its acquire may still be executed. Called
-// under mu.
-func (pl *pipeline) outdated(c *wire.Command) bool {
+// outdatedLocked reports whether an undo is no longer needed by its owner, because its keys have
+// expired. An undo that detachedUndo made has no owner. It is needed while its acquire may still
+// be executed.
+func (pl *pipeline) outdatedLocked(c *wire.Command) bool {
 	if c.Clock == nil {
-		return c.To == nil && !pl.mayStillExecute(c.Token)
+		return c.To == nil && !pl.mayStillExecuteLocked(c.Token)
 	}
 	return c.Expired()
 }
@@ -251,7 +264,7 @@ func (pl *pipeline) close() {
 	pl.closed = true
 	k := pl.conn
 	pl.unacked.clear()
-	left := pl.cancelRetries()
+	left := pl.cancelRetriesLocked()
 	pl.mu.Unlock()
 	for _, c := range left {
 		c.Fail(ErrClosed)

@@ -8,7 +8,8 @@ type droppedCommand struct {
 	why     error
 }
 
-// failAll ends commands that left the queue unsent. Not under mu: their owners are called.
+// failAll ends commands that left the queue unsent. It must not be called under pipeline.mu,
+// because it answers them.
 func failAll(list []droppedCommand) {
 	for _, d := range list {
 		d.command.Fail(d.why)
@@ -30,17 +31,17 @@ func refuse(c *wire.Command, why error) {
 	}
 }
 
-// minPrune is how many commands come between two sweeps at the least.
+// minPrune is the least number of commands between two runs of prune.
 const minPrune = 64
 
-// prune takes what was given up, or is too late, out of a queue that nobody empties: while a
-// dial hangs, or a write, which takes seconds, most of what waits was given up long ago. It does
-// so whenever as many commands have come as the sweep before left, also if the queue had no room
-// for them. Called under mu, for each command that is not written at once.
-func (pl *pipeline) prune() (dropped []droppedCommand) {
+// pruneLocked removes cancelled and expired commands from a queue that no goroutine empties:
+// during a dial or a write that hangs for seconds, most queued commands are cancelled long
+// before. It runs whenever as many commands have come as the run before left, including those
+// that found the queue full. It is called for each command that is not written at once.
+func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
 	if pl.conn != nil && pl.queue.len() <= maxBatch {
-		pl.untilPrune = min(pl.untilPrune, maxBatch) // it is not as long as it may have been
-		return nil                                   // the writer is at it
+		pl.untilPrune = min(pl.untilPrune, maxBatch) // the queue is shorter than it was
+		return nil                                   // the writer empties it
 	}
 	if pl.untilPrune--; pl.untilPrune > 0 {
 		return nil
@@ -58,9 +59,8 @@ func (pl *pipeline) prune() (dropped []droppedCommand) {
 	return dropped
 }
 
-// failUnsent makes commands fail at once until a connection stands again, and
-// ends those that wait; undos are kept while they are of use. It reports whether
-// that is news.
+// failUnsent makes commands fail at once until there is a connection, and ends those that wait.
+// Undos are kept while they are needed. It reports whether the pipeline was up until now.
 func (pl *pipeline) failUnsent(err error) (news bool) {
 	pl.mu.Lock()
 	news = pl.downErr == nil
@@ -72,7 +72,7 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 	for _, c := range pl.queue.popAll(nil) {
 		expired := c.Expired()
 		switch {
-		case !c.Op.Undoes() || pl.closed || expired && !pl.mayStillExecute(c.Token):
+		case !c.Op.Undoes() || pl.closed || expired && !pl.mayStillExecuteLocked(c.Token):
 			dropped = append(dropped, droppedCommand{c, err})
 		case expired:
 			dropped = append(dropped, droppedCommand{c, err})

@@ -11,13 +11,12 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// scanPageSize is how many keys the server is asked for at a time: few enough not to keep
-// others waiting.
+// scanPageSize is how many keys one SCAN visits: few enough not to delay other clients.
 const scanPageSize = 500
 
-// scanForLocks looks through the keys of the database until it finds one that is alive, and may
-// be a lock: one with a TTL, outside of our own namespace. It ends with ctx, and when a
-// page takes longer than the dial timeout.
+// scanForLocks scans the keys of the database until it finds one that may be a lock: a key with a
+// TTL outside of our own namespace. It ends with ctx, and if a page takes longer than the dial
+// timeout.
 func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnosis) error {
 	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
 	defer stop()
@@ -37,7 +36,7 @@ func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnos
 	}
 }
 
-// scanPage looks at the next keys, and returns where those behind them begin.
+// scanPage scans the next keys, and returns the next cursor.
 func (n *Node) scanPage(ctx context.Context, s *rawConn, cursor string, found *wire.Diagnosis) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
@@ -61,7 +60,7 @@ func (n *Node) scanPage(ctx context.Context, s *rawConn, cursor string, found *w
 	return next, err
 }
 
-// ttlSteps asks for how long the keys live.
+// ttlSteps reads the TTLs of the keys.
 func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 	var steps []step
 	for _, key := range keys {
@@ -74,7 +73,7 @@ func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 			case err != nil:
 				noteScanDenied(found, err)
 			case !ok:
-				noteScanDenied(found, errProtocol) // and what it said may be a value
+				noteScanDenied(found, errProtocol) // the reply may be a value, which is not shown
 			case ms >= 0 && found.LiveKey == "":
 				found.LiveKey, found.LiveKeyTTL = wire.Printable(key), newKeyState("string", key, ms).TTL
 			}

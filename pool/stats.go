@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// Stats are a node's counters since it was opened, and its state now.
+// Stats are the counters of a node since it was opened, and its present state.
 type Stats struct {
 	Connected    int   // connections that are up
 	Queued       int   // commands that wait to be written
 	Commands     int64 // commands submitted
-	Written      int64 // commands written, also those written again
+	Written      int64 // commands written, including those written again
 	Writes       int64 // system calls that wrote them (a wrapped pool: flushes)
 	Replies      int64 // replies matched to commands
-	Dials        int64 // dials tried, and
-	DialFailures int64 // … failed
-	HangingDials int64 // dials that were given up and have not returned
-	Killed       int64 // old connections ended by CLIENT KILL before undos
-	Sentinels    int   // that have named the present master within Sentinels.MaxAge
-	Switches     int64 // how often they came to name another one
-	Masters      int   // of a Cluster, that have slots
-	Redirects    int64 // commands that members of a Cluster have sent on to others (MOVED, ASK)
-	ParkedUndos  int   // undos that will be sent once more, most of them because the server answered by an error; at most 10,000
-	DroppedUndos int64 // undos that were given up because that many were parked: their keys remain until their TTL
+	Dials        int64 // dials
+	DialFailures int64 // dials that failed
+	HangingDials int64 // dials that were abandoned and have not returned
+	Killed       int64 // old connections closed by CLIENT KILL before undos
+	Sentinels    int   // Sentinels that have named the present master within Sentinels.MaxAge
+	Switches     int64 // how often the Sentinels named another master
+	Masters      int   // masters of a Cluster with slots
+	Redirects    int64 // commands that shards of a Cluster have redirected (MOVED, ASK)
+	ParkedUndos  int   // undos that will be sent once more, mostly after an error; at most 10,000
+	DroppedUndos int64 // undos that were dropped because that many were parked: their keys remain until their TTL
 }
 
 type counters struct {
@@ -32,8 +32,7 @@ type counters struct {
 	dropping                                                                        atomic.Bool // it was logged that undos are dropped
 }
 
-// Stats reads the counters. It is safe for concurrent use; the figures are not
-// of one instant.
+// Stats returns the counters. It is safe for concurrent use. The figures are not of one instant.
 func (n *Node) Stats() Stats {
 	s := Stats{
 		Commands:     n.count.commands.Load(),
@@ -63,8 +62,7 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// stats adds up what the members have counted; of those that have left the Cluster
-// nothing is left.
+// stats adds the counters of the shards. Those of retired shards are lost.
 func (cl *cluster) stats(s *Stats) {
 	masters, _ := cl.masters()
 	cl.mu.Lock()

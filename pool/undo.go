@@ -10,21 +10,21 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// unackedAcquires are the acquires that were written on a connection that ended before
-// they were answered. The server may execute them at any time later, also behind
-// an undo that takes another connection (docs/dev/hazards.md H95: seen in 20 of 40 rounds).
-// So the old connection is killed on the server before anything else is sent;
-// where that can't be, undos are repeated until the keys have died by their TTL.
+// unackedAcquires are acquires that were written on a connection that ended before the reply. The
+// server may execute them at any time, also after an undo on another connection
+// (docs/dev/hazards.md H95: seen in 20 of 40 rounds). The old connection is therefore closed on
+// the server before anything else is sent. If that is not possible, undos are repeated until the
+// keys have expired.
 type unackedAcquires struct {
 	conns  []deadConn
 	tokens map[string]unackedAcquire
 }
 
-// unackedAcquire is what is known of one: its undo is kept until a connection stands again,
-// however long that takes, and then for as long as a key may live that it made late.
+// unackedAcquire is one of them. Its undo is kept until there is a connection again, however long
+// that takes, and then for as long as a key may exist that the acquire created late.
 type unackedAcquire struct {
 	ttl   time.Duration
-	until clock.Instant // undetermined until a connection stands
+	until clock.Instant // noDeadline until there is a connection
 }
 
 const noDeadline = clock.Instant(1<<63 - 1)
@@ -34,14 +34,14 @@ type deadConn struct {
 	runID    string
 }
 
-// Undos are repeated after 20 ms, then at doubling intervals up to a
-// second: a frozen server goes on at a time that nobody knows. So are probes (see parked).
+// Undos are repeated after 20 ms, then at doubling intervals up to a second, because it is
+// unknown when a frozen server continues. The same holds for probes (see parked).
 const (
 	minRetryDelay = 20 * time.Millisecond
 	maxRetryDelay = time.Second
 )
 
-// add remembers an acquire that died with its connection.
+// add records an acquire whose connection ended before the reply.
 func (o *unackedAcquires) add(c *wire.Command, f facts) {
 	if o.tokens == nil {
 		o.tokens = make(map[string]unackedAcquire)
@@ -53,8 +53,8 @@ func (o *unackedAcquires) add(c *wire.Command, f facts) {
 	}
 }
 
-// prune forgets orphans whose keys have died. It looks at all of them, and so goes
-// once over those of a link and not with each: there may be ten thousands.
+// prune drops acquires whose keys have expired. It visits all of them, and is called once for
+// each ended connection: there may be tens of thousands.
 func (o *unackedAcquires) prune(now clock.Instant) {
 	for token, orphan := range o.tokens {
 		if !now.Before(orphan.until) {
@@ -66,8 +66,8 @@ func (o *unackedAcquires) prune(now clock.Instant) {
 	}
 }
 
-// startExpiry sets the time for which orphans are feared whose connection could not be
-// killed: twice their TTL, from when the server is heard of again.
+// startExpiry sets how long acquires whose connection could not be closed may still create keys:
+// twice their TTL, from the first contact with the server.
 func (o *unackedAcquires) startExpiry(now clock.Instant) {
 	for token, orphan := range o.tokens {
 		if orphan.until == noDeadline {
@@ -79,10 +79,13 @@ func (o *unackedAcquires) startExpiry(now clock.Instant) {
 
 func (o *unackedAcquires) clear() { o.conns, o.tokens = nil, nil }
 
-// killDeadConns ends the connections of the same server process that died with an
-// acquire unanswered. When all are gone, undos need no repetition any more: what
-// the server had not executed by now it never will. A server of another run ID
-// has lost its connections with its process.
+// killDeadConns closes, on the server, those connections to the same server process that ended
+// with an unanswered acquire. If all are closed, undos need no repetition: what the server has
+// not executed by now it will never execute. A server with another run ID has lost its
+// connections with its process.
+//
+// The mutex is not held during the kill, which waits for the server. No other goroutine changes
+// conns meanwhile: only run calls this function and detach.
 func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) error {
 	pl.mu.Lock()
 	old := pl.unacked.conns
@@ -92,8 +95,8 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 	for _, k := range old {
 		switch {
 		case refused || pl.node.cfg.Proxied || k.clientID == 0 || k.runID == "" || f.RunID == "":
-			left = append(left, k) // whose connection that number is now, nobody knows
-		case k.runID != f.RunID: // gone with its process
+			left = append(left, k) // the client ID may belong to another connection by now
+		case k.runID != f.RunID: // closed with its process
 		default:
 			killed, err := s.kill(ctx, k.clientID)
 			if err != nil {
@@ -102,7 +105,7 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 			if killed {
 				pl.node.count.killed.Add(1)
 			} else {
-				refused, left = true, append(left, k) // and not asked again for each of them
+				refused, left = true, append(left, k) // do not ask again for each of them
 			}
 		}
 	}
@@ -115,7 +118,8 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 	return nil
 }
 
-// requeue queues a command once more, as by its first submission.
+// requeue queues a command again, as its first submission did. It never writes itself, because
+// the reader may call it.
 func (pl *pipeline) requeue(c *wire.Command) {
 	pl.mu.Lock()
 	if pl.drained {
@@ -136,16 +140,16 @@ func (pl *pipeline) requeue(c *wire.Command) {
 	}
 	pl.mu.Unlock()
 	if wake {
-		k.wakeWriter() // never here: this may be the reader
+		k.wakeWriter() // not here: this may be the reader
 	}
 }
 
-// retry sends an answered undo once more: after a pause while its token's acquire may
-// still be executed, and behind a probe when the server answered by an error (BUSY, NOREPLICAS, …)
-// and so still holds what was to be undone: then its answer is pending. It ends with the
-// command's not-after instant. What the user has no right to no repetition will do. An undo
-// that has nothing to undo is not repeated for its error. WillRetry tells that there is one more
-// to come, pending that its answer is waited for.
+// retry sends an answered undo once more if necessary. This is the case after a pause while its
+// token's acquire may still be executed. It is also the case, behind a probe, if the server
+// answered by an error (BUSY, NOREPLICAS, …) and so still has the keys; the reply is then
+// pending. Repetition ends at the command's NotAfter. It does not happen if the user lacks the
+// right, or if there is nothing to undo. kept reports that the undo is sent once more, pending
+// that its reply is waited for.
 func (pl *pipeline) retry(c *wire.Command, r wire.Reply, nothing bool) (kept, pending bool) {
 	refused := (r.Outcome == wire.Failed || r.Outcome == wire.Unknown) && !permissionDenied(r.Err)
 	kept, pending = pl.keep(c, refused, nothing)
@@ -155,12 +159,12 @@ func (pl *pipeline) retry(c *wire.Command, r wire.Reply, nothing bool) (kept, pe
 	return kept, pending
 }
 
-// keep books one more sending of an undo, if one is needed. Refused: the server answered it by
-// an error.
+// keep records that an undo is sent once more, if that is necessary. refused reports that the
+// server answered by an error.
 func (pl *pipeline) keep(c *wire.Command, refused, nothing bool) (kept, pending bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	orphaned := pl.mayStillExecute(c.Token)
+	orphaned := pl.mayStillExecuteLocked(c.Token)
 	if pl.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired() || nothing) {
 		return false, false
 	}
@@ -170,7 +174,7 @@ func (pl *pipeline) keep(c *wire.Command, refused, nothing bool) (kept, pending 
 		if !pl.node.admitsUndo() {
 			return false, false
 		}
-		next = pl.retryLater(c, refused)
+		next = pl.retryLaterLocked(c, refused)
 	}
 	if pending {
 		next.command.To = c.To
@@ -181,13 +185,13 @@ func (pl *pipeline) keep(c *wire.Command, refused, nothing bool) (kept, pending 
 // retryTimer is an undo that will be sent once more.
 type retryTimer struct {
 	command *wire.Command
-	timer   clock.Timer // nil: it is parked
+	timer   clock.Timer // nil if the undo is parked
 }
 
-// retryLater parks the undo, or sets the timer of one that the server executed. There is one
-// for an undo, however often it comes by: members of a Cluster send it to and fro, and if each
-// visit had one they would double each time. Called under mu.
-func (pl *pipeline) retryLater(c *wire.Command, refused bool) *retryTimer {
+// retryLaterLocked parks the undo, or starts the timer of one that the server executed. There is
+// one timer for an undo, however often it comes by: shards of a Cluster redirect it to each
+// other, and with one timer for each visit they would double each time.
+func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer {
 	next := &retryTimer{command: &wire.Command{
 		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1, Submitter: wire.ByLibrary,
 	}}
@@ -196,15 +200,15 @@ func (pl *pipeline) retryLater(c *wire.Command, refused bool) *retryTimer {
 	}
 	pl.retries[c.Request] = next
 	if refused {
-		next.command.Asking = c.Asking // it goes to the same member
-		pl.park(next.command)
+		next.command.Asking = c.Asking // it goes to the same shard
+		pl.parkLocked(next.command)
 		return next
 	}
 	next.timer = pl.node.cfg.Clock.AfterFunc(retryDelay(c.Retries), func() {
 		pl.mu.Lock()
 		mine := pl.retries[c.Request] == next
 		if mine {
-			pl.unbook(c.Request)
+			pl.unbookLocked(c.Request)
 		}
 		pl.mu.Unlock()
 		if mine {
@@ -217,41 +221,41 @@ func (pl *pipeline) retryLater(c *wire.Command, refused bool) *retryTimer {
 // retryDelay returns the pause after so many repetitions: 20 ms, doubled each time, at most 1 s.
 func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }
 
-// unbook takes an undo out of those that will be sent once more. Called under mu.
-func (pl *pipeline) unbook(r *wire.Request) {
+// unbookLocked removes an undo from those that will be sent once more.
+func (pl *pipeline) unbookLocked(r *wire.Request) {
 	delete(pl.retries, r)
 	pl.node.releaseUndo()
 }
 
-// permissionDenied: no retry helps. Of what scripts may not do, servers say it without a code.
+// permissionDenied reports a missing right, which repetition does not cure. For commands of
+// scripts, servers report it without a code.
 func permissionDenied(err error) bool {
 	var se *wire.ServerError
 	return errors.As(err, &se) && (se.Code == "NOPERM" || deniedInScript(se.Text))
 }
 
-// cancelRetries leaves no timer of repeat behind, and returns the commands that will not be
-// sent. Called under mu, on a closed lane or one that is let go.
-func (pl *pipeline) cancelRetries() (left []*wire.Command) {
+// cancelRetriesLocked stops all timers of retryLater, and returns the commands that will not be
+// sent. It is called on a pipeline that is closed or drained.
+func (pl *pipeline) cancelRetriesLocked() (left []*wire.Command) {
 	for r, next := range pl.retries {
 		if next.timer != nil {
 			next.timer.Stop()
 		}
 		left = append(left, next.command)
-		pl.unbook(r)
+		pl.unbookLocked(r)
 	}
 	pl.parked.end()
 	return left
 }
 
-// mayStillExecute reports whether an acquire of the token may still be executed. Called
-// under mu.
-func (pl *pipeline) mayStillExecute(token string) bool {
+// mayStillExecuteLocked reports whether an acquire of the token may still be executed.
+func (pl *pipeline) mayStillExecuteLocked(token string) bool {
 	orphan, ok := pl.unacked.tokens[token]
 	return ok && pl.node.cfg.Clock.Now().Before(orphan.until)
 }
 
-// detachedUndo is the undo of an orphan after its not-after instant: nobody waits for it any
-// more, and it holds on to nothing of the lock. A minimum hold is over by then.
+// detachedUndo returns the undo of an unanswered acquire for the time after its NotAfter. It has
+// no owner and refers to nothing of the lock. A minimum hold is over by then.
 func detachedUndo(c *wire.Command) *wire.Command {
 	terms, r := &wire.LockArgs{}, &wire.Request{}
 	terms.Set(c.Keys, c.Token)

@@ -8,12 +8,11 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// parked are the undos that the server answered by an error. They have no timers of their
-// own: one of them at a time is sent, as a probe. When the server executes it the others follow.
-// The oldest is the next probe, so that one whose error is its own delays the others by a
-// second, and not for good. A
-// probe is an undo and never a PING, which CLUSTERDOWN, MISCONF, OOM and NOREPLICAS let pass.
-// All is guarded by lane.mu.
+// parked are the undos that the server answered by an error. They have no timers of their own:
+// one of them at a time is sent, as a probe. If the server executes the probe the others follow.
+// The oldest is the next probe, so an undo with an error of its own delays the others by a
+// second, and not forever. A probe is an undo and never a PING, because a server with
+// CLUSTERDOWN, MISCONF, OOM or NOREPLICAS answers PING. All fields are guarded by pipeline.mu.
 type parked struct {
 	waiting ring // the oldest first
 	timer   clock.Timer
@@ -21,14 +20,14 @@ type parked struct {
 	probes  uint8 // since one was executed
 }
 
-// maxParked bounds the undos of a node that will be sent once more. One more is dropped.
+// maxParked bounds the undos of a node that will be sent once more. Further ones are dropped.
 const maxParked = 10_000
 
-// followers is how many parked undos follow one that was executed. As each of them has
-// followers, all are sent within some round trips, and few to a server that fails again.
+// followers is the number of parked undos that follow an executed one. Each of them has followers
+// too, so all are sent within some round trips, and few to a server that fails again.
 const followers = 2
 
-// end forgets all.
+// end drops all.
 func (p *parked) end() {
 	if p.timer != nil {
 		p.timer.Stop()
@@ -36,17 +35,17 @@ func (p *parked) end() {
 	p.waiting, p.armed = ring{}, false
 }
 
-// park books an undo. Called under mu.
-func (pl *pipeline) park(c *wire.Command) {
+// parkLocked parks an undo.
+func (pl *pipeline) parkLocked(c *wire.Command) {
 	if pl.parked.waiting.len() == 0 && c.Retries == 1 {
 		pl.parked.probes = 0
 	}
 	pl.parked.waiting.push(c)
-	pl.armProbe()
+	pl.armProbeLocked()
 }
 
-// armProbe sets the timer while undos wait. Called under mu.
-func (pl *pipeline) armProbe() {
+// armProbeLocked starts the timer while undos are parked.
+func (pl *pipeline) armProbeLocked() {
 	p := &pl.parked
 	if p.armed || p.waiting.len() == 0 {
 		return
@@ -60,33 +59,34 @@ func (pl *pipeline) armProbe() {
 	p.timer.Reset(pause)
 }
 
-// probeSoon has the next probe sent soon: the connection is new. Called under mu.
-func (pl *pipeline) probeSoon() {
+// probeSoonLocked advances the next probe, because the connection is new.
+func (pl *pipeline) probeSoonLocked() {
 	pl.parked.probes = 0
 	if pl.parked.armed {
 		pl.parked.timer.Reset(retryDelay(0))
 	}
 }
 
-// probeBetween has the next probe sent half way between two checks of a node that is
-// checked often. Called under mu.
-func (pl *pipeline) probeBetween() {
+// probeBetweenLocked schedules the next probe half way between two health checks of an unhealthy
+// node.
+func (pl *pipeline) probeBetweenLocked() {
 	if p := &pl.parked; p.armed && retryDelay(p.probes) > unhealthyEvery {
 		p.timer.Reset(unhealthyEvery)
 	}
 }
 
-// probe ends the undos that are out of date, and sends the oldest of the others.
+// probe ends the undos that are outdated, and sends the oldest of the others. Both happen after
+// the mutex is released: failAll answers commands, and requeue takes the mutex.
 func (pl *pipeline) probe() {
 	pl.mu.Lock()
 	pl.parked.armed = false
-	dropped := pl.dropOutdated()
+	dropped := pl.dropOutdatedLocked()
 	var next *wire.Command
-	if pl.conn != nil || pl.drained { // where it was let go, it is handed back
-		next = pl.unpark()
+	if pl.conn != nil || pl.drained { // a drained pipeline hands it back
+		next = pl.unparkLocked()
 	}
 	pl.parked.probes = min(pl.parked.probes, 10) + 1
-	pl.armProbe()
+	pl.armProbeLocked()
 	pl.mu.Unlock()
 	failAll(dropped)
 	if next != nil {
@@ -94,17 +94,17 @@ func (pl *pipeline) probe() {
 	}
 }
 
-// dropOutdated answers the undos whose keys have expired. Those whose acquire may still be
-// executed are kept without a caller, as in failUnsent. Called under mu.
-func (pl *pipeline) dropOutdated() (dropped []droppedCommand) {
+// dropOutdatedLocked returns the undos whose keys have expired. Those whose acquire may still be
+// executed stay without an owner, as in failUnsent.
+func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	var stale expiry
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
-		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecute(c.Token) {
-			pl.unbook(c.Request)
+		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token) {
+			pl.unbookLocked(c.Request)
 			dropped = append(dropped, droppedCommand{c, wire.ErrExpired})
-			if !past || !pl.mayStillExecute(c.Token) || !pl.node.admitsUndo() {
+			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
 				continue
 			}
 			c = detachedUndo(c)
@@ -115,18 +115,18 @@ func (pl *pipeline) dropOutdated() (dropped []droppedCommand) {
 	return dropped
 }
 
-// unpark takes the oldest; nil: none is parked. Called under mu.
-func (pl *pipeline) unpark() *wire.Command {
+// unparkLocked removes and returns the oldest undo, or nil.
+func (pl *pipeline) unparkLocked() *wire.Command {
 	if pl.parked.waiting.len() == 0 {
 		return nil
 	}
 	c := pl.parked.waiting.pop()
-	pl.unbook(c.Request)
+	pl.unbookLocked(c.Request)
 	return c
 }
 
-// unparkIf takes those that a condition is true of. Called under mu.
-func (pl *pipeline) unparkIf(condition func(c *wire.Command) bool) (taken []*wire.Command) {
+// unparkIfLocked removes and returns those that satisfy a condition.
+func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken []*wire.Command) {
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
@@ -134,21 +134,21 @@ func (pl *pipeline) unparkIf(condition func(c *wire.Command) bool) (taken []*wir
 			waiting.push(c)
 			continue
 		}
-		pl.unbook(c.Request)
+		pl.unbookLocked(c.Request)
 		taken = append(taken, c)
 	}
 	return taken
 }
 
-// sendParked sends the followers of an undo that the server executed. While the queue is
-// long it sends none: the next probe will have followers, too.
+// sendParked sends the followers of an executed undo. It sends none while the queue is long: the
+// next probe will have followers.
 func (pl *pipeline) sendParked() {
 	var next [followers]*wire.Command
 	pl.mu.Lock()
 	pl.parked.probes = 0
 	for i := range next {
 		if pl.queue.len() < maxBatch {
-			next[i] = pl.unpark()
+			next[i] = pl.unparkLocked()
 		}
 	}
 	pl.mu.Unlock()
@@ -159,7 +159,7 @@ func (pl *pipeline) sendParked() {
 	}
 }
 
-// whole is the node that the user knows: of a member the Cluster.
+// whole returns the node that the user knows: for a shard, the Cluster.
 func (n *Node) whole() *Node {
 	if n.shard != nil {
 		return n.shard.cluster.node
@@ -167,7 +167,8 @@ func (n *Node) whole() *Node {
 	return n
 }
 
-// admitsUndo counts an undo that will be sent once more, unless there are too many.
+// admitsUndo counts an undo that will be sent once more. It returns false, and counts a dropped
+// undo, if there are too many.
 func (n *Node) admitsUndo() bool {
 	n = n.whole()
 	if n.count.parked.Add(1) <= maxParked {
@@ -182,7 +183,7 @@ func (n *Node) admitsUndo() bool {
 
 var errTooManyParked = fmt.Errorf("pool: %d undos wait already: further ones are dropped, and their keys remain until their TTL", maxParked)
 
-// releaseUndo takes one back.
+// releaseUndo reverts admitsUndo.
 func (n *Node) releaseUndo() {
 	n = n.whole()
 	if n.count.parked.Add(-1) == 0 {
@@ -190,9 +191,9 @@ func (n *Node) releaseUndo() {
 	}
 }
 
-// noteAcquire remembers an acquire that surely executed nothing on this connection: its final
-// answer says so, and it was sent once, to this server. Its undo, which is behind it, has nothing
-// to undo. Called by the reader.
+// noteAcquire records an acquire that was surely not executed: its final answer on this
+// connection says so, and it was sent once, to this server. Its undo, which follows, has nothing
+// to undo. Only the reader calls it.
 func (pc *pipeConn) noteAcquire(c *wire.Command, r wire.Reply) {
 	if r.Err == nil || c.Op != wire.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
@@ -206,15 +207,15 @@ func (pc *pipeConn) noteAcquire(c *wire.Command, r wire.Reply) {
 	pc.unexecuted[c.Token] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
 }
 
-// forgetUnexecuted drops acquires whose undo never comes here: it went to another member, or the
-// lock was detached. Called by the reader.
+// forgetUnexecuted drops acquires whose undo never comes here: it went to another shard, or the
+// lock was detached. Only the reader calls it.
 func (pc *pipeConn) forgetUnexecuted() {
 	now := pc.pipeline.node.cfg.Clock.Now()
 	maps.DeleteFunc(pc.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
 }
 
-// nothingToUndo reports whether an answered undo surely has nothing to undo, and forgets
-// its acquire. Called by the reader.
+// nothingToUndo reports whether an answered undo surely has nothing to undo, and drops the record
+// of its acquire. Only the reader calls it.
 func (pc *pipeConn) nothingToUndo(c *wire.Command) bool {
 	_, unexecuted := pc.unexecuted[c.Token]
 	delete(pc.unexecuted, c.Token)

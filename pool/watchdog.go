@@ -1,28 +1,28 @@
 package pool
 
-// checksPerTimeout is how many times within the hard timeout a link is looked at.
+// checksPerTimeout is how often a connection is checked within the hard timeout.
 const checksPerTimeout = 4
 
-// armWatchdogLocked makes sure that the link is looked at while an answer is due.
-// It costs nothing per command: the timer goes on until a look finds nothing owed.
+// armWatchdogLocked starts the checks of a connection on which a reply is due. It costs nothing
+// per command: the timer continues until a check finds that no reply is due.
 func (pc *pipeConn) armWatchdogLocked() {
 	if !pc.watching && len(pc.batch) > 0 {
-		pc.startWatching()
+		pc.startWatchingLocked()
 	}
 }
 
-// watchUnfinished makes sure that the link is looked at while a reply is unfinished, also
-// one that nobody asked for. The reader calls it before it waits for the rest.
+// watchUnfinished starts the checks while a reply is unfinished, also a reply that no command
+// waits for. The reader calls it before it waits for the rest.
 func (pc *pipeConn) watchUnfinished() {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
 	if !pc.watching && pc.pipeline.conn == pc {
-		pc.startWatching()
+		pc.startWatchingLocked()
 	}
 }
 
-// startWatching is called under lane.mu.
-func (pc *pipeConn) startWatching() {
+// startWatchingLocked starts the timer.
+func (pc *pipeConn) startWatchingLocked() {
 	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
 	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
 	if pc.timer == nil {
@@ -32,8 +32,9 @@ func (pc *pipeConn) startWatching() {
 	pc.timer.Reset(every)
 }
 
-// watch ends a connection on which nothing was heard for the hard timeout (and
-// up to a quarter more) while answers were owed.
+// watch ends a connection that received nothing for the hard timeout, and up to a quarter more,
+// while replies were due. It calls fail after the mutex is released, because fail wakes
+// goroutines that take it.
 func (pc *pipeConn) watch() {
 	if pc.isSilent() {
 		pc.fail(ErrSilent)

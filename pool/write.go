@@ -8,59 +8,61 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// batchThreshold is from how many callers of a connection whoever writes lets other goroutines run
-// first: what they queue meanwhile goes out in the same system call, which costs more than
-// all else on this path. One caller alone has two commands under way at the most, its own and
-// one whose answer it did not wait for, and does not pay for company that isn't there.
+// batchThreshold is the number of recent commands from which a writer yields to other goroutines
+// before it writes. What they queue meanwhile goes out in the same system call, which costs more
+// than everything else on this path. A single caller has at most two commands in flight, its own
+// and one whose answer it did not wait for. It stays below the threshold and does not yield in
+// vain.
 const batchThreshold = 3
 
-// batchMemory bounds how large a crowd is remembered, which fades by one with each write: who is
-// alone again soon after a burst pays for it no longer.
+// batchMemory bounds how large a batch is remembered. The memory fades by one with each write, so
+// a caller that is alone again after a burst soon stops yielding.
 const batchMemory = 4 * batchThreshold
 
-// maxBatch and maxBatchBytes are how much goes out in one write. More gains nothing,
-// and what is stuck in a write to a frozen peer can't be given up any more.
+// maxBatch and maxBatchBytes bound one write. More gains nothing, and commands in a write to a
+// frozen peer can no longer be cancelled.
 const (
 	maxBatch      = 512
 	maxBatchBytes = 1 << 20
 )
 
-// recentlyBusy reports whether there was company lately. What is under way now would not tell:
-// the first caller to be answered would write alone, and so would each behind it.
+// recentlyBusy reports whether there were several callers recently. The commands in flight would
+// not tell: the first caller to be answered would write alone, and so would each one after it.
 func (pc *pipeConn) recentlyBusy() bool { return pc.recentBatch >= batchThreshold }
 
-// recordBatch books how many came together: in this batch, or as answers since the one before,
-// whose callers are about to come. What is unanswered says nothing where the peer is frozen.
-func (pc *pipeConn) recordBatch() {
+// recordBatchLocked records how many commands came together: in this batch, or as replies since
+// the one before, whose callers are about to submit again. The number of unanswered commands
+// would be wrong for a frozen peer.
+func (pc *pipeConn) recordBatchLocked() {
 	answered := pc.answered.Load()
 	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredAtLastBatch), pc.recentBatch-1))
 	if answered != pc.answeredAtLastBatch {
 		pc.writesWithoutReply, pc.answeredAtLastBatch = 0, answered
 	}
 	if len(pc.batch) == 0 {
-		return // all was given up: no answer is owed for it
+		return // all were cancelled: no reply is due for this batch
 	}
 	if pc.writesWithoutReply++; pc.writesWithoutReply == batchThreshold {
 		pc.silentSince = pc.pipeline.node.cfg.Clock.Now()
 	}
 }
 
-// From silence on, the writer holds back what is for a peer that has not answered since, for so
-// small a share of that time, and maxThrottle at the most. A frozen peer would cost a system call
-// for each few commands, which are all in vain; what is given up meanwhile is never sent. Who
-// is far away answers later than that at first, and not once answers flow.
+// If the peer has not answered for silentAfter, the writer pauses before each batch: for a part
+// (1/throttleShare) of the silence, at most maxThrottle. Without the pause a frozen peer would
+// cost a system call for each few commands, all in vain. Commands that are cancelled during the
+// pause are never sent. A distant peer exceeds silentAfter only before its first reply.
 const (
 	silentAfter   = 50 * time.Millisecond
 	throttleShare = 50
 	maxThrottle   = 10 * time.Millisecond
 )
 
-// peerSilent reports whether several batches were written in a row without an answer between.
+// peerSilent reports whether several batches were written in a row without a reply in between.
 func (pc *pipeConn) peerSilent() bool {
 	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.answered.Load()
 }
 
-// throttle waits before the next batch where the peer is silent.
+// throttle waits before the next batch if the peer is silent.
 func (pc *pipeConn) throttle() {
 	if !pc.peerSilent() {
 		return
@@ -77,22 +79,23 @@ func (pc *pipeConn) throttle() {
 	}
 }
 
-// callerMayWrite reports whether a caller writes itself. It does not where several were written
-// in a row without an answer between: one goroutine that submits many (extensions that fall
-// due together) would make each a system call, and to a frozen peer all are in vain. Called
-// under lane.mu while nobody writes.
-func (pc *pipeConn) callerMayWrite() bool {
+// callerMayWriteLocked reports whether a caller writes itself. It does not if several batches
+// were written in a row without a reply in between. One goroutine that submits many commands
+// (extensions that are due together) would otherwise make a system call for each, and with a
+// frozen peer all of them are in vain. It is called while no goroutine has the right to write.
+func (pc *pipeConn) callerMayWriteLocked() bool {
 	return pc.raw.canTryFlush() && !pc.peerSilent()
 }
 
 func (pc *pipeConn) wakeWriter() {
 	select {
 	case pc.wake <- struct{}{}:
-	default: // woken already
+	default: // already woken
 	}
 }
 
-// write is the writer's goroutine. Whoever wakes it has set writing for it.
+// write is the goroutine of the writer. The goroutine that wakes it has set writing, and hands
+// the right to write to it.
 func (pc *pipeConn) write() {
 	for {
 		select {
@@ -105,40 +108,42 @@ func (pc *pipeConn) write() {
 	}
 }
 
-// Who writes a batch.
+// byWriter and byCaller name the goroutine that writes a batch.
 const (
 	byWriter = false
-	byCaller = true // as far as the socket takes it in at once
+	byCaller = true // writes only what the socket accepts at once
 )
 
-// writeBatch writes what is queued in one system call and reports whether something is
-// left. If so the right to write stays with whom the caller wakes.
+// writeBatch writes the queue in one system call and reports whether something is left. The
+// caller has the right to write. If something is left the right passes to the goroutine that the
+// caller wakes. Otherwise writing is cleared under the mutex together with the look at the queue,
+// so a command that is queued later finds it cleared and is written by its own submit.
 func (pc *pipeConn) writeBatch(caller bool) (more bool) {
-	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) { // before more is taken: what is still queued can be given up
+	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) { // before more is taken: commands in the queue can still be cancelled
 		return false
 	}
 	if !caller {
 		pc.throttle()
 	}
 	if pc.recentlyBusy() {
-		runtime.Gosched() // once: where others compute, each time may take a time slice of theirs
+		runtime.Gosched() // once: beside busy goroutines each yield may cost one of their time slices
 	}
 	if pc.isDead() {
-		return false // writing stays set: what is queued waits for the next link
+		return false // writing stays set: the queue waits for the next connection
 	}
 	failAll(pc.takeBatch())
 	if len(pc.batch) > 0 && !pc.checkWrite(pc.send(caller)) {
-		return false // writing stays set: nobody writes on a dead link
+		return false // writing stays set: no goroutine writes on an ended connection
 	}
 	pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
-	clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
+	clear(pc.batch) // commands refer to their Lockers, which may be closed while the connection lives
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
 	pc.writing = pc.pipeline.queue.len() > 0 || pc.raw.hasUnsent()
 	return pc.writing
 }
 
-// checkWrite counts a write, or ends the link for its error.
+// checkWrite counts a write, or ends the connection because of its error.
 func (pc *pipeConn) checkWrite(err error) bool {
 	if err != nil {
 		pc.fail(err)
@@ -148,8 +153,8 @@ func (pc *pipeConn) checkWrite(err error) bool {
 	return true
 }
 
-// takeBatch moves commands from the queue to those that are written. They are
-// owed an answer from here on, before the first byte goes out.
+// takeBatch moves commands from the queue to the batch. A reply is due for them from here on,
+// before the first byte is written: the reader may see a reply before the write returns.
 func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	l := pc.pipeline
 	var stale expiry
@@ -172,30 +177,30 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 		}
 		want, first := pc.withMarkerLocked(c)
 		if first != nil {
-			pc.appendToBatch(first, nil) // also for a command that is not sent: a quarantine begins as early as can be
+			pc.appendToBatchLocked(first, nil) // even for a command that is not sent: a quarantine begins as early as possible
 		}
-		if !c.Op.Undoes() && stale.expired(c) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
+		if !c.Op.Undoes() && stale.expired(c) || !c.MarkSent() { // an undo is never too late, because its acquire may be as late
 			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
 		}
 		if c.Asking {
-			pc.appendToBatch(askingCommand(), nil) // right before it, and for it alone
+			pc.appendToBatchLocked(askingCommand(), nil) // right before the command, and for it alone
 		}
-		pc.appendToBatch(c, want)
+		pc.appendToBatchLocked(c, want)
 	}
 	pc.sent += int64(len(pc.batch))
-	pc.recordBatch()
+	pc.recordBatchLocked()
 	pc.armWatchdogLocked()
 	return dropped
 }
 
-// appendToBatch puts a command into the batch. Called under lane.mu.
-func (pc *pipeConn) appendToBatch(c *wire.Command, want any) {
+// appendToBatchLocked adds a command to the batch, and to those that wait for a reply.
+func (pc *pipeConn) appendToBatchLocked(c *wire.Command, want any) {
 	pc.batch, pc.markers = append(pc.batch, c), append(pc.markers, want)
 	pc.unanswered.push(c)
 }
 
-// askingCommand is a command whose answer nobody waits for.
+// askingCommand returns an ASKING, whose reply is ignored.
 func askingCommand() *wire.Command {
 	r := &wire.Request{}
 	wire.NewAsking(r)
@@ -221,8 +226,8 @@ func (pc *pipeConn) send(caller bool) error {
 	return pc.raw.flush()
 }
 
-// expiry finds commands past their not-after instant with one reading of the
-// clock for a whole batch.
+// expiry finds commands whose NotAfter has passed, with one reading of the clock for a whole
+// batch.
 type expiry struct {
 	clock clock.Clock
 	now   clock.Instant

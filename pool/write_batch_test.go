@@ -154,7 +154,7 @@ func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
 	mayOffer := func() bool {
 		link.pipeline.mu.Lock()
 		defer link.pipeline.mu.Unlock()
-		return link.callerMayWrite()
+		return link.callerMayWriteLocked()
 	}
 	require.False(t, mayOffer(), "nothing is heard")
 	close(mute)

@@ -68,7 +68,7 @@ func TestWhatANodeSubmitsItselfIsWrittenByTheWriter(t *testing.T) {
 		k.check()
 		undo := releasing("one", "a")
 		l.mu.Lock()
-		repeated := l.retryLater(&undo.Command, false).command
+		repeated := l.retryLaterLocked(&undo.Command, false).command
 		queued := l.queue.popAll(nil)
 		l.mu.Unlock()
 		require.Len(t, queued, 1)
