@@ -15,21 +15,19 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Cluster opens a node that is an independent Redis Cluster: each lock is on the master
-// that has the slot of its key, and goes with it when the slot moves. Addresses are those
-// of Config.Cluster: host:port of some members, of which one must answer for all to be
-// found. Of cfg the Address must be empty, and the Database 0; Username, Password, TLS and
-// all else are those of every member, whose addresses are what the Cluster calls them
-// (cluster-announce-ip, cluster-announce-hostname). It is Open with Config.Cluster set.
+// Cluster opens a node that is an independent Redis Cluster. Each lock is on the master that has
+// the slot of its key, and moves with the slot. addresses are host:port of some members, of which
+// one must answer. cfg.Address must be empty, and cfg.Database 0. Username, Password, TLS and the
+// other settings are those of every member. The members' addresses are those that the Cluster
+// announces (cluster-announce-ip, cluster-announce-hostname). It is Open with Config.Cluster set.
 //
-// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused, and the
-// node fails with an error that says so.
+// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused with
+// an error that says so.
 //
-// One Cluster is one vote. All keys of a lock must have one hash slot. A replica that is
-// promoted lacks what its master had acknowledged last, because replication is
-// asynchronous, and the restart guard, which would keep it from voting, can't be here:
-// a failover of one Cluster may have it grant a lock again. Prefer single masters, or
-// Sentinel, where there is the choice.
+// A Cluster is one vote. All keys of a lock must have one hash slot. Replication is asynchronous,
+// so a promoted replica lacks the last writes that its master acknowledged, and the restart
+// guard, which would keep it from voting, is not possible here: after a failover a Cluster may
+// grant a lock again. Prefer single masters, or Sentinel, if you have the choice.
 func Cluster(addresses []string, cfg Config) (*Node, error) {
 	cfg.Cluster = addresses
 	return Open(cfg)
@@ -58,16 +56,16 @@ func (c Config) checkCluster() error {
 	case c.Network != "tcp":
 		errs = append(errs, badSetting("Network", c.Network, "tcp with a Cluster"))
 	case c.Address != "":
-		errs = append(errs, badSetting("Address", c.Address, "empty with a Cluster: its map says it"))
+		errs = append(errs, badSetting("Address", c.Address, "empty with a Cluster"))
 	case c.Database != 0:
-		errs = append(errs, errors.New("a Cluster has no database but 0"))
+		errs = append(errs, errors.New("a Cluster has only database 0"))
 	case c.Proxied:
 		errs = append(errs, errors.New("a node is Proxied or a Cluster, not both: give the proxy's address as that of a single master"))
 	}
 	return oneline.Join(errs...)
 }
 
-// clusterURL shows how the Cluster is reached.
+// clusterURL returns the URL of the Cluster.
 func (c Config) clusterURL(user string) string {
 	scheme := clusterScheme
 	if c.TLS != nil {
@@ -76,29 +74,29 @@ func (c Config) clusterURL(user string) string {
 	return fmt.Sprintf("%s://%s%s", scheme, user, strings.Join(c.Cluster, ","))
 }
 
-// cluster is what a node knows of its Redis Cluster (docs/dev/rules.md rule 30): who its masters
-// are, which slots each has, and where an acquire is that was not answered yet. It hands
-// each command to the lanes of one master.
+// cluster is what a node knows about its Redis Cluster (docs/dev/rules.md rule 30): its masters,
+// the slots of each, and where each unanswered acquire is. It routes each command to the pipeline
+// of one master.
 type cluster struct {
 	node           *Node
-	dialer         *poolDialer   // connections that are no lane's
-	topologyClient *Node         // asks for the map
-	wake           chan struct{} // ask at once; holds one
+	dialer         *poolDialer   // connections outside of the pipelines
+	topologyClient *Node         // queries the slot map
+	wake           chan struct{} // query at once; holds one signal
 
-	// mu guards what follows. Nobody is called under it, and no other lock is taken: it may
-	// be taken under a lane's.
+	// mu guards what follows. Nothing is called under it and no other mutex is taken, because it
+	// may be taken under pipeline.mu.
 	mu              sync.Mutex
-	shards          map[string]*shard // by address: the masters, and those that were not long ago
+	shards          map[string]*shard // by address: the masters, and those that were masters recently
 	slotOwners      [wire.Slots]*shard
-	hasTopology     bool              // there was a map
-	changed         chan struct{}     // of the map: closed when there is some; made by who waits for it
-	down            error             // why commands fail at once while there is no map; nil while one may come
-	parked          []*wire.Command   // for the first map
-	pendingAcquires map[string]*shard // by token: where those are that were not answered
-	sessions        rawConns          // that dial made
-	hint            string            // whom somebody was sent to last, who knows the latest map
+	hasTopology     bool              // there was a slot map
+	changed         chan struct{}     // closed when there is a slot map; made by the goroutine that waits for one
+	down            error             // why commands fail at once without a slot map; nil while one may come
+	parked          []*wire.Command   // commands that wait for the first slot map
+	pendingAcquires map[string]*shard // the shard of each unanswered acquire, by token
+	sessions        rawConns          // of dial
+	hint            string            // the target of the last redirect, which knows the newest map
 	closed          bool
-	redirects       int64 // commands that were sent on
+	redirects       int64 // commands that were redirected
 }
 
 func newCluster(n *Node) *cluster {
@@ -110,8 +108,8 @@ func newCluster(n *Node) *cluster {
 	return cl
 }
 
-// dial leads to any of the masters: each hears what is published anywhere. The connection
-// ends when that one is none any more.
+// dial connects to any master: each receives what is published on any of them. The connection
+// ends when its server is no longer a master.
 func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
@@ -133,10 +131,10 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 	return s, nil
 }
 
-// close ends the connections that are no lane's. All else was shut.
+// close ends the connections outside of the pipelines. stop has ended everything else.
 func (cl *cluster) close() error { return cl.dialer.close() }
 
-// stop ends all members, and answers what waits. It may be called more than once.
+// stop closes all shards, and answers the commands that wait. It may be called more than once.
 func (cl *cluster) stop() {
 	cl.mu.Lock()
 	waiting, all := cl.parked, slices.Collect(maps.Values(cl.shards))
@@ -146,6 +144,6 @@ func (cl *cluster) stop() {
 		c.Fail(ErrClosed)
 	}
 	for _, m := range all {
-		_ = m.node.Close() // redigo's pool has nothing to say
+		_ = m.node.Close() // redigo's pool returns no error
 	}
 }

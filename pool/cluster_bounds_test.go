@@ -25,7 +25,7 @@ func TestAMapOfTooManyMastersIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, maxShards)
 	_, err = parseSlots(mapOf(maxShards+1, "h"), nil, "me:7")
-	require.EqualError(t, err, "the map names more than 1024 masters")
+	require.EqualError(t, err, "slot map with more than 1024 masters")
 }
 
 // Each map may name other masters, and each MOVED one more.
@@ -53,7 +53,7 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 		require.NoError(t, err)
 		n.cluster.mu.Lock()
 		for _, r := range all {
-			n.cluster.shardOf(r.address)
+			n.cluster.shardOfLocked(r.address)
 		}
 		n.cluster.mu.Unlock()
 		r := acquiring("A", longTTL, "x").on(n).reply(t)

@@ -12,8 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// masters are those that have slots, in the order of their addresses, and how many slots
-// nobody has.
+// masters returns the shards with slots, ordered by address, and the number of slots without one.
 func (cl *cluster) masters() (all []*shard, unserved int) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -31,11 +30,11 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 	return all, unserved
 }
 
-// pingAll answers a Ping when all masters have: a lock may be on any of them.
+// pingAll answers a Ping when all masters have, because a lock may be on any of them.
 func (cl *cluster) pingAll(c *wire.Command) {
 	all, unserved := cl.masters()
 	if unserved > 0 {
-		refuse(c, fmt.Errorf("pool: %w: %s has nobody for %d of its %d slots", wire.ErrUnfit, cl.node.cfg.Name, unserved, wire.Slots))
+		refuse(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", wire.ErrUnfit, cl.node.cfg.Name, unserved, wire.Slots))
 		return
 	}
 	if !c.MarkSent() {
@@ -49,16 +48,16 @@ func (cl *cluster) pingAll(c *wire.Command) {
 	}
 }
 
-// pings counts answers.
+// pings counts the answers to pingAll.
 type pings struct {
 	command *wire.Command
 
-	mu    sync.Mutex // guards what follows; nobody is called under it
+	mu    sync.Mutex // guards what follows; nothing is called under it
 	left  int
-	reply wire.Reply // the first that is none
+	reply wire.Reply // the first answer that is not a grant
 }
 
-// Answer is called by each master's node.
+// Answer receives the answer of one master. It answers the command after the mutex is released.
 func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
 	p.mu.Lock()
 	p.left--
@@ -73,8 +72,8 @@ func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
 	}
 }
 
-// examine examines all masters at once. The facts are those of the first that answers; what
-// is found is of all of them.
+// examine examines all masters at the same time. The facts are those of the first one in order
+// that answers; the findings are of all.
 func (cl *cluster) examine(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
 	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func (cl *cluster) examine(ctx context.Context, r *wire.Request) (*wire.Diagnosi
 	for i, e := range each {
 		if errs[i] != nil {
 			said = append(said, wire.Finding{Grade: wire.Error, Code: wire.CodeUnreachable, Text: fmt.Sprintf(
-				"%s could not be asked: %v", all[i].node.label(), withoutContextError(errs[i]))})
+				"%s could not be examined: %v", all[i].node.label(), withoutContextError(errs[i]))})
 			continue
 		}
 		if found == nil {
@@ -113,14 +112,14 @@ func (cl *cluster) examine(ctx context.Context, r *wire.Request) (*wire.Diagnosi
 	return found, nil
 }
 
-// findings are what there is to say of the whole.
+// findings returns the findings about the whole Cluster.
 func (cl *cluster) findings(masters, unserved, replicas int) (all []wire.Finding) {
 	add := func(g wire.Grade, format string, args ...any) {
 		all = append(all, wire.Finding{Grade: g, Code: wire.CodeCluster, Text: cl.node.cfg.Name + " " + fmt.Sprintf(format, args...)})
 	}
 	add(wire.Note, "is a Redis Cluster of %d masters, and one vote", masters)
 	if unserved > 0 {
-		add(wire.Error, "has nobody for %d of its %d slots: bring their masters back, or CLUSTER ADDSLOTS", unserved, wire.Slots)
+		add(wire.Error, "has %d of %d slots unassigned: bring their masters back, or CLUSTER ADDSLOTS", unserved, wire.Slots)
 	}
 	if replicas > 0 {
 		add(wire.Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+
@@ -129,12 +128,12 @@ func (cl *cluster) findings(masters, unserved, replicas int) (all []wire.Finding
 	return all
 }
 
-// maxSpread is by how much the clocks of a Cluster's masters may differ: the constant part of the
+// maxSpread is how far the clocks of a Cluster's masters may differ: the constant part of the
 // default drift allowance.
 const maxSpread = 2 * time.Millisecond
 
 // clocks warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
-// expiries as instants, which the next master reads by its own clock (docs/nodes.md).
+// expiries as instants, which the next master compares with its own clock (docs/nodes.md).
 func (cl *cluster) clocks(each []*wire.Diagnosis) []wire.Finding {
 	spread := time.Duration(0)
 	for _, a := range each {

@@ -16,7 +16,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"Cluster is \"a\", must be host:port":               {Cluster: []string{"a"}},
 		"Address is \"a:1\", must be empty with a Cluster":  {Cluster: []string{"a:1"}, Address: "a:1"},
-		"a Cluster has no database but 0":                   {Cluster: []string{"a:1"}, Database: 1},
+		"a Cluster has only database 0":                   {Cluster: []string{"a:1"}, Database: 1},
 		"a node is Proxied or a Cluster, not both":          {Cluster: []string{"a:1"}, Proxied: true},
 		"Network is \"unix\", must be tcp":                  {Cluster: []string{"a:1"}, Network: "unix"},
 		"a node is a Cluster or follows Sentinels, not bot": {Cluster: []string{"a:1"}, Sentinels: &Sentinels{Master: "m", Addresses: []string{"b:1"}}},
@@ -31,7 +31,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		f := guardedFleet()
-		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster can't be under the restart guard")
+		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster cannot use the restart guard")
 		requireUnfit(t, pingingUnder(f).on(n).reply(t))
 		for _, m := range cl.Masters {
 			require.Empty(t, quiet(m))
@@ -60,7 +60,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 		m := cl.Owner("foo")
 		m.SetInfo("redis_mode", "standalone")
 		time.Sleep(healthyEvery + time.Second)
-		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" is no member of a Redis Cluster")
+		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" is no longer a member of a Redis Cluster")
 		m.SetInfo("redis_mode", "cluster")
 		m.SetInfo("maxmemory", "1000")
 		m.SetInfo("maxmemory_policy", "volatile-lru")

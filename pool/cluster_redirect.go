@@ -8,14 +8,14 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// maxRedirects bounds how often a command is sent on: members whose maps differ may send it to
-// and fro.
+// maxRedirects bounds how often a command is redirected: shards with different slot maps may
+// redirect it to each other.
 const maxRedirects = 8
 
-// redirect sends a command on that a member did not execute because another one has its
-// slot (MOVED) or, while the slot moves, its key (ASK), and reports whether it has. A
-// command that was given up meanwhile is not: what undoes it is behind it here, and may not
-// be overtaken. Called by the reader.
+// redirect moves a command to another shard if its server did not execute it because that shard
+// has the slot (MOVED) or, while the slot is being moved, the key (ASK). It reports whether it
+// has. It does not redirect a command that was cancelled meanwhile: its undo is behind it on this
+// connection and must not be overtaken. Only the reader calls it.
 func (pc *pipeConn) redirect(c *wire.Command, err error) bool {
 	m := pc.pipeline.node.shard
 	if m == nil || err == nil {
@@ -23,7 +23,7 @@ func (pc *pipeConn) redirect(c *wire.Command, err error) bool {
 	}
 	asking, slot, address := redirection(serverError(err).Error(), m.address)
 	if address == "" {
-		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe tells nothing new
+		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe shows nothing new
 			m.cluster.wakeUp()
 		}
 		return false
@@ -36,27 +36,27 @@ func (pc *pipeConn) redirect(c *wire.Command, err error) bool {
 		c.Fail(ErrClosed)
 		return true
 	}
-	if c.Op.Undoes() { // and once more here as long as its acquire may still come (docs/dev/rules.md rule 6)
+	if c.Op.Undoes() { // and repeat it here while its acquire may still be executed (docs/dev/rules.md rule 6)
 		pc.pipeline.keep(c, false, pc.nothingToUndo(c))
 	}
 	probe := c.Op.Undoes() && c.Retries > 0
 	c.Redirects, c.Asking = c.Redirects+1, asking
 	to.node.pipelineOf(c).requeue(c)
-	if probe { // the server takes commands again: those that fail elsewhere are parked there
+	if probe { // the server takes commands again; those that fail elsewhere are parked there
 		pc.pipeline.sendParked()
 	}
 	return true
 }
 
-// redirection reads "MOVED slot host:port" and ASK, of the member at an address; without
-// a host it is the same one. An empty address: it is neither.
+// redirection parses "MOVED slot host:port" and ASK from the member at address from. Without a
+// host it is the same one. The address is empty if the text is neither.
 func redirection(text, from string) (asking bool, slot int, address string) {
 	words := strings.Fields(text)
 	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
 		return false, 0, ""
 	}
 	slot, err := strconv.Atoi(words[1])
-	colon := strings.LastIndex(words[2], ":") // an IPv6 address stands without brackets
+	colon := strings.LastIndex(words[2], ":") // an IPv6 address has no brackets here
 	if err != nil || slot < 0 || slot >= wire.Slots || colon < 0 {
 		return false, 0, ""
 	}
@@ -68,7 +68,7 @@ func redirection(text, from string) (asking bool, slot int, address string) {
 	return words[0] == "ASK", slot, address
 }
 
-// knowsOrHasRoomFor reports whether a command may be sent on to an address.
+// knowsOrHasRoomFor reports whether a command may be redirected to an address.
 func (cl *cluster) knowsOrHasRoomFor(address string) bool {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -83,7 +83,7 @@ func (cl *cluster) onMoved(c *wire.Command, asking bool, slot int, address strin
 	if cl.closed {
 		return nil
 	}
-	to := cl.shardOf(address)
+	to := cl.shardOfLocked(address)
 	cl.redirects++
 	switch {
 	case !asking:

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// submit hands a command to the master of its slot.
+// submit routes a command to the master of its slot.
 func (cl *cluster) submit(c *wire.Command) {
 	switch {
 	case c.Guarded || c.Op == wire.VerifyMarker || c.Op == wire.Admit:
@@ -18,21 +18,21 @@ func (cl *cluster) submit(c *wire.Command) {
 	cl.dispatch(c)
 }
 
-var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster can't be under the restart guard", wire.ErrUnfit)
+var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart guard", wire.ErrUnfit)
 
-// resend routes a command that was taken out of a queue, on a goroutine of the node's own.
+// resend routes a command that was taken out of a queue, on a goroutine of the node.
 func (cl *cluster) resend(c *wire.Command) {
 	c.Submitter = wire.ByLibrary
 	cl.dispatch(c)
 }
 
-// dispatch routes a command that is nowhere: it was just submitted, or taken out of a queue.
+// dispatch routes a command that is in no queue: it was just submitted, or taken out of one.
 func (cl *cluster) dispatch(c *wire.Command) {
 	m, err := cl.route(c)
 	switch {
 	case err != nil:
 		c.Fail(err) // not refused: an earlier connection may have carried it
-	case m == nil: // it waits
+	case m == nil: // it waits for the slot map
 	case len(c.Keys) == 0:
 		cl.pingAll(c)
 	default:
@@ -40,10 +40,11 @@ func (cl *cluster) dispatch(c *wire.Command) {
 	}
 }
 
-// submitBoth is Node.SubmitBoth: the two go out in one flush where one lane serves both.
+// submitBoth is Node.SubmitBoth. The two commands are written together if one pipeline serves
+// both.
 func (cl *cluster) submitBoth(first, second *wire.Command) {
 	cl.mu.Lock()
-	one, two := cl.targetOf(first), cl.targetOf(second)
+	one, two := cl.targetOfLocked(first), cl.targetOfLocked(second)
 	together := cl.hasTopology && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
 	if together {
 		cl.pendingAcquires[second.Token] = two
@@ -58,7 +59,8 @@ func (cl *cluster) submitBoth(first, second *wire.Command) {
 	two.node.submitBoth(first, second)
 }
 
-// route says to whom a command goes. Neither a member nor an error: it waits for the map.
+// route returns the shard of a command. Without a shard and an error the command waits for the
+// slot map.
 func (cl *cluster) route(c *wire.Command) (*shard, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -75,30 +77,29 @@ func (cl *cluster) route(c *wire.Command) (*shard, error) {
 		cl.parked = append(cl.parked, c)
 		return nil, nil
 	}
-	m := cl.targetOf(c)
+	m := cl.targetOfLocked(c)
 	if c.Redirects, c.Asking = 0, false; c.Op.Creates() {
 		cl.pendingAcquires[c.Token] = m
 	}
 	return m, nil
 }
 
-// targetOf is the member that has to have a command. An acquire that was not answered may
-// still be executed where it was sent, or be sent on from there: what undoes it goes behind
-// it, whatever the map says by now (docs/dev/rules.md rule 6). A slot that nobody has goes to
-// anybody, who says so. Called under mu, with a map.
-func (cl *cluster) targetOf(c *wire.Command) *shard {
-	if m := cl.owner(c); m != nil {
+// targetOfLocked returns the shard for a command. An unanswered acquire may still be executed
+// where it was sent, or be redirected from there. Its undo therefore follows it there, whatever
+// the slot map says by now (docs/dev/rules.md rule 6). A command for a slot without a shard goes
+// to any shard, which answers with an error. It is called with a slot map.
+func (cl *cluster) targetOfLocked(c *wire.Command) *shard {
+	if m := cl.ownerLocked(c); m != nil {
 		return m
 	}
 	for _, m := range cl.shards {
 		return m
 	}
-	return nil // never: a map has masters
+	return nil // never: a slot map has masters
 }
 
-// owner is place for a command whose slot a member is known to have; nil where none is. Called
-// under mu.
-func (cl *cluster) owner(c *wire.Command) *shard {
+// ownerLocked is targetOfLocked if a shard is known for the command, and nil otherwise.
+func (cl *cluster) ownerLocked(c *wire.Command) *shard {
 	if m := cl.pendingAcquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
 		return m
 	}
@@ -108,13 +109,13 @@ func (cl *cluster) owner(c *wire.Command) *shard {
 	return cl.slotOwners[wire.Slot(c.Keys[0])]
 }
 
-// acquireTracker is told the answer to an acquire, which has arrived then.
+// acquireTracker receives the answer to an acquire, which is then no longer pending.
 type acquireTracker struct {
 	cluster *cluster
 	to      wire.Answerer
 }
 
-// Answer hands it on.
+// Answer passes the answer on.
 func (at *acquireTracker) Answer(c *wire.Command, r wire.Reply) {
 	at.cluster.mu.Lock()
 	delete(at.cluster.pendingAcquires, c.Token)

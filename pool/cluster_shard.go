@@ -5,18 +5,18 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// shard is one master of a Cluster: a node of its own, with lanes that keep all the rules
-// of a single master's, under the name of the whole.
+// shard is one master of a Cluster: a node of its own, whose pipelines keep all the rules of a
+// single master, under the name of the whole Cluster.
 type shard struct {
 	cluster       *cluster
 	address       string
 	node          *Node
-	slotlessSince clock.Instant // since when it has no slot; 0 while it has. Guarded by cluster.mu
+	slotlessSince clock.Instant // since when it has no slot; 0 while it has one; guarded by cluster.mu
 }
 
-// shardOf finds or makes the one of an address. Called under mu, on a cluster that is not
-// closed.
-func (cl *cluster) shardOf(address string) *shard {
+// shardOfLocked returns the shard of an address, and makes it if necessary. The cluster must not
+// be closed.
+func (cl *cluster) shardOfLocked(address string) *shard {
 	m := cl.shards[address]
 	if m == nil {
 		cfg := *cl.node.cfg
@@ -29,8 +29,8 @@ func (cl *cluster) shardOf(address string) *shard {
 	return m
 }
 
-// connLost is told that a connection ended, or could not be made: perhaps another one has
-// the slots now. Without a Cluster it is nobody's business.
+// connLost reports that a connection ended, or could not be made: another master may have the
+// slots now. On a node outside of a Cluster it does nothing.
 func (sh *shard) connLost(l *pipeline) {
 	if sh != nil {
 		sh.cluster.wakeUp()
@@ -38,8 +38,8 @@ func (sh *shard) connLost(l *pipeline) {
 	}
 }
 
-// moveQueued takes what waits for the member to those who have the slots now. What was written
-// already is sent on by its answer, or by the end of its connection.
+// moveQueued moves the queued commands of the shard to the shards that have the slots now. A
+// command that was written is redirected by its reply, or when its connection ends.
 func (sh *shard) moveQueued() {
 	for _, l := range sh.node.pipelines {
 		sh.moveQueuedFrom(l)
@@ -65,28 +65,28 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 	}
 }
 
-// belongsElsewhere reports whether a command that waits for a member had better go to another one:
-// not one that was asked of it by way of exception, unless there is no connection.
+// belongsElsewhere reports whether a queued command should go to another shard. A command behind
+// ASKING should not, unless there is no connection.
 func (cl *cluster) belongsElsewhere(c *wire.Command, m *shard, up bool) bool {
 	if !slotted(c) || c.Asking && up {
 		return false
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	owner := cl.owner(c) // nobody else can have what waits for a slot without an owner
+	owner := cl.ownerLocked(c) // without an owner no other shard can serve the slot
 	return !cl.closed && owner != nil && owner != m
 }
 
-// slotted reports whether a command concerns whoever has a slot, and not one master.
+// slotted reports whether a command is for the owner of a slot, and not for one server.
 func slotted(c *wire.Command) bool { return len(c.Keys) > 0 && c.Op != wire.Examine }
 
-// drainedError is why a member takes no command any more: it was let go, and the Cluster has
-// another one for what concerns a slot. A command may have been on its way to the member.
+// drainedError reports that a retired shard takes no commands. The Cluster has another shard for
+// commands of a slot. A command may have been on its way when the shard was retired.
 type drainedError struct{ *cluster }
 
 func (drainedError) Error() string { return errNoMaster.Error() }
 
-// handBack has a command go where it belongs now, and ends one that concerned the member.
+// handBack routes a command again, and ends one that was for the server itself.
 func (cl drainedError) handBack(c *wire.Command) {
 	if slotted(c) {
 		cl.resend(c)
@@ -95,18 +95,18 @@ func (cl drainedError) handBack(c *wire.Command) {
 	c.Fail(errNoMaster)
 }
 
-// retire hands on what waits for the member, and ends it. It has no slot, and so nothing on it
-// is anybody's lock. But an undo that it has not answered may concern a key that went with
-// the slot: its connections end before the lanes are closed, so that such undos are kept as
+// retire moves the queued commands of the shard to others, and closes it. It has no slot, so no
+// key on it belongs to a lock. But an undo without an answer may concern a key that moved with
+// the slot. So the connections end before the pipelines are closed, and such undos are kept as
 // for a next connection.
 func (sh *shard) retire() {
-	sh.drain() // before the keepers end, which fail what is queued
+	sh.drain() // before the goroutines end, which fail what is queued
 	sh.stop()
-	sh.drain()          // of undos that were not answered
-	_ = sh.node.Close() // redigo's pool has nothing to say
+	sh.drain()          // the undos without an answer
+	_ = sh.node.Close() // redigo's pool returns no error
 }
 
-// stop ends the connections, and waits for their keepers.
+// stop ends the connections, and waits for their goroutines.
 func (sh *shard) stop() {
 	sh.node.stop()
 	for _, l := range sh.node.pipelines {
@@ -120,8 +120,8 @@ func (sh *shard) stop() {
 	sh.node.workers.Wait()
 }
 
-// drain hands back what is queued, also undos that are to be repeated. Commands that arrive
-// later are never queued: they are handed back at once.
+// drain hands back the queued commands, including undos that would be repeated. Later commands
+// are never queued: they are handed back at once.
 func (sh *shard) drain() {
 	var left []*wire.Command
 	for _, l := range sh.node.pipelines {
@@ -135,7 +135,7 @@ func (sh *shard) drain() {
 	}
 }
 
-// label is what findings call a node.
+// label returns the node's name in findings.
 func (n *Node) label() string {
 	if n.shard == nil {
 		return n.cfg.Name
@@ -143,8 +143,8 @@ func (n *Node) label() string {
 	return n.cfg.Name + " at " + n.cfg.Address
 }
 
-// findings are what there is to say of a server, by its facts. A member of a Cluster is fit
-// where it is the node's.
+// findings returns the findings about a server, from its facts. A member of a Cluster is fit if
+// the node is that Cluster.
 func (n *Node) findings(f wire.Facts) []wire.Finding {
 	clustered := f.Mode == "cluster"
 	if n.shard != nil && clustered {
@@ -153,7 +153,7 @@ func (n *Node) findings(f wire.Facts) []wire.Finding {
 	all := findings(n.label(), n.cfg.Database, f)
 	if n.shard != nil && !clustered && f.Unread == "" {
 		all = append(all, wire.Finding{Grade: wire.Error, Code: wire.CodeCluster, Text: n.label() +
-			" is no member of a Redis Cluster any more: give its address as that of a single master"})
+			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all
 }

@@ -17,20 +17,20 @@ type slotRange struct {
 	address     string
 }
 
-var errNoMap = errors.New("it has no map of any slots: perhaps it has left its Cluster, or belongs to none yet")
+var errNoMap = errors.New("no slot map: the server may have left its Cluster, or not joined one yet")
 
-// maxShards is how many masters of a Cluster a node connects to. Redis Clusters have at most
-// 1,000 in practice: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
+// maxShards bounds the masters of a Cluster. Redis Clusters have at most 1,000 in practice:
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
 const maxShards = 1024
 
 var (
-	errTooManyShards = fmt.Errorf("the map names more than %d masters", maxShards)
-	errOverlap       = errors.New("the map gives a slot to more than one master")
-	errNoAddress     = errors.New("the server named an invalid address")
+	errTooManyShards = fmt.Errorf("slot map with more than %d masters", maxShards)
+	errOverlap       = errors.New("slot map with a slot of two masters")
+	errNoAddress     = errors.New("server named an invalid address")
 )
 
-// parseSlots reads what CLUSTER SLOTS answered. A master without a host is reached as who was
-// asked. A map that no Cluster has is refused whole.
+// parseSlots parses the answer to CLUSTER SLOTS. A master without a host has the host that was
+// queried. A map that no Cluster can have is refused as a whole.
 func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 	list, err := redis.Values(reply, err)
 	if err != nil {
@@ -58,7 +58,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 			name = host
 		}
 		if name == "?" || port == 0 {
-			continue // it has no name that anybody could use
+			continue // it has no name that a client could use
 		}
 		address, err := endpoint(name, strconv.Itoa(port))
 		if err != nil {
@@ -75,8 +75,8 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 	return all, nil
 }
 
-// endpoint is the address of a host and port that a server named. What can't be one is refused:
-// it would stand in errors and logs, at any length.
+// endpoint returns the address of a host and port that a server named. It refuses what cannot be
+// one, because the text would appear in errors and logs, at any length.
 func endpoint(host, port string) (string, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || printable("host", host, maxName, true) != nil {

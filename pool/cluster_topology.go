@@ -14,20 +14,20 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A Cluster is asked for its map again after refreshEvery, or when something says that it
-// has changed, but not sooner than refreshSeldom after the last answer. A member that does
-// not answer within queryTimeout is passed over.
+// refreshEvery is the interval of queries of the slot map. A sign that the map has changed
+// advances the next query, but not to sooner than refreshSeldom after the last answer. A member
+// that does not answer within queryTimeout is skipped.
 const (
 	refreshEvery  = 10 * time.Second
 	refreshSeldom = 100 * time.Millisecond
 	queryTimeout  = time.Second
 )
 
-// maxCandidates is how many masters are asked for the map in one round, and maxReasons how many of
-// their errors are told.
+// maxCandidates bounds the masters that are queried in one round, and maxReasons the errors that
+// are reported.
 const maxCandidates, maxReasons = 16, 8
 
-// wakeUp has the map asked for soon.
+// wakeUp advances the next query.
 func (cl *cluster) wakeUp() {
 	select {
 	case cl.wake <- struct{}{}:
@@ -35,7 +35,7 @@ func (cl *cluster) wakeUp() {
 	}
 }
 
-// refreshLoop asks for the map until ctx is done.
+// refreshLoop queries the slot map until ctx is done.
 func (cl *cluster) refreshLoop(ctx context.Context) {
 	cfg := cl.node.cfg
 	retry := newBackoff(cfg)
@@ -48,13 +48,13 @@ func (cl *cluster) refreshLoop(ctx context.Context) {
 			continue
 		}
 		if cl.topologyFailed(err) && ctx.Err() == nil {
-			cl.node.log("no member of the Cluster tells its map", err)
+			cl.node.log("no cluster node returned CLUSTER SLOTS", err)
 		}
 		retry.pause(ctx)
 	}
 }
 
-// waitNextPoll waits until it is time to ask again.
+// waitNextPoll waits until the next query is due.
 func (cl *cluster) waitNextPoll(ctx context.Context) {
 	over, stop := clock.After(cl.node.cfg.Clock, refreshEvery)
 	defer stop()
@@ -65,7 +65,7 @@ func (cl *cluster) waitNextPoll(ctx context.Context) {
 	}
 }
 
-// refresh asks one member after the other until one tells the map.
+// refresh queries one member after the other until one answers with the slot map.
 func (cl *cluster) refresh(ctx context.Context) error {
 	var errs []error
 	witnesses := cl.candidates()
@@ -82,11 +82,12 @@ func (cl *cluster) refresh(ctx context.Context) error {
 	if more := len(witnesses) - len(errs); more > 0 {
 		errs = append(errs, fmt.Errorf("and %d more", more))
 	}
-	return fmt.Errorf("pool: %s: no member of the Cluster tells its map: %w", cl.node.cfg.Name, oneline.Join(errs...))
+	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", cl.node.cfg.Name, oneline.Join(errs...))
 }
 
-// candidates are whom to ask, in this order: who should know best, some of the masters, and those
-// that the configuration names. Masters that a wrong map named must not keep those from being asked.
+// candidates returns the members to query, in this order: the target of the last redirect, some
+// of the masters, and the addresses of the configuration. The number of masters is bounded, so
+// masters of a wrong map do not keep the configured addresses from being queried.
 func (cl *cluster) candidates() []string {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -109,7 +110,7 @@ func (cl *cluster) candidates() []string {
 	return all
 }
 
-// ask has one member tell the map.
+// ask queries one member for the slot map.
 func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(queryTimeout, cl.node.cfg.DialTimeout))
 	defer cancel()
@@ -131,19 +132,22 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 	return all, err
 }
 
-// apply takes a map for the present one. What waited for it goes out, what waits for a
-// master that has lost its slot goes to whoever has it, and who has had none for the hard
-// timeout is let go. Nothing depends on that the map is right: a master knows its own slots.
+// apply replaces the slot map. Commands that wait for a map are sent. Commands queued for a
+// master that has lost its slot move to the new owner. A shard without slots for the hard timeout
+// is retired. Safety does not depend on the map, because a master knows its own slots.
+//
+// Everything after the mutex is released may take pipeline.mu or answer commands. The new map is
+// in place by then, so a command that is routed again meanwhile follows it.
 func (cl *cluster) apply(all []slotRange) {
 	cl.mu.Lock()
 	if cl.closed {
 		cl.mu.Unlock()
 		return
 	}
-	gone := cl.assign(all)
-	waiting, lost := cl.parked, cl.staleConns()
+	gone := cl.assignLocked(all)
+	waiting, lost := cl.parked, cl.staleConnsLocked()
 	cl.hasTopology, cl.parked, cl.down, cl.hint = true, nil, nil, ""
-	cl.broadcast()
+	cl.broadcastLocked()
 	members := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	for _, c := range waiting {
@@ -160,14 +164,14 @@ func (cl *cluster) apply(all []slotRange) {
 	}
 }
 
-// assign writes down who has which slots, and takes those out that have had none for long, or
-// at once where there are too many. Called under mu.
-func (cl *cluster) assign(all []slotRange) (gone []*shard) {
+// assignLocked records the owners of the slots. It removes and returns the shards that have had
+// no slot for the hard timeout, or all without a slot if there are too many shards.
+func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 	now := cl.node.cfg.Clock.Now()
 	cl.slotOwners = [wire.Slots]*shard{}
 	busy := make(map[*shard]bool, len(cl.shards))
 	for _, r := range all {
-		m := cl.shardOf(r.address)
+		m := cl.shardOfLocked(r.address)
 		busy[m], m.slotlessSince = true, 0
 		for slot := r.first; slot <= r.last; slot++ {
 			cl.slotOwners[slot] = m
@@ -187,10 +191,10 @@ func (cl *cluster) assign(all []slotRange) (gone []*shard) {
 	return gone
 }
 
-var errNoMaster = errors.New("pool: it is no master of the Cluster any more")
+var errNoMaster = errors.New("pool: node is no longer a cluster master")
 
-// staleConns are the connections to who is no master any more. Called under mu.
-func (cl *cluster) staleConns() (all []*rawConn) {
+// staleConnsLocked returns the connections to servers that are no longer masters.
+func (cl *cluster) staleConnsLocked() (all []*rawConn) {
 	for s := range cl.sessions {
 		if m := cl.shards[s.address]; m == nil || m.slotlessSince != 0 {
 			all = append(all, s)
@@ -199,13 +203,14 @@ func (cl *cluster) staleConns() (all []*rawConn) {
 	return all
 }
 
-// topologyFailed ends what waits for the first map, but for undos that are of use, and has
-// what follows fail at once. It reports whether that is news.
+// topologyFailed ends the commands that wait for the first slot map, except undos that have not
+// expired, and makes later commands fail at once. It reports whether the commands had waited
+// until now.
 func (cl *cluster) topologyFailed(err error) (news bool) {
 	cl.mu.Lock()
 	if cl.hasTopology {
 		cl.mu.Unlock()
-		return false // the one before is as good as any: masters know better
+		return false // the present map remains: masters know their own slots
 	}
 	news, cl.down = cl.down == nil, err
 	var drop []*wire.Command
@@ -218,7 +223,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 		}
 	}
 	cl.parked = kept
-	cl.broadcast()
+	cl.broadcastLocked()
 	cl.mu.Unlock()
 	for _, c := range drop {
 		c.Fail(err)
@@ -226,15 +231,15 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 	return news
 }
 
-// broadcast wakes those who wait for a map. Called under mu.
-func (cl *cluster) broadcast() {
+// broadcastLocked wakes the goroutines that wait for a slot map.
+func (cl *cluster) broadcastLocked() {
 	if cl.changed != nil {
 		close(cl.changed)
 		cl.changed = nil
 	}
 }
 
-// waitTopology returns when there is a map, or why there is none.
+// waitTopology returns when there is a slot map, or why there is none.
 func (cl *cluster) waitTopology(ctx context.Context) error {
 	for {
 		cl.mu.Lock()
@@ -253,7 +258,7 @@ func (cl *cluster) waitTopology(ctx context.Context) error {
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return fmt.Errorf("pool: %s: no member of the Cluster has told its map yet", cl.node.cfg.Name)
+			return fmt.Errorf("pool: %s: no cluster node has returned CLUSTER SLOTS yet", cl.node.cfg.Name)
 		}
 	}
 }

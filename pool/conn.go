@@ -12,53 +12,56 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// pipeConn is one connection's life. Its reader is the goroutine that calls run;
-// its writer is a second one; a caller takes the writer's place for one batch
-// where it can offer that to the socket.
+// pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
+// writer is a second goroutine. A caller of submit takes the writer's place for one batch if it
+// can offer the batch to the socket.
+//
+// The reader alone reads, and the goroutine that has the right to write (writing) alone writes.
+// fail, which any goroutine may call, ends both.
 type pipeConn struct {
 	pipeline *pipeline
 	raw      *rawConn
-	facts    facts // changed by the reader, under lane.mu
+	facts    facts // changed by the reader, under pipeline.mu
 
-	wake    chan struct{} // to the writer; holds one
+	wake    chan struct{} // wakes the writer; holds one signal
 	dead    chan struct{} // closed by fail
 	once    sync.Once
-	err     error // why; readable once dead is closed
+	err     error // the reason; readable once dead is closed
 	writer  sync.WaitGroup
 	callers sync.WaitGroup
 
-	// Guarded by lane.mu:
-	writing    bool // somebody has the right to write, or the writer was woken to take it
+	// Guarded by pipeline.mu:
+	writing    bool // a goroutine has the right to write, or the writer was woken to take it
 	unanswered ring // written, in order, and not yet taken over by the reader
 	sent       int64
 	watching   bool
 
-	unfit       error         // why the server does not vote; nil when it does
-	approved    *wire.NodeSet // whose commands were held against all this last, and may pass
+	unfit       error         // why the server does not vote; nil if it does
+	approved    *wire.NodeSet // the node set whose commands passed all checks last
 	registered  map[*wire.NodeSet]bool
-	healthTimer clock.Timer // of look
+	healthTimer clock.Timer // of check
 	health      health
 	guards      map[*wire.NodeSet]*guardState
 
 	answered atomic.Int64
 
-	// Of whoever has the right to write:
+	// Used only by the goroutine with the right to write:
 	batch               []*wire.Command
-	markers             []any // the markers that go behind their arguments; nil for most
-	args                []any // made of both
-	recentBatch         int   // how many commands came together of late: it fades by one with each write
-	answeredAtLastBatch int64 // answered, when a batch was taken last
-	writesWithoutReply  int   // how many batches were taken without an answer between
+	markers             []any // the markers that are appended to their arguments; nil for most
+	args                []any // arguments and marker of one command
+	recentBatch         int   // how many commands came together recently: fades by one with each write
+	answeredAtLastBatch int64 // answered, when the last batch was taken
+	writesWithoutReply  int   // batches in a row without a reply in between
 
-	silentSince clock.Instant // when row became too long
+	silentSince clock.Instant // when writesWithoutReply reached its threshold
 
-	answering  []*wire.Command          // the reader's: written, in order
-	next       int                      // the reader's: the first of due that is unanswered
-	unexecuted map[string]clock.Instant // the reader's: see noteAcquire
+	answering  []*wire.Command          // reader only: written, in order
+	next       int                      // reader only: the first of answering without a reply
+	unexecuted map[string]clock.Instant // reader only: see noteAcquire
 
 	timer        clock.Timer // of watch
-	seen         int64       // watch's: answered when it last looked
-	silentChecks int         // watch's: looks without an answer
+	seen         int64       // of watch: answered at its last check
+	silentChecks int         // of watch: checks in a row without a reply
 }
 
 func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
@@ -66,7 +69,7 @@ func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
 	return &pipeConn{pipeline: l, raw: s, facts: f, unfit: unfit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
 }
 
-// run reads until the connection ends, and returns why, with the writer joined.
+// run reads until the connection ends, waits for the writer, and returns the reason.
 func (pc *pipeConn) run() error {
 	if pc.raw.in != nil {
 		pc.raw.in.onUnfinished = pc.watchUnfinished
@@ -82,8 +85,8 @@ func (pc *pipeConn) run() error {
 	return pc.err
 }
 
-// fail ends the connection; the first reason stands. Closing the socket is what
-// frees a reader or writer that is blocked on it.
+// fail ends the connection. The first reason counts. Closing the socket releases a reader or
+// writer that is blocked on it.
 func (pc *pipeConn) fail(err error) {
 	pc.once.Do(func() {
 		pc.err = pc.raw.reason(err)
@@ -103,7 +106,9 @@ func (pc *pipeConn) isDead() bool {
 
 func (pc *pipeConn) silent() bool { return pc.isDead() && errors.Is(pc.err, ErrSilent) }
 
-// read matches replies to commands in order, until the connection ends.
+// read matches replies to commands in order, until the connection ends. The order is that of
+// unanswered, which takeBatch fills before the bytes are written: a reply can never arrive before
+// its command is there.
 func (pc *pipeConn) read() error {
 	for {
 		v, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
@@ -118,7 +123,8 @@ func (pc *pipeConn) read() error {
 	}
 }
 
-// nextAnswered returns the command that a reply belongs to.
+// nextAnswered returns the command of the next reply. It takes over all written commands at once,
+// so it needs the mutex once for many replies.
 func (pc *pipeConn) nextAnswered() *wire.Command {
 	if pc.next == len(pc.answering) {
 		pc.pipeline.mu.Lock()
@@ -137,7 +143,7 @@ func (pc *pipeConn) nextAnswered() *wire.Command {
 
 func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 	pc.pipeline.node.count.replies.Add(1)
-	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that what its caller sends next waits for the dial
+	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
 		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
 	}
 	if c.Op == wire.Examine {
@@ -153,7 +159,7 @@ func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 		pc.pipeline.requeue(c)
 		return
 	}
-	pc.noteAcquire(c, r) // this answer is its last one
+	pc.noteAcquire(c, r) // this answer is its last
 	if isUnmarked(c, r) {
 		pc.parkOrAnswer(c, r)
 		return
@@ -162,19 +168,19 @@ func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 		r.WillRetry, r.Retrying = pc.pipeline.retry(c, r, pc.nothingToUndo(c))
 	}
 	if c.Op == wire.Acquire && err != nil && r.Outcome != wire.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
-		pc.checkSoon() // the answer says that the server's state has changed
+		pc.checkSoon() // the reply shows that the state of the server has changed
 	}
 	if pc.pipeline.node.shard != nil && c.ReportWaiters {
-		r.RemoteWaiters = r.Outcome != wire.Unknown // those who listen to other members are not counted there
+		r.RemoteWaiters = r.Outcome != wire.Unknown // subscribers on other shards are not counted there
 	}
 	if r.Outcome == wire.Refused && c.WasResent() {
-		// What is not there any more it may have undone itself, the first time.
+		// The first sending may have undone what is missing now.
 		r = wire.Reply{Outcome: wire.Unknown, Undone: true, Err: ErrDisconnected}
 	}
 	c.Answer(r)
 }
 
-// unscripted: the server does not know the script's hash (yet), and so executed
+// unscripted reports that the server does not know the script's hash (yet), and so executed
 // nothing.
 func unscripted(c *wire.Command, r wire.Reply) bool {
 	return r.Outcome == wire.Failed && c.Scripted() && !c.UsesEval() && answeredBy(r.Err, "NOSCRIPT")
@@ -185,9 +191,9 @@ func answeredBy(err error, code string) bool {
 	return errors.As(err, &se) && se.Code == code
 }
 
-// unansweredCommands returns what was written and not answered, in order, once reader and
-// writers have ended. Called under lane.mu.
-func (pc *pipeConn) unansweredCommands() []*wire.Command {
+// unansweredCommandsLocked returns the written commands without a reply, in order. It is called
+// after the reader and all writers have ended.
+func (pc *pipeConn) unansweredCommandsLocked() []*wire.Command {
 	left := append([]*wire.Command(nil), pc.answering[pc.next:]...)
 	return pc.unanswered.popAll(left)
 }

@@ -8,30 +8,30 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Reasons why a command was not executed, or may have been.
+// Reasons why a command was not executed, or why that is unknown.
 var (
-	// ErrQueueFull: Config.Queue commands wait to be written already.
-	ErrQueueFull = errors.New("pool: the queue is full")
-	// ErrSilent: nothing was heard for Config.HardTimeout while answers were due;
-	// the connection was closed.
-	ErrSilent = errors.New("pool: the connection fell silent and was closed")
-	// ErrDisconnected: the connection ended before the answer came.
-	ErrDisconnected = errors.New("pool: the connection ended before the answer came")
+	// ErrQueueFull reports that Config.Queue commands already wait to be written.
+	ErrQueueFull = errors.New("pool: queue is full")
+	// ErrSilent reports that nothing was received for Config.HardTimeout while replies were due,
+	// and that the connection was closed.
+	ErrSilent = errors.New("pool: connection closed: no reply within the hard timeout")
+	// ErrDisconnected reports that the connection ended before the reply.
+	ErrDisconnected = errors.New("pool: connection closed before the reply")
 
-	// ErrUnfit: the node does not vote, because of what it is or how it is set up, or
-	// because it has answered three health checks in a row by errors. The
-	// error names the node, what is wrong, and the cure.
+	// ErrUnfit reports that the node does not vote, because of its role or configuration, or
+	// because it has answered three health checks in a row by errors. The error names the node,
+	// the problem and the remedy.
 	ErrUnfit = wire.ErrUnfit
-	// ErrGuardMismatch: the node is guarded by clients with another restart guard than this
-	// one, or this one has none. It matches ErrUnfit too.
+	// ErrGuardMismatch reports that the node is guarded by clients with another restart guard
+	// than this one, or that this one has none. It also matches ErrUnfit.
 	ErrGuardMismatch = wire.ErrGuardMismatch
 
-	errProtocol = errors.New("pool: the server sent a reply that nobody asked for")
+	errProtocol = errors.New("pool: unexpected reply without a command")
 )
 
-// withoutContextError is an error that ended a connection or a dial, without the parts by
-// which callers know their own deadline: a node's trouble must not look like
-// that (docs/dev/hazards.md H111).
+// withoutContextError strips context errors from an error that ended a connection or a dial.
+// Callers identify their own deadline by them, and a fault of a node must not match
+// (docs/dev/hazards.md H111).
 func withoutContextError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New(err.Error())
@@ -39,7 +39,7 @@ func withoutContextError(err error) error {
 	return err
 }
 
-// noAnswerReason is why a command that was written got no answer.
+// noAnswerReason returns why a written command got no reply.
 func noAnswerReason(err error) error {
 	if errors.Is(err, ErrSilent) || errors.Is(err, ErrClosed) {
 		return err

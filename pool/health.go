@@ -7,23 +7,22 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// health is what the checks of a connection's server have come to: those are the looks of
-// look.go, which a server may answer by an error. All is guarded by lane.mu, and changed by
-// the reader, but for the instants.
+// health is the result of the health checks of a connection's server (health_check.go), which a
+// server may answer by an error. All fields are guarded by pipeline.mu. Only the reader changes
+// failed and why.
 type health struct {
 	failed int           // checks in a row that were answered by an error
-	why    error         // why the node does not vote: maxFailedChecks were
+	why    error         // why the node does not vote, after maxFailedChecks
 	last   clock.Instant // when the last one began
-	next   clock.Instant // when the next one is due; undetermined while one is under way
+	next   clock.Instant // when the next one is due; noDeadline while one is in flight
 }
 
 // maxFailedChecks is how many failed checks in a row keep a node from voting.
 const maxFailedChecks = 3
 
-// checkEvery is the pause until the next check. A server that is checked often and has undos
-// parked is asked every unhealthyEvery as well, but by the check and the probe in turn. Called under
-// lane.mu.
-func (pc *pipeConn) checkEvery() time.Duration {
+// checkEveryLocked returns the pause until the next check. An unhealthy server with parked undos
+// is asked every unhealthyEvery as well, but by checks and probes in turn.
+func (pc *pipeConn) checkEveryLocked() time.Duration {
 	switch {
 	case pc.unfit == nil && pc.health.failed == 0:
 		return healthyEvery
@@ -33,8 +32,8 @@ func (pc *pipeConn) checkEvery() time.Duration {
 	return unhealthyEvery
 }
 
-// beginCheck reports whether a check is due, and books it. Called under lane.mu.
-func (pc *pipeConn) beginCheck() bool {
+// beginCheckLocked reports whether a check is due, and marks it as in flight.
+func (pc *pipeConn) beginCheckLocked() bool {
 	if pc.health.next == noDeadline {
 		return false
 	}
@@ -45,7 +44,9 @@ func (pc *pipeConn) beginCheck() bool {
 	return true
 }
 
-// checkSoon brings the next check forward, to unhealthyEvery behind the last one at the soonest.
+// checkSoon advances the next check, to unhealthyEvery after the last one at the earliest. A
+// server that answers every command by an error therefore causes two checks a second, not one for
+// each command.
 func (pc *pipeConn) checkSoon() {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
@@ -59,12 +60,12 @@ func (pc *pipeConn) checkSoon() {
 	}
 }
 
-// checkFailed counts a check that the server answered by an error. Called by the reader.
+// checkFailed counts a check that the server answered by an error. Only the reader calls it.
 func (pc *pipeConn) checkFailed(err error) {
 	pc.pipeline.mu.Lock()
 	before := pc.whyUnfit()
 	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
-		pc.health.why = fmt.Errorf("pool: %w: %s has answered its last health checks (INFO) by errors: %w", ErrUnfit, pc.pipeline.node.label(), err)
+		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", ErrUnfit, pc.pipeline.node.label(), err)
 	}
 	news := before == nil && pc.health.why != nil
 	pc.pipeline.mu.Unlock()
@@ -73,7 +74,8 @@ func (pc *pipeConn) checkFailed(err error) {
 	}
 }
 
-// whyUnfit is why the node does not vote; nil when it does.
+// whyUnfit returns why the node does not vote, or nil. It needs pipeline.mu, except on the
+// reader, which alone changes the fields.
 func (pc *pipeConn) whyUnfit() error {
 	if pc.unfit != nil {
 		return pc.unfit

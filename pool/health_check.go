@@ -10,18 +10,17 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// How often a connection's server is looked at again: a REPLICAOF by hand keeps
-// connections open, and one that was cured shall soon vote again (docs/dev/rules.md rule 18).
+// How often a connection's server is checked: REPLICAOF by hand keeps connections open, and a
+// repaired server should soon vote again (docs/dev/rules.md rule 18).
 const (
 	healthyEvery   = 10 * time.Second
 	unhealthyEvery = 500 * time.Millisecond
 )
 
-// rejectReason is why a command is not sent on this connection: its server is unfit to
-// vote, fails its health checks, or votes under another name. What undoes is always sent, and
-// extensions also while checks fail. For a fleet that is known it costs two comparisons.
-// Called under lane.mu.
-func (pc *pipeConn) rejectReason(c *wire.Command) error {
+// rejectReasonLocked returns why a command is not sent on this connection: its server is unfit,
+// fails its health checks, or votes under another name. Undos are always sent, and extensions
+// also while checks fail. For a known node set it costs two comparisons.
+func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
 	if c.Op.Undoes() || c.Op == wire.Examine {
 		return nil
 	}
@@ -52,7 +51,7 @@ func (pc *pipeConn) rejectReason(c *wire.Command) error {
 	}
 	if err := pc.markerError(c.NodeSet); err != nil {
 		if c.Informational {
-			return nil // and nothing is cleared
+			return nil // approved stays unset
 		}
 		return err
 	}
@@ -82,8 +81,8 @@ func (pc *pipeConn) markerError(s *wire.NodeSet) error {
 	return nil
 }
 
-// unregister says that the connection is no more. Called under lane.mu.
-func (pc *pipeConn) unregister() {
+// unregisterLocked removes the connection from its node sets, before the pipeline dials again.
+func (pc *pipeConn) unregisterLocked() {
 	if pc.healthTimer != nil {
 		pc.healthTimer.Stop()
 	}
@@ -94,9 +93,9 @@ func (pc *pipeConn) unregister() {
 	pc.registered, pc.approved = nil, nil
 }
 
-// forgetEnded drops all that the connection knows of fleets that have ended: a connection
-// that several Lockers share may outlive most of them. Called under lane.mu.
-func (pc *pipeConn) forgetEnded() {
+// forgetEndedLocked drops everything about node sets that have ended. A connection that several
+// Lockers share may outlive most of them.
+func (pc *pipeConn) forgetEndedLocked() {
 	if pc.approved != nil && pc.approved.Ended() {
 		pc.approved = nil
 	}
@@ -109,10 +108,10 @@ func (pc *pipeConn) forgetEnded() {
 	})
 }
 
-// scheduleCheck sets the timer for the next look. Called under lane.mu, on the connection
-// that the lane has now.
-func (pc *pipeConn) scheduleCheck() {
-	every := pc.checkEvery()
+// scheduleCheckLocked starts the timer of the next check. It is called on the pipeline's present
+// connection.
+func (pc *pipeConn) scheduleCheckLocked() {
+	every := pc.checkEveryLocked()
 	pc.health.next = pc.pipeline.node.cfg.Clock.Now().Add(every)
 	if pc.healthTimer == nil {
 		pc.healthTimer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
@@ -121,10 +120,11 @@ func (pc *pipeConn) scheduleCheck() {
 	pc.healthTimer.Reset(every)
 }
 
-// check asks the server once more what it is, by a command like any other.
+// check sends an INFO, as a command like any other. It submits after the mutex is released,
+// because submit takes it.
 func (pc *pipeConn) check() {
 	pc.pipeline.mu.Lock()
-	due := pc.pipeline.conn == pc && pc.beginCheck()
+	due := pc.pipeline.conn == pc && pc.beginCheckLocked()
 	pc.pipeline.mu.Unlock()
 	if !due {
 		return
@@ -134,8 +134,8 @@ func (pc *pipeConn) check() {
 	pc.pipeline.submit(&wire.Command{Request: r, To: healthCheck{pc}, Submitter: wire.ByLibrary}, nil)
 }
 
-// healthCheck is told that a look is over, however it ended, and has the next one made.
-// There is never more than one under way on a connection.
+// healthCheck receives the end of a check, however it ended, and schedules the next one. At most
+// one is in flight on a connection.
 type healthCheck struct{ *pipeConn }
 
 func (hc healthCheck) Answer(*wire.Command, wire.Reply) {
@@ -143,8 +143,8 @@ func (hc healthCheck) Answer(*wire.Command, wire.Reply) {
 	stands := hc.pipeline.conn == hc.pipeConn
 	answered := hc.health.failed == 0
 	if stands {
-		hc.forgetEnded()
-		hc.scheduleCheck()
+		hc.forgetEndedLocked()
+		hc.scheduleCheckLocked()
 	}
 	hc.pipeline.mu.Unlock()
 	if !stands {
@@ -156,14 +156,15 @@ func (hc healthCheck) Answer(*wire.Command, wire.Reply) {
 	}
 }
 
-var errRoleChanged = errors.New("pool: the server has become another, or changed its role; it is asked anew what it is")
+var errRoleChanged = errors.New("pool: server changed identity or role; reconnecting")
 
-// onInfo takes what INFO answered. It is called by the reader, which alone changes
-// facts while the connection stands.
+// onInfo applies the answer to INFO. The reader calls it, which alone changes facts while the
+// connection exists. A change of the server's identity ends the connection, because everything
+// else about the server must be read again.
 func (pc *pipeConn) onInfo(reply any, err error) {
 	pc.forgetUnexecuted()
 	if err != nil && !answeredBy(serverError(err), "NOPERM") {
-		pc.checkFailed(serverError(err)) // BUSY, or nonsense: nothing is known of the server that was not known before
+		pc.checkFailed(serverError(err)) // BUSY, or nonsense: the answer says nothing new about the server
 		return
 	}
 	next := pc.facts
@@ -183,7 +184,8 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	}
 }
 
-// logFitness logs whether the node votes. Called by the goroutine that alone changes that.
+// logFitness logs whether the node votes. It is called by the goroutine that alone changes that,
+// without the mutex: a log line must not delay the pipeline.
 func (pc *pipeConn) logFitness() {
 	if why := pc.whyUnfit(); why != nil {
 		pc.pipeline.node.log("does not vote", why)
@@ -192,10 +194,10 @@ func (pc *pipeConn) logFitness() {
 	pc.pipeline.node.log("votes again", nil)
 }
 
-// roleChanged reports whether an answer says that the server is not the master any more
-// that it was, so that all has to be read anew (docs/dev/rules.md rule 15). From a replica that
-// is known as one it is no news: each undo would cost a connection. Called by the
-// reader.
+// roleChanged reports whether an error shows that the server is no longer the master that it was,
+// so that everything has to be read again (docs/dev/rules.md rule 15). From a server that is
+// known to be a replica the error is nothing new: otherwise each undo would cost a connection.
+// Only the reader calls it.
 func (pc *pipeConn) roleChanged(err error) bool {
 	var re redis.Error
 	if !errors.As(err, &re) {

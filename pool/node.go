@@ -11,29 +11,30 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// ErrClosed is why commands fail on a node that was closed.
-var ErrClosed = errors.New("pool: the node is closed")
+// ErrClosed reports that the node was closed.
+var ErrClosed = errors.New("pool: node is closed")
 
-// Node is one Redis master, or a Cluster. It dials in the background from Open on, and again
-// whenever its connection ends. It is safe for concurrent use.
+// Node is one unit of the vote: a Redis master, a master behind Sentinels, or a Cluster. It dials
+// in the background from Open on, and again whenever its connection ends. It is safe for
+// concurrent use.
 type Node struct {
-	cfg       *Config // behind a pointer fmt does not print its fields; never changed
+	cfg       *Config // a pointer, so that fmt does not print its fields; never changed
 	dialer    dialer
 	resolver  *sentinelResolver // of Sentinels; nil without
-	cluster   *cluster          // that it is; nil for a single master
-	shard     *shard            // of a Cluster, that it is a part of; nil otherwise
+	cluster   *cluster          // the Cluster that it is; nil for a single master
+	shard     *shard            // the shard of a Cluster that it is; nil otherwise
 	pipelines []*pipeline
 	seed      maphash.Seed
 	life      context.Context // ends with Close
 	stop      context.CancelFunc
-	workers   sync.WaitGroup // one keeper goroutine for each lane
+	workers   sync.WaitGroup // one goroutine for each pipeline
 	exams     examineLimit
 	histories guardHistories
 	count     counters
 }
 
-// Open makes a node of its own connections. It fails for a wrong Config only,
-// never because the master can't be reached now.
+// Open makes a node with its own connections. It returns an error only for a wrong Config, never
+// because the server cannot be reached.
 func Open(cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -55,7 +56,7 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// OpenURL is ParseURL and Open in one.
+// OpenURL combines ParseURL and Open.
 func OpenURL(rawURL string) (*Node, error) {
 	cfg, err := ParseURL(rawURL)
 	if err != nil {
@@ -64,17 +65,16 @@ func OpenURL(rawURL string) (*Node, error) {
 	return Open(cfg)
 }
 
-// Wrap makes a node of a redigo pool that a service already has: it dials by the
-// pool's own DialContext, or Dial, and so with its address, TLS and password.
-// The connections it dials are its own, never borrowed: locks must not wait for
-// the service's other work (docs/dev/hazards.md H76), and the pool's limits, TestOnBorrow
-// and timeouts do not apply to them. With Dial alone a dial that hangs can't be
-// cancelled; Stats.HangingDials counts such goroutines. The pool is not closed
-// by Close. The name must tell the node from the others.
+// Wrap makes a node from a redigo pool that a service already has. It dials with the pool's
+// DialContext, or Dial, and so with its address, TLS and password. It dials its own connections
+// and borrows none, because locks must not wait for the service's other work. The pool's limits,
+// TestOnBorrow and timeouts do not apply to them. With Dial alone a dial that hangs cannot be
+// cancelled; Stats.HangingDials counts such goroutines. Close does not close the pool. The name
+// must distinguish the node from the others.
 //
-// Replies are not bounded on these connections, because the pool's dial hides the socket:
-// redigo allocates what a reply announces, so one hostile reply can end the process. A node
-// made by Open does not have this weakness.
+// Replies are not bounded on these connections, because the pool's dial hides the socket: redigo
+// allocates what a reply announces, so one hostile reply can end the process. A node made by Open
+// does not have this weakness.
 func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 	cfg, err := wrapConfig(name, p, opts)
 	if err != nil {
@@ -89,7 +89,7 @@ func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 func (n *Node) start(parent context.Context) {
 	ctx, end := context.WithCancel(parent)
 	n.life, n.stop, n.seed = ctx, end, maphash.MakeSeed()
-	if n.cluster != nil { // its members have the lanes
+	if n.cluster != nil { // its shards have the pipelines
 		n.workers.Go(func() { n.cluster.refreshLoop(ctx) })
 		return
 	}
@@ -100,7 +100,7 @@ func (n *Node) start(parent context.Context) {
 	}
 }
 
-// Name is the node's name: in votes, errors and logs.
+// Name returns the node's name in votes, errors and logs.
 func (n *Node) Name() string { return n.cfg.Name }
 
 // String returns the node's address without its password. For a node made by Wrap it returns
@@ -112,10 +112,10 @@ func (n *Node) String() string {
 	return n.cfg.String()
 }
 
-// GoString is String: %#v shows no password either, and no field that changes meanwhile.
+// GoString is String for %#v. It shows no password, and reads no field that changes.
 func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 
-// Kind are what a coordinator must know of the node before it asks it anything.
+// Kind returns what a coordinator must know about the node before it sends anything to it.
 func (n *Node) Kind() wire.NodeKind {
 	t := wire.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
 	if n.resolver != nil {
@@ -124,18 +124,17 @@ func (n *Node) Kind() wire.NodeKind {
 	return t
 }
 
-// Submit hands the node a command. It never blocks on the network. The command
-// is answered exactly once, on a goroutine of the node's or before Submit
-// returns; commands of one token are written in the order they were submitted.
+// Submit sends a command. It never blocks on the network. The command is answered exactly once,
+// on a goroutine of the node or before Submit returns. Commands of one token are written in the
+// order of submission.
 //
-// While the first dial, or one after a connection that was well, is under way,
-// commands wait for it; after a failed one they fail at once. Undos are kept
-// until they are answered or their not-after instant has passed.
+// While the first dial is in progress, or one after a connection that worked, commands wait for
+// it. After a failed dial they fail at once. Undos are kept until they are answered or their
+// NotAfter has passed.
 //
-// On a node that is not fit to vote all but undos are answered at once as Failed, by
-// ErrUnfit, and so are all but undos and extensions while its health checks fail; the
-// request's NodeSet makes exceptions. An Examine is answered by a
-// connection of its own, also of an unfit node.
+// On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
+// checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
+// An Examine uses a separate connection, also on an unfit node.
 func (n *Node) Submit(c *wire.Command) {
 	n.count.commands.Add(1)
 	switch {
@@ -148,9 +147,9 @@ func (n *Node) Submit(c *wire.Command) {
 	}
 }
 
-// SubmitBoth is Submit for two commands that go out in one flush, the second behind the
-// first: a release, and the acquire of the next waiter. With more than one connection
-// they take different ones if their first keys differ, and then go in any order.
+// SubmitBoth submits two commands that are written together, the second after the first: a
+// release, and the acquire of the next waiter. With several connections they use different ones
+// if their first keys differ, and then have no order.
 func (n *Node) SubmitBoth(first, second *wire.Command) {
 	n.count.commands.Add(2)
 	if n.cluster != nil {
@@ -170,9 +169,9 @@ func (n *Node) submitBoth(first, second *wire.Command) {
 	two.submit(second, nil)
 }
 
-// pipelineOf is the connection of a name: all commands of a lock have the same keys and take one
-// connection, as their order is what undoes a late acquire (docs/dev/rules.md rule 6). The next
-// acquire of the name goes behind a release that nobody waited for.
+// pipelineOf returns the pipeline of a name. All commands of a lock have the same keys and use
+// one connection, because an undo must come after its late acquire (docs/dev/rules.md rule 6).
+// The next acquire of the name follows a release that was not waited for.
 func (n *Node) pipelineOf(c *wire.Command) *pipeline {
 	if len(n.pipelines) == 1 || len(c.Keys) == 0 {
 		return n.pipelines[0]
@@ -180,16 +179,16 @@ func (n *Node) pipelineOf(c *wire.Command) *pipeline {
 	return n.pipelines[maphash.String(n.seed, c.Keys[0])%uint64(len(n.pipelines))]
 }
 
-// Close ends the connections and answers what is under way: unsent commands as
-// Failed, sent ones as Unknown. It does not wait for the server, so that a
-// frozen one can't hold it up, and returns when all goroutines but hanging dials
-// of a wrapped pool have ended. It may be called more than once.
+// Close ends the connections and answers the commands in flight: unsent ones as Failed, sent ones
+// as Unknown. It does not wait for the server, so a frozen one does not delay it. It returns when
+// all goroutines have ended, except hanging dials of a wrapped pool. It may be called more than
+// once.
 func (n *Node) Close() error {
 	if n.cluster != nil {
 		n.cluster.stop()
 	}
 	for _, l := range n.pipelines {
-		l.close() // before the keepers end: from now on nothing is kept for a next connection
+		l.close() // before the goroutines end: from now on nothing is kept for a next connection
 	}
 	n.exams.close()
 	n.stop()
@@ -198,11 +197,11 @@ func (n *Node) Close() error {
 	return n.dialer.close()
 }
 
-// maxLines bounds the log lines under way: a handler that blocks costs no more.
+// maxLines bounds the log lines in progress, in case a handler blocks.
 const maxLines = 16
 
-// log says what happened to the node's connections, on a goroutine of its own: the
-// handler is the user's, and may block, panic, or close this very node.
+// log logs an event of the node's connections, on a separate goroutine: the handler is the
+// user's, and may block, panic, or close this node.
 func (n *Node) log(msg string, err error) {
 	if n.cfg.Logger == nil {
 		return
@@ -213,7 +212,7 @@ func (n *Node) log(msg string, err error) {
 	}
 	go func() {
 		defer func() {
-			_ = recover() // of the user's handler: there is nobody to tell
+			_ = recover() // a panic of the user's handler cannot be reported
 			n.count.lines.Add(-1)
 		}()
 		if err != nil && !errors.Is(err, ErrClosed) {

@@ -107,7 +107,7 @@ func (pl *pipeline) rejectReasonLocked(c *wire.Command) error {
 	case pl.queue.len() >= pl.node.cfg.Queue:
 		return ErrQueueFull
 	case pl.conn != nil:
-		return pl.conn.rejectReason(c)
+		return pl.conn.rejectReasonLocked(c)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	k.verifyAgainLocked()
 	k.writing = pl.queue.len() > 0
 	wake := k.writing
-	k.scheduleCheck()
+	k.scheduleCheckLocked()
 	pl.probeSoonLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
@@ -221,7 +221,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	pl.mu.Lock()
 	pl.conn = nil
-	k.unregister()
+	k.unregisterLocked()
 	pl.mu.Unlock()
 	k.callers.Wait() // no goroutine writes on the connection after this
 
@@ -229,7 +229,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	defer pl.mu.Unlock()
 	now := pl.node.cfg.Clock.Now()
 	pl.unacked.prune(now)
-	for _, c := range k.unansweredCommands() {
+	for _, c := range k.unansweredCommandsLocked() {
 		switch {
 		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // otherwise an undo would never end if every connection ends like this
 			left = append(left, c)

@@ -83,7 +83,7 @@ func addresses(u *url.URL, more []string, port string) ([]string, error) {
 	for _, h := range more {
 		other, err := url.Parse("redis://" + h)
 		if err != nil || other.Host != h {
-			return nil, errors.New("one of the hosts is none")
+			return nil, errors.New("invalid host in list")
 		}
 		hosts = append(hosts, other)
 	}

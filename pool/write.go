@@ -171,7 +171,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			dropped = append(dropped, droppedCommand{c, ErrDisconnected})
 			continue
 		}
-		if err := pc.rejectReason(c); err != nil {
+		if err := pc.rejectReasonLocked(c); err != nil {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}

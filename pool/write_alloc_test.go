@@ -17,9 +17,9 @@ func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	k := newPipeConn(newPipeline(&Node{cfg: &Config{Name: "n", Clock: clock.Runtime()}}), &rawConn{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.req.NodeSet, c.To = wire.NewNodeSet(false), nil
-	require.NoError(t, k.rejectReason(&c.Command)) // the first of its fleet costs something
+	require.NoError(t, k.rejectReasonLocked(&c.Command)) // the first of its fleet costs something
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if k.rejectReason(&c.Command) != nil {
+		if k.rejectReasonLocked(&c.Command) != nil {
 			t.Error("refused")
 		}
 		k.handleReply(&c.Command, "OK", nil)
