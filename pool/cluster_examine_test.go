@@ -16,7 +16,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"Cluster is \"a\", must be host:port":               {Cluster: []string{"a"}},
 		"Address is \"a:1\", must be empty with a Cluster":  {Cluster: []string{"a:1"}, Address: "a:1"},
-		"a Cluster has only database 0":                   {Cluster: []string{"a:1"}, Database: 1},
+		"a Cluster has only database 0":                     {Cluster: []string{"a:1"}, Database: 1},
 		"a node is Proxied or a Cluster, not both":          {Cluster: []string{"a:1"}, Proxied: true},
 		"Network is \"unix\", must be tcp":                  {Cluster: []string{"a:1"}, Network: "unix"},
 		"a node is a Cluster or follows Sentinels, not bot": {Cluster: []string{"a:1"}, Sentinels: &Sentinels{Master: "m", Addresses: []string{"b:1"}}},

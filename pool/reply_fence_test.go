@@ -25,7 +25,7 @@ func fencing(token string, ttl time.Duration, keys ...string) *call {
 }
 
 func confirming(token string, keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewConfirm(r, counting(token, keys), int64(aHint)) })
+	return newCall(func(r *wire.Request) { wire.NewConfirm(r, counting(token, keys), aHint) })
 }
 
 func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
@@ -36,9 +36,9 @@ func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
 		fence       int64
 	}{
 		{aHint, 0, wire.Refused, 0},
-		{aHint, 1, wire.Granted, int64(aHint)},
-		{aHint, 2, wire.Granted, int64(aHint) + 1},
-		{aHint, -1, wire.Granted, int64(aHint) - 1},
+		{aHint, 1, wire.Granted, aHint},
+		{aHint, 2, wire.Granted, aHint + 1},
+		{aHint, -1, wire.Granted, aHint - 1},
 		{aHint, 1 - aHint, wire.Granted, 1},
 		{aHint, -aHint, wire.Unknown, 0}, // the number would be 0, and then below
 		{aHint, -aHint - 1, wire.Unknown, 0},

@@ -49,7 +49,7 @@ func TestAClaimWhoseFenceIsFarAheadOfTheClockIsRefused(t *testing.T) {
 		_, err = l.Resume(bg, forged)
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, "ahead of this machine's clock")
-		forged.Fence = claim.Fence + int64((365 * 24 * time.Hour).Microseconds())
+		forged.Fence = claim.Fence + (365 * 24 * time.Hour).Microseconds()
 		k, err = l.Resume(bg, forged)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))

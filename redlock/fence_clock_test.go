@@ -34,7 +34,7 @@ func TestClientsClocksDoNotMatter(t *testing.T) {
 		for i := range 10 * len(clients) {
 			fence := inTurn(t, clients[i%len(clients)])
 			require.Greater(t, fence, last)
-			off := time.Until(time.UnixMicro(int64(fence)))
+			off := time.Until(time.UnixMicro(fence))
 			require.LessOrEqual(t, off.Abs(), time.Second+time.Millisecond)
 			last = fence
 			pass(time.Duration(i%3) * time.Millisecond)

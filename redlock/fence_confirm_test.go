@@ -39,7 +39,7 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 		fl.masters[0].SetDelay(time.Millisecond) // the others are in before
 		k := take(t, l, "a", time.Minute)
 		require.False(t, k.confirmed)
-		require.Equal(t, int64(time.Now().UnixMicro()), k.Fence())
+		require.Equal(t, time.Now().UnixMicro(), k.Fence())
 		require.Zero(t, scripts(fl.masters[1], "confirm")+scripts(fl.masters[2], "confirm"))
 	})
 }

@@ -37,7 +37,7 @@ func TestAFenceThatTheNodesDoNotAgreeOnIsConfirmed(t *testing.T) {
 		fl.masters[2].Freeze()
 		k := take(t, l, "a", time.Minute)
 		require.True(t, k.confirmed)
-		require.Equal(t, int64(ahead+1), k.Fence())
+		require.Equal(t, ahead+1, k.Fence())
 		require.NoError(t, k.Release(bg))
 		fl.masters[2].Unfreeze()
 		fl.masters[0].Freeze()

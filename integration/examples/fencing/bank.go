@@ -66,8 +66,8 @@ func (b *bank) write(ctx context.Context, balance int, fence int64, lockID strin
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()                                        // has no effect after a commit
-	result, err := tx.ExecContext(ctx, b.update, balance, int64(fence), lockID) //nolint:gosec // fences are below 2^53
+	defer func() { _ = tx.Rollback() }()                                 // has no effect after a commit
+	result, err := tx.ExecContext(ctx, b.update, balance, fence, lockID)
 	if err != nil {
 		return err
 	}

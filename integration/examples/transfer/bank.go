@@ -70,7 +70,7 @@ func (b *bank) writeAll(ctx context.Context, fence int64, lockID string, entries
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	for _, e := range entries {
-		result, err := tx.ExecContext(ctx, write, e.id, e.balance, int64(fence), lockID) //nolint:gosec // fences are below 2^53
+		result, err := tx.ExecContext(ctx, write, e.id, e.balance, fence, lockID)
 		if err != nil {
 			return err
 		}
