@@ -127,7 +127,7 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 	s.address = m.address
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	cl.sessions.track(s, &cl.mu)
+	cl.sessions.trackLocked(s, &cl.mu)
 	return s, nil
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// dialRaw connects, bounded by ctx. Commands go over conn; out is the connection
-// below it, the same one without TLS, whose own Conn a watchdog closes: tls.Conn.Close may
-// block for 5 s (docs/dev/rules.md rule 25). On an error nothing is left open.
+// dialRaw connects; ctx bounds it. Commands go over conn. out is the layer below it, and the same
+// connection without TLS. The watchdog closes the Conn inside out, because tls.Conn.Close may block
+// for 5 s (docs/dev/rules.md rule 25). After an error no connection is left open.
 func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
 	raw, err := c.connect(ctx)
 	if err != nil {
@@ -23,6 +23,8 @@ func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn
 	if c.TLS == nil {
 		return out, out, nil
 	}
+	// The handshake waits for replies to what it writes, and nothing flushes a buffer meanwhile.
+	// passthrough needs no mutex: until dialRaw returns, no other goroutine has the connection.
 	out.passthrough = true
 	conn, err = c.encrypt(ctx, out)
 	if err != nil {
@@ -33,6 +35,7 @@ func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn
 	return conn, out, nil
 }
 
+// connect returns a connection from Config.Dial, or a TCP or Unix one if that is nil.
 func (c Config) connect(ctx context.Context) (net.Conn, error) {
 	if c.Dial == nil {
 		d := net.Dialer{KeepAliveConfig: keepAlive}
@@ -45,33 +48,36 @@ func (c Config) connect(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// keepAlive finds a peer that is gone within 30 s, also on a connection with
-// nothing to say (docs/dev/hazards.md H70); with commands unanswered HardTimeout is sooner.
+// keepAlive detects within 30 s that a peer is gone, even on an idle connection
+// (docs/dev/hazards.md H70). While commands are unanswered, HardTimeout ends the connection sooner.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// encrypt puts TLS over raw. HandshakeContext closes raw when ctx is done, and
-// waits for its own goroutine.
+// encrypt puts TLS over raw. HandshakeContext closes raw when ctx is done. It waits for the goroutine
+// that it starts for that, so raw is not closed after a successful return.
 func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	cfg, err := c.TLS(ctx)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the TLS configuration: %w", err)
+		return nil, fmt.Errorf("TLS configuration: %w", err)
 	case cfg == nil:
-		// Never in the clear what was to be encrypted.
+		// A connection that was to be encrypted must never be used in plain text.
 		return nil, errors.New("Config.TLS returned neither a configuration nor an error")
 	}
 	cfg = cfg.Clone()
-	cfg.Renegotiation = tls.RenegotiateNever // its words would be held back, and the next caller wait for the server
+	// A renegotiation would write into the buffer, which it cannot flush, and the next caller that
+	// writes would wait for the server.
+	cfg.Renegotiation = tls.RenegotiateNever
 	if cfg.ServerName == "" && c.Network != "unix" {
 		cfg.ServerName = c.host()
 	}
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("the TLS handshake: %w", err)
+		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
 	return conn, nil
 }
 
+// host returns the host of the address, or the whole address if it has no port.
 func (c Config) host() string {
 	host, _, err := net.SplitHostPort(c.Address)
 	if err != nil {
@@ -80,18 +86,21 @@ func (c Config) host() string {
 	return host
 }
 
-// credentials are the user and password of this dial.
+// credentials returns the user and password for one dial. Config.Credentials is called for each
+// dial, so it may return a new password every time.
 func (c Config) credentials(ctx context.Context) (user, password string, err error) {
 	if c.Credentials == nil {
 		return c.Username, c.Password, nil
 	}
 	user, password, err = c.Credentials(ctx)
 	if err != nil {
-		return "", "", c.dialFailed(fmt.Errorf("the credentials: %w", err))
+		return "", "", c.dialFailed(fmt.Errorf("credentials: %w", err))
 	}
 	return user, password, nil
 }
 
+// dialFailed returns the error of a dial. The text is made printable, because it may contain what a
+// server or a proxy sent. The error of a context is shown, but it is not the cause.
 func (c Config) dialFailed(err error) error {
 	e := dialError{text: fmt.Sprintf("pool: dialling %s: %s", c, wire.Printable(err.Error()))}
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
@@ -100,9 +109,9 @@ func (c Config) dialFailed(err error) error {
 	return e
 }
 
-// dialError is a node's trouble. It matches no context's error, even when our own
-// dial timeout was the reason: a caller would take that for its own deadline and
-// give up (docs/dev/hazards.md H111). Other causes are reached as usual.
+// dialError is a node's failure to dial. It matches no error of a context, even if the library's own
+// dial timeout was the reason: the caller would mistake it for its own deadline, and give up
+// (docs/dev/hazards.md H111). errors.Is and errors.As reach all other causes.
 type dialError struct {
 	text  string
 	cause error

@@ -51,7 +51,7 @@ func TestATLSHandshakeWithAMuteServerEndsWithItsContext(t *testing.T) {
 		_, _, err := c.dialRaw(ctx)
 
 		require.Equal(t, 100*time.Millisecond, time.Since(began))
-		require.EqualError(t, err, "pool: dialling rediss://h:1/0: the TLS handshake: context deadline exceeded")
+		require.EqualError(t, err, "pool: dialling rediss://h:1/0: TLS handshake: context deadline exceeded")
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Positive(t, raw.closed.Load())
 	}) // the bubble fails for a goroutine that is left
@@ -163,7 +163,7 @@ func TestCredentialsAreAskedAtEveryDial(t *testing.T) {
 		require.Equal(t, []string{"u", want}, []string{user, password})
 	}
 	_, _, err := c.credentials(t.Context())
-	require.ErrorContains(t, err, "the credentials: context deadline exceeded")
+	require.ErrorContains(t, err, "credentials: context deadline exceeded")
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }
 

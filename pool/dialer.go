@@ -12,26 +12,36 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// rawConn is a dialled connection before it becomes a link.
+// rawConn is a dialled connection. What uses it, such as a pipeConn or a pubsubConn, decides which
+// goroutine writes: rawConn itself has no lock for that.
 type rawConn struct {
-	redis    redis.Conn
-	raw      net.Conn        // what the watchdog closes; nil where a wrapped pool dialled
-	writer   *coalescingConn // nil where a wrapped pool dialled
-	in       *boundedConn    // what redigo reads from; nil where a wrapped pool dialled
-	giveBack func()          // gives the connection back to the pool it counts in; may be nil
+	redis redis.Conn
+	// raw, writer and in are the layers below redis: the socket that abort closes, the buffer of
+	// what is written, and the bounds on what is read. All three are nil if a wrapped pool dialled.
+	raw      net.Conn
+	writer   *coalescingConn
+	in       *boundedConn
+	giveBack func() // returns the connection to the pool that counts it; may be nil
 
-	address     string                // that Sentinels named; empty where there are none
-	password    string                // that AUTH sent: no error shows it. Set before the first command
-	closeReason atomic.Pointer[error] // why it was cut
+	// address is the one that Sentinels or a Cluster's slot map named; otherwise it is empty.
+	address string
+	// password is what AUTH sent, which no error may show. The handshake sets it, and ends before
+	// the goroutines that read it start, so it needs no mutex.
+	password string
+	// closeReason is why the library closed the connection. It is atomic because closeFor runs on
+	// other goroutines than the reader and the writer.
+	closeReason atomic.Pointer[error]
 }
 
-// closeFor ends the connection for a reason of our own.
+// closeFor closes the connection for a reason of the library's own. The first reason counts. It is
+// stored before the socket is closed: the reader notices the closing only, and looks up why.
 func (rc *rawConn) closeFor(why error) {
 	rc.closeReason.CompareAndSwap(nil, &why)
 	rc.abort()
 }
 
-// reason is why the connection ended, of which err is what was noticed.
+// reason returns why the connection ended: what closeFor was given, or else err, which is what the
+// reader or the writer noticed.
 func (rc *rawConn) reason(err error) error {
 	if why := rc.closeReason.Load(); why != nil {
 		return *why
@@ -39,44 +49,44 @@ func (rc *rawConn) reason(err error) error {
 	return err
 }
 
-// abort ends the connection at once, whatever the server does. It is safe while
-// others read and write.
+// abort closes the connection at once, whatever the server does. It is safe while other goroutines
+// read and write: closing the socket is what unblocks them.
 func (rc *rawConn) abort() {
 	if rc.raw != nil {
-		// Under TLS the TCP connection below: tls.Conn.Close may take 5 s.
+		// With TLS this is the TCP connection below, because tls.Conn.Close may take 5 s.
 		_ = rc.raw.Close()
 		return
 	}
 	_ = rc.redis.Close()
 }
 
-// close gives an aborted connection back, when nobody reads or writes any more:
-// redigo's pooled Close drains outstanding replies (docs/dev/hazards.md H104).
+// close returns an aborted connection to its pool. It must come after abort, and after reader and
+// writer have ended: redigo's pooled Close reads the outstanding replies (docs/dev/hazards.md H104).
 func (rc *rawConn) close() {
 	if rc.giveBack != nil {
-		// A connection that redigo takes for a good one would go back among the idle.
+		// First the connection itself: redigo puts one that has no error back among the idle ones.
 		_ = rc.redis.Close()
 		rc.giveBack()
 	}
 }
 
-// dialer is where a node's connections come from.
+// dialer makes a node's connections.
 type dialer interface {
-	// dial returns a connection on which nothing was said yet, or, from a wrapped
-	// pool, what the pool's owner says on each.
+	// dial returns a connection on which no command was sent yet. On a connection of a wrapped
+	// pool, the pool's own dial function may have sent some, such as AUTH.
 	dial(ctx context.Context) (*rawConn, error)
 	close() error
 }
 
-// poolDialer is a redigo pool for our own connections. Each is borrowed for its
-// whole life. Pool.Wait stays false: with it, Close may panic (REDIGO.md).
+// poolDialer dials through a redigo pool of its own. Each connection is borrowed for its whole
+// life. Pool.Wait stays false, because Close may panic with it.
 type poolDialer struct {
-	cfg  *Config // not Config: as in Node
+	cfg  *Config // a pointer, as in Node
 	pool *redis.Pool
 }
 
-// A dial's context carries where to leave the session, and the address that Sentinels
-// named in place of the configured one.
+// The context of a dial carries the rawConn that connect fills in. It may carry an address, from
+// Sentinels or a slot map, that replaces the configured one.
 type (
 	rawConnKey struct{}
 	addressKey struct{}
@@ -88,6 +98,8 @@ func newOwnPool(cfg *Config) *poolDialer {
 	return o
 }
 
+// dial borrows a new connection from the pool. No idle one can come out: giveBack runs after the
+// connection was closed, and then redigo drops it.
 func (o *poolDialer) dial(ctx context.Context) (*rawConn, error) {
 	s := &rawConn{}
 	c, err := o.pool.GetContext(context.WithValue(ctx, rawConnKey{}, s))
@@ -95,15 +107,14 @@ func (o *poolDialer) dial(ctx context.Context) (*rawConn, error) {
 		return nil, err
 	}
 	if s.redis == nil {
-		return nil, oneline.Join(errors.New("pool: redigo's pool gave a connection that it had not dialled"), c.Close())
+		return nil, oneline.Join(errors.New("pool: redigo's pool returned a connection that it had not dialled"), c.Close())
 	}
 	s.giveBack = func() { _ = c.Close() }
 	return s, nil
 }
 
-// connect dials for the redigo pool, and leaves the connection below in the
-// session that the context carries: commands go to it directly, because the
-// pool's wrapper looks each command's name up in a table.
+// connect dials for the redigo pool, and stores the connection in the rawConn that the context
+// carries. Commands bypass the pool's wrapper, which looks up each command's name in a table.
 func (o *poolDialer) connect(ctx context.Context) (redis.Conn, error) {
 	cfg := *o.cfg
 	if named, ok := ctx.Value(addressKey{}).(string); ok {
@@ -123,7 +134,9 @@ func (o *poolDialer) connect(ctx context.Context) (redis.Conn, error) {
 
 func (o *poolDialer) close() error { return o.pool.Close() }
 
-// flush sends what was written with Send, however long the server takes.
+// flush sends what was written with Send, however long the server takes. Only the goroutine that
+// has the right to write may call it. redigo's own Flush comes first: it moves redigo's buffer
+// into that of writer, which the second one sends.
 func (rc *rawConn) flush() error {
 	if err := rc.redis.Flush(); err != nil {
 		return err
@@ -134,7 +147,8 @@ func (rc *rawConn) flush() error {
 	return rc.writer.flush()
 }
 
-// tryFlush sends as much of it as the system takes in at once; owes tells of the rest.
+// tryFlush sends as much of it as the socket accepts without blocking; hasUnsent reports whether
+// bytes are left. The rules of coalescingConn.tryFlush apply.
 func (rc *rawConn) tryFlush() error {
 	if err := rc.redis.Flush(); err != nil {
 		return err
@@ -142,18 +156,20 @@ func (rc *rawConn) tryFlush() error {
 	return rc.writer.tryFlush()
 }
 
-// unfinished reports whether the peer has begun a reply and not ended it.
+// unfinished reports whether the peer has begun a reply and not ended it. The watchdog calls it
+// while the reader reads.
 func (rc *rawConn) unfinished() bool { return rc.in != nil && rc.in.unfinished.Load() }
 
 func (rc *rawConn) canTryFlush() bool { return rc.writer != nil && rc.writer.canTryFlush() }
 
 func (rc *rawConn) hasUnsent() bool { return rc.writer != nil && rc.writer.hasUnsent() }
 
-// rawConns are open ones that may have to be ended together.
+// rawConns is a set of open connections that may have to be closed together.
 type rawConns map[*rawConn]struct{}
 
-// track adds one until it is given back. Called under mu, which guards the set.
-func (all rawConns) track(s *rawConn, mu *sync.Mutex) {
+// trackLocked adds a connection to the set until it is given back. The caller holds mu, which guards
+// the set. The new giveBack locks mu itself, and releases it before it calls redigo's pool.
+func (all rawConns) trackLocked(s *rawConn, mu *sync.Mutex) {
 	all[s] = struct{}{}
 	put := s.giveBack
 	s.giveBack = func() {

@@ -164,7 +164,7 @@ func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
 		synctest.Wait()
 		r := pinging().on(n).reply(t)
 		requireUnsent(t, r)
-		require.ErrorContains(t, r.Err, "the credentials: the vault is closed")
+		require.ErrorContains(t, r.Err, "credentials: the vault is closed")
 		synctest.Wait()
 		require.Zero(t, m.Connections(), "the connection is closed")
 	})

@@ -237,7 +237,7 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 // call nor recordAnswer would end it.
 func (sr *sentinelResolver) track(s *rawConn) {
 	sr.mu.Lock()
-	sr.sessions.track(s, &sr.mu)
+	sr.sessions.trackLocked(s, &sr.mu)
 	other := sr.master != s.address
 	sr.mu.Unlock()
 	if other {
