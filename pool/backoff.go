@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// A connection that ended within minLife counts as a dial that failed: a server may accept
-// connections only to drop them, which costs more than a dial that is refused. After such a
-// connection the pause may grow to minLife/2 at least, whatever Config.RedialMax says.
+// minLife is how long a connection must live to count as a successful dial. A server may accept
+// connections only to drop them, which costs more than a refused dial. So after a shorter one the
+// pause may grow to at least minLife/2, even if Config.RedialMax is smaller.
 const minLife = time.Second
 
 // backoff is the pause between dials in a row. It doubles from Config.RedialMin to
-// Config.RedialMax, with jitter.
+// Config.RedialMax, with jitter, so that many clients of a server that returns do not dial it at
+// the same moment. It needs no mutex: only the goroutine that dials uses it.
 type backoff struct {
 	cfg       *Config
-	next, max time.Duration
+	next, max time.Duration // the next pause before jitter, and its present bound
 }
 
 func newBackoff(cfg *Config) *backoff {
@@ -26,8 +27,8 @@ func newBackoff(cfg *Config) *backoff {
 
 func (b *backoff) reset() { b.next, b.max = b.cfg.RedialMin, b.cfg.RedialMax }
 
-// ended notes for how long a connection lived, and reports whether that was long enough for
-// the pause to begin anew.
+// ended notes how long a connection lived. If that was long enough, it resets the pause and returns
+// true.
 func (b *backoff) ended(lived time.Duration) (well bool) {
 	if lived > max(minLife, b.cfg.RedialMax) {
 		b.reset()
@@ -37,9 +38,9 @@ func (b *backoff) ended(lived time.Duration) (well bool) {
 	return false
 }
 
-// violated notes that a connection ended because its peer broke the bounds on replies: the next
-// is likely to end in the same way. The pause may grow to half a minute, and begins anew only
-// after a connection that lived for longer.
+// violated notes that a connection ended because its peer exceeded the bounds on replies. The next
+// connection is likely to end in the same way, so the pause may grow to refusedPause. Only a
+// connection that lived longer than that resets it.
 func (b *backoff) violated(lived time.Duration) {
 	if lived > refusedPause {
 		b.reset()
@@ -47,7 +48,8 @@ func (b *backoff) violated(lived time.Duration) {
 	b.max = max(refusedPause, b.cfg.RedialMax)
 }
 
-// pause waits before the next dial, or until ctx is done.
+// pause waits before the next dial, or until ctx is done. It waits for a random time between half of
+// the pause and all of it.
 func (b *backoff) pause(ctx context.Context) {
 	pause(ctx, b.cfg.Clock, b.next/2+rand.N(b.next/2+1))
 	b.next = min(2*b.next, b.max)

@@ -8,39 +8,47 @@ import (
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
-// ErrReplyLimit is why a connection was closed: its server sent a reply that is larger than any that this package needs, or
-// that is not RESP2. The node is dialled again.
+// ErrReplyLimit is the error of a connection whose server sent a reply that is not RESP2, or that is
+// larger than any reply this package needs. The connection is closed, and the node is dialled again.
 var ErrReplyLimit = resp.ErrLimit
 
-// What one reply may cost. The longest that a lock needs are the error text of a script and
-// the keys of 1,024 names; INFO has some ten kilobytes. docs/dev/hazards.md says what happens without.
+// The limits of one reply. The longest replies that a lock needs are the error text of a script and
+// the keys of 1,024 names; INFO has some ten kilobytes. docs/dev/hazards.md says what happens without
+// limits.
 var (
 	replyLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 64 << 10, Depth: 8, Total: 4 << 20}
-	// A slot map has a range for each slot at the worst, with the members that serve it.
+	// In the worst case a slot map has one range for each slot, with the members that serve it.
 	topologyLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 512 << 10, Depth: 8, Total: 16 << 20}
 )
 
-// boundedConn is a connection whose replies are bounded before redigo parses them: redigo
-// allocates what a header announces. Only the reader's goroutine reads.
+// boundedConn is a connection that checks replies against limits before redigo parses them, because
+// redigo allocates what a header announces. With TLS it is the layer above the encryption.
 type boundedConn struct {
 	net.Conn
+	// scan and broken need no mutex: only the reader's goroutine reads.
 	scan   resp.Scanner
-	broken error
-	// onUnfinished, if set, is called before a Read that waits for the rest of a reply.
+	broken error // the error of every Read after a reply that exceeded a limit
+	// onUnfinished, if set, is called before a Read that waits for the rest of a reply. It is
+	// set before the first Read.
 	onUnfinished func()
-	unfinished   atomic.Bool // a Read waits, or waited last, for the rest of a reply
+	// unfinished is true while a Read waits for the rest of a reply, and until a Read has found
+	// its end. It is atomic because the watchdog reads it.
+	unfinished atomic.Bool
 }
 
 func newBoundedConn(conn net.Conn, limits resp.Limits) *boundedConn {
 	return &boundedConn{Conn: conn, scan: resp.Scanner{Limits: limits}}
 }
 
-// Read hands on what is within the limits. After a reply that is not it fails for good.
+// Read returns what is within the limits. After a reply that exceeds one every Read fails: the rest
+// of that reply can't be told from the next one.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
 	}
 	if c.scan.InReply() {
+		// The flag is set before the callback, and the callback runs before the Read that may
+		// block: the watchdog stops when it finds no answer due and the flag unset.
 		c.unfinished.Store(true)
 		if c.onUnfinished != nil {
 			c.onUnfinished()

@@ -29,8 +29,8 @@ func newCoalescingConn(raw net.Conn) *coalescingConn {
 	return &coalescingConn{Conn: raw, socket: socketOf(raw)}
 }
 
-// Write appends to the buffer and never fails: a later flush reports the error. It never blocks
-// either, so the reader of a TLS connection can write a record while a flush is stuck.
+// Write appends to the buffer, once the handshake is over. It does not fail: a later flush reports
+// the error. It does not wait for the peer either, so the reader of a TLS connection can write a record while a flush is stuck.
 func (g *coalescingConn) Write(p []byte) (int, error) {
 	if g.passthrough {
 		return g.Conn.Write(p)

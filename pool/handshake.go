@@ -12,21 +12,22 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// step is one command of the handshake and what its reply is for.
+// step is one command of the handshake.
 type step struct {
 	name string
 	args []any
-	take func(reply any, err error) error
+	take func(reply any, err error) error // uses the reply; its error ends the handshake
 }
 
-// handshake says who we are, reads the facts and loads the scripts, in one round
-// trip. It is bounded by ctx: when that is done the connection is aborted.
+// handshake authenticates, reads the facts and loads the scripts in one round trip. When ctx is
+// done it aborts the connection.
 func (n *Node) handshake(ctx context.Context, s *rawConn) (f facts, err error) {
 	err = n.greet(ctx, s, n.preparing(&f))
 	return f, err
 }
 
-// greet says who we are, and takes the steps that follow, in one round trip.
+// greet authenticates and runs the steps behind it, in one round trip. abort is what ctx can do
+// here: redigo's reads heed no context, and closing the socket unblocks them.
 func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
@@ -40,8 +41,8 @@ func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 	return nil
 }
 
-// dialReady dials for what is no lock's: a subscription, a Sentinel, a Cluster's map. It says
-// who we are and no more: facts and scripts are of no use there.
+// dialReady dials for a subscription, a Sentinel or a Cluster's slot map. It authenticates only,
+// because none of these uses facts or scripts. The caller closes the connection.
 func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
@@ -57,7 +58,8 @@ func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	return s, nil
 }
 
-// abortReason tells our own deadline from the network's errors.
+// abortReason returns the error of a handshake. Aborting the connection fails its read with an
+// error of the network, which would hide that the dial timeout was the reason.
 func (n *Node) abortReason(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("pool: the handshake took longer than the dial timeout of %v", n.cfg.DialTimeout)
@@ -65,6 +67,8 @@ func (n *Node) abortReason(ctx context.Context, err error) error {
 	return err
 }
 
+// handshakeSteps returns the steps that every connection begins with. A wrapped pool's dial function
+// authenticates and selects the database itself.
 func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 	var steps []step
 	if _, wrapped := n.dialer.(*wrappedPool); !wrapped {
@@ -77,7 +81,7 @@ func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 	return append(steps, step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore}), nil
 }
 
-// preparing are the steps that read the facts and load the scripts.
+// preparing returns the steps that read the facts into f and load the scripts.
 func (n *Node) preparing(f *facts) []step {
 	steps := []step{
 		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
@@ -88,7 +92,7 @@ func (n *Node) preparing(f *facts) []step {
 			f.Database = database(reply, err, n.cfg.Database)
 			return unusable(err)
 		}},
-		// All of its usual parts: several by name are one command since Redis 7 only.
+		// All default sections, because INFO accepts several names since Redis 7 only.
 		{"INFO", nil, func(reply any, err error) error {
 			f.parse(reply, err)
 			if isLoading(reply) {
@@ -101,10 +105,10 @@ func (n *Node) preparing(f *facts) []step {
 			return unusable(err)
 		}},
 	}
-	if n.shard == nil { // in a Cluster it would be one of all servers
+	if n.shard == nil { // in a Cluster one server would have the marker of all
 		steps = append(steps, step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
 			f.parseMarker(reply, err)
-			return nil // what else it answers INFO says better
+			return nil // INFO reports all other errors of the server, and better
 		}}, step{"EXISTS", []any{wire.OldMarkerKey}, func(reply any, err error) error {
 			f.parseOldMarker(reply, err)
 			return nil
@@ -112,13 +116,13 @@ func (n *Node) preparing(f *facts) []step {
 	}
 	for _, script := range wire.Scripts() {
 		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
-			return unusable(err) // where SCRIPT is denied, NOSCRIPT brings the text along
+			return unusable(err) // if SCRIPT is denied, NOSCRIPT makes the node send the text
 		}})
 	}
 	return steps
 }
 
-// auth are the steps that a wrapped pool's dial does itself.
+// auth returns the steps for AUTH and SELECT, with the credentials of this dial.
 func (n *Node) auth(ctx context.Context) ([]step, error) {
 	user, password, err := n.cfg.credentials(ctx)
 	if err != nil {
@@ -137,14 +141,17 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 	return steps, nil
 }
 
-// run sends all steps in one flush and takes the replies in order. It writes beside
-// the reading: a connection without a buffer (net.Pipe) takes the last step only
-// when the first one's reply was read.
+// run sends all steps in one flush and uses their replies in order. It writes on a goroutine of its
+// own, because a connection without a buffer (net.Pipe) accepts the last step only after the first
+// one's reply was read. That goroutine has the right to write, and ends before run returns: then
+// the right is the caller's again, so the writer of a pipeConn can start.
 func (rc *rawConn) run(steps []step) error {
 	said := make(chan struct{})
-	var unsaid error // readable once said is closed
+	var unsaid error // the error of sending; may be read once said is closed
 	go func() {
 		unsaid = rc.sendAll(steps)
+		// Closed before the abort, which fails the read below: run then finds unsaid, and
+		// returns it in place of the read's error, which is only its consequence.
 		close(said)
 		if unsaid != nil {
 			rc.abort()
@@ -152,17 +159,17 @@ func (rc *rawConn) run(steps []step) error {
 	}()
 	err := rc.receiveAll(steps)
 	if err == nil {
-		<-said
+		<-said // a server may reply before the last write returns
 		return unsaid
 	}
 	select {
 	case <-said:
-		// The server's own words are a better reason than that it no longer listened.
+		// An error that the server sent explains more than the failed write behind it.
 		if unsaid != nil && !isServerError(err) {
 			return unsaid
 		}
 	default:
-		rc.abort() // ends a write that is stuck
+		rc.abort() // before the wait, because it unblocks a write that is stuck
 		<-said
 	}
 	return err
@@ -173,6 +180,7 @@ func isServerError(err error) bool {
 	return errors.As(err, &se)
 }
 
+// sendAll writes all steps. Only the goroutine of run calls it.
 func (rc *rawConn) sendAll(steps []step) error {
 	for _, st := range steps {
 		if err := rc.redis.Send(st.name, st.args...); err != nil {
@@ -182,22 +190,25 @@ func (rc *rawConn) sendAll(steps []step) error {
 	return rc.flush()
 }
 
+// receiveAll reads the replies to all steps, also after one has failed: the connection must not be
+// left with replies unread. It returns the first error.
 func (rc *rawConn) receiveAll(steps []step) error {
 	var first, last error
 	for _, st := range steps {
 		reply, err := redis.ReceiveWithTimeout(rc.redis, 0)
 		if rc.redis.Err() != nil {
-			// What the server said before it hung up ("max number of clients reached",
-			// "protected mode") is worth more than that it did.
+			// An error that the server sent before it closed the connection ("max number of
+			// clients reached", "protected mode") explains more than the closing.
 			if first == nil && last != nil {
 				return fmt.Errorf("%w (%w)", last, err)
 			}
 			return cmp.Or(first, err)
 		}
+		// Before withheld, which must know the password for AUTH's own reply.
 		if st.name == "AUTH" {
 			rc.password = fmt.Sprint(st.args[len(st.args)-1])
 		}
-		err = withheld(err, rc.password) // a service that is out of step answers AUTH later
+		err = withheld(err, rc.password) // every reply: a service may answer AUTH late, out of step
 		if err != nil {
 			last = serverError(err)
 		}
@@ -208,14 +219,14 @@ func (rc *rawConn) receiveAll(steps []step) error {
 	return first
 }
 
-// kill ends an older connection on the server, so that nothing that it still
-// holds unread is executed behind the undos that follow (docs/dev/rules.md rule 6).
+// kill closes an older connection on the server. It returns before the undos are sent, so that no
+// command which the server has not read yet runs after them (docs/dev/rules.md rule 6).
 func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) {
 	stop := context.AfterFunc(ctx, rc.abort)
 	defer stop()
 	err = rc.run([]step{{"CLIENT", []any{"KILL", "ID", id}, func(reply any, err error) error {
-		// 0 means that no such client is left, which is as good; anything else
-		// than a number, that we may not kill.
+		// 0 means that no such client is left, which is as good. Any reply but a number
+		// means that the user may not kill.
 		_, notNumber := redis.Int64(reply, err)
 		killed = notNumber == nil
 		return nil
@@ -223,9 +234,10 @@ func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) 
 	return killed, err
 }
 
+// ignore is for a step that changes nothing when it fails.
 func ignore(any, error) error { return nil }
 
-// required is for a step without which nothing goes on.
+// required is for a step without which the connection can't be used.
 func required(name string) func(any, error) error {
 	return func(_ any, err error) error {
 		if err == nil {
@@ -235,8 +247,8 @@ func required(name string) func(any, error) error {
 	}
 }
 
-// withheld returns a server's error without its text if the text repeats the password. The password may have any
-// length: replacing only a short one would show it by the gaps.
+// withheld returns a server's error without its text if the text repeats the password. It removes
+// the whole text, because a short password that is replaced in it would show by the gaps.
 func withheld(err error, password string) error {
 	var re redis.Error
 	if !errors.As(err, &re) || password == "" || !strings.Contains(withoutArgs(re), password) {
@@ -249,8 +261,8 @@ func withheld(err error, password string) error {
 	return redis.Error(strings.TrimSpace(c + " (the server's text is not shown: it repeats the password)"))
 }
 
-// unusable passes on the states in which a server can't vote at all. A right that
-// is missing is not one of them.
+// unusable returns an error if the server can't vote at all in its state, or if err is not one of
+// the server. A missing right is no such state: the examination reports it.
 func unusable(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
@@ -263,7 +275,7 @@ func unusable(err error) error {
 	return nil
 }
 
-// optionalStep turns a refusal into an empty reply's error.
+// optionalStep turns every error into that of an empty reply, for a step that may be denied.
 func optionalStep(err error) error {
 	if err != nil {
 		return redis.ErrNil
@@ -271,6 +283,6 @@ func optionalStep(err error) error {
 	return nil
 }
 
-// errLoading is a server that says it by INFO alone: whoever may not load scripts
-// hears it from no other answer.
+// errLoading is the error of a server that reports in INFO that it is loading. A user that may not
+// load scripts learns it from no other reply.
 var errLoading error = &wire.ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}
