@@ -28,8 +28,8 @@ type boundedConn struct {
 	// scan and broken need no mutex: only the reader's goroutine reads.
 	scan   resp.Scanner
 	broken error // the error of every Read after a reply that exceeded a limit
-	// onUnfinished, if set, is called before a Read that waits for the rest of a reply. It is
-	// set before the first Read.
+	// onUnfinished, if set, is called before a Read that waits for the rest of a reply. The
+	// reader's goroutine sets it after the handshake, and so needs no mutex.
 	onUnfinished func()
 	// unfinished is true while a Read waits for the rest of a reply, and until a Read has found
 	// its end. It is atomic because the watchdog reads it.

@@ -14,18 +14,22 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// maxExaminations bounds those under way on a node: each has a connection.
+// maxExaminations bounds the examinations that run at once on a node: each has a connection.
 const maxExaminations = 8
 
-// examineLimit are the goroutines that answer Examine.
+// examineLimit counts the goroutines that answer Examine.
 type examineLimit struct {
-	mu       sync.Mutex // guards what follows; nobody is called under it
+	// mu guards closed and underWay, and orders done.Add before close: Node.Close waits for done
+	// after close, and a WaitGroup forbids an Add from zero during a Wait. No callback runs
+	// under mu.
+	mu       sync.Mutex
 	closed   bool
 	underWay int
 	done     sync.WaitGroup
 }
 
-// begin reports why there can't be another one. After nil there has to be an end.
+// begin returns ErrClosed or ErrQueueFull if no other examination may start. After nil the caller
+// must call end.
 func (e *examineLimit) begin() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,6 +44,8 @@ func (e *examineLimit) begin() error {
 	return nil
 }
 
+// end makes room for the next examination. Done comes last: when the node's Close returns, nothing
+// of this goroutine may be left to run.
 func (e *examineLimit) end() {
 	e.mu.Lock()
 	e.underWay--
@@ -47,17 +53,17 @@ func (e *examineLimit) end() {
 	e.done.Done()
 }
 
-// close lets no other one begin.
+// close makes every later begin fail. It does not wait for the examinations that run.
 func (e *examineLimit) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
 }
 
-// examine answers an Examine over a connection of its own, so that it can tell of a
-// server whatever has become of the pipelined one, and why it can't be dialled. It is
-// bounded by the dial timeout and the command's not-after instant; a survey that it asks
-// for goes on behind that as long as the server answers.
+// examine answers an Examine over a connection of its own. So it can report on a server whatever
+// the state of the pipelined connection is, and why the server can't be dialled. The dial timeout
+// and the command's not-after instant bound it. A scan for locks that the command asks for may
+// take longer, as long as the server answers.
 func (n *Node) examine(c *wire.Command) {
 	err := n.exams.begin()
 	if err != nil {
@@ -72,6 +78,7 @@ func (n *Node) examine(c *wire.Command) {
 		}
 		ctx, cancel := context.WithTimeout(n.life, bound)
 		defer cancel()
+		// Before the dial: a command that its caller has given up must not cost a connection.
 		if !c.MarkSent() {
 			c.Fail(wire.ErrGivenUp)
 			return
@@ -85,7 +92,7 @@ func (n *Node) examine(c *wire.Command) {
 	}()
 }
 
-// examineConn dials, reads everything, and hangs up.
+// examineConn dials, reads everything, and closes the connection.
 func (n *Node) examineConn(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
 	if n.cluster != nil {
 		return n.cluster.examine(ctx, r)
@@ -94,6 +101,7 @@ func (n *Node) examineConn(ctx context.Context, r *wire.Request) (*wire.Diagnosi
 	if err != nil {
 		return nil, err
 	}
+	// Deferred calls run in reverse: abort comes before close, as close requires.
 	defer s.close()
 	defer s.abort()
 	found, err := n.examineWith(ctx, s, r)
@@ -106,12 +114,13 @@ func (n *Node) examineConn(ctx context.Context, r *wire.Request) (*wire.Diagnosi
 	return found, nil
 }
 
-// examineWith asks all that takes a few round trips.
+// examineWith sends everything that takes a few round trips only, which ctx bounds.
 func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*wire.Diagnosis, error) {
 	f, err := n.handshake(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	// handshake stopped its own AfterFunc when it returned; this one covers the steps below.
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
 	found := &wire.Diagnosis{Facts: f.Facts}
@@ -124,7 +133,7 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*w
 		try := probe(found, r.Keys[0])
 		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
 	}
-	if r.ScanContext == nil { // a subscriber can't be asked for its keys
+	if r.ScanContext == nil { // a connection that has subscribed can't SCAN
 		steps = append(steps, probePubSub(found, r.Keys[0])...)
 	}
 	if err := s.run(steps); err != nil {
@@ -138,8 +147,8 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*w
 	return found, nil
 }
 
-// measureClock asks for the time alone, so that the round trip is that of one question: the
-// node's clock is compared with this machine's at its middle.
+// measureClock sends TIME alone, so that the round trip is that of one command. It compares the
+// node's clock with that of this machine in the middle of the round trip.
 func (n *Node) measureClock(s *rawConn, found *wire.Diagnosis) error {
 	var theirs int64
 	began, ours := n.cfg.Clock.Now(), clock.Wall()
@@ -158,7 +167,8 @@ func (n *Node) measureClock(s *rawConn, found *wire.Diagnosis) error {
 	return nil
 }
 
-// readConfig reads what INFO does not say, where the user may.
+// readConfig returns the steps that read settings which INFO does not contain. A user without the
+// right to CONFIG GET gets none of them, which is no error.
 func readConfig(found *wire.Diagnosis) []step {
 	read := func(setting string, take func(value string)) step {
 		return step{"CONFIG", []any{"GET", setting}, func(reply any, err error) error {
@@ -177,15 +187,15 @@ func readConfig(found *wire.Diagnosis) []step {
 	}
 }
 
-// probeRights tries every command of ours in a way that changes nothing: on a key that does
-// not exist, or with an argument that is refused. Servers look at the right to a
-// command before anything else.
+// probeRights returns steps that try every command of this library without any change: on a key that
+// does not exist, or with an invalid argument. Servers check the right to a command before anything
+// else, so even an invalid one shows whether the right is missing.
 func probeRights(found *wire.Diagnosis, key string) []step {
 	try := probe(found, key)
 	const nothing = "return 0"
 	channel := wire.FreePrefix + key
 	return []step{
-		try("set", "SET", key, "", "XX", "PX", 1), // XX: only where it exists
+		try("set", "SET", key, "", "XX", "PX", 1), // XX: only if the key exists
 		try("get", "GET", key),
 		try("del", "DEL", key),
 		try("exists", "EXISTS", key),
@@ -202,22 +212,23 @@ func probeRights(found *wire.Diagnosis, key string) []step {
 		try("client|id", "CLIENT", "ID"),
 		try("client|setname", "CLIENT", "SETNAME", "go-redlock"),
 		try("client|info", "CLIENT", "INFO"),
-		// Nobody: servers count clients from 1. Not 0, which before Redis 6.2 is no filter at all, and ends everybody's connection.
+		// No client has this ID: servers count them from 1. The ID must not be 0, which before
+		// Redis 6.2 is no filter at all, and closes all connections.
 		try("client|kill", "CLIENT", "KILL", "ID", int64(math.MaxInt64)),
 		try("publish", "PUBLISH", channel, ""),
 		try("pubsub|numsub", "PUBSUB", "NUMSUB", channel),
 	}
 }
 
-// probePubSub tries the rights of a waiter. After it the connection may be good for
-// nothing else.
+// probePubSub returns steps that try the rights of a waiter. They come last, because afterwards the
+// connection may accept no other command.
 func probePubSub(found *wire.Diagnosis, key string) []step {
 	try, channel := probe(found, key), wire.FreePrefix+key
 	return []step{try("subscribe", "SUBSCRIBE", channel), try("unsubscribe", "UNSUBSCRIBE", channel)}
 }
 
-// keyRights tries the rights to the keys beside the lock's, both to read and to write.
-// The marker exists: an argument that is no number keeps PEXPIRE from changing it.
+// keyRights returns steps that try the rights to read and write the keys other than the lock's. The
+// marker may exist, so PEXPIRE is given an argument that is not a number, which changes nothing.
 func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) {
 	if !unprefixed(r.Keys[0]) {
 		for _, counter := range r.Keys[1:] {
@@ -238,8 +249,8 @@ func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) 
 	return steps
 }
 
-// probe makes steps that tell which rights are missing: to a command, or to the key or
-// its channel.
+// probe returns a function that makes steps. Each records in found whether the right to a command, to
+// the key or to its channel is missing.
 func probe(found *wire.Diagnosis, key string) func(right, name string, args ...any) step {
 	return func(right, name string, args ...any) step {
 		return step{name, args, func(_ any, err error) error {
@@ -268,18 +279,18 @@ func probe(found *wire.Diagnosis, key string) func(right, name string, args ...a
 	}
 }
 
-// isUnknownCommand reports whether the server does not know a command or subcommand: it is too old, or
-// rename-command took it away.
+// isUnknownCommand reports whether the server does not know a command or subcommand, because it is
+// too old or its rename-command setting removed it.
 func isUnknownCommand(err error) bool {
 	text := strings.ToLower(err.Error())
 	return strings.HasPrefix(text, "err unknown command") || strings.HasPrefix(text, "err unknown subcommand")
 }
 
-// unprefixed reports whether lock keys have no prefix in common. Then the user may be
-// allowed some, and nothing is concluded from one that is denied.
+// unprefixed reports whether lock keys have no prefix in common. Then the user may have rights to
+// some of them, so a denied right to the key of the examination proves nothing.
 func unprefixed(key string) bool { return strings.HasPrefix(key, wire.DoctorPrefix) }
 
-// pattern matches all keys that are named like the one on which rights are tried.
+// pattern returns the ACL pattern of the lock keys that have the same prefix as the probed key.
 func pattern(key string) string {
 	prefix, _, random := strings.Cut(key, wire.DoctorPrefix)
 	if !random {

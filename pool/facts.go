@@ -12,14 +12,15 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// facts are what a connection knows of its server and of itself before anything
-// else is sent on it.
+// facts are what the handshake of a connection read: about the server, and about the connection
+// itself. Its values are copies, so that they do not keep a whole reply in memory.
 type facts struct {
 	wire.Facts
-	clientID int64 // 0 where CLIENT ID is denied
+	clientID int64 // 0 if CLIENT ID is denied
 }
 
-// parse reads what INFO answered; err is of a server that would not.
+// parse reads the reply to INFO, or notes the error of a server that refused it. It starts from the
+// values of an earlier reply: Unread must be reset.
 func (f *facts) parse(reply any, err error) {
 	info, err := redis.String(reply, err)
 	if err != nil {
@@ -31,11 +32,12 @@ func (f *facts) parse(reply any, err error) {
 	f.parsePersistence(info)
 }
 
+// parseServer reads the sections about the server and its replication.
 func (f *facts) parseServer(info string) {
 	f.RunID, f.Version = infoField(info, "run_id"), infoField(info, "redis_version")
 	f.Mode, f.Role = infoField(info, "redis_mode"), infoField(info, "role")
 	if f.Mode == "" {
-		f.Mode = infoField(info, "server_mode") // as Valkey calls it
+		f.Mode = infoField(info, "server_mode") // the name in Valkey
 	}
 	f.ReplID2 = infoField(info, "master_replid2")
 	f.Writable = f.Role == "slave" && infoField(info, "slave_read_only") == "0"
@@ -44,6 +46,7 @@ func (f *facts) parseServer(info string) {
 	f.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
 }
 
+// parsePersistence reads the sections about memory and persistence.
 func (f *facts) parsePersistence(info string) {
 	f.MaxMemory, f.Eviction = infoNumber(info, "maxmemory"), infoField(info, "maxmemory_policy")
 	f.AOF = infoField(info, "aof_enabled") == "1"
@@ -51,7 +54,8 @@ func (f *facts) parsePersistence(info string) {
 	f.SnapshotFails = infoField(info, "rdb_last_bgsave_status") == "err"
 }
 
-// parseMarker reads what GET answered of the marker.
+// parseMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one
+// is.
 func (f *facts) parseMarker(reply any, err error) {
 	marker, err := markerText(reply, err)
 	f.Marker, f.MarkerUnread = marker, ""
@@ -70,16 +74,19 @@ func (f *facts) parseOldMarker(reply any, err error) {
 	f.OldMarker = err == nil && n != 0
 }
 
-// maxMarker is longer than any marker of ours, in bytes: a node's name has up to 255, escaped.
+// maxMarker is in bytes, and longer than any marker of this library: a node's name has up to 255
+// bytes, which are escaped.
 const maxMarker = 2 << 10
 
-// markerText reads a marker. One that is too long is cut, and so is none of ours.
+// markerText returns the text of a marker. One that is too long is truncated, which makes it
+// invalid.
 func markerText(reply any, err error) (string, error) {
 	text, err := redis.Bytes(reply, err)
 	return string(text[:min(len(text), maxMarker)]), err
 }
 
-// infoField finds a field in what INFO answers, of which it keeps no more than that.
+// infoField returns a field of a reply to INFO, or "". It clones the value, which would otherwise
+// keep the whole reply in memory for the life of the connection.
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, field+":"); ok {
@@ -89,29 +96,29 @@ func infoField(info, field string) string {
 	return ""
 }
 
-// infoNumber is a field that is a number; 0 where it is none.
+// infoNumber returns a field as a number, and 0 if it is missing or not a number.
 func infoNumber(info, field string) int64 {
 	n, _ := strconv.ParseInt(infoField(info, field), 10, 64)
 	return n
 }
 
-// infoCount is a field that counts; 0 where it is none, and the largest int32 where it is larger.
+// infoCount returns a field as a count from 0 to the largest int32, and 0 if it is not a number.
 func infoCount(info, field string) int {
 	return int(max(0, min(infoNumber(info, field), math.MaxInt32)))
 }
 
-// isLoading tells what INFO does not say by an error: that the server still reads its
-// data from disk. Most other commands are answered LOADING then.
+// isLoading reports whether the server still reads its data from disk. INFO succeeds meanwhile; most
+// other commands fail with LOADING.
 func isLoading(info any) bool {
 	text, err := redis.String(info, nil)
 	return err == nil && infoField(text, "loading") == "1"
 }
 
-// database is the one that CLIENT INFO names, or else the one given.
+// database returns the database that CLIENT INFO names, or else the selected one.
 func database(reply any, err error, selected int) int {
 	line, err := redis.String(reply, err)
 	if err != nil {
-		return selected // not known before Redis 6.2, or denied
+		return selected // CLIENT INFO is denied, or unknown: it exists since Redis 6.2
 	}
 	for word := range strings.FieldsSeq(line) {
 		if v, ok := strings.CutPrefix(word, "db="); ok {
@@ -123,11 +130,11 @@ func database(reply any, err error, selected int) int {
 	return selected
 }
 
-// maxTime is the latest time that is believed, in Unix seconds, of the year 2242: clocks are
-// compared in nanoseconds.
+// maxTime is the latest time that is accepted, in Unix seconds: the year 2242. Clocks are compared in
+// nanoseconds, which must not overflow.
 const maxTime = 1 << 33
 
-// serverTime is what TIME answers, in Unix microseconds; 0 where it is denied, or no time.
+// serverTime returns the reply to TIME in Unix microseconds, and 0 if it is denied or not a time.
 func serverTime(reply any, err error) int64 {
 	parts, err := redis.Int64s(reply, err)
 	if err != nil || len(parts) != 2 || parts[0] < 0 || parts[0] > maxTime || parts[1] < 0 || parts[1] >= 1e6 {

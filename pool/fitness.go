@@ -9,12 +9,12 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// oldest is the first major version of Redis whose scripts and replication are what
-// the rules count on.
+// oldest is the first major version of Redis whose scripts and replication the rules rely on.
 const oldest = 5
 
-// findings are what there is to say of a server, by its facts and the database that
-// was asked for (docs/dev/rules.md rule 18). It knows no clock and no network.
+// findings returns what is wrong with a server, or worth noting, by its facts and the configured
+// database (docs/dev/rules.md rule 18). It uses no clock and no network. An unreadable server has
+// that one finding only: the other facts are missing as well.
 func findings(node string, database int, f wire.Facts) []wire.Finding {
 	if f.Unread != "" || f.RunID == "" || f.Role == "" && f.Mode != "sentinel" {
 		return []wire.Finding{unreadable(node, f)}
@@ -25,20 +25,21 @@ func findings(node string, database int, f wire.Facts) []wire.Finding {
 	}
 	roleFindings(add, f)
 	if v := major(f.Version); v > 0 && v < oldest {
-		add(wire.Error, wire.CodeVersion, "is Redis %s: Redis %d or newer is needed", f.Version, oldest)
+		add(wire.Error, wire.CodeVersion, "runs Redis %s: use Redis %d or newer", f.Version, oldest)
 	}
 	if f.Database != database {
-		add(wire.Error, wire.CodeDatabase, "is used on database %d, and %d was asked for: locks of two databases do not exclude "+
-			"each other; ask for the one that is meant (in the URL, or by WithDatabase for a wrapped pool)", f.Database, database)
+		add(wire.Error, wire.CodeDatabase, "is used on database %d instead of %d: locks of two databases do not exclude each other; "+
+			"set the right one in the URL, or by WithDatabase for a wrapped pool", f.Database, database)
 	}
 	evictionFindings(add, f)
 	persistenceFindings(add, f)
 	return all
 }
 
-// unreadable: docs/dev/hazards.md H46.
+// unreadable returns the finding about a server whose INFO is denied or incomplete
+// (docs/dev/hazards.md H46). It is an error: such a server may be anything, even a replica.
 func unreadable(node string, f wire.Facts) wire.Finding {
-	text := fmt.Sprintf("%s does not say by INFO what it is: it may be a replica, or another node's server; "+
+	text := fmt.Sprintf("%s does not report its role in INFO: it may be a replica, or another node's server; "+
 		"give the address of the master itself", node)
 	if f.Unread != "" {
 		text = fmt.Sprintf("%s does not answer INFO (%s): it may be a replica, or another node's server; "+
@@ -49,55 +50,60 @@ func unreadable(node string, f wire.Facts) wire.Finding {
 
 type addFunc func(g wire.Grade, code, format string, args ...any)
 
-// roleFindings: docs/dev/hazards.md H35, H36.
+// roleFindings reports a server that is not a standalone master (docs/dev/hazards.md H35, H36). The
+// order of the cases matters: a Sentinel has no role, and a member of a Cluster can be a replica,
+// for which the address of its master would be the wrong advice.
 func roleFindings(add addFunc, f wire.Facts) {
 	switch {
 	case f.Mode == "sentinel":
-		add(wire.Error, wire.CodeSentinel, "is a Sentinel, which keeps no locks: give the address of a master itself")
+		add(wire.Error, wire.CodeSentinel, "is a Sentinel, which stores no keys: give the address of a master itself")
 	case f.Mode == "cluster":
-		add(wire.Error, wire.CodeCluster, "is a member of a Redis Cluster, and has some of its slots: give the whole Cluster as one node "+
-			"(redis+cluster://), or take a master of its own (cluster-enabled no)")
+		add(wire.Error, wire.CodeCluster, "is a member of a Redis Cluster, and has only some of its slots: give the whole Cluster as one node "+
+			"(redis+cluster://), or use a standalone master (cluster-enabled no)")
 	case f.Role != "master" && f.Writable:
-		add(wire.Error, wire.CodeReplica, "is a writable replica, whose locks are gone with its next synchronisation: "+
+		add(wire.Error, wire.CodeReplica, "is a writable replica, which loses its locks when it synchronises: "+
 			"give the address of a master, or make it one by REPLICAOF NO ONE")
 	case f.Role != "master":
 		add(wire.Error, wire.CodeReplica, "is a replica: give the address of a master, or make it one by REPLICAOF NO ONE")
 	case strings.Trim(f.ReplID2, "0") != "":
-		add(wire.Note, wire.CodeHistory, "has been a replica since it was started: what its master had acknowledged last may be missing")
+		add(wire.Note, wire.CodeHistory, "was a replica after its start: it may lack the last writes that its master acknowledged")
 	}
 }
 
-// evictionFindings: docs/dev/hazards.md H43. Locks have a TTL, so that volatile policies evict them first.
+// evictionFindings reports a policy that deletes keys (docs/dev/hazards.md H43). Locks have a TTL, so
+// volatile policies evict them first. Without maxmemory nothing is evicted, which is only a note.
 func evictionFindings(add addFunc, f wire.Facts) {
 	switch {
 	case f.Eviction == "" || f.Eviction == "noeviction":
 	case f.MaxMemory > 0:
-		add(wire.Error, wire.CodeEviction, "deletes keys when its memory is full (%s, maxmemory %d bytes), locks that are held "+
-			"among them: CONFIG SET maxmemory-policy noeviction", f.Eviction, f.MaxMemory)
+		add(wire.Error, wire.CodeEviction, "deletes keys when its memory is full (%s, maxmemory %d bytes), including "+
+			"held locks: CONFIG SET maxmemory-policy noeviction", f.Eviction, f.MaxMemory)
 	default:
 		add(wire.Note, wire.CodeEviction, "would delete keys if maxmemory were set (%s): CONFIG SET maxmemory-policy noeviction", f.Eviction)
 	}
 }
 
+// persistenceFindings reports failed writes to disk. They are warnings: the server still votes as
+// long as it accepts writes.
 func persistenceFindings(add addFunc, f wire.Facts) {
 	if f.AOFFails {
-		add(wire.Warning, wire.CodePersistence, "can't write its append-only file, and refuses all writes: look at its disk")
+		add(wire.Warning, wire.CodePersistence, "can't write its append-only file, and refuses all writes: check its disk")
 	}
 	if f.SnapshotFails {
-		add(wire.Warning, wire.CodePersistence, "could not write its last snapshot, and may refuse all writes: look at its disk, "+
+		add(wire.Warning, wire.CodePersistence, "could not write its last snapshot, and may refuse all writes: check its disk, "+
 			"or CONFIG SET stop-writes-on-bgsave-error no")
 	}
 }
 
-// Without the necessary rights a node can't vote, and with fencing or the guard not
-// without TIME. What the silent ones are for nobody misses. Without any other one
-// something is not done, or takes longer; keys that are named otherwise may be allowed.
+// Without the necessary rights a node can't vote; with fencing or the restart guard TIME is
+// necessary as well. Without an optional right no user notices a difference. Without any other
+// right the library omits something, or takes longer; the user may have the right to other keys.
 var (
 	necessary = []string{"set", "get", "del", "exists", "type", "strlen", "pttl", "pexpire", "evalsha", "cluster|slots"}
 	optional  = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
 )
 
-// doctorFindings are findings that take more than facts.
+// doctorFindings returns the findings that need more than the facts of a handshake.
 func doctorFindings(node string, e *wire.Diagnosis, r *wire.Request) []wire.Finding {
 	var all []wire.Finding
 	guarded, fenced := r.NodeSet != nil && r.NodeSet.Guard != nil, len(r.Keys) > 1
@@ -117,7 +123,7 @@ func doctorFindings(node string, e *wire.Diagnosis, r *wire.Request) []wire.Find
 	}
 	if unknown := byImportance(e.UnknownCommands, needed)[0]; len(unknown) > 0 {
 		all = append(all, wire.Finding{Grade: wire.Error, Code: wire.CodeRights, Text: fmt.Sprintf(
-			"%s does not know commands that a lock needs: %s: take away its rename-command, or use a newer server", node, strings.Join(unknown, ", "))})
+			"%s does not know commands that a lock needs: %s: remove its rename-command settings, or use a newer server", node, strings.Join(unknown, ", "))})
 	}
 	if e.Role == "master" {
 		all = append(all, durabilityFinding(node, e, guarded)...)
@@ -125,7 +131,7 @@ func doctorFindings(node string, e *wire.Diagnosis, r *wire.Request) []wire.Find
 	return all
 }
 
-// aclWords are the words of ACL SETUSER that give rights to commands, keys and channels.
+// aclWords returns the words of ACL SETUSER that grant rights to commands, keys and channels.
 func aclWords(rights []string) string {
 	words := make([]string, len(rights))
 	for i, r := range rights {
@@ -137,7 +143,8 @@ func aclWords(rights []string) string {
 	return strings.Join(words, " ")
 }
 
-// byImportance parts rights into those that are necessary, those that are missed, and others.
+// byImportance divides missing rights into three parts: necessary, useful and optional. EVAL becomes
+// necessary if SCRIPT LOAD is missing, because no other way to run a script remains.
 func byImportance(missing, needed []string) (parts [3][]string) {
 	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
 	for _, right := range missing {
@@ -153,20 +160,20 @@ func byImportance(missing, needed []string) (parts [3][]string) {
 	return parts
 }
 
-// durabilityFinding: what a restart forgets may be granted twice (docs/safety.md), but not under
-// the restart guard.
+// durabilityFinding reports a server that may lose locks in a restart. Such a lock may be granted
+// twice (docs/safety.md), unless the restart guard is used.
 func durabilityFinding(node string, e *wire.Diagnosis, guarded bool) []wire.Finding {
-	grade, cure := wire.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL before it comes back"
+	grade, cure := wire.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL after a crash"
 	if guarded {
-		grade, cure = wire.Note, "the guard keeps it from voting for its maxTTL then"
+		grade, cure = wire.Note, "the guard keeps it from voting for maxTTL afterwards"
 	}
 	text := ""
 	switch {
 	case !e.AOF:
 		text = "forgets locks when it is restarted: " + cure
 	case !e.Configured:
-		grade, text = wire.Note, "keeps an append-only file; whether it is written before a lock is granted (appendfsync always), "+
-			"only a user with the right to CONFIG GET can see"
+		grade, text = wire.Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
+			"before a lock is granted (appendfsync always)"
 	case e.Fsync != "always":
 		text = "may forget the last locks when it crashes (appendfsync " + e.Fsync + "): " + cure
 	default:
@@ -175,7 +182,7 @@ func durabilityFinding(node string, e *wire.Diagnosis, guarded bool) []wire.Find
 	return []wire.Finding{{Grade: grade, Code: wire.CodePersistence, Text: node + " " + text}}
 }
 
-// sentinelFindings are what there is to say of a node's Sentinels, which have named its master.
+// sentinelFindings returns the findings about a node's Sentinels, which have named its master.
 func sentinelFindings(node, master string, all []wire.SentinelAnswer) []wire.Finding {
 	if len(all) == 0 {
 		return nil
@@ -191,32 +198,33 @@ func sentinelFindings(node, master string, all []wire.SentinelAnswer) []wire.Fin
 		case v.Err != "":
 			add(wire.Warning, "follows the Sentinel %s, which can't be asked (%s)", v.Address, v.Err)
 		case v.Master == "":
-			add(wire.Warning, "follows the Sentinel %s, which knows of no such master: SENTINEL MONITOR it there", v.Address)
+			add(wire.Warning, "follows the Sentinel %s, which knows of no such master: add it there with SENTINEL MONITOR", v.Address)
 		case v.Master != master:
 			add(wire.Warning, "follows the Sentinel %s, which names %s and not %s", v.Address, v.Master, master)
 		default:
 			agree++
 		}
 	}
-	add(wire.Note, "is %s, as %d of its %d Sentinels say; it does not vote while fewer than %d do", master, agree, len(all), len(all)/2+1)
+	add(wire.Note, "is %s according to %d of its %d Sentinels; it does not vote while fewer than %d agree", master, agree, len(all), len(all)/2+1)
 	if most > len(all) {
-		add(wire.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is none of all; name all of them, the same "+
-			"for every client (SENTINEL RESET, where the others are gone for good)", len(all), most)
+		add(wire.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is not a majority of all; "+
+			"list all of them, the same for every client (SENTINEL RESET if the others are gone for good)", len(all), most)
 	}
 	if len(all)%2 == 0 {
-		add(wire.Warning, "follows %d Sentinels, which tolerate no more failures than %d: take one more, or one fewer", len(all), len(all)-1)
+		add(wire.Warning, "follows %d Sentinels, which tolerate no more failures than %d: add or remove one", len(all), len(all)-1)
 	}
 	return found
 }
 
-// major is a version's first number; 0 where it has none.
+// major returns the first number of a version, and 0 if it has none.
 func major(version string) int {
 	first, _, _ := strings.Cut(version, ".")
 	n, _ := strconv.Atoi(first)
 	return n
 }
 
-// unfitError is why a server with these findings does not vote; nil when it does.
+// unfitError returns why a server with these findings does not vote, and nil if it votes. Only
+// findings of grade Error count.
 func unfitError(all []wire.Finding) error {
 	var texts []string
 	for _, f := range all {

@@ -46,7 +46,7 @@ func TestEachFactThatMattersIsAFinding(t *testing.T) {
 		"writable replica":   {func(f *wire.Facts) { f.Role, f.Writable = "slave", true }, wire.Error, wire.CodeReplica, []string{"is a writable replica"}},
 		"a new kind of role": {func(f *wire.Facts) { f.Role = "loader" }, wire.Error, wire.CodeReplica, nil},
 		"Redis 4":            {func(f *wire.Facts) { f.Version = "4.0.9" }, wire.Error, wire.CodeVersion, []string{"Redis 4.0.9", "Redis 5"}},
-		"another database":   {func(f *wire.Facts) { f.Database = 3 }, wire.Error, wire.CodeDatabase, []string{"database 3", "0 was asked for"}},
+		"another database":   {func(f *wire.Facts) { f.Database = 3 }, wire.Error, wire.CodeDatabase, []string{"database 3", "instead of 0"}},
 		"locks are evicted": {
 			func(f *wire.Facts) { f.MaxMemory, f.Eviction = 1<<20, "volatile-lru" },
 			wire.Error, wire.CodeEviction,
@@ -121,7 +121,7 @@ var makeUnfit = map[string]struct {
 	},
 	"version": {
 		func(m *fakeredis.Master) { m.SetInfo("redis_version", "4.0.14") },
-		func(m *fakeredis.Master) { m.SetInfo("redis_version", "") }, "n1 is Redis 4.0.14",
+		func(m *fakeredis.Master) { m.SetInfo("redis_version", "") }, "n1 runs Redis 4.0.14",
 	},
 	"INFO": {
 		func(m *fakeredis.Master) { m.Deny("INFO") },
@@ -205,7 +205,7 @@ func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 		m.FailWith("CLIENT INFO", "+id=5 name=go-redlock db=0 resp=2")
 		only(t, m).Drop()
 		time.Sleep(time.Second)
-		requireUnfit(t, pinging().on(n).reply(t), "database 0", "2 was asked for")
+		requireUnfit(t, pinging().on(n).reply(t), "database 0", "instead of 2")
 	})
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Deny("CLIENT INFO") // or before Redis 6.2: what was selected stands

@@ -388,7 +388,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 			}
 			return texts
 		}
-		require.Equal(t, []string{"n1 is a:6379, as 3 of its 3 Sentinels say; it does not vote while fewer than 2 do"}, of(wire.Note))
+		require.Equal(t, []string{"n1 is a:6379 according to 3 of its 3 Sentinels; it does not vote while fewer than 2 agree"}, of(wire.Note))
 		require.Empty(t, of(wire.Warning))
 
 		h.sentinels[0].SetMaster("m", h.b.Addr())
@@ -396,7 +396,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(wire.Warning))
 		h.sentinels[0].SetMaster("m", "")
 		time.Sleep(settle5)
-		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: SENTINEL MONITOR it there"}, of(wire.Warning))
+		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: add it there with SENTINEL MONITOR"}, of(wire.Warning))
 		h.sentinels[0].Stop()
 		time.Sleep(settle5)
 		require.Len(t, of(wire.Warning), 1)
