@@ -17,27 +17,28 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// Config says how to reach one master. Of every setting zero means the default.
-// A Config is a value: changing it after [Open] changes nothing. Printing a Config shows no password. Package fmt
-// calls no methods on unexported fields: it prints a Config in one with its password.
+// Config configures one node: how to reach its master, and the timeouts and bounds of its
+// connections. The zero value of every setting means the default. A Config is a value: changing it
+// after [Open] changes nothing. Printing a Config shows no password. Package fmt calls no methods on
+// unexported fields: it prints a Config in such a field with its password.
 type Config struct {
-	// Name is the node's name in errors and votes, of 1 to 255 printable bytes. A URL is no
-	// name: one that contains "://" or "@" is refused, unless it is the default.
-	// Defaults to host:port/database, over a unix socket path/database, with
-	// Sentinels to master@host:port/database with the first of them by name, and for a
-	// Cluster to cluster@host:port likewise.
+	// Name is the node's name in errors and votes, of 1 to 255 printable bytes. It must
+	// not be a URL: a name that contains "://" or "@" is refused, unless it is the default.
+	// Defaults to host:port/database, or path/database for a unix socket. With Sentinels it
+	// defaults to master@host:port/database, with the address of the first Sentinel in sorted
+	// order, and for a Cluster to cluster@host:port likewise.
 	Name string
 
 	// Network is "tcp" or "unix". Defaults to "tcp".
 	Network string
 
 	// Address is host:port, or the socket's path. It has no default, and must be empty
-	// where Sentinels or a Cluster say it. A URL is no address, because it may carry a password:
-	// an address that contains "://" or "@" is refused, and not shown. An absolute path may
-	// contain "@". [OpenURL] takes URLs.
+	// with Sentinels or a Cluster. It must not be a URL, which may contain a password: an
+	// address that contains "://" or "@" is refused, and not shown. An absolute path may
+	// contain "@". [OpenURL] accepts URLs.
 	Address string
 
-	// Sentinels, unless nil, say the Address of the master; see [Sentinel]. Defaults to
+	// Sentinels, unless nil, name the address of the master; see [Sentinel]. Defaults to
 	// nil.
 	Sentinels *Sentinels
 
@@ -45,48 +46,48 @@ type Config struct {
 	// node, 1 to 64; see [Cluster]. Defaults to none.
 	Cluster []string
 
-	// Username and Password are given by AUTH at every dial; both empty: no AUTH.
-	// A Password alone is the default user's.
+	// Username and Password are sent with AUTH at every dial. If both are empty no AUTH is
+	// sent. A Password alone is that of the default user.
 	Username, Password string
 
-	// Credentials is asked at every dial in place of Username and Password, so that
-	// passwords rotate without a restart. It must return when ctx is done; an error fails
-	// the dial, which is tried again. Dials of several connections may ask at once. Defaults
+	// Credentials is called at every dial, and replaces Username and Password, so passwords
+	// can rotate without a restart. It must return when ctx is done. An error fails the
+	// dial, which is tried again. It may be called concurrently. Defaults
 	// to nil.
 	Credentials func(ctx context.Context) (user, password string, err error)
 
-	// TLS is asked at every dial, as Credentials are, so that certificates rotate without
+	// TLS is called at every dial, like Credentials, so certificates can rotate without
 	// a restart. A configuration without a ServerName verifies
 	// the host of Address. Defaults to nil: no TLS.
 	TLS func(ctx context.Context) (*tls.Config, error)
 
 	// Database is selected on every connection, 0 to 2,147,483,647. All clients of a
-	// lock must use the same one (docs/dev/hazards.md H39). Defaults to 0.
+	// lock must use the same one. Defaults to 0.
 	Database int
 
-	// ClientName is what CLIENT SETNAME says, of 1 to 128 printable ASCII characters
+	// ClientName is sent with CLIENT SETNAME, of 1 to 128 printable ASCII characters
 	// without a space. Defaults to "go-redlock".
 	ClientName string
 
-	// Dial brings the connection from elsewhere: a tunnel, a test. It is given
+	// Dial makes the connections, for example through a tunnel or in a test. Its arguments are
 	// Network and Address, or the addresses of Sentinels and those that they name, or of members
-	// of a Cluster, and must return when ctx is done. It may be called concurrently. TLS, if set,
-	// goes on top. Defaults to nil: a net.Dialer with keep-alive.
+	// of a Cluster. It must return when ctx is done. It may be called concurrently. TLS, if set,
+	// runs over its connections. Defaults to nil: a net.Dialer with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// DialTimeout bounds a whole dial with TLS and handshake, 1 ms to 5 min. It is
-	// the node's own: no caller waits longer than its node timeout. Defaults to 5 s.
+	// DialTimeout bounds a whole dial with TLS and handshake, 1 ms to 5 min. It bounds no
+	// caller, which waits no longer than its node timeout. Defaults to 5 s.
 	DialTimeout time.Duration
 
 	// HardTimeout is how long a connection may be silent while answers are due before
 	// it is closed, 1 ms to 5 min. Defaults to 5 s.
 	HardTimeout time.Duration
 
-	// RedialMin is the pause before the second dial in a row, which doubles up to
-	// RedialMax, both with jitter; 1 ms to 5 min. Default to 10 ms and 500 ms. A connection
-	// that ended within a second, or within RedialMax if that is more, counts as a failed
-	// dial, and after it the pause may grow to 500 ms at least. After one that lived for
-	// longer the server is dialled at once.
+	// RedialMin is the pause before the second dial in a row. The pause doubles up to
+	// RedialMax, and has jitter. Both are 1 ms to 5 min, and default to 10 ms and 500 ms. A
+	// connection that ended within a second, or within RedialMax if that is more, counts as a
+	// failed dial. After it the pause may grow to at least 500 ms. After a connection that
+	// lasted longer the server is dialled at once.
 	RedialMin, RedialMax time.Duration
 
 	// Connections is how many pipelined connections the node keeps, 1 to 64; of a Cluster,
@@ -98,21 +99,21 @@ type Config struct {
 	// 1,048,576; one more fails at once. Defaults to 16,384.
 	Queue int
 
-	// Proxied says that a proxy stands before the master that reconnects on its own:
-	// then no client is killed, and undos are repeated until the TTL has passed; and the
-	// restart guard has every script ask the server again which one it is, because the one
-	// behind the proxy may change under a connection (docs/dev/hazards.md H38). Defaults to false.
+	// Proxied tells the node that the server is behind a proxy which reconnects on its own.
+	// Then no older connection is killed, and undos are repeated until the TTL has passed. With
+	// the restart guard every script verifies the server again, because the server behind the
+	// proxy may change during a connection. Defaults to false.
 	Proxied bool
 
-	// Clock is what timeouts are measured with. Defaults to clock.System().
+	// Clock measures the timeouts. Defaults to clock.System().
 	Clock clock.Clock
 
-	// Logger is told what happens to connections, never a password. Defaults to nil:
-	// silence.
+	// Logger receives the events of connections, never a password. Defaults to nil, which
+	// logs nothing.
 	Logger *slog.Logger
 }
 
-// The bounds that Config's fields name.
+// The bounds of Config's fields.
 const (
 	minWait, maxWait = time.Millisecond, 5 * time.Minute
 	maxConnections   = 64
@@ -121,13 +122,13 @@ const (
 	maxClientName    = 128
 )
 
-// withDefaults fills in the defaults and checks the result. All that is wrong is
-// in the one error.
+// withDefaults fills in the defaults and checks the result. The error contains everything that is
+// wrong. The defaults come first, because the bounds apply to them as well.
 func (c Config) withDefaults() (Config, error) {
 	c = c.withAllDefaults()
 	err := c.check()
 	switch {
-	case errors.Is(err, errIsURL): // its name may be made of it
+	case errors.Is(err, errIsURL): // the default name may be made of that URL, which may contain a password
 		return c, fmt.Errorf("pool: %w", err)
 	case err != nil:
 		return c, fmt.Errorf("pool: node %q: %w", c.Name, err)
@@ -135,12 +136,14 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// withAllDefaults fills in the defaults. It copies Cluster, so a caller that changes its slice later
+// changes nothing here.
 func (c Config) withAllDefaults() Config {
 	c.Network = cmp.Or(c.Network, "tcp")
 	c.ClientName = cmp.Or(c.ClientName, "go-redlock")
 	c.DialTimeout = cmp.Or(c.DialTimeout, 5*time.Second)
 	c.HardTimeout = cmp.Or(c.HardTimeout, 5*time.Second)
-	// One of the pair alone pulls the other one's default along.
+	// If only one of the two is set, the default of the other one moves with it.
 	c.RedialMin = cmp.Or(c.RedialMin, min(10*time.Millisecond, cmp.Or(c.RedialMax, maxWait)))
 	c.RedialMax = cmp.Or(c.RedialMax, max(500*time.Millisecond, c.RedialMin))
 	c.Connections = cmp.Or(c.Connections, 1)
@@ -154,7 +157,7 @@ func (c Config) withAllDefaults() Config {
 	return c
 }
 
-// DefaultName is what the node is called when Name is empty.
+// DefaultName returns the node's name if Name is empty.
 func (c Config) DefaultName() string {
 	if c.Sentinels != nil {
 		return c.Sentinels.name(c.Database)
@@ -182,7 +185,7 @@ func (c Config) check() error {
 }
 
 func (c Config) checkName() error {
-	if c.Name == c.DefaultName() { // made of addresses, which are checked
+	if c.Name == c.DefaultName() { // made of addresses, which checkAddress checks
 		return nil
 	}
 	return notURL("Name", c.Name)
@@ -218,10 +221,10 @@ func (c Config) checkSentinels() error {
 		errs = append(errs, badSetting("Network", c.Network, "tcp with Sentinels"))
 	}
 	if c.Address != "" {
-		errs = append(errs, badSetting("Address", c.Address, "empty with Sentinels: they say it"))
+		errs = append(errs, badSetting("Address", c.Address, "empty with Sentinels, which name the address"))
 	}
 	if c.Proxied {
-		errs = append(errs, errors.New("a node is Proxied or follows Sentinels, not both: behind a proxy nobody knows which master answers"))
+		errs = append(errs, errors.New("a node is Proxied or follows Sentinels, not both: a proxy hides which master answers"))
 	}
 	return oneline.Join(errs...)
 }
@@ -237,18 +240,19 @@ func inRange[T int | time.Duration](setting string, v, low, high T) error {
 	return fmt.Errorf("%s is %v, must be %v to %v", setting, v, low, high)
 }
 
-// printable refuses what would garble a log line; Redis refuses spaces and
-// everything beyond ASCII in a client's name.
+// printable returns an error if s contains a control character, which would garble a log line, or if
+// its length is out of range. If graphic is true it also refuses spaces and everything beyond ASCII,
+// as Redis does in a client's name.
 func printable(setting, s string, most int, graphic bool) error {
 	for _, r := range s {
 		if r < ' ' || r == 0x7f || graphic && (r == ' ' || r > '~') {
-			return fmt.Errorf("%s has a character that can't stand there", setting)
+			return fmt.Errorf("%s contains an invalid character", setting)
 		}
 	}
 	return inRange(setting+"'s length", len(s), 1, most)
 }
 
-// String shows how the master is reached, as a URL without the password.
+// String returns how the master is reached, as a URL without the password.
 func (c Config) String() string {
 	if c.checkURLs() != nil {
 		return notShown
@@ -270,8 +274,8 @@ func (c Config) String() string {
 	return fmt.Sprintf("redis://%s%s/%d", user, c.Address, c.Database)
 }
 
-// GoString is String: %#v must not show the password either.
+// GoString returns String's result in the form of %#v, which must not show the password either.
 func (c Config) GoString() string { return "pool.Config(" + c.String() + ")" }
 
-// LogValue is String: a handler that encodes fields must not see the password.
+// LogValue returns String's result, so a handler that encodes fields does not see the password.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }

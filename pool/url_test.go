@@ -140,7 +140,7 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis://h?hard_timeout=1h":            "HardTimeout is 1h0m0s, must be 1ms to 5m0s",
 		"redis://h?connections=0":              "the setting connections must be 1 to 64",
 		"redis://h?connections=65":             "Connections is 65, must be 1 to 64",
-		"redis://h?client_name=a%20b":          "ClientName has a character that can't stand there",
+		"redis://h?client_name=a%20b":          "ClientName contains an invalid character",
 		"unix://run/redis.sock":                "a unix URL needs an absolute path and no host",
 		"unix://":                              "a unix URL needs an absolute path and no host",
 		"redis://a,b":                          "several hosts stand in one URL",
