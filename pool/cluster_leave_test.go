@@ -236,7 +236,7 @@ func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 	})
 }
 
-// retryLater books an undo that a member answered.
+// repeatLater books an undo that a member answered.
 func repeatLater(m *shard, c *call, refused bool) {
 	c.within(m.node, longTTL)
 	l := m.node.pipelineOf(&c.Command)

@@ -11,25 +11,22 @@ import (
 )
 
 // pipeline is a queue of commands and the connection that serves it. It outlives its connections:
-// undos wait in it for the next one.
-//
-// One goroutine (run) dials and reconnects. Callers of submit queue commands, and may write them.
-// While a connection exists, its reader and its writer are two more goroutines.
+// undos wait in the queue for the next connection.
 type pipeline struct {
 	node *Node
 
-	// mu guards all below, and the fields of pipeConn that say so. Nothing blocks under it, and
-	// no command is answered under it: an answer calls into the coordinator, which may submit to
-	// this pipeline again.
+	// mu guards all fields below, and the fields that pipeConn names. Nothing blocks under mu,
+	// and no owner of a command is called: commands are answered after mu is unlocked, because
+	// their owners may submit more. Functions whose names end in Locked are called under mu.
 	mu         sync.Mutex
-	queue      ring      // commands that are not written yet
+	queue      ring      // not written yet
 	untilPrune int       // how many commands may come before prune goes through the queue
-	conn       *pipeConn // nil without a connection
-	downErr    error     // why commands fail at once; nil while connected, or while a dial may still succeed
+	conn       *pipeConn // nil while there is no connection
+	downErr    error     // why commands fail at once; nil while connected, and while a dial may still succeed
 	closed     bool
-	drained    bool // the pipeline belongs to a shard of a Cluster that was retired
+	drained    bool // the node was a member of a Cluster, and was retired
 	unacked    unackedAcquires
-	retries    map[*wire.Request]*retryTimer // undos that will be sent once more, by request
+	retries    map[*wire.Request]*retryTimer // by the undo's request
 	parked     parked
 }
 
@@ -41,19 +38,20 @@ func (pl *pipeline) stats() (up bool, queued int) {
 	return pl.conn != nil, pl.queue.len()
 }
 
-// submit queues c, and behind it next unless next is nil. Both are queued under one lock, so no
-// other command comes between them.
-//
-// The right to write is the field writing of the connection: the goroutine that sets it writes,
-// or wakes the writer and hands the right to it. If no goroutine has it, a caller mostly offers
-// the queue to the socket itself. What the socket does not accept at once, and what the library
-// submits, is left to the writer: library goroutines must not wait for a peer (docs/dev/rules.md
-// rule 23).
+// submit queues the command, and another one behind it unless that is nil. If no goroutine has
+// the right to write, submit takes it. A caller then mostly writes the queue itself, as far as
+// the socket accepts it without blocking. The rest, and what the library submits, is left to the
+// writer (docs/dev/rules.md rule 23).
 func (pl *pipeline) submit(c, behind *wire.Command) {
 	pl.mu.Lock()
+	// Both commands enter the queue under one lock, so that no other command comes between them
+	// and they go out in one write.
 	wrong, wrongBehind := pl.enqueueLocked(c), pl.enqueueLocked(behind)
 	k := pl.conn
 	if k == nil || k.writing || pl.queue.len() == 0 {
+		// There is no connection, or another goroutine has the right to write. That goroutine
+		// looks at the queue under mu before it gives up the right, and so will find these
+		// commands.
 		dropped := pl.pruneLocked()
 		pl.mu.Unlock()
 		refuse(c, wrong)
@@ -61,9 +59,13 @@ func (pl *pipeline) submit(c, behind *wire.Command) {
 		failAll(dropped)
 		return
 	}
+	// Here the right to write moves to this goroutine, or to the writer that it wakes. writing
+	// remains set until writeBatch finds nothing left.
 	k.writing = true
 	here := c.Submitter == wire.ByCaller && k.callerMayWriteLocked()
 	if here {
+		// Under mu, while pl.conn is k: detach first clears pl.conn and then waits, so that no
+		// caller is added behind its Wait.
 		k.callers.Add(1)
 	}
 	pl.mu.Unlock()
@@ -75,11 +77,13 @@ func (pl *pipeline) submit(c, behind *wire.Command) {
 	}
 	defer k.callers.Done()
 	if k.writeBatch(byCaller) {
+		// The socket was full, or commands were queued meanwhile. The right to write moves to the
+		// writer, which may block.
 		k.wakeWriter()
 	}
 }
 
-// enqueueLocked queues a command, or returns why it cannot be queued.
+// enqueueLocked puts a command into the queue, or returns why it cannot be queued.
 func (pl *pipeline) enqueueLocked(c *wire.Command) error {
 	if c == nil {
 		return nil
@@ -91,11 +95,13 @@ func (pl *pipeline) enqueueLocked(c *wire.Command) error {
 	return err
 }
 
-// rejectReasonLocked returns why the command cannot be queued. Undos can always be queued except
-// on a closed node: each belongs to an acquire that was written, and there are no more of them
-// than acquires.
+// rejectReasonLocked returns why the command cannot be queued. An undo is always queued unless
+// the node is closed or drained: it belongs to an acquire that was written, and ends with the
+// acquire's keys.
 func (pl *pipeline) rejectReasonLocked(c *wire.Command) error {
 	switch {
+	// Before closed: a drained pipeline is also closed, and its commands go to the successor all
+	// the same.
 	case pl.drained:
 		return drainedError{pl.node.shard.cluster}
 	case pl.closed:
@@ -104,6 +110,7 @@ func (pl *pipeline) rejectReasonLocked(c *wire.Command) error {
 		return nil
 	case pl.conn == nil && pl.downErr != nil:
 		return pl.downErr
+	// After the undos, which the bound does not concern.
 	case pl.queue.len() >= pl.node.cfg.Queue:
 		return ErrQueueFull
 	case pl.conn != nil:
@@ -112,7 +119,7 @@ func (pl *pipeline) rejectReasonLocked(c *wire.Command) error {
 	return nil
 }
 
-// run dials, serves the connection, and reconnects until ctx is done.
+// run dials, serves the connection, and dials again until ctx is done.
 func (pl *pipeline) run(ctx context.Context) {
 	redial := newBackoff(pl.node.cfg)
 	for ctx.Err() == nil {
@@ -123,17 +130,20 @@ func (pl *pipeline) run(ctx context.Context) {
 			well := redial.ended(lived)
 			pl.node.log("connection ended", err)
 			if k.silent() {
-				pl.failUnsent(err) // the server may be frozen, so a new dial may hang as well
+				pl.failUnsent(err) // nothing suggests that a dial would succeed now
 			} else if well {
 				pl.node.shard.connLost(pl)
-				continue // most likely a restart: queued commands wait for one dial
+				continue // most likely a restart: commands wait for one dial
 			}
 		} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
 			pl.node.log("dial failed", err)
 		}
+		// After failUnsent: what the pipeline does not fail may go to another member of the
+		// Cluster.
 		pl.node.shard.connLost(pl)
 		redial.pause(ctx)
 	}
+	// On a closed pipeline this also answers the undos, which no connection will send.
 	pl.failUnsent(ErrClosed)
 }
 
@@ -147,8 +157,8 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) {
 	}
 }
 
-// connect dials, performs the handshake and deals with the acquires of the connections before it,
-// all within the dial timeout.
+// connect dials, does the handshake and ends the dead connections that left acquires unanswered.
+// The dial timeout bounds all of it.
 func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	n := pl.node
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
@@ -162,6 +172,9 @@ func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	return newPipeConn(pl, s, f), nil
 }
 
+// open returns a connection that is ready for commands. Before that it ends dead connections, so
+// that no late acquire can be executed behind an undo that is sent on the new connection. Its
+// errors match no context's error, because a caller would take that for its own deadline.
 func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 	s, err := pl.node.dialer.dial(ctx)
 	if err != nil {
@@ -179,12 +192,15 @@ func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 	return s, f, nil
 }
 
-// serveConn runs the connection until it ends, and deals with its unanswered commands. It returns
-// how long the connection lasted.
+// serveConn runs the connection until it ends, and handles the commands that it leaves. It
+// reports how long the connection lasted.
 func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	began := pl.node.cfg.Clock.Now()
 	pl.mu.Lock()
-	if pl.closed || pl.node.life.Err() != nil { // close ends only the connection that it finds
+	// This check and the assignment of pl.conn happen under one lock. So either close, or stop of
+	// a retired member, finds this connection and ends it, or this check finds that the node has
+	// ended.
+	if pl.closed || pl.node.life.Err() != nil { // ending the node ends only the connections that exist by then
 		pl.mu.Unlock()
 		k.raw.abort()
 		k.raw.close()
@@ -192,13 +208,15 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	}
 	pl.conn, pl.downErr, pl.untilPrune = k, nil, minPrune
 	k.verifyAgainLocked()
+	// If commands waited for the dial, the right to write goes to the writer at once. No
+	// submitter can take it before: this is the lock under which the connection becomes visible.
 	k.writing = pl.queue.len() > 0
 	wake := k.writing
-	k.scheduleCheckLocked()
+	k.scheduleCheck()
 	pl.probeSoonLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
-	if k.unfit != nil { // only this goroutine writes it
+	if k.unfit != nil { // only this goroutine changes unfit
 		k.logFitness()
 	}
 	if wake {
@@ -206,6 +224,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	}
 	err = k.run()
 	left := pl.detach(k)
+	// After detach no goroutine reads or writes the connection, as close requires.
 	k.raw.close()
 	for _, c := range left {
 		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: noAnswerReason(err)})
@@ -213,25 +232,27 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	return pl.node.cfg.Clock.Now().Sub(began), err
 }
 
-// detach removes an ended connection. Unanswered undos stay in the queue for the next connection.
-// Other unanswered commands are returned, to be answered as Unknown.
-//
-// The mutex is released to wait for callers that still write: they need it to finish. The
-// unanswered commands are collected after that, because such a caller may have added some.
+// detach removes the ended connection. It queues the unanswered undos for the next connection. It
+// returns the other unanswered commands and the undos that are too late for their owners, which are
+// to be answered as Unknown.
 func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	pl.mu.Lock()
+	// From here on no submitter finds this connection. mu is unlocked for the wait, because a
+	// caller that is still writing needs it to finish.
 	pl.conn = nil
 	k.unregisterLocked()
 	pl.mu.Unlock()
-	k.callers.Wait() // no goroutine writes on the connection after this
+	k.callers.Wait() // from here on no goroutine writes on it
 
+	// Reader, writer and callers have ended, so that no more commands join those that are
+	// unanswered.
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	now := pl.node.cfg.Clock.Now()
 	pl.unacked.prune(now)
 	for _, c := range k.unansweredCommandsLocked() {
 		switch {
-		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // otherwise an undo would never end if every connection ends like this
+		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // as every connection may end in this way
 			left = append(left, c)
 			if c.Clock != nil && pl.mayStillExecuteLocked(c.Token) {
 				pl.queue.push(detachedUndo(c))
@@ -240,7 +261,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 			c.MarkResend()
 			pl.queue.push(c)
 		case c.Op.Creates():
-			pl.unacked.add(c, k.facts)
+			pl.unacked.add(c, k.facts) // the server may execute it later
 			left = append(left, c)
 		default:
 			left = append(left, c)
@@ -249,9 +270,9 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	return left
 }
 
-// outdatedLocked reports whether an undo is no longer needed by its owner, because its keys have
-// expired. An undo that detachedUndo made has no owner. It is needed while its acquire may still
-// be executed.
+// outdatedLocked reports whether the owner of an undo no longer needs it, because its keys have
+// expired. An undo without a clock (see detachedUndo) has no owner. It is needed while its
+// acquire may still be executed.
 func (pl *pipeline) outdatedLocked(c *wire.Command) bool {
 	if c.Clock == nil {
 		return c.To == nil && !pl.mayStillExecuteLocked(c.Token)
@@ -259,13 +280,16 @@ func (pl *pipeline) outdatedLocked(c *wire.Command) bool {
 	return c.Expired()
 }
 
+// close fails what waits for a retry, and ends the connection. Its run answers the rest.
 func (pl *pipeline) close() {
 	pl.mu.Lock()
+	// closed is set and conn is read under one lock: see serveConn.
 	pl.closed = true
 	k := pl.conn
 	pl.unacked.clear()
 	left := pl.cancelRetriesLocked()
 	pl.mu.Unlock()
+	// Outside mu, because this calls the owners of the commands.
 	for _, c := range left {
 		c.Fail(ErrClosed)
 	}

@@ -2,20 +2,22 @@ package pool
 
 import "github.com/quorumlock/go-redlock/pool/wire"
 
-// droppedCommand is a command that is not written, and why.
+// droppedCommand is a command that is not written, and the reason.
 type droppedCommand struct {
 	command *wire.Command
 	why     error
 }
 
-// failAll ends commands that left the queue unsent. It must not be called under pipeline.mu,
-// because it answers them.
+// failAll fails commands that left the queue unsent. It calls their owners, and so must not be
+// called under mu.
 func failAll(list []droppedCommand) {
 	for _, d := range list {
 		d.command.Fail(d.why)
 	}
 }
 
+// dropReason returns why a command that left the queue is not written: it expired, or its owner
+// gave it up.
 func dropReason(c *wire.Command) error {
 	if c.Expired() {
 		return wire.ErrExpired
@@ -23,6 +25,9 @@ func dropReason(c *wire.Command) error {
 	return wire.ErrGivenUp
 }
 
+// refuse answers a command that was not queued. It calls the owner, and so must not be called
+// under mu. A drained pipeline hands the command back to its Cluster, which sends it to the
+// successor.
 func refuse(c *wire.Command, why error) {
 	if cl, ok := why.(drainedError); ok { //nolint:errorlint // never wrapped
 		cl.handBack(c)
@@ -34,21 +39,25 @@ func refuse(c *wire.Command, why error) {
 // minPrune is the least number of commands between two runs of prune.
 const minPrune = 64
 
-// pruneLocked removes cancelled and expired commands from a queue that no goroutine empties:
-// during a dial or a write that hangs for seconds, most queued commands are cancelled long
-// before. It runs whenever as many commands have come as the run before left, including those
-// that found the queue full. It is called for each command that is not written at once.
+// pruneLocked removes commands that were given up or have expired from a queue that is not being
+// emptied. While a dial or a write hangs, which may take seconds, most queued commands were given
+// up long ago. It goes through the queue whenever as many commands have come as the run before
+// left, also if the queue had no room for them. So each command costs a constant share of a run.
+// It is called for each command that is not written at once.
 func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
 	if pl.conn != nil && pl.queue.len() <= maxBatch {
-		pl.untilPrune = min(pl.untilPrune, maxBatch) // the queue is shorter than it was
-		return nil                                   // the writer empties it
+		pl.untilPrune = min(pl.untilPrune, maxBatch) // the queue may be shorter now than it was
+		return nil                                   // the writer is emptying it
 	}
 	if pl.untilPrune--; pl.untilPrune > 0 {
 		return nil
 	}
 	var stale expiry
+	// One round through the ring: each command is taken from the head and, if it is kept, put
+	// behind the others. So the order of the kept commands does not change.
 	for range pl.queue.len() {
 		c := pl.queue.pop()
+		// An undo is kept however late it is: its acquire may be executed late, too.
 		if !c.Op.Undoes() && (c.Cancelled() || stale.expired(c)) {
 			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
@@ -59,10 +68,13 @@ func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
 	return dropped
 }
 
-// failUnsent makes commands fail at once until there is a connection, and ends those that wait.
-// Undos are kept while they are needed. It reports whether the pipeline was up until now.
+// failUnsent makes new commands fail at once until there is a connection again, and fails those
+// that wait. Undos are kept while they may be needed. It reports whether commands did not fail at
+// once before.
 func (pl *pipeline) failUnsent(err error) (news bool) {
 	pl.mu.Lock()
+	// downErr is set under the lock under which the queue is emptied: a command is either in the
+	// queue by now, or rejected with downErr.
 	news = pl.downErr == nil
 	if pl.closed {
 		err = ErrClosed
@@ -70,11 +82,14 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 	pl.downErr = err
 	var dropped []droppedCommand
 	for _, c := range pl.queue.popAll(nil) {
+		// One reading of the clock decides between the cases.
 		expired := c.Expired()
 		switch {
 		case !c.Op.Undoes() || pl.closed || expired && !pl.mayStillExecuteLocked(c.Token):
 			dropped = append(dropped, droppedCommand{c, err})
 		case expired:
+			// The owner gets its answer in time. A copy without an owner remains, because the
+			// acquire may still be executed.
 			dropped = append(dropped, droppedCommand{c, err})
 			pl.queue.push(detachedUndo(c))
 		default:
@@ -82,6 +97,7 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 		}
 	}
 	pl.mu.Unlock()
+	// Outside mu, because this calls the owners of the commands.
 	failAll(dropped)
 	return news
 }

@@ -2,8 +2,8 @@ package pool
 
 import "github.com/quorumlock/go-redlock/pool/wire"
 
-// ring is a queue of commands that grows as needed and, once it has, costs no
-// allocation. The zero value is empty.
+// ring is a FIFO queue of commands. It grows as needed and never shrinks, so that it does not
+// allocate once it is large enough. The zero value is empty. It has no lock of its own.
 type ring struct {
 	slots []*wire.Command
 	head  int
@@ -20,17 +20,20 @@ func (r *ring) push(c *wire.Command) {
 	r.size++
 }
 
+// peek returns the oldest command. The ring must not be empty.
 func (r *ring) peek() *wire.Command { return r.slots[r.head] }
 
+// pop removes and returns the oldest command. The ring must not be empty.
 func (r *ring) pop() *wire.Command {
 	c := r.slots[r.head]
+	// The slot must not keep the command, and with it its Locker, from being freed.
 	r.slots[r.head] = nil
 	r.head = (r.head + 1) % len(r.slots)
 	r.size--
 	return c
 }
 
-// popAll empties the ring onto the end of to.
+// popAll appends all commands to the slice to, the oldest first, and empties the ring.
 func (r *ring) popAll(to []*wire.Command) []*wire.Command {
 	for r.size > 0 {
 		to = append(to, r.pop())
@@ -38,6 +41,7 @@ func (r *ring) popAll(to []*wire.Command) []*wire.Command {
 	return to
 }
 
+// grow doubles the ring, which is full, and moves its head to the first slot.
 func (r *ring) grow() {
 	bigger := make([]*wire.Command, max(16, 2*len(r.slots)))
 	n := copy(bigger, r.slots[r.head:])

@@ -10,66 +10,73 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// unackedAcquires are acquires that were written on a connection that ended before the reply. The
-// server may execute them at any time, also after an undo on another connection
-// (docs/dev/hazards.md H95: seen in 20 of 40 rounds). The old connection is therefore closed on
-// the server before anything else is sent. If that is not possible, undos are repeated until the
-// keys have expired.
+// unackedAcquires are the acquires that were written on a connection that ended before they were
+// answered. The server may execute them at any time later, also after an undo that is sent on
+// another connection (docs/dev/hazards.md H95: seen in 20 of 40 rounds). So the next connection
+// first kills the old connection on the server. If that is impossible, undos are repeated until
+// the keys have expired. It is guarded by pipeline.mu.
 type unackedAcquires struct {
 	conns  []deadConn
 	tokens map[string]unackedAcquire
 }
 
-// unackedAcquire is one of them. Its undo is kept until there is a connection again, however long
-// that takes, and then for as long as a key may exist that the acquire created late.
+// unackedAcquire is what is known of one such acquire. Its undo is kept until there is a
+// connection again, however long that takes, and then for as long as a key may exist that the
+// acquire made late.
 type unackedAcquire struct {
 	ttl   time.Duration
 	until clock.Instant // noDeadline until there is a connection
 }
 
+// noDeadline is later than any instant of a clock.
 const noDeadline = clock.Instant(1<<63 - 1)
 
+// deadConn identifies a connection on the server: by its client ID within one run of the server.
 type deadConn struct {
 	clientID int64
 	runID    string
 }
 
-// Undos are repeated after 20 ms, then at doubling intervals up to a second, because it is
-// unknown when a frozen server continues. The same holds for probes (see parked).
+// Undos are repeated after 20 ms, then at doubling intervals up to a second, because nothing
+// tells when a frozen server continues. The same intervals hold for probes (see parked).
 const (
 	minRetryDelay = 20 * time.Millisecond
 	maxRetryDelay = time.Second
 )
 
-// add records an acquire whose connection ended before the reply.
+// add remembers an acquire that was unanswered when its connection ended.
 func (o *unackedAcquires) add(c *wire.Command, f facts) {
 	if o.tokens == nil {
 		o.tokens = make(map[string]unackedAcquire)
 	}
 	o.tokens[c.Token] = unackedAcquire{ttl: c.TTL, until: noDeadline}
 	old := deadConn{f.clientID, f.RunID}
+	// Commands of one connection come one after another, so that comparing with the last entry
+	// avoids duplicates.
 	if n := len(o.conns); n == 0 || o.conns[n-1] != old {
 		o.conns = append(o.conns, old)
 	}
 }
 
-// prune drops acquires whose keys have expired. It visits all of them, and is called once for
-// each ended connection: there may be tens of thousands.
+// prune forgets acquires whose keys have expired. It goes through all of them, and so is called
+// once for each ended connection, and not for each acquire: there may be tens of thousands.
 func (o *unackedAcquires) prune(now clock.Instant) {
 	for token, orphan := range o.tokens {
 		if !now.Before(orphan.until) {
 			delete(o.tokens, token)
 		}
 	}
+	// The connections matter only as long as one of their acquires does.
 	if len(o.tokens) == 0 {
 		o.conns = nil
 	}
 }
 
-// startExpiry sets how long acquires whose connection could not be closed may still create keys:
-// twice their TTL, from the first contact with the server.
+// startExpiry sets the time until which an acquire may still be executed, if its connection could
+// not be killed. That is twice its TTL from the instant at which there is a connection again.
 func (o *unackedAcquires) startExpiry(now clock.Instant) {
 	for token, orphan := range o.tokens {
+		// Only where no end is set yet: a later connection must not postpone it.
 		if orphan.until == noDeadline {
 			orphan.until = now.Add(2 * orphan.ttl)
 			o.tokens[token] = orphan
@@ -79,14 +86,12 @@ func (o *unackedAcquires) startExpiry(now clock.Instant) {
 
 func (o *unackedAcquires) clear() { o.conns, o.tokens = nil, nil }
 
-// killDeadConns closes, on the server, those connections to the same server process that ended
-// with an unanswered acquire. If all are closed, undos need no repetition: what the server has
-// not executed by now it will never execute. A server with another run ID has lost its
-// connections with its process.
-//
-// The mutex is not held during the kill, which waits for the server. No other goroutine changes
-// conns meanwhile: only run calls this function and detach.
+// killDeadConns ends the connections to the same server process that ended with an acquire
+// unanswered. When all are gone, undos need no repetition: the server will never execute what it
+// has not executed by then. If the run ID differs, the old connections ended with their process.
 func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) error {
+	// The slice is copied under mu and used without it, because each kill waits for the server.
+	// Nothing is appended meanwhile: only detach appends, and it runs on this goroutine.
 	pl.mu.Lock()
 	old := pl.unacked.conns
 	pl.mu.Unlock()
@@ -95,8 +100,8 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 	for _, k := range old {
 		switch {
 		case refused || pl.node.cfg.Proxied || k.clientID == 0 || k.runID == "" || f.RunID == "":
-			left = append(left, k) // the client ID may belong to another connection by now
-		case k.runID != f.RunID: // closed with its process
+			left = append(left, k) // the client ID may be another connection's by now
+		case k.runID != f.RunID: // gone with its process
 		default:
 			killed, err := s.kill(ctx, k.clientID)
 			if err != nil {
@@ -105,10 +110,12 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 			if killed {
 				pl.node.count.killed.Add(1)
 			} else {
-				refused, left = true, append(left, k) // do not ask again for each of them
+				refused, left = true, append(left, k) // the server is not asked again for each of them
 			}
 		}
 	}
+	// Under mu again, and before the connection takes commands: an undo that is sent on it
+	// already counts on the result.
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if pl.unacked.conns = left; len(left) == 0 {
@@ -118,11 +125,12 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 	return nil
 }
 
-// requeue queues a command again, as its first submission did. It never writes itself, because
-// the reader may call it.
+// requeue queues a command once more, as its first submission did. It must not be called under
+// mu.
 func (pl *pipeline) requeue(c *wire.Command) {
 	pl.mu.Lock()
 	if pl.drained {
+		// Handing back submits the command to another pipeline, and so happens outside mu.
 		pl.mu.Unlock()
 		drainedError{pl.node.shard.cluster}.handBack(c)
 		return
@@ -134,49 +142,60 @@ func (pl *pipeline) requeue(c *wire.Command) {
 	}
 	pl.queue.push(c)
 	k := pl.conn
+	// As in submit the right to write is taken under mu, but always for the writer.
 	wake := k != nil && !k.writing
 	if wake {
 		k.writing = true
 	}
 	pl.mu.Unlock()
 	if wake {
-		k.wakeWriter() // not here: this may be the reader
+		k.wakeWriter() // it does not write by itself: this may be the reader, which must not wait
 	}
 }
 
-// retry sends an answered undo once more if necessary. This is the case after a pause while its
-// token's acquire may still be executed. It is also the case, behind a probe, if the server
-// answered by an error (BUSY, NOREPLICAS, …) and so still has the keys; the reply is then
-// pending. Repetition ends at the command's NotAfter. It does not happen if the user lacks the
-// right, or if there is nothing to undo. kept reports that the undo is sent once more, pending
-// that its reply is waited for.
+// retry sends an answered undo once more if that is needed. kept reports that there will be one
+// more sending, pending that its answer is still to come.
+//
+// While the acquire of its token may still be executed, an undo is repeated after a pause. If the
+// server answered by an error (BUSY, NOREPLICAS, …), the server still holds what was to be
+// undone. The undo is then sent behind a probe, and its answer is pending, until the command's
+// not-after instant. An undo is not repeated for its error if the user lacks the permission, which
+// no repetition cures, or if it has nothing to undo.
 func (pl *pipeline) retry(c *wire.Command, r wire.Reply, nothing bool) (kept, pending bool) {
 	refused := (r.Outcome == wire.Failed || r.Outcome == wire.Unknown) && !permissionDenied(r.Err)
 	kept, pending = pl.keep(c, refused, nothing)
+	// The server executed a repeated undo, and so probably executes the others that wait. Outside
+	// mu, as requeue demands.
 	if !refused && c.Retries > 0 {
 		pl.sendParked()
 	}
 	return kept, pending
 }
 
-// keep records that an undo is sent once more, if that is necessary. refused reports that the
-// server answered by an error.
+// keep schedules one more sending of an undo if one is needed. refused says that the server
+// answered it by an error.
 func (pl *pipeline) keep(c *wire.Command, refused, nothing bool) (kept, pending bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	orphaned := pl.mayStillExecuteLocked(c.Token)
+	// An undo without a clock has no owner and no not-after instant: only an acquire that may
+	// still be executed keeps it.
 	if pl.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired() || nothing) {
 		return false, false
 	}
 	pending = refused && c.To != nil
 	next := pl.retries[c.Request]
 	if next == nil {
+		// No room: false tells the caller to answer the undo for good, so that its owner does not
+		// wait for it.
 		if !pl.node.admitsUndo() {
 			return false, false
 		}
 		next = pl.retryLaterLocked(c, refused)
 	}
 	if pending {
+		// The owner gets the answer of the repetition. Otherwise it has its answer, and the
+		// repetition has no owner.
 		next.command.To = c.To
 	}
 	return true, pending
@@ -188,9 +207,10 @@ type retryTimer struct {
 	timer   clock.Timer // nil if the undo is parked
 }
 
-// retryLaterLocked parks the undo, or starts the timer of one that the server executed. There is
-// one timer for an undo, however often it comes by: shards of a Cluster redirect it to each
-// other, and with one timer for each visit they would double each time.
+// retryLaterLocked parks the undo, or sets the timer of an undo that the server executed. Each
+// undo has one entry, however often it returns to this pipeline: members of a Cluster may
+// redirect it to and fro, and with an entry for each visit their number would double each time.
+// The caller has counted it with admitsUndo.
 func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer {
 	next := &retryTimer{command: &wire.Command{
 		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1, Submitter: wire.ByLibrary,
@@ -200,17 +220,21 @@ func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer 
 	}
 	pl.retries[c.Request] = next
 	if refused {
-		next.command.Asking = c.Asking // it goes to the same shard
+		next.command.Asking = c.Asking // it goes to the same member
 		pl.parkLocked(next.command)
 		return next
 	}
 	next.timer = pl.node.cfg.Clock.AfterFunc(retryDelay(c.Retries), func() {
+		// cancelRetries may have run while this timer was firing: it removes the entry and hands
+		// the command to its caller. So the entry decides, under mu, which of the two sends or
+		// answers the command.
 		pl.mu.Lock()
 		mine := pl.retries[c.Request] == next
 		if mine {
 			pl.unbookLocked(c.Request)
 		}
 		pl.mu.Unlock()
+		// Outside mu, because submit locks it.
 		if mine {
 			pl.submit(next.command, nil)
 		}
@@ -221,21 +245,21 @@ func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer 
 // retryDelay returns the pause after so many repetitions: 20 ms, doubled each time, at most 1 s.
 func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }
 
-// unbookLocked removes an undo from those that will be sent once more.
+// unbookLocked removes an undo from those that will be sent once more, and from their count.
 func (pl *pipeline) unbookLocked(r *wire.Request) {
 	delete(pl.retries, r)
 	pl.node.releaseUndo()
 }
 
-// permissionDenied reports a missing right, which repetition does not cure. For commands of
-// scripts, servers report it without a code.
+// permissionDenied reports whether an error says that the user lacks a permission, so that no
+// retry helps. Servers send no code if a script does what the user may not.
 func permissionDenied(err error) bool {
 	var se *wire.ServerError
 	return errors.As(err, &se) && (se.Code == "NOPERM" || deniedInScript(se.Text))
 }
 
-// cancelRetriesLocked stops all timers of retryLater, and returns the commands that will not be
-// sent. It is called on a pipeline that is closed or drained.
+// cancelRetriesLocked stops all timers of retries and returns the commands that will not be sent.
+// It is for a pipeline that is closed or drained.
 func (pl *pipeline) cancelRetriesLocked() (left []*wire.Command) {
 	for r, next := range pl.retries {
 		if next.timer != nil {
@@ -254,8 +278,9 @@ func (pl *pipeline) mayStillExecuteLocked(token string) bool {
 	return ok && pl.node.cfg.Clock.Now().Before(orphan.until)
 }
 
-// detachedUndo returns the undo of an unanswered acquire for the time after its NotAfter. It has
-// no owner and refers to nothing of the lock. A minimum hold is over by then.
+// detachedUndo returns the undo of an acquire that may still be executed, for the time after the
+// not-after instant. It has no owner, and refers to nothing of the lock. A minimum hold is over
+// by then.
 func detachedUndo(c *wire.Command) *wire.Command {
 	terms, r := &wire.LockArgs{}, &wire.Request{}
 	terms.Set(c.Keys, c.Token)

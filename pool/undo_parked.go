@@ -9,25 +9,26 @@ import (
 )
 
 // parked are the undos that the server answered by an error. They have no timers of their own:
-// one of them at a time is sent, as a probe. If the server executes the probe the others follow.
-// The oldest is the next probe, so an undo with an error of its own delays the others by a
-// second, and not forever. A probe is an undo and never a PING, because a server with
-// CLUSTERDOWN, MISCONF, OOM or NOREPLICAS answers PING. All fields are guarded by pipeline.mu.
+// one at a time is sent as a probe. When the server executes it, the others follow.
+//
+// The oldest is the next probe. So an undo whose error concerns only itself delays the others by
+// a second, and not until its end. A probe is an undo and never a PING, because CLUSTERDOWN,
+// MISCONF, OOM and NOREPLICAS let a PING pass. All fields are guarded by pipeline.mu.
 type parked struct {
-	waiting ring // the oldest first
+	waiting ring // the oldest is first
 	timer   clock.Timer
 	armed   bool
-	probes  uint8 // since one was executed
+	probes  uint8 // number of probes since one was executed
 }
 
-// maxParked bounds the undos of a node that will be sent once more. Further ones are dropped.
+// maxParked bounds the undos of a node that will be sent once more. A further undo is dropped.
 const maxParked = 10_000
 
-// followers is the number of parked undos that follow an executed one. Each of them has followers
-// too, so all are sent within some round trips, and few to a server that fails again.
+// followers is how many parked undos follow one that was executed. Each of them has followers in
+// turn, so all are sent within a few round trips, but few to a server that fails again.
 const followers = 2
 
-// end drops all.
+// end stops the timer and forgets all parked undos. A probe that is already firing finds none.
 func (p *parked) end() {
 	if p.timer != nil {
 		p.timer.Stop()
@@ -35,8 +36,9 @@ func (p *parked) end() {
 	p.waiting, p.armed = ring{}, false
 }
 
-// parkLocked parks an undo.
+// parkLocked parks an undo and makes sure that a probe comes.
 func (pl *pipeline) parkLocked(c *wire.Command) {
+	// The first failure of an undo while no other is parked: the interval begins again.
 	if pl.parked.waiting.len() == 0 && c.Retries == 1 {
 		pl.parked.probes = 0
 	}
@@ -44,7 +46,7 @@ func (pl *pipeline) parkLocked(c *wire.Command) {
 	pl.armProbeLocked()
 }
 
-// armProbeLocked starts the timer while undos are parked.
+// armProbeLocked sets the timer if undos wait and it is not set.
 func (pl *pipeline) armProbeLocked() {
 	p := &pl.parked
 	if p.armed || p.waiting.len() == 0 {
@@ -59,7 +61,8 @@ func (pl *pipeline) armProbeLocked() {
 	p.timer.Reset(pause)
 }
 
-// probeSoonLocked advances the next probe, because the connection is new.
+// probeSoonLocked brings the next probe forward on a new connection, which may reach a server
+// that executes undos again.
 func (pl *pipeline) probeSoonLocked() {
 	pl.parked.probes = 0
 	if pl.parked.armed {
@@ -67,35 +70,38 @@ func (pl *pipeline) probeSoonLocked() {
 	}
 }
 
-// probeBetweenLocked schedules the next probe half way between two health checks of an unhealthy
-// node.
+// probeBetweenLocked brings the next probe forward to half way between two health checks, for a
+// node that is checked often.
 func (pl *pipeline) probeBetweenLocked() {
 	if p := &pl.parked; p.armed && retryDelay(p.probes) > unhealthyEvery {
 		p.timer.Reset(unhealthyEvery)
 	}
 }
 
-// probe ends the undos that are outdated, and sends the oldest of the others. Both happen after
-// the mutex is released: failAll answers commands, and requeue takes the mutex.
+// probe is the timer's function. It drops the undos that have expired, and sends the oldest of
+// the others.
 func (pl *pipeline) probe() {
 	pl.mu.Lock()
 	pl.parked.armed = false
 	dropped := pl.dropOutdatedLocked()
 	var next *wire.Command
-	if pl.conn != nil || pl.drained { // a drained pipeline hands it back
+	if pl.conn != nil || pl.drained { // if it is drained, requeue hands the undo back
 		next = pl.unparkLocked()
 	}
+	// Counted before the timer is set again, so that the interval doubles. sendParked resets the
+	// count when an undo is executed.
 	pl.parked.probes = min(pl.parked.probes, 10) + 1
 	pl.armProbeLocked()
 	pl.mu.Unlock()
+	// Outside mu: both answer owners or lock mu themselves.
 	failAll(dropped)
 	if next != nil {
 		pl.requeue(next)
 	}
 }
 
-// dropOutdatedLocked returns the undos whose keys have expired. Those whose acquire may still be
-// executed stay without an owner, as in failUnsent.
+// dropOutdatedLocked removes the undos whose keys have expired, for the caller to answer. If the
+// acquire may still be executed, it keeps a copy without an owner, as failUnsent does.
 func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	var stale expiry
 	waiting := &pl.parked.waiting
@@ -104,6 +110,8 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token) {
 			pl.unbookLocked(c.Request)
 			dropped = append(dropped, droppedCommand{c, wire.ErrExpired})
+			// unbookLocked has freed a place, but another goroutine may have taken it: the bound
+			// is the node's, and mu only this pipeline's.
 			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
 				continue
 			}
@@ -115,7 +123,7 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	return dropped
 }
 
-// unparkLocked removes and returns the oldest undo, or nil.
+// unparkLocked removes and returns the oldest parked undo, or nil if there is none.
 func (pl *pipeline) unparkLocked() *wire.Command {
 	if pl.parked.waiting.len() == 0 {
 		return nil
@@ -125,7 +133,8 @@ func (pl *pipeline) unparkLocked() *wire.Command {
 	return c
 }
 
-// unparkIfLocked removes and returns those that satisfy a condition.
+// unparkIfLocked removes and returns the undos for which a condition is true. The others keep
+// their order.
 func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken []*wire.Command) {
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
@@ -140,8 +149,8 @@ func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken 
 	return taken
 }
 
-// sendParked sends the followers of an executed undo. It sends none while the queue is long: the
-// next probe will have followers.
+// sendParked sends the followers of an undo that the server executed. It sends none while the
+// queue is long: the next probe will have followers, too.
 func (pl *pipeline) sendParked() {
 	var next [followers]*wire.Command
 	pl.mu.Lock()
@@ -152,6 +161,7 @@ func (pl *pipeline) sendParked() {
 		}
 	}
 	pl.mu.Unlock()
+	// Outside mu, as requeue demands.
 	for _, c := range next {
 		if c != nil {
 			pl.requeue(c)
@@ -159,7 +169,8 @@ func (pl *pipeline) sendParked() {
 	}
 }
 
-// whole returns the node that the user knows: for a shard, the Cluster.
+// whole returns the node that the user knows: the Cluster for a member of it, otherwise the node
+// itself.
 func (n *Node) whole() *Node {
 	if n.shard != nil {
 		return n.shard.cluster.node
@@ -167,14 +178,18 @@ func (n *Node) whole() *Node {
 	return n
 }
 
-// admitsUndo counts an undo that will be sent once more. It returns false, and counts a dropped
-// undo, if there are too many.
+// admitsUndo counts an undo that will be sent once more, and reports false if there are too many.
+// The counters are atomic, because all pipelines of a node, and all members of a Cluster, share
+// them.
 func (n *Node) admitsUndo() bool {
 	n = n.whole()
+	// Counted first and taken back if it was too many, so that concurrent calls never exceed the
+	// bound.
 	if n.count.parked.Add(1) <= maxParked {
 		return true
 	}
 	n.releaseUndo()
+	// Swap makes only the first dropped undo log, until releaseUndo resets the flag.
 	if n.count.dropped.Add(1); !n.count.dropping.Swap(true) {
 		n.log("undos are dropped", errTooManyParked)
 	}
@@ -183,7 +198,8 @@ func (n *Node) admitsUndo() bool {
 
 var errTooManyParked = fmt.Errorf("pool: %d undos wait already: further ones are dropped, and their keys remain until their TTL", maxParked)
 
-// releaseUndo reverts admitsUndo.
+// releaseUndo removes an undo from the count. When none is left, the next dropped undo is logged
+// again.
 func (n *Node) releaseUndo() {
 	n = n.whole()
 	if n.count.parked.Add(-1) == 0 {
@@ -191,9 +207,9 @@ func (n *Node) releaseUndo() {
 	}
 }
 
-// noteAcquire records an acquire that was surely not executed: its final answer on this
-// connection says so, and it was sent once, to this server. Its undo, which follows, has nothing
-// to undo. Only the reader calls it.
+// noteAcquire remembers an acquire that surely executed nothing on this connection: its final
+// answer says so, and it was sent once, to this server. Its undo, which is queued behind it, has
+// nothing to undo. Only the reader calls it, so that unexecuted needs no lock.
 func (pc *pipeConn) noteAcquire(c *wire.Command, r wire.Reply) {
 	if r.Err == nil || c.Op != wire.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
@@ -207,15 +223,15 @@ func (pc *pipeConn) noteAcquire(c *wire.Command, r wire.Reply) {
 	pc.unexecuted[c.Token] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
 }
 
-// forgetUnexecuted drops acquires whose undo never comes here: it went to another shard, or the
-// lock was detached. Only the reader calls it.
+// forgetUnexecuted drops acquires whose undo does not come here, because it went to another
+// member or the lock was detached. Only the reader calls it.
 func (pc *pipeConn) forgetUnexecuted() {
 	now := pc.pipeline.node.cfg.Clock.Now()
 	maps.DeleteFunc(pc.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
 }
 
-// nothingToUndo reports whether an answered undo surely has nothing to undo, and drops the record
-// of its acquire. Only the reader calls it.
+// nothingToUndo reports whether an answered undo surely has nothing to undo, and forgets its
+// acquire. Only the reader calls it.
 func (pc *pipeConn) nothingToUndo(c *wire.Command) bool {
 	_, unexecuted := pc.unexecuted[c.Token]
 	delete(pc.unexecuted, c.Token)

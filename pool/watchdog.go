@@ -21,7 +21,7 @@ func (pc *pipeConn) watchUnfinished() {
 	}
 }
 
-// startWatchingLocked starts the timer.
+// startWatching is called under lane.mu.
 func (pc *pipeConn) startWatchingLocked() {
 	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
 	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout

@@ -8,61 +8,63 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// batchThreshold is the number of recent commands from which a writer yields to other goroutines
-// before it writes. What they queue meanwhile goes out in the same system call, which costs more
-// than everything else on this path. A single caller has at most two commands in flight, its own
-// and one whose answer it did not wait for. It stays below the threshold and does not yield in
-// vain.
+// batchThreshold is the number of commands in a recent batch from which on the writing goroutine
+// first lets other goroutines run. What these queue meanwhile goes out in the same system call,
+// which costs more than all else on this path. A single caller has at most two commands in
+// flight: its own, and one whose answer it did not wait for. So it does not yield.
 const batchThreshold = 3
 
-// batchMemory bounds how large a batch is remembered. The memory fades by one with each write, so
-// a caller that is alone again after a burst soon stops yielding.
+// batchMemory bounds the remembered size of a batch, which falls by one with each write. A caller
+// that is alone again soon after a burst no longer yields.
 const batchMemory = 4 * batchThreshold
 
-// maxBatch and maxBatchBytes bound one write. More gains nothing, and commands in a write to a
-// frozen peer can no longer be cancelled.
+// maxBatch and maxBatchBytes bound one write. More gains nothing, and a command that is stuck in
+// a write to a frozen peer can no longer be given up.
 const (
 	maxBatch      = 512
 	maxBatchBytes = 1 << 20
 )
 
-// recentlyBusy reports whether there were several callers recently. The commands in flight would
-// not tell: the first caller to be answered would write alone, and so would each one after it.
+// recentlyBusy reports whether several commands came together recently. The commands in flight
+// now would not tell: the first caller that is answered would write alone, and so would each one
+// behind it.
 func (pc *pipeConn) recentlyBusy() bool { return pc.recentBatch >= batchThreshold }
 
-// recordBatchLocked records how many commands came together: in this batch, or as replies since
-// the one before, whose callers are about to submit again. The number of unanswered commands
-// would be wrong for a frozen peer.
-func (pc *pipeConn) recordBatchLocked() {
+// recordBatch records how many commands came together: those in this batch, or the answers since
+// the batch before it, because their callers are about to submit more. Unanswered commands do not
+// count, because a frozen peer leaves many.
+func (pc *pipeConn) recordBatch() {
 	answered := pc.answered.Load()
 	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredAtLastBatch), pc.recentBatch-1))
+	// An answer ends the series of writes without a reply.
 	if answered != pc.answeredAtLastBatch {
 		pc.writesWithoutReply, pc.answeredAtLastBatch = 0, answered
 	}
 	if len(pc.batch) == 0 {
-		return // all were cancelled: no reply is due for this batch
+		return // all commands were given up: no answer is due
 	}
 	if pc.writesWithoutReply++; pc.writesWithoutReply == batchThreshold {
 		pc.silentSince = pc.pipeline.node.cfg.Clock.Now()
 	}
 }
 
-// If the peer has not answered for silentAfter, the writer pauses before each batch: for a part
-// (1/throttleShare) of the silence, at most maxThrottle. Without the pause a frozen peer would
-// cost a system call for each few commands, all in vain. Commands that are cancelled during the
-// pause are never sent. A distant peer exceeds silentAfter only before its first reply.
+// After silentAfter without an answer, the writer waits before each batch: the silence divided by
+// throttleShare, and at most maxThrottle. To a frozen peer every few commands would otherwise
+// cost a system call in vain. Commands that are given up during the wait are never sent. A
+// distant peer exceeds silentAfter only before its first reply.
 const (
 	silentAfter   = 50 * time.Millisecond
 	throttleShare = 50
 	maxThrottle   = 10 * time.Millisecond
 )
 
-// peerSilent reports whether several batches were written in a row without a reply in between.
+// peerSilent reports whether at least batchThreshold batches were written since the last answer.
 func (pc *pipeConn) peerSilent() bool {
 	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.answered.Load()
 }
 
-// throttle waits before the next batch if the peer is silent.
+// throttle waits before the next batch if the peer is silent. Only the writer calls it: a caller
+// must not wait for a peer.
 func (pc *pipeConn) throttle() {
 	if !pc.peerSilent() {
 		return
@@ -79,14 +81,17 @@ func (pc *pipeConn) throttle() {
 	}
 }
 
-// callerMayWriteLocked reports whether a caller writes itself. It does not if several batches
-// were written in a row without a reply in between. One goroutine that submits many commands
-// (extensions that are due together) would otherwise make a system call for each, and with a
-// frozen peer all of them are in vain. It is called while no goroutine has the right to write.
+// callerMayWriteLocked reports whether a caller may write by itself. It may not if several
+// batches were written since the last answer. A goroutine that submits many commands (extensions
+// that are due together) would make a system call for each, and to a frozen peer all of them are
+// in vain. It reads fields that belong to the right to write, so its caller must have just taken
+// that right.
 func (pc *pipeConn) callerMayWriteLocked() bool {
 	return pc.raw.canTryFlush() && !pc.peerSilent()
 }
 
+// wakeWriter makes the writer run. The caller has the right to write, and passes it on by this
+// call. The channel holds one value, so that it also works before the writer has started.
 func (pc *pipeConn) wakeWriter() {
 	select {
 	case pc.wake <- struct{}{}:
@@ -94,8 +99,8 @@ func (pc *pipeConn) wakeWriter() {
 	}
 }
 
-// write is the goroutine of the writer. The goroutine that wakes it has set writing, and hands
-// the right to write to it.
+// write is the writer's goroutine. The goroutine that wakes it has set writing, so that the right
+// to write is the writer's from here on.
 func (pc *pipeConn) write() {
 	for {
 		select {
@@ -108,42 +113,50 @@ func (pc *pipeConn) write() {
 	}
 }
 
-// byWriter and byCaller name the goroutine that writes a batch.
+// Which goroutine writes a batch.
 const (
 	byWriter = false
-	byCaller = true // writes only what the socket accepts at once
+	byCaller = true // only as far as the socket accepts it without blocking
 )
 
-// writeBatch writes the queue in one system call and reports whether something is left. The
-// caller has the right to write. If something is left the right passes to the goroutine that the
-// caller wakes. Otherwise writing is cleared under the mutex together with the look at the queue,
-// so a command that is queued later finds it cleared and is written by its own submit.
+// writeBatch writes queued commands in one system call and reports whether something is left. Its
+// caller must have the right to write. If nothing is left, writeBatch has given up that right. If
+// something is left, the right stays with the caller, or moves to the writer that it wakes.
 func (pc *pipeConn) writeBatch(caller bool) (more bool) {
-	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) { // before more is taken: commands in the queue can still be cancelled
+	// What a caller's write left goes out before more commands leave the queue, where they can
+	// still be given up.
+	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) {
 		return false
 	}
 	if !caller {
 		pc.throttle()
 	}
 	if pc.recentlyBusy() {
-		runtime.Gosched() // once: beside busy goroutines each yield may cost one of their time slices
+		runtime.Gosched() // only once: if other goroutines compute, each yield may cost one of their time slices
 	}
+	// After the pauses above: commands that are taken from here on count as sent, and on a dead
+	// connection they would be answered as Unknown.
 	if pc.isDead() {
-		return false // writing stays set: the queue waits for the next connection
+		return false // writing stays set: what is queued waits for the next connection
 	}
+	// takeBatch has unlocked mu by the time that failAll calls the owners.
 	failAll(pc.takeBatch())
 	if len(pc.batch) > 0 && !pc.checkWrite(pc.send(caller)) {
-		return false // writing stays set: no goroutine writes on an ended connection
+		return false // writing stays set, so no goroutine writes on the dead connection
 	}
 	pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
-	clear(pc.batch) // commands refer to their Lockers, which may be closed while the connection lives
+	clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
+	// The queue is looked at and the right to write given up under one lock. So a command that is
+	// queued before is found here, and the submitter of a later one finds writing unset and takes
+	// the right.
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
 	pc.writing = pc.pipeline.queue.len() > 0 || pc.raw.hasUnsent()
 	return pc.writing
 }
 
-// checkWrite counts a write, or ends the connection because of its error.
+// checkWrite counts a write, or ends the connection because of its error. It reports whether the
+// write succeeded.
 func (pc *pipeConn) checkWrite(err error) bool {
 	if err != nil {
 		pc.fail(err)
@@ -153,11 +166,14 @@ func (pc *pipeConn) checkWrite(err error) bool {
 	return true
 }
 
-// takeBatch moves commands from the queue to the batch. A reply is due for them from here on,
-// before the first byte is written: the reader may see a reply before the write returns.
+// takeBatch moves commands from the queue to the batch and to unanswered. An answer is due for
+// them from here on, before the first byte is written: the reader may receive it before the write
+// returns.
 func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	l := pc.pipeline
 	var stale expiry
+	// The whole batch is taken under one lock, so that the order of the queue, of the bytes and
+	// of unanswered is the same: the reader matches replies to commands by their order alone.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pc.batch, pc.markers = pc.batch[:0], pc.markers[:0]
@@ -171,36 +187,41 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			dropped = append(dropped, droppedCommand{c, ErrDisconnected})
 			continue
 		}
+		// A connection can become unfit while a command is queued, so this is checked once more.
 		if err := pc.rejectReasonLocked(c); err != nil {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}
 		want, first := pc.withMarkerLocked(c)
 		if first != nil {
-			pc.appendToBatchLocked(first, nil) // even for a command that is not sent: a quarantine begins as early as possible
+			pc.appendToBatchLocked(first, nil) // also if the command is not sent: a quarantine then begins as early as possible
 		}
-		if !c.Op.Undoes() && stale.expired(c) || !c.MarkSent() { // an undo is never too late, because its acquire may be as late
+		// MarkSent comes last, because it decides between sending and giving up: of a command
+		// that is marked an answer is due, and one that was given up before is never sent.
+		if !c.Op.Undoes() && stale.expired(c) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
 			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
 		}
 		if c.Asking {
-			pc.appendToBatchLocked(askingCommand(), nil) // right before the command, and for it alone
+			pc.appendToBatchLocked(askingCommand(), nil) // right before the command, which alone it concerns
 		}
 		pc.appendToBatchLocked(c, want)
 	}
+	// Under the same lock as unanswered: the watchdog compares sent with the answers.
 	pc.sent += int64(len(pc.batch))
 	pc.recordBatchLocked()
 	pc.armWatchdogLocked()
 	return dropped
 }
 
-// appendToBatchLocked adds a command to the batch, and to those that wait for a reply.
+// appendToBatchLocked puts a command into the batch, and among those that await an answer.
 func (pc *pipeConn) appendToBatchLocked(c *wire.Command, want any) {
 	pc.batch, pc.markers = append(pc.batch, c), append(pc.markers, want)
 	pc.unanswered.push(c)
 }
 
-// askingCommand returns an ASKING, whose reply is ignored.
+// askingCommand returns an ASKING command without an owner: its answer is matched and then
+// dropped.
 func askingCommand() *wire.Command {
 	r := &wire.Request{}
 	wire.NewAsking(r)
@@ -209,10 +230,13 @@ func askingCommand() *wire.Command {
 	return c
 }
 
+// send writes the batch to the connection. The buffer of the connection collects the commands, so
+// that the flush is one system call. Only a goroutine with the right to write may call it.
 func (pc *pipeConn) send(caller bool) error {
 	for i, c := range pc.batch {
 		name, args := c.Call(c.UsesEval())
 		if pc.markers[i] != nil {
+			// args is reused, as only the goroutine with the right to write uses it.
 			args = append(append(pc.args[:0], args...), pc.markers[i])
 			pc.args = args
 		}
@@ -226,8 +250,8 @@ func (pc *pipeConn) send(caller bool) error {
 	return pc.raw.flush()
 }
 
-// expiry finds commands whose NotAfter has passed, with one reading of the clock for a whole
-// batch.
+// expiry finds expired commands with one reading of the clock for all commands of a clock in a
+// row.
 type expiry struct {
 	clock clock.Clock
 	now   clock.Instant
