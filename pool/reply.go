@@ -13,18 +13,21 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// decode turns what redigo received into a vote. A server may repeat what it was sent. So no error of decode shows the
-// command's token or the connection's password.
+// decode turns a reply, as redigo returns it, into a vote. A server may repeat what it was sent,
+// so no error of decode shows the command's token or the connection's password.
 func decode(c *wire.Command, v any, err error, password string) wire.Reply {
 	if err != nil {
 		err = withheld(err, password)
 	}
-	if status, ok := v.(string); ok && len(status) > len("PONG") { // before it is cut
+	// Redacted before the text is cut for an error, which could leave a part of a token. The check
+	// of the length spares the usual replies OK and PONG.
+	if status, ok := v.(string); ok && len(status) > len("PONG") {
 		v = wire.Redact(wire.Redact(status, c.Token), password)
 	}
 	return decodeReply(c, v, err)
 }
 
+// decodeReply decodes a reply whose error and status are redacted.
 func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 	if err != nil {
 		return refusal(err)
@@ -62,8 +65,8 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 	return unexpectedReply(v)
 }
 
-// decodeSet: SET NX answers OK or nil. Nothing else is taken for a vote: it would
-// be the reply to another command (docs/dev/hazards.md H72).
+// decodeSet reads the reply to SET NX: OK or nil. It takes nothing else for a vote, because any
+// other reply would belong to another command (docs/dev/hazards.md H72).
 func decodeSet(v any) wire.Reply {
 	switch v {
 	case "OK":
@@ -74,8 +77,8 @@ func decodeSet(v any) wire.Reply {
 	return unexpectedReply(v)
 }
 
-// decodeCount reads what scripts answer: the number of keys that were ours (1 for
-// all of them, where the script does all or nothing).
+// decodeCount reads a script's reply: the number of keys that held the token. A script that does
+// all or nothing replies 1 for all keys.
 func decodeCount(v any, all int64) wire.Reply {
 	n, ok := v.(int64)
 	switch {
@@ -87,8 +90,8 @@ func decodeCount(v any, all int64) wire.Reply {
 	return wire.Reply{Outcome: wire.Refused}
 }
 
-// decodeRelease reads how many keys were ours, and from all+1 on that many less all+1
-// with others waiting for one of them. Small numbers cost redigo no allocation.
+// decodeRelease reads the number n of keys that held the token. If others wait for one of them,
+// the reply is n + all + 1. redigo does not allocate for small numbers.
 func decodeRelease(v any, all int64) wire.Reply {
 	n, ok := v.(int64)
 	if !ok || n <= all {
@@ -99,9 +102,9 @@ func decodeRelease(v any, all int64) wire.Reply {
 	return r
 }
 
-// decodeFence reads what a node that grants has counted up to, as seen from the hint: p
-// above 0 is hint + p - 1, and below 0 hint + p; 0 is a refusal. Mostly it is 1, and
-// small numbers cost redigo no allocation.
+// decodeFence reads the counter of a node that grants, relative to the hint. A reply p above 0
+// means hint + p - 1, and below 0 it means hint + p. 0 is a refusal. The reply is usually 1, and
+// redigo does not allocate for small numbers.
 func decodeFence(v any, hint int64) wire.Reply {
 	const limit = 1 << 53
 	n, ok := v.(int64)
@@ -116,7 +119,8 @@ func decodeFence(v any, hint int64) wire.Reply {
 	return wire.Reply{Outcome: wire.Granted, Fence: hint + n}
 }
 
-// decodeMarkerStatus reads where a node stands with the guard: a word, and what goes with it.
+// decodeMarkerStatus reads the state of a node under the restart guard: a word, and its
+// arguments.
 func decodeMarkerStatus(v any) wire.Reply {
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
@@ -133,7 +137,7 @@ func decodeMarkerStatus(v any) wire.Reply {
 	case word == "foreign" && len(list) == 2:
 		a.Guard = wire.Foreign
 		a.Marker, err = markerText(list[1], nil)
-	case word == "marked" && len(list) == 2: // to Admit
+	case word == "marked" && len(list) == 2: // the reply to Admit
 		r.Outcome = wire.Refused
 		a.Marker, err = markerText(list[1], nil)
 	case word == "quarantined" && len(list) == 3:
@@ -152,7 +156,7 @@ func decodeMarkerStatus(v any) wire.Reply {
 	return r
 }
 
-// decodeInspect reads three values for each key: type, value, PTTL.
+// decodeInspect reads three values for each key: type, value and PTTL.
 func decodeInspect(v any, keys int) wire.Reply {
 	const perKey = 3
 	list, ok := v.([]any)
@@ -172,7 +176,7 @@ func decodeInspect(v any, keys int) wire.Reply {
 	return r
 }
 
-// tokenOrSize reads a value, or the size of one that is too long for a token.
+// tokenOrSize reads a value, or the size of a value that is too long for a token.
 func tokenOrSize(v any) (string, error) {
 	if size, ok := v.(int64); ok {
 		return wire.LongValue(size), nil
@@ -180,7 +184,7 @@ func tokenOrSize(v any) (string, error) {
 	return redis.String(v, nil)
 }
 
-// decodePoll reads what PTTL answers: -2 without a key, -1 for one that never expires.
+// decodePoll reads the reply to PTTL: -2 without a key, -1 for a key that never expires.
 func decodePoll(v any) wire.Reply {
 	switch ms, ok := v.(int64); {
 	case !ok || ms < -2:
@@ -192,15 +196,16 @@ func decodePoll(v any) wire.Reply {
 	}
 }
 
-// maxLifetime is some 146 years: a margin can be added to it.
+// maxLifetime is about 146 years: a margin can be added without an overflow.
 const maxLifetime = math.MaxInt64 / 2
 
-// lifetime turns milliseconds that a server tells into a duration. Redis takes a PX of 9e18, which no Duration holds
-// (docs/dev/hazards.md H23).
+// lifetime converts milliseconds from a server into a duration. Redis accepts a PX of 9e18, which
+// exceeds a Duration (docs/dev/hazards.md H23).
 func lifetime(ms int64) time.Duration {
 	return time.Duration(min(ms, int64(maxLifetime/time.Millisecond))) * time.Millisecond
 }
 
+// newKeyState returns the state of a key by its type, value and remaining milliseconds.
 func newKeyState(kind, value string, ms int64) wire.KeyState {
 	ttl := lifetime(ms)
 	switch {
@@ -209,11 +214,11 @@ func newKeyState(kind, value string, ms int64) wire.KeyState {
 	case kind == "string" && value != "":
 		return wire.KeyState{Value: value, TTL: ttl}
 	}
-	return wire.KeyState{ForeignType: kind, TTL: ttl} // an empty string is no token, but stands in the way of one
+	return wire.KeyState{ForeignType: kind, TTL: ttl} // an empty string is no token, but blocks one
 }
 
-// unexpectedReply is a reply that makes no sense. It shows no bulk string, which may be a
-// token: who knows it can release the lock.
+// unexpectedReply returns an Unknown vote for a reply that makes no sense. Its error shows no
+// bulk string, because that may be a token, and a token lets its reader release the lock.
 func unexpectedReply(v any) wire.Reply {
 	shown := fmt.Sprintf("of type %T", v)
 	switch v := v.(type) {
@@ -225,21 +230,22 @@ func unexpectedReply(v any) wire.Reply {
 	return wire.Reply{Outcome: wire.Unknown, Err: fmt.Errorf("pool: unexpected reply %s", shown)}
 }
 
-// executedNothing are the codes by which a server says that it did not execute
-// the command. Any other error may have come after a write (docs/dev/rules.md rule 4).
+// executedNothing are the codes by which a server says that it did not execute the command. Any
+// other error may have come after a write (docs/dev/rules.md rule 4).
 var executedNothing = map[string]bool{
 	"ASK": true, "BUSY": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "DENIED": true, "LOADING": true,
 	"MASTERDOWN": true, "MISCONF": true, "MOVED": true, "NOAUTH": true, "NOPERM": true, "NOREPLICAS": true,
 	"NOSCRIPT": true, "OOM": true, "READONLY": true, "TRYAGAIN": true, "UNMARKED": true, "WRONGPASS": true,
 }
 
-// saysUnexecuted reports whether an error is a server's with one of these codes.
+// saysUnexecuted reports whether an error is a server's and has one of these codes.
 func saysUnexecuted(err error) bool {
 	var se *wire.ServerError
 	return errors.As(err, &se) && executedNothing[se.Code]
 }
 
-// refusal classifies an error reply.
+// refusal classifies an error reply. An error that is not the server's leaves open whether the
+// command was executed.
 func refusal(err error) wire.Reply {
 	var re redis.Error
 	if !errors.As(err, &re) {
@@ -257,8 +263,8 @@ func refusal(err error) wire.Reply {
 	return wire.Reply{Outcome: wire.Unknown, Err: e}
 }
 
-// plainFailure knows the errors without a code of their own that come before
-// anything is executed.
+// plainFailure reports whether an error without a code of its own surely came before anything was
+// executed.
 func plainFailure(text string) bool {
 	for _, p := range []string{
 		"ERR unknown command", "ERR redlock: ", "ERR invalid expire time", "ERR max number of clients",
@@ -271,46 +277,47 @@ func plainFailure(text string) bool {
 	return deniedInScript(text)
 }
 
-// deniedInScript knows how servers say, without a code, that the user may not do what a
-// script tried. Redis 7 begins with it, Redis 6 puts where it was in front, and newer
-// ones and Valkey have other words.
+// deniedInScript reports whether an error without a code says that the user may not do what a
+// script tried. Redis 7 begins with this text, Redis 6 puts the position before it, and newer
+// versions and Valkey word it differently.
 func deniedInScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
 
-// serverError is redigo's error with its code taken out. Its text is fit to be shown. It has no arguments of an unknown
-// command, which a server repeats, and nothing that has the form of a token, of whichever command. It is printable and
-// has a bounded length.
+// serverError returns redigo's error with its code separated, and with a text that may be shown.
+// The text has no arguments of an unknown command, which a server repeats, and nothing that has
+// the form of a token. It is printable and bounded in length.
 func serverError(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
 		return err
 	}
 	text := tokenLike.ReplaceAllString(withoutArgs(re), "…")
-	return &wire.ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(wire.Printable(text))} // and no more is kept
+	// Cloned, so that the error keeps no larger buffer alive.
+	return &wire.ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(wire.Printable(text))}
 }
 
-// tokenLike is the random part of a token, also in lower case.
+// tokenLike matches the random part of a token, also in lower case.
 var tokenLike = regexp.MustCompile(`\b(?:[A-Z2-7]{26}|[a-z2-7]{26})\b`)
 
-// withoutArgs is an error's text without the arguments that a server repeats.
+// withoutArgs returns an error's text without the arguments that a server repeats.
 func withoutArgs(err error) string {
 	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	return text
 }
 
-// shownError is the error of a question as reports show it.
+// shownError returns an error as reports show it.
 func shownError(err error) string { return wire.Printable(serverError(err).Error()) }
 
-// maxCode is the longest word that is taken for a code.
+// maxCode bounds the length of a code.
 const maxCode = 32
 
-// code is a reply's first word, if that is a code: capital letters. Redis before 7 wraps the errors of scripts in
-// text of its own, with the code behind a dash.
+// code returns a reply's first word if that is a code (capital letters), otherwise an empty
+// string. Redis before 7 wraps errors of scripts in text of its own, with the code behind a dash.
 func code(text string) string {
 	first, _, _ := strings.Cut(text, " ")
 	if strings.Trim(first, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(first) > maxCode {
-		return "" // no code: it may be anything
+		return "" // not a code: it may be anything
 	}
 	if first != "ERR" {
 		return first

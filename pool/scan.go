@@ -11,12 +11,13 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// scanPageSize is how many keys one SCAN visits: few enough not to delay other clients.
+// scanPageSize is how many keys one SCAN asks for: so few that other clients of the server do not
+// wait for long.
 const scanPageSize = 500
 
-// scanForLocks scans the keys of the database until it finds one that may be a lock: a key with a
-// TTL outside of our own namespace. It ends with ctx, and if a page takes longer than the dial
-// timeout.
+// scanForLocks looks through the keys of the database until it finds one that may be a live lock:
+// a key with a TTL, outside of our own namespace. It ends with ctx, with the node, and when a
+// page takes longer than the dial timeout.
 func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnosis) error {
 	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
 	defer stop()
@@ -24,7 +25,7 @@ func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnos
 		next, err := n.scanPage(ctx, s, cursor, found)
 		switch {
 		case err != nil:
-			return fmt.Errorf("pool: looking through the keys: %w", err)
+			return fmt.Errorf("pool: scanning the keys: %w", err)
 		case found.ScanDenied != "" || found.LiveKey != "":
 			found.Scanned = found.LiveKey != ""
 			return nil
@@ -36,10 +37,13 @@ func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnos
 	}
 }
 
-// scanPage scans the next keys, and returns the next cursor.
-func (n *Node) scanPage(ctx context.Context, s *rawConn, cursor string, found *wire.Diagnosis) (next string, err error) {
+// scanPage checks the next keys, and returns the cursor of the page after them.
+func (n *Node) scanPage(
+	ctx context.Context, s *rawConn, cursor string, found *wire.Diagnosis,
+) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
+	// A blocked read ends only by closing the connection, so the timeout aborts it.
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
 	var keys []string
@@ -55,12 +59,13 @@ func (n *Node) scanPage(ctx context.Context, s *rawConn, cursor string, found *w
 		err = s.run(ttlSteps(keys, found))
 	}
 	if err != nil && ctx.Err() != nil {
-		err = errors.New("ended before the server had answered")
+		err = errors.New("timeout or end of the context before the server answered")
 	}
 	return next, err
 }
 
-// ttlSteps reads the TTLs of the keys.
+// ttlSteps returns the queries for how long the keys have left. Reserved keys are skipped: they
+// are no locks.
 func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 	var steps []step
 	for _, key := range keys {
@@ -73,7 +78,7 @@ func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 			case err != nil:
 				noteScanDenied(found, err)
 			case !ok:
-				noteScanDenied(found, errProtocol) // the reply may be a value, which is not shown
+				noteScanDenied(found, errProtocol) // the reply itself is not shown: it may be a value
 			case ms >= 0 && found.LiveKey == "":
 				found.LiveKey, found.LiveKeyTTL = wire.Printable(key), newKeyState("string", key, ms).TTL
 			}
@@ -83,6 +88,7 @@ func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 	return steps
 }
 
+// noteScanDenied keeps the first error.
 func noteScanDenied(found *wire.Diagnosis, err error) {
 	if err != nil && found.ScanDenied == "" {
 		found.ScanDenied = shownError(err)

@@ -4,7 +4,8 @@ package pool
 
 import "net"
 
-// nonblockingConn is not known here: the writer alone writes.
+// nonblockingConn does not exist on this system: socketOf returns nil, and only the writer
+// writes.
 type nonblockingConn struct{}
 
 func socketOf(net.Conn) *nonblockingConn { return nil }

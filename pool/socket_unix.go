@@ -10,18 +10,19 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// nonblockingConn writes to a socket as much as the socket accepts at once.
+// nonblockingConn is a socket that accepts only as many bytes as it has room for, and never
+// blocks. Its fields belong to the goroutine with the right to write.
 type nonblockingConn struct {
 	conn  syscall.RawConn
-	write func(fd uintptr) (done bool) // made once, so that tryWrite allocates nothing
+	write func(fd uintptr) (done bool) // made once, so that a call of tryWrite does not allocate
 
 	bytes   []byte
 	written int
 	err     error
 }
 
-// socketOf returns nil unless c is exactly a socket. A connection that wraps another one may
-// change what is written.
+// socketOf returns nil for a connection that is not a socket itself. A connection that wraps
+// another one may do anything in its Write, so it is not bypassed.
 func socketOf(c net.Conn) *nonblockingConn {
 	var raw syscall.RawConn
 	var err error
@@ -41,30 +42,32 @@ func socketOf(c net.Conn) *nonblockingConn {
 	return s
 }
 
-// setNonblock makes system calls return at once, as on all sockets of Go. A Config.Dial that took
-// the descriptor by File and Fd, to set an option, has made them wait.
+// setNonblock makes system calls on the socket return at once, as they do on Go's own sockets.
+// Code in Config.Dial that took the descriptor by File and Fd, to set an option, has made them
+// block.
 func setNonblock(raw syscall.RawConn) error {
 	var wrong error
 	err := raw.Control(func(fd uintptr) { wrong = syscall.SetNonblock(int(fd), true) }) //nolint:gosec // a file descriptor
 	return oneline.Join(err, wrong)
 }
 
-// tryWrite writes what the socket accepts at once, and returns how much that was. It waits
-// neither for the peer nor for room. Only the goroutine with the right to write may call it.
+// tryWrite writes what the socket accepts at once, and returns how many bytes that was. It waits
+// neither for the peer nor for room. Only a goroutine with the right to write may call it.
 func (s *nonblockingConn) tryWrite(b []byte) (n int, err error) {
 	s.bytes, s.written, s.err = b, 0, nil
 	err = s.conn.Write(s.write)
+	// The socket must not keep the caller's buffer, which is reused.
 	s.bytes = nil
 	return s.written, oneline.Join(err, s.err)
 }
 
-// writeOnce always reports that it is done, because the runtime would otherwise wait for room.
+// writeOnce always reports that it is done. Otherwise the runtime would wait for room.
 func (s *nonblockingConn) writeOnce(fd uintptr) (done bool) {
 	n, err := syscall.Write(int(fd), s.bytes) //nolint:gosec // a file descriptor
 	switch {
 	case err == nil:
 		s.written = n
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR): // no room, or interrupted: both are tried again by the writer
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR): // full, or nearly so
 	default:
 		s.err = err
 	}

@@ -6,33 +6,37 @@ import (
 	"sync/atomic"
 )
 
-// Stats are the counters of a node since it was opened, and its present state.
+// Stats are a node's counters since it was opened, and its present state.
 type Stats struct {
 	Connected    int   // connections that are up
 	Queued       int   // commands that wait to be written
 	Commands     int64 // commands submitted
 	Written      int64 // commands written, including those written again
-	Writes       int64 // system calls that wrote them (a wrapped pool: flushes)
+	Writes       int64 // system calls that wrote them (for a wrapped pool: flushes)
 	Replies      int64 // replies matched to commands
-	Dials        int64 // dials
+	Dials        int64 // dials tried
 	DialFailures int64 // dials that failed
-	HangingDials int64 // dials that were abandoned and have not returned
-	Killed       int64 // old connections closed by CLIENT KILL before undos
+	HangingDials int64 // dials that were given up and have not returned yet
+	Killed       int64 // old connections ended by CLIENT KILL before undos
 	Sentinels    int   // Sentinels that have named the present master within Sentinels.MaxAge
-	Switches     int64 // how often the Sentinels named another master
-	Masters      int   // masters of a Cluster with slots
-	Redirects    int64 // commands that shards of a Cluster have redirected (MOVED, ASK)
-	ParkedUndos  int   // undos that will be sent once more, mostly after an error; at most 10,000
-	DroppedUndos int64 // undos that were dropped because that many were parked: their keys remain until their TTL
+	Switches     int64 // how often the Sentinels came to name another master
+	Masters      int   // masters of a Cluster that have slots
+	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
+	ParkedUndos  int   // undos that will be sent once more; at most 10,000
+	DroppedUndos int64 // undos dropped because that many were parked: their keys remain until their TTL
 }
 
+// counters are atomic, because readers, writers and callers of all connections change them
+// without a common lock.
 type counters struct {
 	commands, written, writes, replies, dials, dialFailures, hanging, killed, lines atomic.Int64
 	parked, dropped                                                                 atomic.Int64
-	dropping                                                                        atomic.Bool // it was logged that undos are dropped
+	// dropping is set once a dropped undo was logged, until no undo is parked.
+	dropping atomic.Bool
 }
 
-// Stats returns the counters. It is safe for concurrent use. The figures are not of one instant.
+// Stats reads the counters. It is safe for concurrent use. The figures are read one after
+// another, and so may be of slightly different instants.
 func (n *Node) Stats() Stats {
 	s := Stats{
 		Commands:     n.count.commands.Load(),
@@ -62,13 +66,15 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// stats adds the counters of the shards. Those of retired shards are lost.
+// stats adds the counters of the present members. The counters of members that have left the
+// Cluster are lost.
 func (cl *cluster) stats(s *Stats) {
 	masters, _ := cl.masters()
 	cl.mu.Lock()
 	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.parked)
 	all := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
+	// Outside cl.mu: Stats of a member locks mu of its pipelines, under which members lock cl.mu.
 	for _, m := range all {
 		each := m.node.Stats()
 		s.Connected += each.Connected

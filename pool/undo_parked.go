@@ -196,7 +196,8 @@ func (n *Node) admitsUndo() bool {
 	return false
 }
 
-var errTooManyParked = fmt.Errorf("pool: %d undos wait already: further ones are dropped, and their keys remain until their TTL", maxParked)
+var errTooManyParked = fmt.Errorf(
+	"pool: %d undos are waiting: further undos are dropped, and their keys remain until their TTL", maxParked)
 
 // releaseUndo removes an undo from the count. When none is left, the next dropped undo is logged
 // again.

@@ -15,33 +15,33 @@ import (
 	"time"
 )
 
-// ParseURL reads a master's address in the form of the Redis URI convention:
+// ParseURL returns the Config of a master's address in the form of the Redis URI convention:
 //
 //	redis://[[user]:password@]host[:port][/database][?settings]
 //	rediss://…                                 over TLS, verifying the host
 //	unix://[[user]:password@]/path/to/socket[?settings]
 //	redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master[/database][?settings]
-//	rediss+sentinel://…                        over TLS, to the Sentinels too
+//	rediss+sentinel://…                        over TLS, also to the Sentinels
 //	redis+cluster://[[user]:password@]host[:port][,host[:port]…][?settings]
 //	rediss+cluster://…                         over TLS
 //
-// The port defaults to 6379; an IPv6 address stands in brackets. User and
-// password are percent-decoded. A user without a password (redis://name@host) is
-// refused, because some clients take that name for the password; an empty
-// password is written redis://name:@host.
+// The port defaults to 6379. An IPv6 address is written in brackets. User and password are
+// percent-decoded. A user without a password (redis://name@host) is an error, because some
+// clients take that name for the password. An empty password is written redis://name:@host.
 //
-// With Sentinels the hosts are theirs, all of them, at the port 26379 by default; master is
-// the name that they know it by; user and password are the master's, and the Sentinels'
-// own are the settings sentinel_user and sentinel_password. The setting settle is
-// Sentinels.MaxAge. Of a Cluster the hosts are some of its members, at the port 6379 by
-// default; it has no database but 0.
+// With Sentinels, the hosts are all Sentinels, at port 26379 by default, and master is the name
+// by which they know the master. User and password are the master's. The Sentinels' own are the
+// settings sentinel_user and sentinel_password. The setting max_age is Sentinels.MaxAge.
 //
-// The settings are db (or the path: both must agree), client_name, name,
-// dial_timeout and hard_timeout (as in "1.5s"), connections. Any other is an
-// error, as is one given twice. Bounds are those of [Config].
+// With a Cluster, the hosts are some of its members, at port 6379 by default. A Cluster has no
+// database but 0.
 //
-// No error shows a part of the URL but the name of a setting, so that none shows
-// a password, however the URL is garbled.
+// The settings are db (or the path: both must agree), client_name, name, dial_timeout and
+// hard_timeout (as in "1.5s"), and connections. Any other setting is an error, and so is a
+// setting given twice. Bounds are those of [Config].
+//
+// An error shows no part of the URL except the name of a setting. So no error shows a password,
+// even if the URL is malformed.
 func ParseURL(rawURL string) (Config, error) {
 	c, err := parseURL(rawURL)
 	if err != nil {
@@ -52,7 +52,7 @@ func ParseURL(rawURL string) (Config, error) {
 
 func parseURL(rawURL string) (c Config, err error) {
 	if strings.TrimSpace(rawURL) == "" {
-		return c, errors.New("it is empty, and probably so is the variable that it comes from")
+		return c, errors.New("empty URL: the variable that it comes from may be unset")
 	}
 	rawURL, more := severalHosts(rawURL)
 	u, err := url.Parse(rawURL)
@@ -60,7 +60,7 @@ func parseURL(rawURL string) (c Config, err error) {
 		return c, malformed(err)
 	}
 	if badPosition(u) {
-		return c, errors.New("@ stands behind the host: in user, password and settings / ? # @ must be percent-encoded")
+		return c, errors.New("@ after the host: in user, password and settings / ? # @ must be percent-encoded")
 	}
 	if err := c.setAddress(u, more); err != nil {
 		return c, err
@@ -74,8 +74,8 @@ func parseURL(rawURL string) (c Config, err error) {
 	return c, c.withAllDefaults().check()
 }
 
-// malformed says what is wrong with a URL without showing it: url.Error carries
-// the whole, and the error inside of it may carry the password's part.
+// malformed returns what is wrong with a URL without showing it. url.Error contains the whole URL,
+// and the error inside it may contain a part of the password.
 func malformed(err error) error {
 	var escape url.EscapeError
 	var host url.InvalidHostError
@@ -83,15 +83,15 @@ func malformed(err error) error {
 	case errors.As(err, &escape):
 		return errors.New("% is not followed by two hexadecimal digits")
 	case errors.As(err, &host):
-		return errors.New("the host has a character that can't stand there")
+		return errors.New("invalid character in the host")
 	}
 	return errors.New("must be redis://[[user]:password@]host[:port][/database]; " +
 		"in user and password / ? # @ must be percent-encoded")
 }
 
-// badPosition finds the end of a password that was not percent-encoded: its / ? or #
-// ended the host early, and the rest up to the @ would pass for a path or a
-// setting, and be shown.
+// badPosition reports whether there is an @ after the host. It is then the end of a password that
+// was not percent-encoded: its / ? or # ended the host early. The rest of the password up to the @
+// would be taken for a path or a setting, and be shown.
 func badPosition(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
@@ -103,7 +103,7 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	case u.Scheme == clusterScheme || u.Scheme == encryptedCluster:
 		return c.setCluster(u, more)
 	case len(more) > 0:
-		return errors.New("several hosts stand in one URL: that is for redis+sentinel and redis+cluster; each master has a URL of its own")
+		return errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
 	case u.Opaque != "" || u.Fragment != "":
 		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
 	case u.Scheme == "unix":
@@ -119,7 +119,7 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
 }
 
-// hostPort is the URL's host, at the usual port unless it names another.
+// hostPort returns the URL's host and port, or the usual port if the URL has none.
 func hostPort(u *url.URL, usual string) (string, error) {
 	host, port := u.Hostname(), cmp.Or(u.Port(), usual)
 	if host == "" {
@@ -139,7 +139,7 @@ func (c *Config) setSocket(u *url.URL) error {
 	return nil
 }
 
-// verifyingTLS leaves the server's name to the dial, which knows the address.
+// verifyingTLS leaves the server's name open: the dial sets it, because it knows the address.
 func verifyingTLS(context.Context) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
 }
@@ -154,7 +154,7 @@ func (c *Config) setUser(u *url.Userinfo) error {
 	return nil
 }
 
-// setDatabase takes the path's database; empty: none is given.
+// setDatabase sets the database of the path. An empty string means that none is given.
 func (c *Config) setDatabase(number string) error {
 	if number == "" {
 		return nil
@@ -170,8 +170,9 @@ func (c *Config) setDatabase(number string) error {
 func (c *Config) setSettings(u *url.URL) error {
 	settings, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return errors.New("the settings are not percent-encoded, or separated by something else than &")
+		return errors.New("the settings must be percent-encoded, and separated by &")
 	}
+	// For Sentinels the first part of the path is the master's name, and the database follows it.
 	inPath := u.Scheme != "unix" && strings.Trim(u.Path, "/") != ""
 	if c.Sentinels != nil {
 		inPath = strings.Contains(u.Path[1:], "/")
@@ -185,7 +186,7 @@ func (c *Config) setSettings(u *url.URL) error {
 			return err
 		}
 		if name == "db" && inPath && c.Database != before {
-			return errors.New("the path and the setting db name two databases")
+			return errors.New("the path and the setting db name different databases")
 		}
 	}
 	return nil
@@ -228,21 +229,22 @@ func duration(name, value string, to *time.Duration) error {
 	return nil
 }
 
-// shown quotes a setting's name unless it is none that anybody would think up.
+// shown quotes the name of a setting unless it does not look like one: it may be a part of a
+// password then.
 func shown(name string) string {
 	odd := func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-' }
 	if len(name) > 32 || slices.ContainsFunc([]rune(name), odd) {
-		return "(of an odd name)"
+		return "(name not shown)"
 	}
 	return strconv.Quote(name)
 }
 
-// errIsURL refuses a URL that stands where an address or a name belongs. It does not show it:
-// it may carry a password.
-var errIsURL = errors.New(`contains "@" or "://", as a URL does, which is not shown: OpenURL takes a URL`)
+// errIsURL rejects a URL in place of an address or a name. It does not show the URL, which may
+// contain a password.
+var errIsURL = errors.New(`contains "@" or "://" (value not shown: for a URL use OpenURL)`)
 
-// notShown stands in the place of such a URL.
-const notShown = "(not shown: a URL stands where an address belongs)"
+// notShown replaces such a URL in texts.
+const notShown = "(not shown: URL in place of an address)"
 
 func notURL(setting, value string) error {
 	if strings.Contains(value, "@") || strings.Contains(value, "://") {
@@ -251,7 +253,7 @@ func notURL(setting, value string) error {
 	return nil
 }
 
-// checkURLs refuses URLs among the addresses. An absolute path of a socket may contain "@",
+// checkURLs rejects URLs among the addresses. The absolute path of a socket may contain "@",
 // which also marks the abstract namespace of Linux.
 func (c Config) checkURLs() error {
 	address := c.Address

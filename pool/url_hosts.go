@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// SplitURLs parts a list of URLs with commas between them, as it stands in a flag or a
-// variable of the environment. A comma that no scheme follows belongs to a URL of
-// several hosts (redis+sentinel://a,b,c/master, redis+cluster://a,b,c). Spaces around a URL
-// are dropped.
+// SplitURLs splits a list of URLs that are separated by commas, as in a flag or an environment
+// variable. A comma without a scheme after it belongs to a URL of several hosts
+// (redis+sentinel://a,b,c/master, redis+cluster://a,b,c). Spaces around a URL are dropped.
 func SplitURLs(list string) []string {
 	var all []string
 	for part := range strings.SplitSeq(list, ",") {
@@ -26,12 +25,13 @@ func SplitURLs(list string) []string {
 	return all
 }
 
+// ofSeveralHosts reports whether the scheme of a URL allows several hosts.
 func ofSeveralHosts(rawURL string) bool {
 	return strings.Contains(rawURL, "+sentinel://") || strings.Contains(rawURL, "+cluster://")
 }
 
-// severalHosts takes all hosts but the first out of a URL: net/url knows of one. A URL of
-// one host it leaves as it is.
+// severalHosts removes all hosts but the first from a URL and returns them, because net/url
+// supports one host. A URL of one host is returned unchanged.
 func severalHosts(rawURL string) (single string, more []string) {
 	begin := strings.Index(rawURL, "://")
 	if begin < 0 {
@@ -42,13 +42,14 @@ func severalHosts(rawURL string) (single string, more []string) {
 	if i := strings.IndexAny(rawURL[begin:], "/?#"); i >= 0 {
 		end = begin + i
 	}
+	// The user and password may contain commas, so the hosts begin after the last "@".
 	begin += strings.LastIndex(rawURL[begin:end], "@") + 1
 	hosts := strings.Split(rawURL[begin:end], ",")
 	return rawURL[:begin] + hosts[0] + rawURL[end:], hosts[1:]
 }
 
-// setSentinels takes the hosts for Sentinels, and the path for the master's name and the
-// database.
+// setSentinels sets the Sentinels from the hosts, and the master's name and the database from the
+// path.
 func (c *Config) setSentinels(u *url.URL, more []string) error {
 	s := &Sentinels{}
 	c.Sentinels = s
@@ -66,7 +67,7 @@ func (c *Config) setSentinels(u *url.URL, more []string) error {
 	return c.setDatabase(database)
 }
 
-// setCluster takes the hosts for members of a Cluster, which has one database.
+// setCluster sets the members from the hosts. The database can only be 0.
 func (c *Config) setCluster(u *url.URL, more []string) (err error) {
 	if u.Scheme == encryptedCluster {
 		c.TLS = verifyingTLS
@@ -77,11 +78,12 @@ func (c *Config) setCluster(u *url.URL, more []string) (err error) {
 	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
 }
 
-// addresses are host:port of all hosts of a URL.
+// addresses returns host:port for all hosts of a URL.
 func addresses(u *url.URL, more []string, port string) ([]string, error) {
 	hosts := []*url.URL{u}
 	for _, h := range more {
 		other, err := url.Parse("redis://" + h)
+		// Another host must be only a host: a user, a path or a setting in it would be lost.
 		if err != nil || other.Host != h {
 			return nil, errors.New("invalid host in list")
 		}

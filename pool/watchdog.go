@@ -1,18 +1,18 @@
 package pool
 
-// checksPerTimeout is how often a connection is checked within the hard timeout.
+// checksPerTimeout is how many times the watchdog checks a connection within the hard timeout.
 const checksPerTimeout = 4
 
-// armWatchdogLocked starts the checks of a connection on which a reply is due. It costs nothing
-// per command: the timer continues until a check finds that no reply is due.
+// armWatchdogLocked makes sure that the connection is checked while an answer is due. It costs
+// nothing per command: the timer is set again until a check finds no answer due.
 func (pc *pipeConn) armWatchdogLocked() {
 	if !pc.watching && len(pc.batch) > 0 {
 		pc.startWatchingLocked()
 	}
 }
 
-// watchUnfinished starts the checks while a reply is unfinished, also a reply that no command
-// waits for. The reader calls it before it waits for the rest.
+// watchUnfinished makes sure that the connection is checked while a reply is unfinished, also a
+// reply to no command. The reader calls it before it waits for the rest of the reply.
 func (pc *pipeConn) watchUnfinished() {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
@@ -21,7 +21,7 @@ func (pc *pipeConn) watchUnfinished() {
 	}
 }
 
-// startWatching is called under lane.mu.
+// startWatchingLocked sets the timer, and notes how many answers there were.
 func (pc *pipeConn) startWatchingLocked() {
 	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
 	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
@@ -32,18 +32,23 @@ func (pc *pipeConn) startWatchingLocked() {
 	pc.timer.Reset(every)
 }
 
-// watch ends a connection that received nothing for the hard timeout, and up to a quarter more,
-// while replies were due. It calls fail after the mutex is released, because fail wakes
-// goroutines that take it.
+// watch is the timer's function. It ends a connection on which no answer came for the hard
+// timeout (and up to a quarter more) while answers were due. It calls fail outside mu.
 func (pc *pipeConn) watch() {
 	if pc.isSilent() {
 		pc.fail(ErrSilent)
 	}
 }
 
+// isSilent makes one check, and reports whether the connection is to be ended. It sets the timer
+// again while answers are due.
 func (pc *pipeConn) isSilent() (silent bool) {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
+	// sent counts commands under mu before they are written, and answered counts replies. So both
+	// are equal only if no answer is due. watching is reset under the lock under which
+	// armWatchdogLocked reads it: the next batch sets the timer again. A timer that fires after
+	// run has stopped it ends here once the connection is detached.
 	answered := pc.answered.Load()
 	if answered == pc.sent && !pc.raw.unfinished() || pc.pipeline.conn != pc {
 		pc.watching = false

@@ -15,27 +15,27 @@ import (
 	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// WrapOption changes how Wrap uses a pool. A nil one is skipped.
+// WrapOption changes how Wrap uses a pool. Wrap skips nil options.
 type WrapOption func(*Config)
 
-// WithHardTimeout is Config.HardTimeout for a wrapped pool.
+// WithHardTimeout sets Config.HardTimeout for a wrapped pool.
 func WithHardTimeout(d time.Duration) WrapOption { return func(c *Config) { c.HardTimeout = d } }
 
-// WithDialTimeout is Config.DialTimeout for a wrapped pool.
+// WithDialTimeout sets Config.DialTimeout for a wrapped pool.
 func WithDialTimeout(d time.Duration) WrapOption { return func(c *Config) { c.DialTimeout = d } }
 
-// WithProxied is Config.Proxied for a wrapped pool.
+// WithProxied sets Config.Proxied for a wrapped pool.
 func WithProxied() WrapOption { return func(c *Config) { c.Proxied = true } }
 
-// WithClock is Config.Clock for a wrapped pool.
+// WithClock sets Config.Clock for a wrapped pool.
 func WithClock(k clock.Clock) WrapOption { return func(c *Config) { c.Clock = k } }
 
-// WithDatabase is the database that the wrapped pool's dial selects. A connection that
-// is found on another one does not vote: locks of two databases do not exclude each
-// other (docs/dev/hazards.md H39). Defaults to 0.
+// WithDatabase sets the database that the wrapped pool's dial selects. It defaults to 0. A
+// connection with another database does not vote, because locks in two databases do not exclude
+// each other.
 func WithDatabase(n int) WrapOption { return func(c *Config) { c.Database = n } }
 
-// WithLogger is Config.Logger for a wrapped pool.
+// WithLogger sets Config.Logger for a wrapped pool.
 func WithLogger(l *slog.Logger) WrapOption { return func(c *Config) { c.Logger = l } }
 
 func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
@@ -59,25 +59,25 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 	return cfg.withDefaults()
 }
 
-// wrappedPool dials as a service's own pool does, but never takes a connection
-// from it: Get may block, and what it gives may be in a state that somebody
-// else left (docs/dev/hazards.md H76, H78).
+// wrappedPool dials by the functions of a service's own pool, but never takes a connection from
+// the pool. Get may block, and a pooled connection may be in a state that its last user left
+// (docs/dev/hazards.md H76, H78).
 type wrappedPool struct {
 	pool      *redis.Pool
 	hung      *atomic.Int64
-	dialSlots chan struct{} // holds a value for each dial that has not returned
+	dialSlots chan struct{} // holds one value for each dial that has not returned
 }
 
-// maxDials is how many dials of a wrapped pool may be under way. Those that hang
-// would otherwise add a goroutine and a connection every dial timeout.
+// maxDials bounds the dials of a wrapped pool that are in progress. Without a bound, dials that
+// hang would add a goroutine and a connection every dial timeout.
 const maxDials = 8
 
 func newWrappedPool(p *redis.Pool, hanging *atomic.Int64) *wrappedPool {
 	return &wrappedPool{pool: p, hung: hanging, dialSlots: make(chan struct{}, maxDials)}
 }
 
-// dial runs the pool's dial function on a goroutine of its own, because it may
-// not heed ctx. A connection that comes back too late is closed.
+// dial runs the pool's dial function on a goroutine of its own, because the function may ignore
+// ctx. A connection that is returned too late is closed.
 func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 	type result struct {
 		conn redis.Conn
@@ -86,11 +86,14 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 	select {
 	case w.dialSlots <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("pool: %d dials of the wrapped pool hang", maxDials)
+		return nil, fmt.Errorf("pool: %d dials of the wrapped pool are hanging", maxDials)
 	}
+	// Unbuffered: either this call receives the connection, or the goroutine keeps it and closes
+	// it. No connection is left in the channel.
 	back, gone := make(chan result), make(chan struct{})
 	go func() {
 		c, err := w.connect(ctx)
+		// The place is free once the dial has returned, however late.
 		<-w.dialSlots
 		select {
 		case back <- result{c, err}:
@@ -108,6 +111,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 		}
 		return &rawConn{redis: r.conn}, nil
 	case <-ctx.Done():
+		// Counted before gone is closed, so that the goroutine never subtracts first.
 		w.hung.Add(1)
 		close(gone)
 		return nil, errors.New("pool: the wrapped pool's dial did not return in time")
@@ -121,7 +125,7 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 	}
 	c, err := dial(ctx)
 	if c == nil && err == nil {
-		err = errors.New("pool: the wrapped pool dialled neither a connection nor an error")
+		err = errors.New("pool: the wrapped pool's dial returned neither a connection nor an error")
 	}
 	if err != nil {
 		err = ofWrapped(err)
@@ -129,8 +133,8 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 	return c, err
 }
 
-// ofWrapped is the error of a wrapped pool's dial. A server's error may be the answer to AUTH, and repeat
-// a password that only the pool knows: of it the code is shown.
+// ofWrapped returns the error of a wrapped pool's dial. If it is a server's error, only the code
+// is shown: it may be the reply to AUTH, and repeat a password that only the pool knows.
 func ofWrapped(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
@@ -141,4 +145,5 @@ func ofWrapped(err error) error {
 	return dialError{text: se.Text, cause: se}
 }
 
+// close does nothing: the pool belongs to the caller of Wrap.
 func (w *wrappedPool) close() error { return nil }

@@ -202,7 +202,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		require.Equal(t, int64(maxDials), n.Stats().HangingDials)
-		require.ErrorContains(t, acquiring("A", longTTL, "k").on(n).reply(t).Err, "8 dials of the wrapped pool hang")
+		require.ErrorContains(t, acquiring("A", longTTL, "k").on(n).reply(t).Err, "8 dials of the wrapped pool are hanging")
 
 		began = time.Now()
 		require.NoError(t, n.Close())

@@ -94,14 +94,14 @@ func requireTogether(t *testing.T, err error) {
 
 func TestWrongURLsAreNamedByTheirPositions(t *testing.T) {
 	_, err := Open([]string{"redis://:hunter2@h:1", "redis://:hunter2@h:x", "redis://:hunter2@i", "", "redis://hunter2@h"}, WithMaxTTL(1))
-	refuses(t, err, "URL 2 of 5: ", "URL 4 of 5: pool: the URL of a master: it is empty", "URL 5 of 5: ", "WithMaxTTL")
+	refuses(t, err, "URL 2 of 5: ", "URL 4 of 5: pool: the URL of a master: empty URL", "URL 5 of 5: ", "WithMaxTTL")
 	requireTogether(t, err)
 	require.NotContains(t, err.Error(), "hunter2")
 	require.NotContains(t, err.Error(), "URL 1")
 	require.NotContains(t, err.Error(), "URL 3")
 	for _, empty := range []string{"", " "} {
 		_, err = Open([]string{empty})
-		refuses(t, err, "it is empty, and probably so is the variable that it comes from")
+		refuses(t, err, "empty URL: the variable that it comes from may be unset")
 	}
 }
 
