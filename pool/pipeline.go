@@ -127,15 +127,22 @@ func (pl *pipeline) run(ctx context.Context) {
 		if err == nil {
 			var lived time.Duration
 			lived, err = pl.serveConn(k)
+			// A short connection counts as a failed dial. The pause then grows, so that a server
+			// that accepts connections only to drop them is not dialled without pause.
 			well := redial.ended(lived)
 			pl.node.log("connection ended", err)
 			if k.silent() {
 				pl.failUnsent(err) // nothing suggests that a dial would succeed now
 			} else if well {
+				// Queued commands remain: failUnsent is not called, and the next dial follows
+				// without a pause.
 				pl.node.shard.connLost(pl)
 				continue // most likely a restart: commands wait for one dial
 			}
 		} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
+			// The commands that waited for this dial have failed, and further ones fail at once
+			// until there is a connection. So a dead node costs a caller no wait. Only the first
+			// of several failed dials is logged.
 			pl.node.log("dial failed", err)
 		}
 		// After failUnsent: what the pipeline does not fail may go to another member of the
@@ -180,11 +187,15 @@ func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 	if err != nil {
 		return nil, facts{}, withoutContextError(err)
 	}
+	// The kills come behind the handshake, which authenticates the connection and tells the
+	// server's run ID, and before the first command.
 	f, err := pl.node.handshake(ctx, s)
 	if err == nil {
 		err = pl.killDeadConns(ctx, s, f)
 	}
 	if err != nil {
+		// abort comes first: close expects an aborted connection, which redigo does not put back
+		// among the idle ones.
 		s.abort()
 		s.close()
 		return nil, f, withoutContextError(err)
@@ -206,6 +217,8 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 		k.raw.close()
 		return 0, ErrClosed
 	}
+	// Under the same lock the failure of the dials before ends, and the rate of pruning begins
+	// again.
 	pl.conn, pl.downErr, pl.untilPrune = k, nil, minPrune
 	k.verifyAgainLocked()
 	// If commands waited for the dial, the right to write goes to the writer at once. No
@@ -219,6 +232,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	if k.unfit != nil { // only this goroutine changes unfit
 		k.logFitness()
 	}
+	// Only now, outside mu: the writer starts in run, and finds the value in the channel.
 	if wake {
 		k.wakeWriter()
 	}
@@ -226,6 +240,8 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	left := pl.detach(k)
 	// After detach no goroutine reads or writes the connection, as close requires.
 	k.raw.close()
+	// Answered after detach has queued the undos: what an owner submits when it gets the answer
+	// is queued behind them.
 	for _, c := range left {
 		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: noAnswerReason(err)})
 	}
@@ -252,7 +268,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 	pl.unacked.prune(now)
 	for _, c := range k.unansweredCommandsLocked() {
 		switch {
-		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // as every connection may end in this way
+		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // it might be sent forever otherwise
 			left = append(left, c)
 			if c.Clock != nil && pl.mayStillExecuteLocked(c.Token) {
 				pl.queue.push(detachedUndo(c))

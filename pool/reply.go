@@ -44,6 +44,7 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 	case wire.VerifyMarker, wire.Admit:
 		return decodeMarkerStatus(v)
 	case wire.Extend, wire.Confirm, wire.Repair:
+		// -1 says that the marker is not the one that the command expected.
 		if c.Guarded && v == int64(-1) {
 			return wire.Reply{Outcome: wire.Unknown, Err: errUnmarked}
 		}
@@ -111,8 +112,10 @@ func decodeFence(v any, hint int64) wire.Reply {
 	switch {
 	case n == 0 && ok:
 		return wire.Reply{Outcome: wire.Refused}
+	// A fence is above 0 and at most about 2^53.
 	case !ok || n <= -hint || n > limit-hint:
 		return unexpectedReply(v)
+	// 0 is a refusal, so that numbers from the hint on are one larger.
 	case n > 0:
 		n--
 	}
@@ -255,6 +258,7 @@ func refusal(err error) wire.Reply {
 	var se *wire.ServerError
 	errors.As(e, &se)
 	switch {
+	// A key of another type blocks the lock as a held key does: this is a vote, and not a fault.
 	case se.Code == "WRONGTYPE":
 		return wire.Reply{Outcome: wire.Refused, Err: wire.ErrForeignKey}
 	case executedNothing[se.Code], plainFailure(se.Text):

@@ -10,8 +10,10 @@ type ring struct {
 	size  int
 }
 
+// len returns the number of commands.
 func (r *ring) len() int { return r.size }
 
+// push puts a command behind all others.
 func (r *ring) push(c *wire.Command) {
 	if r.size == len(r.slots) {
 		r.grow()
@@ -44,6 +46,7 @@ func (r *ring) popAll(to []*wire.Command) []*wire.Command {
 // grow doubles the ring, which is full, and moves its head to the first slot.
 func (r *ring) grow() {
 	bigger := make([]*wire.Command, max(16, 2*len(r.slots)))
+	// The commands from head to the end are the oldest. Those before head follow them.
 	n := copy(bigger, r.slots[r.head:])
 	copy(bigger[n:], r.slots[:r.head])
 	r.slots, r.head = bigger, 0

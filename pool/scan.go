@@ -19,6 +19,8 @@ const scanPageSize = 500
 // a key with a TTL, outside of our own namespace. It ends with ctx, with the node, and when a
 // page takes longer than the dial timeout.
 func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnosis) error {
+	// The scan may take long, so it ends with the node as well as with ctx. Aborting the
+	// connection ends a query that is blocked.
 	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
 	defer stop()
 	for cursor := "0"; ; {
@@ -26,9 +28,12 @@ func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnos
 		switch {
 		case err != nil:
 			return fmt.Errorf("pool: scanning the keys: %w", err)
+		// One live key decides the question. After a denied query the scan is incomplete, and
+		// Scanned remains false.
 		case found.ScanDenied != "" || found.LiveKey != "":
 			found.Scanned = found.LiveKey != ""
 			return nil
+		// Only the cursor 0 ends a scan: a page may be empty before that.
 		case next == "0":
 			found.Scanned = true
 			return nil

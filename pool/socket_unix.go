@@ -55,6 +55,7 @@ func setNonblock(raw syscall.RawConn) error {
 // neither for the peer nor for room. Only a goroutine with the right to write may call it.
 func (s *nonblockingConn) tryWrite(b []byte) (n int, err error) {
 	s.bytes, s.written, s.err = b, 0, nil
+	// The runtime calls s.write once only, because it always reports that it is done.
 	err = s.conn.Write(s.write)
 	// The socket must not keep the caller's buffer, which is reused.
 	s.bytes = nil

@@ -243,6 +243,7 @@ func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer 
 }
 
 // retryDelay returns the pause after so many repetitions: 20 ms, doubled each time, at most 1 s.
+// The count is bounded, so that the shift does not overflow.
 func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }
 
 // unbookLocked removes an undo from those that will be sent once more, and from their count.

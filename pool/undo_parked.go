@@ -54,6 +54,7 @@ func (pl *pipeline) armProbeLocked() {
 	}
 	p.armed = true
 	pause := retryDelay(p.probes)
+	// One timer is made for the pipeline, and reused.
 	if p.timer == nil {
 		p.timer = pl.node.cfg.Clock.AfterFunc(pause, pl.probe)
 		return
@@ -82,6 +83,7 @@ func (pl *pipeline) probeBetweenLocked() {
 // the others.
 func (pl *pipeline) probe() {
 	pl.mu.Lock()
+	// The timer has fired. armProbeLocked sets it again below while undos remain.
 	pl.parked.armed = false
 	dropped := pl.dropOutdatedLocked()
 	var next *wire.Command
@@ -139,6 +141,7 @@ func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken 
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
+		// One round through the ring, as in pruneLocked.
 		if !condition(c) {
 			waiting.push(c)
 			continue
@@ -154,6 +157,7 @@ func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken 
 func (pl *pipeline) sendParked() {
 	var next [followers]*wire.Command
 	pl.mu.Lock()
+	// The server executes undos: should one fail again, the interval begins at its shortest.
 	pl.parked.probes = 0
 	for i := range next {
 		if pl.queue.len() < maxBatch {

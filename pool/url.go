@@ -54,11 +54,14 @@ func parseURL(rawURL string) (c Config, err error) {
 	if strings.TrimSpace(rawURL) == "" {
 		return c, errors.New("empty URL: the variable that it comes from may be unset")
 	}
+	// First the other hosts are removed, because net/url accepts one host only.
 	rawURL, more := severalHosts(rawURL)
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return c, malformed(err)
 	}
+	// Before anything of the URL is used in an error, because the parts may then contain a
+	// password.
 	if badPosition(u) {
 		return c, errors.New("@ after the host: in user, password and settings / ? # @ must be percent-encoded")
 	}
@@ -71,6 +74,8 @@ func parseURL(rawURL string) (c Config, err error) {
 	if err := c.setSettings(u); err != nil {
 		return c, err
 	}
+	// Checked with all defaults, so that a URL with settings that contradict a default is an
+	// error here and not when the node is opened.
 	return c, c.withAllDefaults().check()
 }
 
@@ -97,6 +102,7 @@ func badPosition(u *url.URL) bool {
 }
 
 func (c *Config) setAddress(u *url.URL, more []string) (err error) {
+	// The schemes with several hosts come first: for all others more than one host is an error.
 	switch {
 	case u.Scheme == sentinelScheme || u.Scheme == encryptedSentinels:
 		return c.setSentinels(u, more)
@@ -111,7 +117,8 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	case u.Scheme == "rediss":
 		c.TLS = verifyingTLS
 	case u.Scheme != "redis":
-		return errors.New("the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster")
+		return errors.New("the scheme must be redis, rediss, unix, " +
+			"redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster")
 	}
 	if c.Address, err = hostPort(u, defaultPort); err != nil {
 		return err
@@ -131,6 +138,8 @@ func hostPort(u *url.URL, usual string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
+// setSocket sets the address from the path of a unix URL. A host would mean that a slash is
+// missing.
 func (c *Config) setSocket(u *url.URL) error {
 	if u.Host != "" || len(u.Path) < 2 {
 		return errors.New("a unix URL needs an absolute path and no host: unix:///path/to/socket")
@@ -144,6 +153,7 @@ func verifyingTLS(context.Context) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
 }
 
+// setUser sets user and password. Both remain empty if the URL has none.
 func (c *Config) setUser(u *url.Userinfo) error {
 	password, given := u.Password()
 	if u.Username() != "" && !given {
@@ -159,6 +169,7 @@ func (c *Config) setDatabase(number string) error {
 	if number == "" {
 		return nil
 	}
+	// 31 bits, so that the number fits an int on every system.
 	n, err := strconv.ParseUint(number, 10, 31)
 	if err != nil {
 		return fmt.Errorf("the database must be 0 to %d", math.MaxInt32)
@@ -167,6 +178,7 @@ func (c *Config) setDatabase(number string) error {
 	return nil
 }
 
+// setSettings sets what follows the question mark.
 func (c *Config) setSettings(u *url.URL) error {
 	settings, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -181,6 +193,7 @@ func (c *Config) setSettings(u *url.URL) error {
 		if len(values) > 1 {
 			return fmt.Errorf("the setting %s is given twice", shown(name))
 		}
+		// The map has no order, but only db changes the database, so that this is the path's.
 		before := c.Database
 		if err := c.set(name, values[0]); err != nil {
 			return err
@@ -208,6 +221,7 @@ func (c *Config) set(name, value string) (err error) {
 	case "hard_timeout":
 		return duration(name, value, &c.HardTimeout)
 	case "connections":
+		// Zero in a Config means the default, which is not what the URL says.
 		if c.Connections, err = strconv.Atoi(value); err != nil || c.Connections == 0 {
 			return fmt.Errorf("the setting connections must be 1 to %d", maxConnections)
 		}
@@ -220,8 +234,10 @@ func (c *Config) set(name, value string) (err error) {
 	return nil
 }
 
+// duration sets a setting that is a duration.
 func duration(name, value string, to *time.Duration) error {
 	d, err := time.ParseDuration(value)
+	// Zero in a Config means the default, which is not what the URL says.
 	if err != nil || d == 0 {
 		return fmt.Errorf("the setting %s must be a duration of %v to %v, as in 1.5s", name, minWait, maxWait)
 	}
@@ -246,6 +262,7 @@ var errIsURL = errors.New(`contains "@" or "://" (value not shown: for a URL use
 // notShown replaces such a URL in texts.
 const notShown = "(not shown: URL in place of an address)"
 
+// notURL returns an error if a value looks like a URL. The error names the setting and not the value.
 func notURL(setting, value string) error {
 	if strings.Contains(value, "@") || strings.Contains(value, "://") {
 		return fmt.Errorf("%s %w", setting, errIsURL)

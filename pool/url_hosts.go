@@ -13,6 +13,7 @@ import (
 func SplitURLs(list string) []string {
 	var all []string
 	for part := range strings.SplitSeq(list, ",") {
+		// An empty part remains an entry of its own, which ParseURL then rejects.
 		if n := len(all); n > 0 && part != "" && !strings.Contains(part, "://") && ofSeveralHosts(all[n-1]) {
 			all[n-1] += "," + part
 			continue
@@ -100,6 +101,7 @@ func addresses(u *url.URL, more []string, port string) ([]string, error) {
 	return all, nil
 }
 
+// set sets a setting that only a URL with Sentinels may have.
 func (s *Sentinels) set(name, value string) error {
 	switch name {
 	case "max_age":

@@ -25,6 +25,7 @@ func (pc *pipeConn) watchUnfinished() {
 func (pc *pipeConn) startWatchingLocked() {
 	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
 	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
+	// One timer is made for the connection, and reused.
 	if pc.timer == nil {
 		pc.timer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.watch)
 		return
@@ -55,6 +56,7 @@ func (pc *pipeConn) isSilent() (silent bool) {
 		return false
 	}
 	pc.silentChecks++
+	// Any answer since the last check shows that the peer is alive: the count begins again.
 	if answered != pc.seen {
 		pc.seen, pc.silentChecks = answered, 0
 	}

@@ -50,6 +50,7 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 	case p.DialContext == nil && p.Dial == nil:
 		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool has neither DialContext nor Dial", name)
 	}
+	// The address is never dialled. It only satisfies the check of the Config.
 	cfg := Config{Name: name, Address: "wrapped:0"}
 	for _, o := range opts {
 		if o != nil {
@@ -85,6 +86,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 	}
 	select {
 	case w.dialSlots <- struct{}{}:
+	// All places are taken by dials that hang: ctx bounds the wait for one.
 	case <-ctx.Done():
 		return nil, fmt.Errorf("pool: %d dials of the wrapped pool are hanging", maxDials)
 	}
@@ -118,6 +120,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 	}
 }
 
+// connect calls the pool's dial function, whichever of the two it has.
 func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 	dial := w.pool.DialContext
 	if dial == nil {
