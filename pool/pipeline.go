@@ -225,7 +225,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	// submitter can take it before: this is the lock under which the connection becomes visible.
 	k.writing = pl.queue.len() > 0
 	wake := k.writing
-	k.scheduleCheck()
+	k.scheduleCheckLocked()
 	pl.probeSoonLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)

@@ -30,10 +30,10 @@ const (
 // behind it.
 func (pc *pipeConn) recentlyBusy() bool { return pc.recentBatch >= batchThreshold }
 
-// recordBatch records how many commands came together: those in this batch, or the answers since
+// recordBatchLocked records how many commands came together: those in this batch, or the answers since
 // the batch before it, because their callers are about to submit more. Unanswered commands do not
 // count, because a frozen peer leaves many.
-func (pc *pipeConn) recordBatch() {
+func (pc *pipeConn) recordBatchLocked() {
 	answered := pc.answered.Load()
 	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredAtLastBatch), pc.recentBatch-1))
 	// An answer ends the series of writes without a reply.
