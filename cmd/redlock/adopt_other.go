@@ -2,5 +2,5 @@
 
 package main
 
-// adopt is for Linux.
+// adopt does nothing: only Linux has child subreapers.
 func adopt() {}

@@ -11,15 +11,18 @@ import (
 	"syscall"
 )
 
-// child is the command's first process, which leads a process group of its own.
+// child is the first process of the command. It leads its own process group.
 type child struct {
 	group   group
 	barrier *os.File
-	states  chan syscall.WaitStatus // stopped, or ended; closed after the end
+	states  chan syscall.WaitStatus // each stop, then the end; closed after the end
 	waiter  sync.WaitGroup
 }
 
-// startChild makes the process that becomes the command once release is called.
+// startChild starts the process that becomes the command once release is called.
+//
+// The process leads its own group from its start, so the reaper can be given the group's id
+// before the command runs. Its end of the pipe is closed here once the process has inherited it.
 func startChild(p *runOptions, c *invocation, env []string, tty *terminal) (*child, error) {
 	inner, outer, err := os.Pipe()
 	if err != nil {
@@ -43,11 +46,13 @@ func startChild(p *runOptions, c *invocation, env []string, tty *terminal) (*chi
 
 // release lets the command begin.
 func (ch *child) release() {
-	_, _ = ch.barrier.Write([]byte{1}) // fails when it has ended already: watch tells
+	_, _ = ch.barrier.Write([]byte{1}) // fails if the process has already ended: watch reports that
 	_ = ch.barrier.Close()
 }
 
-// abandon ends a process whose command has not begun.
+// abandon ends a process whose command has not begun. Closing the barrier makes the process end
+// by itself; SIGKILL ends it also if it is stopped. The states must be drained before the wait,
+// because watch blocks until each state is received.
 func (ch *child) abandon() {
 	_ = ch.barrier.Close()
 	ch.group.signal(syscall.SIGKILL)
@@ -56,8 +61,9 @@ func (ch *child) abandon() {
 	ch.waiter.Wait()
 }
 
-// watch reports what becomes of the process. os.Process.Wait would not tell of a
-// stop. It is the only one that waits for this process.
+// watch reports the stops and the end of the process. It uses wait4 because os.Process.Wait does
+// not report stops. No other code waits for this process as long as watch runs, so its status
+// cannot be lost to another wait.
 func (ch *child) watch(pid int) {
 	defer close(ch.states)
 	for {
@@ -76,7 +82,7 @@ func (ch *child) watch(pid int) {
 	}
 }
 
-// statusOf is the exit status that a shell would have of it.
+// statusOf returns the exit status that a shell would report.
 func statusOf(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return exitSignal + int(ws.Signal())
@@ -84,8 +90,8 @@ func statusOf(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// self is this program's file. On Linux it is found also when an upgrade has put
-// another in its place while we waited for the lock.
+// self returns the path of this program's file. On Linux the link finds the running file even if
+// an upgrade has replaced the file while redlock waited for the lock.
 func self() string {
 	const link = "/proc/self/exe"
 	if runtime.GOOS == "linux" {

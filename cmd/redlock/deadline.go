@@ -10,15 +10,15 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// deadline is until when the command may run: slack before the lock's validity ends,
-// and no longer than the grace once the lock is lost.
+// deadline is the time until which the command may run: slack before the end of the lock's
+// validity, and at most the grace after a loss.
 type deadline struct {
 	lock  *redlock.Lock
 	clock clock.Clock
 	grace time.Duration
 	slack time.Duration
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	end  clock.Instant
 	lost bool
 }
@@ -29,7 +29,7 @@ func newDeadline(lock *redlock.Lock, p *runOptions) *deadline {
 	return l
 }
 
-// left is how long the command may run from now on, if nothing extends the lock.
+// left returns how long the command may run from now on if the lock is not extended.
 func (d *deadline) left() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,10 +37,10 @@ func (d *deadline) left() time.Duration {
 	return d.end.Sub(now)
 }
 
-// refresh brings the end up to date. The clock is read before the lock is asked, so that
-// the sum is never later than the truth. A lock that has ended says nothing of the
-// time that was left to it; what was seen last stands then, which is early rather
-// than late. Called under mu.
+// refresh updates the end and returns the time at which it did. It reads the clock before the
+// lock, so that the sum is never later than the real end. A lock that has ended reports no
+// remaining time; the last known end then remains, which is early rather than late. The caller
+// holds mu.
 func (d *deadline) refresh() clock.Instant {
 	now := d.clock.Now()
 	if !d.lost {
@@ -51,7 +51,8 @@ func (d *deadline) refresh() clock.Instant {
 	return now
 }
 
-// markLost says that the lock is lost, or about to be. From here on the end stands.
+// markLost records that the lock is lost, or about to be. It refreshes the end once more before
+// it sets lost; after that the end is fixed.
 func (d *deadline) markLost() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,12 +61,12 @@ func (d *deadline) markLost() {
 	d.end = min(d.end, now.Add(d.grace))
 }
 
-// Timers stand still while the machine is suspended. So whoever waits for an end
-// looks again after this long at the latest.
+// refreshInterval is the longest sleep between two checks of the end, because timers do not
+// advance while the machine is suspended.
 const refreshInterval = time.Second
 
-// sleepAtMost is how long to sleep before looking again at what is left: short before the
-// end, because then it matters.
+// sleepAtMost returns how long to sleep before the next check of the time left. The sleep gets
+// shorter near the end, where a late check would matter.
 func sleepAtMost(left time.Duration) time.Duration {
 	return min(max(left/4, 2*time.Millisecond), refreshInterval)
 }

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// group is a process group, by the id of the process that leads it, or led it: the
-// id is not given to another process while any member is left.
+// group is a process group. Its value is the id of the process that leads or led it: the kernel
+// does not reuse the id as long as the group has a member.
 type group int
 
 func (g group) signal(s syscall.Signal) { _ = syscall.Kill(-int(g), s) }
 
-// empty reports whether no member is left. It first buries members that have ended
-// and were adopted by this process: they count as members until somebody does.
+// empty reports whether the group has no member left. It first reaps members that have ended and
+// were adopted by this process, because a zombie counts as a member until its parent has waited
+// for it.
 func (g group) empty() bool {
 	for {
 		pid, err := syscall.Wait4(-int(g), nil, syscall.WNOHANG, nil)
@@ -26,14 +27,15 @@ func (g group) empty() bool {
 	return errors.Is(syscall.Kill(-int(g), 0), syscall.ESRCH)
 }
 
-// end tells all members to end, also those that are stopped.
+// end asks all members to end. SIGCONT follows SIGTERM, because a stopped member handles SIGTERM
+// only when it continues.
 func (g group) end() {
 	g.signal(syscall.SIGTERM)
 	g.signal(syscall.SIGCONT)
 }
 
-// kill ends all members, and waits for that as long as it may take: who gives the
-// lock to others next must not do so while a member is still being ended.
+// kill kills all members and waits until they are gone, within maxKillPolls: the lock must not be
+// released while a member is still ending. Each round sends SIGKILL again.
 func (g group) kill() {
 	for range maxKillPolls {
 		g.signal(syscall.SIGKILL)
@@ -45,9 +47,9 @@ func (g group) kill() {
 }
 
 const (
-	// pollInterval is how often to look whether a group is empty. No event tells that.
+	// pollInterval is how often to check whether a group is empty. No event reports that.
 	pollInterval = 5 * time.Millisecond
-	// maxKillPolls bounds kill: members that have ended stay members until their parent
-	// has noticed, and some parents never do.
+	// maxKillPolls bounds kill: a member that has ended stays a member until its parent has
+	// waited for it, and some parents never wait.
 	maxKillPolls = 50
 )

@@ -7,26 +7,29 @@ import (
 	"time"
 )
 
-// stopNotice is how long a stop may take to reach all threads of this process. Where
-// no shell does job control the kernel drops it, and we go on after this time.
+// stopNotice is how long a stop may take to reach all threads of this process. Without a shell
+// that does job control the kernel drops the stop, and redlock continues after this time.
 const stopNotice = 100 * time.Millisecond
 
-// stopsJob reports whether a stop of the command is one by the terminal, which a
-// shell has to learn of. A command that is stopped by SIGSTOP, or away from a terminal,
-// keeps its lock meanwhile: who wakes it would not know to wake this process.
+// stopsJob reports whether the terminal stopped the command, which the shell has to learn. A
+// command that is stopped by SIGSTOP, or without a terminal, keeps its lock: the process that
+// continues it would not know that it has to continue redlock as well.
 func (sv *supervisor) stopsJob(ws syscall.WaitStatus) bool {
 	s := ws.StopSignal()
 	return sv.tty != nil && (s == syscall.SIGTSTP || s == syscall.SIGTTIN || s == syscall.SIGTTOU)
 }
 
-// stopWithJob stops this process as the terminal has stopped the command, together
-// with the rest of its own group, as if all had been one group. It returns when the
-// shell goes on with the job.
+// stopWithJob stops this process and the rest of its group, as the terminal has stopped the
+// command. It returns when the shell continues the job.
+//
+// The terminal is taken back first, and the message is written before the stop: afterwards
+// nothing runs here until SIGCONT. The lock is checked after the wake-up, because its validity
+// may have ended during the stop.
 func (sv *supervisor) stopWithJob() {
 	sv.tty.takeBack(sv.child.group)
 	sv.c.say("stopped: nothing extends %s now, which leaves it %v", sv.opts.name, (sv.deadline.left() - sv.opts.grace).Round(time.Second/10))
-	// Not SIGTSTP, which the runtime swallows from its first Notify on, also after a
-	// Reset; and not SIGSTOP, which would stop us also where nobody can go on with us.
+	// Not SIGTSTP: the runtime swallows it from its first Notify on, also after a Reset. Not
+	// SIGSTOP: it would stop redlock even if no shell could continue it.
 	_ = syscall.Kill(0, syscall.SIGTTIN)
 	deadline := time.After(stopNotice)
 	for woken := false; !woken; {
@@ -36,16 +39,17 @@ func (sv *supervisor) stopWithJob() {
 			if !woken {
 				sv.forward(s)
 			}
-		case <-deadline: // by a clock that went on while we were stopped
+		case <-deadline: // its clock continues while the process is stopped
 			woken = true
 		}
 	}
-	if sv.lock.Context().Err() == nil { // otherwise the command must not go on
+	if sv.lock.Context().Err() == nil { // otherwise the command must not continue
 		sv.resumeJob()
 	}
 }
 
-// resumeJob lets a stopped command go on, in the foreground if this process is there.
+// resumeJob continues a stopped command. The terminal is given before SIGCONT, so that the
+// command does not stop again at its first read.
 func (sv *supervisor) resumeJob() {
 	sv.tty.give(sv.child.group)
 	sv.child.group.signal(syscall.SIGCONT)

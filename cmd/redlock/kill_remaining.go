@@ -8,12 +8,15 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// drain is what the rest of a group has to end by itself, once the command has:
-// `script > >(tee log)` leaves a tee that has something to write yet.
+// drain is how long the rest of a group may take to end by itself after the command has ended:
+// `script > >(tee log)` leaves a tee that still has to write.
 const drain = 500 * time.Millisecond
 
-// killRemaining ends what the command left behind in its group, so that none of it works on
-// without the lock. It returns when the group is empty, or was killed.
+// killRemaining ends the processes that the command left in its group, so that none of them
+// continues without the lock. It returns when the group is empty or was killed.
+//
+// The steps are: wait for drain, send SIGTERM, and kill after the grace. A loss of the lock skips
+// the wait. The lock is released only after this.
 func (sv *supervisor) killRemaining() {
 	began, told := sv.deadline.clock.Now(), sv.lost
 	lost := sv.lock.Context().Done()

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// runFlags are those of `run`, and what it does.
+// runFlags defines the flags of `run` and returns the function that executes it.
 func runFlags(f *flagSet) runFunc {
 	p := newRunOptions(f)
 	return func(ctx context.Context, c *invocation) int {
@@ -21,7 +21,10 @@ func runFlags(f *flagSet) runFunc {
 	}
 }
 
-// run takes the lock, and holds it while the command runs.
+// run acquires the lock and holds it while the command runs.
+//
+// The signals are caught before the lock is requested, so a signal during the wait ends the wait
+// instead of the process. The lock is released only after hold has returned.
 func (o *runOptions) run(ctx context.Context, c *invocation) int {
 	locker, err := o.open(c)
 	if err != nil {
@@ -36,24 +39,24 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 	exit := o.hold(c, lock, in)
 	bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	defer func() { closeIn(bye, locker) }() // in what giving back has left of the time
-	// Also after a loss: within the stop margin it is still ours to give back.
+	defer func() { closeIn(bye, locker) }() // closing uses what is left of closeTimeout after the release
+	// The release is also sent after a loss: the loss may be reported before the validity ends, so
+	// the key may still be this lock's.
 	switch err := giveBack(bye, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
 		c.say("%s was lost while the command ran: %v", o.name, err)
 		return exitLost
 	case err != nil && exit != exitLost:
-		c.say("%v", err) // it expires; the command ran while it was held
+		c.say("%v", err) // the key expires; the command ran while the lock was held
 	}
 	return exit
 }
 
-// errNotAllAnswered is a release that was sent, and not answered in the time that a person
-// does not notice.
+// errNotAllAnswered reports a release that was sent but not confirmed within closeTimeout.
 var errNotAllAnswered = errors.New("some nodes did not confirm the release in time; remaining keys expire")
 
-// giveBack releases the lock, and waits for the nodes until ctx is done: Release by
-// itself waits for the node timeout, and for no context.
+// giveBack releases the lock and waits for the nodes until ctx is done. Release runs in a
+// goroutine because it waits for the node timeout and does not stop when ctx is done.
 func giveBack(ctx context.Context, lock *redlock.Lock) error {
 	done := make(chan error, 1)
 	go func() { done <- lock.Release(ctx) }()

@@ -14,12 +14,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// runOptions is what `run` was asked to do.
+// runOptions holds the flags and words of one call of `run`.
 type runOptions struct {
 	*lockRequest
 	grace   time.Duration
-	token   bool   // COMMAND is given the lock's token
-	program string // where COMMAND was found
+	token   bool   // pass the lock's token to COMMAND
+	program string // the path at which COMMAND was found
 	command []string
 }
 
@@ -31,7 +31,7 @@ func newRunOptions(f *flagSet) *runOptions {
 	return p
 }
 
-// read reads the words. When ok is false the call is over with that status.
+// read reads the words. If ok is false the call ends with the status exit.
 func (o *runOptions) read(c *invocation) (exit int, ok bool) {
 	switch {
 	case len(c.args) == 0:
@@ -46,18 +46,19 @@ func (o *runOptions) read(c *invocation) (exit int, ok bool) {
 		return c.misused("%v", err), false
 	}
 	if exit := o.find(c); exit != exitOK {
-		return exit, false // before the lock is taken: nobody should wait for this
+		return exit, false // before the lock is acquired: a wait for a missing COMMAND is useless
 	}
 	return exitOK, true
 }
 
 const (
 	maxGrace = 5 * time.Second
-	// slack is taken off the validity's end for what a signal and a scheduler take.
+	// maxSlack bounds the time reserved before the end of the validity for the delivery of a
+	// signal and for the scheduler.
 	maxSlack = 100 * time.Millisecond
 )
 
-// checkBounds checks what the library can't know of.
+// checkBounds checks the limits that the library does not know.
 func (o *runOptions) checkBounds(c *invocation) error {
 	if err := o.boundToCaller(c); err != nil {
 		return err
@@ -71,24 +72,25 @@ func (o *runOptions) checkBounds(c *invocation) error {
 	return nil
 }
 
-// slack is how long before the validity ends the last of the command is killed.
+// slack returns how long before the end of the validity the group is killed.
 func (o *runOptions) slack() time.Duration { return min(maxSlack, o.ttl/20) }
 
-// margin is how long before the end of the validity the command is told to end. It
-// is half of the TTL at most, which leaves time to extend.
+// margin returns how long before the end of the validity the command gets SIGTERM. It is at most
+// half of the TTL, which leaves time to extend the lock.
 func (o *runOptions) margin() time.Duration { return min(o.grace+o.slack(), o.ttl/2) }
 
-// options are the lock's.
+// options returns the options of the lock.
 func (o *runOptions) options() []redlock.LockOption {
 	return []redlock.LockOption{
 		redlock.WithAutoExtend(),
-		redlock.WithMaxHold(redlock.NoMaxHold), // the command is what bounds it
+		redlock.WithMaxHold(redlock.NoMaxHold), // the command's run time bounds the hold
 		redlock.WithStopMargin(o.margin()),
 	}
 }
 
-// environment is that of COMMAND: redlock's own without its secrets, and what COMMAND is told
-// of its lock. Without a fence that variable is empty, so that a script that needs it fails.
+// environment returns the environment of COMMAND: redlock's own without its secrets, and the
+// variables that describe the lock. Without a fence REDLOCK_FENCE is empty, so a script that
+// needs a fence fails.
 func (o *runOptions) environment(inherited []string, lock *redlock.Lock) []string {
 	fence := ""
 	if n := lock.Fence(); n != 0 {
@@ -113,11 +115,12 @@ func isWithheld(entry string) bool {
 	return false
 }
 
-// find looks for COMMAND as a shell does.
+// find looks for COMMAND as a shell does. Unlike exec.LookPath it accepts a program in the
+// current directory if PATH contains ".".
 func (o *runOptions) find(c *invocation) int {
 	path, err := exec.LookPath(o.command[0])
 	switch {
-	case err == nil || errors.Is(err, exec.ErrDot): // a shell takes what stands in "." too
+	case err == nil || errors.Is(err, exec.ErrDot): // a shell accepts "." in PATH
 		o.program = path
 		return exitOK
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):

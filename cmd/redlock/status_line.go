@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// statusLine is one line on a terminal that is written over as things go on, and is gone in the
-// end. A nil one shows nothing: so it is where standard error is no terminal, and in
-// the background, where it would write over what somebody else does there.
+// statusLine is one line on a terminal that is rewritten as work proceeds and is erased at the
+// end. A nil statusLine shows nothing; it is used if standard error is not a terminal. In the
+// background the line is not written, because it would overwrite the output of the foreground
+// job.
 type statusLine struct {
 	out  *os.File
 	term *terminal
 
-	mu    sync.Mutex // guards what follows, and what is written
+	mu    sync.Mutex // guards the fields below, and the writes to out
 	on    bool       // between begin and end
 	shown bool
 }
@@ -25,7 +26,7 @@ func newStatusLine(out *os.File) *statusLine {
 	return &statusLine{out: out, term: openTerminal(out)}
 }
 
-// begin reports whether there is a line from now on.
+// begin turns the line on, and reports whether it did.
 func (l *statusLine) begin() bool {
 	if l == nil || !l.term.ours() {
 		return false
@@ -36,8 +37,8 @@ func (l *statusLine) begin() bool {
 	return true
 }
 
-// show rewrites the line. Before begin and after end it does nothing: hooks come when
-// they come.
+// show rewrites the line. Before begin and after end it does nothing, because hooks may be called
+// at any time.
 func (l *statusLine) show(format string, args ...any) {
 	if l == nil {
 		return
@@ -49,13 +50,13 @@ func (l *statusLine) show(format string, args ...any) {
 	}
 	text := []rune(masked(fmt.Sprintf(format, args...)))
 	if width, _, ok := windowSize(l.out); ok {
-		text = text[:min(len(text), width-1)] // what wraps can't be taken back
+		text = text[:min(len(text), width-1)] // a wrapped line can't be erased
 	}
 	l.shown = true
-	_, _ = fmt.Fprintf(l.out, "\r%s\x1b[K", string(text)) // nobody who could read it is no fault
+	_, _ = fmt.Fprintf(l.out, "\r%s\x1b[K", string(text)) // a failed write is ignored: the line is only information
 }
 
-// end takes the line away. It may be called more than once.
+// end erases the line. It may be called more than once.
 func (l *statusLine) end() {
 	if l == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// waitStatus says on a terminal who holds the lock, and for how long, while redlock waits
-// for it. It is rewritten with each attempt that is refused, which is about once a second.
+// waitStatus shows on a terminal which client holds the lock, and for how long, while redlock
+// waits for it. Each refused attempt rewrites the line, about once a second.
 type waitStatus struct {
 	*statusLine
 	name  string
@@ -21,7 +21,8 @@ func newWaitStatus(stderr *os.File, name string) *waitStatus {
 	return &waitStatus{statusLine: newStatusLine(stderr), name: wire.Printable(name)}
 }
 
-// options has a Locker tell the line of attempts.
+// options returns the option that makes a Locker report its attempts to the line. Without a
+// terminal there is no line and no option.
 func (w *waitStatus) options() []redlock.Option {
 	if w.statusLine == nil {
 		return nil
@@ -31,8 +32,8 @@ func (w *waitStatus) options() []redlock.Option {
 	})}
 }
 
-// begin shows the line, with why the first attempt failed, and reports whether there is
-// one.
+// begin shows the line with the reason why the first attempt failed. It reports whether there is
+// a line.
 func (w *waitStatus) begin(wait time.Duration, err error) bool {
 	w.until = time.Now().Add(wait)
 	if !w.statusLine.begin() {
