@@ -50,7 +50,7 @@ func (n *Node) Subscribe(listener Listener) *Subscription {
 	}
 }
 
-// Add subscribes to a channel. It starts the connection if there is none. The goroutine is
+// Add subscribes to a channel. It starts the connection if necessary. The goroutine is
 // started under the mutex, so Close, which sets closed under it, either prevents the start or
 // waits for the goroutine.
 func (s *Subscription) Add(channel string) {

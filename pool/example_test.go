@@ -1,0 +1,81 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// A node with a password that can be rotated, and a log.
+func ExampleOpen() {
+	node, err := pool.Open(pool.Config{
+		Name:    "a", // the same for all clients, also when the address changes
+		Address: "10.0.0.1:6379",
+		Credentials: func(context.Context) (user, password string, err error) {
+			text, err := os.ReadFile("/run/secrets/redis") // read at every dial
+			return "app", string(text), err
+		},
+		Logger: slog.Default(),
+	})
+	if err != nil {
+		slog.Error("wrong configuration", "error", err) // never that the server cannot be reached
+		return
+	}
+	defer node.Close()
+}
+
+// Three nodes, each of which is a master that its own three Sentinels watch.
+func ExampleSentinel() {
+	var nodes []redlock.Node
+	for _, zone := range []string{"a", "b", "c"} {
+		node, err := pool.Sentinel(pool.Sentinels{
+			Master:    "locks",
+			Addresses: []string{"s1." + zone + ":26379", "s2." + zone + ":26379", "s3." + zone + ":26379"},
+		}, pool.Config{Name: zone})
+		if err != nil {
+			slog.Error("wrong configuration", "error", err)
+			return
+		}
+		defer node.Close()
+		nodes = append(nodes, node)
+	}
+	// Nodes behind Sentinels need the restart guard.
+	locker, err := redlock.New(nodes, redlock.WithRestartGuard(time.Minute))
+	if err != nil {
+		slog.Error("wrong configuration", "error", err)
+		return
+	}
+	defer locker.Close(context.Background())
+}
+
+// A whole Redis Cluster is one node, and so one vote.
+func ExampleCluster() {
+	node, err := pool.Cluster([]string{"10.0.0.1:6379", "10.0.0.2:6379"}, pool.Config{Name: "cluster-a"})
+	if err != nil {
+		slog.Error("wrong configuration", "error", err)
+		return
+	}
+	defer node.Close()
+}
+
+func ExampleParseURL() {
+	cfg, err := pool.ParseURL("rediss://app:secret@10.0.0.1/2?name=a&dial_timeout=1.5s")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cfg.Name, cfg.Address, cfg.Database, cfg.DialTimeout, cfg.TLS != nil)
+	fmt.Println(cfg) // without the password
+
+	_, err = pool.ParseURL("redis://:pass/word@10.0.0.1")
+	fmt.Println(err) // the errors show no part of the URL
+	// Output:
+	// a 10.0.0.1:6379 2 1.5s true
+	// rediss://app@10.0.0.1:6379/2
+	// pool: the URL of a master: must be redis://[[user]:password@]host[:port][/database]; in user and password / ? # @ must be percent-encoded
+}
