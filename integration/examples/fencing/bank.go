@@ -66,7 +66,7 @@ func (b *bank) write(ctx context.Context, balance int, fence int64, lockID strin
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()                                 // has no effect after a commit
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	result, err := tx.ExecContext(ctx, b.update, balance, fence, lockID)
 	if err != nil {
 		return err
