@@ -17,10 +17,9 @@ const (
 	unhealthyEvery = 500 * time.Millisecond
 )
 
-// rejectReasonLocked is why a command is not sent on this connection: its server is unfit to
-// vote, fails its health checks, or votes under another name. What undoes is always sent, and
-// extensions also while checks fail. For a fleet that is known it costs two comparisons.
-// Called under lane.mu.
+// rejectReasonLocked returns why a command is not sent on this connection: its server is unfit,
+// fails its health checks, or votes under another name. Undos are always sent, and extensions
+// also while checks fail. For a known node set it costs two comparisons.
 func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
 	if c.Op.Undoes() || c.Op == wire.Examine {
 		return nil
