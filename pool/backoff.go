@@ -19,12 +19,14 @@ type backoff struct {
 	next, max time.Duration // the next pause before jitter, and its present bound
 }
 
+// newBackoff returns a backoff that begins at RedialMin.
 func newBackoff(cfg *Config) *backoff {
 	b := &backoff{cfg: cfg}
 	b.reset()
 	return b
 }
 
+// reset makes the next pause the shortest one again.
 func (b *backoff) reset() { b.next, b.max = b.cfg.RedialMin, b.cfg.RedialMax }
 
 // ended notes how long a connection lived. If that was long enough, it resets the pause and returns

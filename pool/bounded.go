@@ -36,6 +36,8 @@ type boundedConn struct {
 	unfinished atomic.Bool
 }
 
+// newBoundedConn wraps a socket before redigo reads from it: redigo allocates what the header of
+// a reply claims, so the bounds must be checked before it sees the header.
 func newBoundedConn(conn net.Conn, limits resp.Limits) *boundedConn {
 	return &boundedConn{Conn: conn, scan: resp.Scanner{Limits: limits}}
 }

@@ -40,6 +40,7 @@ const (
 	maxSeeds         = 64
 )
 
+// checkCluster returns what is wrong with a Config for a Cluster, all of it in one error.
 func (c Config) checkCluster() error {
 	errs := []error{inRange("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
 	for i, a := range c.Cluster {
@@ -99,6 +100,8 @@ type cluster struct {
 	redirects       int64 // commands that were redirected
 }
 
+// newCluster makes a cluster without shards. They are made when the first slot map arrives, so
+// that Open does not wait for the network.
 func newCluster(n *Node) *cluster {
 	cl := &cluster{
 		node: n, dialer: newOwnPool(n.cfg), wake: make(chan struct{}, 1),

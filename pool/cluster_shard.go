@@ -46,6 +46,9 @@ func (sh *shard) moveQueued() {
 	}
 }
 
+// moveQueuedFrom moves the queued and parked commands of one pipeline. They are routed again
+// after the mutex is released: resend takes the mutex of the cluster and of another pipeline, and
+// two pipelines that move commands to each other would otherwise deadlock.
 func (sh *shard) moveQueuedFrom(l *pipeline) {
 	var away []*wire.Command
 	l.mu.Lock()
@@ -84,6 +87,7 @@ func slotted(c *wire.Command) bool { return len(c.Keys) > 0 && c.Op != wire.Exam
 // commands of a slot. A command may have been on its way when the shard was retired.
 type drainedError struct{ *cluster }
 
+// Error returns the text for commands that were for the server itself.
 func (drainedError) Error() string { return errNoMaster.Error() }
 
 // handBack routes a command again, and ends one that was for the server itself.

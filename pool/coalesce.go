@@ -25,6 +25,7 @@ type coalescingConn struct {
 	unsent []byte
 }
 
+// newCoalescingConn wraps a socket.
 func newCoalescingConn(raw net.Conn) *coalescingConn {
 	return &coalescingConn{Conn: raw, socket: socketOf(raw)}
 }

@@ -168,6 +168,8 @@ func (c Config) DefaultName() string {
 	return c.Address + "/" + strconv.Itoa(c.Database)
 }
 
+// check returns what is wrong with a Config, all of it in one error, so that a user does not mend
+// one setting after the other.
 func (c Config) check() error {
 	return oneline.Join(
 		c.checkName(),
@@ -184,6 +186,8 @@ func (c Config) check() error {
 	)
 }
 
+// checkName refuses a name that is a URL, because it may contain a password: names appear in
+// errors, logs and metrics.
 func (c Config) checkName() error {
 	if c.Name == c.DefaultName() { // made of addresses, which checkAddress checks
 		return nil
@@ -191,6 +195,9 @@ func (c Config) checkName() error {
 	return notURL("Name", c.Name)
 }
 
+// checkAddress returns what is wrong with the address, or with the addresses of a Cluster or
+// Sentinels. It looks for URLs first: the other errors quote the address, and a URL may contain a
+// password.
 func (c Config) checkAddress() error {
 	if err := c.checkURLs(); err != nil {
 		return err
@@ -215,6 +222,7 @@ func (c Config) checkAddress() error {
 	return nil
 }
 
+// checkSentinels returns what is wrong with the Sentinels, and which other settings exclude them.
 func (c Config) checkSentinels() error {
 	errs := []error{c.Sentinels.check()}
 	if c.Network != "tcp" {
@@ -229,10 +237,12 @@ func (c Config) checkSentinels() error {
 	return oneline.Join(errs...)
 }
 
+// badSetting returns the error for a setting with a wrong value.
 func badSetting(setting, value, want string) error {
 	return fmt.Errorf("%s is %q, must be %s", setting, value, want)
 }
 
+// inRange returns an error unless low <= v <= high.
 func inRange[T int | time.Duration](setting string, v, low, high T) error {
 	if v >= low && v <= high {
 		return nil

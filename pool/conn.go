@@ -64,6 +64,8 @@ type pipeConn struct {
 	silentChecks int         // of watch: checks in a row without a reply
 }
 
+// newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
+// fit is decided here, before any command can reach it.
 func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
 	unfit := unfitError(l.node.findings(f.Facts))
 	return &pipeConn{pipeline: l, raw: s, facts: f, unfit: unfit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
@@ -95,6 +97,7 @@ func (pc *pipeConn) fail(err error) {
 	})
 }
 
+// isDead reports whether fail was called.
 func (pc *pipeConn) isDead() bool {
 	select {
 	case <-pc.dead:
@@ -104,6 +107,7 @@ func (pc *pipeConn) isDead() bool {
 	}
 }
 
+// silent reports whether the watchdog ended the connection. The server may then be frozen.
 func (pc *pipeConn) silent() bool { return pc.isDead() && errors.Is(pc.err, ErrSilent) }
 
 // read matches replies to commands in order, until the connection ends. The order is that of
@@ -141,6 +145,13 @@ func (pc *pipeConn) nextAnswered() *wire.Command {
 	return c
 }
 
+// handleReply turns the reply to a command into an answer, or sends the command again.
+//
+// The order of the steps matters. A change of role ends the connection before the answer, so the
+// caller's next command waits for the next dial. A redirected command has no answer yet. A stale
+// grant of a former master becomes Unknown before anything else looks at the outcome. A script
+// that the server does not know goes out again by its text. An undo is booked for repetition
+// before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 	pc.pipeline.node.count.replies.Add(1)
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
@@ -186,6 +197,7 @@ func unscripted(c *wire.Command, r wire.Reply) bool {
 	return r.Outcome == wire.Failed && c.Scripted() && !c.UsesEval() && answeredBy(r.Err, "NOSCRIPT")
 }
 
+// answeredBy reports whether err is the reply of a server with that code.
 func answeredBy(err error, code string) bool {
 	var se *wire.ServerError
 	return errors.As(err, &se) && se.Code == code

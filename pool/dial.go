@@ -117,6 +117,8 @@ type dialError struct {
 	cause error
 }
 
+// Error returns the text without passwords.
 func (e dialError) Error() string { return e.text }
 
+// Unwrap returns the cause, for errors.Is. Its text is not shown.
 func (e dialError) Unwrap() error { return e.cause }

@@ -92,6 +92,7 @@ type (
 	addressKey struct{}
 )
 
+// newOwnPool makes the dialer of a node with its own connections.
 func newOwnPool(cfg *Config) *poolDialer {
 	o := &poolDialer{cfg: cfg}
 	o.pool = &redis.Pool{MaxIdle: cfg.Connections, DialContext: o.connect}
@@ -132,6 +133,7 @@ func (o *poolDialer) connect(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
+// close releases the dialer. Connections that are in use remain until they are closed.
 func (o *poolDialer) close() error { return o.pool.Close() }
 
 // flush sends what was written with Send, however long the server takes. Only the goroutine that
@@ -160,8 +162,11 @@ func (rc *rawConn) tryFlush() error {
 // while the reader reads.
 func (rc *rawConn) unfinished() bool { return rc.in != nil && rc.in.unfinished.Load() }
 
+// canTryFlush reports whether tryFlush is possible: not for a connection of a wrapped pool, whose
+// socket is hidden.
 func (rc *rawConn) canTryFlush() bool { return rc.writer != nil && rc.writer.canTryFlush() }
 
+// hasUnsent reports whether tryFlush has left bytes that must be written before the next batch.
 func (rc *rawConn) hasUnsent() bool { return rc.writer != nil && rc.writer.hasUnsent() }
 
 // rawConns is a set of open connections that may have to be closed together.

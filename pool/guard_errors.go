@@ -17,8 +17,10 @@ var errNoGuard = errors.New("pool: guarded command without a restart guard")
 // mismatchError matches ErrGuardMismatch, and what it wraps.
 type mismatchError struct{ error }
 
+// Is reports whether target is ErrGuardMismatch.
 func (m mismatchError) Is(target error) bool { return target == wire.ErrGuardMismatch }
 
+// Unwrap returns the error with the details, which matches ErrUnfit.
 func (m mismatchError) Unwrap() error { return m.error }
 
 // errGuardedNode: docs/dev/rules.md rule 17, docs/dev/hazards.md H112.
@@ -42,6 +44,8 @@ func errOldMarker(node string) error {
 		wire.ErrUnfit, node, wire.OldMarkerKey)}
 }
 
+// errMarkerNoMaster reports a replica. Its copy of the marker is that of its master, so it says
+// nothing about the replica.
 func errMarkerNoMaster(node string) error {
 	return fmt.Errorf("pool: %w: %s is a replica, and the restart guard admits only masters: give the address of a master", wire.ErrUnfit, node)
 }

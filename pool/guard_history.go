@@ -71,6 +71,7 @@ func (m *guardHistories) begin(own *guardHistory, end clock.Instant) {
 	own.notBefore = max(own.notBefore, end)
 }
 
+// end returns the instant before which no quarantine ends.
 func (m *guardHistories) end(own *guardHistory) clock.Instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()

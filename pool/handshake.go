@@ -175,6 +175,8 @@ func (rc *rawConn) run(steps []step) error {
 	return err
 }
 
+// isServerError reports whether err is the reply of a server, and not a failure of the
+// connection.
 func isServerError(err error) bool {
 	var se *wire.ServerError
 	return errors.As(err, &se)

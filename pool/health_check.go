@@ -138,6 +138,9 @@ func (pc *pipeConn) check() {
 // one is in flight on a connection.
 type healthCheck struct{ *pipeConn }
 
+// Answer schedules the next check, if the pipeline still has this connection. After a check that
+// succeeded it also asks again for the markers of the restart guard: an emptied server answers
+// INFO as before.
 func (hc healthCheck) Answer(*wire.Command, wire.Reply) {
 	hc.pipeline.mu.Lock()
 	stands := hc.pipeline.conn == hc.pipeConn
@@ -207,6 +210,8 @@ func (pc *pipeConn) roleChanged(err error) bool {
 	return isRoleChange(c) && (c == "LOADING" || pc.facts.Role != "slave")
 }
 
+// isRoleChange reports whether an error code says that the server is not a master, or is loading
+// its data.
 func isRoleChange(code string) bool {
 	return code == "READONLY" || code == "MASTERDOWN" || code == "LOADING"
 }

@@ -86,6 +86,8 @@ func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 	return n, nil
 }
 
+// start begins to dial, on one goroutine for each connection. A Cluster has no connection of its
+// own: its goroutine queries the slot map.
 func (n *Node) start(parent context.Context) {
 	ctx, end := context.WithCancel(parent)
 	n.life, n.stop, n.seed = ctx, end, maphash.MakeSeed()
@@ -159,6 +161,8 @@ func (n *Node) SubmitBoth(first, second *wire.Command) {
 	n.submitBoth(first, second)
 }
 
+// submitBoth is SubmitBoth for one server. The commands share a write only if they share a
+// connection.
 func (n *Node) submitBoth(first, second *wire.Command) {
 	one, two := n.pipelineOf(first), n.pipelineOf(second)
 	if one == two {

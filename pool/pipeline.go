@@ -30,8 +30,10 @@ type pipeline struct {
 	parked     parked
 }
 
+// newPipeline makes a pipeline without a connection. run connects it.
 func newPipeline(n *Node) *pipeline { return &pipeline{node: n, untilPrune: minPrune} }
 
+// stats returns whether the pipeline is connected, and the length of its queue.
 func (pl *pipeline) stats() (up bool, queued int) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

@@ -31,6 +31,8 @@ type pubsubConn struct {
 	received atomic.Int64 // replies received
 }
 
+// fail ends the connection. The first reason counts. Closing the socket releases a reader or
+// writer that is blocked on it.
 func (pc *pubsubConn) fail(err error) {
 	pc.once.Do(func() {
 		pc.err = err
@@ -87,6 +89,8 @@ func (pc *pubsubConn) checkAlive(before, now int64) error {
 	return pc.send("PING")
 }
 
+// writeChanges subscribes to the channels that were added and unsubscribes from those that were
+// removed, each in one command.
 func (pc *pubsubConn) writeChanges() error {
 	join, leave := pc.s.pendingChanges()
 	var errs []error
@@ -99,6 +103,7 @@ func (pc *pubsubConn) writeChanges() error {
 	return oneline.Join(errs...)
 }
 
+// send writes one command at once: the subscription has few, and nothing to gain from batches.
 func (pc *pubsubConn) send(command string, args ...any) error {
 	if err := pc.raw.redis.Send(command, args...); err != nil {
 		return err
@@ -131,6 +136,8 @@ func (pc *pubsubConn) refusal(err error) error {
 	return err
 }
 
+// receive passes a message, or the confirmation of a subscription, to the listener. It ignores
+// everything else, such as replies to pings.
 func (pc *pubsubConn) receive(reply any) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < 3 {

@@ -89,6 +89,7 @@ func (s *Sentinels) withDefaults() *Sentinels {
 	return &c
 }
 
+// check returns what is wrong with the settings, all of it in one error.
 func (s *Sentinels) check() error {
 	errs := []error{
 		printable("Sentinels.Master", s.Master, maxName, true),

@@ -34,6 +34,8 @@ type sentinelResolver struct {
 	switches int64
 }
 
+// newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. begin starts
+// them.
 func newSentinelResolver(n *Node) *sentinelResolver {
 	f := &sentinelResolver{node: n, dialer: newOwnPool(n.cfg), sessions: make(rawConns)}
 	for i, a := range n.cfg.Sentinels.Addresses {
@@ -43,12 +45,14 @@ func newSentinelResolver(n *Node) *sentinelResolver {
 	return f
 }
 
+// begin starts the watchers.
 func (sr *sentinelResolver) begin() {
 	for _, w := range sr.watchers {
 		w.begin()
 	}
 }
 
+// wakeAll has every Sentinel queried at once.
 func (sr *sentinelResolver) wakeAll() {
 	for _, w := range sr.watchers {
 		w.wakeUp()

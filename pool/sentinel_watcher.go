@@ -27,6 +27,8 @@ type watcher struct {
 	soon     int           // used by run only: queries in a row that an announcement advanced
 }
 
+// newWatcher makes the watcher of one Sentinel, with a node that has no pipelines: it serves only
+// to dial, and for the subscription.
 func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 	w := &watcher{resolver: sr, index: index, wake: make(chan struct{}, 1)}
 	w.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}

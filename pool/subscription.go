@@ -88,6 +88,8 @@ func (s *Subscription) Close() {
 	s.done.Wait()
 }
 
+// wakeUp has the writer look at the channels. A signal that is already pending covers this
+// change, because the writer looks at all channels.
 func (s *Subscription) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
@@ -134,6 +136,7 @@ func (s *Subscription) keepRunning(ctx context.Context) bool {
 	return s.keeping
 }
 
+// hasChannels reports whether there are channels.
 func (s *Subscription) hasChannels() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -84,6 +84,7 @@ func (o *unackedAcquires) startExpiry(now clock.Instant) {
 	}
 }
 
+// clear drops everything: the connections are closed on the server, or the node is.
 func (o *unackedAcquires) clear() { o.conns, o.tokens = nil, nil }
 
 // killDeadConns ends the connections to the same server process that ended with an acquire

@@ -50,6 +50,7 @@ func ParseURL(rawURL string) (Config, error) {
 	return c, nil
 }
 
+// parseURL is ParseURL without the prefix of its errors.
 func parseURL(rawURL string) (c Config, err error) {
 	if strings.TrimSpace(rawURL) == "" {
 		return c, errors.New("empty URL: the variable that it comes from may be unset")
@@ -101,6 +102,7 @@ func badPosition(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
 
+// setAddress takes the scheme, the hosts and the path.
 func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	// The schemes with several hosts come first: for all others more than one host is an error.
 	switch {
@@ -205,6 +207,7 @@ func (c *Config) setSettings(u *url.URL) error {
 	return nil
 }
 
+// set takes one setting of the query.
 func (c *Config) set(name, value string) (err error) {
 	switch name {
 	case "db":
@@ -287,6 +290,7 @@ func (c Config) checkURLs() error {
 	return cmp.Or(err, c.Sentinels.checkURLs())
 }
 
+// checkURLs refuses settings that may be URLs with a password, which errors and String would show.
 func (s *Sentinels) checkURLs() error {
 	if s == nil {
 		return nil

@@ -38,6 +38,8 @@ func WithDatabase(n int) WrapOption { return func(c *Config) { c.Database = n } 
 // WithLogger sets Config.Logger for a wrapped pool.
 func WithLogger(l *slog.Logger) WrapOption { return func(c *Config) { c.Logger = l } }
 
+// wrapConfig returns the Config of a wrapped pool, with a placeholder for the address, which the
+// pool knows alone.
 func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 	if err := notURL("the name", name); err != nil {
 		return Config{}, fmt.Errorf("pool: Wrap: %w", err)
@@ -73,6 +75,7 @@ type wrappedPool struct {
 // hang would add a goroutine and a connection every dial timeout.
 const maxDials = 8
 
+// newWrappedPool makes the dialer of a wrapped pool.
 func newWrappedPool(p *redis.Pool, hanging *atomic.Int64) *wrappedPool {
 	return &wrappedPool{pool: p, hung: hanging, dialSlots: make(chan struct{}, maxDials)}
 }

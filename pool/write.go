@@ -257,6 +257,8 @@ type expiry struct {
 	now   clock.Instant
 }
 
+// expired reports whether the NotAfter of a command has passed. It reads a clock once, and again
+// only for a command with another clock.
 func (s *expiry) expired(c *wire.Command) bool {
 	if c.Clock == nil {
 		return false
