@@ -51,7 +51,7 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	nodes[1].Restart(t)
 	status, _, stderr = run("--wait", "0")
 	assert.Equal(t, exitHeld, status, stderr)
-	assert.Contains(t, stderr, "quarantined for ")
+	assert.Contains(t, stderr, "quarantined after a restart, for ")
 	status, out = doctor("--admit")
 	assert.Equal(t, 1, status, "nothing shortens the quarantine")
 	assert.Contains(t, out, "never shortened")
