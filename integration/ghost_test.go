@@ -142,7 +142,8 @@ func TestAFreezeBeyondTheHardTimeoutLeavesNoKey(t *testing.T) {
 	for i := range nodes {
 		frozenBeyondHardTimeout(t, l, nodes[i], pools[i])
 		noGhosts(t, l, nodes, time.Second)
-		assert.Equal(t, int64(1), pools[i].Stats().Killed, "the old connection was killed before the undos were sent")
+		// More than one on a busy machine, where another connection may fall silent for the hard timeout.
+		assert.Positive(t, pools[i].Stats().Killed, "the old connection was killed before the undos were sent")
 	}
 }
 

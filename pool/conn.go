@@ -37,6 +37,7 @@ type pipeConn struct {
 	watching   bool
 
 	unfit       error         // why the server does not vote; nil if it does
+	exempted    bool          // a node set exempts the node from all this, and uses the connection
 	approved    *wire.NodeSet // the node set whose commands passed all checks last
 	registered  map[*wire.NodeSet]bool
 	healthTimer clock.Timer // of check

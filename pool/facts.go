@@ -17,6 +17,8 @@ import (
 type facts struct {
 	wire.Facts
 	clientID int64 // 0 if CLIENT ID is denied
+	// oldMarkerUnread reports that the server was too busy to say whether OldMarker is true.
+	oldMarkerUnread bool
 }
 
 // parse reads the reply to INFO, or notes the error of a server that refused it. It starts from the
@@ -68,10 +70,12 @@ func (f *facts) parseMarker(reply any, err error) {
 	}
 }
 
-// parseOldMarker reads the reply to EXISTS. If the right is missing, the check is omitted.
+// parseOldMarker reads the reply to EXISTS. If the right is missing, the check is omitted. A server
+// that is busy with a script is asked again later.
 func (f *facts) parseOldMarker(reply any, err error) {
 	n, err := redis.Int64(reply, err)
 	f.OldMarker = err == nil && n != 0
+	f.oldMarkerUnread = err != nil && answeredBy(serverError(err), "BUSY")
 }
 
 // maxMarker is in bytes, and longer than any marker of this library: a node's name has up to 255

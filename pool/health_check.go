@@ -43,13 +43,14 @@ func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
 	case c.Guarded && (c.NodeSet == nil || c.NodeSet.Guard == nil):
 		return errNoGuard
 	case c.NodeSet.Exempts(node):
+		pc.exempted = true
 		return nil
 	case pc.unfit != nil:
 		return pc.unfit
 	case c.NodeSet == nil:
 		return nil
 	}
-	if err := pc.markerError(c.NodeSet); err != nil {
+	if err := pc.markerErrorLocked(c.NodeSet); err != nil {
 		if c.Informational {
 			return nil // approved stays unset
 		}
@@ -68,9 +69,9 @@ func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
 	return nil
 }
 
-// markerError returns why the markers that the server had when the connection was made keep it
+// markerErrorLocked returns why the markers that the server had when the connection was made keep it
 // from voting for a set of nodes.
-func (pc *pipeConn) markerError(s *wire.NodeSet) error {
+func (pc *pipeConn) markerErrorLocked(s *wire.NodeSet) error {
 	node := pc.pipeline.node.cfg.Name
 	switch {
 	case pc.facts.OldMarker:
@@ -176,6 +177,10 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 		pc.fail(errRoleChanged)
 		return
 	}
+	if pc.mustReadMarkersAgain() {
+		pc.fail(errMarkersAgain)
+		return
+	}
 	unfit := unfitError(pc.pipeline.node.findings(next.Facts))
 	pc.pipeline.mu.Lock()
 	news := (unfit == nil) != (pc.whyUnfit() == nil)
@@ -185,6 +190,19 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	if news {
 		pc.logFitness()
 	}
+}
+
+// errMarkersAgain ends a connection so that the next one reads the markers again.
+var errMarkersAgain = errors.New("pool: reconnecting to read the restart guard's markers again")
+
+// mustReadMarkersAgain reports whether the node does not vote on this connection because of its old
+// marker, or may have one that could not be read. The markers are read when a connection is made, so
+// the connection has to end: otherwise the node would not vote after the operator has deleted the
+// key. A connection with votes of a node set that exempts the node continues.
+func (pc *pipeConn) mustReadMarkersAgain() bool {
+	pc.pipeline.mu.Lock()
+	defer pc.pipeline.mu.Unlock()
+	return (pc.facts.OldMarker || pc.facts.oldMarkerUnread) && !pc.exempted
 }
 
 // logFitness logs whether the node votes. It is called by the goroutine that alone changes that,

@@ -101,7 +101,7 @@ type claimJSON struct {
 	Names  []string `json:"names"`
 	Token  string   `json:"token"`
 	Fence  int64    `json:"fence,omitempty"`
-	Millis int64    `json:"ttl_ms"`
+	Millis *int64   `json:"ttl_ms"`
 	// OldTTL is what versions before the first release wrote, in nanoseconds.
 	OldTTL json.RawMessage `json:"ttl,omitempty"`
 }
@@ -118,7 +118,8 @@ func (c Claim) MarshalJSON() ([]byte, error) {
 	if c.TTL < 0 || c.TTL%time.Millisecond != 0 {
 		return nil, invalid("claim's TTL of %v is not a number of whole milliseconds", c.TTL)
 	}
-	return json.Marshal(claimJSON{Names: c.Names, Token: c.Token, Fence: c.Fence, Millis: c.TTL.Milliseconds()})
+	ms := c.TTL.Milliseconds()
+	return json.Marshal(claimJSON{Names: c.Names, Token: c.Token, Fence: c.Fence, Millis: &ms})
 }
 
 // UnmarshalJSON parses the form of MarshalJSON. Its errors match ErrInvalid. It refuses an object
@@ -131,10 +132,13 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 	if j.OldTTL != nil {
 		return invalid("claim with the field ttl, of an older version: the field is ttl_ms, in milliseconds")
 	}
-	if j.Millis < 0 || j.Millis > math.MaxInt64/int64(time.Millisecond) {
+	if j.Millis == nil {
+		return invalid("claim without ttl_ms")
+	}
+	if *j.Millis < 0 || *j.Millis > math.MaxInt64/int64(time.Millisecond) {
 		return invalid("claim's ttl_ms is out of range")
 	}
-	*c = Claim{Names: j.Names, Token: j.Token, Fence: j.Fence, TTL: time.Duration(j.Millis) * time.Millisecond}
+	*c = Claim{Names: j.Names, Token: j.Token, Fence: j.Fence, TTL: time.Duration(*j.Millis) * time.Millisecond}
 	return nil
 }
 

@@ -85,7 +85,7 @@ func TestADamagedClaimIsRefusedAndChangesNothing(t *testing.T) {
 	}
 	for _, bad := range []string{
 		`[]`, `"x"`, `{"names":1}`, `{"ttl_ms":"1s"}`, `{"ttl_ms":1.5}`, `{"ttl_ms":-1}`,
-		`{"ttl_ms":9223372036855}`, `{"ttl":30000000000}`, `{"ttl":null}`, `{"TTL":1,"ttl_ms":30000}`, `{"fence":0.5}`,
+		`{"ttl_ms":9223372036855}`, `{"ttl":30000000000}`, `{"ttl":null}`, `{}`, `{"ttl_ms":null}`, `{"TTL":1,"ttl_ms":30000}`, `{"fence":0.5}`,
 	} {
 		require.ErrorIs(t, json.Unmarshal([]byte(bad), &c), ErrInvalid, bad)
 		require.Equal(t, someClaim, c)

@@ -21,9 +21,9 @@ const maxFence = 1 << 53
 //
 // A token is accepted if it is larger than seen, or equal and from the same owner. owner is any
 // value that distinguishes holders, such as Lock.ID. A plain >= would accept two holders with the
-// same token.
+// same token. A token of 0, that of a lock without fencing, is never accepted.
 func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
-	return fence > seen || fence == seen && owner == seenOwner
+	return fence > 0 && (fence > seen || fence == seen && owner == seenOwner)
 }
 
 // WithFencing gives every lock a fencing token: see Lock.Fence. If the nodes' counters agree, it
@@ -34,7 +34,6 @@ func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
 // They also do so with the restart guard, if the nodes' clocks differ by less than maxTTL less 2 s.
 // Below a maxTTL of 4 s the bound is half of maxTTL. Otherwise they increase as long as no node
 // forgets its counters. Clients' clocks do not matter.
-// do so as long as no node forgets. Clients' clocks do not matter.
 func WithFencing() Option { return option(func(s *settings) { s.fencing = true }) }
 
 // Fence returns the fencing token. It is larger than that of every earlier lock on any of the

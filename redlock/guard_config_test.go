@@ -125,22 +125,46 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 			}
 			require.Zero(t, fl.keys("a"))
 			require.Zero(t, fl.keys(wire.MarkerKey), what)
-			k, err := fl.process().locker(WithUnsafeNodes("n1", "n2")).TryAcquire(bg, "a", time.Second)
+			exempt := fl.process().locker(WithUnsafeNodes("n1", "n2"))
+			k, err := exempt.TryAcquire(bg, "a", time.Second)
 			require.NoError(t, err, what)
+			r, _ = diagnosed(t, exempt)
+			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f Finding) bool {
+				return f.Grade == GradeWarning && strings.HasPrefix(f.Text, "n1 has the key redlock:node") && strings.Contains(f.Text, "WithUnsafeNodes")
+			}), what)
 			require.NoError(t, k.Release(bg))
 		})
 	}
 }
 
-// The cure that the error names is one.
+// The remedy that the error names works, also for a client that runs meanwhile.
 func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
-		_, err := fl.locker().TryAcquire(bg, "a", time.Second)
+		l := fl.locker()
+		_, err := l.TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrUnfit)
+		pass(time.Minute)
+		_, err = l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit)
 		fl.each(func(m *fakeredis.Master) { m.Del(wire.OldMarkerKey) })
-		k, err := fl.process().locker().TryAcquire(bg, "a", time.Second)
+		pass(11 * time.Second) // the next health check, and a dial
+		k, err := l.TryAcquire(bg, "a", time.Second)
 		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// A lock of a client that exempts the node is not disturbed by that.
+func TestAConnectionToAnExemptedNodeWithAnOldMarkerStays(t *testing.T) {
+	inBubble(t, 1, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+		l := fl.locker(WithUnsafeNodes("n1"))
+		k, err := l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		before := fl.masters[0].Clients()[0]
+		pass(30 * time.Second)
+		require.Equal(t, before.ID(), fl.masters[0].Clients()[0].ID())
 		require.NoError(t, k.Release(bg))
 	})
 }

@@ -37,7 +37,10 @@ func (n *NodeReport) add(grade Grade, code, format string, args ...any) {
 func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
 	switch {
 	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
-	case e.OldMarker:
+	case e.OldMarker && e.Role == "master" && l.nodeSet.Exempts(n.Node):
+		n.add(GradeWarning, codeGuard, "has the key %s, the guard's marker of an older version, and votes only because of WithUnsafeNodes: its "+
+			"clients and this one do not exclude each other", wire.OldMarkerKey)
+	case e.OldMarker && e.Role == "master":
 		n.Guard = GuardForeign
 		n.add(GradeError, codeGuard, "has the key %s, the guard's marker of an older version, so the node does not vote: stop all clients of "+
 			"that version, wait for their maxTTL, and delete the key", wire.OldMarkerKey)

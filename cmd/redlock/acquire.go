@@ -77,7 +77,13 @@ func acquireFlags(f *flagSet) runFunc {
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		defer closeSoon(locker)
+		defer func() {
+			if exit == exitOK { // the claim is printed, and its time runs: a script waits for our end
+				closeWithin(locker, answerTimeout)
+				return
+			}
+			closeSoon(locker)
+		}()
 		in := listen()
 		lock, err := w.acquire(ctx, c, locker, in)
 		if err != nil {

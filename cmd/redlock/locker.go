@@ -127,8 +127,10 @@ func closeIn(ctx context.Context, l *redlock.Locker) {
 }
 
 // closeSoon closes a locker, and waits for its nodes at most for closeTimeout.
-func closeSoon(l *redlock.Locker) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+func closeSoon(l *redlock.Locker) { closeWithin(l, closeTimeout) }
+
+func closeWithin(l *redlock.Locker, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	_ = l.Close(ctx) // the release has reported what could not be undone; that expires
 }
