@@ -107,7 +107,7 @@ func TestReadingAClockAllocatesNothing(t *testing.T) {
 	}
 }
 
-// elapse lets d of a bubble's virtual time pass, and what is due run.
+// elapse lets d of a bubble's virtual time pass, and runs what is due.
 func elapse(d time.Duration) {
 	done := make(chan struct{})
 	time.AfterFunc(d, func() { close(done) })

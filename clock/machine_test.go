@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is a host whose clocks the test moves. Every reading takes some
-// nanoseconds, and what happens between two of them can be scripted.
+// machine is a host whose clocks the test moves. Every reading takes some nanoseconds, and events
+// between two readings can be scripted.
 type machine struct {
 	elapsed, slept, set int64 // awake, suspended, and by how much the wall clock was set
 	asked               int
@@ -39,7 +39,7 @@ func (m *machine) boot() int64 {
 	return m.true()
 }
 
-// true is what the clock should show.
+// true returns the right elapsed time.
 func (m *machine) true() int64 { return m.elapsed + m.slept }
 
 func (m *machine) requireTrue(t *testing.T, c Clock) {
@@ -101,7 +101,7 @@ func TestASuspendInTheMidstOfAReadingIsSeenByTheNextOne(t *testing.T) {
 			m := &machine{}
 			c := newBootClock(m.read, m.boot)
 			c.Now()
-			m.set += hour // so that it asks
+			m.set += hour // so that the clock queries the kernel
 			*place(m) = func() { m.slept += hour }
 			c.Now()
 			m.requireTrue(t, c)
@@ -132,7 +132,7 @@ func TestTheBootClockIsRightAndNeverGoesBackWhateverHappens(t *testing.T) {
 			case 0:
 				m.elapsed += d
 			case 1:
-				m.slept += d + int64(time.Millisecond) // none is shorter
+				m.slept += d + int64(time.Millisecond) // no suspend is shorter
 			case 2:
 				m.set += d - r.Int64N(1<<50)
 			}
@@ -159,7 +159,7 @@ func TestTwoThatAskAtOnceKeepOneSighting(t *testing.T) {
 	m := &machine{}
 	c := newBootClock(m.read, m.boot)
 	m.asking = func() {
-		m.slept += hour // the other one asks after it, and is done before
+		m.slept += hour // the other reading queries the kernel after it, and returns before
 		m.requireTrue(t, c)
 	}
 	before := m.true()

@@ -21,8 +21,8 @@ func skewed(t *testing.T, test func(t *testing.T, s *clock.Skewed, base clock.Cl
 	})
 }
 
-// rings sets a timer and returns a function that tells when, by base, it rang;
-// -1 while it has not.
+// rings sets a timer. The returned function reports when the timer fired, by base, or -1 while it
+// has not.
 func rings(s, base clock.Clock, d time.Duration) func() time.Duration {
 	var mu sync.Mutex
 	at := time.Duration(-1)
@@ -186,8 +186,8 @@ func TestASkewedClockRefusesNonsense(t *testing.T) {
 	require.Panics(t, func() { s.Suspend(-1) })
 }
 
-// byHand is a clock that stands still. It has one timer, which the test fires,
-// and which counts how often it is set.
+// byHand is a clock that does not advance. It has one timer, which the test fires, and counts how
+// often that is set.
 type byHand struct {
 	fire func()
 	set  int
@@ -208,7 +208,7 @@ func TestABaseTimerThatFiresTooSoonOrTooLateRunsNothing(t *testing.T) {
 	base := &byHand{}
 	s := clock.NewSkewed(base)
 	timer := s.AfterFunc(time.Second, func() { t.Error("ran") })
-	base.fire() // as when the pace was changed too late for it
+	base.fire() // as if the pace was changed too late for the timer
 	require.Equal(t, 2, base.set, "set for what is left")
 	s.Stall()
 	base.fire()

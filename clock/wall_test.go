@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elapsedSince returns what c says has passed since start, less what the readings
-// themselves took.
+// elapsedSince returns c's elapsed time since start, less the time that the readings took.
 func elapsedSince(c Clock, start Instant) time.Duration {
 	return c.Now().Sub(start).Truncate(time.Millisecond)
 }
@@ -68,7 +67,7 @@ func TestTheWallClockNeverGoesBackAndNeverRunsSlow(t *testing.T) {
 				m.slept += d + 2*wallSlack
 			case 2:
 				m.set += d - r.Int64N(1<<50)
-				c.Now() // the wall clock is not set and the machine suspended at one instant
+				c.Now() // the wall clock is not set at the instant of a suspend
 			}
 			now := c.Now()
 			require.GreaterOrEqual(t, int64(now.Sub(last)), m.true()-before-4*wallSlack, "seed %d", seed)
@@ -83,7 +82,7 @@ func TestTwoThatSeeOneStepCountItOnce(t *testing.T) {
 	c := newWallClock(m.read)
 	start := c.Now()
 	m.slept += hour
-	// The reading after the next is that of step, which another overtakes.
+	// The reading after the next is that of step, and another reading overtakes it.
 	m.between = func() { m.between = func() { require.Equal(t, time.Hour, elapsedSince(c, start)) } }
 	require.Equal(t, time.Hour, elapsedSince(c, start))
 	require.Equal(t, time.Hour, elapsedSince(c, start))

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
-	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -106,7 +105,7 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 	silent := less(rights, "+info")
 	assert.Equal(t, []string{"acquire guarded"}, can(silent, redlock.WithoutNodeChecks()), "without checks of the nodes, only the guard needs the role")
 	for _, right := range []string{"+time", "+info"} {
-		nodes[1].Do(t, "DEL", wire.MarkerKey)
+		nodes[1].Do(t, "DEL", "redlock:guard")
 		assert.Contains(t, can(less(rights, right)), "acquire guarded", "a quarantine cannot begin without %s", right)
 	}
 }

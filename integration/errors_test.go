@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -128,7 +128,7 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, redial bool) {
 	require.ErrorContains(t, vote, s.says)
 	assert.Equal(t, redlock.OutcomeFailed, vote.Outcome, "certainly not executed: %v", vote)
 	assert.Contains(t, vote.Error(), nodes[0].Addr())
-	var said *wire.ServerError
+	var said *pool.ServerError
 	if assert.ErrorAs(t, vote, &said) {
 		assert.Contains(t, said.Text, s.says)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
-	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -65,7 +64,7 @@ func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, li
 // listeners returns the number of subscriptions to the releases of a name.
 func listeners(t testing.TB, n *redistest.Node, name string) int64 {
 	t.Helper()
-	reply := n.Do(t, "PUBSUB", "NUMSUB", wire.FreePrefix+name).([]any)
+	reply := n.Do(t, "PUBSUB", "NUMSUB", "redlock:free:"+name).([]any)
 	return reply[1].(int64)
 }
 

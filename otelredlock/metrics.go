@@ -7,8 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -54,7 +53,7 @@ func newMetrics(s settings) (*metrics, error) {
 	_, err := meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
 		metric.WithDescription("Nodes that do not vote because they may have forgotten locks, as far as was seen."),
 		metric.WithInt64Callback(m.quarantined.observe))
-	if err := oneline.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
 	m.beginLosses()
@@ -117,7 +116,7 @@ func (m *metrics) woken(e redlock.WokenEvent) {
 
 // vote counts what a node answered. One that was not asked, because the round was decided before, answered nothing.
 func (m *metrics) vote(e redlock.VoteEvent) {
-	if errors.Is(e.Vote.Err, wire.ErrGivenUp) {
+	if errors.Is(e.Vote.Err, pool.ErrGivenUp) {
 		return
 	}
 	of := server(e.Vote.Node)

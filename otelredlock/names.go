@@ -12,7 +12,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -95,10 +94,10 @@ var serverCodes = []string{
 
 // code is what kind of error a node had; none for a command that was given up because it was of no use any more.
 func code(err error) (word string, some bool) {
-	var server *wire.ServerError
+	var server *pool.ServerError
 	var quarantine *redlock.QuarantineError
 	switch {
-	case err == nil, errors.Is(err, wire.ErrGivenUp):
+	case err == nil, errors.Is(err, pool.ErrGivenUp):
 		return "", false
 	case errors.As(err, &quarantine):
 		return "quarantined", true
@@ -115,7 +114,7 @@ func code(err error) (word string, some bool) {
 	}{
 		{redlock.ErrForeignKey, "foreign_key"},
 		{redlock.ErrNodeTimeout, "timeout"},
-		{wire.ErrExpired, "unsent"},
+		{pool.ErrExpired, "unsent"},
 		{pool.ErrSilent, "silent"},
 		{pool.ErrDisconnected, "disconnected"},
 		{pool.ErrQueueFull, "queue_full"},

@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // A server may answer by any word.
 func TestOnlyKnownCodesOfServersAreValuesOfAnAttribute(t *testing.T) {
 	for given, want := range map[string]string{"LOADING": "LOADING", "ERR": "ERR", "": "_OTHER", "SOMETHINGELSE": "_OTHER"} {
-		word, some := code(&wire.ServerError{Code: given, Text: given + " text"})
+		word, some := code(&pool.ServerError{Code: given, Text: given + " text"})
 		require.True(t, some)
 		require.Equal(t, want, word)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// redigo reads what a boundedConn hands on, and nothing else: of all programs and packages that
-// importers and users get, one function makes redigo's connections.
+// redigo reads only from a boundedConn. In all programs and packages that importers and users get,
+// one function makes redigo's connections.
 func TestRedigoGetsNoConnectionThatIsNotBounded(t *testing.T) {
 	var made []string
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

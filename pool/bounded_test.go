@@ -13,12 +13,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// hostileReplies are what a confused proxy, a wrong service or a hostile server may send:
-// a beginning, and what follows without end.
+// hostileReplies are what a confused proxy, a wrong service or a hostile server may send: a
+// beginning, and a continuation without end.
 var hostileReplies = map[string][2]string{
 	"a bulk string of 256 TiB":        {"$281474976710656\r\n"},
 	"a bulk string of 1 TiB":          {"$1099511627776\r\n"},
@@ -34,7 +34,7 @@ var hostileReplies = map[string][2]string{
 	"another protocol":                {"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", "<html></html>\r\n"},
 }
 
-// tampered is a connection whose peer says something else once it is told to.
+// tampered is a connection whose peer sends something else once it is armed.
 type tampered struct {
 	net.Conn
 	armed   *atomic.Bool
@@ -43,7 +43,7 @@ type tampered struct {
 	begun   bool
 }
 
-// Read hands on what the peer says until the connection is armed.
+// Read returns what the peer sends until the connection is armed.
 func (c *tampered) Read(p []byte) (int, error) {
 	if !c.begun {
 		n, err := c.Conn.Read(p)
@@ -55,7 +55,7 @@ func (c *tampered) Read(p []byte) (int, error) {
 	if c.pending == "" {
 		c.pending = c.stream[1]
 	}
-	if c.pending == "" { // it has said all: what comes is the peer's silence
+	if c.pending == "" { // the stream is over, and the peer is silent
 		return c.Conn.Read(p)
 	}
 	n := copy(p, c.pending)
@@ -63,7 +63,7 @@ func (c *tampered) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// tampering makes a dial whose connections say stream once armed.
+// tampering returns a dial function whose connections send stream once armed.
 func tampering(m *fakeredis.Master, armed *atomic.Bool, stream [2]string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := m.Dial(ctx, network, address)
@@ -74,7 +74,7 @@ func tampering(m *fakeredis.Master, armed *atomic.Bool, stream [2]string) func(c
 	}
 }
 
-// allocated is how many bytes f allocates, freed or not.
+// allocated returns how many bytes f allocates, freed or not.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -95,43 +95,43 @@ func TestAHostileReplyEndsItsConnectionAndNothingElse(t *testing.T) {
 				n, err := Open(cfg)
 				require.NoError(t, err)
 				defer n.Close()
-				require.Equal(t, wire.Granted, pinging().outcome(t, n))
+				require.Equal(t, command.Granted, pinging().outcome(t, n))
 				armed.Store(true)
 				require.Less(t, allocated(func() {
 					r := pinging().on(n).reply(t)
-					require.Equal(t, wire.Unknown, r.Outcome)
+					require.Equal(t, command.Unknown, r.Outcome)
 					require.ErrorIs(t, r.Err, ErrDisconnected)
-					time.Sleep(time.Second) // dials meet it in their handshake
+					time.Sleep(time.Second) // dials receive it in their handshake
 					synctest.Wait()
 				}), uint64(64<<20))
 				require.Greater(t, n.Stats().DialFailures, int64(0))
 				armed.Store(false)
 				time.Sleep(10 * time.Second)
-				require.Equal(t, wire.Granted, pinging().outcome(t, n))
+				require.Equal(t, command.Granted, pinging().outcome(t, n))
 			})
 		})
 	}
 }
 
-// Whole replies within the limits pass, however they are cut.
+// Whole replies within the limits pass, in pieces of any size.
 func TestAReplyOfManyPartsIsOne(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		keys := make([]string, 1024)
 		for i := range keys {
 			keys[i] = strings.Repeat("k", i%100+1) + string(rune('a'+i%26)) + time.Duration(i).String()
 		}
-		require.Equal(t, wire.Granted, acquiring("token", longTTL, keys...).outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("token", longTTL, keys...).outcome(t, n))
 		r := inspecting(keys...).on(n).reply(t)
-		require.Equal(t, wire.Granted, r.Outcome)
+		require.Equal(t, command.Granted, r.Outcome)
 		require.Len(t, r.KeyStates, len(keys))
 	})
 }
 
-// A reply that nobody asked for is watched from its first byte on.
+// A reply without a command is timed from its first byte on.
 func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		time.Sleep(n.cfg.HardTimeout / 2) // nothing is due any more
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		time.Sleep(n.cfg.HardTimeout / 2) // no answer is due any more
 		only(t, m).Say("+half a li")
 		time.Sleep(n.cfg.HardTimeout - time.Millisecond)
 		require.Equal(t, 1, n.Stats().Connected)
@@ -139,7 +139,7 @@ func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, n.Stats().Connected)
 		time.Sleep(time.Second) // the dial
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
 
@@ -157,7 +157,7 @@ func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
 	})
 }
 
-// A server that goes on sending such messages is dialled ever more seldom.
+// A server that keeps sending such messages is dialled at longer and longer intervals.
 func TestASubscriptionThatGoesOnBeingViolatedIsMadeAnewEverMoreSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
@@ -176,17 +176,17 @@ func TestASubscriptionThatGoesOnBeingViolatedIsMadeAnewEverMoreSeldom(t *testing
 		n, err := Open(cfg)
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		s := n.Subscribe(make(diary, 1000))
 		defer s.Close()
 		s.Add("a")
 		time.Sleep(10 * time.Minute)
 		require.Less(t, dials.Load(), int64(60))
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
 
-// FuzzReplies gives any bytes to a connection as redigo reads it.
+// FuzzReplies sends random bytes to a connection as redigo reads it.
 func FuzzReplies(f *testing.F) {
 	for _, stream := range hostileReplies {
 		if len(stream[0])+len(stream[1]) < 1<<10 {
@@ -213,18 +213,18 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// Servers repeat what they were sent, and a proxy may say anything.
+// Servers repeat what they were sent, and a proxy may send anything.
 func TestNoErrorShowsTheCommandsToken(t *testing.T) {
 	const token = "me:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for _, says := range []string{
 		"ERR unknown command 'EVALSHA', with args beginning with: 'hash' '1' 'k' '" + token + "' ",
 		"ERR wrong: " + token, "SOMECODE " + token + " " + token, token, "+" + token, "+OK " + token, "+" + strings.Repeat("x", 25) + token, "$29\r\n" + token,
-		"ERR " + strings.Repeat("x", 495) + token, // which is cut within the token
+		"ERR " + strings.Repeat("x", 495) + token, // cut off within the token
 	} {
 		for name, c := range map[string]*call{
 			"acquire": acquiring(token, time.Second, "k"), "release": releasing(token, "k"), "extend": extending(token, time.Second, "k"),
 		} {
-			var r wire.Reply
+			var r command.Reply
 			if status, ok := strings.CutPrefix(says, "+"); ok {
 				r = decode(&c.Command, status, nil, "")
 			} else {
@@ -242,7 +242,7 @@ func TestWhatAServerSaysIsPrintableAndShort(t *testing.T) {
 		r := decode(&pinging().Command, nil, redis.Error(says), "")
 		require.Less(t, len(r.Err.Error()), 600)
 		require.NotContains(t, r.Err.Error(), "\x1b")
-		var se *wire.ServerError
+		var se *ServerError
 		require.ErrorAs(t, r.Err, &se)
 		require.LessOrEqual(t, len(se.Code), maxCode)
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Cluster opens a node that is an independent Redis Cluster. Each lock is on the master that has
@@ -88,14 +88,14 @@ type cluster struct {
 	// may be taken under pipeline.mu.
 	mu              sync.Mutex
 	shards          map[string]*shard // by address: the masters, and those that were masters recently
-	slotOwners      [wire.Slots]*shard
-	hasTopology     bool              // there was a slot map
-	changed         chan struct{}     // closed when there is a slot map; made by the goroutine that waits for one
-	down            error             // why commands fail at once without a slot map; nil while one may come
-	parked          []*wire.Command   // commands that wait for the first slot map
-	pendingAcquires map[string]*shard // the shard of each unanswered acquire, by token
-	sessions        rawConns          // of dial
-	hint            string            // the target of the last redirect, which knows the newest map
+	slotOwners      [command.Slots]*shard
+	hasTopology     bool               // there was a slot map
+	changed         chan struct{}      // closed when there is a slot map; made by the goroutine that waits for one
+	down            error              // why commands fail at once without a slot map; nil while one may come
+	parked          []*command.Command // commands that wait for the first slot map
+	pendingAcquires map[string]*shard  // the shard of each unanswered acquire, by token
+	sessions        rawConns           // of dial
+	hint            string             // the target of the last redirect, which knows the newest map
 	closed          bool
 	redirects       int64 // commands that were redirected
 }

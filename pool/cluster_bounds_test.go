@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// mapOf is what CLUSTER SLOTS answers of so many masters, each with one slot.
+// mapOf is the answer to CLUSTER SLOTS with so many masters, each with one slot.
 func mapOf(masters int, host string) (list []any) {
 	for i := range masters {
 		list = append(list, []any{int64(i), int64(i), []any{fmt.Appendf(nil, "%s%d", host, i), int64(1), []byte("id")}})
@@ -47,7 +47,7 @@ func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
 func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		cl.Owner("x").Hook(func(_ int64, cmd string, _ []string) (string, bool) {
-			return fmt.Sprintf("MOVED %d elsewhere:1", wire.Slot("x")), cmd == "SET"
+			return fmt.Sprintf("MOVED %d elsewhere:1", command.Slot("x")), cmd == "SET"
 		})
 		all, err := parseSlots(mapOf(maxShards-3, "h"), nil, "me:7")
 		require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 		}
 		n.cluster.mu.Unlock()
 		r := acquiring("A", longTTL, "x").on(n).reply(t)
-		require.Equal(t, wire.Failed, r.Outcome)
+		require.Equal(t, command.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "MOVED")
 		require.Equal(t, maxShards, memberCount(n))
 	})
@@ -69,8 +69,8 @@ func memberCount(n *Node) int {
 	return len(n.cluster.shards)
 }
 
-// A map that named a thousand dead masters does not keep those that the configuration names from
-// being asked, nor does it make an error of a thousand lines.
+// A map named a thousand dead masters. The configured masters must still be queried for the map,
+// and the error must not have a thousand lines.
 func TestFewMastersAreAskedForTheMapAndFewErrorsTold(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")

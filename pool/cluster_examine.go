@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // masters returns the shards with slots, ordered by address, and the number of slots without one.
@@ -31,37 +31,37 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 }
 
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.
-func (cl *cluster) pingAll(c *wire.Command) {
+func (cl *cluster) pingAll(c *command.Command) {
 	all, unserved := cl.masters()
 	if unserved > 0 {
-		refuse(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", wire.ErrUnfit, cl.node.cfg.Name, unserved, wire.Slots))
+		refuse(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots))
 		return
 	}
 	if !c.MarkSent() {
-		c.Fail(wire.ErrGivenUp)
+		c.Fail(command.ErrGivenUp)
 		return
 	}
-	p := &pings{command: c, left: len(all), reply: wire.Reply{Outcome: wire.Granted}}
+	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
 	for _, m := range all {
-		each := &wire.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
+		each := &command.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
 		m.node.pipelineOf(each).submit(each, nil)
 	}
 }
 
 // pings counts the answers to pingAll.
 type pings struct {
-	command *wire.Command
+	command *command.Command
 
 	mu    sync.Mutex // guards what follows; nothing is called under it
 	left  int
-	reply wire.Reply // the first answer that is not a grant
+	reply command.Reply // the first answer that is not a grant
 }
 
 // Answer receives the answer of one master. It answers the command after the mutex is released.
-func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
+func (p *pings) Answer(_ *command.Command, r command.Reply) {
 	p.mu.Lock()
 	p.left--
-	if p.reply.Outcome == wire.Granted {
+	if p.reply.Outcome == command.Granted {
 		p.reply = r
 	}
 	r, last := p.reply, p.left == 0
@@ -74,23 +74,23 @@ func (p *pings) Answer(_ *wire.Command, r wire.Reply) {
 
 // examine examines all masters at the same time. The facts are those of the first one in order
 // that answers; the findings are of all.
-func (cl *cluster) examine(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
+func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
 	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
 	}
 	all, unserved := cl.masters()
-	each, errs := make([]*wire.Diagnosis, len(all)), make([]error, len(all))
+	each, errs := make([]*command.Diagnosis, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
 		wg.Go(func() { each[i], errs[i] = m.node.examineConn(ctx, r) })
 	}
 	wg.Wait()
-	var found *wire.Diagnosis
-	var said []wire.Finding
+	var found *command.Diagnosis
+	var said []command.Finding
 	replicas := 0
 	for i, e := range each {
 		if errs[i] != nil {
-			said = append(said, wire.Finding{Grade: wire.Error, Code: wire.CodeUnreachable, Text: fmt.Sprintf(
+			said = append(said, command.Finding{Grade: command.Error, Code: command.CodeUnreachable, Text: fmt.Sprintf(
 				"%s could not be examined: %v", all[i].node.label(), withoutContextError(errs[i]))})
 			continue
 		}
@@ -113,16 +113,16 @@ func (cl *cluster) examine(ctx context.Context, r *wire.Request) (*wire.Diagnosi
 }
 
 // findings returns the findings about the whole Cluster.
-func (cl *cluster) findings(masters, unserved, replicas int) (all []wire.Finding) {
-	add := func(g wire.Grade, format string, args ...any) {
-		all = append(all, wire.Finding{Grade: g, Code: wire.CodeCluster, Text: cl.node.cfg.Name + " " + fmt.Sprintf(format, args...)})
+func (cl *cluster) findings(masters, unserved, replicas int) (all []command.Finding) {
+	add := func(g command.Grade, format string, args ...any) {
+		all = append(all, command.Finding{Grade: g, Code: command.CodeCluster, Text: cl.node.cfg.Name + " " + fmt.Sprintf(format, args...)})
 	}
-	add(wire.Note, "is a Redis Cluster of %d masters, and one vote", masters)
+	add(command.Note, "is a Redis Cluster of %d masters, and one vote", masters)
 	if unserved > 0 {
-		add(wire.Error, "has %d of %d slots unassigned: bring their masters back, or CLUSTER ADDSLOTS", unserved, wire.Slots)
+		add(command.Error, "has %d of %d slots unassigned: bring their masters back, or CLUSTER ADDSLOTS", unserved, command.Slots)
 	}
 	if replicas > 0 {
-		add(wire.Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+
+		add(command.Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+
 			"voting: prefer single masters, or masters behind Sentinels")
 	}
 	return all
@@ -134,7 +134,7 @@ const maxSpread = 2 * time.Millisecond
 
 // clocks warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
 // expiries as instants, which the next master compares with its own clock (docs/nodes.md).
-func (cl *cluster) clocks(each []*wire.Diagnosis) []wire.Finding {
+func (cl *cluster) clocks(each []*command.Diagnosis) []command.Finding {
 	spread := time.Duration(0)
 	for _, a := range each {
 		for _, b := range each {
@@ -146,7 +146,7 @@ func (cl *cluster) clocks(each []*wire.Diagnosis) []wire.Finding {
 	if spread <= maxSpread {
 		return nil
 	}
-	return []wire.Finding{{Grade: wire.Warning, Code: wire.CodeClock, Text: fmt.Sprintf("%s has masters whose clocks differ by %v: "+
+	return []command.Finding{{Grade: command.Warning, Code: command.CodeClock, Text: fmt.Sprintf("%s has masters whose clocks differ by %v: "+
 		"an atomic slot migration or a failover may end locks early by that much; run NTP on all of them",
 		cl.node.cfg.Name, spread.Round(time.Millisecond))}}
 }

@@ -8,8 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
@@ -27,7 +28,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 	}
 }
 
-// docs/dev/rules.md rule 30: also a Node that wraps ours can't have it.
+// docs/dev/rules.md rule 30: this also holds for a Node that wraps ours.
 func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		f := guardedFleet()
@@ -39,17 +40,17 @@ func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 	})
 }
 
-// PUBLISH counts those who listen to the same master; others may listen elsewhere.
+// PUBLISH counts the subscribers on one master, and others may be subscribed elsewhere.
 func TestOfAClusterNobodyKnowsWhoWaits(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
 		for _, own := range []int{0, 5} {
-			announced := func(r *wire.Request) { wire.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own) }
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+			announced := func(r *command.Request) { command.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own) }
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 			r := newCall(announced).on(n).reply(t)
-			require.Equal(t, wire.Granted, r.Outcome)
+			require.Equal(t, command.Granted, r.Outcome)
 			require.True(t, r.RemoteWaiters)
 			r = newCall(announced).on(n).reply(t)
-			require.Equal(t, wire.Refused, r.Outcome)
+			require.Equal(t, command.Refused, r.Outcome)
 			require.True(t, r.RemoteWaiters)
 		}
 	})
@@ -69,7 +70,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 		require.ErrorIs(t, pinging().on(n).reply(t).Err, ErrUnfit)
 		m.SetInfo("maxmemory", "")
 		time.Sleep(time.Second)
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 	})
 }
 
@@ -78,10 +79,10 @@ func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })
 		defer twin.Close()
-		f := wire.NewNodeSet(false)
+		f := command.NewNodeSet(false)
 		a, b := acquiring("A", longTTL, "foo"), acquiring("B", longTTL, "foo")
 		a.req.NodeSet, b.req.NodeSet = f, f
-		require.Equal(t, wire.Granted, a.outcome(t, n))
+		require.Equal(t, command.Granted, a.outcome(t, n))
 		requireUnfit(t, b.on(twin).reply(t), "n1 and n2 are the same server")
 	})
 }
@@ -106,18 +107,18 @@ func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
 		for _, m := range cl.Masters {
 			m.Stop()
 		}
-		require.Equal(t, wire.Failed, examining().outcome(t, n))
+		require.Equal(t, command.Failed, examining().outcome(t, n))
 	})
 }
 
-// A user of a Cluster has no right to the marker: each denial would be an entry of ACL LOG.
+// A user of a Cluster has no right to the marker, and each denial would be an entry in ACL LOG.
 func TestAClustersMastersAreNotAskedForTheMarker(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		examined(t, n)
 		for _, m := range cl.Masters {
 			require.NotEmpty(t, m.Log())
 			for _, e := range m.Log() {
-				require.NotContains(t, e.Args, wire.MarkerKey)
+				require.NotContains(t, e.Args, guard.Key)
 			}
 		}
 	})
@@ -127,7 +128,7 @@ func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		clocks := func() (texts []string) {
 			for _, f := range examined(t, n).Findings {
-				if f.Code == wire.CodeClock {
+				if f.Code == command.CodeClock {
 					texts = append(texts, f.Text)
 				}
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// What was queued for a master while it could not be reached goes to its successor, and of
-// the master nothing is left.
+// A replica takes the slots of a master. After a while the master's connection is closed, and
+// commands go to the new master.
 func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
@@ -31,17 +31,17 @@ func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, a.Connections())
 		require.Equal(t, 3, n.Stats().Connected)
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 	})
 }
 
-// The undo was written to a master that fell silent, and a replica took its slots. The
-// master is let go before its connection is known to be silent.
+// An undo was written to a master that became silent, and a replica took its slots. The node drops
+// the master before it knows that the connection is silent.
 func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
-		time.Sleep(n.cfg.HardTimeout / 10) // silence counts from the next look at the connection
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		time.Sleep(n.cfg.HardTimeout / 10) // silence counts from the next check of the connection
 		silent := heldBack(t, a)
 		undo, other := releasing("A", "foo").within(n, longTTL).on(n), extending("X", longTTL, "foo").on(n)
 		synctest.Wait()
@@ -55,7 +55,7 @@ func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *test
 		require.Equal(t, 3, n.Stats().Connected)
 		_, there := b.Get("foo")
 		require.False(t, there)
-		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+		require.Equal(t, command.Granted, undo.reply(t).Outcome)
 		require.ErrorContains(t, other.reply(t).Err, errNoMaster.Error(), "nothing else outlives its connection")
 		require.Equal(t, 1, count(b, "EVALSHA release"))
 		require.Zero(t, count(b, "EVALSHA extend"))
@@ -65,7 +65,8 @@ func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *test
 	})
 }
 
-// Whoever was told to send a command to a master may do so while that is let go, or behind it.
+// A goroutine may choose a master for its command, and submit the command while the master is being
+// dropped or after that.
 func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 	stages := map[string]func(m *shard){
 		"first of all": func(m *shard) { m.drain() },
@@ -93,13 +94,13 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 	}
 	for stage, end := range stages {
 		for way, hand := range ways {
-			for name, command := range commands {
+			for name, start := range commands {
 				inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-					c := command()
+					c := start()
 					if (way == "repeated" || way == "parked") && !c.req.Op.Undoes() {
-						return // nothing else is
+						return // only undos are repeated and parked
 					}
-					require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+					require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 					a, b := cl.Owner("foo"), cl.Add()
 					m := n.cluster.shards[a.Addr()]
 					cl.TakeSlot(a, b, true)
@@ -110,14 +111,14 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 					n.cluster.mu.Lock()
 					delete(n.cluster.shards, m.address)
 					n.cluster.mu.Unlock()
-					if way == "repeated" { // it is due when the master is being let go, or was taken out before
+					if way == "repeated" { // it is due while the master is being dropped, or was removed from the queue before
 						hand(m, c)
 						end(m)
 					} else {
 						end(m)
 						hand(m, c)
 					}
-					require.Equal(t, wire.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
+					require.Equal(t, command.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
 					require.Empty(t, quiet(a), "%s of %s, %s", name, way, stage)
 					m.retire()
 				})
@@ -126,7 +127,7 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 	}
 }
 
-// What concerns one master alone nobody else can answer.
+// Only the master itself can answer a command that concerns it alone.
 func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
@@ -143,7 +144,7 @@ func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 	})
 }
 
-// Its connection ended, and it may have been executed there (docs/dev/rules.md rule 4).
+// docs/dev/rules.md rule 4: the command's connection ended, and the master may have executed it.
 func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		m := n.cluster.shards[cl.Owner("foo").Addr()]
@@ -158,12 +159,12 @@ func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
 		r := fresh.reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, ErrClosed)
-		require.Equal(t, wire.Unknown, carried.reply(t).Outcome)
+		require.Equal(t, command.Unknown, carried.reply(t).Outcome)
 	})
 }
 
-// The dial came through when the master was let go: whoever waits for the keeper would wait
-// for as long as the connection lives.
+// The dial ends when the master has been dropped. If the connection were served, a goroutine that
+// waits for the reconnect loop would wait for the life of the connection.
 func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
@@ -183,7 +184,7 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 	})
 }
 
-// It may have been executed where it was sent before (docs/dev/rules.md rule 4).
+// docs/dev/rules.md rule 4: the undo may have been executed where it was sent before.
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		k := n.cluster.shards[cl.Owner("foo").Addr()].node.pipelines[0].conn
@@ -199,14 +200,14 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 		n.cluster.dispatch(&fresh.Command)
 		for _, c := range []*call{carried, moved} {
 			r := c.reply(t)
-			require.Equal(t, wire.Unknown, r.Outcome)
+			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrClosed)
 		}
 		requireUnsent(t, fresh.reply(t))
 	})
 }
 
-// It was asked whether it is well, and can't be reached.
+// A health check waits for a master that cannot be reached.
 func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 	var silent atomic.Value
 	inCluster(t, func(c *Config) {
@@ -236,7 +237,7 @@ func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
 	})
 }
 
-// repeatLater books an undo that a member answered.
+// repeatLater schedules the repetition of an undo that a member answered.
 func repeatLater(m *shard, c *call, refused bool) {
 	c.within(m.node, longTTL)
 	l := m.node.pipelineOf(&c.Command)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // maxRedirects bounds how often a command is redirected: shards with different slot maps may
@@ -16,7 +16,7 @@ const maxRedirects = 8
 // has the slot (MOVED) or, while the slot is being moved, the key (ASK). It reports whether it
 // has. It does not redirect a command that was cancelled meanwhile: its undo is behind it on this
 // connection and must not be overtaken. Only the reader calls it.
-func (pc *pipeConn) redirect(c *wire.Command, err error) bool {
+func (pc *pipeConn) redirect(c *command.Command, err error) bool {
 	m := pc.pipeline.node.shard
 	if m == nil || err == nil {
 		return false
@@ -57,7 +57,7 @@ func redirection(text, from string) (asking bool, slot int, address string) {
 	}
 	slot, err := strconv.Atoi(words[1])
 	colon := strings.LastIndex(words[2], ":") // an IPv6 address has no brackets here
-	if err != nil || slot < 0 || slot >= wire.Slots || colon < 0 {
+	if err != nil || slot < 0 || slot >= command.Slots || colon < 0 {
 		return false, 0, ""
 	}
 	host, port := strings.Trim(words[2][:colon], "[]"), words[2][colon+1:]
@@ -77,7 +77,7 @@ func (cl *cluster) knowsOrHasRoomFor(address string) bool {
 
 // onMoved books where a command goes, and the slot unless that still moves. Nil: the cluster
 // is closed.
-func (cl *cluster) onMoved(c *wire.Command, asking bool, slot int, address string) *shard {
+func (cl *cluster) onMoved(c *command.Command, asking bool, slot int, address string) *shard {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// patient has connections survive what a test does with them.
+// patient lets connections survive what a test does with them.
 func patient(c *Config) { c.HardTimeout = time.Minute }
 
-// heldBack is the one client of a master, of which nothing more is executed for now.
+// heldBack returns the one client of a master and holds back its commands.
 func heldBack(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 	t.Helper()
 	c := only(t, m)
@@ -22,8 +22,8 @@ func heldBack(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 	return c
 }
 
-// docs/dev/rules.md rules 6 and 30. The acquire is on its way to a master when the map comes to name
-// another one; the undo may not overtake it by going there.
+// docs/dev/rules.md rules 6 and 30: the acquire is in transit to a master when the map names
+// another one. The undo must not overtake the acquire by going there.
 func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
@@ -33,19 +33,19 @@ func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
 		cl.MoveSlot("foo", b)
 		time.Sleep(2 * refreshEvery)
 		synctest.Wait()
-		require.Equal(t, wire.Refused, extending("X", longTTL, "foo").outcome(t, n), "by the new map")
+		require.Equal(t, command.Refused, extending("X", longTTL, "foo").outcome(t, n), "by the new map")
 		require.False(t, acquire.Cancel())
 		undo := releasing("A", "foo").within(n, time.Minute).on(n)
 		synctest.Wait()
 		cl.MoveSlot("foo", a)
 		late.Release()
-		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
-		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+		require.Equal(t, command.Granted, acquire.reply(t).Outcome)
+		require.Equal(t, command.Granted, undo.reply(t).Outcome)
 		require.Zero(t, holders(cl, "foo"))
 	})
 }
 
-// docs/dev/hazards.md H28, by MOVED in place of NOSCRIPT.
+// docs/dev/hazards.md H28, with MOVED in place of NOSCRIPT.
 func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
@@ -57,16 +57,16 @@ func TestAnAcquireThatWasGivenUpIsNotSentOn(t *testing.T) {
 		undo := releasing("A", "foo").on(n)
 		late.Release()
 		r := acquire.reply(t)
-		require.Equal(t, wire.Failed, r.Outcome)
+		require.Equal(t, command.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "MOVED")
-		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		require.Equal(t, command.Refused, undo.reply(t).Outcome)
 		synctest.Wait()
 		require.Zero(t, count(b, "SET"))
 		require.Equal(t, 1, count(b, "EVALSHA release"))
 	})
 }
 
-// The acquire was sent on before it was given up: its undo goes where it is now.
+// The acquire was sent on before it was cancelled. Its undo follows it there.
 func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
 	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
@@ -80,15 +80,15 @@ func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, count(a, "EVALSHA release"))
 		late.Release()
-		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+		require.Equal(t, command.Granted, acquire.reply(t).Outcome)
 		r := undo.reply(t)
-		require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
+		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Zero(t, holders(cl, "foo"))
 	})
 }
 
-// The master dies with an acquire that it has executed and not answered, and a replica takes
-// its slots.
+// The master crashes with an acquire that it has executed and not answered, and a replica takes its
+// slots.
 func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
@@ -96,12 +96,12 @@ func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 			only(t, a).HoldReplies()
 			acquire := acquiring("A", longTTL, "foo").on(n)
 			synctest.Wait()
-			if before { // the undo is under way, too
+			if before { // the undo is under way as well
 				heldBack(t, a)
 				acquire.Cancel()
 			} else {
 				a.Stop()
-				require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+				require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
 			}
 			undo := releasing("A", "foo").within(n, longTTL).on(n)
 			synctest.Wait()
@@ -113,16 +113,16 @@ func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
 			began := time.Now()
 			r := undo.reply(t)
 			require.Less(t, time.Since(began), 2*time.Second, "as soon as the map says so")
-			require.Contains(t, []wire.Outcome{wire.Granted, wire.Unknown}, r.Outcome)
+			require.Contains(t, []command.Outcome{command.Granted, command.Unknown}, r.Outcome)
 			_, there := b.Get("foo")
 			require.False(t, there)
-			require.Equal(t, wire.Granted, acquiring("B", longTTL, "foo").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "foo").outcome(t, n))
 		})
 	}
 }
 
-// docs/dev/hazards.md H95. Where the old connection can't be killed its acquire is feared, also when the
-// undo has been sent on: the slot may come back before the acquire is read.
+// docs/dev/hazards.md H95: the old connection cannot be killed, so its acquire may still execute,
+// also after the undo has been sent on. The slot may return before the acquire is read.
 func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), others(cl, "foo")[0]
@@ -131,12 +131,12 @@ func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) 
 		acquire := acquiring("A", longTTL, "foo").on(n)
 		synctest.Wait()
 		late.Drop()
-		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
 		synctest.Wait()
 		cl.StartMigration("foo", b)
 		undo := releasing("A", "foo").within(n, longTTL).on(n)
-		require.Equal(t, wire.Refused, undo.reply(t).Outcome, "by the other master")
-		cl.StartMigration("foo", nil) // the migration is given up
+		require.Equal(t, command.Refused, undo.reply(t).Outcome, "by the other master")
+		cl.StartMigration("foo", nil) // the migration is cancelled
 		late.Release()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -145,8 +145,8 @@ func TestAnUndoThatWasSentOnIsRepeatedWhereItsAcquireMayStillCome(t *testing.T) 
 	})
 }
 
-// On its way an undo may come several times by where its acquire is feared, and be refused
-// elsewhere. Each of its repetitions makes one other, not two.
+// An undo may come several times to the node where its acquire may still execute, and be refused by
+// the other. Each repetition causes one other, not two.
 func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 	for _, keys := range [][]string{{"foo"}, {"{foo}1", "{foo}2"}} { // the second: TRYAGAIN
 		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
@@ -161,7 +161,7 @@ func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 			acquire := acquiring("A", longTTL, keys...).on(n)
 			synctest.Wait()
 			late.Drop()
-			require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+			require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
 			synctest.Wait()
 			cl.StartMigration("foo", to)
 			releasing("A", keys...).within(n, longTTL).on(n)
@@ -179,31 +179,31 @@ func TestAnUndoThatIsSentToAndFroIsRepeatedOnceInEachPlace(t *testing.T) {
 func TestAFailoverIsFollowed(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		a.Stop()
 		synctest.Wait()
-		require.Equal(t, wire.Failed, extending("A", longTTL, "foo").outcome(t, n))
-		require.Equal(t, wire.Failed, pinging().outcome(t, n))
+		require.Equal(t, command.Failed, extending("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Failed, pinging().outcome(t, n))
 		cl.TakeSlot(a, b, true)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, wire.Granted, extending("A", longTTL, "foo").outcome(t, n))
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		require.Equal(t, wire.Granted, releasing("A", "foo").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "foo").outcome(t, n))
 		require.Zero(t, n.Stats().Redirects, "the map was asked for because the master was gone")
 	})
 }
 
-// A release and the acquire behind it keep their order wherever the slot goes.
+// A release and the acquire after it keep their order wherever the slot goes.
 func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		b := others(cl, "foo")[0]
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 		cl.MoveSlot("foo", b)
 		for _, pair := range [][2]string{{"A", "B"}, {"B", "C"}} {
 			release, acquire := releasing(pair[0], "foo"), acquiring(pair[1], longTTL, "foo")
 			n.SubmitBoth(&release.Command, &acquire.Command)
-			require.Equal(t, wire.Granted, release.reply(t).Outcome)
-			require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+			require.Equal(t, command.Granted, release.reply(t).Outcome)
+			require.Equal(t, command.Granted, acquire.reply(t).Outcome)
 		}
 		require.Equal(t, int64(2), n.Stats().Redirects)
 		n.cluster.mu.Lock()
@@ -218,7 +218,7 @@ func TestAClosedClusterAnswersEverything(t *testing.T) {
 		sent := acquiring("A", longTTL, "foo").on(n)
 		synctest.Wait()
 		require.NoError(t, n.Close())
-		require.Equal(t, wire.Unknown, sent.reply(t).Outcome)
+		require.Equal(t, command.Unknown, sent.reply(t).Outcome)
 		requireUnsent(t, acquiring("B", longTTL, "foo").on(n).reply(t))
 		requireUnsent(t, pinging().on(n).reply(t))
 		require.NoError(t, n.Close())

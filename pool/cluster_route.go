@@ -3,13 +3,13 @@ package pool
 import (
 	"fmt"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // submit routes a command to the master of its slot.
-func (cl *cluster) submit(c *wire.Command) {
+func (cl *cluster) submit(c *command.Command) {
 	switch {
-	case c.Guarded || c.Op == wire.VerifyMarker || c.Op == wire.Admit:
+	case c.Guarded || c.Op == command.VerifyMarker || c.Op == command.Admit:
 		refuse(c, errUnguarded)
 		return
 	case c.Op.Creates():
@@ -18,16 +18,16 @@ func (cl *cluster) submit(c *wire.Command) {
 	cl.dispatch(c)
 }
 
-var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart guard", wire.ErrUnfit)
+var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart guard", command.ErrUnfit)
 
 // resend routes a command that was taken out of a queue, on a goroutine of the node.
-func (cl *cluster) resend(c *wire.Command) {
-	c.Submitter = wire.ByLibrary
+func (cl *cluster) resend(c *command.Command) {
+	c.Submitter = command.ByLibrary
 	cl.dispatch(c)
 }
 
 // dispatch routes a command that is in no queue: it was just submitted, or taken out of one.
-func (cl *cluster) dispatch(c *wire.Command) {
+func (cl *cluster) dispatch(c *command.Command) {
 	m, err := cl.route(c)
 	switch {
 	case err != nil:
@@ -42,7 +42,7 @@ func (cl *cluster) dispatch(c *wire.Command) {
 
 // submitBoth is Node.SubmitBoth. The two commands are written together if one pipeline serves
 // both.
-func (cl *cluster) submitBoth(first, second *wire.Command) {
+func (cl *cluster) submitBoth(first, second *command.Command) {
 	cl.mu.Lock()
 	one, two := cl.targetOfLocked(first), cl.targetOfLocked(second)
 	together := cl.hasTopology && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
@@ -61,7 +61,7 @@ func (cl *cluster) submitBoth(first, second *wire.Command) {
 
 // route returns the shard of a command. Without a shard and an error the command waits for the
 // slot map.
-func (cl *cluster) route(c *wire.Command) (*shard, error) {
+func (cl *cluster) route(c *command.Command) (*shard, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	undoes := c.Op.Undoes()
@@ -88,7 +88,7 @@ func (cl *cluster) route(c *wire.Command) (*shard, error) {
 // where it was sent, or be redirected from there. Its undo therefore follows it there, whatever
 // the slot map says by now (docs/dev/rules.md rule 6). A command for a slot without a shard goes
 // to any shard, which answers with an error. It is called with a slot map.
-func (cl *cluster) targetOfLocked(c *wire.Command) *shard {
+func (cl *cluster) targetOfLocked(c *command.Command) *shard {
 	if m := cl.ownerLocked(c); m != nil {
 		return m
 	}
@@ -99,24 +99,24 @@ func (cl *cluster) targetOfLocked(c *wire.Command) *shard {
 }
 
 // ownerLocked is targetOfLocked if a shard is known for the command, and nil otherwise.
-func (cl *cluster) ownerLocked(c *wire.Command) *shard {
+func (cl *cluster) ownerLocked(c *command.Command) *shard {
 	if m := cl.pendingAcquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
 		return m
 	}
 	if len(c.Keys) == 0 {
 		return nil
 	}
-	return cl.slotOwners[wire.Slot(c.Keys[0])]
+	return cl.slotOwners[command.Slot(c.Keys[0])]
 }
 
 // acquireTracker receives the answer to an acquire, which is then no longer pending.
 type acquireTracker struct {
 	cluster *cluster
-	to      wire.Answerer
+	to      command.Answerer
 }
 
 // Answer passes the answer on.
-func (at *acquireTracker) Answer(c *wire.Command, r wire.Reply) {
+func (at *acquireTracker) Answer(c *command.Command, r command.Reply) {
 	at.cluster.mu.Lock()
 	delete(at.cluster.pendingAcquires, c.Token)
 	at.cluster.mu.Unlock()

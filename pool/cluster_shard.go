@@ -2,7 +2,7 @@ package pool
 
 import (
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // shard is one master of a Cluster: a node of its own, whose pipelines keep all the rules of a
@@ -50,7 +50,7 @@ func (sh *shard) moveQueued() {
 // after the mutex is released: resend takes the mutex of the cluster and of another pipeline, and
 // two pipelines that move commands to each other would otherwise deadlock.
 func (sh *shard) moveQueuedFrom(l *pipeline) {
-	var away []*wire.Command
+	var away []*command.Command
 	l.mu.Lock()
 	if !l.closed {
 		for _, c := range l.queue.popAll(nil) {
@@ -60,7 +60,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 				l.queue.push(c)
 			}
 		}
-		away = append(away, l.unparkIfLocked(func(c *wire.Command) bool { return sh.cluster.belongsElsewhere(c, sh, l.conn != nil) })...)
+		away = append(away, l.unparkIfLocked(func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, l.conn != nil) })...)
 	}
 	l.mu.Unlock()
 	for _, c := range away {
@@ -70,7 +70,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 
 // belongsElsewhere reports whether a queued command should go to another shard. A command behind
 // ASKING should not, unless there is no connection.
-func (cl *cluster) belongsElsewhere(c *wire.Command, m *shard, up bool) bool {
+func (cl *cluster) belongsElsewhere(c *command.Command, m *shard, up bool) bool {
 	if !slotted(c) || c.Asking && up {
 		return false
 	}
@@ -81,7 +81,7 @@ func (cl *cluster) belongsElsewhere(c *wire.Command, m *shard, up bool) bool {
 }
 
 // slotted reports whether a command is for the owner of a slot, and not for one server.
-func slotted(c *wire.Command) bool { return len(c.Keys) > 0 && c.Op != wire.Examine }
+func slotted(c *command.Command) bool { return len(c.Keys) > 0 && c.Op != command.Examine }
 
 // drainedError reports that a retired shard takes no commands. The Cluster has another shard for
 // commands of a slot. A command may have been on its way when the shard was retired.
@@ -91,7 +91,7 @@ type drainedError struct{ *cluster }
 func (drainedError) Error() string { return errNoMaster.Error() }
 
 // handBack routes a command again, and ends one that was for the server itself.
-func (cl drainedError) handBack(c *wire.Command) {
+func (cl drainedError) handBack(c *command.Command) {
 	if slotted(c) {
 		cl.resend(c)
 		return
@@ -127,7 +127,7 @@ func (sh *shard) stop() {
 // drain hands back the queued commands, including undos that would be repeated. Later commands
 // are never queued: they are handed back at once.
 func (sh *shard) drain() {
-	var left []*wire.Command
+	var left []*command.Command
 	for _, l := range sh.node.pipelines {
 		l.mu.Lock()
 		l.drained = true
@@ -149,14 +149,14 @@ func (n *Node) label() string {
 
 // findings returns the findings about a server, from its facts. A member of a Cluster is fit if
 // the node is that Cluster.
-func (n *Node) findings(f wire.Facts) []wire.Finding {
+func (n *Node) findings(f command.Facts) []command.Finding {
 	clustered := f.Mode == "cluster"
 	if n.shard != nil && clustered {
 		f.Mode = "standalone"
 	}
 	all := findings(n.label(), n.cfg.Database, f)
 	if n.shard != nil && !clustered && f.Unread == "" {
-		all = append(all, wire.Finding{Grade: wire.Error, Code: wire.CodeCluster, Text: n.label() +
+		all = append(all, command.Finding{Grade: command.Error, Code: command.CodeCluster, Text: n.label() +
 			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // slotRange is a range of slots and the address of its master.
@@ -46,10 +46,10 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		first, err1 := redis.Int(parts[0], nil)
 		last, err2 := redis.Int(parts[1], nil)
 		master, err3 := redis.Values(parts[2], nil)
-		if errors.Join(err1, err2, err3) != nil || first < 0 || last < first || last >= wire.Slots || len(master) < 2 {
+		if errors.Join(err1, err2, err3) != nil || first < 0 || last < first || last >= command.Slots || len(master) < 2 {
 			return nil, errProtocol
 		}
-		if taken += last - first + 1; taken > wire.Slots {
+		if taken += last - first + 1; taken > command.Slots {
 			return nil, errOverlap
 		}
 		name, _ := redis.String(master[0], nil)

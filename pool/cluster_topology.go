@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // refreshEvery is the interval of queries of the slot map. A sign that the map has changed
@@ -168,7 +168,7 @@ func (cl *cluster) apply(all []slotRange) {
 // no slot for the hard timeout, or all without a slot if there are too many shards.
 func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 	now := cl.node.cfg.Clock.Now()
-	cl.slotOwners = [wire.Slots]*shard{}
+	cl.slotOwners = [command.Slots]*shard{}
 	busy := make(map[*shard]bool, len(cl.shards))
 	for _, r := range all {
 		m := cl.shardOfLocked(r.address)
@@ -213,7 +213,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 		return false // the present map remains: masters know their own slots
 	}
 	news, cl.down = cl.down == nil, err
-	var drop []*wire.Command
+	var drop []*command.Command
 	kept := cl.parked[:0]
 	for _, c := range cl.parked {
 		if c.Op.Undoes() && !c.Expired() {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sockets are both ends of a connection over the loopback.
+// sockets returns both ends of a connection over the loopback.
 func sockets(t *testing.T, network, address string) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen(network, address)
@@ -27,13 +27,13 @@ func sockets(t *testing.T, network, address string) (near, far net.Conn) {
 	return near, far
 }
 
-// What a socket does not take in at once stays, in order, and drain sends it.
+// What a socket does not accept at once is kept in order, and flush sends it.
 func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
 		near, far := sockets(t, network, address)
 		g := newCoalescingConn(near)
 		require.True(t, g.canTryFlush())
-		require.NoError(t, near.SetWriteDeadline(time.Now().Add(maxWait))) // ends what waits for room
+		require.NoError(t, near.SetWriteDeadline(time.Now().Add(maxWait))) // ends a write that waits for room
 
 		const most = 64 << 20 // beyond every buffer
 		var all []byte
@@ -67,8 +67,8 @@ func TestAnOfferTakesNoMoreThanTheSocketDoes(t *testing.T) {
 	}
 }
 
-// TLS may write while it reads, beside whoever has the right to write: nothing is lost, and
-// each keeps its order.
+// TLS may write while it reads, at the same time as the goroutine with the right to write. Nothing
+// is lost, and each keeps its order.
 func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
 	g := newCoalescingConn(near)
@@ -104,7 +104,7 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	require.Equal(t, [2]uint32{each, 2 * each}, next)
 }
 
-// A large batch leaves no large buffer behind.
+// The buffer of a large batch is not kept.
 func TestLargeBuffersAreNotKept(t *testing.T) {
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
 	go func() { _, _ = io.Copy(io.Discard, far) }()

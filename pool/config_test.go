@@ -102,7 +102,8 @@ func TestNoRenderingOfAConfigShowsThePassword(t *testing.T) {
 	require.NotContains(t, err.Error(), "hunter2")
 }
 
-// A URL in the place of an address or a name was quoted with its password.
+// A URL in place of an address or a name is refused. The error must not quote it, because it may
+// have a password.
 func TestAURLIsNoAddressAndNoNameAndIsNotShown(t *testing.T) {
 	for _, bad := range []string{"redis://:hunter2@h:1", ":hunter2@h:1", "hunter2@h", "redis://hunter2", "redis://h?sentinel_password=hunter2"} {
 		for what, c := range map[string]Config{
@@ -117,7 +118,7 @@ func TestAURLIsNoAddressAndNoNameAndIsNotShown(t *testing.T) {
 			"Sentinels.Master":    {Sentinels: &Sentinels{Master: bad, Addresses: []string{"h:1"}}},
 			"Address of Sentinel": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}}, Address: bad},
 		} {
-			c.Queue = -1 // so that all else that is wrong is told as well
+			c.Queue = -1 // so that the error has all that is wrong
 			_, err := Open(c)
 			require.ErrorIs(t, err, errIsURL, what)
 			require.ErrorContains(t, err, `contains "@" or "://"`, what)

@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
@@ -36,18 +36,18 @@ type pipeConn struct {
 	sent       int64
 	watching   bool
 
-	unfit       error         // why the server does not vote; nil if it does
-	exempted    bool          // a node set exempts the node from all this, and uses the connection
-	approved    *wire.NodeSet // the node set whose commands passed all checks last
-	registered  map[*wire.NodeSet]bool
+	unfit       error            // why the server does not vote; nil if it does
+	exempted    bool             // a node set exempts the node from all this, and uses the connection
+	approved    *command.NodeSet // the node set whose commands passed all checks last
+	registered  map[*command.NodeSet]bool
 	healthTimer clock.Timer // of check
 	health      health
-	guards      map[*wire.NodeSet]*guardState
+	guards      map[*command.NodeSet]*guardState
 
 	answered atomic.Int64
 
 	// Used only by the goroutine with the right to write:
-	batch               []*wire.Command
+	batch               []*command.Command
 	markers             []any // the markers that are appended to their arguments; nil for most
 	args                []any // arguments and marker of one command
 	recentBatch         int   // how many commands came together recently: fades by one with each write
@@ -56,7 +56,7 @@ type pipeConn struct {
 
 	silentSince clock.Instant // when writesWithoutReply reached its threshold
 
-	answering  []*wire.Command          // reader only: written, in order
+	answering  []*command.Command       // reader only: written, in order
 	next       int                      // reader only: the first of answering without a reply
 	unexecuted map[string]clock.Instant // reader only: see noteAcquire
 
@@ -130,7 +130,7 @@ func (pc *pipeConn) read() error {
 
 // nextAnswered returns the command of the next reply. It takes over all written commands at once,
 // so it needs the mutex once for many replies.
-func (pc *pipeConn) nextAnswered() *wire.Command {
+func (pc *pipeConn) nextAnswered() *command.Command {
 	if pc.next == len(pc.answering) {
 		pc.pipeline.mu.Lock()
 		pc.answering, pc.next = pc.unanswered.popAll(pc.answering[:0]), 0
@@ -153,14 +153,14 @@ func (pc *pipeConn) nextAnswered() *wire.Command {
 // grant of a former master becomes Unknown before anything else looks at the outcome. A script
 // that the server does not know goes out again by its text. An undo is booked for repetition
 // before its answer, because the answer says whether another one follows.
-func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
+func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	pc.pipeline.node.count.replies.Add(1)
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
 		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
 	}
-	if c.Op == wire.Examine {
+	if c.Op == command.Examine {
 		pc.onInfo(v, withheld(err, pc.raw.password))
-		c.Answer(wire.Reply{Outcome: wire.Granted})
+		c.Answer(command.Reply{Outcome: command.Granted})
 		return
 	}
 	if pc.redirect(c, err) {
@@ -179,34 +179,34 @@ func (pc *pipeConn) handleReply(c *wire.Command, v any, err error) {
 	if c.Op.Undoes() {
 		r.WillRetry, r.Retrying = pc.pipeline.retry(c, r, pc.nothingToUndo(c))
 	}
-	if c.Op == wire.Acquire && err != nil && r.Outcome != wire.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
+	if c.Op == command.Acquire && err != nil && r.Outcome != command.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
 		pc.checkSoon() // the reply shows that the state of the server has changed
 	}
 	if pc.pipeline.node.shard != nil && c.ReportWaiters {
-		r.RemoteWaiters = r.Outcome != wire.Unknown // subscribers on other shards are not counted there
+		r.RemoteWaiters = r.Outcome != command.Unknown // subscribers on other shards are not counted there
 	}
-	if r.Outcome == wire.Refused && c.WasResent() {
+	if r.Outcome == command.Refused && c.WasResent() {
 		// The first sending may have undone what is missing now.
-		r = wire.Reply{Outcome: wire.Unknown, Undone: true, Err: ErrDisconnected}
+		r = command.Reply{Outcome: command.Unknown, Undone: true, Err: ErrDisconnected}
 	}
 	c.Answer(r)
 }
 
 // unscripted reports that the server does not know the script's hash (yet), and so executed
 // nothing.
-func unscripted(c *wire.Command, r wire.Reply) bool {
-	return r.Outcome == wire.Failed && c.Scripted() && !c.UsesEval() && answeredBy(r.Err, "NOSCRIPT")
+func unscripted(c *command.Command, r command.Reply) bool {
+	return r.Outcome == command.Failed && c.Scripted() && !c.UsesEval() && answeredBy(r.Err, "NOSCRIPT")
 }
 
 // answeredBy reports whether err is the reply of a server with that code.
 func answeredBy(err error, code string) bool {
-	var se *wire.ServerError
+	var se *ServerError
 	return errors.As(err, &se) && se.Code == code
 }
 
 // unansweredCommandsLocked returns the written commands without a reply, in order. It is called
 // after the reader and all writers have ended.
-func (pc *pipeConn) unansweredCommandsLocked() []*wire.Command {
-	left := append([]*wire.Command(nil), pc.answering[pc.next:]...)
+func (pc *pipeConn) unansweredCommandsLocked() []*command.Command {
+	left := append([]*command.Command(nil), pc.answering[pc.next:]...)
 	return pc.unanswered.popAll(left)
 }

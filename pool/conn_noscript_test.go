@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // docs/dev/hazards.md H28, docs/dev/rules.md rule 7.
 
 func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		for name, c := range map[string]func() *call{
 			"acquire": func() *call { return acquiring("A", longTTL, "a", "b") },
 			"extend":  func() *call { return extending("H", 2*longTTL, "held") },
@@ -26,11 +26,11 @@ func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
 			m.Set("held", "H", longTTL)
 			m.FlushScripts()
 			m.ForgetLog()
-			require.Equal(t, wire.Granted, c().outcome(t, n), name)
+			require.Equal(t, command.Granted, c().outcome(t, n), name)
 			require.Equal(t, []string{"EVALSHA " + name, "EVAL " + name}, names(m))
 			m.FlushAll()
 			m.Set("held", "H", longTTL)
-			require.Equal(t, wire.Granted, c().outcome(t, n), name)
+			require.Equal(t, command.Granted, c().outcome(t, n), name)
 			require.Equal(t, 1, count(m, "EVAL "+name), "from then on it knows the hash")
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -40,7 +40,7 @@ func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
 func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 	const many = 100
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		only(t, m).HoldReplies()
 		var calls []*call
@@ -50,7 +50,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 		synctest.Wait()
 		only(t, m).Release()
 		for _, c := range calls {
-			require.Equal(t, wire.Refused, c.reply(t).Outcome)
+			require.Equal(t, command.Refused, c.reply(t).Outcome)
 		}
 		require.Equal(t, many, count(m, "EVAL release"))
 		require.Equal(t, many, count(m, "EVALSHA release"))
@@ -59,7 +59,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 
 func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		m.ForgetLog()
 		only(t, m).HoldReplies()
@@ -72,11 +72,11 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 		only(t, m).Release()
 
 		r := acquire.reply(t)
-		require.Equal(t, wire.Failed, r.Outcome)
+		require.Equal(t, command.Failed, r.Outcome)
 		require.False(t, r.NotSent)
 		require.ErrorContains(t, r.Err, "NOSCRIPT")
-		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
-		require.Equal(t, wire.Granted, kept.reply(t).Outcome)
+		require.Equal(t, command.Refused, undo.reply(t).Outcome)
+		require.Equal(t, command.Granted, kept.reply(t).Outcome)
 		require.Equal(t, 1, count(m, "EVAL acquire"), "the one that was kept")
 		require.Equal(t, 1, count(m, "EVAL release"))
 		require.Equal(t, []string{"m", "n"}, m.Keys())
@@ -85,13 +85,14 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 
 func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		only(t, m).HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
 		synctest.Wait()
 		m.Freeze()
-		// Written now, it blocks the writer: the acquire waits behind it for its second turn.
+		// The text is written now, and blocks the writer. The acquire waits behind it for its
+		// second turn.
 		stuck := stuff(n)
 		only(t, m).Release()
 		synctest.Wait()
@@ -100,17 +101,17 @@ func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 		m.Unfreeze()
 		r := acquire.reply(t)
 		requireUnsent(t, r)
-		require.ErrorIs(t, r.Err, wire.ErrGivenUp)
+		require.ErrorIs(t, r.Err, command.ErrGivenUp)
 		stuck.reply(t)
 		require.Empty(t, m.Keys())
 	})
 }
 
-// The connection ends between NOSCRIPT and the text: what was not executed is sent on
-// the next one.
+// The connection ends between NOSCRIPT and the script's text. A command that was not executed is
+// sent on the next connection.
 func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		client := only(t, m)
 		client.HoldReplies()
@@ -122,7 +123,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 		synctest.Wait()
 		client.Drop()
 		m.Unfreeze()
-		require.Equal(t, wire.Granted, acquire.reply(t).Outcome)
+		require.Equal(t, command.Granted, acquire.reply(t).Outcome)
 		require.Equal(t, []string{"k", "l"}, m.Keys())
 		require.Equal(t, int64(2), n.Stats().Dials)
 	})
@@ -130,7 +131,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 
 func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FlushScripts()
 		client := only(t, m)
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
@@ -140,14 +141,14 @@ func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 			return "", false
 		})
 		r := acquiring("A", longTTL, "k", "l").on(n).reply(t)
-		require.Equal(t, wire.Unknown, r.Outcome)
+		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, ErrDisconnected)
 		m.Hook(nil)
-		require.Equal(t, wire.Granted, releasing("A", "k", "l").outcome(t, n), "it was executed")
+		require.Equal(t, command.Granted, releasing("A", "k", "l").outcome(t, n), "it was executed")
 	})
 }
 
-// A second NOSCRIPT would be a server that can't keep what it was just sent.
+// After a second NOSCRIPT the server cannot keep the script that it was just sent.
 func TestAServerThatForgetsAtOnceIsNotAskedForEver(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		asked := 0
@@ -159,7 +160,7 @@ func TestAServerThatForgetsAtOnceIsNotAskedForEver(t *testing.T) {
 			return "NOSCRIPT No matching script. Please use EVAL.", true
 		})
 		r := releasing("A", "k").on(n).reply(t)
-		require.Equal(t, wire.Failed, r.Outcome)
+		require.Equal(t, command.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "NOSCRIPT")
 		require.Equal(t, 2, asked, "by its hash, and by its text")
 	})

@@ -7,20 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestAnAcquireOfOneKeyIsPlainRedlock(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, acquiring("A", time.Second, "k").outcome(t, n))
-		require.Equal(t, wire.Refused, acquiring("B", time.Second, "k").outcome(t, n))
-		require.Equal(t, wire.Refused, acquiring("A", time.Second, "k").outcome(t, n), "its own token is no exception (docs/dev/hazards.md H27)")
+		require.Equal(t, command.Granted, acquiring("A", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("B", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("A", time.Second, "k").outcome(t, n), "its own token is no exception (docs/dev/hazards.md H27)")
 		v, _ := m.Get("k")
 		require.Equal(t, "A", v)
 		require.Equal(t, time.Second, m.TTL("k"))
 		time.Sleep(time.Second + time.Millisecond)
-		require.Equal(t, wire.Granted, acquiring("B", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("B", time.Second, "k").outcome(t, n))
 	})
 }
 
@@ -36,12 +36,12 @@ func TestAnAcquireOfSeveralKeysTakesAllOrNone(t *testing.T) {
 			} {
 				m.FlushAll()
 				take()
-				require.Equal(t, wire.Refused, acquiring("A", time.Second, keys...).outcome(t, n), name)
+				require.Equal(t, command.Refused, acquiring("A", time.Second, keys...).outcome(t, n), name)
 				require.Equal(t, []string{taken}, m.Keys(), name)
 			}
 		}
 		m.FlushAll()
-		require.Equal(t, wire.Granted, acquiring("A", time.Second, keys...).outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Second, keys...).outcome(t, n))
 		for _, k := range keys {
 			v, _ := m.Get(k)
 			require.Equal(t, "A", v)
@@ -50,7 +50,8 @@ func TestAnAcquireOfSeveralKeysTakesAllOrNone(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H22, H23: PEXPIRE by zero deletes, and a PX of 9e18 is a lock for ever.
+// docs/dev/hazards.md H22, H23: PEXPIRE with zero deletes the key, and a PX of 9e18 makes a lock
+// that never ends.
 func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for _, ttl := range []time.Duration{
@@ -65,7 +66,7 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 				shortening("A", ttl, "k"), shortening("A", ttl, "k", "l"),
 			} {
 				r := c.on(n).reply(t)
-				require.Equal(t, wire.Failed, r.Outcome, "%v %v", c.req.Op, ttl)
+				require.Equal(t, command.Failed, r.Outcome, "%v %v", c.req.Op, ttl)
 				require.EqualError(t, r.Err, "ERR redlock: TTL out of bounds")
 				require.False(t, r.NotSent)
 			}
@@ -74,17 +75,17 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 			require.Equal(t, time.Minute, m.TTL("l"))
 		}
 		for _, ttl := range []time.Duration{10 * time.Millisecond, mostTTL} {
-			require.Equal(t, wire.Granted, acquiring("A"+ttl.String(), ttl, ttl.String(), "2"+ttl.String()).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A"+ttl.String(), ttl, ttl.String(), "2"+ttl.String()).outcome(t, n))
 		}
 	})
 }
 
-// Of one key the server checks no more than Redis does; the bounds are the client's.
+// For one key the server checks no more than Redis does. The client checks the bounds.
 func TestRedisItselfRefusesATTLOfZero(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for _, ttl := range []time.Duration{0, time.Microsecond, -time.Second} {
 			r := acquiring("A", ttl, "k").on(n).reply(t)
-			require.Equal(t, wire.Failed, r.Outcome)
+			require.Equal(t, command.Failed, r.Outcome)
 			require.ErrorContains(t, r.Err, "invalid expire time")
 			require.Empty(t, m.Keys())
 		}
@@ -94,25 +95,25 @@ func TestRedisItselfRefusesATTLOfZero(t *testing.T) {
 func TestAnExtendLengthensAndNeverShortens(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", 10*time.Second)
-		require.Equal(t, wire.Granted, extending("A", 20*time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", 20*time.Second, "k").outcome(t, n))
 		require.Equal(t, 20*time.Second, m.TTL("k"))
-		require.Equal(t, wire.Granted, extending("A", time.Second, "k").outcome(t, n), "still ours: granted (docs/dev/hazards.md H13)")
+		require.Equal(t, command.Granted, extending("A", time.Second, "k").outcome(t, n), "still ours: granted (docs/dev/hazards.md H13)")
 		require.Equal(t, 20*time.Second, m.TTL("k"))
 
 		m.Set("l", "A", time.Second)
-		require.Equal(t, wire.Granted, extending("A", 5*time.Second, "k", "l").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", 5*time.Second, "k", "l").outcome(t, n))
 		require.Equal(t, 20*time.Second, m.TTL("k"))
 		require.Equal(t, 5*time.Second, m.TTL("l"))
 
 		m.Set("k", "A", 0)
-		require.Equal(t, wire.Granted, extending("A", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", time.Second, "k").outcome(t, n))
 		require.Equal(t, time.Second, m.TTL("k"), "a lock that somebody made to stand for ever gets its end back")
 	})
 }
 
 func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Refused, extending("A", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Refused, extending("A", time.Second, "k").outcome(t, n))
 		require.Empty(t, m.Keys(), "docs/dev/hazards.md H11")
 		for name, other := range map[string]func(){
 			"gone":         func() { m.Del("b") },
@@ -127,7 +128,7 @@ func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
 				m.Set("c", "A", time.Second)
 				other()
 				before := m.Keys()
-				require.Equal(t, wire.Refused, extending("A", time.Minute, keys...).outcome(t, n), name)
+				require.Equal(t, command.Refused, extending("A", time.Minute, keys...).outcome(t, n), name)
 				require.Equal(t, before, m.Keys(), name)
 				require.Equal(t, time.Second, m.TTL("a"), name)
 				require.Equal(t, time.Second, m.TTL("c"), name)
@@ -147,15 +148,15 @@ func TestAReleaseDeletesOnlyWhatHoldsItsToken(t *testing.T) {
 			m.PushList("list")
 		}
 		set()
-		require.Equal(t, wire.Granted, releasing("A", "ours", "ours too").outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "ours", "ours too").outcome(t, n))
 		require.Equal(t, []string{"another's", "empty", "list"}, m.Keys())
 
 		set()
-		require.Equal(t, wire.Refused, releasing("A", "list", "ours", "another's", "nothing", "ours too", "empty").outcome(t, n))
+		require.Equal(t, command.Refused, releasing("A", "list", "ours", "another's", "nothing", "ours too", "empty").outcome(t, n))
 		require.Equal(t, []string{"another's", "empty", "list"}, m.Keys(), "ours go, whatever stands beside them")
 
 		for _, key := range m.Keys() {
-			require.Equal(t, wire.Refused, releasing("A", key).outcome(t, n), key)
+			require.Equal(t, command.Refused, releasing("A", key).outcome(t, n), key)
 		}
 		require.Equal(t, []string{"another's", "empty", "list"}, m.Keys())
 	})
@@ -168,12 +169,12 @@ func TestAShortenLowersOnlyWhatHoldsItsTokenAndNeverLengthens(t *testing.T) {
 		m.Set("for ever", "A", 0)
 		m.Set("another's", "B", time.Minute)
 		m.PushList("list")
-		require.Equal(t, wire.Granted, shortening("A", 5*time.Second, "long", "short", "for ever").outcome(t, n))
+		require.Equal(t, command.Granted, shortening("A", 5*time.Second, "long", "short", "for ever").outcome(t, n))
 		require.Equal(t, 5*time.Second, m.TTL("long"))
 		require.Equal(t, time.Second, m.TTL("short"))
 		require.Equal(t, 5*time.Second, m.TTL("for ever"), "a release that leaves it standing for ever would be none")
 
-		require.Equal(t, wire.Refused, shortening("A", 10*time.Millisecond, "list", "another's", "long", "nothing").outcome(t, n))
+		require.Equal(t, command.Refused, shortening("A", 10*time.Millisecond, "list", "another's", "long", "nothing").outcome(t, n))
 		require.Equal(t, 10*time.Millisecond, m.TTL("long"))
 		require.Equal(t, time.Minute, m.TTL("another's"))
 		require.Equal(t, []string{"another's", "for ever", "list", "long", "short"}, m.Keys())
@@ -187,21 +188,21 @@ func TestAnInspectTellsWhatEachKeyHolds(t *testing.T) {
 		m.Set("empty", "", time.Second)
 		m.PushList("list")
 		r := inspecting("list", "none", "string", "for ever", "empty").on(n).reply(t)
-		require.Equal(t, wire.Granted, r.Outcome)
+		require.Equal(t, command.Granted, r.Outcome)
 		require.Len(t, r.KeyStates, 5)
-		require.Equal(t, []wire.KeyState{
+		require.Equal(t, []command.KeyState{
 			{ForeignType: "list", TTL: -time.Millisecond},
 			{},
 			{Value: "A", TTL: 1234 * time.Millisecond},
 			{Value: "B", TTL: -time.Millisecond},
-			{ForeignType: "string", TTL: time.Second}, // it refuses every acquire, and is no token
+			{ForeignType: "string", TTL: time.Second}, // it refuses every acquire, and is not a token
 		}, r.KeyStates)
-		require.Equal(t, wire.Refused, acquiring("C", time.Second, "empty").outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("C", time.Second, "empty").outcome(t, n))
 	})
 }
 
-// docs/dev/hazards.md H29, H45: Lua's numbers are exact to 2^53 only, and no name or token may
-// be taken for one, or for a piece of protocol.
+// docs/dev/hazards.md H29, H45: Lua's numbers are exact only to 2^53. No name or token may be
+// parsed as a number, or as part of the protocol.
 func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		odd := []string{
@@ -211,33 +212,33 @@ func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 		}
 		for i, token := range odd {
 			key, second := "k"+odd[len(odd)-1-i], "l"+token
-			require.Equal(t, wire.Granted, acquiring(token, longTTL, key, second).outcome(t, n), "%q", token)
-			require.Equal(t, wire.Granted, extending(token, 2*longTTL, key, second).outcome(t, n), "%q", token)
-			require.Equal(t, wire.Refused, extending(token+"0", 2*longTTL, key).outcome(t, n), "%q", token)
+			require.Equal(t, command.Granted, acquiring(token, longTTL, key, second).outcome(t, n), "%q", token)
+			require.Equal(t, command.Granted, extending(token, 2*longTTL, key, second).outcome(t, n), "%q", token)
+			require.Equal(t, command.Refused, extending(token+"0", 2*longTTL, key).outcome(t, n), "%q", token)
 			r := inspecting(key, second).on(n).reply(t)
 			shown := token
 			if len(token) > 256 {
-				shown = wire.LongValue(int64(len(token)))
+				shown = command.LongValue(int64(len(token)))
 			}
-			require.Equal(t, []wire.KeyState{{Value: shown, TTL: 2 * longTTL}, {Value: shown, TTL: 2 * longTTL}}, r.KeyStates)
-			require.Equal(t, wire.Granted, releasing(token, key, second).outcome(t, n), "%q", token)
+			require.Equal(t, []command.KeyState{{Value: shown, TTL: 2 * longTTL}, {Value: shown, TTL: 2 * longTTL}}, r.KeyStates)
+			require.Equal(t, command.Granted, releasing(token, key, second).outcome(t, n), "%q", token)
 		}
-		// Two tokens that are one number.
+		// These two tokens are the same number.
 		m.Set("k", "9007199254740992", longTTL)
-		require.Equal(t, wire.Refused, releasing("9007199254740993", "k").outcome(t, n))
-		require.Equal(t, wire.Refused, releasing("9007199254740992.0", "k").outcome(t, n))
+		require.Equal(t, command.Refused, releasing("9007199254740993", "k").outcome(t, n))
+		require.Equal(t, command.Refused, releasing("9007199254740992.0", "k").outcome(t, n))
 	})
 }
 
-// docs/dev/hazards.md H30: where the right to read is missing nobody may conclude that the lock
-// is not held.
+// docs/dev/hazards.md H30: without the right to read, an answer must not lead to the conclusion
+// that the lock is not held.
 func TestWithoutTheRightToGETNoVoteIsGiven(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", time.Minute)
 		m.Deny("GET")
 		for _, c := range []*call{extending("A", longTTL, "k"), releasing("A", "k"), shortening("A", time.Second, "k")} {
 			r := c.on(n).reply(t)
-			require.Equal(t, wire.Failed, r.Outcome, "%v", c.req.Op)
+			require.Equal(t, command.Failed, r.Outcome, "%v", c.req.Op)
 			require.ErrorContains(t, r.Err, "The user executing the script can't run this command")
 		}
 		require.Equal(t, time.Minute, m.TTL("k"))

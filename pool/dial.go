@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // dialRaw connects; ctx bounds it. Commands go over conn. out is the layer below it, and the same
@@ -102,7 +102,7 @@ func (c Config) credentials(ctx context.Context) (user, password string, err err
 // dialFailed returns the error of a dial. The text is made printable, because it may contain what a
 // server or a proxy sent. The error of a context is shown, but it is not the cause.
 func (c Config) dialFailed(err error) error {
-	e := dialError{text: fmt.Sprintf("pool: dialling %s: %s", c, wire.Printable(err.Error()))}
+	e := dialError{text: fmt.Sprintf("pool: dialling %s: %s", c, oneline.Printable(err.Error()))}
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		e.cause = err
 	}

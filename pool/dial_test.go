@@ -54,7 +54,7 @@ func TestATLSHandshakeWithAMuteServerEndsWithItsContext(t *testing.T) {
 		require.EqualError(t, err, "pool: dialling rediss://h:1/0: TLS handshake: context deadline exceeded")
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Positive(t, raw.closed.Load())
-	}) // the bubble fails for a goroutine that is left
+	}) // the bubble fails if a goroutine is left
 }
 
 func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {

@@ -52,5 +52,5 @@
 //	cluster_shard.go      one master of a Cluster
 //	cluster_examine.go    the doctor's questions to all of them
 //
-// Package pool/wire has the commands and replies.
+// Package internal/command has the commands and replies.
 package pool

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // Reasons why a command was not executed, or why that is unknown.
@@ -21,13 +21,31 @@ var (
 	// ErrUnfit reports that the node does not vote, because of its role or configuration, or
 	// because it has answered three health checks in a row by errors. The error names the node,
 	// the problem and the remedy.
-	ErrUnfit = wire.ErrUnfit
+	ErrUnfit = command.ErrUnfit
 	// ErrGuardMismatch reports that the node is guarded by clients with another restart guard
 	// than this one, or that this one has none. It also matches ErrUnfit.
-	ErrGuardMismatch = wire.ErrGuardMismatch
+	ErrGuardMismatch = command.ErrGuardMismatch
+
+	// ErrExpired reports that the command waited unsent until it could no longer be useful.
+	ErrExpired = command.ErrExpired
+	// ErrGivenUp reports that the other nodes decided the vote before the command was sent. It is
+	// no failure of the node.
+	ErrGivenUp = command.ErrGivenUp
 
 	errProtocol = errors.New("pool: unexpected reply without a command")
 )
+
+// ServerError is an error reply of a server.
+type ServerError struct {
+	// Code is the first word of the reply: "LOADING", "READONLY", "ERR" and so on. It is empty if
+	// that word is not in capital letters.
+	Code string
+	// Text is the reply: printable, at most 512 bytes, without the arguments of the command.
+	Text string
+}
+
+// Error returns the server's text.
+func (e *ServerError) Error() string { return e.Text }
 
 // withoutContextError strips context errors from an error that ended a connection or a dial.
 // Callers identify their own deadline by them, and a fault of a node must not match

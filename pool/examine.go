@@ -11,7 +11,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // maxExaminations bounds the examinations that run at once on a node: each has a connection.
@@ -64,7 +66,7 @@ func (e *examineLimit) close() {
 // the state of the pipelined connection is, and why the server can't be dialled. The dial timeout
 // and the command's not-after instant bound it. A scan for locks that the command asks for may
 // take longer, as long as the server answers.
-func (n *Node) examine(c *wire.Command) {
+func (n *Node) examine(c *command.Command) {
 	err := n.exams.begin()
 	if err != nil {
 		c.Fail(err)
@@ -80,20 +82,20 @@ func (n *Node) examine(c *wire.Command) {
 		defer cancel()
 		// Before the dial: a command that its caller has given up must not cost a connection.
 		if !c.MarkSent() {
-			c.Fail(wire.ErrGivenUp)
+			c.Fail(command.ErrGivenUp)
 			return
 		}
 		found, err := n.examineConn(ctx, c.Request)
 		if err != nil {
-			c.Answer(wire.Reply{Outcome: wire.Failed, Err: withoutContextError(err)})
+			c.Answer(command.Reply{Outcome: command.Failed, Err: withoutContextError(err)})
 			return
 		}
-		c.Answer(wire.Reply{Outcome: wire.Granted, Diagnosis: found})
+		c.Answer(command.Reply{Outcome: command.Granted, Diagnosis: found})
 	}()
 }
 
 // examineConn dials, reads everything, and closes the connection.
-func (n *Node) examineConn(ctx context.Context, r *wire.Request) (*wire.Diagnosis, error) {
+func (n *Node) examineConn(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
 	if n.cluster != nil {
 		return n.cluster.examine(ctx, r)
 	}
@@ -115,7 +117,7 @@ func (n *Node) examineConn(ctx context.Context, r *wire.Request) (*wire.Diagnosi
 }
 
 // examineWith sends everything that takes a few round trips only, which ctx bounds.
-func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*wire.Diagnosis, error) {
+func (n *Node) examineWith(ctx context.Context, s *rawConn, r *command.Request) (*command.Diagnosis, error) {
 	f, err := n.handshake(ctx, s)
 	if err != nil {
 		return nil, err
@@ -123,7 +125,7 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*w
 	// handshake stopped its own AfterFunc when it returned; this one covers the steps below.
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
-	found := &wire.Diagnosis{Facts: f.Facts}
+	found := &command.Diagnosis{Facts: f.Facts}
 	if err := n.measureClock(s, found); err != nil {
 		return nil, n.abortReason(ctx, err)
 	}
@@ -149,7 +151,7 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *wire.Request) (*w
 
 // measureClock sends TIME alone, so that the round trip is that of one command. It compares the
 // node's clock with that of this machine in the middle of the round trip.
-func (n *Node) measureClock(s *rawConn, found *wire.Diagnosis) error {
+func (n *Node) measureClock(s *rawConn, found *command.Diagnosis) error {
 	var theirs int64
 	began, ours := n.cfg.Clock.Now(), clock.Wall()
 	err := s.run([]step{{"TIME", nil, func(reply any, err error) error {
@@ -169,13 +171,13 @@ func (n *Node) measureClock(s *rawConn, found *wire.Diagnosis) error {
 
 // readConfig returns the steps that read settings which INFO does not contain. A user without the
 // right to CONFIG GET gets none of them, which is no error.
-func readConfig(found *wire.Diagnosis) []step {
+func readConfig(found *command.Diagnosis) []step {
 	read := func(setting string, take func(value string)) step {
 		return step{"CONFIG", []any{"GET", setting}, func(reply any, err error) error {
 			pair, err := redis.Strings(reply, err)
 			if err == nil && len(pair) == 2 {
 				found.Configured = true
-				take(wire.Printable(pair[1]))
+				take(oneline.Printable(pair[1]))
 			}
 			return nil
 		}}
@@ -190,10 +192,10 @@ func readConfig(found *wire.Diagnosis) []step {
 // probeRights returns steps that try every command of this library without any change: on a key that
 // does not exist, or with an invalid argument. Servers check the right to a command before anything
 // else, so even an invalid one shows whether the right is missing.
-func probeRights(found *wire.Diagnosis, key string) []step {
+func probeRights(found *command.Diagnosis, key string) []step {
 	try := probe(found, key)
 	const nothing = "return 0"
-	channel := wire.FreePrefix + key
+	channel := command.FreePrefix + key
 	return []step{
 		try("set", "SET", key, "", "XX", "PX", 1), // XX: only if the key exists
 		try("get", "GET", key),
@@ -222,36 +224,36 @@ func probeRights(found *wire.Diagnosis, key string) []step {
 
 // probePubSub returns steps that try the rights of a waiter. They come last, because afterwards the
 // connection may accept no other command.
-func probePubSub(found *wire.Diagnosis, key string) []step {
-	try, channel := probe(found, key), wire.FreePrefix+key
+func probePubSub(found *command.Diagnosis, key string) []step {
+	try, channel := probe(found, key), command.FreePrefix+key
 	return []step{try("subscribe", "SUBSCRIBE", channel), try("unsubscribe", "UNSUBSCRIBE", channel)}
 }
 
 // keyRights returns steps that try the rights to read and write the keys other than the lock's. The
 // marker may exist, so PEXPIRE is given an argument that is not a number, which changes nothing.
-func (n *Node) keyRights(found *wire.Diagnosis, r *wire.Request) (steps []step) {
+func (n *Node) keyRights(found *command.Diagnosis, r *command.Request) (steps []step) {
 	if !unprefixed(r.Keys[0]) {
 		for _, counter := range r.Keys[1:] {
 			steps = append(steps, probe(found, counter)("pexpire", "PEXPIRE", counter, 1))
 		}
 	}
-	try := probe(found, wire.MarkerKey)
+	try := probe(found, guard.Key)
 	switch {
 	case n.shard != nil: // the marker is not used there
 	case r.NodeSet != nil && r.NodeSet.Guard != nil:
-		steps = append(steps, try("pexpire", "PEXPIRE", wire.MarkerKey, "no number"))
+		steps = append(steps, try("pexpire", "PEXPIRE", guard.Key, "no number"))
 	default:
-		steps = append(steps, try("get", "GET", wire.MarkerKey))
+		steps = append(steps, try("get", "GET", guard.Key))
 	}
 	if n.shard == nil {
-		steps = append(steps, probe(found, wire.OldMarkerKey)("exists", "EXISTS", wire.OldMarkerKey))
+		steps = append(steps, probe(found, guard.OldKey)("exists", "EXISTS", guard.OldKey))
 	}
 	return steps
 }
 
 // probe returns a function that makes steps. Each records in found whether the right to a command, to
 // the key or to its channel is missing.
-func probe(found *wire.Diagnosis, key string) func(right, name string, args ...any) step {
+func probe(found *command.Diagnosis, key string) func(right, name string, args ...any) step {
 	return func(right, name string, args ...any) step {
 		return step{name, args, func(_ any, err error) error {
 			if err == nil {
@@ -267,7 +269,7 @@ func probe(found *wire.Diagnosis, key string) func(right, name string, args ...a
 			case forbids(err, "command"):
 				missing = right
 			case forbids(err, "channel"):
-				missing = "&" + wire.FreePrefix + pattern(key)
+				missing = "&" + command.FreePrefix + pattern(key)
 			case forbids(err, "key") && !unprefixed(key):
 				missing = "~" + pattern(key)
 			}
@@ -288,11 +290,11 @@ func isUnknownCommand(err error) bool {
 
 // unprefixed reports whether lock keys have no prefix in common. Then the user may have rights to
 // some of them, so a denied right to the key of the examination proves nothing.
-func unprefixed(key string) bool { return strings.HasPrefix(key, wire.DoctorPrefix) }
+func unprefixed(key string) bool { return strings.HasPrefix(key, command.DoctorPrefix) }
 
 // pattern returns the ACL pattern of the lock keys that have the same prefix as the probed key.
 func pattern(key string) string {
-	prefix, _, random := strings.Cut(key, wire.DoctorPrefix)
+	prefix, _, random := strings.Cut(key, command.DoctorPrefix)
 	if !random {
 		return key
 	}

@@ -9,30 +9,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 const freeKey = "redlock:doctor:test"
 
-func examining() *call { return newCall(func(r *wire.Request) { wire.NewExamine(r, freeKey) }) }
+func examining() *call { return newCall(func(r *command.Request) { command.NewExamine(r, freeKey) }) }
 
-// examiningUnder examines for a fleet, which may be nil, and with counters for fencing.
-func examiningUnder(f *wire.NodeSet, key string, counters ...string) *call {
-	c := newCall(func(r *wire.Request) { wire.NewExamine(r, key, counters...) })
+// examiningUnder examines for a node set, which may be nil, and with counters for fencing.
+func examiningUnder(f *command.NodeSet, key string, counters ...string) *call {
+	c := newCall(func(r *command.Request) { command.NewExamine(r, key, counters...) })
 	c.req.NodeSet = f
 	return c
 }
 
-func examined(t *testing.T, n *Node) *wire.Diagnosis {
+func examined(t *testing.T, n *Node) *command.Diagnosis {
 	t.Helper()
 	r := examining().on(n).reply(t)
-	require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
+	require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 	return r.Diagnosis
 }
 
-// codes are those of the findings, with their grades.
-func codes(all []wire.Finding) (list []string) {
+// codes lists the codes of the findings, with their grades.
+func codes(all []command.Finding) (list []string) {
 	for _, f := range all {
 		list = append(list, f.Grade.String()+" "+f.Code)
 	}
@@ -64,7 +65,7 @@ func TestAnExaminationReachesAnUnfitNode(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			all := examined(t, n).Findings
-			require.Equal(t, wire.Error, all[0].Grade, what)
+			require.Equal(t, command.Error, all[0].Grade, what)
 			require.Contains(t, all[0].Text, c.words)
 		})
 	}
@@ -79,7 +80,7 @@ func TestAnExaminationChangesNothing(t *testing.T) {
 	})
 }
 
-// Before Redis 6.2 CLIENT KILL ID 0 ends all connections but one's own.
+// Before Redis 6.2 CLIENT KILL ID 0 ends all connections but the caller's own.
 func TestAnExaminationEndsNobodysConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		var ids []string
@@ -94,7 +95,7 @@ func TestAnExaminationEndsNobodysConnection(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H46: a right that is missing is named before somebody needs it.
+// docs/dev/hazards.md H46: a missing right is reported before a lock needs it.
 func TestEachMissingRightIsNamed(t *testing.T) {
 	for right, grade := range map[string]string{
 		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "strlen": "error", "pttl": "error", "pexpire": "error",
@@ -113,12 +114,12 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 		require.Equal(t, "error rights", codes(examined(t, n).Findings)[0], "then no script can get there")
 	})
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		fenced := examiningUnder(nil, freeKey, wire.FenceKey(freeKey, false)).on(n).reply(t)
+		fenced := examiningUnder(nil, freeKey, command.FenceKey(freeKey, false)).on(n).reply(t)
 		require.Equal(t, "error rights", codes(fenced.Diagnosis.Findings)[0], "then no counter can be raised")
 		guarded := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
 		require.Equal(t, "error rights", codes(guarded.Diagnosis.Findings)[0], "then no quarantine can begin")
 	})
-	for _, words := range []string{ // of Redis 7 and 6
+	for _, words := range []string{ // the words of Redis 7 and 6
 		"NOPERM No permissions to access a channel",
 		"NOPERM this user has no permissions to access one of the channels used as arguments",
 	} {
@@ -131,11 +132,12 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	}
 }
 
-// rename-command takes commands away, and an old server does not know some. Only those that a lock needs count.
+// rename-command removes commands, and an old server lacks some. Only the commands that a lock
+// needs count.
 func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
-	for command, want := range map[string]string{"SET": "set", "EVALSHA": "evalsha", "PTTL": "pttl"} {
+	for cmd, want := range map[string]string{"SET": "set", "EVALSHA": "evalsha", "PTTL": "pttl"} {
 		onMaster(t, func(m *fakeredis.Master) {
-			m.FailWith(command, "ERR unknown command '"+command+"', with args beginning with: 'x' ")
+			m.FailWith(cmd, "ERR unknown command '"+cmd+"', with args beginning with: 'x' ")
 			m.FailWith("PUBSUB", "ERR Unknown subcommand or wrong number of arguments for 'numsub'")
 		}, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			e := examined(t, n)
@@ -150,20 +152,20 @@ func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
 func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 	const key = "app/" + freeKey
 	for what, c := range map[string]struct {
-		denied string // the keys that begin like this
+		denied string // the prefix of the keys that are denied
 		keys   []string
-		fleet  *wire.NodeSet
+		fleet  *command.NodeSet
 		want   []string
 		grade  string
 	}{
 		"lock keys":                  {"app/", []string{key}, nil, []string{"~app/*"}, "warning"},
 		"lock keys without a prefix": {"redlock:doctor:", []string{freeKey}, nil, nil, ""},
-		"counters":                   {"redlock:fence:", []string{key, wire.FenceKey(key, false)}, nil, []string{"~redlock:fence:app/*"}, "warning"},
-		"counters without a prefix":  {"redlock:fence:", []string{freeKey, wire.FenceKey(freeKey, false)}, nil, nil, ""},
-		"tagged counters":            {"redlock:fence:{", []string{key, wire.FenceKey(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
-		"the marker":                 {wire.MarkerKey, []string{key}, nil, []string{"~redlock:guard"}, "warning"},
-		"the old marker":             {wire.OldMarkerKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
-		"the guard's marker":         {wire.MarkerKey, []string{key}, guardedFleet(), []string{"~redlock:guard"}, "error"},
+		"counters":                   {"redlock:fence:", []string{key, command.FenceKey(key, false)}, nil, []string{"~redlock:fence:app/*"}, "warning"},
+		"counters without a prefix":  {"redlock:fence:", []string{freeKey, command.FenceKey(freeKey, false)}, nil, nil, ""},
+		"tagged counters":            {"redlock:fence:{", []string{key, command.FenceKey(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
+		"the marker":                 {guard.Key, []string{key}, nil, []string{"~redlock:guard"}, "warning"},
+		"the old marker":             {guard.OldKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
+		"the guard's marker":         {guard.Key, []string{key}, guardedFleet(), []string{"~redlock:guard"}, "error"},
 	} {
 		deny := func(m *fakeredis.Master) {
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -184,12 +186,12 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 
 func TestAnExaminationLeavesTheMarkerAlone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		m.Set(wire.MarkerKey, "marker", longTTL)
+		m.Set(guard.Key, "marker", longTTL)
 		r := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
 		require.Empty(t, r.Diagnosis.MissingRights)
-		value, _ := m.Get(wire.MarkerKey)
+		value, _ := m.Get(guard.Key)
 		require.Equal(t, "marker", value)
-		require.Equal(t, longTTL, m.TTL(wire.MarkerKey))
+		require.Equal(t, longTTL, m.TTL(guard.Key))
 	})
 }
 
@@ -237,14 +239,14 @@ func TestWithoutTheRightToCONFIGTheFsyncPolicyIsUnknown(t *testing.T) {
 	})
 }
 
-// It answers in the time given, says why, and leaves nothing behind.
+// It returns within the time given, with the reason, and leaves nothing behind.
 func TestAnExaminationThatCantBeMadeSaysWhy(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		began := time.Now()
 		r := examining().within(n, 300*time.Millisecond).on(n).reply(t)
-		require.Equal(t, wire.Failed, r.Outcome)
+		require.Equal(t, command.Failed, r.Outcome)
 		require.Equal(t, 300*time.Millisecond, time.Since(began))
 		m.Stop()
 		r = examining().on(n).reply(t)

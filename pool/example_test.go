@@ -11,10 +11,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// A node with a password that can be rotated, and a log.
+// The password of this node can be rotated, and the node has a log.
 func ExampleOpen() {
 	node, err := pool.Open(pool.Config{
-		Name:    "a", // the same for all clients, also when the address changes
+		Name:    "a", // the same for all clients, also after a change of the address
 		Address: "10.0.0.1:6379",
 		Credentials: func(context.Context) (user, password string, err error) {
 			text, err := os.ReadFile("/run/secrets/redis") // read at every dial
@@ -29,7 +29,7 @@ func ExampleOpen() {
 	defer node.Close()
 }
 
-// Three nodes, each of which is a master that its own three Sentinels watch.
+// Each of three nodes is a master that its own three Sentinels watch.
 func ExampleSentinel() {
 	var nodes []redlock.Node
 	for _, zone := range []string{"a", "b", "c"} {
@@ -53,7 +53,7 @@ func ExampleSentinel() {
 	defer locker.Close(context.Background())
 }
 
-// A whole Redis Cluster is one node, and so one vote.
+// A whole Redis Cluster is one node, and therefore one vote.
 func ExampleCluster() {
 	node, err := pool.Cluster([]string{"10.0.0.1:6379", "10.0.0.2:6379"}, pool.Config{Name: "cluster-a"})
 	if err != nil {

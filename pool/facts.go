@@ -9,13 +9,14 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // facts are what the handshake of a connection read: about the server, and about the connection
 // itself. Its values are copies, so that they do not keep a whole reply in memory.
 type facts struct {
-	wire.Facts
+	command.Facts
 	clientID int64 // 0 if CLIENT ID is denied
 	// oldMarkerUnread reports that the server was too busy to say whether OldMarker is true.
 	oldMarkerUnread bool
@@ -94,7 +95,7 @@ func markerText(reply any, err error) (string, error) {
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.Clone(wire.Printable(strings.TrimSpace(v)))
+			return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
 		}
 	}
 	return ""

@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // oldest is the first major version of Redis whose scripts and replication the rules rely on.
@@ -15,20 +16,20 @@ const oldest = 5
 // findings returns what is wrong with a server, or worth noting, by its facts and the configured
 // database (docs/dev/rules.md rule 18). It uses no clock and no network. An unreadable server has
 // that one finding only: the other facts are missing as well.
-func findings(node string, database int, f wire.Facts) []wire.Finding {
+func findings(node string, database int, f command.Facts) []command.Finding {
 	if f.Unread != "" || f.RunID == "" || f.Role == "" && f.Mode != "sentinel" {
-		return []wire.Finding{unreadable(node, f)}
+		return []command.Finding{unreadable(node, f)}
 	}
-	var all []wire.Finding
-	add := func(g wire.Grade, code, format string, args ...any) {
-		all = append(all, wire.Finding{Grade: g, Code: code, Text: node + " " + fmt.Sprintf(format, args...)})
+	var all []command.Finding
+	add := func(g command.Grade, code, format string, args ...any) {
+		all = append(all, command.Finding{Grade: g, Code: code, Text: node + " " + fmt.Sprintf(format, args...)})
 	}
 	roleFindings(add, f)
 	if v := major(f.Version); v > 0 && v < oldest {
-		add(wire.Error, wire.CodeVersion, "runs Redis %s: use Redis %d or newer", f.Version, oldest)
+		add(command.Error, command.CodeVersion, "runs Redis %s: use Redis %d or newer", f.Version, oldest)
 	}
 	if f.Database != database {
-		add(wire.Error, wire.CodeDatabase, "is used on database %d instead of %d: locks of two databases do not exclude each other; "+
+		add(command.Error, command.CodeDatabase, "is used on database %d instead of %d: locks of two databases do not exclude each other; "+
 			"set the right one in the URL, or by WithDatabase for a wrapped pool", f.Database, database)
 	}
 	evictionFindings(add, f)
@@ -38,59 +39,59 @@ func findings(node string, database int, f wire.Facts) []wire.Finding {
 
 // unreadable returns the finding about a server whose INFO is denied or incomplete
 // (docs/dev/hazards.md H46). It is an error: such a server may be anything, even a replica.
-func unreadable(node string, f wire.Facts) wire.Finding {
+func unreadable(node string, f command.Facts) command.Finding {
 	text := fmt.Sprintf("%s does not report its role in INFO: it may be a replica, or another node's server; "+
 		"give the address of the master itself", node)
 	if f.Unread != "" {
 		text = fmt.Sprintf("%s does not answer INFO (%s): it may be a replica, or another node's server; "+
 			"give the user the right: ACL SETUSER … +info", node, f.Unread)
 	}
-	return wire.Finding{Grade: wire.Error, Code: wire.CodeUnreadable, Text: text}
+	return command.Finding{Grade: command.Error, Code: command.CodeUnreadable, Text: text}
 }
 
-type addFunc func(g wire.Grade, code, format string, args ...any)
+type addFunc func(g command.Grade, code, format string, args ...any)
 
 // roleFindings reports a server that is not a standalone master (docs/dev/hazards.md H35, H36). The
 // order of the cases matters: a Sentinel has no role, and a member of a Cluster can be a replica,
 // for which the address of its master would be the wrong advice.
-func roleFindings(add addFunc, f wire.Facts) {
+func roleFindings(add addFunc, f command.Facts) {
 	switch {
 	case f.Mode == "sentinel":
-		add(wire.Error, wire.CodeSentinel, "is a Sentinel, which stores no keys: give the address of a master itself")
+		add(command.Error, command.CodeSentinel, "is a Sentinel, which stores no keys: give the address of a master itself")
 	case f.Mode == "cluster":
-		add(wire.Error, wire.CodeCluster, "is a member of a Redis Cluster, and has only some of its slots: give the whole Cluster as one node "+
+		add(command.Error, command.CodeCluster, "is a member of a Redis Cluster, and has only some of its slots: give the whole Cluster as one node "+
 			"(redis+cluster://), or use a standalone master (cluster-enabled no)")
 	case f.Role != "master" && f.Writable:
-		add(wire.Error, wire.CodeReplica, "is a writable replica, which loses its locks when it synchronises: "+
+		add(command.Error, command.CodeReplica, "is a writable replica, which loses its locks when it synchronises: "+
 			"give the address of a master, or make it one by REPLICAOF NO ONE")
 	case f.Role != "master":
-		add(wire.Error, wire.CodeReplica, "is a replica: give the address of a master, or make it one by REPLICAOF NO ONE")
+		add(command.Error, command.CodeReplica, "is a replica: give the address of a master, or make it one by REPLICAOF NO ONE")
 	case strings.Trim(f.ReplID2, "0") != "":
-		add(wire.Note, wire.CodeHistory, "was a replica after its start: it may lack the last writes that its master acknowledged")
+		add(command.Note, command.CodeHistory, "was a replica after its start: it may lack the last writes that its master acknowledged")
 	}
 }
 
 // evictionFindings reports a policy that deletes keys (docs/dev/hazards.md H43). Locks have a TTL, so
 // volatile policies evict them first. Without maxmemory nothing is evicted, which is only a note.
-func evictionFindings(add addFunc, f wire.Facts) {
+func evictionFindings(add addFunc, f command.Facts) {
 	switch {
 	case f.Eviction == "" || f.Eviction == "noeviction":
 	case f.MaxMemory > 0:
-		add(wire.Error, wire.CodeEviction, "deletes keys when its memory is full (%s, maxmemory %d bytes), including "+
+		add(command.Error, command.CodeEviction, "deletes keys when its memory is full (%s, maxmemory %d bytes), including "+
 			"held locks: CONFIG SET maxmemory-policy noeviction", f.Eviction, f.MaxMemory)
 	default:
-		add(wire.Note, wire.CodeEviction, "would delete keys if maxmemory were set (%s): CONFIG SET maxmemory-policy noeviction", f.Eviction)
+		add(command.Note, command.CodeEviction, "would delete keys if maxmemory were set (%s): CONFIG SET maxmemory-policy noeviction", f.Eviction)
 	}
 }
 
 // persistenceFindings reports failed writes to disk. They are warnings: the server still votes as
 // long as it accepts writes.
-func persistenceFindings(add addFunc, f wire.Facts) {
+func persistenceFindings(add addFunc, f command.Facts) {
 	if f.AOFFails {
-		add(wire.Warning, wire.CodePersistence, "can't write its append-only file, and refuses all writes: check its disk")
+		add(command.Warning, command.CodePersistence, "can't write its append-only file, and refuses all writes: check its disk")
 	}
 	if f.SnapshotFails {
-		add(wire.Warning, wire.CodePersistence, "could not write its last snapshot, and may refuse all writes: check its disk, "+
+		add(command.Warning, command.CodePersistence, "could not write its last snapshot, and may refuse all writes: check its disk, "+
 			"or CONFIG SET stop-writes-on-bgsave-error no")
 	}
 }
@@ -104,25 +105,25 @@ var (
 )
 
 // doctorFindings returns the findings that need more than the facts of a handshake.
-func doctorFindings(node string, e *wire.Diagnosis, r *wire.Request) []wire.Finding {
-	var all []wire.Finding
+func doctorFindings(node string, e *command.Diagnosis, r *command.Request) []command.Finding {
+	var all []command.Finding
 	guarded, fenced := r.NodeSet != nil && r.NodeSet.Guard != nil, len(r.Keys) > 1
 	needed := slices.Clone(necessary)
 	if guarded {
-		needed = append(needed, "~"+wire.MarkerKey)
+		needed = append(needed, "~"+guard.Key)
 	}
 	if guarded || fenced {
 		needed = append(needed, "time")
 	}
-	grades := []wire.Grade{wire.Error, wire.Warning, wire.Note}
+	grades := []command.Grade{command.Error, command.Warning, command.Note}
 	for i, rights := range byImportance(e.MissingRights, needed) {
 		if len(rights) > 0 {
-			all = append(all, wire.Finding{Grade: grades[i], Code: wire.CodeRights, Text: fmt.Sprintf(
+			all = append(all, command.Finding{Grade: grades[i], Code: command.CodeRights, Text: fmt.Sprintf(
 				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), aclWords(rights))})
 		}
 	}
 	if unknown := byImportance(e.UnknownCommands, needed)[0]; len(unknown) > 0 {
-		all = append(all, wire.Finding{Grade: wire.Error, Code: wire.CodeRights, Text: fmt.Sprintf(
+		all = append(all, command.Finding{Grade: command.Error, Code: command.CodeRights, Text: fmt.Sprintf(
 			"%s does not know commands that a lock needs: %s: remove its rename-command settings, or use a newer server", node, strings.Join(unknown, ", "))})
 	}
 	if e.Role == "master" {
@@ -162,56 +163,56 @@ func byImportance(missing, needed []string) (parts [3][]string) {
 
 // durabilityFinding reports a server that may lose locks in a restart. Such a lock may be granted
 // twice (docs/safety.md), unless the restart guard is used.
-func durabilityFinding(node string, e *wire.Diagnosis, guarded bool) []wire.Finding {
-	grade, cure := wire.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL after a crash"
+func durabilityFinding(node string, e *command.Diagnosis, guarded bool) []command.Finding {
+	grade, cure := command.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL after a crash"
 	if guarded {
-		grade, cure = wire.Note, "the guard keeps it from voting for maxTTL afterwards"
+		grade, cure = command.Note, "the guard keeps it from voting for maxTTL afterwards"
 	}
 	text := ""
 	switch {
 	case !e.AOF:
 		text = "forgets locks when it is restarted: " + cure
 	case !e.Configured:
-		grade, text = wire.Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
+		grade, text = command.Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
 			"before a lock is granted (appendfsync always)"
 	case e.Fsync != "always":
 		text = "may forget the last locks when it crashes (appendfsync " + e.Fsync + "): " + cure
 	default:
 		return nil
 	}
-	return []wire.Finding{{Grade: grade, Code: wire.CodePersistence, Text: node + " " + text}}
+	return []command.Finding{{Grade: grade, Code: command.CodePersistence, Text: node + " " + text}}
 }
 
 // sentinelFindings returns the findings about a node's Sentinels, which have named its master.
-func sentinelFindings(node, master string, all []wire.SentinelAnswer) []wire.Finding {
+func sentinelFindings(node, master string, all []command.SentinelAnswer) []command.Finding {
 	if len(all) == 0 {
 		return nil
 	}
-	var found []wire.Finding
-	add := func(g wire.Grade, format string, args ...any) {
-		found = append(found, wire.Finding{Grade: g, Code: wire.CodeSentinels, Text: node + " " + fmt.Sprintf(format, args...)})
+	var found []command.Finding
+	add := func(g command.Grade, format string, args ...any) {
+		found = append(found, command.Finding{Grade: g, Code: command.CodeSentinels, Text: node + " " + fmt.Sprintf(format, args...)})
 	}
 	agree, most := 0, 0
 	for _, v := range all {
 		most = max(most, v.Others+1)
 		switch {
 		case v.Err != "":
-			add(wire.Warning, "follows the Sentinel %s, which can't be asked (%s)", v.Address, v.Err)
+			add(command.Warning, "follows the Sentinel %s, which can't be asked (%s)", v.Address, v.Err)
 		case v.Master == "":
-			add(wire.Warning, "follows the Sentinel %s, which knows of no such master: add it there with SENTINEL MONITOR", v.Address)
+			add(command.Warning, "follows the Sentinel %s, which knows of no such master: add it there with SENTINEL MONITOR", v.Address)
 		case v.Master != master:
-			add(wire.Warning, "follows the Sentinel %s, which names %s and not %s", v.Address, v.Master, master)
+			add(command.Warning, "follows the Sentinel %s, which names %s and not %s", v.Address, v.Master, master)
 		default:
 			agree++
 		}
 	}
-	add(wire.Note, "is %s according to %d of its %d Sentinels; it does not vote while fewer than %d agree", master, agree, len(all), len(all)/2+1)
+	add(command.Note, "is %s according to %d of its %d Sentinels; it does not vote while fewer than %d agree", master, agree, len(all), len(all)/2+1)
 	if most > len(all) {
-		add(wire.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is not a majority of all; "+
+		add(command.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is not a majority of all; "+
 			"list all of them, the same for every client (SENTINEL RESET if the others are gone for good)", len(all), most)
 	}
 	if len(all)%2 == 0 {
-		add(wire.Warning, "follows %d Sentinels, which tolerate no more failures than %d: add or remove one", len(all), len(all)-1)
+		add(command.Warning, "follows %d Sentinels, which tolerate no more failures than %d: add or remove one", len(all), len(all)-1)
 	}
 	return found
 }
@@ -225,15 +226,15 @@ func major(version string) int {
 
 // unfitError returns why a server with these findings does not vote, and nil if it votes. Only
 // findings of grade Error count.
-func unfitError(all []wire.Finding) error {
+func unfitError(all []command.Finding) error {
 	var texts []string
 	for _, f := range all {
-		if f.Grade == wire.Error {
+		if f.Grade == command.Error {
 			texts = append(texts, f.Text)
 		}
 	}
 	if len(texts) == 0 {
 		return nil
 	}
-	return fmt.Errorf("pool: %w: %s", wire.ErrUnfit, strings.Join(texts, "; "))
+	return fmt.Errorf("pool: %w: %s", command.ErrUnfit, strings.Join(texts, "; "))
 }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// sound are the facts of a master with which nothing is wrong.
-func sound() wire.Facts {
-	return wire.Facts{
+// sound are the facts of a healthy master.
+func sound() command.Facts {
+	return command.Facts{
 		RunID: "r", Version: "7.0.15", Mode: "standalone", Role: "master", Eviction: "noeviction",
 		ReplID2: "0000000000000000000000000000000000000000",
 	}
@@ -24,39 +24,39 @@ func TestASoundMasterHasNoFindings(t *testing.T) {
 	require.NoError(t, unfitError(nil))
 }
 
-// What is wrong is told in words that name the node and the cure.
+// The text of a finding names the node and the remedy.
 func TestEachFactThatMattersIsAFinding(t *testing.T) {
 	for what, c := range map[string]struct {
-		change func(f *wire.Facts)
-		grade  wire.Grade
+		change func(f *command.Facts)
+		grade  command.Grade
 		code   string
 		words  []string
 	}{
 		"INFO denied": {
-			func(f *wire.Facts) { *f = wire.Facts{Unread: "NOPERM no right to info"} },
-			wire.Error, wire.CodeUnreadable,
+			func(f *command.Facts) { *f = command.Facts{Unread: "NOPERM no right to info"} },
+			command.Error, command.CodeUnreadable,
 			[]string{"NOPERM no right to info", "ACL SETUSER", "+info"},
 		},
-		"INFO says nothing":  {func(f *wire.Facts) { *f = wire.Facts{} }, wire.Error, wire.CodeUnreadable, []string{"INFO"}},
-		"no run ID":          {func(f *wire.Facts) { f.RunID = "" }, wire.Error, wire.CodeUnreadable, nil},
-		"no role":            {func(f *wire.Facts) { f.Role = "" }, wire.Error, wire.CodeUnreadable, nil},
-		"Sentinel":           {func(f *wire.Facts) { f.Mode, f.Role = "sentinel", "" }, wire.Error, wire.CodeSentinel, []string{"is a Sentinel"}},
-		"Cluster":            {func(f *wire.Facts) { f.Mode = "cluster" }, wire.Error, wire.CodeCluster, []string{"cluster-enabled no"}},
-		"replica":            {func(f *wire.Facts) { f.Role = "slave" }, wire.Error, wire.CodeReplica, []string{"is a replica", "REPLICAOF NO ONE"}},
-		"writable replica":   {func(f *wire.Facts) { f.Role, f.Writable = "slave", true }, wire.Error, wire.CodeReplica, []string{"is a writable replica"}},
-		"a new kind of role": {func(f *wire.Facts) { f.Role = "loader" }, wire.Error, wire.CodeReplica, nil},
-		"Redis 4":            {func(f *wire.Facts) { f.Version = "4.0.9" }, wire.Error, wire.CodeVersion, []string{"Redis 4.0.9", "Redis 5"}},
-		"another database":   {func(f *wire.Facts) { f.Database = 3 }, wire.Error, wire.CodeDatabase, []string{"database 3", "instead of 0"}},
+		"INFO says nothing":  {func(f *command.Facts) { *f = command.Facts{} }, command.Error, command.CodeUnreadable, []string{"INFO"}},
+		"no run ID":          {func(f *command.Facts) { f.RunID = "" }, command.Error, command.CodeUnreadable, nil},
+		"no role":            {func(f *command.Facts) { f.Role = "" }, command.Error, command.CodeUnreadable, nil},
+		"Sentinel":           {func(f *command.Facts) { f.Mode, f.Role = "sentinel", "" }, command.Error, command.CodeSentinel, []string{"is a Sentinel"}},
+		"Cluster":            {func(f *command.Facts) { f.Mode = "cluster" }, command.Error, command.CodeCluster, []string{"cluster-enabled no"}},
+		"replica":            {func(f *command.Facts) { f.Role = "slave" }, command.Error, command.CodeReplica, []string{"is a replica", "REPLICAOF NO ONE"}},
+		"writable replica":   {func(f *command.Facts) { f.Role, f.Writable = "slave", true }, command.Error, command.CodeReplica, []string{"is a writable replica"}},
+		"a new kind of role": {func(f *command.Facts) { f.Role = "loader" }, command.Error, command.CodeReplica, nil},
+		"Redis 4":            {func(f *command.Facts) { f.Version = "4.0.9" }, command.Error, command.CodeVersion, []string{"Redis 4.0.9", "Redis 5"}},
+		"another database":   {func(f *command.Facts) { f.Database = 3 }, command.Error, command.CodeDatabase, []string{"database 3", "instead of 0"}},
 		"locks are evicted": {
-			func(f *wire.Facts) { f.MaxMemory, f.Eviction = 1<<20, "volatile-lru" },
-			wire.Error, wire.CodeEviction,
+			func(f *command.Facts) { f.MaxMemory, f.Eviction = 1<<20, "volatile-lru" },
+			command.Error, command.CodeEviction,
 			[]string{"volatile-lru", "maxmemory-policy noeviction"},
 		},
-		"all keys are":         {func(f *wire.Facts) { f.MaxMemory, f.Eviction = 1, "allkeys-random" }, wire.Error, wire.CodeEviction, nil},
-		"they would be":        {func(f *wire.Facts) { f.Eviction = "volatile-ttl" }, wire.Note, wire.CodeEviction, nil},
-		"the AOF fails":        {func(f *wire.Facts) { f.AOFFails = true }, wire.Warning, wire.CodePersistence, []string{"append-only"}},
-		"the snapshot fails":   {func(f *wire.Facts) { f.SnapshotFails = true }, wire.Warning, wire.CodePersistence, []string{"snapshot"}},
-		"it has been promoted": {func(f *wire.Facts) { f.ReplID2 = "00ab" }, wire.Note, wire.CodeHistory, nil},
+		"all keys are":         {func(f *command.Facts) { f.MaxMemory, f.Eviction = 1, "allkeys-random" }, command.Error, command.CodeEviction, nil},
+		"they would be":        {func(f *command.Facts) { f.Eviction = "volatile-ttl" }, command.Note, command.CodeEviction, nil},
+		"the AOF fails":        {func(f *command.Facts) { f.AOFFails = true }, command.Warning, command.CodePersistence, []string{"append-only"}},
+		"the snapshot fails":   {func(f *command.Facts) { f.SnapshotFails = true }, command.Warning, command.CodePersistence, []string{"snapshot"}},
+		"it has been promoted": {func(f *command.Facts) { f.ReplID2 = "00ab" }, command.Note, command.CodeHistory, nil},
 	} {
 		f := sound()
 		c.change(&f)
@@ -67,7 +67,7 @@ func TestEachFactThatMattersIsAFinding(t *testing.T) {
 		for _, w := range append(c.words, "node-a") {
 			require.Contains(t, all[0].Text, w, what)
 		}
-		if c.grade == wire.Error {
+		if c.grade == command.Error {
 			require.ErrorIs(t, unfitError(all), ErrUnfit, what)
 			require.ErrorContains(t, unfitError(all), all[0].Text, what)
 		} else {
@@ -77,12 +77,12 @@ func TestEachFactThatMattersIsAFinding(t *testing.T) {
 }
 
 func TestWhatIsHarmlessIsNoFinding(t *testing.T) {
-	for what, change := range map[string]func(f *wire.Facts){
-		"memory is bounded":      func(f *wire.Facts) { f.MaxMemory = 1 << 30 },
-		"a server without both":  func(f *wire.Facts) { f.Eviction, f.ReplID2 = "", "" },
-		"a version of its own":   func(f *wire.Facts) { f.Version = "unstable" },
-		"a version of two parts": func(f *wire.Facts) { f.Version = "10.1" },
-		"replicas of its own":    func(f *wire.Facts) { f.Replicas = 2 },
+	for what, change := range map[string]func(f *command.Facts){
+		"memory is bounded":      func(f *command.Facts) { f.MaxMemory = 1 << 30 },
+		"a server without both":  func(f *command.Facts) { f.Eviction, f.ReplID2 = "", "" },
+		"a version of its own":   func(f *command.Facts) { f.Version = "unstable" },
+		"a version of two parts": func(f *command.Facts) { f.Version = "10.1" },
+		"replicas of its own":    func(f *command.Facts) { f.Replicas = 2 },
 	} {
 		f := sound()
 		change(&f)
@@ -145,11 +145,11 @@ func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 			require.Empty(t, quiet(m), "nothing was sent")
 
 			m.Set("k", "A", longTTL)
-			require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n), "%s: an undo is sent all the same", what)
+			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), "%s: an undo is sent all the same", what)
 
 			c.mend(m)
 			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
-			require.Equal(t, wire.Granted, acquiring("B", longTTL, "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n), what)
 			require.Zero(t, n.Stats().DialFailures)
 		})
 	}
@@ -158,14 +158,14 @@ func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 	for what, c := range makeUnfit {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 			c.breaks(m)
 			time.Sleep(healthyEvery + n.cfg.RedialMin)
 			requireUnfit(t, acquiring("B", longTTL, "l").on(n).reply(t), c.words)
-			require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), what)
 			c.mend(m)
 			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
-			require.Equal(t, wire.Granted, acquiring("C", longTTL, "l").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiring("C", longTTL, "l").outcome(t, n), what)
 		})
 	}
 }
@@ -173,19 +173,19 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-			for token, fleet := range map[string]*wire.NodeSet{"A": wire.NewNodeSet(true), "B": wire.NewNodeSet(false, "n0", "n1")} {
+			for token, fleet := range map[string]*command.NodeSet{"A": command.NewNodeSet(true), "B": command.NewNodeSet(false, "n0", "n1")} {
 				call := acquiring(token, longTTL, token)
 				call.req.NodeSet = fleet
-				require.Equal(t, wire.Granted, call.outcome(t, n), what)
+				require.Equal(t, command.Granted, call.outcome(t, n), what)
 			}
 			call := acquiring("C", longTTL, "C")
-			call.req.NodeSet = wire.NewNodeSet(false, "n2")
+			call.req.NodeSet = command.NewNodeSet(false, "n2")
 			requireUnfit(t, call.on(n).reply(t), c.words)
 		})
 	}
 }
 
-// Valkey has another name for it.
+// Valkey has another name for the mode.
 func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
 	for info, mode := range map[string]string{
 		"redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:sentinel\r\n":   "sentinel",
@@ -198,24 +198,24 @@ func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H39: also a wrapped pool's dial, or a proxy, may select another one.
+// docs/dev/hazards.md H39: a wrapped pool's dial, or a proxy, may also select another database.
 func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FailWith("CLIENT INFO", "+id=5 name=go-redlock db=0 resp=2")
 		only(t, m).Drop()
 		time.Sleep(time.Second)
 		requireUnfit(t, pinging().on(n).reply(t), "database 0", "instead of 2")
 	})
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		m.Deny("CLIENT INFO") // or before Redis 6.2: what was selected stands
+		m.Deny("CLIENT INFO") // or before Redis 6.2: the earlier selection remains
 		synctest.Wait()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
 
-// Redis lets INFO through while it loads, and a user without the right to SCRIPT hears
-// of it from nothing else.
+// Redis answers INFO while it loads. A user without the right to SCRIPT learns of the loading from
+// no other answer.
 func TestAServerThatLoadsCountsAsAFailedDialAlsoWhereINFOAloneSaysSo(t *testing.T) {
 	loading := func(m *fakeredis.Master) { m.SetInfo("loading", "1") }
 	onMaster(t, loading, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -225,6 +225,6 @@ func TestAServerThatLoadsCountsAsAFailedDialAlsoWhereINFOAloneSaysSo(t *testing.
 		require.Zero(t, n.Stats().Connected)
 		m.SetInfo("loading", "")
 		time.Sleep(time.Second)
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }

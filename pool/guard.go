@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // guardState is what one connection knows of the node's state under the restart guard of one node
@@ -15,7 +16,7 @@ import (
 // queued and sent, and both must see the same state.
 type guardState struct {
 	conn     *pipeConn
-	nodeSet  *wire.NodeSet
+	nodeSet  *command.NodeSet
 	expected any // the marker that scripts compare with, boxed once
 	history  *guardHistory
 
@@ -34,27 +35,27 @@ type guardState struct {
 // parkedReply is a command that found another marker than the expected one, and its reply, which
 // still lacks the reason.
 type parkedReply struct {
-	command *wire.Command
-	reply   wire.Reply
+	command *command.Command
+	reply   command.Reply
 }
 
 // guardOfLocked returns the connection's guard state for a node set, and makes it at the first
 // use.
-func (pc *pipeConn) guardOfLocked(s *wire.NodeSet) *guardState {
+func (pc *pipeConn) guardOfLocked(s *command.NodeSet) *guardState {
 	if g := pc.guards[s]; g != nil {
 		return g
 	}
 	n := pc.pipeline.node
 	runID, replID2 := pc.facts.RunID, pc.facts.ReplID2
 	if n.cfg.Proxied {
-		runID, replID2 = wire.Proxied, wire.Proxied
+		runID, replID2 = guard.Proxied, guard.Proxied
 	}
 	g := &guardState{
 		conn: pc, nodeSet: s, expected: s.Guard.Marker(runID, replID2, n.cfg.Name),
 		history: n.histories.forNodeSet(s, n.cfg.Name, pc.facts.Facts, n.cfg.Clock.Now()),
 	}
 	if pc.guards == nil {
-		pc.guards = make(map[*wire.NodeSet]*guardState)
+		pc.guards = make(map[*command.NodeSet]*guardState)
 	}
 	pc.guards[s] = g
 	return g
@@ -62,13 +63,13 @@ func (pc *pipeConn) guardOfLocked(s *wire.NodeSet) *guardState {
 
 // needsVerify reports whether a VerifyMarker must precede an operation on its connection: those
 // that create a key, and those that count an existing key as a held lock (docs/dev/rules.md rule 16).
-func needsVerify(op wire.Op) bool { return op.Creates() || op == wire.Inspect }
+func needsVerify(op command.Op) bool { return op.Creates() || op == command.Inspect }
 
 // withMarkerLocked returns the marker that is appended to the arguments of a guarded command. If
 // the connection has not verified the marker yet, it also returns a VerifyMarker to be sent
 // first. The order matters: the server executes commands in the order of the connection, so the
 // marker is verified before the command that depends on it.
-func (pc *pipeConn) withMarkerLocked(c *wire.Command) (want any, first *wire.Command) {
+func (pc *pipeConn) withMarkerLocked(c *command.Command) (want any, first *command.Command) {
 	if !c.Guarded {
 		return nil, nil
 	}
@@ -82,12 +83,12 @@ func (pc *pipeConn) withMarkerLocked(c *wire.Command) (want any, first *wire.Com
 }
 
 // verifyCommand makes a VerifyMarker.
-func (g *guardState) verifyCommand() *wire.Command {
+func (g *guardState) verifyCommand() *command.Command {
 	n := g.conn.pipeline.node
 	over := n.histories.verified(g.history, n.cfg.Clock.Now())
-	r := &wire.Request{NodeSet: g.nodeSet}
-	wire.NewVerifyMarker(r, g.nodeSet.Guard, n.cfg.Name, over)
-	return &wire.Command{Request: r, To: g}
+	r := &command.Request{NodeSet: g.nodeSet}
+	command.NewVerifyMarker(r, g.nodeSet.Guard, n.cfg.Name, over)
+	return &command.Command{Request: r, To: g}
 }
 
 // ask queues another VerifyMarker, unless one is under way.
@@ -113,9 +114,9 @@ func (g *guardState) ask() {
 //
 // The parked replies are taken under the mutex and answered after it: Answer of a command calls
 // into the coordinator, which may submit to this pipeline again.
-func (g *guardState) Answer(_ *wire.Command, rep wire.Reply) {
+func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	pc, n := g.conn, g.conn.pipeline.node
-	outdated := rep.Outcome == wire.Granted && g.outdated(rep.MarkerStatus)
+	outdated := rep.Outcome == command.Granted && g.outdated(rep.MarkerStatus)
 	if outdated {
 		pc.fail(errRoleChanged)
 	}
@@ -144,11 +145,11 @@ func (g *guardState) Answer(_ *wire.Command, rep wire.Reply) {
 // dialled again. A server that was a replica at the dial is not outdated when it says so again:
 // with WithUnsafeNodes it may vote for others, and it would be dialled without end. Only the
 // reader calls it.
-func (g *guardState) outdated(a *wire.MarkerStatus) bool {
-	if a.Guard == wire.NoMaster {
+func (g *guardState) outdated(a *guard.MarkerStatus) bool {
+	if a.Status == guard.NoMaster {
 		return g.conn.facts.Role == "master"
 	}
-	return a.Guard == wire.Marked && !g.conn.pipeline.node.cfg.Proxied && a.Marker != g.expected
+	return a.Status == guard.Marked && !g.conn.pipeline.node.cfg.Proxied && a.Marker != g.expected
 }
 
 // logLineLocked returns what to log, or nothing if it was logged before.
@@ -165,20 +166,20 @@ func (g *guardState) logLineLocked() string {
 }
 
 // applyLocked stores the answer.
-func (g *guardState) applyLocked(rep wire.Reply, now clock.Instant) {
+func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 	n := g.conn.pipeline.node
 	g.votes, g.why, g.until = false, nil, 0
 	switch {
-	case rep.Outcome != wire.Granted:
+	case rep.Outcome != command.Granted:
 		g.asked, g.why = false, rep.Err // the next command asks again; the votes of its lock have the reason
 		return
-	case rep.MarkerStatus.Guard == wire.Marked:
+	case rep.MarkerStatus.Status == guard.Marked:
 		g.votes = true
 		return
-	case rep.MarkerStatus.Guard == wire.Foreign:
+	case rep.MarkerStatus.Status == guard.Foreign:
 		g.why = errForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker)
 		return
-	case rep.MarkerStatus.Guard == wire.NoMaster:
+	case rep.MarkerStatus.Status == guard.NoMaster:
 		g.why = errMarkerNoMaster(n.cfg.Name)
 		return
 	}
@@ -226,14 +227,14 @@ func (g *guardState) whyNotVotingLocked(now clock.Instant) error {
 	case g.why != nil:
 		return g.why
 	case g.until != 0:
-		return &wire.QuarantineError{Node: g.conn.pipeline.node.cfg.Name, Remaining: max(0, g.until.Sub(now))}
+		return &QuarantineError{Node: g.conn.pipeline.node.cfg.Name, Remaining: max(0, g.until.Sub(now))}
 	}
 	return errUnmarked
 }
 
 // whyNotVotingLocked returns why the server does not vote for a node set, as far as this
 // connection knows its marker. It sends nothing.
-func (pc *pipeConn) whyNotVotingLocked(s *wire.NodeSet) error {
+func (pc *pipeConn) whyNotVotingLocked(s *command.NodeSet) error {
 	g := pc.guards[s]
 	if g == nil || !g.asked || g.underWay || g.votes {
 		return nil
@@ -242,7 +243,7 @@ func (pc *pipeConn) whyNotVotingLocked(s *wire.NodeSet) error {
 }
 
 // isUnmarked reports whether a command found another marker than the expected one.
-func isUnmarked(c *wire.Command, r wire.Reply) bool {
+func isUnmarked(c *command.Command, r command.Reply) bool {
 	return c.Guarded && r.Err != nil && (answeredBy(r.Err, "UNMARKED") || errors.Is(r.Err, errUnmarked))
 }
 
@@ -252,7 +253,7 @@ func isUnmarked(c *wire.Command, r wire.Reply) bool {
 //
 // It looks at the state twice. ask takes the mutex itself, so the mutex is released in between,
 // and the answer may have arrived by the second look.
-func (pc *pipeConn) parkOrAnswer(c *wire.Command, r wire.Reply) {
+func (pc *pipeConn) parkOrAnswer(c *command.Command, r command.Reply) {
 	pc.pipeline.mu.Lock()
 	g := pc.guards[c.NodeSet]
 	news := g != nil && g.votes // nil: its node set has ended and was dropped after the command was sent
@@ -310,7 +311,7 @@ func (pc *pipeConn) verifyAgainLocked() {
 // fromOldConn reports whether a command asks for the guard state of another connection. Such a
 // command remained in the queue when that connection ended, and what it says about this client's
 // own timer may be out of date.
-func (pc *pipeConn) fromOldConn(c *wire.Command) bool {
+func (pc *pipeConn) fromOldConn(c *command.Command) bool {
 	g, ok := c.To.(*guardState)
 	return ok && g.conn != pc
 }

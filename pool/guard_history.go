@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // guardHistory is what a node remembers of the guard of one node set across connections.
@@ -21,12 +21,12 @@ type guardHistory struct {
 // a pipeline. It is taken under pipeline.mu, never the other way round.
 type guardHistories struct {
 	mu  sync.Mutex // guards what follows; nothing is called under it
-	all map[*wire.NodeSet]*guardHistory
+	all map[*command.NodeSet]*guardHistory
 }
 
 // forNodeSet returns the history of a node set. If the server is another one than at the latest
 // connection, this client saw the new run begin, and counts the quarantine from now.
-func (m *guardHistories) forNodeSet(f *wire.NodeSet, node string, facts wire.Facts, now clock.Instant) *guardHistory {
+func (m *guardHistories) forNodeSet(f *command.NodeSet, node string, facts command.Facts, now clock.Instant) *guardHistory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
@@ -34,7 +34,7 @@ func (m *guardHistories) forNodeSet(f *wire.NodeSet, node string, facts wire.Fac
 	case own == nil:
 		own = &guardHistory{server: server}
 		if m.all == nil {
-			m.all = make(map[*wire.NodeSet]*guardHistory)
+			m.all = make(map[*command.NodeSet]*guardHistory)
 		}
 		m.all[f] = own
 	case own.server != server:
@@ -44,11 +44,11 @@ func (m *guardHistories) forNodeSet(f *wire.NodeSet, node string, facts wire.Fac
 }
 
 // nodeSets returns those for which a VerifyMarker was made.
-func (m *guardHistories) nodeSets() []*wire.NodeSet {
+func (m *guardHistories) nodeSets() []*command.NodeSet {
 	m.forgetEnded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []*wire.NodeSet
+	var all []*command.NodeSet
 	for f, own := range m.all {
 		if own.asked {
 			all = append(all, f)
@@ -61,7 +61,7 @@ func (m *guardHistories) nodeSets() []*wire.NodeSet {
 func (m *guardHistories) forgetEnded() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.all, func(f *wire.NodeSet, _ *guardHistory) bool { return f.Ended() })
+	maps.DeleteFunc(m.all, func(f *command.NodeSet, _ *guardHistory) bool { return f.Ended() })
 }
 
 // begin starts this client's own timer of a quarantine that began with its VerifyMarker.

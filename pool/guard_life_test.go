@@ -10,33 +10,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// Nodes outlive coordinators that were made over them. One that has ended is not asked
-// for any more: it would write a marker that was deleted on purpose.
+// Nodes outlive the Lockers that were made over them. A node sends no guard commands for a Locker
+// that has ended, because they would write a marker that was deleted on purpose.
 func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
 			f.End()
-			m.Del(wire.MarkerKey)
+			m.Del(guard.Key)
 			if again {
 				only(t, m).Drop()
 			}
 			time.Sleep(time.Minute)
 			require.Zero(t, asksOf(m))
-			require.NotContains(t, m.Keys(), wire.MarkerKey)
+			require.NotContains(t, m.Keys(), guard.Key)
 			require.Empty(t, n.histories.nodeSets())
-			require.Equal(t, wire.Granted, acquiring("B", time.Second, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("B", time.Second, "k").outcome(t, n))
 		})
 	}
 }
 
-// Two nodes that refuse decide an attempt, and the third one's acquire is given up. Its
-// quarantine must not wait for an attempt that needs it.
+// Two nodes that refuse decide an attempt, and the third one's acquire is cancelled. The third
+// node's quarantine must not wait for an attempt that needs it.
 func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
@@ -48,11 +49,11 @@ func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
 		require.Equal(t, 1, asksOf(m))
-		require.Contains(t, m.Keys(), wire.MarkerKey)
+		require.Contains(t, m.Keys(), guard.Key)
 	})
 }
 
-// … unless nobody is left who asks for anything.
+// The node sends nothing if the Locker of the cancelled command has ended.
 func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
@@ -72,7 +73,7 @@ func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
 func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
-		time.Sleep(9 * time.Second) // the timer is due between two looks
+		time.Sleep(9 * time.Second) // the timer is due between two checks
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - healthyEvery/2)
 		f.End()
@@ -82,31 +83,31 @@ func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 16: a marker that fits another server than the connection was dialled to
-// means that the connection's facts are old. It takes a dial, not the next look.
+// docs/dev/rules.md rule 16: a marker of another server than the one dialled means that the
+// connection's facts are old. The node must redial, and not wait for the next check.
 func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.SetInfo("run_id", otherID)
-		m.Set(wire.MarkerKey, f.Guard.Marker(otherID, strings.Repeat("0", 40), "n1"), 0)
-		require.Equal(t, wire.Failed, acquiringUnder(f, "A", "k").outcome(t, n))
+		m.Set(guard.Key, f.Guard.Marker(otherID, strings.Repeat("0", 40), "n1"), 0)
+		require.Equal(t, command.Failed, acquiringUnder(f, "A", "k").outcome(t, n))
 		time.Sleep(time.Second)
 		require.Equal(t, int64(2), n.Stats().Dials)
-		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 	})
 }
 
-// docs/dev/rules.md rule 16: not a master, so nothing is written. The replica is known as one,
-// and lives with WithUnsafeNodes: it must not be dialled for each question.
+// docs/dev/rules.md rule 16: the server is not a master, so nothing is written. It is known to be a
+// replica, and WithUnsafeNodes allows it, so it must not be redialled for each command.
 func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 	prepare := func(m *fakeredis.Master) { m.SetInfo("role", "slave") }
 	onMaster(t, prepare, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := wire.NewNodeSet(true)
+		f := command.NewNodeSet(true)
 		f.Guard = guardedFleet().Guard
 		for range 20 {
 			r := acquiringUnder(f, "A", "k").on(n).reply(t)
-			require.Equal(t, wire.Failed, r.Outcome)
+			require.Equal(t, command.Failed, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrUnfit)
 			require.ErrorContains(t, r.Err, "is a replica")
 			time.Sleep(time.Second)
@@ -114,12 +115,12 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 		require.Empty(t, m.Keys())
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
-	// One that became a replica under an open connection is dialled anew, once.
+	// A server that became a replica under an open connection is redialled once.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.SetInfo("role", "slave")
-		m.Del(wire.MarkerKey)
+		m.Del(guard.Key)
 		acquiringUnder(f, "A", "k").on(n).reply(t)
 		time.Sleep(time.Second)
 		r := acquiringUnder(f, "A", "k").on(n).reply(t)
@@ -148,7 +149,7 @@ func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// lines are what was logged.
+// lines has the lines of a log.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -166,20 +167,19 @@ func (b *lines) count(what string) int {
 	return strings.Count(b.text.String(), what)
 }
 
-// What a coordinator that has ended still has under way is answered behind the look by
-// which its guard is forgotten.
+// A Locker has ended, and its last command is answered after the health check that drops its guard.
 func TestACommandOfAFleetThatHasEndedIsAnsweredBehindTheLook(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
-		m.Del(wire.MarkerKey)
+		m.Del(guard.Key)
 		m.SetDelay(3 * time.Second)
 		m.ForgetLog()
-		for count(m, "INFO") == 0 { // a look is under way
+		for count(m, "INFO") == 0 { // a check is under way
 			time.Sleep(time.Second)
 		}
 		c := acquiringUnder(f, "B", "k").on(n)
 		f.End()
-		require.Equal(t, wire.Failed, c.reply(t).Outcome)
+		require.Equal(t, command.Failed, c.reply(t).Outcome)
 	})
 }

@@ -11,17 +11,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 const otherID = "9999999999999999999999999999999999999999"
 
 func proxied(c *Config) { c.Proxied = true }
 
-// docs/dev/rules.md rule 15: behind a proxy that reconnects on its own a connection does not end
-// when the server does, so that what it read at the dial says nothing. Without Proxied
-// the connection's server is trusted to be the one that it was (the negative control).
+// docs/dev/rules.md rule 15: behind a proxy that reconnects on its own, a connection does not end
+// when the server does. So what it read at the dial may be out of date.
+//
+// Without Proxied the server is trusted to be the same one (the negative control).
 func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 	for what, turn := range map[string]func(m *fakeredis.Master){
 		"another run":     func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) },
@@ -30,38 +32,38 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 		inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
-			require.Equal(t, wire.Granted, acquiringUnder(f, "A", "a").outcome(t, n))
+			require.Equal(t, command.Granted, acquiringUnder(f, "A", "a").outcome(t, n))
 			turn(m)
 			m.Set("ours", "A", time.Second)
-			require.Equal(t, wire.Unknown, extendingUnder(f, "A", "ours").outcome(t, n), what)
-			require.Equal(t, wire.Failed, inspectingUnder(f, "ours").outcome(t, n), what)
+			require.Equal(t, command.Unknown, extendingUnder(f, "A", "ours").outcome(t, n), what)
+			require.Equal(t, command.Failed, inspectingUnder(f, "ours").outcome(t, n), what)
 			requireQuarantined(t, acquiringUnder(f, "B", "b").on(n).reply(t), guardTTL)
 			require.Equal(t, int64(1), n.Stats().Dials)
-			require.Contains(t, m.Keys(), wire.MarkerKey)
-			v, _ := m.Get(wire.MarkerKey)
+			require.Contains(t, m.Keys(), guard.Key)
+			v, _ := m.Get(guard.Key)
 			require.Contains(t, v, otherID, "by what the script read itself")
-			time.Sleep(healthyEvery + guardTTL + time.Second) // the look began a run in our sight
-			require.Equal(t, wire.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
+			time.Sleep(healthyEvery + guardTTL + time.Second) // the check started a run that this client saw
+			require.Equal(t, command.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
 		})
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
 			admitted(t, m, n, f)
 			turn(m)
 			r := acquiringUnder(f, "B", "b").on(n).reply(t)
-			require.Equal(t, wire.Granted, r.Outcome, "%s: %v", what, r.Err)
+			require.Equal(t, command.Granted, r.Outcome, "%s: %v", what, r.Err)
 		})
 	}
 	inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
 		m.SetInfo("role", "slave")
-		require.Equal(t, wire.Failed, acquiringUnder(f, "B", "b").outcome(t, n), "a replica")
+		require.Equal(t, command.Failed, acquiringUnder(f, "B", "b").outcome(t, n), "a replica")
 		time.Sleep(time.Second)
 		requireUnfit(t, acquiringUnder(f, "B", "b").on(n).reply(t), "is a replica")
 	})
 }
 
-// Another master behind the same address, which has a marker of its own that is ok.
+// Another master behind the same address has a marker of its own that is ok.
 func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := fakeredis.New("n1"), fakeredis.New("n1")
@@ -80,22 +82,22 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 		admitted(t, two, other, guardedFleet())
 		require.NoError(t, other.Close())
 
-		v, _ := one.Get(wire.MarkerKey)
-		two.Set(wire.MarkerKey, v, 0) // a copy of its data, as a replica has it
+		v, _ := one.Get(guard.Key)
+		two.Set(guard.Key, v, 0) // a copy of its data, as on a replica
 		at.Store(two)
 		only(t, one).Drop()
 		time.Sleep(100 * time.Millisecond)
-		var q *wire.QuarantineError
+		var q *QuarantineError
 		require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q)
-		v, _ = two.Get(wire.MarkerKey)
+		v, _ = two.Get(guard.Key)
 		require.Contains(t, v, two.RunID())
 	})
 }
 
-// The reader, the writer, callers, timers and looks share what is known of the guard.
+// The reader, the writer, callers, timers and checks share the state of the guard.
 func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		fleets := []*wire.NodeSet{guardedFleet(), guardedFleet()}
+		fleets := []*command.NodeSet{guardedFleet(), guardedFleet()}
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
@@ -128,6 +130,6 @@ func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 		})
 		all.Wait()
 		time.Sleep(guardTTL + healthyEvery)
-		require.Equal(t, wire.Granted, pingingUnder(fleets[1]).outcome(t, n))
+		require.Equal(t, command.Granted, pingingUnder(fleets[1]).outcome(t, n))
 	})
 }

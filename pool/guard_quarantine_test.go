@@ -8,11 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/dev/hazards.md H100: the node's clock is stepped forward, and its own quarantine with it.
+// docs/dev/hazards.md H100: the node's clock is stepped forward, and the end of its quarantine with
+// it.
 func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 	for what, begin := range map[string]func(m *fakeredis.Master){
 		"an empty restart": func(m *fakeredis.Master) { _ = m.Restart(false) },
@@ -30,16 +31,16 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 			time.Sleep(time.Second)
 			m.SetClock(time.Hour)
 			for range 4 {
-				var q *wire.QuarantineError
+				var q *QuarantineError
 				require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q, what)
 				time.Sleep((guardTTL - 1100*time.Millisecond) / 4)
 			}
 			time.Sleep(200 * time.Millisecond)
-			require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
 		})
 	}
-	// The run that begins is another one than on the connection before, though the
-	// quarantine is another client's.
+	// The run that starts differs from that of the connection before, and the quarantine is another
+	// client's.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
@@ -52,14 +53,14 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 		m.SetClock(time.Hour)
 		time.Sleep(time.Second) // it has dialled
 		for range 3 {
-			var q *wire.QuarantineError
+			var q *QuarantineError
 			require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q)
 			time.Sleep(6 * time.Second)
 		}
 		time.Sleep(2 * time.Second)
-		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 	})
-	// The negative control: who never saw the earlier run goes by the node's clock.
+	// The negative control: a client that never saw the earlier run uses the node's clock.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
@@ -71,11 +72,11 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 		m.SetClock(time.Hour)
 		second := opened(t, m, nil)
 		defer second.Close()
-		require.Equal(t, wire.Granted, acquiringUnder(guardedFleet(), "A", "k").outcome(t, second))
+		require.Equal(t, command.Granted, acquiringUnder(guardedFleet(), "A", "k").outcome(t, second))
 	})
 }
 
-// A quarantine that is longer than it can be was written before the clock was set back.
+// A quarantine that is longer than the maximum was written before the clock was set back.
 func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
@@ -84,14 +85,14 @@ func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
 		time.Sleep(guardTTL - 8*time.Second)
 		m.SetClock(0)
 		time.Sleep(8*time.Second + 2*time.Millisecond)
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL-2*time.Millisecond) // since the look
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL-2*time.Millisecond) // since the check
 		time.Sleep(guardTTL)
 		synctest.Wait()
-		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 	})
 }
 
-// timed is a node under the guard whose timers are counted, in its first quarantine.
+// timed runs f on a node under the guard whose timers are counted, in its first quarantine.
 func timed(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, c *tallying)) {
 	t.Helper()
 	c := &tallying{}
@@ -117,14 +118,14 @@ func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
 		require.Zero(t, c.waiting.Load())
 	})
 	timed(t, func(t *testing.T, m *fakeredis.Master, n *Node, c *tallying) {
-		m.Freeze() // with the question under way
+		m.Freeze() // with the verification under way
 		time.Sleep(guardTTL + 3*time.Millisecond)
 		require.NoError(t, n.Close())
 		require.Zero(t, c.waiting.Load())
 	})
 }
 
-// What a server says is left of a quarantine may be nonsense: it is clamped.
+// A server may return a wrong remaining time of a quarantine. It is clamped.
 func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 	for _, left := range []string{"-5", "0", "1", "9223372036854775807"} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -138,7 +139,7 @@ func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 				return "*3\r\n$11\r\nquarantined\r\n:" + left + "\r\n:0\r\n", true
 			})
 			r := acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t)
-			var q *wire.QuarantineError
+			var q *QuarantineError
 			require.ErrorAs(t, r.Err, &q)
 			require.GreaterOrEqual(t, q.Remaining, time.Duration(0))
 			require.LessOrEqual(t, q.Remaining, guardTTL)
@@ -149,10 +150,10 @@ func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 	}
 }
 
-// verifyHash is how the script is known that tells where a node stands with the guard.
+// verifyHash returns the hash of the script that verifies the marker.
 func verifyHash(t *testing.T) string {
 	t.Helper()
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		if s.Name == "verify" {
 			return s.Hash
 		}

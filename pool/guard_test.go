@@ -8,72 +8,73 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // guardTTL is how long a quarantine lasts in tests.
 const guardTTL = 20 * time.Second
 
-// guardedFleet is what a guarded coordinator of three nodes gives its commands.
-func guardedFleet() *wire.NodeSet {
-	f := wire.NewNodeSet(false)
-	f.Guard = wire.NewGuard(guardTTL, []string{"n1", "n2", "n3"})
+// guardedFleet is the node set that a guarded Locker over three nodes gives its commands.
+func guardedFleet() *command.NodeSet {
+	f := command.NewNodeSet(false)
+	f.Guard = guard.New(guardTTL, []string{"n1", "n2", "n3"})
 	return f
 }
 
-// under makes a command one of a guarded fleet.
-func under(f *wire.NodeSet, token string, fill func(r *wire.Request, t *wire.LockArgs), keys ...string) *call {
+// under makes a command for a guarded node set.
+func under(f *command.NodeSet, token string, fill func(r *command.Request, t *command.LockArgs), keys ...string) *call {
 	t := terms(token, keys)
 	t.Guarded = true
-	c := newCall(func(r *wire.Request) { fill(r, t) })
+	c := newCall(func(r *command.Request) { fill(r, t) })
 	c.req.NodeSet = f
 	return c
 }
 
-func acquiringUnder(f *wire.NodeSet, token, key string) *call {
-	return under(f, token, func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, time.Second, guardTTL) }, key)
+func acquiringUnder(f *command.NodeSet, token, key string) *call {
+	return under(f, token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, time.Second, guardTTL) }, key)
 }
 
-func extendingUnder(f *wire.NodeSet, token, key string) *call {
-	return under(f, token, func(r *wire.Request, t *wire.LockArgs) { wire.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
+func extendingUnder(f *command.NodeSet, token, key string) *call {
+	return under(f, token, func(r *command.Request, t *command.LockArgs) { command.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
 }
 
-func inspectingUnder(f *wire.NodeSet, key string) *call {
-	return under(f, "", func(r *wire.Request, t *wire.LockArgs) { wire.NewInspect(r, t) }, key)
+func inspectingUnder(f *command.NodeSet, key string) *call {
+	return under(f, "", func(r *command.Request, t *command.LockArgs) { command.NewInspect(r, t) }, key)
 }
 
-func pingingUnder(f *wire.NodeSet) *call {
-	c := newCall(wire.NewGuardedPing)
+func pingingUnder(f *command.NodeSet) *call {
+	c := newCall(command.NewGuardedPing)
 	c.req.NodeSet = f
 	return c
 }
 
-// asksOf is how often a master was asked where it stands, since ForgetLog.
+// asksOf returns how often a master was sent the verification since ForgetLog.
 func asksOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
 
-// marker gives a master's marker another state.
+// mark sets the state in a master's marker.
 func mark(m *fakeredis.Master, state string) {
-	v, _ := m.Get(wire.MarkerKey)
-	m.Set(wire.MarkerKey, v[:strings.LastIndexByte(v, '|')+1]+state, 0)
+	v, _ := m.Get(guard.Key)
+	m.Set(guard.Key, v[:strings.LastIndexByte(v, '|')+1]+state, 0)
 }
 
 // admitted brings a node's first quarantine to its end.
-func admitted(t *testing.T, m *fakeredis.Master, n *Node, f *wire.NodeSet) {
+func admitted(t *testing.T, m *fakeredis.Master, n *Node, f *command.NodeSet) {
 	t.Helper()
 	requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 	time.Sleep(guardTTL + 2*time.Millisecond)
 	synctest.Wait()
-	require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+	require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
 	m.ForgetLog()
 }
 
 // requireQuarantined asserts that a node does not vote, for how long at the most.
-func requireQuarantined(t *testing.T, r wire.Reply, left time.Duration) {
+func requireQuarantined(t *testing.T, r command.Reply, left time.Duration) {
 	t.Helper()
-	var q *wire.QuarantineError
+	var q *QuarantineError
 	require.ErrorAs(t, r.Err, &q)
-	require.Equal(t, wire.Failed, r.Outcome)
+	require.Equal(t, command.Failed, r.Outcome)
 	require.Equal(t, left, q.Remaining)
 }
 
@@ -92,10 +93,10 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 		}
 		require.Equal(t, 1, asksOf(m))
 	})
-	for what, first := range map[string]func(f *wire.NodeSet) *call{
-		"a claim that is resumed": func(f *wire.NodeSet) *call { return inspectingUnder(f, "k") },
-		"a repair": func(f *wire.NodeSet) *call {
-			return under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
+	for what, first := range map[string]func(f *command.NodeSet) *call{
+		"a claim that is resumed": func(f *command.NodeSet) *call { return inspectingUnder(f, "k") },
+		"a repair": func(f *command.NodeSet) *call {
+			return under(f, "A", func(r *command.Request, t *command.LockArgs) { command.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
 		},
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -107,8 +108,8 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 	}
 }
 
-// The first command that finds an amnesia says for how long the node is quarantined, and
-// so do those in flight with it; each is answered though the question is not.
+// The first command after amnesia is answered with the length of the quarantine, and so are the
+// commands in flight with it. Each is answered even if the verification is not.
 func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
@@ -124,18 +125,18 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 		admitted(t, m, n, f)
 		m.FlushAll()
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-			if strings.HasPrefix(cmd, "EVAL") && len(args) > 1 && args[1] == "1" { // the question's
+			if strings.HasPrefix(cmd, "EVAL") && len(args) > 1 && args[1] == "1" { // the verification's
 				go m.Stop()
 			}
 			return "", false
 		})
 		r := acquiringUnder(f, "A", "k").on(n).reply(t)
-		require.NotEqual(t, wire.Granted, r.Outcome)
+		require.NotEqual(t, command.Granted, r.Outcome)
 		require.Error(t, r.Err)
 	})
 }
 
-// A fleet that is only looked at can still be admitted (docs/dev/rules.md rules 16 and 17).
+// docs/dev/rules.md rules 16 and 17: a node that was only read can still be admitted.
 func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
@@ -143,18 +144,18 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 		f := guardedFleet()
 		for _, c := range []*call{
 			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
-			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *wire.Request) { wire.NewExamine(r, "x") }),
-			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
+			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *command.Request) { command.NewExamine(r, "x") }),
+			under(f, "A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
 		} {
 			r := c.on(n).reply(t)
-			if c.req.Op == wire.Ping && c.req.Guarded {
-				require.Equal(t, wire.Failed, r.Outcome)
+			if c.req.Op == command.Ping && c.req.Guarded {
+				require.Equal(t, command.Failed, r.Outcome)
 				require.ErrorContains(t, r.Err, "is not admitted by the restart guard")
 			}
 		}
 		time.Sleep(time.Minute)
 		require.Zero(t, asksOf(m))
-		require.NotContains(t, m.Keys(), wire.MarkerKey)
+		require.NotContains(t, m.Keys(), guard.Key)
 	})
 }
 
@@ -168,7 +169,7 @@ func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
 			calls[i] = acquiringUnder(f, "A", "k").on(n)
 		}
 		for _, c := range calls {
-			require.Equal(t, wire.Failed, c.reply(t).Outcome)
+			require.Equal(t, command.Failed, c.reply(t).Outcome)
 		}
 		synctest.Wait()
 		require.Equal(t, 1, asksOf(m))
@@ -180,34 +181,34 @@ func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
 		time.Sleep(guardTTL - time.Millisecond)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Millisecond)
 		time.Sleep(3 * time.Millisecond)
-		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n), "by itself, and without a dial")
+		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), "by itself, and without a dial")
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
 
-// An extension finds an emptied node as an acquisition does. It is done where the key
-// stands, and does not count.
+// An extension finds an emptied node as an acquisition does. It executes where the key exists, and
+// does not count.
 func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
-		m.Del(wire.MarkerKey)
+		m.Del(guard.Key)
 		m.Set("k", "A", 100*time.Millisecond)
 		r := extendingUnder(f, "A", "k").on(n).reply(t)
-		require.Equal(t, wire.Unknown, r.Outcome)
+		require.Equal(t, command.Unknown, r.Outcome)
 		require.Equal(t, time.Second, m.TTL("k"))
 		synctest.Wait()
 		require.Equal(t, 1, asksOf(m))
 		r = extendingUnder(f, "A", "k").on(n).reply(t)
-		require.Equal(t, wire.Unknown, r.Outcome)
-		var q *wire.QuarantineError
+		require.Equal(t, command.Unknown, r.Outcome)
+		var q *QuarantineError
 		require.ErrorAs(t, r.Err, &q)
-		require.Equal(t, wire.Refused, extendingUnder(f, "A", "gone").outcome(t, n), "what is not ours is not ours")
+		require.Equal(t, command.Refused, extendingUnder(f, "A", "gone").outcome(t, n), "what is not ours is not ours")
 	})
 }
 
-// What a node could not answer it is asked again, also where nobody acquires: a lock that
-// is extended lives on such answers.
+// A verification that failed is repeated, also if no acquisition follows: a lock that is extended
+// needs the result.
 func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
@@ -216,14 +217,14 @@ func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
 		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
 		time.Sleep(2 * time.Second)
 		m.FailWith("EVALSHA", "")
-		require.Equal(t, wire.Failed, pingingUnder(f).outcome(t, n))
+		require.Equal(t, command.Failed, pingingUnder(f).outcome(t, n))
 		time.Sleep(healthyEvery)
-		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+		require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
 
-// What waits for a connection may be granted by what the question settles.
+// The verification may have the result that a waiting command can be granted.
 func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
@@ -233,15 +234,15 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 		m.ForgetLog()
 		only(t, m).Drop()
 		synctest.Wait()
-		r := acquiringUnder(f, "A", "k").on(n).reply(t) // its own timer is over when the dial is through
-		require.Equal(t, wire.Granted, r.Outcome, "%v", r.Err)
+		r := acquiringUnder(f, "A", "k").on(n).reply(t) // its own timer has ended when the dial is finished
+		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
 		require.Equal(t, 1, asksOf(m))
 	})
 }
 
-// A question that outlives its connection in the queue would be answered as if our own
-// timer had not been started anew since.
+// A verification that outlived its connection in the queue would be answered as if this client had
+// not started its timer since.
 func TestAQuestionEndsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()

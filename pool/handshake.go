@@ -9,7 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // step is one command of the handshake.
@@ -106,15 +107,15 @@ func (n *Node) preparing(f *facts) []step {
 		}},
 	}
 	if n.shard == nil { // in a Cluster one server would have the marker of all
-		steps = append(steps, step{"GET", []any{wire.MarkerKey}, func(reply any, err error) error {
+		steps = append(steps, step{"GET", []any{guard.Key}, func(reply any, err error) error {
 			f.parseMarker(reply, err)
 			return nil // INFO reports all other errors of the server, and better
-		}}, step{"EXISTS", []any{wire.OldMarkerKey}, func(reply any, err error) error {
+		}}, step{"EXISTS", []any{guard.OldKey}, func(reply any, err error) error {
 			f.parseOldMarker(reply, err)
 			return nil
 		}})
 	}
-	for _, script := range wire.Scripts() {
+	for _, script := range command.Scripts() {
 		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
 			return unusable(err) // if SCRIPT is denied, NOSCRIPT makes the node send the text
 		}})
@@ -178,7 +179,7 @@ func (rc *rawConn) run(steps []step) error {
 // isServerError reports whether err is the reply of a server, and not a failure of the
 // connection.
 func isServerError(err error) bool {
-	var se *wire.ServerError
+	var se *ServerError
 	return errors.As(err, &se)
 }
 
@@ -287,4 +288,4 @@ func optionalStep(err error) error {
 
 // errLoading is the error of a server that reports in INFO that it is loading. A user that may not
 // load scripts learns it from no other reply.
-var errLoading error = &wire.ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}
+var errLoading error = &ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
@@ -27,10 +27,10 @@ func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "TIME", "GET", "EXISTS"}
-		require.Equal(t, append(said, slices.Repeat([]string{"SCRIPT LOAD"}, len(wire.Scripts()))...), names(m))
+		require.Equal(t, append(said, slices.Repeat([]string{"SCRIPT LOAD"}, len(command.Scripts()))...), names(m))
 		require.Equal(t, []string{"u", "hunter2"}, m.Log()[0].Args)
 
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		require.Empty(t, m.Keys(), "not in database 0")
 		c := raw(t, m)
 		defer c.Close()
@@ -51,18 +51,18 @@ func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
 func TestAPasswordAloneIsTheDefaultUsersAndNoneMeansNoAUTH(t *testing.T) {
 	password := func(m *fakeredis.Master) { m.RequireAuth("default", "hunter2") }
 	onMaster(t, password, func(c *Config) { c.Password = "hunter2" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Equal(t, []string{"hunter2"}, m.Log()[0].Args)
 	})
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Zero(t, count(m, "AUTH"))
 		require.Zero(t, count(m, "SELECT"))
 	})
 }
 
-// Rule 6: what is refused is not needed, but for INFO where nodes are checked
-// (fitness_test.go). What the rights to CLIENT ID and INFO are for, orphan_test.go shows.
+// Rule 6: a command that is refused is not needed, except for INFO where nodes are checked
+// (fitness_test.go). What the rights to CLIENT ID and INFO are for, undo_test.go shows.
 func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
 	for _, denied := range [][]string{
 		{"CLIENT SETNAME"},
@@ -73,8 +73,8 @@ func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
 		{"SCRIPT LOAD", "CLIENT", "INFO"},
 	} {
 		onMaster(t, func(m *fakeredis.Master) { m.Deny(denied...) }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", "l").anyway().outcome(t, n), denied)
-			require.Equal(t, wire.Granted, releasing("A", "k", "l").outcome(t, n), denied)
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", "l").anyway().outcome(t, n), denied)
+			require.Equal(t, command.Granted, releasing("A", "k", "l").outcome(t, n), denied)
 			if denied[0] == "SCRIPT" {
 				require.Equal(t, 1, count(m, "EVAL acquire"), "the text comes along")
 			}
@@ -85,7 +85,7 @@ func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
 }
 
 func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
-	for state, command := range map[string]string{
+	for state, cmd := range map[string]string{
 		"LOADING Redis is loading the dataset in memory":    "*",
 		"NOAUTH Authentication required.":                   "*",
 		"MASTERDOWN Link with MASTER is down and replica-…": "*",
@@ -94,13 +94,13 @@ func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
 		"LOADING only for CLIENT ID":                        "CLIENT ID",
 	} {
 		inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
-			m.FailWith(command, state)
+			m.FailWith(cmd, state)
 			waiting := acquiring("A", longTTL, "k").on(n)
 			gate <- nil
 			r := waiting.reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, state)
-			var se *wire.ServerError
+			var se *ServerError
 			require.ErrorAs(t, r.Err, &se)
 			require.Equal(t, int64(1), n.Stats().DialFailures)
 			require.Zero(t, n.Stats().Connected)
@@ -108,10 +108,10 @@ func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
 			synctest.Wait()
 			require.Zero(t, m.Connections(), "the connection is closed")
 
-			m.FailWith(command, "")
+			m.FailWith(cmd, "")
 			gate <- nil
 			synctest.Wait()
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		})
 	}
 }
@@ -128,9 +128,9 @@ func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 			require.Equal(t, 1, n.Stats().Connected, state)
 			requireUnfit(t, pinging().on(n).reply(t), state)
 			m.FailWith("*", "")
-			time.Sleep(unhealthyEvery) // it is looked at again, and then dialled anew
+			time.Sleep(unhealthyEvery) // it is checked again, and then redialled
 			gate <- nil
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", "l").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", "l").outcome(t, n))
 			require.Zero(t, n.Stats().DialFailures)
 		})
 	}
@@ -149,14 +149,14 @@ func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
 			return "u", password, nil
 		}
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Equal(t, 1, asked)
 
 		m.RequireAuth("u", "two")
 		password = "two"
 		only(t, m).Drop()
 		synctest.Wait()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Equal(t, 2, asked)
 
 		password = ""
@@ -170,7 +170,7 @@ func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
 	})
 }
 
-// Nor does a server get to show it: one that knows no AUTH repeats what it was given.
+// No error shows the password, even if a server without AUTH repeats its arguments.
 func TestNoErrorShowsAPassword(t *testing.T) {
 	const usual, short, odd, long = "hunter2", "pw1", "a\x1bbc", "p4p4p4p4"
 	const withheld = " (the server's text is not shown"
@@ -201,7 +201,7 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 				require.NotContains(t, shown, c.password)
 				require.NotContains(t, shown, long)
 			}
-			synctest.Wait() // it is logged, unless the node is closed before
+			synctest.Wait() // the error is logged, unless the node is closed before
 		})
 		require.Contains(t, log.String(), "dial failed")
 		require.NotContains(t, log.String(), c.password)
@@ -209,7 +209,8 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 	}
 }
 
-// A service of lines takes each line of a command for one, and so answers AUTH's arguments later.
+// A line-based service takes each line of a command for a command, so it answers AUTH's arguments
+// later.
 func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
 	const password = "hunter2"
 	onMaster(t, func(m *fakeredis.Master) {
@@ -222,13 +223,13 @@ func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
 	})
 }
 
-// A server may repeat what it was told in its answer to any later command.
+// A server may repeat what it was sent in its answer to any later command.
 func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 	const password, says = "hunter2", "ERR you said AUTH hunter2"
-	for command, ask := range map[string]func(t *testing.T, n *Node) string{
+	for cmd, ask := range map[string]func(t *testing.T, n *Node) string{
 		"PING": func(t *testing.T, n *Node) string { return pinging().on(n).reply(t).Err.Error() },
 		"SET": func(t *testing.T, n *Node) string {
-			return acquiring(wire.NewToken(""), time.Second, "k").on(n).reply(t).Err.Error()
+			return acquiring(command.NewToken(""), time.Second, "k").on(n).reply(t).Err.Error()
 		},
 		"INFO": func(t *testing.T, n *Node) string { return examined(t, n).Findings[0].Text },
 		"SUBSCRIBE": func(_ *testing.T, n *Node) string {
@@ -239,10 +240,10 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 			return (<-ended).Error()
 		},
 	} {
-		t.Run(command, func(t *testing.T) {
+		t.Run(cmd, func(t *testing.T) {
 			onMaster(t, func(m *fakeredis.Master) {
 				m.RequireAuth("default", password)
-				m.FailWith(command, says)
+				m.FailWith(cmd, says)
 			}, func(c *Config) { c.Password = password }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 				shown := ask(t, n)
 				require.Contains(t, shown, "the server's text is not shown")
@@ -259,7 +260,8 @@ func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H47: what a server says before it hangs up is the reason, not the EOF.
+// docs/dev/hazards.md H47: the error has what a server sends before it closes the connection, not
+// only EOF.
 func TestWhatAServerSaysBeforeItHangsUpIsTold(t *testing.T) {
 	for _, words := range []string{"ERR max number of clients reached", "DENIED Redis is running in protected mode"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -277,14 +279,14 @@ func TestWhatAServerSaysBeforeItHangsUpIsTold(t *testing.T) {
 			r := pinging().on(n).reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, words)
-			var se *wire.ServerError
+			var se *ServerError
 			require.ErrorAs(t, r.Err, &se)
 		})
 	}
 }
 
-// Config.Dial may bring a connection without any buffer: a server that answers the
-// first command waits for us to read before it reads on.
+// Config.Dial may return a connection without a buffer. There a server that answers the first
+// command blocks until the client reads.
 func TestAConnectionWithoutABufferShakesHandsAndServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		byByte := func(context.Context, string, string) (net.Conn, error) {
@@ -302,13 +304,13 @@ func TestAConnectionWithoutABufferShakesHandsAndServes(t *testing.T) {
 		}
 		require.Zero(t, time.Since(began), "no caller writes on such a connection")
 		for _, c := range calls {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
 		require.Zero(t, time.Since(began))
 	})
 }
 
-// narrow reads no more than 10 bytes at a time.
+// narrow reads at most 10 bytes at a time.
 type narrow struct{ net.Conn }
 
 func (n *narrow) Read(p []byte) (int, error) { return n.Conn.Read(p[:min(10, len(p))]) }
@@ -322,13 +324,13 @@ func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
 	}
 }
 
-// Lines of a log say what happens to connections, once for each change.
+// The log has one line for each change of a connection.
 func TestTheLogTellsOfConnections(t *testing.T) {
 	var log bytes.Buffer
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Minute)
 		require.NoError(t, m.Restart(false))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // How often a connection's server is checked: REPLICAOF by hand keeps connections open, and a
@@ -20,18 +20,18 @@ const (
 // rejectReasonLocked returns why a command is not sent on this connection: its server is unfit,
 // fails its health checks, or votes under another name. Undos are always sent, and extensions
 // also while checks fail. For a known node set it costs two comparisons.
-func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
-	if c.Op.Undoes() || c.Op == wire.Examine {
+func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
+	if c.Op.Undoes() || c.Op == command.Examine {
 		return nil
 	}
 	if err := pc.pipeline.node.resolver.rejectReason(c, pc.raw.address); err != nil {
 		return err
 	}
 	node := pc.pipeline.node.cfg.Name
-	if pc.health.why != nil && c.Op != wire.Extend && !c.NodeSet.Exempts(node) {
+	if pc.health.why != nil && c.Op != command.Extend && !c.NodeSet.Exempts(node) {
 		return pc.health.why
 	}
-	if c.Op == wire.Poll {
+	if c.Op == command.Poll {
 		if err := pc.whyNotVotingLocked(c.NodeSet); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
 			return err
 		}
 		if pc.registered == nil {
-			pc.registered = make(map[*wire.NodeSet]bool)
+			pc.registered = make(map[*command.NodeSet]bool)
 		}
 		pc.registered[c.NodeSet] = true
 	}
@@ -71,7 +71,7 @@ func (pc *pipeConn) rejectReasonLocked(c *wire.Command) error {
 
 // markerErrorLocked returns why the markers that the server had when the connection was made keep it
 // from voting for a set of nodes.
-func (pc *pipeConn) markerErrorLocked(s *wire.NodeSet) error {
+func (pc *pipeConn) markerErrorLocked(s *command.NodeSet) error {
 	node := pc.pipeline.node.cfg.Name
 	switch {
 	case pc.facts.OldMarker:
@@ -100,8 +100,8 @@ func (pc *pipeConn) forgetEndedLocked() {
 	if pc.approved != nil && pc.approved.Ended() {
 		pc.approved = nil
 	}
-	maps.DeleteFunc(pc.registered, func(f *wire.NodeSet, _ bool) bool { return f.Ended() })
-	maps.DeleteFunc(pc.guards, func(f *wire.NodeSet, g *guardState) bool {
+	maps.DeleteFunc(pc.registered, func(f *command.NodeSet, _ bool) bool { return f.Ended() })
+	maps.DeleteFunc(pc.guards, func(f *command.NodeSet, g *guardState) bool {
 		if f.Ended() {
 			g.stopLocked()
 		}
@@ -130,9 +130,9 @@ func (pc *pipeConn) check() {
 	if !due {
 		return
 	}
-	r := &wire.Request{}
-	wire.NewExamine(r, "")
-	pc.pipeline.submit(&wire.Command{Request: r, To: healthCheck{pc}, Submitter: wire.ByLibrary}, nil)
+	r := &command.Request{}
+	command.NewExamine(r, "")
+	pc.pipeline.submit(&command.Command{Request: r, To: healthCheck{pc}, Submitter: command.ByLibrary}, nil)
 }
 
 // healthCheck receives the end of a check, however it ended, and schedules the next one. At most
@@ -142,7 +142,7 @@ type healthCheck struct{ *pipeConn }
 // Answer schedules the next check, if the pipeline still has this connection. After a check that
 // succeeded it also asks again for the markers of the restart guard: an emptied server answers
 // INFO as before.
-func (hc healthCheck) Answer(*wire.Command, wire.Reply) {
+func (hc healthCheck) Answer(*command.Command, command.Reply) {
 	hc.pipeline.mu.Lock()
 	stands := hc.pipeline.conn == hc.pipeConn
 	answered := hc.health.failed == 0

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestANodeIsLookedAtEveryTenSecondsAndTwiceASecondWhileItIsUnfit(t *testing.T) {
@@ -33,8 +33,8 @@ func TestANodeIsLookedAtEveryTenSecondsAndTwiceASecondWhileItIsUnfit(t *testing.
 	})
 }
 
-// Another process at the address, another role, another history: everything is read
-// anew, on another connection.
+// The server at the address has another process, role or history. Everything is read again, on
+// another connection.
 func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
 	for field, value := range map[string]string{
 		"run_id": "1111111111111111111111111111111111111111", "role": "slave",
@@ -52,32 +52,32 @@ func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
 	}
 }
 
-// docs/dev/rules.md rule 15. The state lasts no longer than the answer: what is left is that
-// all was read anew.
+// docs/dev/rules.md rule 15: the answer ends the connection. After the redial everything was read
+// again.
 func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
 	for _, state := range []string{"READONLY You can't write", "MASTERDOWN Link with MASTER is down", "LOADING Redis is loading"} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.FailWith("SET", state)
 			r := acquiring("A", longTTL, "k").on(n).reply(t)
-			require.Equal(t, wire.Failed, r.Outcome)
+			require.Equal(t, command.Failed, r.Outcome)
 			require.ErrorContains(t, r.Err, state)
 			m.FailWith("SET", "")
-			require.Equal(t, wire.Granted, acquiring("B", longTTL, "k").outcome(t, n), "it waits for the dial")
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n), "it waits for the dial")
 			require.Equal(t, int64(2), n.Stats().Dials)
 		})
 	}
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.FailWith("SET", "OOM command not allowed")
-		require.Equal(t, wire.Failed, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").outcome(t, n))
 		time.Sleep(time.Second)
 		require.Equal(t, int64(1), n.Stats().Dials, "of this it was known that it is a master")
 	})
 }
 
-// Of a replica that is known as one the answer is no news: what it is asked to undo, again
-// and again, costs no connections.
+// A server is known to be a replica, so its answer is nothing new. Undos that it refuses again and
+// again cost no connections.
 func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 	replica := func(m *fakeredis.Master) {
 		m.SetInfo("role", "slave")
@@ -86,7 +86,7 @@ func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 	onMaster(t, replica, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", time.Hour)
 		for range 10 {
-			require.Equal(t, wire.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
+			require.Equal(t, command.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
 		}
 		time.Sleep(10 * time.Second)
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -97,21 +97,21 @@ func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 	})
 }
 
-// Looks are matched with their replies like all else, and a frozen server is found out
-// by them as by any command.
+// Health checks are matched with their replies like all other commands. They also detect a frozen
+// server, like any command.
 func TestLooksAreCommandsLikeOthers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetInfo("maxmemory", "1000")
-		m.SetInfo("maxmemory_policy", "allkeys-lru") // two looks each second
+		m.SetInfo("maxmemory_policy", "allkeys-lru") // two checks each second
 		m.SetDelay(300 * time.Millisecond)
 		for i := range 50 {
 			call := acquiring("A", time.Second, "k").anyway().on(n)
 			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 			undo := releasing("A", "k").on(n)
-			require.Equal(t, wire.Granted, call.reply(t).Outcome)
-			require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+			require.Equal(t, command.Granted, call.reply(t).Outcome)
+			require.Equal(t, command.Granted, undo.reply(t).Outcome)
 			holds := inspecting("k").anyway().on(n).reply(t).KeyStates
-			require.Equal(t, []wire.KeyState{{}}, holds)
+			require.Equal(t, []command.KeyState{{}}, holds)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
@@ -123,11 +123,11 @@ func TestLooksAreCommandsLikeOthers(t *testing.T) {
 		requireUnsent(t, r)
 		m.Unfreeze()
 		time.Sleep(time.Second)
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
 
-// tallying is a clock that knows how many of its timers are waiting.
+// tallying is a clock that counts its waiting timers.
 type tallying struct {
 	clock.Clock
 	waiting atomic.Int64
@@ -143,7 +143,7 @@ func (c *tallying) AfterFunc(d time.Duration, f func()) clock.Timer {
 	t := tallyingTimer{of: c, waiting: &atomic.Bool{}}
 	t.waiting.Store(true)
 	c.waiting.Add(1)
-	fired := t // without the timer, which may fire before it is known
+	fired := t // without the timer, which may fire before it is stored
 	t.Timer = c.Clock.AfterFunc(d, func() {
 		fired.settle(false)
 		f()
@@ -185,7 +185,7 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 		"undos that are repeated": func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
 			for range 10 {
-				require.Equal(t, wire.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
+				require.Equal(t, command.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
 			}
 			time.Sleep(5 * time.Second)
 		},
@@ -201,8 +201,8 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 	}
 }
 
-// A server that shakes hands, answers once and hangs up was dialled a thousand times a
-// second: the pause is spared only after a connection that has lived.
+// A server that finishes the handshake, answers once and closes was dialled a thousand times a
+// second. The pause may be skipped only after a connection that lasted for some time.
 func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -224,15 +224,15 @@ func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
 		}
 		require.Less(t, n.Stats().Dials-before, int64(300))
 
-		time.Sleep(time.Minute) // now it has lived
+		time.Sleep(time.Minute) // now it has lasted long enough
 		dials := n.Stats().Dials
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		require.Equal(t, dials+1, n.Stats().Dials, "and the next dial comes at once")
 	})
 }
 
-// The reason of such an end is logged, and told to all whose answers it costs.
+// The reason for such an end is logged, and is the error of all commands that lose their answers.
 func TestTheEndOfAConnectionShowsNoToken(t *testing.T) {
 	const token = "me:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	var log strings.Builder

@@ -8,27 +8,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "a").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Hour, "a").outcome(t, n))
 		m.FailWith("INFO", busy)
 		time.Sleep(healthyEvery + 2*unhealthyEvery - 100*time.Millisecond)
-		require.Equal(t, wire.Granted, acquiring("B", time.Hour, "b").outcome(t, n), "two")
+		require.Equal(t, command.Granted, acquiring("B", time.Hour, "b").outcome(t, n), "two")
 		time.Sleep(200 * time.Millisecond)
 		for _, c := range []*call{acquiring("C", time.Hour, "c"), inspecting("a"), pinging()} {
 			requireUnfit(t, c.on(n).reply(t), "n1", "health checks", busy)
 		}
 		extension, after := extending("A", time.Hour, "a"), acquiring("C", time.Hour, "c")
-		fleet := wire.NewNodeSet(false)
+		fleet := command.NewNodeSet(false)
 		extension.req.NodeSet, after.req.NodeSet = fleet, fleet
-		require.Equal(t, wire.Granted, extension.outcome(t, n), "an extension")
+		require.Equal(t, command.Granted, extension.outcome(t, n), "an extension")
 		requireUnfit(t, after.on(n).reply(t), busy)
-		require.Equal(t, wire.Granted, undoing("A", "a").within(n, time.Hour).outcome(t, n), "an undo")
-		require.Equal(t, wire.Granted, acquiring("D", time.Hour, "d").anyway().outcome(t, n), "an exception was made")
+		require.Equal(t, command.Granted, undoing("A", "a").within(n, time.Hour).outcome(t, n), "an undo")
+		require.Equal(t, command.Granted, acquiring("D", time.Hour, "d").anyway().outcome(t, n), "an exception was made")
 		requireUnfit(t, acquiring("C", time.Hour, "c").on(n).reply(t), busy)
 
 		m.ForgetLog()
@@ -36,7 +36,7 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 		require.InDelta(t, 20, count(m, "INFO"), 1)
 		m.FailWith("INFO", "")
 		time.Sleep(unhealthyEvery + time.Millisecond)
-		require.Equal(t, wire.Granted, acquiring("C", time.Hour, "c").outcome(t, n), "the first that succeeds")
+		require.Equal(t, command.Granted, acquiring("C", time.Hour, "c").outcome(t, n), "the first that succeeds")
 		m.ForgetLog()
 		time.Sleep(time.Minute)
 		require.InDelta(t, 6, count(m, "INFO"), 1)
@@ -44,7 +44,7 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 	})
 }
 
-// Failed checks count in a row.
+// Only consecutive failures of checks count.
 func TestACheckThatSucceedsForgetsThoseThatFailed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
@@ -56,21 +56,21 @@ func TestACheckThatSucceedsForgetsThoseThatFailed(t *testing.T) {
 			}
 			m.FailWith("INFO", "")
 			time.Sleep(unhealthyEvery + time.Millisecond)
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 		}
 	})
 }
 
-// An acquire that is answered by an error has the checks begin: a script that runs for too
-// long costs the votes of a second, and not of half a minute.
+// An acquire that fails by an error starts the checks. A script that runs for too long costs the
+// votes of a second, and not of half a minute.
 func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		time.Sleep(time.Second)
 		m.FailWith("*", busy)
 		m.ForgetLog()
-		for range 1200 { // of a client that never stops trying
+		for range 1200 { // as from a client that keeps trying
 			r := acquiring("A", longTTL, "a").on(n).reply(t)
-			require.Equal(t, wire.Failed, r.Outcome)
+			require.Equal(t, command.Failed, r.Outcome)
 			time.Sleep(time.Millisecond)
 		}
 		requireUnfit(t, acquiring("A", longTTL, "a").on(n).reply(t), busy)
@@ -92,11 +92,11 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		require.LessOrEqual(t, count(m, "INFO"), 21, "no more than twice a second")
-		require.Equal(t, wire.Granted, pinging().outcome(t, n), "its checks are well")
+		require.Equal(t, command.Granted, pinging().outcome(t, n), "its checks are well")
 	})
 }
 
-// Checks and probes together.
+// Both checks and probes count.
 func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 	for _, with := range []string{busy, weird} {
 		for _, many := range []int{0, 1, 1000} {
@@ -107,7 +107,7 @@ func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 				inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 					parkedUndos(t, m, n, many, with)
 					fails(m)
-					time.Sleep(2*time.Second + time.Millisecond) // not when anything is due
+					time.Sleep(2*time.Second + time.Millisecond) // not at an instant at which a command is due
 					var last, longest atomic.Int64
 					watch := func() {
 						last.Store(time.Now().UnixNano())
@@ -132,7 +132,7 @@ func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 					failing(m, "")
 					m.FailWith("*", "")
 					time.Sleep(unhealthyEvery + 20*time.Millisecond)
-					require.Equal(t, wire.Granted, pinging().outcome(t, n), "it was asked within half a second")
+					require.Equal(t, command.Granted, pinging().outcome(t, n), "it was asked within half a second")
 					time.Sleep(maxRetryDelay)
 					require.Empty(t, m.Keys())
 				})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // ErrClosed reports that the node was closed.
@@ -118,8 +118,8 @@ func (n *Node) String() string {
 func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 
 // Kind returns what a coordinator must know about the node before it sends anything to it.
-func (n *Node) Kind() wire.NodeKind {
-	t := wire.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
+func (n *Node) Kind() command.NodeKind {
+	t := command.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
 	if n.resolver != nil {
 		t.MaxAge = n.cfg.Sentinels.MaxAge
 	}
@@ -137,10 +137,10 @@ func (n *Node) Kind() wire.NodeKind {
 // On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
 // checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
 // An Examine uses a separate connection, also on an unfit node.
-func (n *Node) Submit(c *wire.Command) {
+func (n *Node) Submit(c *command.Command) {
 	n.count.commands.Add(1)
 	switch {
-	case c.Op == wire.Examine:
+	case c.Op == command.Examine:
 		n.examine(c)
 	case n.cluster != nil:
 		n.cluster.submit(c)
@@ -152,7 +152,7 @@ func (n *Node) Submit(c *wire.Command) {
 // SubmitBoth submits two commands that are written together, the second after the first: a
 // release, and the acquire of the next waiter. With several connections they use different ones
 // if their first keys differ, and then have no order.
-func (n *Node) SubmitBoth(first, second *wire.Command) {
+func (n *Node) SubmitBoth(first, second *command.Command) {
 	n.count.commands.Add(2)
 	if n.cluster != nil {
 		n.cluster.submitBoth(first, second)
@@ -163,7 +163,7 @@ func (n *Node) SubmitBoth(first, second *wire.Command) {
 
 // submitBoth is SubmitBoth for one server. The commands share a write only if they share a
 // connection.
-func (n *Node) submitBoth(first, second *wire.Command) {
+func (n *Node) submitBoth(first, second *command.Command) {
 	one, two := n.pipelineOf(first), n.pipelineOf(second)
 	if one == two {
 		one.submit(first, second)
@@ -176,7 +176,7 @@ func (n *Node) submitBoth(first, second *wire.Command) {
 // pipelineOf returns the pipeline of a name. All commands of a lock have the same keys and use
 // one connection, because an undo must come after its late acquire (docs/dev/rules.md rule 6).
 // The next acquire of the name follows a release that was not waited for.
-func (n *Node) pipelineOf(c *wire.Command) *pipeline {
+func (n *Node) pipelineOf(c *command.Command) *pipeline {
 	if len(n.pipelines) == 1 || len(c.Keys) == 0 {
 		return n.pipelines[0]
 	}

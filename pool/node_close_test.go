@@ -10,17 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// tlsPipe is the line that TLS is spoken over.
+// tlsPipe returns a connection for TLS.
 func tlsPipe() (client, server *pipenet.Conn) { return pipenet.Pipe("client", "n1:6379") }
 
 func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		sent, sentUndo := acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n)
 		synctest.Wait()
@@ -30,7 +30,7 @@ func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
 
 		for _, c := range []*call{sent, sentUndo, stuck} {
 			r := c.reply(t)
-			require.Equal(t, wire.Unknown, r.Outcome)
+			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrClosed)
 		}
 		after, afterUndo := pinging().on(n), releasing("C", "k").on(n)
@@ -45,8 +45,8 @@ func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H104. Virtual time does not move while Close works, and the bubble fails
-// for a goroutine that it left.
+// docs/dev/hazards.md H104: virtual time does not advance while Close works, and the bubble fails
+// if a goroutine is left.
 func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 	for state, burden := range map[string]func(n *Node){
 		"idle":                 func(*Node) {},
@@ -58,7 +58,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 			defer m.Close()
 			for kind, open := range frozenKinds(t, m) {
 				n := open()
-				require.Equal(t, wire.Granted, pinging().outcome(t, n), kind)
+				require.Equal(t, command.Granted, pinging().outcome(t, n), kind)
 				m.Freeze()
 				burden(n)
 				synctest.Wait()
@@ -77,8 +77,8 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 	}
 }
 
-// stuffAll fills the line, and what stands before the master, until the writer is
-// stuck, and leaves more in the queue.
+// stuffAll fills the connection and everything in front of the master until the writer is stuck,
+// and leaves more in the queue.
 func stuffAll(n *Node) {
 	for range 4 {
 		for _, l := range n.pipelines {
@@ -88,7 +88,7 @@ func stuffAll(n *Node) {
 	synctest.Wait()
 }
 
-// A dial that is under way, in whatever phase, does not hold Close up either.
+// A dial that is under way, in any phase, does not delay Close either.
 func TestCloseDoesNotWaitForADial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
@@ -109,8 +109,8 @@ func TestCloseDoesNotWaitForADial(t *testing.T) {
 	})
 }
 
-// The same over real sockets, in real time. Without the raw connection's Close it
-// takes 5 s or forever.
+// The same over real sockets, in real time. Without the raw connection's Close it would take 5 s or
+// forever.
 func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 	const bound = 2 * time.Second
 	large := strings.Repeat("x", 1<<20)
@@ -126,7 +126,7 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 			}
 			n, err := Open(c)
 			require.NoError(t, err)
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			m.Freeze()
 			for range 20 { // 20 MB: the kernel's buffers are full
 				n.Submit(&inspecting(large).Command)
@@ -150,7 +150,7 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 	require.NoError(t, err)
 	for range 20 {
 		n := opened(t, m, func(c *Config) { c.Dial, c.Clock, c.Connections = nil, nil, 3 })
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.NoError(t, n.Close())
 	}
 	m.Close()
@@ -159,8 +159,8 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 	}
 }
 
-// Commands are answered once each, whatever of Close, submissions and the end of the
-// connection comes first.
+// Each command is answered once, in whatever order Close, submissions and the end of the connection
+// occur.
 func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
 	for range 10 {
 		overTCP(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {

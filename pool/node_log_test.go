@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// handler is a log handler that does what a test says with each line.
+// handler is a log handler that calls a test's function with each line.
 type handler func(msg string)
 
 func (handler) Enabled(context.Context, slog.Level) bool { return true }
@@ -32,18 +32,18 @@ func (h handler) WithGroup(string) slog.Handler      { return h }
 func churn(t *testing.T, m *fakeredis.Master, n *Node) {
 	t.Helper()
 	for range 3 {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Second)
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Second)
 	}
-	require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-	require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+	require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+	require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
 }
 
-// docs/dev/hazards.md H105, for the node's own log. Locks do not wait for a handler that blocks,
-// and it is not given a goroutine for each line.
+// docs/dev/hazards.md H105, for the node's own log: locks do not wait for a handler that blocks,
+// and the node starts no goroutine for each line.
 func TestALogHandlerThatBlocksHoldsNobodyUp(t *testing.T) {
 	var mu sync.Mutex
 	open, inside, lines := make(chan struct{}), 0, 0
@@ -91,8 +91,7 @@ func TestALogHandlerThatPanicsHarmsNothing(t *testing.T) {
 	})
 }
 
-// Close joins the keepers of the connections: a handler called on one of them would wait
-// for itself.
+// Close joins the reconnect loops. A handler that is called on one of them would wait for itself.
 func TestALogHandlerMayCloseTheNode(t *testing.T) {
 	for _, at := range []string{"redlock node: connected", "redlock node: connection ended", "redlock node: dial failed"} {
 		synctest.Test(t, func(t *testing.T) {

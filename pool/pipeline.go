@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // pipeline is a queue of commands and the connection that serves it. It outlives its connections:
@@ -26,7 +26,7 @@ type pipeline struct {
 	closed     bool
 	drained    bool // the node was a member of a Cluster, and was retired
 	unacked    unackedAcquires
-	retries    map[*wire.Request]*retryTimer // by the undo's request
+	retries    map[*command.Request]*retryTimer // by the undo's request
 	parked     parked
 }
 
@@ -44,7 +44,7 @@ func (pl *pipeline) stats() (up bool, queued int) {
 // the right to write, submit takes it. A caller then mostly writes the queue itself, as far as
 // the socket accepts it without blocking. The rest, and what the library submits, is left to the
 // writer (docs/dev/rules.md rule 23).
-func (pl *pipeline) submit(c, behind *wire.Command) {
+func (pl *pipeline) submit(c, behind *command.Command) {
 	pl.mu.Lock()
 	// Both commands enter the queue under one lock, so that no other command comes between them
 	// and they go out in one write.
@@ -64,7 +64,7 @@ func (pl *pipeline) submit(c, behind *wire.Command) {
 	// Here the right to write moves to this goroutine, or to the writer that it wakes. writing
 	// remains set until writeBatch finds nothing left.
 	k.writing = true
-	here := c.Submitter == wire.ByCaller && k.callerMayWriteLocked()
+	here := c.Submitter == command.ByCaller && k.callerMayWriteLocked()
 	if here {
 		// Under mu, while pl.conn is k: detach first clears pl.conn and then waits, so that no
 		// caller is added behind its Wait.
@@ -86,7 +86,7 @@ func (pl *pipeline) submit(c, behind *wire.Command) {
 }
 
 // enqueueLocked puts a command into the queue, or returns why it cannot be queued.
-func (pl *pipeline) enqueueLocked(c *wire.Command) error {
+func (pl *pipeline) enqueueLocked(c *command.Command) error {
 	if c == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (pl *pipeline) enqueueLocked(c *wire.Command) error {
 // rejectReasonLocked returns why the command cannot be queued. An undo is always queued unless
 // the node is closed or drained: it belongs to an acquire that was written, and ends with the
 // acquire's keys.
-func (pl *pipeline) rejectReasonLocked(c *wire.Command) error {
+func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 	switch {
 	// Before closed: a drained pipeline is also closed, and its commands go to the successor all
 	// the same.
@@ -245,7 +245,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	// Answered after detach has queued the undos: what an owner submits when it gets the answer
 	// is queued behind them.
 	for _, c := range left {
-		c.Answer(wire.Reply{Outcome: wire.Unknown, Err: noAnswerReason(err)})
+		c.Answer(command.Reply{Outcome: command.Unknown, Err: noAnswerReason(err)})
 	}
 	return pl.node.cfg.Clock.Now().Sub(began), err
 }
@@ -253,7 +253,7 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 // detach removes the ended connection. It queues the unanswered undos for the next connection. It
 // returns the other unanswered commands and the undos that are too late for their owners, which are
 // to be answered as Unknown.
-func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
+func (pl *pipeline) detach(k *pipeConn) (left []*command.Command) {
 	pl.mu.Lock()
 	// From here on no submitter finds this connection. mu is unlocked for the wait, because a
 	// caller that is still writing needs it to finish.
@@ -291,7 +291,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*wire.Command) {
 // outdatedLocked reports whether the owner of an undo no longer needs it, because its keys have
 // expired. An undo without a clock (see detachedUndo) has no owner. It is needed while its
 // acquire may still be executed.
-func (pl *pipeline) outdatedLocked(c *wire.Command) bool {
+func (pl *pipeline) outdatedLocked(c *command.Command) bool {
 	if c.Clock == nil {
 		return c.To == nil && !pl.mayStillExecuteLocked(c.Token)
 	}

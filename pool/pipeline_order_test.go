@@ -13,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// echoing answers every inspect by the name of its key in the place of its value,
-// without running a script, and so tells which command a reply was made for.
+// echoing answers every inspect with its key in place of the value, without a script. So a reply
+// shows which command it belongs to.
 func echoing(m *fakeredis.Master) {
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 		if cmd != "EVALSHA" {
@@ -28,7 +28,7 @@ func echoing(m *fakeredis.Master) {
 	})
 }
 
-// docs/dev/hazards.md H72: callers that wait no longer leave replies on their way.
+// docs/dev/hazards.md H72: callers stop waiting, and their replies are still in transit.
 func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 	const callers, each = 50, 200
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -65,9 +65,9 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 					key := fmt.Sprintf("%d/%d/%s", i, j, strings.Repeat("x", rnd.IntN(size+1)))
 					c := inspecting(key).on(n)
 					patience := time.After(time.Duration(rnd.IntN(30)) * time.Millisecond) // the node timeout
-					check := func(r wire.Reply) {
+					check := func(r command.Reply) {
 						answered.Add(1)
-						if r.Outcome != wire.Granted || r.KeyStates[0].Value != key {
+						if r.Outcome != command.Granted || r.KeyStates[0].Value != key {
 							t.Errorf("%.40q was answered %v %v %.40q", key, r.Outcome, r.Err, r.KeyStates)
 						}
 					}
@@ -93,15 +93,15 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 
 func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		c := acquiring("A", longTTL, "k").on(n)
 		time.Sleep(4900 * time.Millisecond)
 		require.True(t, c.pending())
 		m.Unfreeze()
 		began := time.Now()
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
-		require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
 		require.Zero(t, time.Since(began))
 		time.Sleep(time.Hour)
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -127,7 +127,7 @@ func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
 			c.on(n)
 		}
 		for _, c := range calls {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
 		by := map[string]map[int64]int{} // token → connection → commands
 		all := map[int64]bool{}
@@ -154,7 +154,8 @@ func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
 	})
 }
 
-// A lock's next holder must not overtake the release of the one before, which nobody may have waited for.
+// A lock's next acquire must not overtake the previous release, which may have had no waiting
+// caller.
 func TestAllCommandsOfANameTakeOneConnection(t *testing.T) {
 	const connections, keys = 4, 100
 	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -203,7 +204,7 @@ func TestOneConnectionThatEndsLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// Commands of one token execute in the order in which they were submitted.
+// Commands of one token execute in the order of their submission.
 func TestCommandsOfAConnectionExecuteInTheOrderOfTheirSubmission(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		echoing(m)

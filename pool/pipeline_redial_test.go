@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// gated dials only when it is let.
+// gated dials only when the test allows it.
 type gated struct {
 	dial func(context.Context, string, string) (net.Conn, error)
-	gate chan error // what a dial ends by; nil: it goes through
+	gate chan error // the result of a dial; nil: it succeeds
 }
 
 func (g *gated) Dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -59,9 +59,9 @@ func TestCommandsWaitForTheFirstDial(t *testing.T) {
 		require.Zero(t, n.Stats().Connected)
 		gate <- nil
 		for _, c := range calls {
-			require.NotEqual(t, wire.Failed, c.reply(t).Outcome)
+			require.NotEqual(t, command.Failed, c.reply(t).Outcome)
 		}
-		require.ErrorIs(t, stale.reply(t).Err, wire.ErrExpired, "up to their not-after instant")
+		require.ErrorIs(t, stale.reply(t).Err, command.ErrExpired, "up to their not-after instant")
 	})
 }
 
@@ -83,7 +83,7 @@ func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
 		}
 		gate <- nil
 		synctest.Wait()
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().DialFailures)
 	})
 }
@@ -91,14 +91,14 @@ func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
 func TestCommandsWaitForOneDialAfterAConnectionThatWasWell(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		gate <- nil
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		only(t, m).Drop()
 		synctest.Wait()
 		c := acquiring("A", longTTL, "k").on(n)
 		time.Sleep(time.Second)
 		require.True(t, c.pending())
 		gate <- nil
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestTheQueueIsBoundedWhileADialIsUnderWay(t *testing.T) {
 
 func TestRedialsBackOffAndStartAnew(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		for range 3 {
 			m.Stop()
 			before := n.Stats().Dials
@@ -131,12 +131,12 @@ func TestRedialsBackOffAndStartAnew(t *testing.T) {
 			require.Less(t, dials, int64(60_000/250+10), "never faster than every 250 ms, but for the first")
 			require.NoError(t, m.Restart(true))
 			time.Sleep(500 * time.Millisecond)
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 		}
 	})
 }
 
-// dropper is a network that ends each connection after a while, and counts them by address.
+// dropper is a network that ends each connection after a while, and counts connections by address.
 type dropper struct {
 	dial func(context.Context, string, string) (net.Conn, error)
 	life time.Duration
@@ -157,13 +157,13 @@ func (d *dropper) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, nil
 }
 
-// dropping puts the network into a node's way.
+// dropping puts the network between a node and its servers.
 func (d *dropper) dropping(c *Config) {
 	d.dial, d.count = c.Dial, map[string]int{}
 	c.Dial = d.Dial
 }
 
-// most is how many connections there were to one address, since it was asked last.
+// most returns the largest number of connections to one address since the last call.
 func (d *dropper) most() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,11 +174,11 @@ func (d *dropper) most() (n int) {
 	return n
 }
 
-// A server that takes connections and drops them must not be dialled in a tight loop: each
-// costs it a handshake. That is so for every kind of connection, and whatever RedialMax says
-// of dials that fail.
+// A server that accepts connections and drops them must not be dialled in a tight loop, because
+// each connection costs it a handshake. This holds for every kind of connection, and for every
+// RedialMax, which is for dials that fail.
 func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
-	const aSecond = 4 // four at the most, for each of the connections that one keeps up
+	const aSecond = 4 // four at the most, for each connection that is kept up
 	for _, life := range []time.Duration{time.Millisecond, 11 * time.Millisecond, 600 * time.Millisecond, 1100 * time.Millisecond} {
 		for _, redialMax := range []time.Duration{0, 10 * time.Millisecond} {
 			d := &dropper{life: life}
@@ -188,7 +188,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 			}
 			within := func(connections int) {
 				t.Helper()
-				time.Sleep(5 * time.Second) // the first dials follow each other closely
+				time.Sleep(5 * time.Second) // the first dials follow each other quickly
 				d.most()
 				time.Sleep(30 * time.Second)
 				require.LessOrEqual(t, d.most(), 30*aSecond*connections, "%v, RedialMax %v", life, redialMax)
@@ -201,7 +201,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 				within(2)
 			})
 			behindSentinels(t, change, func(*testing.T, *group, *Node) {
-				within(2) // it is asked, and listened to
+				within(2) // one for queries, one for the subscription
 			})
 			inCluster(t, change, func(*testing.T, *fakeredis.Cluster, *Node) {
 				within(2) // locks, and the map
@@ -210,7 +210,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 	}
 }
 
-// That is no restart of a server that was well.
+// The limit does not delay the redial of a healthy server that restarts.
 func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for range 20 {
@@ -218,17 +218,17 @@ func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
 			only(t, m).Drop()
 			synctest.Wait()
 			began := time.Now()
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			require.Zero(t, time.Since(began))
 		}
 	})
 }
 
-// docs/dev/hazards.md H55: dialling a stopped server succeeds, and proves nothing.
+// docs/dev/hazards.md H55: a dial to a stopped server succeeds, and proves nothing.
 func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
 	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		// The first dial went through. The next one meets a frozen master.
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		// The first dial succeeded. The next one goes to a frozen master.
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		client := only(t, m)
 		m.Freeze()
 		client.Drop()
@@ -242,7 +242,7 @@ func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
 		require.Less(t, n.Stats().Dials, int64(60), "one at a time")
 		m.Unfreeze()
 		time.Sleep(2 * time.Second)
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		synctest.Wait()
 		require.Equal(t, 1, m.Connections(), "none of the dials is left")
 	})
@@ -254,7 +254,7 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 		"shorten": func() *call { return shortening("A", time.Second, "k") },
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
 			m.Stop()
 			time.Sleep(time.Second) // dials have failed
 			first := undo().within(n, time.Minute).on(n)
@@ -263,7 +263,7 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.True(t, first.pending(), name)
 			require.NoError(t, m.Restart(true))
-			require.Equal(t, wire.Granted, first.reply(t).Outcome, name)
+			require.Equal(t, command.Granted, first.reply(t).Outcome, name)
 			require.LessOrEqual(t, m.TTL("k"), time.Second)
 			require.Equal(t, 1, count(m, "EVALSHA "+name))
 		})
@@ -272,7 +272,7 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 
 func TestUndosThatOutliveTheirKeysAreAnsweredAsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -285,8 +285,8 @@ func TestUndosThatOutliveTheirKeysAreAnsweredAsNotSent(t *testing.T) {
 	})
 }
 
-// It was sent on the connection that died, and may have been executed there: nobody
-// may say that it was not.
+// The undo was sent on the connection that ended, and may have been executed there. It must not be
+// reported as unsent.
 func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
 	for name, end := range map[string]func(m *fakeredis.Master, n *Node){
 		"expired": func(*fakeredis.Master, *Node) { time.Sleep(time.Minute) },
@@ -297,7 +297,7 @@ func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
 		},
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 			only(t, m).HoldReplies()
 			undo := releasing("A", "k").within(n, 6*time.Second).on(n)
 			synctest.Wait()
@@ -308,19 +308,19 @@ func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
 			require.True(t, undo.pending())
 			end(m, n)
 			r := undo.reply(t)
-			require.Equal(t, wire.Unknown, r.Outcome, name)
+			require.Equal(t, command.Unknown, r.Outcome, name)
 			require.Error(t, r.Err)
 		})
 	}
 }
 
-// What a killed process had not executed it never will: nothing is to be killed, and
-// nothing repeated.
+// A killed process never executes what it had not executed. No connection has to be killed, and no
+// undo repeated.
 func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.Set("held", "H", time.Hour)
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			m.Freeze()
 			acquire := acquiring("A", longTTL, "k").on(n)
 			undo := releasing("A", "k").within(n, longTTL).on(n)
@@ -328,10 +328,10 @@ func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, m.Restart(keep))
 			r := acquire.reply(t)
-			require.Equal(t, wire.Unknown, r.Outcome)
+			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrDisconnected)
-			require.Equal(t, wire.Unknown, undo.reply(t).Outcome)
-			require.Equal(t, keep, held.reply(t).Outcome == wire.Granted, "a log may have brought it back")
+			require.Equal(t, command.Unknown, undo.reply(t).Outcome)
+			require.Equal(t, keep, held.reply(t).Outcome == command.Granted, "a log may have brought it back")
 			time.Sleep(time.Minute)
 			require.Empty(t, m.Keys())
 			require.Zero(t, count(m, "SET"), "an acquire is sent once")
@@ -342,8 +342,8 @@ func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
 	}
 }
 
-// stale is a connection whose peer is gone without a word: reads find that out only
-// when something was written (docs/dev/hazards.md H77).
+// stale is a connection whose peer is gone without notice. Reads report that only after a write
+// (docs/dev/hazards.md H77).
 type stale struct {
 	net.Conn
 	touched chan struct{}
@@ -395,28 +395,28 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 			}
 		})
 		defer n.Close()
-		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "held").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Hour, "held").outcome(t, n))
 		gone.Store(true)
 		require.NoError(t, m.Restart(true))
 		time.Sleep(healthyEvery / 2)
 		require.Equal(t, int64(1), n.Stats().Dials, "nobody knows, until it is looked at")
 
 		r := acquiring("B", longTTL, "k").on(n).reply(t)
-		require.Equal(t, wire.Unknown, r.Outcome)
+		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, ErrDisconnected)
-		require.Equal(t, wire.Granted, acquiring("C", longTTL, "k").outcome(t, n))
-		require.Equal(t, wire.Granted, releasing("A", "held").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("C", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "held").outcome(t, n))
 	})
 }
 
-// Between the end of a connection and its being noticed nothing more is written on it:
-// it would be unknown without need, and an acquire an orphan.
+// A connection has ended, and the reader has not noticed it. Nothing more may be written on it,
+// because the outcome of such a command would be unknown without need.
 func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		l := n.pipelines[0]
 		k := l.conn
 		sent := k.sent
-		k.once.Do(func() { // as fail does, but that the reader does not hear of it
+		k.once.Do(func() { // as fail does, but without the reader noticing
 			k.err = ErrDisconnected
 			close(k.dead)
 		})
@@ -426,7 +426,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 		require.Equal(t, 1, l.queue.len())
 		l.mu.Unlock()
 		k.raw.abort()
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))
 		require.Equal(t, int64(2), n.Stats().Dials)
 	})
@@ -436,14 +436,14 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 func TestAPartialReplyIsUnknown(t *testing.T) {
 	for cut := range 5 {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			only(t, m).CutReply(cut) // of +OK\r\n
 			r := acquiring("A", longTTL, "k").on(n).reply(t)
-			require.Equal(t, wire.Unknown, r.Outcome)
+			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrDisconnected)
 			v, _ := m.Get("k")
 			require.Equal(t, "A", v, "and executed")
-			require.Equal(t, wire.Granted, releasing("A", "k").within(n, longTTL).outcome(t, n))
+			require.Equal(t, command.Granted, releasing("A", "k").within(n, longTTL).outcome(t, n))
 		})
 	}
 }
@@ -459,21 +459,21 @@ func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		server := <-unasked
-		_, err = io.WriteString(server, "+OK\r\n") // as if to the next command
+		_, err = io.WriteString(server, "+OK\r\n") // as if in reply to the next command
 		require.NoError(t, err)
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(t, int64(2), n.Stats().Dials)
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
 
-// Garbage on the line breaks the protocol, and what was under way is unknown.
+// An invalid reply ends the connection, and the commands under way are Unknown.
 func TestGarbageEndsTheConnection(t *testing.T) {
 	for _, garbage := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefgh\r\n", "\r\n", ":x\r\n", "\x00\x00\x00\r\n"} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 				if cmd == "SET" {
 					return "+OK\r\n" + garbage, true
@@ -486,10 +486,10 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 			d.on(n)
 			synctest.Wait()
 			only(t, m).Release()
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
-			require.Equal(t, wire.Unknown, d.reply(t).Outcome, "%q", garbage)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Unknown, d.reply(t).Outcome, "%q", garbage)
 			m.Hook(nil)
-			require.Equal(t, wire.Granted, acquiring("C", longTTL, "m").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("C", longTTL, "m").outcome(t, n))
 		})
 	}
 }

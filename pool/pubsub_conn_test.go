@@ -10,18 +10,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// downs keeps why connections of a subscription ended.
+// downs records why connections of a subscription ended.
 type downs chan error
 
 func (d downs) Subscribed(string)      {}
 func (d downs) Message(string, string) {}
 func (d downs) Down(err error)         { d <- err }
 
-// docs/dev/hazards.md H111, also on the line that carries hints only.
+// docs/dev/hazards.md H111: this also holds for the subscription's connection.
 func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
 	for name, fault := range map[string]func(m *fakeredis.Master){
 		"silent, and then a mute server": func(m *fakeredis.Master) { m.Freeze() },
@@ -67,7 +67,7 @@ func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
 		require.Equal(t, tries, count(m, "SUBSCRIBE"))
 		require.Len(t, heard, tries)
 		require.Equal(t, 1, m.Connections())
-		require.Equal(t, wire.Granted, pinging().outcome(t, n), "the node itself is well")
+		require.Equal(t, command.Granted, pinging().outcome(t, n), "the node itself is well")
 
 		m.Deny()
 		time.Sleep(refusedPause)
@@ -85,8 +85,8 @@ func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
 	})
 }
 
-// What the server could not do now it may do soon, and a right that other commands lack does not
-// keep it from subscribing.
+// The server may soon execute what it refused now. A right that other commands lack does not keep
+// the node from subscribing.
 func TestASubscriptionThatEndsForAnotherReasonIsMadeAnewAtOnce(t *testing.T) {
 	for name, refuse := range map[string]func(m *fakeredis.Master, s *Subscription){
 		"a script is running": func(m *fakeredis.Master, _ *Subscription) {
@@ -114,7 +114,7 @@ func TestASubscriptionThatEndsForAnotherReasonIsMadeAnewAtOnce(t *testing.T) {
 	}
 }
 
-// Facts and scripts are of no use on a line that carries hints.
+// A subscription needs neither facts nor scripts.
 func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
 	greeting := func(t *testing.T, m *fakeredis.Master, n *Node) []string {
 		t.Helper()
@@ -139,7 +139,7 @@ func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
 func TestCloseOfASubscriptionDoesNotWaitForAFrozenMaster(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			if !connected {
 				m.Freeze()
 			}

@@ -1,10 +1,10 @@
 package pool
 
-import "github.com/quorumlock/go-redlock/pool/wire"
+import "github.com/quorumlock/go-redlock/internal/command"
 
 // droppedCommand is a command that is not written, and the reason.
 type droppedCommand struct {
-	command *wire.Command
+	command *command.Command
 	why     error
 }
 
@@ -18,21 +18,21 @@ func failAll(list []droppedCommand) {
 
 // dropReason returns why a command that left the queue is not written: it expired, or its owner
 // gave it up.
-func dropReason(c *wire.Command) error {
+func dropReason(c *command.Command) error {
 	if c.Expired() {
-		return wire.ErrExpired
+		return command.ErrExpired
 	}
-	return wire.ErrGivenUp
+	return command.ErrGivenUp
 }
 
 // refuse answers a command that was not queued. It calls the owner, and so must not be called
 // under mu. A drained pipeline hands the command back to its Cluster, which sends it to the
 // successor.
-func refuse(c *wire.Command, why error) {
+func refuse(c *command.Command, why error) {
 	if cl, ok := why.(drainedError); ok { //nolint:errorlint // never wrapped
 		cl.handBack(c)
 	} else if why != nil {
-		c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: why})
+		c.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: why})
 	}
 }
 

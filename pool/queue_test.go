@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// What was given up while a dial hangs does not wait for its end, whatever else does: it would
-// be thousands of commands in the seconds that a dial may take.
+// A cancelled command does not wait for the end of a dial that hangs. Otherwise there would be
+// thousands of them in the seconds that a dial may take. Other commands wait.
 func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		undo := releasing("A", "j").within(n, time.Millisecond).on(n)
@@ -30,13 +30,13 @@ func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 			require.LessOrEqual(t, n.Stats().Queued, 2*minPrune+2*len(kept))
 			time.Sleep(time.Millisecond / 2)
 		}
-		require.ErrorIs(t, late.reply(t).Err, wire.ErrExpired)
+		require.ErrorIs(t, late.reply(t).Err, command.ErrExpired)
 		require.True(t, undo.pending(), "an undo is never too late")
 		gate <- nil
 		for _, c := range kept {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
-		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		require.Equal(t, command.Refused, undo.reply(t).Outcome)
 		synctest.Wait()
 		var order []string
 		for _, c := range m.Log() {
@@ -51,10 +51,10 @@ func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 	})
 }
 
-// The same holds of a write that the peer does not take in.
+// The same for a write that the peer does not accept.
 func TestWhatWasGivenUpDoesNotWaitForABlockedWrite(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
 		kept := pinging().on(n)
@@ -65,13 +65,13 @@ func TestWhatWasGivenUpDoesNotWaitForABlockedWrite(t *testing.T) {
 		}
 		m.Unfreeze()
 		stuck.reply(t)
-		require.Equal(t, wire.Granted, kept.reply(t).Outcome)
+		require.Equal(t, command.Granted, kept.reply(t).Outcome)
 		synctest.Wait()
 		require.NotContains(t, m.Keys(), "k")
 	})
 }
 
-// countedReads counts how often a clock is read: each sweep reads that of the commands once.
+// countedReads counts how often a clock is read: each prune reads the commands' clock once.
 type countedReads struct {
 	clock.Clock
 	reads atomic.Int64
@@ -82,7 +82,8 @@ func (c *countedReads) Now() clock.Instant {
 	return c.Clock.Now()
 }
 
-// A sweep goes through the whole queue, so that each has to be paid for by as many commands.
+// A prune goes through the whole queue, so as many commands must have been submitted since the last
+// one.
 func TestALongQueueIsSweptSeldom(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		c := &countedReads{Clock: n.cfg.Clock}
@@ -102,7 +103,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 		require.Equal(t, many, n.Stats().Queued)
 		gate <- nil
 		for _, one := range calls {
-			require.Equal(t, wire.Granted, one.reply(t).Outcome)
+			require.Equal(t, command.Granted, one.reply(t).Outcome)
 		}
 		only(t, m).Drop()
 		synctest.Wait()
@@ -112,12 +113,12 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 	})
 }
 
-// A queue that was long once, and was written since, is swept as any other: also when it was longer
-// than its room, of undos.
+// A queue that was long, and was written since, is pruned like any other. This also holds if undos
+// made it longer than its limit.
 func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
 	const room = 8 * maxBatch
 	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
 		var calls []*call
@@ -142,7 +143,7 @@ func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
 	})
 }
 
-// A queue that was full of what was wanted once is not full of it for ever.
+// A queue was once full of live commands. When they are cancelled, it has room again.
 func TestAFullQueueIsSweptAgain(t *testing.T) {
 	const room = 2 * minPrune
 	inBubble(t, func(c *Config) {

@@ -10,30 +10,32 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // decode turns a reply, as redigo returns it, into a vote. A server may repeat what it was sent,
 // so no error of decode shows the command's token or the connection's password.
-func decode(c *wire.Command, v any, err error, password string) wire.Reply {
+func decode(c *command.Command, v any, err error, password string) command.Reply {
 	if err != nil {
 		err = withheld(err, password)
 	}
 	// Redacted before the text is cut for an error, which could leave a part of a token. The check
 	// of the length spares the usual replies OK and PONG.
 	if status, ok := v.(string); ok && len(status) > len("PONG") {
-		v = wire.Redact(wire.Redact(status, c.Token), password)
+		v = oneline.Redact(oneline.Redact(status, c.Token), password)
 	}
 	return decodeReply(c, v, err)
 }
 
 // decodeReply decodes a reply whose error and status are redacted.
-func decodeReply(c *wire.Command, v any, err error) wire.Reply {
+func decodeReply(c *command.Command, v any, err error) command.Reply {
 	if err != nil {
 		return refusal(err)
 	}
 	switch c.Op {
-	case wire.Acquire:
+	case command.Acquire:
 		switch {
 		case c.Hint != 0:
 			return decodeFence(v, c.Hint)
@@ -41,26 +43,26 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 			return decodeCount(v, 1)
 		}
 		return decodeSet(v)
-	case wire.VerifyMarker, wire.Admit:
+	case command.VerifyMarker, command.Admit:
 		return decodeMarkerStatus(v)
-	case wire.Extend, wire.Confirm, wire.Repair:
+	case command.Extend, command.Confirm, command.Repair:
 		// -1 says that the marker is not the one that the command expected.
 		if c.Guarded && v == int64(-1) {
-			return wire.Reply{Outcome: wire.Unknown, Err: errUnmarked}
+			return command.Reply{Outcome: command.Unknown, Err: errUnmarked}
 		}
 		return decodeCount(v, 1)
-	case wire.Release, wire.Shorten:
+	case command.Release, command.Shorten:
 		if c.ReportWaiters {
 			return decodeRelease(v, int64(len(c.Keys)))
 		}
 		return decodeCount(v, int64(len(c.Keys)))
-	case wire.Inspect:
+	case command.Inspect:
 		return decodeInspect(v, len(c.Keys))
-	case wire.Poll:
+	case command.Poll:
 		return decodePoll(v)
-	case wire.Ping:
+	case command.Ping:
 		if v == "PONG" {
-			return wire.Reply{Outcome: wire.Granted}
+			return command.Reply{Outcome: command.Granted}
 		}
 	}
 	return unexpectedReply(v)
@@ -68,50 +70,50 @@ func decodeReply(c *wire.Command, v any, err error) wire.Reply {
 
 // decodeSet reads the reply to SET NX: OK or nil. It takes nothing else for a vote, because any
 // other reply would belong to another command (docs/dev/hazards.md H72).
-func decodeSet(v any) wire.Reply {
+func decodeSet(v any) command.Reply {
 	switch v {
 	case "OK":
-		return wire.Reply{Outcome: wire.Granted}
+		return command.Reply{Outcome: command.Granted}
 	case nil:
-		return wire.Reply{Outcome: wire.Refused}
+		return command.Reply{Outcome: command.Refused}
 	}
 	return unexpectedReply(v)
 }
 
 // decodeCount reads a script's reply: the number of keys that held the token. A script that does
 // all or nothing replies 1 for all keys.
-func decodeCount(v any, all int64) wire.Reply {
+func decodeCount(v any, all int64) command.Reply {
 	n, ok := v.(int64)
 	switch {
 	case !ok || n < 0 || n > all:
 		return unexpectedReply(v)
 	case n == all:
-		return wire.Reply{Outcome: wire.Granted}
+		return command.Reply{Outcome: command.Granted}
 	}
-	return wire.Reply{Outcome: wire.Refused}
+	return command.Reply{Outcome: command.Refused}
 }
 
 // decodeRelease reads the number n of keys that held the token. If others wait for one of them,
 // the reply is n + all + 1. redigo does not allocate for small numbers.
-func decodeRelease(v any, all int64) wire.Reply {
+func decodeRelease(v any, all int64) command.Reply {
 	n, ok := v.(int64)
 	if !ok || n <= all {
 		return decodeCount(v, all)
 	}
 	r := decodeCount(n-(all+1), all)
-	r.RemoteWaiters = r.Outcome != wire.Unknown
+	r.RemoteWaiters = r.Outcome != command.Unknown
 	return r
 }
 
 // decodeFence reads the counter of a node that grants, relative to the hint. A reply p above 0
 // means hint + p - 1, and below 0 it means hint + p. 0 is a refusal. The reply is usually 1, and
 // redigo does not allocate for small numbers.
-func decodeFence(v any, hint int64) wire.Reply {
+func decodeFence(v any, hint int64) command.Reply {
 	const limit = 1 << 53
 	n, ok := v.(int64)
 	switch {
 	case n == 0 && ok:
-		return wire.Reply{Outcome: wire.Refused}
+		return command.Reply{Outcome: command.Refused}
 	// A fence is above 0 and at most about 2^53.
 	case !ok || n <= -hint || n > limit-hint:
 		return unexpectedReply(v)
@@ -119,37 +121,37 @@ func decodeFence(v any, hint int64) wire.Reply {
 	case n > 0:
 		n--
 	}
-	return wire.Reply{Outcome: wire.Granted, Fence: hint + n}
+	return command.Reply{Outcome: command.Granted, Fence: hint + n}
 }
 
 // decodeMarkerStatus reads the state of a node under the restart guard: a word, and its
 // arguments.
-func decodeMarkerStatus(v any) wire.Reply {
+func decodeMarkerStatus(v any) command.Reply {
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
 		return unexpectedReply(v)
 	}
 	word, _ := redis.String(list[0], nil)
-	a := &wire.MarkerStatus{}
-	r := wire.Reply{Outcome: wire.Granted, MarkerStatus: a}
+	a := &guard.MarkerStatus{}
+	r := command.Reply{Outcome: command.Granted, MarkerStatus: a}
 	var err error
 	switch {
 	case word == "ok" && len(list) == 2:
-		a.Guard = wire.Marked
+		a.Status = guard.Marked
 		a.Marker, err = markerText(list[1], nil)
 	case word == "foreign" && len(list) == 2:
-		a.Guard = wire.Foreign
+		a.Status = guard.Foreign
 		a.Marker, err = markerText(list[1], nil)
 	case word == "marked" && len(list) == 2: // the reply to Admit
-		r.Outcome = wire.Refused
+		r.Outcome = command.Refused
 		a.Marker, err = markerText(list[1], nil)
 	case word == "quarantined" && len(list) == 3:
 		left, err1 := redis.Int64(list[1], nil)
 		began, err2 := redis.Int64(list[2], nil)
-		a.Guard, a.Left, a.JustBegan = wire.Quarantined, lifetime(max(0, left)), began == 1
+		a.Status, a.Left, a.JustBegan = guard.Quarantined, lifetime(max(0, left)), began == 1
 		err = errors.Join(err1, err2)
 	case word == "replica" && len(list) == 1:
-		a.Guard = wire.NoMaster
+		a.Status = guard.NoMaster
 	default:
 		return unexpectedReply(v)
 	}
@@ -160,13 +162,13 @@ func decodeMarkerStatus(v any) wire.Reply {
 }
 
 // decodeInspect reads three values for each key: type, value and PTTL.
-func decodeInspect(v any, keys int) wire.Reply {
+func decodeInspect(v any, keys int) command.Reply {
 	const perKey = 3
 	list, ok := v.([]any)
 	if !ok || len(list) != perKey*keys {
 		return unexpectedReply(v)
 	}
-	r := wire.Reply{Outcome: wire.Granted, KeyStates: make([]wire.KeyState, keys)}
+	r := command.Reply{Outcome: command.Granted, KeyStates: make([]command.KeyState, keys)}
 	for i := range r.KeyStates {
 		kind, err1 := redis.String(list[perKey*i], nil)
 		value, err2 := tokenOrSize(list[perKey*i+1])
@@ -182,20 +184,20 @@ func decodeInspect(v any, keys int) wire.Reply {
 // tokenOrSize reads a value, or the size of a value that is too long for a token.
 func tokenOrSize(v any) (string, error) {
 	if size, ok := v.(int64); ok {
-		return wire.LongValue(size), nil
+		return command.LongValue(size), nil
 	}
 	return redis.String(v, nil)
 }
 
 // decodePoll reads the reply to PTTL: -2 without a key, -1 for a key that never expires.
-func decodePoll(v any) wire.Reply {
+func decodePoll(v any) command.Reply {
 	switch ms, ok := v.(int64); {
 	case !ok || ms < -2:
 		return unexpectedReply(v)
 	case ms == -2:
-		return wire.Reply{Outcome: wire.Granted}
+		return command.Reply{Outcome: command.Granted}
 	default:
-		return wire.Reply{Outcome: wire.Refused, Left: lifetime(ms)}
+		return command.Reply{Outcome: command.Refused, Left: lifetime(ms)}
 	}
 }
 
@@ -209,20 +211,20 @@ func lifetime(ms int64) time.Duration {
 }
 
 // newKeyState returns the state of a key by its type, value and remaining milliseconds.
-func newKeyState(kind, value string, ms int64) wire.KeyState {
+func newKeyState(kind, value string, ms int64) command.KeyState {
 	ttl := lifetime(ms)
 	switch {
 	case kind == "none":
-		return wire.KeyState{}
+		return command.KeyState{}
 	case kind == "string" && value != "":
-		return wire.KeyState{Value: value, TTL: ttl}
+		return command.KeyState{Value: value, TTL: ttl}
 	}
-	return wire.KeyState{ForeignType: kind, TTL: ttl} // an empty string is no token, but blocks one
+	return command.KeyState{ForeignType: kind, TTL: ttl} // an empty string is no token, but blocks one
 }
 
 // unexpectedReply returns an Unknown vote for a reply that makes no sense. Its error shows no
 // bulk string, because that may be a token, and a token lets its reader release the lock.
-func unexpectedReply(v any) wire.Reply {
+func unexpectedReply(v any) command.Reply {
 	shown := fmt.Sprintf("of type %T", v)
 	switch v := v.(type) {
 	case nil, int64:
@@ -230,7 +232,7 @@ func unexpectedReply(v any) wire.Reply {
 	case string: // a status
 		shown = fmt.Sprintf("%.40q", v)
 	}
-	return wire.Reply{Outcome: wire.Unknown, Err: fmt.Errorf("pool: unexpected reply %s", shown)}
+	return command.Reply{Outcome: command.Unknown, Err: fmt.Errorf("pool: unexpected reply %s", shown)}
 }
 
 // executedNothing are the codes by which a server says that it did not execute the command. Any
@@ -243,28 +245,28 @@ var executedNothing = map[string]bool{
 
 // saysUnexecuted reports whether an error is a server's and has one of these codes.
 func saysUnexecuted(err error) bool {
-	var se *wire.ServerError
+	var se *ServerError
 	return errors.As(err, &se) && executedNothing[se.Code]
 }
 
 // refusal classifies an error reply. An error that is not the server's leaves open whether the
 // command was executed.
-func refusal(err error) wire.Reply {
+func refusal(err error) command.Reply {
 	var re redis.Error
 	if !errors.As(err, &re) {
-		return wire.Reply{Outcome: wire.Unknown, Err: err}
+		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
 	e := serverError(re)
-	var se *wire.ServerError
+	var se *ServerError
 	errors.As(e, &se)
 	switch {
 	// A key of another type blocks the lock as a held key does: this is a vote, and not a fault.
 	case se.Code == "WRONGTYPE":
-		return wire.Reply{Outcome: wire.Refused, Err: wire.ErrForeignKey}
+		return command.Reply{Outcome: command.Refused, Err: command.ErrForeignKey}
 	case executedNothing[se.Code], plainFailure(se.Text):
-		return wire.Reply{Outcome: wire.Failed, Err: e}
+		return command.Reply{Outcome: command.Failed, Err: e}
 	}
-	return wire.Reply{Outcome: wire.Unknown, Err: e}
+	return command.Reply{Outcome: command.Unknown, Err: e}
 }
 
 // plainFailure reports whether an error without a code of its own surely came before anything was
@@ -298,7 +300,7 @@ func serverError(err error) error {
 	}
 	text := tokenLike.ReplaceAllString(withoutArgs(re), "…")
 	// Cloned, so that the error keeps no larger buffer alive.
-	return &wire.ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(wire.Printable(text))}
+	return &ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(oneline.Printable(text))}
 }
 
 // tokenLike matches the random part of a token, also in lower case.
@@ -311,7 +313,7 @@ func withoutArgs(err error) string {
 }
 
 // shownError returns an error as reports show it.
-func shownError(err error) string { return wire.Printable(serverError(err).Error()) }
+func shownError(err error) string { return oneline.Printable(serverError(err).Error()) }
 
 // maxCode bounds the length of a code.
 const maxCode = 32

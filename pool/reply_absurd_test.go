@@ -27,7 +27,8 @@ func TestAbsurdNumbersOfAServerAreClamped(t *testing.T) {
 	require.Positive(t, time.Duration(latest)*time.Microsecond, "it fits into a Duration")
 }
 
-// A link keeps facts and a lock its votes: not the replies that they were read from.
+// A connection keeps facts and a lock its votes. Neither may keep the replies from which they were
+// read.
 func TestNothingKeptOfAReplyKeepsTheReply(t *testing.T) {
 	const replies = 64
 	filler := strings.Repeat("x", 1<<20)

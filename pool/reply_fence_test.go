@@ -6,79 +6,79 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // aHint is a client's time in 2026.
 const aHint = int64(1_790_000_000_000_000)
 
-func counting(token string, keys []string) *wire.LockArgs {
+func counting(token string, keys []string) *command.LockArgs {
 	t := terms(token, keys)
 	t.SetCounters(false)
 	return t
 }
 
 func fencing(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *wire.Request) {
-		wire.NewFencedAcquire(r, counting(token, keys), ttl, mostTTL, aHint, time.Second)
+	return newCall(func(r *command.Request) {
+		command.NewFencedAcquire(r, counting(token, keys), ttl, mostTTL, aHint, time.Second)
 	})
 }
 
 func confirming(token string, keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewConfirm(r, counting(token, keys), aHint) })
+	return newCall(func(r *command.Request) { command.NewConfirm(r, counting(token, keys), aHint) })
 }
 
 func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
 	const limit = 1 << 53
 	for _, c := range []struct {
 		hint, reply int64
-		outcome     wire.Outcome
+		outcome     command.Outcome
 		fence       int64
 	}{
-		{aHint, 0, wire.Refused, 0},
-		{aHint, 1, wire.Granted, aHint},
-		{aHint, 2, wire.Granted, aHint + 1},
-		{aHint, -1, wire.Granted, aHint - 1},
-		{aHint, 1 - aHint, wire.Granted, 1},
-		{aHint, -aHint, wire.Unknown, 0}, // the number would be 0, and then below
-		{aHint, -aHint - 1, wire.Unknown, 0},
-		{aHint, -1 << 63, wire.Unknown, 0},
-		{aHint, limit - aHint, wire.Granted, limit - 1},
-		{aHint, limit - aHint + 1, wire.Unknown, 0},
-		{aHint, 1<<63 - 1, wire.Unknown, 0},
-		{1, 1, wire.Granted, 1},
-		{1, -1, wire.Unknown, 0},
-		{1, limit - 1, wire.Granted, limit - 1},
-		{1, limit, wire.Unknown, 0},
-		{limit - 1, 1, wire.Granted, limit - 1},
-		{limit - 1, 2, wire.Unknown, 0},
-		{limit - 1, 2 - limit, wire.Granted, 1},
-		{limit - 1, 1 - limit, wire.Unknown, 0},
+		{aHint, 0, command.Refused, 0},
+		{aHint, 1, command.Granted, aHint},
+		{aHint, 2, command.Granted, aHint + 1},
+		{aHint, -1, command.Granted, aHint - 1},
+		{aHint, 1 - aHint, command.Granted, 1},
+		{aHint, -aHint, command.Unknown, 0}, // the fence would be 0, and then negative
+		{aHint, -aHint - 1, command.Unknown, 0},
+		{aHint, -1 << 63, command.Unknown, 0},
+		{aHint, limit - aHint, command.Granted, limit - 1},
+		{aHint, limit - aHint + 1, command.Unknown, 0},
+		{aHint, 1<<63 - 1, command.Unknown, 0},
+		{1, 1, command.Granted, 1},
+		{1, -1, command.Unknown, 0},
+		{1, limit - 1, command.Granted, limit - 1},
+		{1, limit, command.Unknown, 0},
+		{limit - 1, 1, command.Granted, limit - 1},
+		{limit - 1, 2, command.Unknown, 0},
+		{limit - 1, 2 - limit, command.Granted, 1},
+		{limit - 1, 1 - limit, command.Unknown, 0},
 	} {
 		r := decodeFence(c.reply, c.hint)
 		require.Equal(t, c.outcome, r.Outcome, "%+v", c)
 		require.Equal(t, c.fence, r.Fence, "%+v", c)
-		require.Equal(t, c.outcome == wire.Unknown, r.Err != nil, "%+v", c)
+		require.Equal(t, c.outcome == command.Unknown, r.Err != nil, "%+v", c)
 	}
 	for _, v := range []any{nil, "OK", "1", []byte("1"), []any{int64(1)}, 1, uint64(1), 1.0} {
-		require.Equal(t, wire.Unknown, decodeFence(v, aHint).Outcome, "%T", v)
+		require.Equal(t, command.Unknown, decodeFence(v, aHint).Outcome, "%T", v)
 	}
 }
 
 func TestAConfirmationIsYesOrNo(t *testing.T) {
 	c := confirming("A", "k", "l")
-	for reply, outcome := range map[int64]wire.Outcome{0: wire.Refused, 1: wire.Granted, 2: wire.Unknown, -1: wire.Unknown} {
+	for reply, outcome := range map[int64]command.Outcome{0: command.Refused, 1: command.Granted, 2: command.Unknown, -1: command.Unknown} {
 		require.Equal(t, outcome, decode(&c.Command, reply, nil, "").Outcome, reply)
 	}
 }
 
 func TestTheUsualFenceCostsNoAllocation(t *testing.T) {
 	c := fencing("A", time.Second, "k")
-	var r wire.Reply
+	var r command.Reply
 	for _, reply := range []int64{0, 1, 2, 255} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			r = decode(&c.Command, reply, nil, "")
 		}), reply)
 	}
-	require.Equal(t, wire.Granted, r.Outcome)
+	require.Equal(t, command.Granted, r.Outcome)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// planted colours a terminal, turns the direction of its text, and is long.
+// planted sets a terminal's colour, reverses the direction of its text, and is long.
 var planted = "\x1b[31m\u202e" + strings.Repeat("z", 10<<10)
 
-// requireShowable fails for what a terminal acts on, and for what fills it.
+// requireShowable fails if a text contains control characters, or is too long.
 func requireShowable(t *testing.T, what, text string) {
 	t.Helper()
 	require.NotContains(t, text, strings.Repeat("z", 520), what)
@@ -70,7 +70,7 @@ func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 			requireShowable(t, "a refusal", text)
 		}
 	})
-	found := &wire.Diagnosis{}
+	found := &command.Diagnosis{}
 	noteScanDenied(found, errors.New(planted))
 	requireShowable(t, "a survey", found.ScanDenied)
 	for _, f := range ttlSteps([]string{planted}, found) {
@@ -97,7 +97,8 @@ func TestAnAddressThatASentinelOrAClusterNamesIsPrintable(t *testing.T) {
 	}
 }
 
-// The words of a dial may be a server's: of its certificate, or to the AUTH that a wrapped pool sends.
+// The error of a dial may have words of a server: from its certificate, or in the answer to the
+// AUTH of a wrapped pool.
 func TestTheErrorOfADialIsPrintable(t *testing.T) {
 	failing := errors.New(planted + "\n")
 	for what, open := range map[string]func(c Config) (*Node, error){

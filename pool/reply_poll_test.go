@@ -7,17 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func polling(key string) *call {
-	return newCall(func(r *wire.Request) { wire.NewPoll(r, terms("", []string{key})) })
+	return newCall(func(r *command.Request) { command.NewPoll(r, terms("", []string{key})) })
 }
 
-func pollingUnder(f *wire.NodeSet, key string) *call { return under(f, "", wire.NewPoll, key) }
+func pollingUnder(f *command.NodeSet, key string) *call { return under(f, "", command.NewPoll, key) }
 
-// A poll is one plain command, and tells for how long a key exists, whatever it is.
+// A poll is one plain command. It returns the remaining time of a key of any type.
 func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", 1234*time.Millisecond)
@@ -25,28 +25,28 @@ func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
 		m.PushList("list")
 		synctest.Wait()
 		m.ForgetLog()
-		for key, want := range map[string]wire.Reply{
-			"k":        {Outcome: wire.Refused, Left: 1234 * time.Millisecond},
-			"for ever": {Outcome: wire.Refused, Left: -time.Millisecond},
-			"list":     {Outcome: wire.Refused, Left: -time.Millisecond},
-			"none":     {Outcome: wire.Granted},
+		for key, want := range map[string]command.Reply{
+			"k":        {Outcome: command.Refused, Left: 1234 * time.Millisecond},
+			"for ever": {Outcome: command.Refused, Left: -time.Millisecond},
+			"list":     {Outcome: command.Refused, Left: -time.Millisecond},
+			"none":     {Outcome: command.Granted},
 		} {
 			require.Equal(t, want, polling(key).on(n).reply(t), key)
 		}
 		require.Equal(t, map[string]int{"PTTL": 4}, m.Commands())
 		for _, odd := range []string{"+OK", "$-1", ":-3", "$2\r\n12"} {
 			m.FailWith("PTTL", odd)
-			require.Equal(t, wire.Unknown, polling("k").outcome(t, n), odd)
+			require.Equal(t, command.Unknown, polling("k").outcome(t, n), odd)
 		}
 	})
 }
 
-// docs/dev/rules.md rule 16: a poll begins no quarantine, and asks nobody where the node stands.
-// Where that is known already, a node that does not vote says so without being asked.
+// docs/dev/rules.md rule 16: a poll starts no quarantine and verifies no marker. A node that is
+// known not to vote answers so by itself.
 func TestAPollAsksNothingOfTheGuard(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
-		require.Equal(t, wire.Granted, pollingUnder(f, "k").outcome(t, n))
+		require.Equal(t, command.Granted, pollingUnder(f, "k").outcome(t, n))
 		require.Zero(t, asksOf(m))
 		require.Empty(t, m.Keys())
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
@@ -54,6 +54,6 @@ func TestAPollAsksNothingOfTheGuard(t *testing.T) {
 		require.Equal(t, 1, m.Commands()["PTTL"])
 		time.Sleep(guardTTL + 2*time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, wire.Granted, pollingUnder(f, "k").outcome(t, n))
+		require.Equal(t, command.Granted, pollingUnder(f, "k").outcome(t, n))
 	})
 }

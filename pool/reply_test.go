@@ -14,87 +14,87 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// inScript is what Redis 7 hangs onto the errors of scripts.
+// inScript is what Redis 7 appends to the errors of scripts.
 const inScript = " script: 94e6bb77c78b737ff1fa5a138a1399afa019ed96, on @user_script:3."
 
 // serverStates are the replies of docs/dev/hazards.md H30 and H58, seen on Redis 7.0.15 unless
 // they say otherwise.
 var serverStates = map[string]struct {
 	text    string
-	outcome wire.Outcome
+	outcome command.Outcome
 	code    string
 }{
-	"out of memory":         {"OOM command not allowed when used memory > 'maxmemory'.", wire.Failed, "OOM"},
-	"out of memory, script": {"OOM command not allowed when used memory > 'maxmemory'." + inScript, wire.Failed, "OOM"},
-	"no replicas":           {"NOREPLICAS Not enough good replicas to write.", wire.Failed, "NOREPLICAS"},
-	"replica":               {"READONLY You can't write against a read only replica.", wire.Failed, "READONLY"},
-	"replica, script":       {"READONLY You can't write against a read only replica." + inScript, wire.Failed, "READONLY"},
-	"stale replica":         {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", wire.Failed, "MASTERDOWN"},
+	"out of memory":         {"OOM command not allowed when used memory > 'maxmemory'.", command.Failed, "OOM"},
+	"out of memory, script": {"OOM command not allowed when used memory > 'maxmemory'." + inScript, command.Failed, "OOM"},
+	"no replicas":           {"NOREPLICAS Not enough good replicas to write.", command.Failed, "NOREPLICAS"},
+	"replica":               {"READONLY You can't write against a read only replica.", command.Failed, "READONLY"},
+	"replica, script":       {"READONLY You can't write against a read only replica." + inScript, command.Failed, "READONLY"},
+	"stale replica":         {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", command.Failed, "MASTERDOWN"},
 	"no disk": {
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled",
-		wire.Failed, "MISCONF",
+		command.Failed, "MISCONF",
 	},
-	"busy":         {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", wire.Failed, "BUSY"},
-	"loading":      {"LOADING Redis is loading the dataset in memory", wire.Failed, "LOADING"},
-	"no password":  {"NOAUTH Authentication required.", wire.Failed, "NOAUTH"},
-	"no right":     {"NOPERM User default has no permissions to run the 'evalsha' command", wire.Failed, "NOPERM"},
-	"no right key": {"NOPERM No permissions to access a key", wire.Failed, "NOPERM"},
+	"busy":         {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", command.Failed, "BUSY"},
+	"loading":      {"LOADING Redis is loading the dataset in memory", command.Failed, "LOADING"},
+	"no password":  {"NOAUTH Authentication required.", command.Failed, "NOAUTH"},
+	"no right":     {"NOPERM User default has no permissions to run the 'evalsha' command", command.Failed, "NOPERM"},
+	"no right key": {"NOPERM No permissions to access a key", command.Failed, "NOPERM"},
 	"no right, script": {
 		"ERR The user executing the script can't run this command or subcommand script: d3c21d0c2b9ca22f82737626a27bcaf5d288f99f, on @user_script:1.",
-		wire.Failed, "ERR",
+		command.Failed, "ERR",
 	},
 	"no right to a key, script": {
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + inScript, wire.Failed, "ERR",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + inScript, command.Failed, "ERR",
 	},
 	"no right, script of Redis 6": {
 		"ERR Error running script (call to f_52ece3bffc3a8cef02185fb886dc7df2e37538ab): @user_script:5: @user_script: 5: " +
-			"The user executing the script can't run this command or subcommand ", wire.Failed, "ERR",
+			"The user executing the script can't run this command or subcommand ", command.Failed, "ERR",
 	},
 	"no right, script of Redis 6 that handles errors": {
-		"@user_script: 10: The user executing the script can't run this command or subcommand", wire.Failed, "",
+		"@user_script: 10: The user executing the script can't run this command or subcommand", command.Failed, "",
 	},
 	"no right, script of Redis 8 and Valkey": {
-		"ERR ACL failure in script: User app has no permissions to run the 'del' command script: 04c017ba14d57ed5eb3", wire.Failed, "ERR",
+		"ERR ACL failure in script: User app has no permissions to run the 'del' command script: 04c017ba14d57ed5eb3", command.Failed, "ERR",
 	},
-	"wrong password":     {"WRONGPASS invalid username-password pair or user is disabled.", wire.Failed, "WRONGPASS"},
-	"protected mode":     {"DENIED Redis is running in protected mode because protected mode is enabled", wire.Failed, "DENIED"},
-	"cluster down":       {"CLUSTERDOWN Hash slot not served", wire.Failed, "CLUSTERDOWN"},
-	"moved":              {"MOVED 3999 127.0.0.1:6381", wire.Failed, "MOVED"},
-	"ask":                {"ASK 3999 127.0.0.1:6381", wire.Failed, "ASK"},
-	"try again":          {"TRYAGAIN Multiple keys request during rehashing of slot", wire.Failed, "TRYAGAIN"},
-	"several slots":      {"CROSSSLOT Keys in request don't hash to the same slot", wire.Failed, "CROSSSLOT"},
-	"script not loaded":  {"NOSCRIPT No matching script. Please use EVAL.", wire.Failed, "NOSCRIPT"},
-	"sentinel":           {"ERR unknown command 'SET', with args beginning with: 'k' 'tok' 'NX' 'PX' '1000' ", wire.Failed, "ERR"},
-	"too many clients":   {"ERR max number of clients reached", wire.Failed, "ERR"},
-	"TTL of zero":        {"ERR invalid expire time in 'set' command", wire.Failed, "ERR"},
-	"our own bounds":     {"ERR redlock: TTL out of bounds", wire.Failed, "ERR"},
-	"wrong arguments":    {"ERR wrong number of arguments for 'evalsha' command", wire.Failed, "ERR"},
-	"replica of Redis 6": {redis6("READONLY You can't write against a read only replica."), wire.Failed, "READONLY"},
-	"memory of Redis 6":  {redis6("OOM command not allowed when used memory > 'maxmemory'."), wire.Failed, "OOM"},
-	"disk of Redis 6":    {redis6("MISCONF Redis is configured to save RDB snapshots"), wire.Failed, "MISCONF"},
+	"wrong password":     {"WRONGPASS invalid username-password pair or user is disabled.", command.Failed, "WRONGPASS"},
+	"protected mode":     {"DENIED Redis is running in protected mode because protected mode is enabled", command.Failed, "DENIED"},
+	"cluster down":       {"CLUSTERDOWN Hash slot not served", command.Failed, "CLUSTERDOWN"},
+	"moved":              {"MOVED 3999 127.0.0.1:6381", command.Failed, "MOVED"},
+	"ask":                {"ASK 3999 127.0.0.1:6381", command.Failed, "ASK"},
+	"try again":          {"TRYAGAIN Multiple keys request during rehashing of slot", command.Failed, "TRYAGAIN"},
+	"several slots":      {"CROSSSLOT Keys in request don't hash to the same slot", command.Failed, "CROSSSLOT"},
+	"script not loaded":  {"NOSCRIPT No matching script. Please use EVAL.", command.Failed, "NOSCRIPT"},
+	"sentinel":           {"ERR unknown command 'SET', with args beginning with: 'k' 'tok' 'NX' 'PX' '1000' ", command.Failed, "ERR"},
+	"too many clients":   {"ERR max number of clients reached", command.Failed, "ERR"},
+	"TTL of zero":        {"ERR invalid expire time in 'set' command", command.Failed, "ERR"},
+	"our own bounds":     {"ERR redlock: TTL out of bounds", command.Failed, "ERR"},
+	"wrong arguments":    {"ERR wrong number of arguments for 'evalsha' command", command.Failed, "ERR"},
+	"replica of Redis 6": {redis6("READONLY You can't write against a read only replica."), command.Failed, "READONLY"},
+	"memory of Redis 6":  {redis6("OOM command not allowed when used memory > 'maxmemory'."), command.Failed, "OOM"},
+	"disk of Redis 6":    {redis6("MISCONF Redis is configured to save RDB snapshots"), command.Failed, "MISCONF"},
 
-	"a list":            {"WRONGTYPE Operation against a key holding the wrong kind of value", wire.Refused, "WRONGTYPE"},
-	"a list, Redis 6":   {redis6("WRONGTYPE Operation against a key holding the wrong kind of value"), wire.Refused, "WRONGTYPE"},
-	"a script's defect": {"ERR user_script:3: attempt to compare number with nil" + inScript, wire.Unknown, "ERR"},
-	"a code not known":  {"NEWCODE something of a later version", wire.Unknown, "NEWCODE"},
-	"no code":           {"ERR something went wrong", wire.Unknown, "ERR"},
-	"lower case":        {"readonly you can't", wire.Unknown, ""},
-	"a code inside":     {"ERR tried -NEWCODE and READONLY", wire.Unknown, "ERR"},
-	"a longer code":     {"BUSYGROUP Consumer Group name already exists", wire.Unknown, "BUSYGROUP"},
-	"nothing at all":    {"", wire.Unknown, ""},
-	"only spaces":       {"  ", wire.Unknown, ""},
+	"a list":            {"WRONGTYPE Operation against a key holding the wrong kind of value", command.Refused, "WRONGTYPE"},
+	"a list, Redis 6":   {redis6("WRONGTYPE Operation against a key holding the wrong kind of value"), command.Refused, "WRONGTYPE"},
+	"a script's defect": {"ERR user_script:3: attempt to compare number with nil" + inScript, command.Unknown, "ERR"},
+	"a code not known":  {"NEWCODE something of a later version", command.Unknown, "NEWCODE"},
+	"no code":           {"ERR something went wrong", command.Unknown, "ERR"},
+	"lower case":        {"readonly you can't", command.Unknown, ""},
+	"a code inside":     {"ERR tried -NEWCODE and READONLY", command.Unknown, "ERR"},
+	"a longer code":     {"BUSYGROUP Consumer Group name already exists", command.Unknown, "BUSYGROUP"},
+	"nothing at all":    {"", command.Unknown, ""},
+	"only spaces":       {"  ", command.Unknown, ""},
 }
 
-// redis6 is how Redis before 7 wraps an error inside of a script.
+// redis6 wraps an error as Redis before 7 does within a script.
 func redis6(text string) string {
 	return "ERR Error running script (call to f_94e6bb77c78b737ff1fa5a138a1399afa019ed96): @user_script:3: @user_script: 3: -" + text
 }
 
-// one is a call of each operation, of one key and of two where that is another command.
+// oneOfEach returns a call of each operation: of one key, and of two where that is another command.
 func oneOfEach() map[string]*call {
 	return map[string]*call{
 		"SET":     acquiring("A", time.Second, "k"),
@@ -116,10 +116,10 @@ func TestAServersStateIsNoVoteAndAnUnknownOneMayHaveExecuted(t *testing.T) {
 			require.Equal(t, want.outcome, r.Outcome, "%s: %s", state, name)
 			require.False(t, r.NotSent, state)
 			if want.code == "WRONGTYPE" {
-				require.ErrorIs(t, r.Err, wire.ErrForeignKey, state)
+				require.ErrorIs(t, r.Err, command.ErrForeignKey, state)
 				continue
 			}
-			var se *wire.ServerError
+			var se *ServerError
 			require.ErrorAs(t, r.Err, &se, state)
 			require.Equal(t, want.code, se.Code, state)
 			shown, _, _ := strings.Cut(want.text, ", with args")
@@ -140,40 +140,40 @@ func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
 		"list without types": []any{"", []byte("A"), int64(5)}, "list with nil": []any{"string", nil, int64(5)},
 		"list without a number": []any{"string", []byte("A"), []byte("x")}, "list with minus 3": []any{"string", []byte("A"), int64(-3)},
 	}
-	votes := map[string]map[string]wire.Outcome{
-		"SET":     {"OK": wire.Granted, "nil": wire.Refused},
-		"acquire": {"1": wire.Granted, "0": wire.Refused},
-		"extend":  {"1": wire.Granted, "0": wire.Refused},
-		"release": {"2": wire.Granted, "1": wire.Refused, "0": wire.Refused},
-		"shorten": {"2": wire.Granted, "1": wire.Refused, "0": wire.Refused},
-		"inspect": {"list": wire.Granted, "list of none": wire.Granted},
-		"ping":    {"PONG": wire.Granted},
-		"fence":   {"-1": wire.Granted, "0": wire.Refused, "1": wire.Granted, "2": wire.Granted, "3": wire.Granted},
-		"confirm": {"1": wire.Granted, "0": wire.Refused},
+	votes := map[string]map[string]command.Outcome{
+		"SET":     {"OK": command.Granted, "nil": command.Refused},
+		"acquire": {"1": command.Granted, "0": command.Refused},
+		"extend":  {"1": command.Granted, "0": command.Refused},
+		"release": {"2": command.Granted, "1": command.Refused, "0": command.Refused},
+		"shorten": {"2": command.Granted, "1": command.Refused, "0": command.Refused},
+		"inspect": {"list": command.Granted, "list of none": command.Granted},
+		"ping":    {"PONG": command.Granted},
+		"fence":   {"-1": command.Granted, "0": command.Refused, "1": command.Granted, "2": command.Granted, "3": command.Granted},
+		"confirm": {"1": command.Granted, "0": command.Refused},
 	}
 	for name, c := range oneOfEach() {
 		for reply, v := range replies {
 			r := decode(&c.Command, v, nil, "")
 			require.Equal(t, votes[name][reply], r.Outcome, "%s answered by %s", name, reply) // none: Unknown
-			if r.Outcome == wire.Unknown {
+			if r.Outcome == command.Unknown {
 				require.ErrorContains(t, r.Err, "pool: unexpected reply")
 			} else {
 				require.NoError(t, r.Err)
 			}
 		}
 	}
-	require.Equal(t, wire.Unknown, decode(&wire.Command{Request: &wire.Request{Op: 77}}, "OK", nil, "").Outcome)
+	require.Equal(t, command.Unknown, decode(&command.Command{Request: &command.Request{Op: 77}}, "OK", nil, "").Outcome)
 }
 
 func TestAnErrorThatNoServerSentIsUnknown(t *testing.T) {
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("redigo: x"), redis.ErrNil} {
 		r := decode(&acquiring("A", time.Second, "k").Command, nil, err, "")
-		require.Equal(t, wire.Unknown, r.Outcome)
+		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, err)
 	}
 }
 
-// Who knows a token can release the lock.
+// A token is enough to release the lock, so it must not be shown.
 func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
 	for _, v := range []any{[]byte("TOKEN"), []any{"string", []byte("TOKEN")}, []any{[]byte("TOKEN")}} {
 		for _, c := range oneOfEach() {
@@ -184,9 +184,9 @@ func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
 		`pool: unexpected reply "`+strings.Repeat("Q", 40)+`"`)
 }
 
-// A server may show a client the token of another one, in any case of letters.
+// A server may show a client the token of another, in upper or lower case.
 func TestNoErrorOfAServerShowsAToken(t *testing.T) {
-	token := wire.NewToken("owner")
+	token := command.NewToken("owner")
 	random := token[len("owner:"):]
 	for _, said := range []string{token, random, strings.ToLower(random), "'" + token + "'", "k=" + random + ","} {
 		shown := decode(&pinging().Command, nil, redis.Error("ERR somebody set "+said), "").Err.Error()
@@ -197,28 +197,28 @@ func TestNoErrorOfAServerShowsAToken(t *testing.T) {
 	require.EqualError(t, serverError(redis.Error(words)), words)
 }
 
-// Redis takes a PX of 9e18 (docs/dev/hazards.md H23), which is beyond what a Duration holds.
+// Redis accepts a PX of 9e18 (docs/dev/hazards.md H23), which is more than a Duration can hold.
 func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {
 		r := decode(&inspecting("k").Command, []any{"string", []byte("A"), ms}, nil, "")
-		require.Equal(t, wire.Granted, r.Outcome)
+		require.Equal(t, command.Granted, r.Outcome)
 		require.Equal(t, time.Duration(maxLifetime).Truncate(time.Millisecond), r.KeyStates[0].TTL)
 		require.Positive(t, r.KeyStates[0].TTL+time.Hour, "a margin can be added")
 	}
 }
 
-// Over the wire: a state that the server is in passes by, and poisons nothing.
+// Over the wire: a server's state passes, and leaves nothing behind.
 func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
 	for state, want := range serverStates {
 		if want.text == "" || strings.HasPrefix(want.text, " ") || want.code == "NOSCRIPT" {
-			continue // not to be said over the wire, or has a test of its own
+			continue // impossible over the wire, or has a test of its own
 		}
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			m.FailWith("*", want.text)
 			calls := oneOfEach()
 			if isRoleChange(want.code) {
-				calls = map[string]*call{"SET": calls["SET"]} // what follows waits for a dial, or finds that it fails
+				calls = map[string]*call{"SET": calls["SET"]} // the following commands wait for a dial, or find that it fails
 			}
 			for _, c := range calls {
 				r := c.on(n).reply(t)
@@ -229,16 +229,16 @@ func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
 			dials := int64(1)
 			if isRoleChange(want.code) {
 				time.Sleep(time.Second)
-				dials = n.Stats().Dials // rule 15: see look_test.go
+				dials = n.Stats().Dials // rule 15: see health_check_test.go
 			}
-			require.Equal(t, wire.Granted, acquiring("A", time.Second, "k").outcome(t, n), state)
-			require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n), state)
+			require.Equal(t, command.Granted, acquiring("A", time.Second, "k").outcome(t, n), state)
+			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), state)
 			require.Equal(t, dials, n.Stats().Dials, state)
 		})
 	}
 }
 
-// A state that a command inside of a script runs into, before the script has written.
+// A command within a script fails because of the server's state, before the script has written.
 func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 	set := func() *call { return acquiring("A", time.Second, "k") }
 	acquire := func() *call { return acquiring("A", time.Second, "k", "l") }
@@ -248,7 +248,7 @@ func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 	inspect := func() *call { return inspecting("held") }
 	fence := func() *call { return fencing("A", time.Second, "k", "l") }
 	confirm := func() *call { return confirming("H", "held") }
-	for command, calls := range map[string][]func() *call{
+	for cmd, calls := range map[string][]func() *call{
 		"SET": {set, acquire, fence, confirm}, "EXISTS": {acquire, fence}, "GET": {extend, release, shorten, inspect, fence, confirm},
 		"DEL": {release}, "PTTL": {extend, shorten, inspect}, "PEXPIRE": {extend, shorten}, "TYPE": {inspect}, "STRLEN": {inspect}, "TIME": {fence, confirm},
 	} {
@@ -259,11 +259,11 @@ func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 		} {
 			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("held", "H", time.Minute)
-				m.FailWith(command, text)
+				m.FailWith(cmd, text)
 				for _, call := range calls {
-					synctest.Wait() // a connection that the answer before has ended is gone
+					synctest.Wait() // the connection has ended if the answer before ended it
 					r := call().on(n).reply(t)
-					require.Equal(t, wire.Failed, r.Outcome, "%s: %v", command, r.Err)
+					require.Equal(t, command.Failed, r.Outcome, "%s: %v", cmd, r.Err)
 					require.ErrorContains(t, r.Err, text)
 				}
 				require.Equal(t, []string{"held"}, m.Keys())
@@ -273,7 +273,7 @@ func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 	}
 }
 
-// reading is a connection that only can be read from.
+// reading is a connection that only supports reads.
 type reading struct {
 	net.Conn
 	io.Reader
@@ -293,7 +293,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which byte, data []byte) {
 		if strings.Count(string(data), "*") > 4 {
-			return // redigo makes a list of whatever length it is told
+			return // redigo allocates a list of any announced length
 		}
 		for line := range strings.SplitSeq(string(data), "\r\n") {
 			if len(line) > 5 && (line[0] == '*' || line[0] == '$') {
@@ -306,30 +306,30 @@ func FuzzDecode(f *testing.F) {
 			releasing("A", "k", "l"), shortening("A", time.Second, "k"), inspecting("k"), inspecting("k", "l"), pinging(),
 			fencing("A", time.Second, "k"), confirming("A", "k"),
 		}
-		command := &calls[int(which)%len(calls)].Command
+		cmd := &calls[int(which)%len(calls)].Command
 		v, err := c.Receive()
 		if err != nil && c.Err() != nil {
-			return // the connection is broken: nothing is decoded
+			return // the connection is broken, and nothing is decoded
 		}
-		r := decode(command, v, err, "hunter2")
+		r := decode(cmd, v, err, "hunter2")
 		switch r.Outcome {
-		case wire.Granted:
+		case command.Granted:
 			require.NoError(t, err)
 			require.NoError(t, r.Err)
-		case wire.Unknown, wire.Failed:
+		case command.Unknown, command.Failed:
 			require.Error(t, r.Err)
 			_ = r.Err.Error()
-		case wire.Refused:
+		case command.Refused:
 		default:
 			t.Fatalf("outcome %d", r.Outcome)
 		}
-		if command.Op == wire.Inspect && r.Outcome == wire.Granted {
-			require.Len(t, r.KeyStates, len(command.Keys))
+		if cmd.Op == command.Inspect && r.Outcome == command.Granted {
+			require.Len(t, r.KeyStates, len(cmd.Keys))
 		} else {
 			require.Empty(t, r.KeyStates)
 		}
 		require.False(t, r.NotSent)
-		require.Equal(t, command.Hint != 0 && r.Outcome == wire.Granted, r.Fence != 0)
+		require.Equal(t, cmd.Hint != 0 && r.Outcome == command.Granted, r.Fence != 0)
 		require.Less(t, r.Fence, int64(1<<53))
 	})
 }

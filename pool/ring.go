@@ -1,11 +1,11 @@
 package pool
 
-import "github.com/quorumlock/go-redlock/pool/wire"
+import "github.com/quorumlock/go-redlock/internal/command"
 
 // ring is a FIFO queue of commands. It grows as needed and never shrinks, so that it does not
 // allocate once it is large enough. The zero value is empty. It has no lock of its own.
 type ring struct {
-	slots []*wire.Command
+	slots []*command.Command
 	head  int
 	size  int
 }
@@ -14,7 +14,7 @@ type ring struct {
 func (r *ring) len() int { return r.size }
 
 // push puts a command behind all others.
-func (r *ring) push(c *wire.Command) {
+func (r *ring) push(c *command.Command) {
 	if r.size == len(r.slots) {
 		r.grow()
 	}
@@ -23,10 +23,10 @@ func (r *ring) push(c *wire.Command) {
 }
 
 // peek returns the oldest command. The ring must not be empty.
-func (r *ring) peek() *wire.Command { return r.slots[r.head] }
+func (r *ring) peek() *command.Command { return r.slots[r.head] }
 
 // pop removes and returns the oldest command. The ring must not be empty.
-func (r *ring) pop() *wire.Command {
+func (r *ring) pop() *command.Command {
 	c := r.slots[r.head]
 	// The slot must not keep the command, and with it its Locker, from being freed.
 	r.slots[r.head] = nil
@@ -36,7 +36,7 @@ func (r *ring) pop() *wire.Command {
 }
 
 // popAll appends all commands to the slice to, the oldest first, and empties the ring.
-func (r *ring) popAll(to []*wire.Command) []*wire.Command {
+func (r *ring) popAll(to []*command.Command) []*command.Command {
 	for r.size > 0 {
 		to = append(to, r.pop())
 	}
@@ -45,7 +45,7 @@ func (r *ring) popAll(to []*wire.Command) []*wire.Command {
 
 // grow doubles the ring, which is full, and moves its head to the first slot.
 func (r *ring) grow() {
-	bigger := make([]*wire.Command, max(16, 2*len(r.slots)))
+	bigger := make([]*command.Command, max(16, 2*len(r.slots)))
 	// The commands from head to the end are the oldest. Those before head follow them.
 	n := copy(bigger, r.slots[r.head:])
 	copy(bigger[n:], r.slots[:r.head])

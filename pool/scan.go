@@ -8,7 +8,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // scanPageSize is how many keys one SCAN asks for: so few that other clients of the server do not
@@ -18,7 +19,7 @@ const scanPageSize = 500
 // scanForLocks looks through the keys of the database until it finds one that may be a live lock:
 // a key with a TTL, outside of our own namespace. It ends with ctx, with the node, and when a
 // page takes longer than the dial timeout.
-func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnosis) error {
+func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *command.Diagnosis) error {
 	// The scan may take long, so it ends with the node as well as with ctx. Aborting the
 	// connection ends a query that is blocked.
 	stop := context.AfterFunc(n.life, s.abort) //nolint:contextcheck // both end it
@@ -44,7 +45,7 @@ func (n *Node) scanForLocks(ctx context.Context, s *rawConn, found *wire.Diagnos
 
 // scanPage checks the next keys, and returns the cursor of the page after them.
 func (n *Node) scanPage(
-	ctx context.Context, s *rawConn, cursor string, found *wire.Diagnosis,
+	ctx context.Context, s *rawConn, cursor string, found *command.Diagnosis,
 ) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
@@ -71,10 +72,10 @@ func (n *Node) scanPage(
 
 // ttlSteps returns the queries for how long the keys have left. Reserved keys are skipped: they
 // are no locks.
-func ttlSteps(keys []string, found *wire.Diagnosis) []step {
+func ttlSteps(keys []string, found *command.Diagnosis) []step {
 	var steps []step
 	for _, key := range keys {
-		if strings.HasPrefix(key, wire.Reserved) {
+		if strings.HasPrefix(key, command.Reserved) {
 			continue
 		}
 		steps = append(steps, step{"PTTL", []any{key}, func(reply any, err error) error {
@@ -85,7 +86,7 @@ func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 			case !ok:
 				noteScanDenied(found, errProtocol) // the reply itself is not shown: it may be a value
 			case ms >= 0 && found.LiveKey == "":
-				found.LiveKey, found.LiveKeyTTL = wire.Printable(key), newKeyState("string", key, ms).TTL
+				found.LiveKey, found.LiveKeyTTL = oneline.Printable(key), newKeyState("string", key, ms).TTL
 			}
 			return nil
 		}})
@@ -94,7 +95,7 @@ func ttlSteps(keys []string, found *wire.Diagnosis) []step {
 }
 
 // noteScanDenied keeps the first error.
-func noteScanDenied(found *wire.Diagnosis, err error) {
+func noteScanDenied(found *command.Diagnosis, err error) {
 	if err != nil && found.ScanDenied == "" {
 		found.ScanDenied = shownError(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// said makes namings: of each the master, and how many seconds ago it was asked.
+// said makes answers from pairs: a master, and how many seconds ago the query was sent.
 func said(now clock.Instant, what ...any) []answer {
 	var all []answer
 	for i := 0; i < len(what); i += 2 {

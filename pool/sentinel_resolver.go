@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // sentinelResolver follows the node's Sentinels (docs/dev/rules.md rule 29). It dials the master
@@ -131,7 +131,7 @@ func (sr *sentinelResolver) currentLocked() (master string, ok bool) {
 // rejectReason returns why a command is not sent on a connection to address: no majority has
 // named the address in time, or the command's client would not wait for what a failover may have
 // lost. It returns nil without Sentinels. WithUnsafeNodes makes no exception from this.
-func (sr *sentinelResolver) rejectReason(c *wire.Command, address string) error {
+func (sr *sentinelResolver) rejectReason(c *command.Command, address string) error {
 	if sr == nil {
 		return nil
 	}
@@ -159,34 +159,34 @@ func (sr *sentinelResolver) voteError(address string) error {
 func (sr *sentinelResolver) reasonLocked() error {
 	if sr.why == nil {
 		s := sr.node.cfg.Sentinels
-		sr.why = fmt.Errorf("pool: %w: %s", wire.ErrUnfit, explainNoMaster(sr.node.cfg.Name, s.Master, sr.answers, s.majority(), s.MaxAge))
+		sr.why = fmt.Errorf("pool: %w: %s", command.ErrUnfit, explainNoMaster(sr.node.cfg.Name, s.Master, sr.answers, s.majority(), s.MaxAge))
 	}
 	return sr.why
 }
 
 var (
 	errSwitched         = errors.New("pool: Sentinels name another master")
-	errNoMajorityMaster = fmt.Errorf("pool: %w: a node behind Sentinels votes only under the restart guard, with quarantines of maxTTL and MaxAge", wire.ErrUnfit)
+	errNoMajorityMaster = fmt.Errorf("pool: %w: a node behind Sentinels votes only under the restart guard, with quarantines of maxTTL and MaxAge", command.ErrUnfit)
 )
 
 // discardStale turns a grant into Unknown if no majority named its server any more when it
 // arrived. A majority named the server when the command was sent, and the validity counts from
 // before that, so accepting the grant would be safe today. But every future use of a grant would
 // have to keep it safe.
-func (sr *sentinelResolver) discardStale(c *wire.Command, address string, r wire.Reply) wire.Reply {
-	if sr == nil || r.Outcome != wire.Granted || !votes(c) {
+func (sr *sentinelResolver) discardStale(c *command.Command, address string, r command.Reply) command.Reply {
+	if sr == nil || r.Outcome != command.Granted || !votes(c) {
 		return r
 	}
 	if err := sr.voteError(address); err != nil {
-		return wire.Reply{Outcome: wire.Unknown, Err: err}
+		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
 	return r
 }
 
 // votes reports whether a command's answer counts towards a quorum of a lock.
-func votes(c *wire.Command) bool {
+func votes(c *command.Command) bool {
 	switch c.Op {
-	case wire.Acquire, wire.Confirm, wire.Repair, wire.Extend, wire.Inspect, wire.Ping:
+	case command.Acquire, command.Confirm, command.Repair, command.Extend, command.Inspect, command.Ping:
 		return true
 	}
 	return false
@@ -263,12 +263,12 @@ func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
 }
 
 // sentinelAnswers returns the answers of the Sentinels, for a Diagnosis.
-func (sr *sentinelResolver) sentinelAnswers() []wire.SentinelAnswer {
+func (sr *sentinelResolver) sentinelAnswers() []command.SentinelAnswer {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
-	var all []wire.SentinelAnswer
+	var all []command.SentinelAnswer
 	for _, n := range sr.answers {
-		v := wire.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
+		v := command.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
 		if n.master != "" {
 			v.Age = sr.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
 		}

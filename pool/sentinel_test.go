@@ -14,24 +14,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// settle5 is Settle in tests, and counts4900 how long what a Sentinel said counts then.
+// settle5 is MaxAge in tests, and counts4900 is how long a Sentinel's answer counts then.
 const (
 	settle5    = 5 * time.Second
 	counts4900 = settle5 - settle5/50
 )
 
-// group is two servers of which one is the master, and their Sentinels.
+// group is two servers, one of which is the master, and their Sentinels.
 type group struct {
 	a, b      *fakeredis.Master
 	sentinels []*fakeredis.Sentinel
 }
 
-// behindSentinels runs a test in a bubble on a node behind three Sentinels that all
-// name a.
+// behindSentinels runs a test in a bubble on a node behind three Sentinels that all name a.
 func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, h *group, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func (h *group) close() {
 	}
 }
 
-// dial leads to whoever has the address.
+// dial connects to the server that has the address.
 func (h *group) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	all := []*fakeredis.Master{h.a, h.b}
 	for _, s := range h.sentinels {
@@ -77,32 +77,32 @@ func (h *group) dial(ctx context.Context, network, address string) (net.Conn, er
 	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
 }
 
-// promote makes b the master in the eyes of so many Sentinels, which announce it.
+// promote makes that many Sentinels name and announce b as the master.
 func (h *group) promote(sentinels int) {
 	for _, s := range h.sentinels[:sentinels] {
 		s.Failover("m", h.b.Addr())
 	}
 }
 
-// settled is a guarded fleet whose quarantines of n1 last settle5 longer.
-func settled() *wire.NodeSet {
+// settled is a guarded node set in which the quarantines of n1 are longer by settle5.
+func settled() *command.NodeSet {
 	f := guardedFleet()
 	f.Guard.MaxAge = map[string]time.Duration{"n1": settle5}
 	return f
 }
 
 // holdingUnder is acquiringUnder with the longest TTL.
-func holdingUnder(f *wire.NodeSet, token, key string) *call {
-	return under(f, token, func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, guardTTL, guardTTL) }, key)
+func holdingUnder(f *command.NodeSet, token, key string) *call {
+	return under(f, token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, guardTTL, guardTTL) }, key)
 }
 
-// votesAs waits until the node votes, and returns with it.
-func votesAs(t *testing.T, n *Node, f *wire.NodeSet, m *fakeredis.Master) {
+// votesAs waits until the node votes.
+func votesAs(t *testing.T, n *Node, f *command.NodeSet, m *fakeredis.Master) {
 	t.Helper()
 	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+settle5)
 	time.Sleep(guardTTL + settle5 + 2*time.Millisecond)
 	synctest.Wait()
-	require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+	require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
 	m.ForgetLog()
 }
 
@@ -111,7 +111,7 @@ func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 		h.sentinels[2].SetMaster("m", h.b.Addr())
 		f := settled()
 		votesAs(t, n, f, h.a)
-		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 		require.Contains(t, h.a.Keys(), "k")
 		require.Equal(t, 2, n.Stats().Sentinels)
 		require.Zero(t, n.Stats().Switches)
@@ -119,44 +119,44 @@ func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 29: S is part of the marker, and every quarantine lasts so much longer.
+// docs/dev/rules.md rule 29: S is part of the marker, and every quarantine is longer by S.
 func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL+settle5)
-		text, _ := h.a.Get(wire.MarkerKey)
-		m, err := wire.ParseMarker(text)
+		text, _ := h.a.Get(guard.Key)
+		m, err := guard.ParseMarker(text)
 		require.NoError(t, err)
 		require.Equal(t, settle5, m.MaxAge)
 		time.Sleep(guardTTL + settle5 - time.Second)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Second)
 		time.Sleep(time.Second + 2*time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, wire.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 	})
 }
 
-// docs/dev/hazards.md H102. The client and the old master are on the far side of a partition with
-// one Sentinel: two of three are not heard any more.
+// docs/dev/hazards.md H102: the client, the old master and one Sentinel are on one side of a
+// partition. The answers of the other two Sentinels are lost.
 func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
-		time.Sleep(10 * time.Second) // whatever phase the questions are in
+		time.Sleep(10 * time.Second) // whatever phase the queries are in
 		h.sentinels[1].Freeze()
 		h.sentinels[2].Freeze()
 		cut := n.cfg.Clock.Now()
 		for n.cfg.Clock.Now().Sub(cut) < counts4900-settle5/pollsPerMaxAge-time.Millisecond {
-			require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n))
+			require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(cut.Add(counts4900).Sub(n.cfg.Clock.Now()))
 		h.a.ForgetLog()
 		for _, c := range []*call{
 			acquiringUnder(f, "A", "k"), extendingUnder(f, "A", "k"), inspectingUnder(f, "k"), pingingUnder(f),
-			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { t.SetCounters(false); wire.NewConfirm(r, t, 7) }, "k"),
-			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
-			under(f, "A", func(r *wire.Request, t *wire.LockArgs) { wire.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
+			under(f, "A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
+			under(f, "A", func(r *command.Request, t *command.LockArgs) { command.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
+			under(f, "A", func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
 		} {
 			requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must name one master as m within 5s",
 				"s1:6379 named a:6379", "s2:6379")
@@ -167,30 +167,30 @@ func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
 
 		h.sentinels[1].Unfreeze()
 		time.Sleep(time.Second)
-		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n), "it never lost its locks")
+		require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n), "it never lost its locks")
 	})
 }
 
-// excepted makes it a command of a fleet that votes whatever is found of its nodes.
+// excepted gives a command a node set whose nodes vote despite findings.
 func (c *call) excepted() *call {
 	guard := c.req.NodeSet.Guard
-	c.req.NodeSet = wire.NewNodeSet(true)
+	c.req.NodeSet = command.NewNodeSet(true)
 	c.req.NodeSet.Guard = guard
 	return c
 }
 
-// What undoes is sent to whoever is connected: the old master may become the master again.
+// Undos are sent to the connected server, because the old master may become the master again.
 func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
-		require.Equal(t, wire.Granted, holdingUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, holdingUnder(f, "A", "k").outcome(t, n))
 		for _, s := range h.sentinels {
 			s.Stop()
 		}
 		time.Sleep(settle5)
 		requireUnfit(t, extendingUnder(f, "A", "k").on(n).reply(t), "cannot be queried")
-		require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
 		require.NotContains(t, h.a.Keys(), "k")
 	})
 }
@@ -206,10 +206,10 @@ func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
 		h.a.SetDelay(3 * time.Second)
 		grant, release := holdingUnder(f, "A", "k").on(n), releasing("A", "other").on(n)
 		r := grant.reply(t)
-		require.Equal(t, wire.Unknown, r.Outcome)
+		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorContains(t, r.Err, "follows 3 Sentinels")
 		require.Contains(t, h.a.Keys(), "k", "it was granted")
-		require.Equal(t, wire.Refused, release.reply(t).Outcome, "no vote, and so an answer like any")
+		require.Equal(t, command.Refused, release.reply(t).Outcome, "no vote, and so an answer like any")
 	})
 }
 
@@ -219,7 +219,7 @@ func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
 		votesAs(t, n, f, h.a)
 		h.promote(1)
 		synctest.Wait()
-		require.Equal(t, wire.Granted, pingingUnder(f).outcome(t, n), "one is no majority")
+		require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n), "one is no majority")
 		h.promote(2)
 		synctest.Wait()
 		require.Zero(t, h.a.Connections(), "the announcement was heard")
@@ -243,7 +243,7 @@ func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
 	})
 }
 
-// A majority is one of all that are configured, never of those that answer.
+// A majority counts all configured Sentinels, not only those that answer.
 func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 	behindSentinels(t, func(c *Config) {
 		c.Sentinels.Addresses = append(c.Sentinels.Addresses, "s4:6379", "s5:6379")
@@ -347,7 +347,7 @@ func TestASubscriptionFollowsToo(t *testing.T) {
 	})
 }
 
-// heard is a listener that hears nothing.
+// heard is a listener that ignores everything.
 type heard struct{}
 
 func (*heard) Subscribed(string)      {}
@@ -379,34 +379,34 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 
 func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		of := func(grade wire.Grade) (texts []string) {
-			c := newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n)
+		of := func(grade command.Grade) (texts []string) {
+			c := newCall(func(r *command.Request) { command.NewExamine(r, "redlock:doctor:x") }).on(n)
 			for _, f := range c.reply(t).Diagnosis.Findings {
-				if f.Code == wire.CodeSentinels && f.Grade == grade {
+				if f.Code == command.CodeSentinels && f.Grade == grade {
 					texts = append(texts, f.Text)
 				}
 			}
 			return texts
 		}
-		require.Equal(t, []string{"n1 is a:6379 according to 3 of its 3 Sentinels; it does not vote while fewer than 2 agree"}, of(wire.Note))
-		require.Empty(t, of(wire.Warning))
+		require.Equal(t, []string{"n1 is a:6379 according to 3 of its 3 Sentinels; it does not vote while fewer than 2 agree"}, of(command.Note))
+		require.Empty(t, of(command.Warning))
 
 		h.sentinels[0].SetMaster("m", h.b.Addr())
 		time.Sleep(settle5)
-		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(wire.Warning))
+		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(command.Warning))
 		h.sentinels[0].SetMaster("m", "")
 		time.Sleep(settle5)
-		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: add it there with SENTINEL MONITOR"}, of(wire.Warning))
+		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: add it there with SENTINEL MONITOR"}, of(command.Warning))
 		h.sentinels[0].Stop()
 		time.Sleep(settle5)
-		require.Len(t, of(wire.Warning), 1)
-		require.Contains(t, of(wire.Warning)[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
+		require.Len(t, of(command.Warning), 1)
+		require.Contains(t, of(command.Warning)[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
 	})
 	few := func(c *Config) { c.Sentinels.Addresses = c.Sentinels.Addresses[:2] }
 	behindSentinels(t, few, func(t *testing.T, _ *group, n *Node) {
 		var all []string
-		for _, f := range newCall(func(r *wire.Request) { wire.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Diagnosis.Findings {
-			if f.Code == wire.CodeSentinels {
+		for _, f := range newCall(func(r *command.Request) { command.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Diagnosis.Findings {
+			if f.Code == command.CodeSentinels {
 				all = append(all, f.Text)
 			}
 		}
@@ -415,8 +415,8 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 	})
 }
 
-// Each answer is 4 s under way, and the next question follows 1 s later: of every 5 s the
-// word counts from when it arrives until 4.9 s after it was asked.
+// Each answer takes 4 s, and the next query follows 1 s later. In every 5 s an answer counts from
+// its arrival until 4.9 s after its query.
 func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
@@ -427,7 +427,7 @@ func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		votes := 0
 		for range 500 {
-			if pingingUnder(f).outcome(t, n) == wire.Granted {
+			if pingingUnder(f).outcome(t, n) == command.Granted {
 				votes++
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -436,7 +436,7 @@ func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
 	})
 }
 
-// One Sentinel that announces without end has the others asked some ten times a second.
+// One Sentinel announces without end. The others are queried about ten times a second.
 func TestAFloodOfAnnouncementsIsNoFloodOfQuestions(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, _ *Node) {
 		for _, s := range h.sentinels {
@@ -452,7 +452,7 @@ func TestAFloodOfAnnouncementsIsNoFloodOfQuestions(t *testing.T) {
 	})
 }
 
-// What a Sentinel names stands in logs, and is dialled.
+// The address that a Sentinel names is written to logs, and is dialled.
 func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 	for _, wrong := range [][]any{
 		{"", "1"},

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// diary writes down what a listener hears.
+// diary records what a listener receives.
 type diary chan string
 
 func (d diary) Subscribed(channel string)       { d <- "subscribed " + channel }
@@ -36,7 +36,7 @@ func subscribing(t *testing.T, f func(m *fakeredis.Master, s *Subscription, hear
 	})
 }
 
-// publish speaks to a master on a connection of its own.
+// publish sends a message to a master on a connection of its own.
 func publish(t *testing.T, m *fakeredis.Master, channel, payload string) {
 	t.Helper()
 	raw, err := m.Dial(context.Background(), "", "")
@@ -124,8 +124,8 @@ func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
 	})
 }
 
-// Nothing is left of a subscription that nobody wants any more: no connection, and no
-// goroutine. It comes back when it is wanted.
+// A subscription without channels ends, with its connection and its goroutine. It is made again
+// when a channel is added.
 func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		for range 3 {
@@ -134,7 +134,7 @@ func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 			require.Equal(t, 2, m.Connections())
 			s.Remove("a")
 			time.Sleep(3 * time.Second)
-			s.Add("b") // soon after: the connection serves it
+			s.Add("b") // soon after: the same connection serves it
 			require.Equal(t, "subscribed b", <-heard)
 			s.Remove("b")
 			time.Sleep(2 * pingEvery)
@@ -146,8 +146,7 @@ func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 	})
 }
 
-// Whoever wants other channels all the time does not keep a dead connection from being
-// noticed.
+// The connection is dead, and channels change all the time. The node must notice it all the same.
 func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
 	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")

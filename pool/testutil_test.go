@@ -19,18 +19,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// The TTL of locks that a test does not want to expire, and the bound in requests.
+// longTTL is the TTL of locks that must not expire in a test, and mostTTL is the bound in requests.
 const (
 	longTTL = 30 * time.Second
 	mostTTL = time.Hour
 )
 
-// inBubble runs a test on a node and its master in virtual time. The bubble fails
-// for every goroutine that is left.
+// inBubble runs a test on a node and its master in virtual time. The bubble fails if a goroutine is
+// left.
 func inBubble(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
 	onMaster(t, func(*fakeredis.Master) {}, change, f)
@@ -84,10 +84,10 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 	f(t, m, n)
 }
 
-// settle waits until a node over real sockets is connected, and its writer idle.
+// settle waits until a node over real sockets is connected and its writer is idle.
 func settle(t *testing.T, n *Node) {
 	t.Helper()
-	require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	require.Equal(t, command.Granted, pinging().outcome(t, n))
 	for _, l := range n.pipelines {
 		busy := func() bool {
 			l.mu.Lock()
@@ -102,56 +102,56 @@ func settle(t *testing.T, n *Node) {
 
 // call is a command and its answer.
 type call struct {
-	wire.Command
-	req      wire.Request
-	answered chan wire.Reply
+	command.Command
+	req      command.Request
+	answered chan command.Reply
 }
 
-func (c *call) Answer(_ *wire.Command, r wire.Reply) { c.answered <- r }
+func (c *call) Answer(_ *command.Command, r command.Reply) { c.answered <- r }
 
-func newCall(fill func(r *wire.Request)) *call {
+func newCall(fill func(r *command.Request)) *call {
 	c := &call{}
 	fill(&c.req)
 	most := 8
 	if c.req.Op.Undoes() {
 		most = 1024 // it may be answered as pending many times
 	}
-	c.Request, c.To, c.answered = &c.req, c, make(chan wire.Reply, most)
+	c.Request, c.To, c.answered = &c.req, c, make(chan command.Reply, most)
 	return c
 }
 
-func terms(token string, keys []string) *wire.LockArgs {
-	var t wire.LockArgs
+func terms(token string, keys []string) *command.LockArgs {
+	var t command.LockArgs
 	t.Set(keys, token)
 	return &t
 }
 
 func acquiring(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewAcquire(r, terms(token, keys), ttl, mostTTL) })
+	return newCall(func(r *command.Request) { command.NewAcquire(r, terms(token, keys), ttl, mostTTL) })
 }
 
 func extending(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewExtend(r, terms(token, keys), ttl, mostTTL, 0) })
+	return newCall(func(r *command.Request) { command.NewExtend(r, terms(token, keys), ttl, mostTTL, 0) })
 }
 
 func releasing(token string, keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewRelease(r, terms(token, keys)) })
+	return newCall(func(r *command.Request) { command.NewRelease(r, terms(token, keys)) })
 }
 
 func shortening(token string, left time.Duration, keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewShorten(r, terms(token, keys), left, mostTTL) })
+	return newCall(func(r *command.Request) { command.NewShorten(r, terms(token, keys), left, mostTTL) })
 }
 
 func inspecting(keys ...string) *call {
-	return newCall(func(r *wire.Request) { wire.NewInspect(r, terms("", keys)) })
+	return newCall(func(r *command.Request) { command.NewInspect(r, terms("", keys)) })
 }
 
-func pinging() *call { return newCall(wire.NewPing) }
+func pinging() *call { return newCall(command.NewPing) }
 
-// everyNode is a fleet whose nodes vote whatever is found of them.
-var everyNode = wire.NewNodeSet(true)
+// everyNode is a node set whose nodes vote despite findings.
+var everyNode = command.NewNodeSet(true)
 
-// anyway sends the command to a node that is unfit, too.
+// anyway makes an unfit node accept the command as well.
 func (c *call) anyway() *call {
 	c.req.NodeSet = everyNode
 	return c
@@ -169,39 +169,39 @@ func (c *call) on(n *Node) *call {
 	return c
 }
 
-// reply waits for the answer. None that a node gives may look like the caller's own
-// deadline (docs/dev/hazards.md H111).
-func (c *call) reply(t *testing.T) wire.Reply {
+// reply waits for the answer. An answer must never look like the caller's own deadline
+// (docs/dev/hazards.md H111).
+func (c *call) reply(t *testing.T) command.Reply {
 	t.Helper()
 	select {
 	case r := <-c.answered:
 		require.NotErrorIs(t, r.Err, context.DeadlineExceeded)
 		require.NotErrorIs(t, r.Err, context.Canceled)
-		require.False(t, r.NotSent && r.Outcome != wire.Failed, "unsent goes with failed")
+		require.False(t, r.NotSent && r.Outcome != command.Failed, "unsent goes with failed")
 		return r
 	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "no answer", "to %v of %q", c.req.Op, c.req.Token)
-		return wire.Reply{}
+		return command.Reply{}
 	}
 }
 
 // outcome submits the command and waits for its vote.
-func (c *call) outcome(t *testing.T, n *Node) wire.Outcome {
+func (c *call) outcome(t *testing.T, n *Node) command.Outcome {
 	t.Helper()
 	return c.on(n).reply(t).Outcome
 }
 
 func (c *call) pending() bool { return len(c.answered) == 0 }
 
-func requireUnsent(t *testing.T, r wire.Reply) {
+func requireUnsent(t *testing.T, r command.Reply) {
 	t.Helper()
-	require.Equal(t, wire.Failed, r.Outcome, "%v", r.Err)
+	require.Equal(t, command.Failed, r.Outcome, "%v", r.Err)
 	require.True(t, r.NotSent)
 	require.Error(t, r.Err)
 }
 
-// requireUnfit asserts that the node refused by itself, and in what words.
-func requireUnfit(t *testing.T, r wire.Reply, words ...string) {
+// requireUnfit asserts that the node itself refused, and checks the words of its error.
+func requireUnfit(t *testing.T, r command.Reply, words ...string) {
 	t.Helper()
 	requireUnsent(t, r)
 	require.ErrorIs(t, r.Err, ErrUnfit)
@@ -218,7 +218,7 @@ func only(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 	return all[0]
 }
 
-// names lists the commands that the master took up since ForgetLog.
+// names lists the commands that the master executed since ForgetLog.
 func names(m *fakeredis.Master) []string {
 	all := []string{}
 	for _, e := range m.Log() {
@@ -227,12 +227,12 @@ func names(m *fakeredis.Master) []string {
 	return all
 }
 
-// quiet lists what names does, but for the looks that go on as long as a node lives.
+// quiet lists what names does, without the health checks, which a node sends as long as it is open.
 func quiet(m *fakeredis.Master) []string {
 	return slices.DeleteFunc(names(m), func(name string) bool { return name == "INFO" })
 }
 
-// sub is the subcommand, or the name of the script.
+// sub returns the subcommand, or the name of the script.
 func sub(e fakeredis.Entry) string {
 	switch {
 	case len(e.Args) == 0:
@@ -240,7 +240,7 @@ func sub(e fakeredis.Entry) string {
 	case e.Name == "CLIENT" || e.Name == "SCRIPT":
 		return e.Args[0]
 	case e.Name == "EVALSHA" || e.Name == "EVAL":
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if e.Args[0] == s.Hash || e.Args[0] == s.Source {
 				return s.Name
 			}
@@ -249,7 +249,7 @@ func sub(e fakeredis.Entry) string {
 	return ""
 }
 
-// count is how often a command stands in the log.
+// count returns how often the log has a command.
 func count(m *fakeredis.Master, name string) int {
 	n := 0
 	for _, have := range names(m) {
@@ -260,7 +260,7 @@ func count(m *fakeredis.Master, name string) int {
 	return n
 }
 
-// raw is a connection of a test's own to the master.
+// raw returns a test's own connection to the master.
 func raw(t *testing.T, m *fakeredis.Master) redis.Conn {
 	t.Helper()
 	conn, err := m.Dial(t.Context(), "", "")
@@ -268,15 +268,13 @@ func raw(t *testing.T, m *fakeredis.Master) redis.Conn {
 	return redis.NewConn(conn, 0, 0)
 }
 
-// fake is a server that does what a test says: it reads commands and answers them
-// by the function's reply, in RESP. An empty reply answers nothing; an error ends
-// the connection.
+// fake is a server that a test scripts. It reads commands and writes the function's replies, in
+// RESP. An empty reply writes nothing, and an error ends the connection.
 type fake func(name string, args []string) (string, error)
 
 var errHangUp = errors.New("hang up")
 
-// wellBehaved answers the handshake and every request as a master would that
-// grants everything.
+// wellBehaved answers the handshake and every request as a master would that grants everything.
 func wellBehaved(name string, args []string) (string, error) {
 	switch name {
 	case "PING":
@@ -288,7 +286,7 @@ func wellBehaved(name string, args []string) (string, error) {
 	case "SCRIPT":
 		return bulk(strings.Repeat("0", 40)), nil
 	case "EVALSHA":
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if s.Hash == args[0] && s.Name == "inspect" {
 				keys, _ := strconv.Atoi(args[1])
 				return fmt.Sprintf("*%d\r\n", 3*keys) + strings.Repeat("+none\r\n$0\r\n\r\n:-2\r\n", keys), nil
@@ -304,10 +302,10 @@ func wellBehaved(name string, args []string) (string, error) {
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// serve answers each command at once, and before it reads on.
+// serve answers each command at once, before it reads the next.
 func (f fake) serve(conn net.Conn) { f.serveAs(conn, false) }
 
-// serveAs, with gathering true, writes as Redis does: when it has nothing left to read.
+// serveAs with gathering writes as Redis does: when it has nothing left to read.
 func (f fake) serveAs(conn net.Conn, gathering bool) {
 	defer conn.Close()
 	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriterSize(conn, 16<<10)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // underFIPS is set for the process in which only FIPS 140 algorithms are allowed.
@@ -39,16 +39,16 @@ func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
 	n, err := OpenURL("redis://:hunter2@" + l.Addr().String())
 	require.NoError(t, err)
 	defer n.Close()
-	token := wire.NewToken("owner")
+	token := command.NewToken("owner")
 	for range 4 {
 		for _, c := range []*call{
 			acquiring(token, longTTL, "k"), acquiring(token, longTTL, "k", "l"), extending(token, longTTL, "k"),
 			releasing(token, "k"), shortening(token, longTTL, "k"),
 		} {
 			r := c.on(n).reply(t)
-			require.Equal(t, wire.Granted, r.Outcome, "%v: %v", c.req.Op, r.Err)
+			require.Equal(t, command.Granted, r.Outcome, "%v: %v", c.req.Op, r.Err)
 		}
 	}
-	require.Equal(t, wire.Granted, inspecting("k", "l").outcome(t, n))
+	require.Equal(t, command.Granted, inspecting("k", "l").outcome(t, n))
 	require.Equal(t, 5, forgetful)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // authority is a CA of a test's own, and a server's certificate that it signed.
@@ -29,8 +29,8 @@ type authority struct {
 	server tls.Certificate
 }
 
-// newAuthority signs for n1 and 127.0.0.1. Its certificates are valid by the clock of
-// whoever calls it: a bubble's starts in the year 2000.
+// newAuthority signs for n1 and 127.0.0.1. Its certificates are valid by the caller's clock: a
+// bubble's starts in the year 2000.
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	sign := func(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
@@ -64,7 +64,7 @@ func (a *authority) trusted(context.Context) (*tls.Config, error) {
 	return &tls.Config{RootCAs: a.roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// front ends TLS before a master: what it decrypts goes there.
+// front terminates TLS in front of a master, and passes on what it decrypts.
 func (a *authority) front(raw, master net.Conn) {
 	conn := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{a.server}, MinVersion: tls.VersionTLS12})
 	go func() {
@@ -77,7 +77,7 @@ func (a *authority) front(raw, master net.Conn) {
 	_ = master.Close()
 }
 
-// withTLS puts TLS before a master without a listener.
+// withTLS puts TLS in front of a master without a listener.
 func withTLS(t *testing.T, m *fakeredis.Master, c *Config) *authority {
 	t.Helper()
 	a := newAuthority(t)
@@ -94,7 +94,7 @@ func withTLS(t *testing.T, m *fakeredis.Master, c *Config) *authority {
 	return a
 }
 
-// before is a front on a real socket before a server that listens at the address.
+// before starts a front on a real socket, in front of a server that listens at the address.
 func (a *authority) before(t *testing.T, address string) net.Addr {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,9 +126,9 @@ func TestANodeSpeaksTLSFromEndToEnd(t *testing.T) {
 		require.Equal(t, "rediss://n1:6379/0", n.String())
 		large := strings.Repeat("k", 40_000) // several records
 		for range 3 {
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "k", large).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", large).outcome(t, n))
 			require.Equal(t, []string{"k", large}, m.Keys())
-			require.Equal(t, wire.Granted, releasing("A", "k", large).outcome(t, n))
+			require.Equal(t, command.Granted, releasing("A", "k", large).outcome(t, n))
 			only(t, m).Drop()
 			time.Sleep(time.Second)
 		}
@@ -153,7 +153,7 @@ func TestAnAuthorityThatIsNotTrustedIsAFailedDial(t *testing.T) {
 	})
 }
 
-// Certificates rotate: the function is asked at every dial.
+// Certificates rotate, so every dial calls the function.
 func TestTheTLSConfigurationIsAskedAtEveryDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
@@ -168,7 +168,7 @@ func TestTheTLSConfigurationIsAskedAtEveryDial(t *testing.T) {
 		})
 		defer n.Close()
 		for i := range 3 {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			require.Equal(t, i+1, asked)
 			only(t, m).Drop()
 			time.Sleep(time.Second)
@@ -189,10 +189,10 @@ func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
 		calls = append(calls, pinging().on(n))
 	}
 	for _, c := range calls {
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
 	}
-	require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-	require.Equal(t, wire.Granted, releasing("A", "k").outcome(t, n))
+	require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+	require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
 }
 
 // frozenKinds are the ways to reach a master that Close must not wait for.
@@ -233,7 +233,7 @@ func borrowed(t *testing.T) func(redis.Conn, time.Time) error {
 	}
 }
 
-// wrappedTLS is how a service's own pool dials.
+// wrappedTLS dials as a service's own pool does.
 func wrappedTLS(t *testing.T, m *fakeredis.Master) func(context.Context) (redis.Conn, error) {
 	t.Helper()
 	var c Config

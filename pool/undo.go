@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // unackedAcquires are the acquires that were written on a connection that ended before they were
@@ -45,7 +45,7 @@ const (
 )
 
 // add remembers an acquire that was unanswered when its connection ended.
-func (o *unackedAcquires) add(c *wire.Command, f facts) {
+func (o *unackedAcquires) add(c *command.Command, f facts) {
 	if o.tokens == nil {
 		o.tokens = make(map[string]unackedAcquire)
 	}
@@ -128,7 +128,7 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 
 // requeue queues a command once more, as its first submission did. It must not be called under
 // mu.
-func (pl *pipeline) requeue(c *wire.Command) {
+func (pl *pipeline) requeue(c *command.Command) {
 	pl.mu.Lock()
 	if pl.drained {
 		// Handing back submits the command to another pipeline, and so happens outside mu.
@@ -138,7 +138,7 @@ func (pl *pipeline) requeue(c *wire.Command) {
 	}
 	if pl.closed || pl.conn == nil && pl.downErr != nil && !c.Op.Undoes() {
 		pl.mu.Unlock()
-		c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: ErrDisconnected})
+		c.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: ErrDisconnected})
 		return
 	}
 	pl.queue.push(c)
@@ -162,8 +162,8 @@ func (pl *pipeline) requeue(c *wire.Command) {
 // undone. The undo is then sent behind a probe, and its answer is pending, until the command's
 // not-after instant. An undo is not repeated for its error if the user lacks the permission, which
 // no repetition cures, or if it has nothing to undo.
-func (pl *pipeline) retry(c *wire.Command, r wire.Reply, nothing bool) (kept, pending bool) {
-	refused := (r.Outcome == wire.Failed || r.Outcome == wire.Unknown) && !permissionDenied(r.Err)
+func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (kept, pending bool) {
+	refused := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
 	kept, pending = pl.keep(c, refused, nothing)
 	// The server executed a repeated undo, and so probably executes the others that wait. Outside
 	// mu, as requeue demands.
@@ -175,7 +175,7 @@ func (pl *pipeline) retry(c *wire.Command, r wire.Reply, nothing bool) (kept, pe
 
 // keep schedules one more sending of an undo if one is needed. refused says that the server
 // answered it by an error.
-func (pl *pipeline) keep(c *wire.Command, refused, nothing bool) (kept, pending bool) {
+func (pl *pipeline) keep(c *command.Command, refused, nothing bool) (kept, pending bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	orphaned := pl.mayStillExecuteLocked(c.Token)
@@ -204,7 +204,7 @@ func (pl *pipeline) keep(c *wire.Command, refused, nothing bool) (kept, pending 
 
 // retryTimer is an undo that will be sent once more.
 type retryTimer struct {
-	command *wire.Command
+	command *command.Command
 	timer   clock.Timer // nil if the undo is parked
 }
 
@@ -212,12 +212,12 @@ type retryTimer struct {
 // undo has one entry, however often it returns to this pipeline: members of a Cluster may
 // redirect it to and fro, and with an entry for each visit their number would double each time.
 // The caller has counted it with admitsUndo.
-func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer {
-	next := &retryTimer{command: &wire.Command{
-		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1, Submitter: wire.ByLibrary,
+func (pl *pipeline) retryLaterLocked(c *command.Command, refused bool) *retryTimer {
+	next := &retryTimer{command: &command.Command{
+		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1, Submitter: command.ByLibrary,
 	}}
 	if pl.retries == nil {
-		pl.retries = make(map[*wire.Request]*retryTimer)
+		pl.retries = make(map[*command.Request]*retryTimer)
 	}
 	pl.retries[c.Request] = next
 	if refused {
@@ -248,7 +248,7 @@ func (pl *pipeline) retryLaterLocked(c *wire.Command, refused bool) *retryTimer 
 func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }
 
 // unbookLocked removes an undo from those that will be sent once more, and from their count.
-func (pl *pipeline) unbookLocked(r *wire.Request) {
+func (pl *pipeline) unbookLocked(r *command.Request) {
 	delete(pl.retries, r)
 	pl.node.releaseUndo()
 }
@@ -256,13 +256,13 @@ func (pl *pipeline) unbookLocked(r *wire.Request) {
 // permissionDenied reports whether an error says that the user lacks a permission, so that no
 // retry helps. Servers send no code if a script does what the user may not.
 func permissionDenied(err error) bool {
-	var se *wire.ServerError
+	var se *ServerError
 	return errors.As(err, &se) && (se.Code == "NOPERM" || deniedInScript(se.Text))
 }
 
 // cancelRetriesLocked stops all timers of retries and returns the commands that will not be sent.
 // It is for a pipeline that is closed or drained.
-func (pl *pipeline) cancelRetriesLocked() (left []*wire.Command) {
+func (pl *pipeline) cancelRetriesLocked() (left []*command.Command) {
 	for r, next := range pl.retries {
 		if next.timer != nil {
 			next.timer.Stop()
@@ -283,9 +283,9 @@ func (pl *pipeline) mayStillExecuteLocked(token string) bool {
 // detachedUndo returns the undo of an acquire that may still be executed, for the time after the
 // not-after instant. It has no owner, and refers to nothing of the lock. A minimum hold is over
 // by then.
-func detachedUndo(c *wire.Command) *wire.Command {
-	terms, r := &wire.LockArgs{}, &wire.Request{}
+func detachedUndo(c *command.Command) *command.Command {
+	terms, r := &command.LockArgs{}, &command.Request{}
 	terms.Set(c.Keys, c.Token)
-	wire.NewRelease(r, terms)
-	return &wire.Command{Request: r, Node: c.Node}
+	command.NewRelease(r, terms)
+	return &command.Command{Request: r, Node: c.Node}
 }

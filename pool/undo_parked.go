@@ -5,7 +5,7 @@ import (
 	"maps"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // parked are the undos that the server answered by an error. They have no timers of their own:
@@ -37,7 +37,7 @@ func (p *parked) end() {
 }
 
 // parkLocked parks an undo and makes sure that a probe comes.
-func (pl *pipeline) parkLocked(c *wire.Command) {
+func (pl *pipeline) parkLocked(c *command.Command) {
 	// The first failure of an undo while no other is parked: the interval begins again.
 	if pl.parked.waiting.len() == 0 && c.Retries == 1 {
 		pl.parked.probes = 0
@@ -86,7 +86,7 @@ func (pl *pipeline) probe() {
 	// The timer has fired. armProbeLocked sets it again below while undos remain.
 	pl.parked.armed = false
 	dropped := pl.dropOutdatedLocked()
-	var next *wire.Command
+	var next *command.Command
 	if pl.conn != nil || pl.drained { // if it is drained, requeue hands the undo back
 		next = pl.unparkLocked()
 	}
@@ -111,7 +111,7 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 		c := waiting.pop()
 		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token) {
 			pl.unbookLocked(c.Request)
-			dropped = append(dropped, droppedCommand{c, wire.ErrExpired})
+			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
 			// unbookLocked has freed a place, but another goroutine may have taken it: the bound
 			// is the node's, and mu only this pipeline's.
 			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
@@ -126,7 +126,7 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 }
 
 // unparkLocked removes and returns the oldest parked undo, or nil if there is none.
-func (pl *pipeline) unparkLocked() *wire.Command {
+func (pl *pipeline) unparkLocked() *command.Command {
 	if pl.parked.waiting.len() == 0 {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (pl *pipeline) unparkLocked() *wire.Command {
 
 // unparkIfLocked removes and returns the undos for which a condition is true. The others keep
 // their order.
-func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken []*wire.Command) {
+func (pl *pipeline) unparkIfLocked(condition func(c *command.Command) bool) (taken []*command.Command) {
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
@@ -155,7 +155,7 @@ func (pl *pipeline) unparkIfLocked(condition func(c *wire.Command) bool) (taken 
 // sendParked sends the followers of an undo that the server executed. It sends none while the
 // queue is long: the next probe will have followers, too.
 func (pl *pipeline) sendParked() {
-	var next [followers]*wire.Command
+	var next [followers]*command.Command
 	pl.mu.Lock()
 	// The server executes undos: should one fail again, the interval begins at its shortest.
 	pl.parked.probes = 0
@@ -215,8 +215,8 @@ func (n *Node) releaseUndo() {
 // noteAcquire remembers an acquire that surely executed nothing on this connection: its final
 // answer says so, and it was sent once, to this server. Its undo, which is queued behind it, has
 // nothing to undo. Only the reader calls it, so that unexecuted needs no lock.
-func (pc *pipeConn) noteAcquire(c *wire.Command, r wire.Reply) {
-	if r.Err == nil || c.Op != wire.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
+func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
+	if r.Err == nil || c.Op != command.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
 	}
 	if !saysUnexecuted(r.Err) || len(pc.unexecuted) >= maxParked {
@@ -237,7 +237,7 @@ func (pc *pipeConn) forgetUnexecuted() {
 
 // nothingToUndo reports whether an answered undo surely has nothing to undo, and forgets its
 // acquire. Only the reader calls it.
-func (pc *pipeConn) nothingToUndo(c *wire.Command) bool {
+func (pc *pipeConn) nothingToUndo(c *command.Command) bool {
 	_, unexecuted := pc.unexecuted[c.Token]
 	delete(pc.unexecuted, c.Token)
 	return unexecuted && c.AcquiredHere

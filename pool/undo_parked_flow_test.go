@@ -8,18 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// parkedMany has a Cluster's node grant many locks of one slot, spoils that, and has each undo
-// answered by an error.
+// parkedMany lets a Cluster's node grant many locks of one slot, calls spoil, and waits until each
+// undo is answered by an error.
 func parkedMany(t *testing.T, n *Node, many int, spoil func()) {
 	t.Helper()
 	name := func(i int) (token, key string) { return fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i) }
 	for i := range many {
 		token, key := name(i)
-		require.Equal(t, wire.Granted, acquiring(token, 10*time.Minute, key).outcome(t, n))
+		require.Equal(t, command.Granted, acquiring(token, 10*time.Minute, key).outcome(t, n))
 	}
 	spoil()
 	for i := range many {
@@ -28,12 +28,12 @@ func parkedMany(t *testing.T, n *Node, many int, spoil func()) {
 	}
 }
 
-// Undos of a slot without an owner stay where they are: no member can execute them.
+// Undos for a slot without an owner stay where they are, because no member can execute them.
 func TestParkedUndosOfASlotWithoutAnOwnerStayWhereTheyAre(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		const many, seconds = 300, 10
 		parkedMany(t, n, many, func() { cl.TakeSlot(cl.Owner("foo"), nil, false) })
-		time.Sleep(30 * time.Second) // the master without slots was let go, and has handed them on once
+		time.Sleep(30 * time.Second) // the master without slots was dropped, and has passed them on once
 		for _, m := range cl.Masters {
 			m.ForgetLog()
 		}
@@ -62,11 +62,11 @@ func TestParkedUndosFollowAProbeThatIsSentOn(t *testing.T) {
 	})
 }
 
-// A server, or what is between, that ends each connection before an undo is answered.
+// A server, or a proxy, ends each connection before an undo is answered.
 func TestAnUndoEndsWithItsKeysWhereEveryConnectionEndsBeforeItsAnswer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if isOf(cmd, args, "A") {
 				for _, c := range m.Clients() {
@@ -88,16 +88,16 @@ func TestAnUndoEndsWithItsKeysWhereEveryConnectionEndsBeforeItsAnswer(t *testing
 	})
 }
 
-// Acquires whose undo never comes over this connection are forgotten.
+// Acquires without an undo on this connection are forgotten after a while.
 func TestAcquiresThatExecutedNothingAreRememberedForAWhile(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		failing(m, "NOREPLICAS x")
 		for i := range maxParked {
-			require.Equal(t, wire.Failed, acquiring(fmt.Sprint("D", i), time.Second, "d").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring(fmt.Sprint("D", i), time.Second, "d").outcome(t, n))
 		}
 		time.Sleep(time.Minute)
-		require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 		require.False(t, undoing("A", "a").within(n, longTTL).on(n).reply(t).Retrying)
 		require.Zero(t, n.Stats().ParkedUndos)
 	})

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 const (
@@ -26,7 +26,7 @@ func failing(m *fakeredis.Master, with string) {
 	m.FailWith("EVAL", with)
 }
 
-// undoing is the release of an attempt of this process's own.
+// undoing is the release of this process's own attempt.
 func undoing(token string, keys ...string) *call {
 	c := releasing(token, keys...)
 	c.req.AcquiredHere = true
@@ -42,10 +42,10 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				synctest.Wait()
 				failing(m, says)
-				require.Equal(t, wire.Failed, acquiring("A", longTTL, keys...).outcome(t, n))
+				require.Equal(t, command.Failed, acquiring("A", longTTL, keys...).outcome(t, n))
 				m.ForgetLog()
 				r := undoing("A", keys...).within(n, longTTL).on(n).reply(t)
-				require.Equal(t, wire.Failed, r.Outcome)
+				require.Equal(t, command.Failed, r.Outcome)
 				require.ErrorContains(t, r.Err, says)
 				require.False(t, r.Retrying || r.WillRetry, says)
 				require.Zero(t, n.Stats().ParkedUndos)
@@ -72,7 +72,7 @@ func TestAnUndoBehindAnAcquireThatExecutesNothingIsSentOnce(t *testing.T) {
 	})
 }
 
-// Where anything but the acquire's own answer may be true of the keys, the undo is repeated.
+// The undo is repeated if the acquire's own answer may not be the whole truth about the keys.
 func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 	plain := func(*Config) {}
 	for what, c := range map[string]struct {
@@ -81,35 +81,35 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 		others  bool // other acquires than this process's may have created the keys
 	}{
 		"a grant followed by BUSY": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
 			failing(m, busy)
 		}},
 		"an unknown error": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, weird)
-			require.Equal(t, wire.Unknown, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Unknown, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL) // it was executed
 		}},
 		"a proxy": {change: func(c *Config) { c.Proxied = true }, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
-			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL)
 		}},
 		"an acquire that was sent again by its text": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FlushScripts()
 			m.FailWith("EVAL", busy)
-			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n))
 			require.Equal(t, 1, count(m, "EVAL acquire"))
 			failing(m, busy)
 			m.Set("a", "A", longTTL)
 		}},
 		"a repair, or another process": {others: true, change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
-			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL)
 		}},
 		"another connection": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
-			require.Equal(t, wire.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
 			only(t, m).Drop()
 			time.Sleep(time.Second)
 			m.Set("a", "A", longTTL)
@@ -126,30 +126,30 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			require.Equal(t, []string{"a"}, m.Keys(), what)
 			failing(m, "")
-			require.NotEqual(t, wire.Failed, lastReply(t, undo).Outcome, what)
+			require.NotEqual(t, command.Failed, lastReply(t, undo).Outcome, what)
 			require.Empty(t, m.Keys(), what)
 			require.Zero(t, n.Stats().ParkedUndos, what)
 		})
 	}
 }
 
-// A member of a Cluster sent the acquire on, and the next one does not execute it.
+// A member of a Cluster redirected the acquire, and the next member does not execute it.
 func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		b := others(cl, "foo")[0]
 		cl.MoveSlot("foo", b)
 		b.FailWith("SET", "CLUSTERDOWN The cluster is down")
-		require.Equal(t, wire.Failed, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "foo").outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Redirects)
 		failing(b, "CLUSTERDOWN The cluster is down")
 		require.True(t, undoing("A", "foo").within(n, longTTL).on(n).reply(t).Retrying)
 	})
 }
 
-// parkedTTL is the TTL of what parkedUndos undo.
+// parkedTTL is the TTL of the locks that parkedUndos undo.
 const parkedTTL = 2 * time.Minute
 
-// parkedUndos are undos of grants at a master that has begun to fail.
+// parkedUndos submits undos of grants at a master that has begun to fail.
 func parkedUndos(t *testing.T, m *fakeredis.Master, n *Node, many int, with string) []*call {
 	t.Helper()
 	synctest.Wait()
@@ -167,8 +167,8 @@ func parkedUndos(t *testing.T, m *fakeredis.Master, n *Node, many int, with stri
 	return undos
 }
 
-// However many are parked: one probe a second, no timer for each, and all of them at once
-// when the probe is executed.
+// For any number of parked undos there is one probe a second, and no timer for each. When the probe
+// is executed all are sent at once.
 func TestParkedUndosFollowOneProbe(t *testing.T) {
 	for _, with := range []string{busy, weird} {
 		ticking := &tallying{}
@@ -187,14 +187,15 @@ func TestParkedUndosFollowOneProbe(t *testing.T) {
 			require.Empty(t, m.Keys(), "in some round trips")
 			require.Zero(t, n.Stats().ParkedUndos)
 			for _, u := range undos {
-				require.Equal(t, wire.Granted, lastReply(t, u).Outcome)
+				require.Equal(t, command.Granted, lastReply(t, u).Outcome)
 			}
 		})
 	}
 }
 
-// lastReply waits for an undo's last answer: as a probe it may be answered as pending before.
-func lastReply(t *testing.T, undo *call) wire.Reply {
+// lastReply waits for an undo's last answer. If the undo was a probe, it may have been answered as
+// pending before.
+func lastReply(t *testing.T, undo *call) command.Reply {
 	t.Helper()
 	for {
 		if r := undo.reply(t); !r.Retrying {
@@ -203,7 +204,7 @@ func lastReply(t *testing.T, undo *call) wire.Reply {
 	}
 }
 
-// One undo's error may be its own. It neither holds others back nor is sent more often
+// The error may concern one undo only. That undo neither delays others nor is sent more often
 // because others succeed.
 func TestAProbeThatAlwaysFailsHoldsBackNoOther(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -216,9 +217,9 @@ func TestAProbeThatAlwaysFailsHoldsBackNoOther(t *testing.T) {
 		require.Equal(t, []string{"0"}, m.Keys())
 		time.Sleep(2 * time.Second)
 		m.ForgetLog()
-		for i := range 1000 { // all is well with others
-			require.Equal(t, wire.Granted, acquiring("B", longTTL, "b").outcome(t, n))
-			require.Equal(t, wire.Granted, undoing("B", "b").within(n, longTTL).outcome(t, n), i)
+		for i := range 1000 { // other locks work
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "b").outcome(t, n))
+			require.Equal(t, command.Granted, undoing("B", "b").within(n, longTTL).outcome(t, n), i)
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.InDelta(t, 1010, count(m, "EVALSHA release"), 2)
@@ -238,7 +239,7 @@ func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
 		time.Sleep(parkedTTL + 2*maxRetryDelay)
 		require.Zero(t, n.Stats().ParkedUndos)
 		for _, u := range undos {
-			require.ErrorIs(t, lastReply(t, u).Err, wire.ErrExpired)
+			require.ErrorIs(t, lastReply(t, u).Err, command.ErrExpired)
 			require.True(t, u.pending())
 		}
 		failing(m, "")
@@ -248,8 +249,9 @@ func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
 	})
 }
 
-// Its acquire died unanswered, where nothing can be killed, and the master is gone since. The
-// undo's caller gets an answer in time, and the undo is kept for when the master comes back.
+// The acquire's connection ended before its answer, nothing can be killed, and the master is down
+// since. The undo's caller gets an answer in time, and the undo is kept until the master is up
+// again.
 func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 	const ttl = 20 * time.Second
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -263,7 +265,7 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 		clients[len(clients)-1].Drop()
 		time.Sleep(ttl + time.Second)
 		require.False(t, undo.pending())
-		require.ErrorIs(t, lastReply(t, undo).Err, wire.ErrExpired)
+		require.ErrorIs(t, lastReply(t, undo).Err, command.ErrExpired)
 		require.Equal(t, 1, n.Stats().ParkedUndos)
 		m.FailWith("*", "")
 		failing(m, "")
@@ -277,7 +279,7 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 	})
 }
 
-// A new connection is one more reason to try.
+// A new connection is another reason to try.
 func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		parkedUndos(t, m, n, 100, busy)
@@ -296,8 +298,8 @@ func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
 	})
 }
 
-// The bound is the node's, whatever its connections. What is beyond it is over: answered,
-// counted, and never sent.
+// The bound holds for the node, whatever its connections. Undos beyond it are answered, counted and
+// never sent.
 func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 	const beyond = 50
 	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -308,7 +310,7 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 			m.Set(token, token, longTTL)
 			c := undoing(token, token).within(n, longTTL).on(n)
 			r := c.reply(t)
-			require.Equal(t, wire.Failed, r.Outcome)
+			require.Equal(t, command.Failed, r.Outcome)
 			require.False(t, r.Retrying || r.WillRetry, "it is answered for good")
 			late = append(late, c)
 		}
@@ -328,12 +330,12 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 	})
 }
 
-// Each member of a Cluster has a probe of its own, and the other members go on.
+// Each member of a Cluster has a probe of its own, and the other members continue.
 func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		bad, good := cl.Owner("foo"), others(cl, "foo")
 		for i := range 50 {
-			require.Equal(t, wire.Granted, acquiring(fmt.Sprint("A", i), longTTL, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring(fmt.Sprint("A", i), longTTL, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
 		}
 		failing(bad, "CLUSTERDOWN Hash slot not served")
 		for i := range 50 {
@@ -352,13 +354,13 @@ func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
 	})
 }
 
-// The slot goes to another member, with the keys.
+// The slot moves to another member, with the keys.
 func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 	for name, dies := range map[string]bool{"moved": false, "failed over": true} {
 		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 			from := cl.Owner("foo")
 			for i := range 50 {
-				require.Equal(t, wire.Granted, acquiring(fmt.Sprint("A", i), time.Minute, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
+				require.Equal(t, command.Granted, acquiring(fmt.Sprint("A", i), time.Minute, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
 			}
 			failing(from, busy)
 			for i := range 50 {
@@ -369,7 +371,7 @@ func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 				from.Stop()
 			}
 			cl.TakeSlot(from, to, true)
-			time.Sleep(3 * time.Second) // the member is not let go yet
+			time.Sleep(3 * time.Second) // the member is not dropped yet
 			require.Empty(t, to.Keys(), name)
 			require.Zero(t, n.Stats().ParkedUndos, name)
 		})

@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A server that is busy, loading or short of replicas still holds what was to be undone.
+// A server that is busy, loading or short of replicas still has the keys that the undo should
+// delete.
 func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, c := fakeredis.New("n1"), clock.Runtime()
@@ -22,11 +23,11 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 		defer n.Close()
 		synctest.Wait()
 		undo := func(token string) {
-			terms := &wire.LockArgs{}
+			terms := &command.LockArgs{}
 			terms.Set([]string{"a"}, token)
-			r := &wire.Request{Clock: c, NotAfter: c.Now().Add(10 * time.Second)}
-			wire.NewRelease(r, terms)
-			n.Submit(&wire.Command{Request: r})
+			r := &command.Request{Clock: c, NotAfter: c.Now().Add(10 * time.Second)}
+			command.NewRelease(r, terms)
+			n.Submit(&command.Command{Request: r})
 		}
 		m.Set("a", "token", time.Minute)
 		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
@@ -48,7 +49,7 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 	})
 }
 
-// Whoever waits for the undo would wait for the keys' death.
+// If the undo were repeated, its caller would wait until the keys expire.
 func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
 	for _, says := range []string{
 		"NOPERM User app has no permissions to run the 'evalsha' command",
@@ -58,12 +59,12 @@ func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FailWith("EVALSHA", says)
-			c := newCall(func(r *wire.Request) {
-				terms := &wire.LockArgs{}
+			c := newCall(func(r *command.Request) {
+				terms := &command.LockArgs{}
 				terms.Set([]string{"a"}, "token")
-				wire.NewRelease(r, terms)
+				command.NewRelease(r, terms)
 			}).within(n, time.Minute).on(n)
-			require.Equal(t, wire.Failed, c.reply(t).Outcome)
+			require.Equal(t, command.Failed, c.reply(t).Outcome)
 			m.ForgetLog()
 			time.Sleep(time.Minute)
 			require.Zero(t, m.Commands()["EVALSHA"])

@@ -10,14 +10,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/dev/hazards.md H95, docs/dev/rules.md rule 6. In all of these a connection ends with an acquire
-// that the master has not read yet, and an undo takes the next connection.
+// docs/dev/hazards.md H95, docs/dev/rules.md rule 6: in all of these tests a connection ends with
+// an acquire that the master has not read yet, and an undo uses the next connection.
 
-// The control, by hand: neither killed nor repeated, the undo is overtaken.
+// The control, by hand: the undo overtakes the acquire if it is not repeated and the connection is
+// not killed.
 func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, _ *Node) {
 		first, second := raw(t, m), raw(t, m)
@@ -39,16 +40,16 @@ func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
 	})
 }
 
-// orphaned makes an acquire that was written on a connection that has ended since,
-// and is still on its way to the master: release lets it arrive.
+// orphaned submits an acquire on a connection that then ends, with the acquire still in transit.
+// The function release lets the acquire arrive.
 func orphaned(t *testing.T, m *fakeredis.Master, n *Node, acquire *call) (release func()) {
 	t.Helper()
-	require.Equal(t, wire.Granted, pinging().anyway().outcome(t, n))
+	require.Equal(t, command.Granted, pinging().anyway().outcome(t, n))
 	old := only(t, m)
 	old.HoldRequests()
 	acquire.anyway().on(n)
 	r := acquire.reply(t) // after the hard timeout
-	require.Equal(t, wire.Unknown, r.Outcome)
+	require.Equal(t, command.Unknown, r.Outcome)
 	require.ErrorIs(t, r.Err, ErrSilent)
 	require.False(t, acquire.Cancel(), "an undo is due")
 	return old.Release
@@ -58,7 +59,7 @@ func TestAConnectionThatDiedWithAnAcquireIsKilledBeforeTheUndo(t *testing.T) {
 	for _, keys := range [][]string{{"k"}, {"k", "l"}} {
 		for round := range 20 {
 			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-				early := round%2 == 0 // the undo is there before the next connection is
+				early := round%2 == 0 // the undo is submitted before the next connection
 				m.ForgetLog()
 				acquire := acquiring("A", longTTL, keys...)
 				undo := releasing("A", keys...).within(n, longTTL)
@@ -71,7 +72,7 @@ func TestAConnectionThatDiedWithAnAcquireIsKilledBeforeTheUndo(t *testing.T) {
 				if !early {
 					undo.on(n)
 				}
-				require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+				require.Equal(t, command.Refused, undo.reply(t).Outcome)
 				release()
 				synctest.Wait()
 				require.Empty(t, m.Keys(), "round %d", round)
@@ -98,12 +99,12 @@ func index(all []string, name string) int {
 	return -1
 }
 
-// The server as a whole is frozen, and thaws at any time of the re-dials. What it reads
-// first is open.
+// The whole server is frozen, and continues at any time during the redials. The order in which it
+// reads the connections is random.
 func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 	for round := range 40 {
 		inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			m.Freeze()
 			var acquires, undos []*call
 			for i := range 10 {
@@ -135,7 +136,7 @@ func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 	}
 }
 
-// Where nothing can be killed, undos are repeated until the keys have died.
+// If connections cannot be killed, undos are repeated until the keys have expired.
 func TestWithoutAKillUndosAreRepeatedUntilTheTTLHasPassed(t *testing.T) {
 	const ttl = 20 * time.Second
 	for name, change := range map[string]struct {
@@ -154,7 +155,7 @@ func TestWithoutAKillUndosAreRepeatedUntilTheTTLHasPassed(t *testing.T) {
 				acquire := acquiring("A", ttl, "k")
 				release := orphaned(t, m, n, acquire)
 				undo := releasing("A", "k").within(n, ttl).on(n)
-				require.Equal(t, wire.Refused, undo.reply(t).Outcome, name)
+				require.Equal(t, command.Refused, undo.reply(t).Outcome, name)
 				time.Sleep(late)
 				release()
 				synctest.Wait()
@@ -173,7 +174,7 @@ func TestWithoutAKillUndosAreRepeatedUntilTheTTLHasPassed(t *testing.T) {
 	}
 }
 
-// The pause doubles: a thousand undos that are repeated every 20 ms would be a load.
+// The pause doubles, because a thousand undos that are repeated every 20 ms would be a load.
 func TestRepetitionsBecomeRarer(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		orphaned(t, m, n, acquiring("A", time.Minute, "k"))
@@ -192,18 +193,18 @@ func TestRepetitionsBecomeRarer(t *testing.T) {
 	})
 }
 
-// A right that was missing is not asked for once for each connection that died.
+// If the right to kill is missing, the kill is not tried for each connection that ended.
 func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for i := range 5 {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			clients := m.Clients()
 			current := clients[len(clients)-1]
 			current.HoldRequests()
 			c := acquiring(strconv.Itoa(i), time.Hour, strconv.Itoa(i)).on(n)
 			synctest.Wait()
 			current.Drop()
-			require.Equal(t, wire.Unknown, c.reply(t).Outcome)
+			require.Equal(t, command.Unknown, c.reply(t).Outcome)
 			time.Sleep(time.Second)
 		}
 		require.Equal(t, 5, count(m, "CLIENT KILL"), "one for each dial")
@@ -217,15 +218,15 @@ func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
 	})
 }
 
-// An acquire that was answered, or never sent, leaves nothing to be killed.
+// An acquire that was answered, or never sent, leaves no connection to kill.
 func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
 		m.Freeze()
 		extend, inspect := extending("A", time.Hour, "k").on(n), inspecting("k").on(n)
 		undo := releasing("A", "k").within(n, time.Hour).on(n)
-		require.Equal(t, wire.Unknown, extend.reply(t).Outcome)
-		require.Equal(t, wire.Unknown, inspect.reply(t).Outcome)
+		require.Equal(t, command.Unknown, extend.reply(t).Outcome)
+		require.Equal(t, command.Unknown, inspect.reply(t).Outcome)
 		m.Unfreeze()
 		undo.reply(t)
 		require.Empty(t, m.Keys())
@@ -233,7 +234,7 @@ func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
 	})
 }
 
-// A connection that ends while the kill is under way is one more that failed.
+// A connection that ends while the kill is under way counts as a failed dial.
 func TestADialThatEndsInTheKillHasFailed(t *testing.T) {
 	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		kills := 0
@@ -247,7 +248,7 @@ func TestADialThatEndsInTheKillHasFailed(t *testing.T) {
 		})
 		release := orphaned(t, m, n, acquiring("A", time.Hour, "k"))
 		undo := releasing("A", "k").within(n, time.Hour).on(n)
-		require.Equal(t, wire.Refused, undo.reply(t).Outcome)
+		require.Equal(t, command.Refused, undo.reply(t).Outcome)
 		require.Equal(t, int64(2), n.Stats().DialFailures)
 		release()
 		synctest.Wait()

@@ -11,16 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// What becomes of an undo whose connection died with it, where nothing can be killed
-// (docs/dev/hazards.md H95, docs/dev/rules.md rule 6).
+// docs/dev/hazards.md H95, docs/dev/rules.md rule 6: an undo's connection ends before its answer,
+// and connections cannot be killed.
 
-// swallower is a network that loses what is written while swallow is set: the bytes of
-// an undo that stood in the socket's buffer when the connection was reset.
+// swallower is a network that loses what is written while swallow is set, like the bytes of an undo
+// in the socket's buffer when the connection is reset.
 type swallower struct {
 	net.Conn
 	swallow *atomic.Bool
@@ -33,7 +33,7 @@ func (s swallower) Write(p []byte) (int, error) {
 	return s.Conn.Write(p)
 }
 
-// lossy is onMaster where nothing can be killed, on a network that can lose bytes.
+// lossy is onMaster without the right to kill, on a network that can lose bytes.
 func lossy(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool)) {
 	t.Helper()
 	var swallow atomic.Bool
@@ -49,11 +49,11 @@ func lossy(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, swal
 	})
 }
 
-// The acquire is on its way, its undo was lost with the connection, and the one that is
-// sent anew comes before the acquire. That it found nothing must not end it.
+// The acquire is in transit, and its undo was lost with the connection. The second undo executes
+// before the acquire and finds nothing. It must be repeated all the same.
 func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *testing.T) {
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		old := only(t, m)
 		old.HoldRequests()
 		acquire := acquiring("A", longTTL, "k").on(n)
@@ -63,9 +63,9 @@ func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *tes
 		synctest.Wait()
 		swallow.Store(false)
 		old.Drop()
-		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome)
+		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
 		r := undo.reply(t)
-		require.Equal(t, wire.Unknown, r.Outcome, "it may have undone it the first time")
+		require.Equal(t, command.Unknown, r.Outcome, "it may have undone it the first time")
 		old.Release()
 		synctest.Wait()
 		require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there")
@@ -78,14 +78,16 @@ func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *tes
 	})
 }
 
-// A TTL far below the hard timeout: the undo is out of date before the silent connection
-// is given up, and was lost with it. Whoever waits for it hears no more than that nobody
-// knows, and it is sent all the same for as long as the acquire may still make a key.
+// The TTL is far below the hard timeout. The undo expires before the silent connection is given up,
+// and was lost with it.
+//
+// Its caller gets Unknown. The undo is sent all the same, for as long as the acquire may still make
+// a key.
 func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 	const ttl = 2 * time.Second // the hard timeout is 5 s
 	for _, late := range []time.Duration{0, 30 * time.Millisecond, time.Second, 3 * time.Second} {
 		lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			old := only(t, m)
 			old.HoldRequests()
 			acquire := acquiring("A", ttl, "k").on(n)
@@ -95,13 +97,13 @@ func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 			synctest.Wait()
 			swallow.Store(false)
 			require.ErrorIs(t, acquire.reply(t).Err, ErrSilent)
-			require.Equal(t, wire.Unknown, undo.reply(t).Outcome)
+			require.Equal(t, command.Unknown, undo.reply(t).Outcome)
 			require.True(t, undo.Expired())
-			time.Sleep(100*time.Millisecond + late) // another connection stands
+			time.Sleep(100*time.Millisecond + late) // another connection is up
 			old.Release()
 			synctest.Wait()
 			require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there, late %v", late)
-			time.Sleep(1100 * time.Millisecond) // the longest pause; the key would live for ttl
+			time.Sleep(1100 * time.Millisecond) // the longest pause; the key's TTL is ttl
 			require.Empty(t, m.Keys(), "late %v", late)
 			time.Sleep(3 * ttl)
 			m.ForgetLog()
@@ -111,12 +113,12 @@ func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 	}
 }
 
-// The same when the undo was never written: it waits in the queue of a link whose writer is
-// stuck in a frozen master's full buffer, behind its acquire.
+// The same for an undo that was never written. It waits in the queue behind its acquire, and the
+// writer is stuck in a frozen master's full buffer.
 func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
 	const ttl = 2 * time.Second
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, _ *atomic.Bool) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		old := only(t, m)
 		old.HoldRequests()
 		acquire := acquiring("A", ttl, "k").on(n)
@@ -128,33 +130,33 @@ func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
 		undo := releasing("A", "k").within(n, ttl).on(n)
 		time.Sleep(2 * ttl)
 		require.True(t, undo.pending())
-		old.Release() // the undo is written now, late, behind its acquire
-		require.Equal(t, wire.Granted, undo.reply(t).Outcome)
+		old.Release() // the undo is written now, late, after its acquire
+		require.Equal(t, command.Granted, undo.reply(t).Outcome)
 		require.False(t, acquire.pending())
 		synctest.Wait()
 		require.NotContains(t, m.Keys(), "k")
 	})
 }
 
-// The master is away for longer than the undo's TTL and every dial fails meanwhile: what
-// failUnsent does with an undo that is out of date, and with the one that takes its place.
+// The master is down for longer than the undo's TTL, and every dial fails meanwhile. The test
+// covers failUnsent for an undo that has expired and for the one that replaces it.
 func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 	const ttl = 2 * time.Second
 	prepare := func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }
 	change := func(c *Config) { c.DialTimeout = 500 * time.Millisecond }
 	onMaster(t, prepare, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		acquire := acquiring("A", ttl, "k").on(n)
 		synctest.Wait()
 		old := only(t, m)
 		old.HoldRequests()
 		undo := releasing("A", "k").within(n, ttl)
-		require.Equal(t, wire.Unknown, acquire.reply(t).Outcome) // 5 s later
+		require.Equal(t, command.Unknown, acquire.reply(t).Outcome) // 5 s later
 		undo.on(n)
 		time.Sleep(ttl + 5*time.Second) // dials fail
 		r := undo.reply(t)
-		require.Equal(t, wire.Failed, r.Outcome, "who waits for it hears of its not-after instant")
+		require.Equal(t, command.Failed, r.Outcome, "who waits for it hears of its not-after instant")
 		require.True(t, r.NotSent)
 		require.Equal(t, 1, n.Stats().Queued, "and it is kept")
 		time.Sleep(time.Minute)

@@ -90,7 +90,7 @@ func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
 		"redis+sentinel://a,b,c/m":         {"redis+sentinel://a,b,c/m"},
 		"redis+sentinel://a,b/m,redis://c": {"redis+sentinel://a,b/m", "redis://c"},
 		"redis://c,redis+sentinel://a,b/m": {"redis://c", "redis+sentinel://a,b/m"},
-		"redis://a,b":                      {"redis://a", "b"}, // which is an error then
+		"redis://a,b":                      {"redis://a", "b"}, // which is an error later
 		"redis://a,,redis://b":             {"redis://a", "", "redis://b"},
 		"redis+sentinel://a/m,":            {"redis+sentinel://a/m", ""},
 		"redis+cluster://a,b,redis://c":    {"redis+cluster://a,b", "redis://c"},
@@ -201,8 +201,8 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// roundTrips checks that the host came through as package url reads it, and that
-// what the config is shown as leads to the same place.
+// roundTrips checks that the host is the one that package url reads, and that the printed config
+// leads to the same server.
 func roundTrips(t *testing.T, raw string, c Config) {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -211,7 +211,7 @@ func roundTrips(t *testing.T, raw string, c Config) {
 	require.NoError(t, err)
 	require.Equal(t, u.Hostname(), host)
 	again, err := ParseURL("redis://" + net.JoinHostPort(url.PathEscape(host), port))
-	if err == nil { // a host of odd bytes has no other spelling
+	if err == nil { // a host of unusual bytes has no other spelling
 		require.Equal(t, c.Address, again.Address)
 	}
 }

@@ -10,16 +10,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A silent peer is not written to for every command: in the first second by a few hundred
-// writes, and then by a hundred a second. What was given up meanwhile is never sent, and all
-// else is answered once the peer goes on.
+// A silent peer is not written to for every command: a few hundred writes in the first second, and
+// then a hundred a second.
+//
+// What was cancelled meanwhile is never sent, and all else is answered once the peer continues.
 func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		m.Freeze()
 		before := n.Stats()
@@ -38,7 +39,7 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 		began := time.Now()
 		m.Unfreeze()
 		for _, c := range kept {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
 		require.LessOrEqual(t, time.Since(began), maxThrottle)
 		for _, c := range given {
@@ -48,33 +49,34 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 		require.Less(t, n.Stats().Written-before.Written, int64(len(kept)+len(given)-unsent+1))
 		synctest.Wait()
 		began = time.Now()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Zero(t, time.Since(began), "it has answered since")
 	})
 }
 
-// Who was asked nothing owes no answer: what was given up before it was written does not count.
+// A peer that was sent nothing owes no answer. Commands that were cancelled before they were
+// written do not count.
 func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		for range 2 * batchThreshold {
 			c := pinging()
 			c.Cancel()
-			require.Equal(t, wire.Failed, c.outcome(t, n))
+			require.Equal(t, command.Failed, c.outcome(t, n))
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Zero(t, time.Since(began))
 	})
 }
 
-// Who is far away is not taken for silent: what waits is little of the way at first, and
-// nothing once answers flow.
+// A distant peer is not taken for silent. Commands wait for a small part of the round trip at
+// first, and not at all once answers arrive.
 func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		const far = 4 * silentAfter
 		m.SetDelay(far)
 		took := make([]time.Duration, 1000)
@@ -82,7 +84,7 @@ func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 		for i := range took {
 			all.Go(func() {
 				began := time.Now()
-				assert.Equal(t, wire.Granted, pinging().outcome(t, n))
+				assert.Equal(t, command.Granted, pinging().outcome(t, n))
 				took[i] = time.Since(began)
 			})
 			time.Sleep(time.Millisecond)

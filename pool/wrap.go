@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // WrapOption changes how Wrap uses a pool. Wrap skips nil options.
@@ -144,9 +144,9 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 func ofWrapped(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
-		return dialError{text: wire.Printable(err.Error()), cause: err}
+		return dialError{text: oneline.Printable(err.Error()), cause: err}
 	}
-	se := &wire.ServerError{Code: code(string(re))}
+	se := &ServerError{Code: code(string(re))}
 	se.Text = strings.TrimSpace(se.Code + " (the server's text is not shown: it may repeat a password)")
 	return dialError{text: se.Text, cause: se}
 }

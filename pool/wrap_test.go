@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// servicePool is a pool as services have them: with a read timeout, and a name.
+// servicePool is a pool as services have it, with a read timeout and a name.
 func servicePool(m *fakeredis.Master) *redis.Pool {
 	return &redis.Pool{
 		MaxIdle: 1, MaxActive: 1, IdleTimeout: time.Minute,
@@ -59,7 +59,7 @@ func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
 			calls = append(calls, acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n))
 		}
 		for _, c := range calls {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
 		require.Positive(t, n.Stats().Writes)
 
@@ -69,24 +69,24 @@ func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
 		c := acquiring("A", longTTL, "k").on(n)
 		time.Sleep(4 * time.Second)
 		m.Unfreeze()
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
 		require.Equal(t, int64(1), n.Stats().Dials)
 
-		// It is dialled anew, and its orphans are killed, as with any other.
+		// The connection is redialled and the old one is killed, as with any other node.
 		only(t, m).HoldRequests()
 		orphan := acquiring("B", longTTL, "l").on(n)
 		undo := releasing("B", "l").within(n, longTTL).on(n)
-		require.Equal(t, wire.Unknown, orphan.reply(t).Outcome)
-		require.Equal(t, wire.Unknown, undo.reply(t).Outcome, "it was written twice")
+		require.Equal(t, command.Unknown, orphan.reply(t).Outcome)
+		require.Equal(t, command.Unknown, undo.reply(t).Outcome, "it was written twice")
 		require.Equal(t, int64(1), n.Stats().Killed)
 	})
 }
 
-// docs/dev/hazards.md H76, H78: locks neither wait for the service's connections nor get one in a
-// state that somebody left.
+// docs/dev/hazards.md H76, H78: locks neither wait for the service's connections nor use one that
+// the service left in some state.
 func TestAWrappedPoolIsNotTouched(t *testing.T) {
 	wrapping(t, servicePool, func(t *testing.T, m *fakeredis.Master, p *redis.Pool, n *Node) {
-		service := p.Get() // the one that the pool may have
+		service := p.Get() // the one connection that the pool allows
 		defer service.Close()
 		for _, state := range []string{"SELECT 5", "MULTI"} {
 			name, args := state, []any(nil)
@@ -97,7 +97,7 @@ func TestAWrappedPoolIsNotTouched(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, p.ActiveCount())
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		require.Equal(t, []string{"k"}, m.Keys(), "in database 0")
 		require.Equal(t, 1, p.ActiveCount())
 		require.Equal(t, 2, m.Connections())
@@ -115,8 +115,8 @@ func TestAWrappedPoolIsNotTouched(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H39: nobody but the pool's dial knows its database, and a slip there is a
-// lock that excludes nobody.
+// docs/dev/hazards.md H39: only the pool's dial knows its database. With the wrong one a lock would
+// exclude no other client.
 func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 	onDatabase2 := func(m *fakeredis.Master) *redis.Pool {
 		return &redis.Pool{Dial: func() (redis.Conn, error) {
@@ -139,7 +139,7 @@ func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 		n, err := Wrap("n1", onDatabase2(m), WithClock(clock.Runtime()), WithDatabase(2))
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
 
@@ -170,8 +170,8 @@ func TestAWrappedPoolsDialErrorIsTold(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H73. A Dial without a context can't be cancelled. It is counted, bounded, and holds nobody
-// up; a connection that comes back too late is closed.
+// docs/dev/hazards.md H73: a Dial without a context cannot be cancelled. It is counted, bounded and
+// blocks no caller. A connection that it returns too late is closed.
 func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 	let := make(chan struct{})
 	closed := 0
@@ -215,7 +215,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 	})
 }
 
-// When they come back the node lives again.
+// The node recovers when the dials return.
 func TestANodeRecoversFromHangingDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
@@ -231,7 +231,7 @@ func TestANodeRecoversFromHangingDials(t *testing.T) {
 		require.Positive(t, n.Stats().HangingDials)
 		m.Unfreeze()
 		time.Sleep(10 * time.Second)
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		require.Zero(t, n.Stats().HangingDials)
 		require.Equal(t, 1, m.Connections())
 	})
@@ -255,7 +255,7 @@ func (c *counted) DoWithTimeout(d time.Duration, name string, args ...any) (any,
 	return redis.DoWithTimeout(c.Conn, d, name, args...)
 }
 
-// A connection that can't be read without its own timeout is of no use.
+// A connection that cannot be read without its own timeout is unusable.
 func TestAConnectionWithoutTimeoutsIsAFailedDial(t *testing.T) {
 	wrapping(t, func(m *fakeredis.Master) *redis.Pool {
 		p := servicePool(m)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // batchThreshold is the number of commands in a recent batch from which on the writing goroutine
@@ -215,17 +215,17 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 }
 
 // appendToBatchLocked puts a command into the batch, and among those that await an answer.
-func (pc *pipeConn) appendToBatchLocked(c *wire.Command, want any) {
+func (pc *pipeConn) appendToBatchLocked(c *command.Command, want any) {
 	pc.batch, pc.markers = append(pc.batch, c), append(pc.markers, want)
 	pc.unanswered.push(c)
 }
 
 // askingCommand returns an ASKING command without an owner: its answer is matched and then
 // dropped.
-func askingCommand() *wire.Command {
-	r := &wire.Request{}
-	wire.NewAsking(r)
-	c := &wire.Command{Request: r}
+func askingCommand() *command.Command {
+	r := &command.Request{}
+	command.NewAsking(r)
+	c := &command.Command{Request: r}
 	c.MarkSent()
 	return c
 }
@@ -259,7 +259,7 @@ type expiry struct {
 
 // expired reports whether the NotAfter of a command has passed. It reads a clock once, and again
 // only for a command with another clock.
-func (s *expiry) expired(c *wire.Command) bool {
+func (s *expiry) expired(c *command.Command) bool {
 	if c.Clock == nil {
 		return false
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// PERFORMANCE.md: what a command costs in a node is no allocation, neither to be held
-// against the fleet that it belongs to nor when its reply has come.
+// PERFORMANCE.md: a command causes no allocation in a node, neither when it is checked against its
+// node set nor when its reply arrives.
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	k := newPipeConn(newPipeline(&Node{cfg: &Config{Name: "n", Clock: clock.Runtime()}}), &rawConn{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
-	c.req.NodeSet, c.To = wire.NewNodeSet(false), nil
-	require.NoError(t, k.rejectReasonLocked(&c.Command)) // the first of its fleet costs something
+	c.req.NodeSet, c.To = command.NewNodeSet(false), nil
+	require.NoError(t, k.rejectReasonLocked(&c.Command)) // the first command of its node set allocates
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		if k.rejectReasonLocked(&c.Command) != nil {
 			t.Error("refused")

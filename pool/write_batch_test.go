@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// One caller alone finds the connection free, and writes itself: its command is on the
-// wire when Submit returns, and the writer was not woken for it.
+// A single caller finds the connection free and writes itself. Its command is on the wire when
+// Submit returns, and the writer was not woken.
 func TestACallerThatIsAloneWritesItself(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		const commands = 100
@@ -26,34 +26,34 @@ func TestACallerThatIsAloneWritesItself(t *testing.T) {
 		for i := range commands {
 			c := pinging().on(n)
 			require.Equal(t, before.Writes+int64(i)+1, n.Stats().Writes, "written when Submit returns")
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 			require.Empty(t, link.wake)
 		}
 		require.Equal(t, int64(commands), n.Stats().Written-before.Written)
 	})
 }
 
-// A release and the acquire of whoever is next go out in one write, in this order.
+// A release and the next waiter's acquire go out in one write, in this order.
 func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, acquiring("one", longTTL, "a").on(n).reply(t).Outcome)
+		require.Equal(t, command.Granted, acquiring("one", longTTL, "a").on(n).reply(t).Outcome)
 		before := n.Stats()
 		for range 50 {
 			first, second := releasing("one", "a"), acquiring("one", longTTL, "a")
 			n.SubmitBoth(&first.Command, &second.Command)
-			require.Equal(t, wire.Granted, first.reply(t).Outcome)
-			require.Equal(t, wire.Granted, second.reply(t).Outcome)
+			require.Equal(t, command.Granted, first.reply(t).Outcome)
+			require.Equal(t, command.Granted, second.reply(t).Outcome)
 		}
 		require.Equal(t, int64(100), n.Stats().Written-before.Written)
 		require.Equal(t, int64(50), n.Stats().Writes-before.Writes)
 	})
 }
 
-// What many queue goes out together: a system call costs more than all else.
+// Commands of many callers go out together, because a system call costs more than all else.
 func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 	const callers, each = 64, 100
 	perWrite := 0.0
-	for range 3 { // how goroutines meet is the scheduler's business
+	for range 3 { // the scheduler decides how goroutines meet
 		l := fake(wellBehaved).listen(t, "tcp", "127.0.0.1:0")
 		n, err := Open(Config{Address: l.Addr().String()})
 		require.NoError(t, err)
@@ -65,10 +65,10 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 				key := fmt.Sprint("k", i)
 				for j := range each {
 					token := fmt.Sprint(i, "-", j)
-					if r := <-acquiring(token, longTTL, key).on(n).answered; r.Outcome != wire.Granted {
+					if r := <-acquiring(token, longTTL, key).on(n).answered; r.Outcome != command.Granted {
 						t.Error(r)
 					}
-					if r := <-releasing(token, key).on(n).answered; r.Outcome != wire.Granted {
+					if r := <-releasing(token, key).on(n).answered; r.Outcome != command.Granted {
 						t.Error(r)
 					}
 				}
@@ -87,11 +87,12 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 	require.Greater(t, perWrite, 3.0)
 }
 
-// What goes out in one write is bounded: once it is written it can't be given up any more.
+// The size of a write is bounded, because a command cannot be cancelled any more once it is
+// written.
 func TestABatchIsBounded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		synctest.Wait() // until the writer is idle: the test takes its place
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		synctest.Wait() // until the writer is idle: the test writes in its place
 		k := n.pipelines[0].conn
 		batch := func(size, commands int) (taken, bytes int) {
 			for range commands {
@@ -139,8 +140,8 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, mute chan struct{}) {
 	return n, mute
 }
 
-// However much is unanswered, a caller that finds nobody writing writes itself, as long as
-// answers come between.
+// A caller writes itself if no other goroutine is writing, however many commands are unanswered, as
+// long as answers keep arriving.
 func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
 	n, mute := openFrozen(t, Config{})
 	link := n.pipelines[0].conn
@@ -159,13 +160,13 @@ func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
 	require.False(t, mayOffer(), "nothing is heard")
 	close(mute)
 	for _, c := range calls {
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
 	}
 	require.True(t, mayOffer())
 }
 
-// What one goroutine submits in a row, as extensions are that fall due together, is left to
-// the writer, which takes many of them at a time.
+// Commands that one goroutine submits in a row, such as extensions that are due together, are left
+// to the writer. It takes many of them at a time.
 func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	const commands = 500
 	n, mute := openFrozen(t, Config{})
@@ -174,7 +175,7 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	for range batchThreshold {
 		calls = append(calls, inspecting("k").on(n))
 	}
-	link.pipeline.mu.Lock() // the writer can't take any before all are there
+	link.pipeline.mu.Lock() // the writer can't take any until all are queued
 	for range commands {
 		c := inspecting("k")
 		calls = append(calls, c)
@@ -185,22 +186,22 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	link.wakeWriter()
 	close(mute)
 	for _, c := range calls {
-		require.Equal(t, wire.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.reply(t).Outcome)
 	}
 	require.LessOrEqual(t, n.Stats().Writes-before.Writes, int64(batchThreshold+commands/maxBatch+2))
 }
 
-// What waits behind a full socket can still be given up.
+// A command that waits behind a full socket can still be cancelled.
 func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
-		synctest.Wait() // until the writer is idle: the test takes its place
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		synctest.Wait() // until the writer is idle: the test writes in its place
 		m.Freeze()
 		k := n.pipelines[0].conn
 		k.pipeline.mu.Lock()
 		k.writing = true
 		k.pipeline.mu.Unlock()
-		k.raw.writer.unsent = make([]byte, 2*pipenet.Buffer) // as an offer leaves it
+		k.raw.writer.unsent = make([]byte, 2*pipenet.Buffer) // as tryWrite leaves it
 		var calls []*call
 		for range 10 {
 			calls = append(calls, pinging().on(n))
@@ -213,14 +214,14 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	})
 }
 
-// Who has company lets others queue before it writes; who is alone does not, nor for long
-// after there was company.
+// A caller among others lets them queue before it writes. A single caller does not, except for a
+// short time after others were there.
 func TestCompanyIsRememberedForAWhile(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		link := n.pipelines[0].conn
 		for range 10 {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			require.False(t, link.recentlyBusy(), "one caller")
 		}
 		m.Freeze()
@@ -236,27 +237,27 @@ func TestCompanyIsRememberedForAWhile(t *testing.T) {
 		}
 		for range batchMemory - batchThreshold {
 			require.True(t, link.recentlyBusy(), "company")
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 		}
 		for range batchThreshold + 1 {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 		}
 		require.False(t, link.recentlyBusy(), "long ago")
 	})
 }
 
-// Never over a connection that comes from elsewhere: it may be more than a socket, or no
-// socket at all.
+// Callers never write over a connection that the node did not make: it may be more than a socket,
+// or no socket at all.
 func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.False(t, n.pipelines[0].conn.raw.canTryFlush())
 	})
 	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.True(t, n.pipelines[0].conn.raw.canTryFlush())
 	})
 	for _, dial := range []func(conn net.Conn) net.Conn{
-		func(conn net.Conn) net.Conn { return struct{ *net.TCPConn }{conn.(*net.TCPConn)} }, // it may write as it likes
+		func(conn net.Conn) net.Conn { return struct{ *net.TCPConn }{conn.(*net.TCPConn)} }, // its Write may do anything
 		func(conn net.Conn) net.Conn { return struct{ net.Conn }{conn} },
 	} {
 		overTCP(t, func(c *Config) {
@@ -278,8 +279,8 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.Equal(t, Stats{Connected: 1, Dials: 1}, n.Stats())
-		require.Equal(t, wire.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-		synctest.Wait() // the writer counts behind the write, and the answer may be faster
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		synctest.Wait() // the writer counts after the write, and the answer may be faster
 		require.Equal(t, Stats{Connected: 1, Dials: 1, Commands: 1, Written: 1, Writes: 1, Replies: 1}, n.Stats())
 
 		m.Freeze()
@@ -310,10 +311,10 @@ func TestStatsCountWhatHappened(t *testing.T) {
 func TestTheQueueKeepsItsOrderWhileItGrowsAndShrinks(t *testing.T) {
 	var r ring
 	var in, out int
-	commands := map[*wire.Command]int{}
+	commands := map[*command.Command]int{}
 	push := func(n int) {
 		for range n {
-			c := &wire.Command{}
+			c := &command.Command{}
 			commands[c] = in
 			in++
 			r.push(c)

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // stuff fills the connection to a frozen master until the writer is stuck in a write.
@@ -32,7 +32,7 @@ func stuff(n *Node) *call {
 func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 	const callers, each, queue = 512, 10, 1000
 	inBubble(t, func(c *Config) { c.Queue = queue }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		began := time.Now()
 		var full, open atomic.Int64
@@ -50,7 +50,7 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 					}
 					full.Add(1)
 					r := <-c.answered
-					if !errors.Is(r.Err, ErrQueueFull) || !r.NotSent || r.Outcome != wire.Failed {
+					if !errors.Is(r.Err, ErrQueueFull) || !r.NotSent || r.Outcome != command.Failed {
 						t.Error(r)
 					}
 				}
@@ -60,7 +60,7 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 		require.Zero(t, time.Since(began), "nobody waited")
 		synctest.Wait()
 		require.LessOrEqual(t, n.Stats().Queued, queue)
-		// What is neither queued nor refused is in the one write that is stuck.
+		// All that is neither queued nor refused is in the one write that is stuck.
 		require.LessOrEqual(t, open.Load(), int64(queue+maxBatch+2*pipenet.Buffer/len(name)))
 		require.Equal(t, int64(callers*each), full.Load()+open.Load())
 
@@ -71,10 +71,10 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 		granted := 0
 		calls.Range(func(c, _ any) bool {
 			switch r := c.(*call).reply(t); r.Outcome {
-			case wire.Granted:
+			case command.Granted:
 				granted++
 			default:
-				require.Equal(t, wire.Refused, r.Outcome, "all are for one key, and none is lost: %v", r.Err)
+				require.Equal(t, command.Refused, r.Outcome, "all are for one key, and none is lost: %v", r.Err)
 			}
 			return true
 		})
@@ -85,9 +85,9 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 	})
 }
 
-// A batch is bounded in bytes, too: it is held in memory twice.
+// A batch is also bounded in bytes, because it is in memory twice.
 func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
-	const most = 1 << 20 // and not maxBatchBytes: what is claimed is a megabyte
+	const most = 1 << 20 // not maxBatchBytes: the claim is a megabyte
 	var largest atomic.Int64
 	measured := func(c *Config) {
 		dial := c.Dial
@@ -97,7 +97,7 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 		}
 	}
 	inBubble(t, measured, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		first := stuff(n)
 		name := strings.Repeat("n", 100_000)
@@ -111,7 +111,7 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 		m.Unfreeze()
 		first.reply(t)
 		for _, c := range calls {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
 		synctest.Wait()
 		require.Greater(t, largest.Load(), int64(most/3), "what waits goes out together")
@@ -120,7 +120,7 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 	})
 }
 
-// measuredConn notes the largest write.
+// measuredConn records the largest write.
 type measuredConn struct {
 	net.Conn
 	largest *atomic.Int64
@@ -131,8 +131,8 @@ func (c *measuredConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Over real sockets callers write themselves, and must not get stuck there. What the
-// socket does not take in follows when the peer is well again, with nothing lost between.
+// Over real sockets callers write themselves, and must not get stuck there. What the socket does
+// not accept follows when the peer is healthy again, and nothing between is lost.
 func TestNoCallerIsStuckInAWriteToAFrozenPeer(t *testing.T) {
 	for _, network := range []string{"tcp", "unix", "TLS"} {
 		for name, size := range map[string]int{"small": 10, "medium": 4000, "large": 100_000, "beyond every buffer": 16 << 20} {
@@ -162,7 +162,7 @@ func stuckIn(t *testing.T, network, key string) {
 	n, err := Open(cfg)
 	require.NoError(t, err)
 	defer n.Close()
-	require.Equal(t, wire.Granted, pinging().outcome(t, n))
+	require.Equal(t, command.Granted, pinging().outcome(t, n))
 	require.True(t, n.pipelines[0].conn.raw.canTryFlush())
 	done := make(chan []*call)
 	go func() {
@@ -176,7 +176,7 @@ func stuckIn(t *testing.T, network, key string) {
 	case calls := <-done:
 		close(mute)
 		for _, c := range calls {
-			require.Equal(t, wire.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
 	case <-time.After(time.Minute):
@@ -185,7 +185,7 @@ func stuckIn(t *testing.T, network, key string) {
 	}
 }
 
-// Whoever set an option on the socket by File and Fd has it wait, if nobody sees to that.
+// File and Fd make a socket blocking, unless the node resets it.
 func TestASocketThatWasMadeToWaitIsNotWaitedFor(t *testing.T) {
 	n, mute := openFrozen(t, Config{HardTimeout: maxWait, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -202,7 +202,7 @@ func TestASocketThatWasMadeToWaitIsNotWaitedFor(t *testing.T) {
 	}})
 	k := n.pipelines[0].conn
 	k.pipeline.mu.Lock()
-	k.writing = true // the test takes the callers' place
+	k.writing = true // the test writes in the callers' place
 	k.pipeline.mu.Unlock()
 	done := make(chan bool)
 	go func() {
@@ -227,7 +227,7 @@ func TestASocketThatWasMadeToWaitIsNotWaitedFor(t *testing.T) {
 
 func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		began := time.Now()
 		calls := oneOfEach()
@@ -238,14 +238,14 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 		}
 		for name, c := range calls {
 			r := c.reply(t)
-			require.Equal(t, wire.Unknown, r.Outcome, name)
+			require.Equal(t, command.Unknown, r.Outcome, name)
 			require.ErrorIs(t, r.Err, ErrSilent)
 			require.False(t, r.NotSent)
 		}
 		require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
 		require.LessOrEqual(t, time.Since(began), 6250*time.Millisecond)
 
-		// From now on nobody waits for a node that does not speak.
+		// From now on no caller waits for a silent node.
 		for range 100 {
 			began = time.Now()
 			r := acquiring("B", longTTL, "l").on(n).reply(t)
@@ -261,11 +261,11 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 
 		m.Unfreeze()
 		time.Sleep(6 * time.Second)
-		require.Equal(t, wire.Granted, acquiring("C", longTTL, "l").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("C", longTTL, "l").outcome(t, n))
 	})
 }
 
-// Unanswered is not silent: as long as something arrives the connection lives.
+// An unanswered command does not mean silence: as long as bytes arrive the connection is kept.
 func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetDelay(4900 * time.Millisecond)
@@ -278,7 +278,7 @@ func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			for _, c := range calls {
-				require.Equal(t, wire.Granted, c.reply(t).Outcome)
+				require.Equal(t, command.Granted, c.reply(t).Outcome)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -286,11 +286,11 @@ func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
 	})
 }
 
-// The watchdog's timer runs only while an answer is owed.
+// The watchdog's timer runs only while an answer is due.
 func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		for range 10 {
-			require.Equal(t, wire.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			time.Sleep(time.Hour)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -299,12 +299,12 @@ func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
 
 func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
 		stale := acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
 		fresh := acquiring("fresh", longTTL, "k").within(n, 3*time.Second).on(n)
-		for range 2 * maxBatch { // more than a batch of nothing
+		for range 2 * maxBatch { // more than a batch of cancelled commands
 			acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
 		}
 		last := acquiring("last", longTTL, "l").on(n)
@@ -313,16 +313,16 @@ func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
 		stuck.reply(t)
 		r := stale.reply(t)
 		requireUnsent(t, r)
-		require.ErrorIs(t, r.Err, wire.ErrExpired)
-		require.Equal(t, wire.Granted, fresh.reply(t).Outcome)
-		require.Equal(t, wire.Granted, last.reply(t).Outcome)
+		require.ErrorIs(t, r.Err, command.ErrExpired)
+		require.Equal(t, command.Granted, fresh.reply(t).Outcome)
+		require.Equal(t, command.Granted, last.reply(t).Outcome)
 		require.Equal(t, 2, count(m, "SET"))
 	})
 }
 
 func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
 		given, other := acquiring("A", longTTL, "k").on(n), acquiring("B", longTTL, "k").on(n)
@@ -331,24 +331,25 @@ func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
 		stuck.reply(t)
 		r := given.reply(t)
 		requireUnsent(t, r)
-		require.ErrorIs(t, r.Err, wire.ErrGivenUp)
-		require.Equal(t, wire.Granted, other.reply(t).Outcome)
+		require.ErrorIs(t, r.Err, command.ErrGivenUp)
+		require.Equal(t, command.Granted, other.reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))
 
 		done := acquiring("C", longTTL, "l")
-		require.Equal(t, wire.Granted, done.outcome(t, n))
+		require.Equal(t, command.Granted, done.outcome(t, n))
 		require.False(t, done.Cancel())
 	})
 }
 
-// docs/dev/hazards.md H1, H56: what a frozen node had taken in executes at once when it thaws.
+// docs/dev/hazards.md H1, H56: commands that a frozen node had received execute at once when it
+// continues.
 func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 	const pairs = 200
 	for _, connections := range []int{1, 3} {
 		for _, freeze := range []time.Duration{time.Second, 20 * time.Second} {
 			for _, after := range []int64{1, 57} {
 				inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-					require.Equal(t, wire.Granted, pinging().outcome(t, n))
+					require.Equal(t, command.Granted, pinging().outcome(t, n))
 					var seen atomic.Int64
 					m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 						if cmd == "SET" && seen.Add(1) == after {
@@ -364,7 +365,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 							synctest.Wait()
 						}
 					}
-					time.Sleep(500 * time.Millisecond) // the node timeout: whoever got no answer undoes
+					time.Sleep(500 * time.Millisecond) // the node timeout: a caller without an answer sends undos
 					for i, c := range acquires {
 						if !c.Cancel() {
 							undos = append(undos, releasing(c.Token, c.Keys[0]).within(n, longTTL).on(n))
@@ -389,12 +390,12 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 	}
 }
 
-// A caller must not wait while the books of a dead connection are made up. Time is
-// measured by what the commands took to be made.
+// A caller must not wait while the commands of an ended connection are sorted. The time for that is
+// compared with the time that it took to make the commands.
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = 20_000
 	l := newPipeline(&Node{cfg: &Config{Clock: clock.Runtime()}})
-	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: wire.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	made, sorted := time.Hour, time.Hour // the shortest of each: a busy machine interrupts some
 	for range 10 {                       // one connection after the other, while nothing expires
 		began := time.Now()

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// batchClock notes which goroutine puts a command into a batch: the goroutine that writes
+// batchClock records which goroutine puts a command into a batch. The goroutine that writes
 // compares the command's not-after instant with the clock right before.
 type batchClock struct {
 	clock.Clock
@@ -37,33 +37,32 @@ func (c *batchClock) writtenBySubmitter() bool {
 	return strings.Contains(c.stack, "(*pipeline).submit")
 }
 
-// A write may let other goroutines run first. A goroutine of the library on which other
-// locks depend must not wait for them.
+// A write may let other goroutines run first. A goroutine of the library on which other locks
+// depend must not wait for them.
 func TestWhatTheLibrarySubmitsIsWrittenByTheWriter(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		const commands = 20
 		for range commands {
-			for by, bySubmitter := range map[wire.Submitter]bool{wire.ByCaller: true, wire.ByLibrary: false} {
+			for by, bySubmitter := range map[command.Submitter]bool{command.ByCaller: true, command.ByLibrary: false} {
 				settle(t, n)
 				c, seen := inspecting("k").within(n, longTTL), &batchClock{Clock: n.cfg.Clock}
 				c.req.Clock, c.Submitter = seen, by
-				require.Equal(t, wire.Granted, c.outcome(t, n))
+				require.Equal(t, command.Granted, c.outcome(t, n))
 				require.Equal(t, bySubmitter, seen.writtenBySubmitter())
 			}
 		}
 	})
 }
 
-// A node's own commands are marked as well: the check of the server's health, and an undo
-// that is repeated.
+// A node's own commands are marked as well: health checks and repeated undos.
 func TestWhatANodeSubmitsItselfIsWrittenByTheWriter(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, wire.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		l := n.pipelines[0]
 		m.Freeze()
 		l.mu.Lock()
 		k := l.conn
-		k.writing = true // as if a goroutine were writing: what is submitted stays in the queue
+		k.writing = true // as if a goroutine were writing: submitted commands stay in the queue
 		l.mu.Unlock()
 		k.check()
 		undo := releasing("one", "a")
@@ -72,7 +71,7 @@ func TestWhatANodeSubmitsItselfIsWrittenByTheWriter(t *testing.T) {
 		queued := l.queue.popAll(nil)
 		l.mu.Unlock()
 		require.Len(t, queued, 1)
-		require.Equal(t, wire.ByLibrary, queued[0].Submitter)
-		require.Equal(t, wire.ByLibrary, repeated.Submitter)
+		require.Equal(t, command.ByLibrary, queued[0].Submitter)
+		require.Equal(t, command.ByLibrary, repeated.Submitter)
 	})
 }

@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // willing is a node that grants everything, and costs nothing itself.
 type willing string
 
 func (w willing) Name() string { return string(w) }
-func (willing) Submit(c *wire.Command) {
+func (willing) Submit(c *command.Command) {
 	c.MarkSent()
-	c.Answer(wire.Reply{Outcome: OutcomeGranted, Fence: c.Hint})
+	c.Answer(command.Reply{Outcome: command.Granted, Fence: c.Hint})
 }
 
 // PERFORMANCE.md: an acquire and its release take at most 8 allocations, and 12 with
@@ -36,7 +36,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 		}
 		l, err := New(nodes, opts...)
 		require.NoError(t, err)
-		l.reusesExchanges = true // they do let go
+		l.reusesExchanges = true // they keep no reference
 		for name, acquire := range map[string]func() (*Lock, error){
 			"TryAcquire": func() (*Lock, error) { return l.TryAcquire(bg, "invoice/42", time.Minute) },
 			"Acquire":    func() (*Lock, error) { return l.Acquire(bg, "invoice/42", time.Minute) },
@@ -57,7 +57,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 func BenchmarkOwnWork(b *testing.B) {
 	l, err := New([]Node{willing("a"), willing("b"), willing("c")})
 	require.NoError(b, err)
-	l.reusesExchanges = true // they do let go
+	l.reusesExchanges = true // they keep no reference
 	b.ReportAllocs()
 	for b.Loop() {
 		k, err := l.Acquire(bg, "invoice/42", time.Minute)

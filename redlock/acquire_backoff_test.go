@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// docs/dev/rules.md rule 22: the pause begins at a round trip, doubles, has jitter over all it
-// has grown by, and keeps to its bounds, whatever a round trip takes.
+// docs/dev/rules.md rule 22: the pause starts at one round trip, doubles and has jitter over its
+// whole growth. It stays within its bounds for every round trip.
 func TestTheBackoffStaysWithinItsBoundsAndHasJitter(t *testing.T) {
 	const least, most = time.Millisecond, 100 * time.Millisecond
 	for _, trip := range []time.Duration{0, time.Microsecond, 5 * time.Millisecond, 60 * time.Millisecond, time.Second} {
@@ -37,7 +37,7 @@ func TestTheBackoffStaysWithinItsBoundsAndHasJitter(t *testing.T) {
 				}
 			}
 		}
-		// Contenders who split the votes must part ways at once, and later too.
+		// Contenders that split the votes must diverge on the first pause and on later ones.
 		require.Greater(t, len(first), 190, "trip %v", trip)
 		require.Greater(t, len(late), 190, "trip %v", trip)
 		require.InDelta(t, float64(from(least, trip, most)+most)/2, float64(sum/200), float64(most/10), "trip %v", trip)
@@ -46,7 +46,7 @@ func TestTheBackoffStaysWithinItsBoundsAndHasJitter(t *testing.T) {
 
 func from(least, trip, most time.Duration) time.Duration { return min(max(least, trip), most/2) }
 
-// Bounds that leave no room are kept too, and the widest ones overflow nowhere.
+// Bounds that leave no room are kept as well, and the widest bounds cause no overflow.
 func TestTheBackoffKeepsToOddBounds(t *testing.T) {
 	for _, c := range [][2]time.Duration{{1, 1}, {time.Second, time.Second}, {1, math.MaxInt64}, {math.MaxInt64, math.MaxInt64}, {90, 100}} {
 		b := backoff{min: c[0], max: c[1]}
@@ -58,13 +58,13 @@ func TestTheBackoffKeepsToOddBounds(t *testing.T) {
 	}
 }
 
-// docs/dev/rules.md rule 22: while votes are split, at round trips of 5 ms the first pause is 5 to 10 ms, and none is
-// longer than the bound.
+// docs/dev/rules.md rule 22: while votes are split at round trips of 5 ms, the first pause is 5 to
+// 10 ms. No pause is longer than the bound.
 func TestPausesBeginAtARoundTrip(t *testing.T) {
 	t.Parallel()
 	for range 4 {
 		inBubble(t, 3, func(fl *testbed) {
-			// Contenders may hold on to their votes for so long.
+			// A contender may keep its votes for this long.
 			l := fl.locker(WithBackoff(time.Millisecond, 40*time.Millisecond), WithNodeTimeout(10*time.Second))
 			fl.each(func(m *fakeredis.Master) {
 				m.SetDelay(5 * time.Millisecond)
@@ -84,7 +84,7 @@ func TestPausesBeginAtARoundTrip(t *testing.T) {
 			synctest.Wait()
 			const trip = 5 * time.Millisecond
 			for i, at := range sets[1:] {
-				gap := at.Sub(sets[i]) - 2*trip // of the attempt, and of asking for the holder
+				gap := at.Sub(sets[i]) - 2*trip // the attempt, and the query for the holder
 				require.GreaterOrEqual(t, gap, trip)
 				require.LessOrEqual(t, gap, min(trip+trip<<min(i, 9), 40*time.Millisecond))
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// H7, H64: clients whose clocks run slow or fast within the drift allowance do not
-// overlap, though they hold to the last instant; one beyond it does, and the oracle
-// sees it: the negative control.
+// H7, H64: the clients' clocks run slow or fast within the drift allowance, and every client holds
+// to the last instant. The holds must not overlap. The negative control is one client beyond the
+// allowance: the oracle must report it.
 func TestClockRatesWithinTheDriftAllowanceDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -45,8 +45,8 @@ func TestClockRatesWithinTheDriftAllowanceDoNotOverlap(t *testing.T) {
 
 var eager = WithBackoff(time.Millisecond, 4*time.Millisecond)
 
-// toItsEnd acquires and, in the background, keeps the lock until its own clock says
-// that it is over. It returns shortly before.
+// toItsEnd acquires a lock and, in the background, keeps it until its own clock reports its end. It
+// returns shortly before that.
 func (h *history) toItsEnd(t *testing.T, l *Locker) {
 	t.Helper()
 	k, err := l.Acquire(bg, "a", 10*time.Second)
@@ -59,8 +59,8 @@ func (h *history) toItsEnd(t *testing.T, l *Locker) {
 	time.Sleep(9700 * time.Millisecond)
 }
 
-// H8: all times on the wire are relative, so that it does not matter what a node's
-// clock shows, nor by how much two of them differ.
+// H8: all times in commands are relative. Neither a node's clock nor the difference between two of
+// them matters.
 func TestOnlyRelativeTimesGoOverTheWire(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -86,12 +86,12 @@ func TestOnlyRelativeTimesGoOverTheWire(t *testing.T) {
 					}
 				}
 				if e.Name == "SET" {
-					require.Equal(t, []string{"a", e.Args[1], "NX", "PX", "10000"}, e.Args) // as the Redis documentation has it
+					require.Equal(t, []string{"a", e.Args[1], "NX", "PX", "10000"}, e.Args) // as in the Redis documentation
 				}
 			}
 		})
 		slices.Sort(numbers)
-		// Counts of keys and of subscriptions, TTLs, and the bound on TTLs of 24 h.
+		// The numbers are counts of keys and of subscriptions, TTLs, and the bound of 24 h on TTLs.
 		require.Equal(t, []string{"0", "1", "10000", "15000", "2", "20000", "86400000"}, slices.Compact(numbers))
 	})
 }

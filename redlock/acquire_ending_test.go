@@ -11,18 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// errStop is why a caller gives up.
+// errStop is the reason for which a caller gives up.
 var errStop = errors.New("the caller's own reason")
 
-// H84: an Acquire that ends by its context says so, by the context's cause, and why
-// it had not succeeded until then.
+// H84: an Acquire that its context ends returns the context's cause and the reason for which it had
+// not succeeded by then.
 func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 	held := func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.Set("a", wire.NewToken("she"), time.Hour) })
+		fl.each(func(m *fakeredis.Master) { m.Set("a", command.NewToken("she"), time.Hour) })
 	}
 	for name, c := range map[string]struct {
 		before func(fl *testbed)
@@ -57,7 +57,7 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 				oneLine(t, err)
 				fl.thaw()
 				time.Sleep(time.Second)
-				require.Equal(t, errors.Is(err, ErrHeld), len(fl.left()) == 1) // of ours nothing is left
+				require.Equal(t, errors.Is(err, ErrHeld), len(fl.left()) == 1) // no key of this attempt is left
 			})
 		})
 	}
@@ -67,7 +67,7 @@ func stopTwo(fl *testbed)   { fl.masters[0].Stop(); fl.masters[2].Stop() }
 func freezeTwo(fl *testbed) { fl.masters[0].Freeze(); fl.masters[2].Freeze() }
 func (fl *testbed) thaw()   { fl.each(func(m *fakeredis.Master) { m.Unfreeze() }) }
 
-// … also when it ends while the nodes are being asked once more who that is.
+// H84: the same when the context ends while the nodes are queried for the holder again.
 func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		take(t, fl.locker(WithOwner("she")), "a", time.Minute)
@@ -79,7 +79,7 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 				switch {
 				case cmd == "SET":
 					sets.Add(1)
-				case cmd == "EVALSHA" && sets.Load() > 3: // whatever is asked after the second attempt
+				case cmd == "EVALSHA" && sets.Load() > 3: // everything that is sent after the second attempt
 					cancel()
 					time.Sleep(time.Second)
 				}
@@ -95,23 +95,24 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 	})
 }
 
-// They were refused, and one of those who refused says nothing more.
+// All nodes refused, and one of them does not answer the query for the holder. Close must end both
+// calls at once, and their errors must name the holder.
 func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
-		token := wire.NewToken("she")
+		token := command.NewToken("she")
 		for i, n := range nodes {
 			n.held["a"] = token
-			n.script = func(_ *fakeNode, c *wire.Command) bool { return i == 2 && c.Op == wire.Inspect }
+			n.script = func(_ *fakeNode, c *command.Command) bool { return i == 2 && c.Op == command.Inspect }
 		}
 		began, got := time.Now(), make(chan error, 2)
 		go func() { got <- second(l.Acquire(bg, "a", time.Minute)) }()
 		synctest.Wait()
-		require.Len(t, nodes[2].commands(wire.Inspect), 1)
+		require.Len(t, nodes[2].commands(command.Inspect), 1)
 		require.Empty(t, got)
 		go func() { got <- second(l.TryAcquire(bg, "a", time.Minute)) }()
 		synctest.Wait()
-		require.Len(t, nodes[2].commands(wire.Inspect), 2)
+		require.Len(t, nodes[2].commands(command.Inspect), 2)
 		require.NoError(t, l.Close(bg))
 		all := errors.Join(<-got, <-got)
 		require.Zero(t, time.Since(began), "nobody waited for the node timeout")
@@ -123,7 +124,7 @@ func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
 	})
 }
 
-// H84: the holder can be found in the error, behind the deadline.
+// H84: the error of a deadline also has the holder.
 func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		_, err := fl.locker(WithOwner("she")).Acquire(bg, "a", time.Minute)
@@ -140,7 +141,7 @@ func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
 	})
 }
 
-// H84: in line at home the reason is that others hold it or go first.
+// H84: the reason of a waiter in the local queue is that others hold the name or are ahead of it.
 func TestAContextThatEndsInLineSaysHeld(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -159,7 +160,7 @@ func TestAContextThatEndsInLineSaysHeld(t *testing.T) {
 	})
 }
 
-// H84, H75: nothing is sent under a context that is done already.
+// H84, H75: nothing is sent under a context that has ended already.
 func TestNothingIsSentUnderAContextThatIsDone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -181,14 +182,14 @@ func TestNothingIsSentUnderAContextThatIsDone(t *testing.T) {
 	})
 }
 
-// PEERS.md 5 (redsync): a success is never returned once the context has ended, at
-// whatever instant of the vote, and what was granted is undone.
+// PEERS.md 5 (redsync): Acquire never succeeds after its context has ended, whichever vote it ends
+// at. Its grants are undone.
 func TestNoSuccessAfterTheContextEnded(t *testing.T) {
 	for _, at := range []int{0, 1, 2} { // the node at whose vote the context ends; the second decides
 		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
 			ctx, cancel := context.WithCancelCause(bg)
-			nodes[at].script = func(_ *fakeNode, c *wire.Command) bool {
-				if c.Op == wire.Acquire {
+			nodes[at].script = func(_ *fakeNode, c *command.Command) bool {
+				if c.Op == command.Acquire {
 					cancel(errStop)
 				}
 				return false
@@ -205,8 +206,8 @@ func TestNoSuccessAfterTheContextEnded(t *testing.T) {
 	}
 }
 
-// H84, H19: partial grants of an attempt that the context cut short are undone, on
-// the nodes that granted and on those that had not answered.
+// H84, H19: the context ends an attempt with partial grants. They are undone on the nodes that
+// granted and on those that had not answered.
 func TestAnAttemptCutShortIsUndone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
-// H30, H58: what a server says when it can't vote is a failure with its code, never a
-// refusal; of a code that nobody knows it is unknown whether it wrote. One such node
-// hinders nobody, two of three are a fault, and the third's key is undone.
+// H30, H58: the error of a server that cannot vote is a failure with its code, never a refusal. An
+// unknown code leaves the outcome unknown. One such node does not prevent a lock. Two of three are
+// a fault, and the third's key is undone.
 func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 	for reply, want := range map[string]Outcome{
 		"LOADING Redis is loading the dataset in memory":                                   OutcomeFailed,
@@ -43,7 +44,7 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 			k, err := l.TryAcquire(bg, "a", time.Hour)
 			require.NoError(t, err, reply)
 			require.NoError(t, k.Release(bg))
-			time.Sleep(time.Second) // some of these end the connection: it stands again
+			time.Sleep(time.Second) // some of these errors end the connection: it is dialled again by then
 			fl.masters[1].FailWith("SET", reply)
 			err = tried(l)
 			require.Equal(t, []Outcome{want, want}, votes(t, err)[:2], reply)
@@ -53,7 +54,7 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 			}
 			matches(t, err, ErrNoQuorum)
 			if reply[0] != '+' && reply[0] != ':' {
-				var se *wire.ServerError
+				var se *pool.ServerError
 				require.ErrorAs(t, err, &se, reply)
 				require.Equal(t, reply, se.Text)
 				require.ErrorContains(t, err, "n1: "+want.String()+": "+reply)
@@ -66,10 +67,10 @@ func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
 	}
 }
 
-// What is printed names the operation, the lock, each node and what it said; what the
-// nodes said is found by errors.Is and errors.As.
+// The text names the operation, the lock, each node and its answer. errors.Is and errors.As find
+// the nodes' errors.
 func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
-	loading := &wire.ServerError{Code: "LOADING", Text: "LOADING the dataset"}
+	loading := &pool.ServerError{Code: "LOADING", Text: "LOADING the dataset"}
 	e := &QuorumError{
 		Op: "acquire", Names: []string{"invoice/42"}, Need: 3, Reason: ErrHeld,
 		Votes: []Vote{
@@ -87,7 +88,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	var he *HeldError
 	require.ErrorAs(t, e, &he)
 	require.Equal(t, "worker-7", he.Owner)
-	var se *wire.ServerError
+	var se *pool.ServerError
 	require.ErrorAs(t, e, &se)
 	require.Equal(t, "LOADING", se.Code)
 	var v Vote
@@ -101,7 +102,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	require.Equal(t, "held by \"x\" for 0s more", (&HeldError{Owner: "x", Remaining: time.Microsecond}).Error())
 }
 
-// An error on its way keeps all of this, and shows no token but its label.
+// A wrapped error keeps all of this. Of a token it shows only the label.
 func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k, err := fl.locker(WithOwner("worker-7")).Acquire(bg, "invoice/42", time.Minute)
@@ -123,7 +124,7 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, he), k.Token()[len("worker-7:"):])
 		oneLine(t, err)
 	})
-	// A token of another client has no label, whatever it looks like.
+	// A token of another client has no label, whatever its form.
 	for _, value := range []string{"x", "a:b", "worker:abcdefghijklmnopqrstuvwxyz", "8d2f8e4a-3b1c-4a4e-9c55-0242ac120002"} {
 		inBubble(t, 3, func(fl *testbed) {
 			fl.each(func(m *fakeredis.Master) { m.Set("a", value, time.Minute) })
@@ -134,16 +135,16 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 	}
 }
 
-// Each vote says how long it took; an error is made from what was known at its time.
+// Each vote has the time that it took. An error does not change after it was made.
 func TestVotesSayHowLongTheyTook(t *testing.T) {
 	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
 		for i, d := range []time.Duration{20 * time.Millisecond, 30 * time.Millisecond, time.Hour} {
-			nodes[i].script = func(_ *fakeNode, c *wire.Command) bool {
-				if c.Op == wire.Acquire {
+			nodes[i].script = func(_ *fakeNode, c *command.Command) bool {
+				if c.Op == command.Acquire {
 					c.MarkSent()
-					time.AfterFunc(d, func() { c.Answer(wire.Reply{Outcome: OutcomeFailed, Err: errSome}) })
+					time.AfterFunc(d, func() { c.Answer(command.Reply{Outcome: command.Failed, Err: errSome}) })
 				}
-				return c.Op == wire.Acquire
+				return c.Op == command.Acquire
 			}
 		}
 		var qe *QuorumError

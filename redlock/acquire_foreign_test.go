@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// H44: where a quorum holds something under the lock's key that is no lock, waiting
-// would never end: Acquire fails at once, like TryAcquire, and says so.
+// H44: on a quorum the lock's key holds a value that is not a lock, so waiting would never end.
+// Acquire fails at once, as TryAcquire does, and reports it.
 func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -31,12 +31,12 @@ func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 			require.ErrorContains(t, err, "n3: refused: the key holds a value that is no lock")
 		}
 		time.Sleep(time.Second)
-		require.Equal(t, []string{"a"}, fl.left()) // still the lists
+		require.Equal(t, []string{"a"}, fl.left()) // the lists remain
 		require.Empty(t, fl.masters[0].Keys())
 	})
 }
 
-// H44: so too while a master is down, when the first refusal decides.
+// H44: the same while a server is down, when the first refusal decides.
 func TestAForeignKeyFailsAnAcquireAlsoWhileAMasterIsDown(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -53,7 +53,7 @@ func TestAForeignKeyFailsAnAcquireAlsoWhileAMasterIsDown(t *testing.T) {
 	})
 }
 
-// H44: a minority's foreign key does not keep a quorum from granting.
+// H44: a foreign key on a minority does not keep a quorum from granting.
 func TestAForeignKeyOnAMinorityIsNoHindrance(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -66,7 +66,7 @@ func TestAForeignKeyOnAMinorityIsNoHindrance(t *testing.T) {
 	})
 }
 
-// H44: one foreign key and one holder are no reason to give up: the holder will go.
+// H44: with one foreign key and one holder Acquire waits, because the holder will release.
 func TestAForeignKeyBesideAHolderIsWaitedOut(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -78,7 +78,7 @@ func TestAForeignKeyBesideAHolderIsWaitedOut(t *testing.T) {
 	})
 }
 
-// H44: a string without an expiry is a lock that somebody forgot: it is shown as such,
+// H44: a string without an expiry may be a lock that was never released. It is reported as a holder
 // and waited for.
 func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
@@ -94,7 +94,7 @@ func TestAStringWithoutAnExpiryIsWaitedFor(t *testing.T) {
 	})
 }
 
-// H44: that a quorum of keys has become foreign is found also by who waits already.
+// H44: a waiting Acquire also notices that the keys of a quorum have become foreign.
 func TestAKeyThatBecomesForeignEndsTheWaiting(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

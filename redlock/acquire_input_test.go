@@ -23,7 +23,8 @@ func refuses(t *testing.T, err error, words ...string) {
 	}
 }
 
-// H22, H23: a TTL out of bounds is refused with its bounds, before anything is sent.
+// H22, H23: a TTL out of bounds is refused with an error that names the bounds, before anything is
+// sent.
 func TestTTLsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithMaxTTL(time.Hour))
@@ -51,7 +52,7 @@ func TestTTLsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 			refuses(t, err, words...)
 			refuses(t, l.Do(bg, "a", ttl, nil), words...)
 			refuses(t, k.Extend(bg, ttl), words...)
-			if ttl != 0 { // that is the default
+			if ttl != 0 { // 0 selects the default
 				_, err = l.Acquire(bg, "a", time.Minute, WithMinHold(ttl))
 				require.ErrorIs(t, err, ErrInvalid)
 				require.ErrorContains(t, err, "WithMinHold")
@@ -59,7 +60,7 @@ func TestTTLsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Zero(t, fl.count())
-		for _, ttl := range []time.Duration{MinTTL, time.Hour} { // the bounds themselves are well
+		for _, ttl := range []time.Duration{MinTTL, time.Hour} { // the bounds themselves are valid
 			k, err := l.Acquire(bg, "a", ttl)
 			require.NoError(t, err)
 			require.NoError(t, k.Release(bg))
@@ -67,7 +68,7 @@ func TestTTLsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	})
 }
 
-// Names and their sets, before anything is sent.
+// Invalid names and sets of names are refused before anything is sent.
 func TestNamesOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	many := make([]string, maxNames+1)
 	for i := range many {
@@ -113,7 +114,7 @@ func TestNamesOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	})
 }
 
-// A Locker that can't be right is not made.
+// New refuses invalid settings.
 func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		opt   Option
@@ -147,7 +148,7 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 	}
 }
 
-// Options of one acquisition, alone and against each other.
+// Invalid options of one acquisition are refused, alone and in combination.
 func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -187,7 +188,7 @@ func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 	})
 }
 
-// A list of nodes that can't be right makes no Locker, and shows no password.
+// New refuses an invalid list of nodes, and its error shows no password.
 func TestListsOfNodesThatAreWrongAreRefused(t *testing.T) {
 	a, b := newFake("n1"), newFake("n2")
 	var absent *pool.Node

@@ -7,19 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// H26: a late grant of an older acquisition by the same Locker is no vote for the present
-// one, is undone, and one release frees the name: nobody is known by who they are.
+// H26: a late grant of an older attempt by the same Locker is not a vote for the present one. It is
+// undone. One release then frees the name, because attempts are known by their tokens.
 func TestALateGrantOfAnOlderAttemptIsNoVoteForTheNextOne(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
-		all := keep(nodes[:2], wire.Acquire)
+		all := keep(nodes[:2], command.Acquire)
 		_, err := l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrNoQuorum)
-		older := all.take(wire.Acquire)
+		older := all.take(command.Acquire)
 		require.Len(t, older, 2)
-		// The next attempt has one node, and the others have said nothing to it.
+		// One node grants the next attempt, and the others have not answered it.
 		done := make(chan error, 1)
 		go func() {
 			_, err := l.TryAcquire(bg, "a", time.Second)
@@ -27,7 +27,7 @@ func TestALateGrantOfAnOlderAttemptIsNoVoteForTheNextOne(t *testing.T) {
 		}()
 		pass(10 * time.Millisecond)
 		for _, c := range older {
-			c.Answer(wire.Reply{Outcome: OutcomeGranted})
+			c.Answer(command.Reply{Outcome: command.Granted})
 		}
 		pass(10 * time.Millisecond)
 		require.Empty(t, done, "the older attempt's grants were taken for votes")
@@ -35,13 +35,13 @@ func TestALateGrantOfAnOlderAttemptIsNoVoteForTheNextOne(t *testing.T) {
 		require.ErrorIs(t, <-done, ErrNoQuorum)
 		for _, n := range nodes {
 			require.Empty(t, n.held)
-			require.Len(t, n.commands(wire.Release), 2, "each attempt was undone")
+			require.Len(t, n.commands(command.Release), 2, "each attempt was undone")
 		}
 	})
 }
 
-// The name is taken again with the same Locker while it is held: that is no re-entry, and
-// one release frees it.
+// The same Locker asks for a name that it holds already. It must not get the lock again, and one
+// release frees the name.
 func TestTheSameLockerDoesNotEnterTwice(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", time.Second)
@@ -55,8 +55,8 @@ func TestTheSameLockerDoesNotEnterTwice(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 4: a node that gives no answer in time may hold the key. Its vote is
-// Unknown, never Failed, and what it may hold is undone.
+// docs/dev/rules.md rule 4: a node that does not answer in time may hold the key. Its vote is
+// Unknown, never Failed, and its key is undone.
 func TestANodeThatTimesOutIsUnknownAndNotFailed(t *testing.T) {
 	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
 		nodes[0].script, nodes[1].script = silently, silently
@@ -66,7 +66,7 @@ func TestANodeThatTimesOutIsUnknownAndNotFailed(t *testing.T) {
 		require.Equal(t, []Outcome{OutcomeUnknown, OutcomeUnknown, OutcomeGranted}, votes(t, err))
 		for _, n := range nodes {
 			require.Empty(t, n.held)
-			require.Len(t, n.commands(wire.Release), 1)
+			require.Len(t, n.commands(command.Release), 1)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 
 const trip = 5 * time.Millisecond
 
-// latency is what an acquire and release take in virtual time, with some masters
-// frozen and a round trip of 5 ms to the others.
+// latency returns how long an acquire and a release take in virtual time. Some masters are frozen,
+// and the round trip to the others takes 5 ms.
 func latency(t *testing.T, nodes, frozen int) (acquire, release time.Duration) {
 	t.Helper()
 	inBubble(t, nodes, func(fl *testbed) {
@@ -39,8 +39,8 @@ func latency(t *testing.T, nodes, frozen int) (acquire, release time.Duration) {
 	return acquire, release
 }
 
-// H20, H31, H55: a frozen minority costs no time, not a node timeout and not a sum of
-// them, and no goroutine: all nodes are asked at once and nobody waits for the rest.
+// H20, H31, H55: a frozen minority costs no time and no goroutine. All nodes are sent the request
+// at once, and the caller does not wait for the rest.
 func TestAFrozenMinorityCostsNoTime(t *testing.T) {
 	for _, c := range []struct{ nodes, frozen int }{{1, 0}, {3, 0}, {3, 1}, {4, 1}, {5, 1}, {5, 2}} {
 		acquire, release := latency(t, c.nodes, c.frozen)
@@ -49,7 +49,7 @@ func TestAFrozenMinorityCostsNoTime(t *testing.T) {
 	}
 }
 
-// H20: neither does a minority that answers slowly, or is gone.
+// H20: a minority that answers slowly or is down costs no time either.
 func TestASlowOrStoppedMinorityCostsNoTime(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
 		l := fl.locker()
@@ -69,13 +69,13 @@ func TestASlowOrStoppedMinorityCostsNoTime(t *testing.T) {
 	})
 }
 
-// H55, H56: a master that was frozen under a burst of locks executes, when it goes on,
-// whatever it had been sent: acquires and their undos. Of no lock a key is left within
-// a second, also when its connections had been given up meanwhile.
+// H55, H56: a master is frozen under a burst of locks. When it continues it executes all acquires
+// and undos that it was sent. No key may be left after a second, also when its connections had been
+// given up.
 func TestAFrozenMasterThatGoesOnIsLeftWithoutKeys(t *testing.T) {
 	t.Parallel()
 	for _, frozen := range []time.Duration{100 * time.Millisecond, 4 * time.Second, 30 * time.Second} {
-		for _, nodes := range []int{3, 1} { // of one master all attempts fail
+		for _, nodes := range []int{3, 1} { // with one master all attempts fail
 			t.Run(fmt.Sprint(frozen, " of ", nodes), func(t *testing.T) {
 				inBubble(t, nodes, func(fl *testbed) {
 					l := fl.locker()
@@ -98,8 +98,8 @@ func TestAFrozenMasterThatGoesOnIsLeftWithoutKeys(t *testing.T) {
 	}
 }
 
-// burst takes and releases a lock of its own ten times, or is told that there is no
-// quorum. The locks would last for an hour.
+// burst acquires and releases its own lock ten times, or fails for lack of a quorum. The TTL is an
+// hour.
 func burst(l *Locker, i int) error {
 	for n := range 10 {
 		k, err := l.TryAcquire(bg, fmt.Sprint("lock", i, "/", n), time.Hour)
@@ -116,8 +116,8 @@ func burst(l *Locker, i int) error {
 	return nil
 }
 
-// H67: a thousand locks beside a frozen node leave no goroutine, no lease and a bounded
-// queue, and nothing when it goes on.
+// H67: a thousand locks beside a frozen node leave no goroutine, no lease and a bounded queue. They
+// leave nothing after the node continues.
 func TestAThousandLocksBesideAFrozenNodeLeaveNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
@@ -132,7 +132,8 @@ func TestAThousandLocksBesideAFrozenNodeLeaveNothing(t *testing.T) {
 			most = max(most, stats(l).Queued)
 			time.Sleep(10 * time.Millisecond)
 		}
-		// The frozen master's own, for the connections that it does not know to be gone.
+		// The frozen master keeps goroutines of its own for connections that it does not know to be
+		// closed.
 		require.LessOrEqual(t, goroutines(), base+4)
 		require.Less(t, most, 1000)
 		fl.thaw()
@@ -144,7 +145,7 @@ func TestAThousandLocksBesideAFrozenNodeLeaveNothing(t *testing.T) {
 	})
 }
 
-// H42: one, two and four nodes. Two tolerate no failure, four no more than three.
+// H42: quorums of one, two and four nodes. Two nodes tolerate no failure, four tolerate one.
 func TestQuorumsOfOneTwoAndFourNodes(t *testing.T) {
 	for _, c := range []struct{ nodes, tolerated int }{{1, 0}, {2, 0}, {3, 1}, {4, 1}, {5, 2}} {
 		inBubble(t, c.nodes, func(fl *testbed) {
@@ -166,8 +167,8 @@ func TestQuorumsOfOneTwoAndFourNodes(t *testing.T) {
 	}
 }
 
-// H9, H42: a tie of an even number of nodes is lost at once. Since one token can't be on a quorum,
-// TryAcquire attempts again until the keys have been seen for long enough to be a holder's.
+// H9, H42: a tie of an even number of nodes is lost at once, because no token can reach a quorum.
+// TryAcquire tries again until the keys have existed for long enough to be a holder's.
 func TestATieIsARefusal(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(fl *testbed) {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// Open refuses what is wrong before it dials any node, and shows no password.
+// Open refuses invalid URLs and settings before it dials any node. Its error shows no password.
 func TestOpenRefusesWhatIsWrongBeforeItDials(t *testing.T) {
 	listener, err := net.Listen("tcp4", "0.0.0.0:0")
 	require.NoError(t, err)
@@ -61,14 +61,14 @@ func TestOpenRefusesWhatIsWrongBeforeItDials(t *testing.T) {
 		refuses(t, err, c.words...)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	c, err := net.Dial("tcp", "127.0.0.1:"+port) // comes behind all that was dialled before
+	c, err := net.Dial("tcp", "127.0.0.1:"+port) // this connection follows all that were dialled before
 	require.NoError(t, err)
 	_, err = c.Read(make([]byte, 1))
 	require.Error(t, err)
 	require.EqualValues(t, 1, accepted.Load())
 }
 
-// Open fails for no dead node, and what it opened ends with the Locker.
+// A node that is down does not make Open fail. The nodes that Open made end with the Locker.
 func TestOpenMakesALockerThatOwnsItsNodes(t *testing.T) {
 	var urls []string
 	var masters []*fakeredis.Master

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// docs/dev/rules.md rule 19: contenders of one process get the lock in the order in which they
-// asked for it; one that gives up leaves the line, and those behind it move up.
+// docs/dev/rules.md rule 19: contenders of one process get the lock in the order of their calls.
+// One that gives up leaves the queue, and those after it move up.
 func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -54,8 +54,8 @@ func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 19: only one contender of a process sends requests to the nodes, however many
-// wait: a hundred cost what one costs.
+// docs/dev/rules.md rule 19: only the first waiter of a process sends requests to the nodes. A
+// hundred waiters cost what one costs.
 func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	cost := func(waiters int) (sets int) { // the most that any node was sent
 		inBubble(t, 3, func(fl *testbed) {
@@ -78,7 +78,7 @@ func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
 	require.InDelta(t, one, hundred, 4)
 }
 
-// docs/dev/rules.md rule 19: TryAcquire asks the nodes once, at once, whoever waits.
+// docs/dev/rules.md rule 19: TryAcquire sends its requests at once, whether or not others wait.
 func TestTryAcquireDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithBackoff(time.Minute, time.Minute))
@@ -96,14 +96,14 @@ func TestTryAcquireDoesNotQueue(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, fl.count("SET"), 2)
 		require.Equal(t, 5, l.queue.Waiting("a"))
-		fl.each(func(m *fakeredis.Master) { m.Del("a") }) // it is free, and nobody told the waiters
+		fl.each(func(m *fakeredis.Master) { m.Del("a") }) // the name is free, and the waiters got no announcement
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))
 	})
 }
 
-// Different names don't wait for each other.
+// Waiters of different names do not wait for each other.
 func TestNamesHaveLinesOfTheirOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -118,7 +118,7 @@ func TestNamesHaveLinesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// WithFailFast gives up at once where no quorum can be reached, and only there.
+// WithFailFast makes Acquire fail at once if no quorum can be reached, and in no other case.
 func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -137,7 +137,7 @@ func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
 	})
 }
 
-// Without it a quorum that comes back is found by who waits for it.
+// Without WithFailFast a waiting Acquire succeeds when a quorum is reachable again.
 func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]struct{ leave, back func(m *fakeredis.Master) }{
@@ -165,7 +165,7 @@ func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 	}
 }
 
-// A waiting Acquire ends with the Locker, at the head of the line and behind it.
+// Close ends every waiting Acquire, at the head of the queue and after it.
 func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -180,7 +180,8 @@ func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
 	})
 }
 
-// Those behind it do not wait for the head's attempt to end, which nobody answers.
+// Close ends the waiters after the head. They do not wait for the head's attempt, which no node
+// answers.
 func TestWhoIsInLineEndsAtOnceWhenTheLockerIsClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

@@ -16,8 +16,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// sentinels are all that a caller may ask an error for. A node's own trouble never
-// looks like the caller's context or a time-out of the caller's own (H111).
+// sentinels are all errors that a caller may test for. A node's own trouble never matches the
+// caller's context or a time-out of the caller's own (H111).
 var sentinels = []error{
 	ErrHeld, ErrNoQuorum, ErrTooLate, ErrLost, ErrReleased, ErrDetached, ErrMaxHold, ErrAlreadyHeld, ErrClosed, ErrInvalid, ErrNotAdmitted,
 	ErrForeignKey, ErrNodeTimeout, ErrUnfit, context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, net.ErrClosed, io.EOF,

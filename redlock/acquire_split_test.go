@@ -15,9 +15,9 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// H10, H80: three contenders who have taken one master each: all get the lock in turn,
-// soon, because each gives back its part at once and comes again at a time of its own.
-// Their TTL is an hour: what is not given back would stop them.
+// H10, H80: three contenders have one master each. All get the lock soon, one after the other,
+// because each undoes its part at once and tries again at a random time. The TTL is an hour: a key
+// that is left would block them.
 func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
 	t.Parallel()
 	for round := range 6 {
@@ -26,7 +26,7 @@ func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
 			for range 3 {
 				lockers = append(lockers, fl.process().locker())
 			}
-			// Contender i reaches master i only …
+			// Contender i reaches only master i …
 			for i, m := range fl.masters {
 				m.SetDelay(time.Millisecond)
 				for j, c := range m.Clients() {
@@ -54,7 +54,7 @@ func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
 				require.NotContains(t, holders, token, "the votes are not split")
 				holders = append(holders, token)
 			}
-			// … until all three masters are taken.
+			// … until each master has a key.
 			fl.each(func(m *fakeredis.Master) {
 				for _, c := range m.Clients() {
 					c.Release()
@@ -71,8 +71,8 @@ func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
 	}
 }
 
-// H110: overlapping sets of names. All contenders make progress, in one process and over
-// several, and no name is ever in two hands.
+// H110: contenders for overlapping sets of names, in one process and in several. All make progress,
+// and no name has two holders.
 func TestOverlappingSetsOfNamesMakeProgress(t *testing.T) {
 	t.Parallel()
 	for seed, processes := range map[uint64]int{0: 1, 1: 4} {
@@ -99,7 +99,7 @@ func TestOverlappingSetsOfNamesMakeProgress(t *testing.T) {
 	}
 }
 
-// takeSets takes random sets of 1 to 4 of 8 names, in random order, a few times.
+// takeSets acquires random sets of 1 to 4 of 8 names, in random order, a few times.
 func (h *history) takeSets(ctx context.Context, l *Locker, random *rand.Rand) error {
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for range 2 {
@@ -124,8 +124,7 @@ func (h *history) takeSets(ctx context.Context, l *Locker, random *rand.Rand) er
 	return nil
 }
 
-// Several names are taken on each master all together or not at all, and where one is
-// held none is touched.
+// Each master grants several names together or not at all. If one of them is held, none is changed.
 func TestASetIsTakenOnEachMasterAsAWhole(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithKeyPrefix("p:"))

@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// A lock is never handed out with a context that has ended: its validity would be all
-// stop margin.
+// Acquire never returns a lock whose context has ended, that is, one whose validity is shorter than
+// its stop margin.
 
 func TestAStopMarginThatLeavesNothingIsRefused(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
@@ -69,8 +69,8 @@ func TestAClaimResumedWithinItsStopMarginIsTooLate(t *testing.T) {
 	})
 }
 
-// While Close waits the holder may still extend what it holds, and not after that: what
-// Extend's words promise.
+// While Close waits, the holder may still extend its lock. After Close it may not, as the
+// documentation of Extend promises.
 func TestExtendGoesOnWhileCloseWaits(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", time.Second)
@@ -84,7 +84,7 @@ func TestExtendGoesOnWhileCloseWaits(t *testing.T) {
 		require.Error(t, <-closed)
 		require.ErrorIs(t, k.Extend(bg, 2*time.Second), ErrClosed)
 		require.Positive(t, k.Remaining())
-		require.Len(t, nodes[0].commands(wire.Extend), 1)
+		require.Len(t, nodes[0].commands(command.Extend), 1)
 		require.NoError(t, k.Release(bg))
 	})
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// H2: a reply that is lost after the SET was applied is no vote, and what it wrote is
-// undone. All three masters hold the key, and yet there is no lock.
+// H2: a reply that is lost after the SET was executed is not a vote, and its key is undone. All
+// three masters hold the key, but there is no lock.
 func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 	for _, bytes := range []int{0, 3} { // of "+OK\r\n"
 		inBubble(t, 3, func(fl *testbed) {
@@ -33,8 +33,8 @@ func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 	}
 }
 
-// H2: a minority's lost reply costs nothing, its key belongs to the lock (H113), and
-// goes with it.
+// H2, H113: one node's lost reply costs nothing. Its key belongs to the lock and is deleted with
+// it.
 func TestALostReplyOfAMinorityLeavesTheLockAsItIs(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -49,34 +49,33 @@ func TestALostReplyOfAMinorityLeavesTheLockAsItIs(t *testing.T) {
 	})
 }
 
-// H4: a failed attempt is undone on every node that may hold something of it: those
-// that granted, that said they failed, that did not answer. Those that refused, and
-// those that no byte was sent to, hold nothing and are spared: our refinement of
-// docs/dev/rules.md rule 5 (docs/dev/adr/0003).
+// H4: a failed attempt is undone on every node that may hold its key: those that granted, failed or
+// did not answer. Nodes that refused or that no byte was sent to hold nothing, and get no undo.
+// This refines docs/dev/rules.md rule 5 (docs/dev/adr/0003).
 func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 	for name, c := range map[string]struct {
-		script func(*fakeNode, *wire.Command) bool
+		script func(*fakeNode, *command.Command) bool
 		undone bool
 	}{
 		"granted": {nil, true},
-		"applied, and answered by an error": {func(n *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Acquire && c.MarkSent() {
+		"applied, and answered by an error": {func(n *fakeNode, c *command.Command) bool {
+			if c.Op == command.Acquire && c.MarkSent() {
 				n.execute(c)
-				c.Answer(wire.Reply{Outcome: OutcomeFailed, Err: errSome})
+				c.Answer(command.Reply{Outcome: command.Failed, Err: errSome})
 			}
-			return c.Op == wire.Acquire
+			return c.Op == command.Acquire
 		}, true},
-		"applied, the reply unreadable": {func(n *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Acquire && c.MarkSent() {
+		"applied, the reply unreadable": {func(n *fakeNode, c *command.Command) bool {
+			if c.Op == command.Acquire && c.MarkSent() {
 				n.execute(c)
-				c.Answer(wire.Reply{Outcome: OutcomeUnknown, Err: errSome})
+				c.Answer(command.Reply{Outcome: command.Unknown, Err: errSome})
 			}
-			return c.Op == wire.Acquire
+			return c.Op == command.Acquire
 		}, true},
 		"applied, and silent": {silently, true},
-		"refused":             {answering(wire.Reply{Outcome: OutcomeRefused}), false},
-		"not sent, failed":    {answering(wire.Reply{Outcome: OutcomeFailed, NotSent: true, Err: errSome}), false},
-		"not sent yet":        {func(_ *fakeNode, c *wire.Command) bool { return c.Op == wire.Acquire }, false},
+		"refused":             {answering(command.Reply{Outcome: command.Refused}), false},
+		"not sent, failed":    {answering(command.Reply{Outcome: command.Failed, NotSent: true, Err: errSome}), false},
+		"not sent yet":        {func(_ *fakeNode, c *command.Command) bool { return c.Op == command.Acquire }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
@@ -87,11 +86,11 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 				_, err := l.TryAcquire(bg, "a", time.Second)
 				require.ErrorIs(t, err, ErrHeld)
 				require.Empty(t, nodes[0].held)
-				undos := nodes[0].commands(wire.Release)
+				undos := nodes[0].commands(command.Release)
 				require.Equal(t, c.undone, len(undos) == 1)
-				require.Empty(t, nodes[1].commands(wire.Release))
-				require.Empty(t, nodes[2].commands(wire.Release))
-				acquire := nodes[0].commands(wire.Acquire)[0]
+				require.Empty(t, nodes[1].commands(command.Release))
+				require.Empty(t, nodes[2].commands(command.Release))
+				acquire := nodes[0].commands(command.Acquire)[0]
 				require.False(t, acquire.MarkSent(), "it could still be sent behind its undo")
 				if c.undone {
 					require.Equal(t, acquire.Token, undos[0].Token)
@@ -101,15 +100,15 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 	}
 }
 
-// docs/dev/rules.md rule 5: a grant that comes in after the attempt was lost is undone, in
-// order behind it.
+// docs/dev/rules.md rule 5: a grant that arrives after the attempt was lost is undone by a command
+// that follows the acquire.
 func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.masters[0].Clients()[0].HoldRequests()
 		for _, m := range fl.masters[1:] {
 			m.Set("a", "x", time.Minute)
-			m.SetDelay(trip) // by then the acquire is on its way to n1
+			m.SetDelay(trip) // by then the acquire is in transit to n1
 		}
 		_, err := l.TryAcquire(bg, "a", time.Minute)
 		require.ErrorIs(t, err, ErrHeld)
@@ -123,7 +122,8 @@ func TestAGrantAfterTheDecisionIsUndone(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md promise 4: a dead node is owed nothing, however many attempts passed it by.
+// docs/dev/rules.md promise 4: no undo is pending for a dead node, however many attempts were made
+// meanwhile.
 func TestADeadNodeIsOwedNoUndo(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

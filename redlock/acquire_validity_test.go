@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// worth is what a TTL is worth by the default drift of 1 % and 2 ms.
+// worth returns the validity of a TTL under the default drift of 1 % and 2 ms.
 func worth(ttl time.Duration) time.Duration {
 	return ttl - ttl/100 - 2*time.Millisecond - min(ttl/20, 5*time.Millisecond)
 }
 
-// H5: validity counts from before the first send, exactly, however long the answers
-// take, and ends before the key does on any node that granted.
+// H5: the validity counts from before the first send, however long the answers take. It ends before
+// the key does on any node that granted.
 func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -43,7 +43,7 @@ func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 	}
 }
 
-// H5: waiting for a dial counts, and so does the second round trip after NOSCRIPT.
+// H5: the wait for a dial counts, and so does the second round trip after NOSCRIPT.
 func TestWaitingForADialOrAScriptCounts(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		nodes := make([]Node, len(fl.masters))
@@ -75,9 +75,8 @@ func TestWaitingForADialOrAScriptCounts(t *testing.T) {
 	})
 }
 
-// H6: the clock is read again when the quorum is in. Each node's answer takes no time
-// here but on the second one's, at which the clock shows d more: a machine that was
-// suspended in the middle of the vote.
+// H6: the clock is read again when the quorum is reached. Here the clock jumps by d at the second
+// node's answer, as if the machine had been suspended during the vote.
 func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 	const ttl = 10 * time.Second
 	for _, c := range []struct {
@@ -95,8 +94,8 @@ func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 		{worth(15 * time.Second), []LockOption{WithMinHold(15 * time.Second)}, ErrTooLate},
 	} {
 		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, now *clock.Skewed) {
-			nodes[1].script = func(_ *fakeNode, cmd *wire.Command) bool {
-				if cmd.Op == wire.Acquire {
+			nodes[1].script = func(_ *fakeNode, cmd *command.Command) bool {
+				if cmd.Op == command.Acquire {
 					now.Suspend(c.d)
 				}
 				return false
@@ -113,18 +112,18 @@ func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 			require.NotErrorIs(t, err, ErrNoQuorum)
 			for _, n := range nodes {
 				require.Empty(t, n.held, "what came too late was not undone")
-				require.Len(t, n.commands(wire.Release), 1)
+				require.Len(t, n.commands(command.Release), 1)
 			}
 		})
 	}
 }
 
-// H6: a waiting Acquire takes a quorum that came too late for a reason to try again.
+// H6: a waiting Acquire tries again after a quorum that came too late.
 func TestAcquireTriesAgainAfterAQuorumThatCameTooLate(t *testing.T) {
 	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, now *clock.Skewed) {
 		slow := 3
-		nodes[1].script = func(_ *fakeNode, cmd *wire.Command) bool {
-			if cmd.Op == wire.Acquire && slow > 0 {
+		nodes[1].script = func(_ *fakeNode, cmd *command.Command) bool {
+			if cmd.Op == command.Acquire && slow > 0 {
 				slow--
 				now.Suspend(time.Minute)
 			}
@@ -132,7 +131,7 @@ func TestAcquireTriesAgainAfterAQuorumThatCameTooLate(t *testing.T) {
 		}
 		k, err := l.Acquire(bg, "a", 10*time.Second)
 		require.NoError(t, err)
-		require.Len(t, nodes[0].commands(wire.Acquire), 4)
+		require.Len(t, nodes[0].commands(command.Acquire), 4)
 		require.Equal(t, worth(10*time.Second), k.Remaining())
 	})
 }
@@ -144,12 +143,12 @@ func TestAnAcquireIsNotSentAfterItsValidity(t *testing.T) {
 		_, err := l.TryAcquire(bg, "a", 10*time.Second)
 		require.NoError(t, err)
 		for _, n := range nodes {
-			c := n.commands(wire.Acquire)[0]
+			c := n.commands(command.Acquire)[0]
 			require.Equal(t, worth(10*time.Second), c.NotAfter.Sub(start))
 			require.False(t, c.Expired())
 			require.Equal(t, 10*time.Second, c.TTL)
 		}
 		time.Sleep(worth(10 * time.Second))
-		require.True(t, nodes[0].commands(wire.Acquire)[0].Expired())
+		require.True(t, nodes[0].commands(command.Acquire)[0].Expired())
 	})
 }

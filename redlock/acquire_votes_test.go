@@ -10,21 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// mute is a node that says nothing by itself: the test answers for it.
+// mute is a node that answers nothing by itself. The test answers for it.
 type mute string
 
-func (m mute) Name() string       { return string(m) }
-func (mute) Submit(*wire.Command) {}
+func (m mute) Name() string          { return string(m) }
+func (mute) Submit(*command.Command) {}
 
-// counting counts what a round tells its owner.
+// counting counts the calls of a round to its owner.
 type counting struct{ decisions, ends int }
 
-func (*counting) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }
-func (o *counting) onDecision(*round)                         { o.decisions++ }
-func (o *counting) onComplete(*round)                         { o.ends++ }
+func (*counting) onReply(_ *round, rep command.Reply) command.Reply { return rep }
+func (o *counting) onDecision(*round)                               { o.decisions++ }
+func (o *counting) onComplete(*round)                               { o.ends++ }
 
 // vectors calls f with every assignment of the four outcomes to n nodes.
 func vectors(n int, f func(v []Outcome)) {
@@ -50,8 +50,8 @@ func orders(n int) (all [][]int) {
 	return all
 }
 
-// expected says by counting alone how a vote stands: decided or not, and with which
-// error. It knows nothing of package quorum.
+// expected returns by counting alone whether a vote is decided, and with which error. It does not
+// use package quorum.
 func expected(votes []Outcome, nodes int) (decided bool, err error) {
 	granted, failed := 0, 0
 	for _, v := range votes {
@@ -73,8 +73,8 @@ func expected(votes []Outcome, nodes int) (decided bool, err error) {
 	return true, ErrNoQuorum
 }
 
-// H9: a decision falls once, with the first vote that determines it, and is the right
-// one, for every vector of votes; in every order of arrival up to four nodes.
+// H9: a round is decided once, by the first vote that determines the result, for every vector of
+// votes. Up to four nodes the votes arrive in every order.
 func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 	})
 }
 
-// poll answers one attempt by the votes in this order, and looks after each.
+// poll answers one attempt by the votes in this order, and checks the round after each vote.
 func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 	t.Helper()
 	r, owner := &l.newLock(bg, &request{names: []string{"a"}, ttl: time.Second}).exchange.acquire, &counting{}
@@ -106,8 +106,8 @@ func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 	r.sendAll(time.Second, nil)
 	var came []Outcome
 	for _, node := range order {
-		r.ballots[node].cmd.Answer(wire.Reply{Outcome: v[node], Err: errSome})
-		r.ballots[node].cmd.Answer(wire.Reply{Outcome: OutcomeGranted}) // a second answer is none
+		r.ballots[node].cmd.Answer(command.Reply{Outcome: command.Outcome(v[node]), Err: errSome})
+		r.ballots[node].cmd.Answer(command.Reply{Outcome: command.Granted}) // a second answer is ignored
 		came = append(came, v[node])
 		decided, want := expected(came, len(v))
 		if r.decided.Load() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.asLossError(), want) {
@@ -120,16 +120,16 @@ func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
 }
 
 // frozen is a node that executes acquires and answers neither them nor queries.
-func frozen(n *fakeNode, c *wire.Command) bool { return c.Op == wire.Inspect || silently(n, c) }
+func frozen(n *fakeNode, c *command.Command) bool { return c.Op == command.Inspect || silently(n, c) }
 
-// H9, H42: the same through TryAcquire, where Unknown is a node that never answers, and those that
-// refused hold nothing when they are queried: a split or a fault. Even numbers of nodes with a tie end
-// too, and nothing outlasts the node timeouts.
+// H9, H42: TryAcquire returns the right error for every vector of votes. Unknown is a node that
+// never answers, and nodes that refused hold nothing when they are queried. The call ends within
+// the node timeouts, also after a tie.
 func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 	const timeout = 250 * time.Millisecond
-	replies := map[Outcome]wire.Reply{
-		OutcomeRefused: {Outcome: OutcomeRefused},
-		OutcomeFailed:  {Outcome: OutcomeFailed, Err: errSome},
+	replies := map[Outcome]command.Reply{
+		OutcomeRefused: {Outcome: command.Refused},
+		OutcomeFailed:  {Outcome: command.Failed, Err: errSome},
 	}
 	for n := 1; n <= 5; n++ {
 		onFakes(t, n, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
@@ -158,7 +158,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 				case 2*(n-faults) <= n:
 					require.ErrorIs(t, err, ErrNoQuorum, "%v", v)
 					require.NotErrorIs(t, err, ErrHeld, "%v", v)
-					want := timeout // to hear whether the silent nodes answer
+					want := timeout // to learn whether the silent nodes answer
 					if 2*(n-count[OutcomeFailed]) <= n {
 						want = 0
 					}
@@ -170,7 +170,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 					require.Less(t, took, timeout+minTie, "%v", v)
 				}
 				synctest.Wait()
-				for _, node := range nodes { // nothing is left anywhere, whatever was said (H2, H4)
+				for _, node := range nodes { // no node holds a key after any vote (H2, H4)
 					require.Empty(t, node.held, "%v", v)
 					node.mu.Lock()
 					node.seen = nil
@@ -189,10 +189,10 @@ func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 		r := &l.newLock(bg, &request{names: []string{"a"}, ttl: time.Second}).exchange.acquire
 		r.start = l.now()
 		r.sendAll(time.Second, nil)
-		r.ballots[0].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
+		r.ballots[0].cmd.Answer(command.Reply{Outcome: command.Granted})
 		r.Fire(nil)
-		r.ballots[1].cmd.Answer(wire.Reply{Outcome: OutcomeGranted})
-		r.ballots[2].cmd.Answer(wire.Reply{Outcome: OutcomeRefused})
+		r.ballots[1].cmd.Answer(command.Reply{Outcome: command.Granted})
+		r.ballots[2].cmd.Answer(command.Reply{Outcome: command.Refused})
 		require.False(t, r.won())
 		e := r.asLossError()
 		require.ErrorIs(t, e, ErrHeld, "of the two in time one granted: it is no fault")

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Admit lets the nodes of a new deployment vote at once. Otherwise the first acquisition starts a
@@ -53,7 +54,7 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 }
 
 // checkNew adds the findings that forbid an admission.
-func (l *Locker) checkNew(r *Report, replies []*wire.Reply) {
+func (l *Locker) checkNew(r *Report, replies []*command.Reply) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		if !n.Answered {
@@ -69,7 +70,7 @@ func (l *Locker) checkNew(r *Report, replies []*wire.Reply) {
 	})
 }
 
-func (n *NodeReport) checkNew(excepted bool, e *wire.Diagnosis) {
+func (n *NodeReport) checkNew(excepted bool, e *command.Diagnosis) {
 	if i := slices.IndexFunc(n.Findings, func(f Finding) bool { return f.Grade == GradeError && f.Code != codeGuard }); i >= 0 && !excepted {
 		n.add(GradeError, codeAdmit, "is not fit to vote, so no node is admitted: first fix the finding %s", n.Findings[i].Code)
 	}
@@ -96,12 +97,12 @@ func (n *NodeReport) checkNew(excepted bool, e *wire.Diagnosis) {
 
 // admit marks every node, and adds a finding for each that was not marked. A node admits nothing
 // later than within after it was examined, by its own clock.
-func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, within time.Duration) {
+func (l *Locker) admit(ctx context.Context, r *Report, replies []*command.Reply, within time.Duration) {
 	timeout := l.readTimeout()
 	end := l.now().Add(timeout)
-	q := l.queryAll(func(i int, req *wire.Request) {
+	q := l.queryAll(func(i int, req *command.Request) {
 		e := replies[i].Diagnosis
-		wire.NewAdmit(req, l.nodeSet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
+		command.NewAdmit(req, l.nodeSet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
 		req.Clock, req.NotAfter = l.set.clock, end
 	})
 	over, stop := clock.After(l.set.clock, timeout)
@@ -120,17 +121,17 @@ func (l *Locker) admit(ctx context.Context, r *Report, replies []*wire.Reply, wi
 const maxAdmitTime = 10 * time.Second
 
 // admitted applies a node's answer to the report.
-func (n *NodeReport) admitted(rep *wire.Reply) {
+func (n *NodeReport) admitted(rep *command.Reply) {
 	const rest = "admitted nodes vote; this node votes after its quarantine, which starts with the first client"
 	switch {
 	case rep == nil:
 		n.add(GradeError, codeAdmit, "did not confirm its admission in time and may have been admitted: %s", rest)
-	case rep.Outcome == wire.Granted && rep.MarkerStatus.Guard == wire.Marked:
+	case rep.Outcome == command.Granted && rep.MarkerStatus.Status == guard.Marked:
 		n.Guard = GuardOK
 		n.Findings = slices.DeleteFunc(n.Findings, func(f Finding) bool { return f.Code == codeGuard })
-	case rep.Outcome == wire.Granted:
+	case rep.Outcome == command.Granted:
 		n.add(GradeError, codeAdmit, "became a replica meanwhile: give the address of a master")
-	case rep.Outcome == wire.Refused:
+	case rep.Outcome == command.Refused:
 		n.add(GradeError, codeAdmit, "was contacted by a client meanwhile and is quarantined: %s", rest)
 	default:
 		n.add(GradeError, codeAdmit, "was not admitted (%v): %s", rep.Err, rest)

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// admitTTL is longer than the locks of the tests' helpers.
+// admitTTL is longer than the TTL of the locks that the test helpers acquire.
 const admitTTL = 2 * time.Minute
 
-// markers are what stands on the masters, by state: "ok", "q" or "".
+// markers returns the state of each master's marker: "ok", "q" or "".
 func (fl *testbed) markers() (states []string) {
 	fl.each(func(m *fakeredis.Master) {
-		marker, _ := m.Get(wire.MarkerKey)
+		marker, _ := m.Get(guard.Key)
 		state := marker[strings.LastIndex(marker, "|")+1:]
 		if strings.HasPrefix(state, "q") {
 			state = "q"
@@ -52,7 +52,7 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H101: what an admission may rest on, each taken away.
+// docs/dev/hazards.md H101: each condition of an admission is broken once.
 func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 	guarded := func(*testbed) []Option { return []Option{WithRestartGuard(admitTTL)} }
 	for what, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 			[]string{"n1 has a foreign or unreadable marker"},
 		},
 		"a marker that is none": {
-			func(fl *testbed) { fl.masters[2].PushList(wire.MarkerKey) },
+			func(fl *testbed) { fl.masters[2].PushList(guard.Key) },
 			[]string{"n3 has a foreign or unreadable marker"},
 		},
 		"a lock": {
@@ -137,7 +137,7 @@ func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
 }
 
 func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
-	for _, exception := range [][]Option{nil, {WithUnsafeNodes("a")}} { // of another node
+	for _, exception := range [][]Option{nil, {WithUnsafeNodes("a")}} { // the exception names another node
 		inBubble(t, 2, func(fl *testbed) {
 			_, err := fl.twice(append(exception, WithRestartGuard(admitTTL))...).Admit(bg)
 			matches(t, err, ErrNotAdmitted)
@@ -163,7 +163,8 @@ func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H101: another client's first contact while the keys are looked through.
+// docs/dev/hazards.md H101: another client contacts the nodes for the first time while their keys
+// are scanned. Its quarantine remains.
 func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
@@ -171,9 +172,9 @@ func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "SCAN" && !met {
 				met = true
-				time.Sleep(time.Second) // until the others were looked at
+				time.Sleep(time.Second) // until the others were scanned
 				go func() {
-					for range 3 { // an attempt ends when two have said no
+					for range 3 { // an attempt ends when two nodes have refused
 						_ = tried(other)
 					}
 				}()
@@ -195,8 +196,8 @@ func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
 	})
 }
 
-// What is executed late finds another world: it admits neither another run nor, in the
-// same one, a node that was emptied since.
+// An admission command that executes late admits nothing: neither another run nor a node that was
+// emptied since.
 func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[2].Deny("CLIENT KILL")
@@ -210,7 +211,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 		other := fl.process().locker(WithRestartGuard(admitTTL))
 		require.NoError(t, releasedAtOnce(other), "two are enough")
 		fl.close(other)
-		synctest.Wait() // what it was asked by then, it has executed
+		synctest.Wait() // every command that it was sent by then has executed
 		fl.masters[2].FlushAll()
 		time.Sleep(maxAdmitTime + time.Second)
 		late.Release()
@@ -224,7 +225,7 @@ func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "SCAN" {
-				time.Sleep(time.Second) // until the others were looked at
+				time.Sleep(time.Second) // until the others were scanned
 				require.NoError(t, fl.masters[2].Restart(false))
 				time.Sleep(time.Second)
 			}
@@ -269,7 +270,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A page is not the whole: all of them are looked through.
+// A scan has several pages, and all of them are read.
 func TestAnAdmissionLooksThroughAllKeys(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		for i := range 1200 {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
@@ -86,13 +86,13 @@ func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 		k.oneName[0] = w.names[0]
 		k.names = k.oneName[:]
 	}
-	k.terms.Set(l.keys(k.names), wire.NewToken(l.set.owner))
+	k.terms.Set(l.keys(k.names), command.NewToken(l.set.owner))
 	k.terms.Guarded = l.set.guarded
 	k.exchange = k.newExchange()
 	if l.set.fencing {
 		k.fenced(&k.exchange.acquire.req)
 	} else {
-		wire.NewAcquire(&k.exchange.acquire.req, &k.terms, ttl, l.set.maxTTL)
+		command.NewAcquire(&k.exchange.acquire.req, &k.terms, ttl, l.set.maxTTL)
 	}
 	return k
 }

@@ -3,26 +3,26 @@ package redlock
 import (
 	"sync"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // broadcast sends a request to every node and collects the answers, without a vote.
 type broadcast struct {
-	reqs []wire.Request
-	cmds []wire.Command
+	reqs []command.Request
+	cmds []command.Command
 	done chan struct{} // closed when every node has answered
 
 	mu      sync.Mutex // guards the fields below; no callback runs under it
-	replies []*wire.Reply
+	replies []*command.Reply
 	pending int
 }
 
 // queryAll submits to each node the request that fill makes for it.
-func (l *Locker) queryAll(fill func(node int, r *wire.Request)) *broadcast {
+func (l *Locker) queryAll(fill func(node int, r *command.Request)) *broadcast {
 	n := len(l.nodes)
 	q := &broadcast{
-		reqs: make([]wire.Request, n), cmds: make([]wire.Command, n), done: make(chan struct{}),
-		replies: make([]*wire.Reply, n), pending: n,
+		reqs: make([]command.Request, n), cmds: make([]command.Command, n), done: make(chan struct{}),
+		replies: make([]*command.Reply, n), pending: n,
 	}
 	for i, node := range l.nodes {
 		r, c := &q.reqs[i], &q.cmds[i]
@@ -35,7 +35,7 @@ func (l *Locker) queryAll(fill func(node int, r *wire.Request)) *broadcast {
 }
 
 // Answer records one node's answer.
-func (q *broadcast) Answer(c *wire.Command, r wire.Reply) {
+func (q *broadcast) Answer(c *command.Command, r command.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.replies[c.Node] = &r
@@ -45,8 +45,8 @@ func (q *broadcast) Answer(c *wire.Command, r wire.Reply) {
 }
 
 // found returns a copy of the answers so far, nil for a node that has not answered.
-func (q *broadcast) found() []*wire.Reply {
+func (q *broadcast) found() []*command.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return append([]*wire.Reply(nil), q.replies...)
+	return append([]*command.Reply(nil), q.replies...)
 }

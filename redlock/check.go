@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Check asks a quorum of nodes whether the lock is still held. It takes one round trip and at
@@ -48,13 +48,13 @@ func (lk *Lock) Check(ctx context.Context) error {
 // voteOnKeys turns the state of a node's keys into a vote. It is a grant unless the keys end before
 // the validity does. A quorum of grants decides at once. Otherwise the round waits for the other
 // nodes.
-func (lk *Lock) voteOnKeys(_ *round, rep wire.Reply) wire.Reply {
+func (lk *Lock) voteOnKeys(_ *round, rep command.Reply) command.Reply {
 	// The PTTL was read before now, so the keys may live until this instant:
 	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token, rep.KeyStates)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if !ours || latest.Add(time.Millisecond).Before(lk.until) {
-		rep.Outcome = wire.Refused
+		rep.Outcome = command.Refused
 	}
 	return rep
 }
@@ -98,7 +98,7 @@ func (lk *Lock) supportedUntil(r *round) (ours []clock.Instant, others int) {
 
 // supported returns until when all keys hold the token, counted from start and less drift. A key
 // that never expires is not a lease.
-func (l *Locker) supported(start clock.Instant, token string, holds []wire.KeyState) (until clock.Instant, ours bool) {
+func (l *Locker) supported(start clock.Instant, token string, holds []command.KeyState) (until clock.Instant, ours bool) {
 	until = noDeadline
 	for _, h := range holds {
 		if h.Value != token || h.TTL < 0 {

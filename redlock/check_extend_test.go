@@ -9,23 +9,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// A Check beside an extension, in both orders (docs/dev/rules.md rule 8). What the nodes said of the
-// time before an extension does not lower what the extension gave.
+// A Check and an extension overlap, in both orders (docs/dev/rules.md rule 8). What the nodes
+// reported of the time before an extension does not lower the end that the extension set.
 
-// kept is what nodes were asked and hold back, until the test answers.
+// kept records the commands that nodes hold back until the test answers them.
 type kept struct {
 	mu       sync.Mutex
-	commands map[wire.Op][]*wire.Command
+	commands map[command.Op][]*command.Command
 }
 
-// keep makes nodes hold back these operations.
-func keep(nodes []*fakeNode, ops ...wire.Op) *kept {
-	all := &kept{commands: map[wire.Op][]*wire.Command{}}
+// keep makes nodes hold back commands of these operations.
+func keep(nodes []*fakeNode, ops ...command.Op) *kept {
+	all := &kept{commands: map[command.Op][]*command.Command{}}
 	for _, n := range nodes {
-		n.script = func(_ *fakeNode, c *wire.Command) bool {
+		n.script = func(_ *fakeNode, c *command.Command) bool {
 			if !slices.Contains(ops, c.Op) {
 				return false
 			}
@@ -39,8 +39,8 @@ func keep(nodes []*fakeNode, ops ...wire.Op) *kept {
 	return all
 }
 
-// take returns what is held back of an operation, for the test to answer.
-func (k *kept) take(op wire.Op) []*wire.Command {
+// take returns the commands of an operation that are held back, for the test to answer.
+func (k *kept) take(op command.Op) []*command.Command {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := k.commands[op]
@@ -48,8 +48,8 @@ func (k *kept) take(op wire.Op) []*wire.Command {
 	return list
 }
 
-// answer answers what is held back of an operation.
-func (k *kept) answer(t *testing.T, op wire.Op, rep wire.Reply) {
+// answer answers the commands of an operation that are held back.
+func (k *kept) answer(t *testing.T, op command.Op, rep command.Reply) {
 	t.Helper()
 	list := k.take(op)
 	require.NotEmpty(t, list)
@@ -59,18 +59,18 @@ func (k *kept) answer(t *testing.T, op wire.Op, rep wire.Reply) {
 	synctest.Wait()
 }
 
-// holding is what a node says of a key that the lock holds for ttl.
-func holding(k *Lock, ttl time.Duration) wire.Reply {
-	return wire.Reply{Outcome: OutcomeGranted, KeyStates: []wire.KeyState{{Value: k.Token(), TTL: ttl}}}
+// holding is a node's report of a key that the lock holds for ttl.
+func holding(k *Lock, ttl time.Duration) command.Reply {
+	return command.Reply{Outcome: command.Granted, KeyStates: []command.KeyState{{Value: k.Token(), TTL: ttl}}}
 }
 
 func TestAChecksAnswersFromBeforeAnExtensionLowerNothing(t *testing.T) {
 	const ttl, longer = 10 * time.Second, 20 * time.Second
-	for _, extendedFirst := range []bool{true, false} { // which of the two was asked for first
+	for _, extendedFirst := range []bool{true, false} { // which of the two was sent first
 		inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 			k := take(t, l, "a", ttl)
 			pass(5 * time.Second)
-			all := keep(nodes, wire.Inspect, wire.Extend)
+			all := keep(nodes, command.Inspect, command.Extend)
 			checked, extended := make(chan error, 1), make(chan error, 1)
 			check := func() { checked <- k.Check(bg) }
 			extend := func() { extended <- k.Extend(bg, longer) }
@@ -82,12 +82,12 @@ func TestAChecksAnswersFromBeforeAnExtensionLowerNothing(t *testing.T) {
 				go f()
 				pass(10 * time.Millisecond)
 			}
-			all.answer(t, wire.Extend, wire.Reply{Outcome: OutcomeGranted})
+			all.answer(t, command.Extend, command.Reply{Outcome: command.Granted})
 			require.NoError(t, <-extended)
 			given := k.Remaining()
 			require.InDelta(t, worth(longer), given, float64(30*time.Millisecond))
 			pass(10 * time.Millisecond)
-			all.answer(t, wire.Inspect, holding(k, ttl-5*time.Second)) // as it was before
+			all.answer(t, command.Inspect, holding(k, ttl-5*time.Second)) // as before the extension
 			require.NoError(t, <-checked)
 			require.Equal(t, given-10*time.Millisecond, k.Remaining())
 			require.NoError(t, k.Release(bg))
@@ -95,50 +95,50 @@ func TestAChecksAnswersFromBeforeAnExtensionLowerNothing(t *testing.T) {
 	}
 }
 
-// The other order of the answers: the Check lowers the end, and the extension under way
-// still gives all that it gives.
+// The answers arrive in the other order. Check lowers the end, and the extension under way still
+// takes full effect.
 func TestAnExtensionUnderWayRaisesWhatACheckHasLowered(t *testing.T) {
 	const ttl, longer = 10 * time.Second, 20 * time.Second
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", ttl, WithAutoExtend())
-		all := keep(nodes, wire.Inspect, wire.Extend)
+		all := keep(nodes, command.Inspect, command.Extend)
 		checked, extended := make(chan error, 1), make(chan error, 1)
 		go func() { extended <- k.Extend(bg, longer) }()
 		pass(10 * time.Millisecond)
 		go func() { checked <- k.Check(bg) }()
 		synctest.Wait()
-		all.answer(t, wire.Inspect, holding(k, time.Second)) // the nodes' clocks jumped (H52)
+		all.answer(t, command.Inspect, holding(k, time.Second)) // the nodes' clocks jumped (H52)
 		require.NoError(t, <-checked)
 		require.Equal(t, worth(time.Second)-time.Millisecond, k.Remaining())
 		pass(10 * time.Millisecond)
-		all.answer(t, wire.Extend, wire.Reply{Outcome: OutcomeGranted})
+		all.answer(t, command.Extend, command.Reply{Outcome: command.Granted})
 		require.NoError(t, <-extended)
 		require.Equal(t, worth(longer)-20*time.Millisecond, k.Remaining())
-		// A Check of after the extension lowers again.
+		// A Check that was sent after the extension lowers the end again.
 		pass(10 * time.Millisecond)
 		go func() { checked <- k.Check(bg) }()
 		synctest.Wait()
-		all.answer(t, wire.Inspect, holding(k, time.Second))
+		all.answer(t, command.Inspect, holding(k, time.Second))
 		require.NoError(t, <-checked)
 		require.Equal(t, worth(time.Second)-time.Millisecond, k.Remaining())
 		require.NoError(t, k.Release(bg))
 	})
 }
 
-// What a Check has lowered may be over before the extension is answered: the hold has
-// ended then, and stays ended (H114).
+// Check lowers the end, and it passes before the extension is answered. The hold has ended then,
+// and stays ended (H114).
 func TestAnExtensionDoesNotReviveWhatACheckHasEnded(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 10*time.Second)
-		all := keep(nodes, wire.Inspect, wire.Extend)
+		all := keep(nodes, command.Inspect, command.Extend)
 		checked, extended := make(chan error, 1), make(chan error, 1)
 		go func() { extended <- k.Extend(bg, 20*time.Second) }()
 		go func() { checked <- k.Check(bg) }()
 		synctest.Wait()
-		all.answer(t, wire.Inspect, holding(k, 50*time.Millisecond))
+		all.answer(t, command.Inspect, holding(k, 50*time.Millisecond))
 		require.NoError(t, <-checked)
 		pass(50 * time.Millisecond)
-		all.answer(t, wire.Extend, wire.Reply{Outcome: OutcomeGranted})
+		all.answer(t, command.Extend, command.Reply{Outcome: command.Granted})
 		require.ErrorIs(t, <-extended, ErrLost)
 		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 		for _, n := range nodes {

@@ -44,8 +44,8 @@ func TestCheckDoesNotWaitForAFrozenNode(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H52: two nodes' clocks jumped forward, which a test does by taking as
-// much off their keys.
+// docs/dev/hazards.md H52: two nodes' clocks jumped forward. The test shortens their keys by as
+// much.
 func TestCheckLowersTheEndToWhatAQuorumSupports(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -77,7 +77,7 @@ func TestCheckThatFindsNothingLeftEndsTheLock(t *testing.T) {
 	})
 }
 
-// A lock that extends itself makes up for what Check has found, in time.
+// A lock that extends itself is extended in time after Check has lowered its end.
 func TestALoweredEndBringsTheNextExtensionForward(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -92,8 +92,8 @@ func TestALoweredEndBringsTheNextExtensionForward(t *testing.T) {
 	})
 }
 
-// An extension reached n2 and n3, and n1 still has the older TTL; it is the first to
-// answer. docs/dev/hazards.md H52.
+// docs/dev/hazards.md H52: an extension reached n2 and n3. n1 still has the older TTL and answers
+// first.
 func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -112,7 +112,7 @@ func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
 	})
 }
 
-// The two that disagree answer first, and would be a majority against.
+// The two nodes that disagree answer first.
 func TestTwoStaleNodesOfFiveLowerNothing(t *testing.T) {
 	inBubbles(t, 5, func(fl *testbed) {
 		ctx := context.Background()

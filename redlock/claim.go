@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Claim is a lock without a handle: Detach returns it, and Resume makes a handle of it again.
@@ -34,7 +34,7 @@ type Claim struct {
 
 // String describes the claim without its token.
 func (c Claim) String() string {
-	return fmt.Sprintf("claim on %s by %s", quoted(c.Names), wire.Mask(c.Token))
+	return fmt.Sprintf("claim on %s by %s", quoted(c.Names), command.Mask(c.Token))
 }
 
 // GoString returns String, so that %#v does not show the token.
@@ -232,7 +232,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	switch {
 	case claim.Token == "":
 		return invalid("claim without a token")
-	case !wire.WellFormed(claim.Token), !isLabel(wire.Label(claim.Token)):
+	case !command.WellFormed(claim.Token), !isLabel(command.Label(claim.Token)):
 		return invalid("claim's token does not have the form of this library's tokens")
 	}
 	if claim.Fence < 0 || claim.Fence >= maxFence {
@@ -296,11 +296,11 @@ func (r *round) maxRemaining() (d time.Duration) {
 // keys for a shorter time than the others may answer first.
 type claimObserver struct{ lock *Lock }
 
-func (o *claimObserver) onReply(r *round, rep wire.Reply) wire.Reply {
+func (o *claimObserver) onReply(r *round, rep command.Reply) command.Reply {
 	k := o.lock
 	until, ours := k.l.supported(r.start, k.terms.Token, rep.KeyStates)
 	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
-		rep.Outcome = wire.Refused
+		rep.Outcome = command.Refused
 	}
 	return rep
 }

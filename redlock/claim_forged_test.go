@@ -11,7 +11,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// A key of another application with an expiry looks like a lock to anybody who knows its value.
+// A key of another application that has an expiry looks like a lock to a process that knows its
+// value.
 func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	inBubble(t, 3, func(fl *testbed) {
@@ -37,7 +38,7 @@ func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 	})
 }
 
-// An extension raises the fence counters to the claim's fence.
+// An extension would raise the fence counters to the claim's fence.
 func TestAClaimWhoseFenceIsFarAheadOfTheClockIsRefused(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// unanswered are locks of which a node was sent a command that creates a key, and then froze.
+// unanswered makes locks with a node that froze after it was sent a command that creates a key.
 var unanswered = map[string]func(t *testing.T, l *Locker, m *fakeredis.Master) *Lock{
 	"acquire": func(t *testing.T, l *Locker, m *fakeredis.Master) *Lock {
 		t.Helper()
@@ -29,8 +29,8 @@ var unanswered = map[string]func(t *testing.T, l *Locker, m *fakeredis.Master) *
 	},
 }
 
-// Whoever resumes a claim in the Locker that gave it releases behind what that sent: it
-// leaves nothing, as if the lock had never been detached.
+// The Locker that gave the claim also resumes it. Its release follows the commands of the first
+// handle, so no key is left.
 func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswered(t *testing.T) {
 	for what, acquired := range unanswered {
 		for fate, pause := range map[string]func(m *fakeredis.Master){
@@ -65,8 +65,8 @@ func TestAClaimThatIsReleasedInItsLockerLeavesNothingOfACommandThatWasNotAnswere
 	}
 }
 
-// Another process releases over connections of its own, and overtakes it. What is left then
-// blocks a minority, which keeps nobody from the lock, and expires with its TTL.
+// Another process resumes the claim, and its release overtakes the command on another connection.
+// The key that is left blocks one node of three until its TTL, so the lock stays available.
 func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilItsTTL(t *testing.T) {
 	for what, acquired := range map[string]func(l *Locker, m *fakeredis.Master, client *fakeredis.Client) *Lock{
 		"acquire": func(l *Locker, _ *fakeredis.Master, client *fakeredis.Client) *Lock {
@@ -113,10 +113,10 @@ func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilIts
 	}
 }
 
-// holdAt is freezeAt for one client alone.
+// holdAt is freezeAt for one client only.
 func holdAt(m *fakeredis.Master, script string, client *fakeredis.Client) {
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if s.Name == script && cmd == "EVALSHA" && args[0] == s.Hash {
 				client.HoldRequests()
 			}

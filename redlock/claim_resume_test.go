@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// detached takes a lock on "a" and gives it up for its claim.
+// detached acquires a lock on "a" and detaches it.
 func detached(t *testing.T, l *Locker, ttl time.Duration) Claim {
 	t.Helper()
 	claim, err := take(t, l, "a", ttl).Detach()
@@ -38,7 +38,7 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 		_, err = k.Detach()
 		require.ErrorIs(t, err, ErrDetached)
 		synctest.Wait()
-		require.Zero(t, fl.orders(wire.Release, wire.Extend, wire.Inspect))
+		require.Zero(t, fl.orders(command.Release, command.Extend, command.Inspect))
 		require.Empty(t, a.locks)
 		require.NoError(t, a.Close(ctx), "nothing is held here any more")
 
@@ -65,8 +65,8 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 	const s = time.Second
 	for name, test := range map[string]struct {
-		ttl  [3]time.Duration // 0: no key; negative: one that never expires
-		want time.Duration    // of which the validity is counted
+		ttl  [3]time.Duration // 0: no key; negative: a key that never expires
+		want time.Duration    // the TTL from which the validity is counted
 		err  error
 	}{
 		"the second largest":        {[3]time.Duration{8 * s, 5 * s, 2 * s}, 5 * s, nil},
@@ -100,7 +100,7 @@ func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 					require.Nil(t, k)
 					require.Empty(t, b.locks)
 					require.Equal(t, before, fl.keys("a"), "with an error nothing is changed")
-					require.Zero(t, fl.orders(wire.Release, wire.Extend))
+					require.Zero(t, fl.orders(command.Release, command.Extend))
 					return
 				}
 				require.NoError(t, err)
@@ -159,14 +159,14 @@ func TestAResumedLockExtendsItselfInTimeAndIsReleasedEverywhere(t *testing.T) {
 	})
 }
 
-// The earlier handle had extended the lock for much longer than it was acquired for: a
-// node that is away when it is released must be tried for that long.
+// The earlier handle had extended the lock far beyond its TTL. A node that is down at the release
+// must be tried for that long.
 func TestTheReleaseOfAResumedLockIsKeptForAsLongAsItsKeysLive(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		require.NoError(t, k.Extend(ctx, 10*time.Minute))
-		synctest.Wait() // the third has extended it as well
+		synctest.Wait() // the third node has extended it as well
 		claim, err := k.Detach()
 		require.NoError(t, err)
 		k, err = fl.locker().Resume(ctx, claim)
@@ -210,9 +210,9 @@ func TestResumeRefusesWhatIsNoClaim(t *testing.T) {
 		cancel(errors.New("enough"))
 		_, err := l.Resume(done, good)
 		require.ErrorContains(t, err, "enough")
-		require.Zero(t, fl.orders(wire.Inspect), "nothing was sent")
+		require.Zero(t, fl.orders(command.Inspect), "nothing was sent")
 		foreign := good
-		foreign.Token = wire.NewToken("another")
+		foreign.Token = command.NewToken("another")
 		_, err = l.Resume(ctx, foreign)
 		require.ErrorIs(t, err, ErrLost)
 		require.NotContains(t, err.Error(), good.Token)

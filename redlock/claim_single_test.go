@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// docs/dev/hazards.md H97, here and below: one token never has two live handles in a Locker.
+// docs/dev/hazards.md H97, here and below: one token never has two valid handles in a Locker.
 
 func TestALockIsNotResumedBesideALiveHandle(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
@@ -40,7 +40,7 @@ func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		claim := Claim{Names: k.Names(), Token: k.Token(), TTL: 10 * time.Second}
-		// A node that is frozen has not released it; the others got it back from a log.
+		// The frozen node has not executed the release. The others got the key back from a log.
 		fl.masters[0].Freeze()
 		require.NoError(t, k.Release(ctx))
 		synctest.Wait()
@@ -73,8 +73,8 @@ func TestALostLockIsNotResumedWhileItIsUndone(t *testing.T) {
 	})
 }
 
-// A log brought the key of a released lock back, on a minority. (On a majority only
-// the restart guard tells: the nodes would be in quarantine.)
+// A log brought the key of a released lock back on a minority. (On a majority only the restart
+// guard detects this: the nodes would be quarantined.)
 func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -92,8 +92,8 @@ func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
 	})
 }
 
-// Detach waits for an extension under way, at most for the node timeout, and what was
-// not sent of it never is.
+// Detach waits for an extension under way, at most for the node timeout. An extension that was not
+// sent by then is never sent.
 func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -131,27 +131,27 @@ func TestAnAutoExtenderEndsWithDetach(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", 9*time.Second, WithAutoExtend())
 		pass(20 * time.Second)
-		sent := fl.orders(wire.Extend)
+		sent := fl.orders(command.Extend)
 		require.Greater(t, sent, 9)
 		_, err := k.Detach()
 		require.NoError(t, err)
 		pass(time.Minute)
-		require.Equal(t, sent, fl.orders(wire.Extend))
-		require.Zero(t, fl.orders(wire.Release))
+		require.Equal(t, sent, fl.orders(command.Extend))
+		require.Zero(t, fl.orders(command.Release))
 		require.Zero(t, l.alarms.Len())
 		require.Zero(t, fl.keys("a"), "it died by its TTL")
 	})
 }
 
-// An acquire that had not been sent when the lock was detached would be a ghost.
+// An acquire that is sent after its lock was detached would leave a key that no handle releases.
 func TestDetachGivesUpAnAcquireThatWasNotSent(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
-		var unsent *wire.Command
-		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Acquire {
+		var unsent *command.Command
+		nodes[2].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op == command.Acquire {
 				unsent = c
 			}
-			return c.Op == wire.Acquire
+			return c.Op == command.Acquire
 		}
 		detached(t, l, 10*time.Second)
 		nodes[2].act(unsent)

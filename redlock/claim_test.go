@@ -36,8 +36,8 @@ func TestAClaimGoesThroughTextAndJSON(t *testing.T) {
 	require.JSONEq(t, `{"names":["a","invoice/42 \"x\""],"token":"me:SECRETSECRETSECRETSECRETSE","fence":9007199254740991,"ttl_ms":30000}`, string(b))
 }
 
-// Names are bytes: JSON would put U+FFFD in place of what is no UTF-8, and the claim
-// would be on another name.
+// Names are bytes. JSON would replace invalid UTF-8 by U+FFFD, and the claim would have another
+// name.
 func TestAClaimOnANameThatIsNoUTF8IsKeptOrRefused(t *testing.T) {
 	c := Claim{Names: []string{"a\xff\x00b"}, Token: "x", TTL: time.Second}
 	text, err := c.MarshalText()
@@ -92,8 +92,8 @@ func TestADamagedClaimIsRefusedAndChangesNothing(t *testing.T) {
 	}
 }
 
-// FuzzClaim: whatever text is taken for a claim is one, the same in every form; and no
-// text, however damaged, panics or shows its token.
+// FuzzClaim checks that a text that parses as a claim is the same claim in every form. No text,
+// however damaged, panics or shows its token.
 func FuzzClaim(f *testing.F) {
 	for _, c := range []Claim{someClaim, {}, {Names: []string{"\xff"}, Token: "\x00", TTL: -1}} {
 		text, err := c.MarshalText()

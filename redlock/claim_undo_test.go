@@ -8,18 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// A node that answers an undo by an error still holds what was to be undone, and is asked
-// again. Until that is over the lock is being undone.
+// A node that answers an undo by an error still holds the key, and is sent the undo again. Until
+// then the lock counts as being undone.
 
-// busy makes releases fail, as behind a script that runs for too long.
+// overloaded makes releases fail, as while a script runs for too long.
 func overloaded(masters ...*fakeredis.Master) (over func()) {
 	for _, m := range masters {
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-			return "BUSY Redis is busy running a script", isScript(wire.Release, cmd, args)
+			return "BUSY Redis is busy running a script", isScript(command.Release, cmd, args)
 		})
 	}
 	return func() {
@@ -29,8 +29,8 @@ func overloaded(masters ...*fakeredis.Master) (over func()) {
 	}
 }
 
-// docs/dev/hazards.md H97: resumed before that, the handle would be valid, and its keys would be
-// deleted under it.
+// docs/dev/hazards.md H97: a handle that was resumed earlier would be valid, and the undo would
+// delete its keys.
 func TestATokenThatIsStillBeingUndoneIsNotResumed(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -71,7 +71,7 @@ func TestCloseWaitsForAnUndoThatIsRepeated(t *testing.T) {
 	})
 }
 
-// It is not waited for when the keys have died by their TTL, whatever the node says.
+// The undo ends with the TTL of its keys, whatever the node answers.
 func TestAnUndoThatNeverSucceedsEndsWithTheTTL(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()

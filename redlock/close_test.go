@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// closing starts a Close, and returns where its result will be.
+// closing starts a Close and returns the channel of its result.
 func closing(ctx context.Context, l *Locker) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- l.Close(ctx) }()
@@ -51,7 +51,7 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 		k := take(t, l, "a", time.Minute)
 		theirs := take(t, fl.locker(), "b", time.Minute)
 		waiting := make(chan error, 3)
-		for _, name := range []string{"a", "b", "b"} { // for a holder here, for one elsewhere, in line
+		for _, name := range []string{"a", "b", "b"} { // it waits for a holder here, for one elsewhere, in the local queue
 			go func() {
 				_, err := l.Acquire(bg, name, time.Second)
 				waiting <- err
@@ -67,7 +67,7 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 			second(l.TryAcquire(bg, "c", time.Second)),
 			second(l.AcquireAll(bg, []string{"c", "d"}, time.Second)),
 			second(l.Acquire(context.WithoutCancel(k.Context()), "a", time.Second, WithShared())),
-			second(l.Resume(bg, Claim{Names: []string{"c"}, Token: wire.NewToken(""), TTL: time.Second})),
+			second(l.Resume(bg, Claim{Names: []string{"c"}, Token: command.NewToken(""), TTL: time.Second})),
 			second(l.Inspect(bg, "a")),
 			l.Healthy(bg),
 			l.Do(bg, "c", time.Second, func(context.Context, *Lock) error { panic("entered") }),
@@ -83,7 +83,7 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An attempt under way when Close begins is undone, and waited for.
+// Close waits until an attempt under way is undone.
 func TestCloseWaitsForAttemptsUnderWay(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -114,11 +114,11 @@ func TestCloseNamesWhatIsStillHeldAndLeavesItToItsTTL(t *testing.T) {
 		require.ErrorIs(t, err, enough)
 		require.ErrorContains(t, err, `locks still held until their TTL: ["a" "b"]`, "c has run out, d was released")
 		require.ErrorIs(t, c.Release(ctx), ErrLost)
-		left, sent := k.Remaining(), fl.orders(wire.Extend)
+		left, sent := k.Remaining(), fl.orders(command.Extend)
 		require.Greater(t, left, 19*time.Second)
 		pass(left - 1)
 		require.Equal(t, 3, fl.keys("a"), "not taken away from under the work")
-		require.Equal(t, sent, fl.orders(wire.Extend))
+		require.Equal(t, sent, fl.orders(command.Extend))
 		require.Equal(t, time.Duration(1), k.Remaining())
 		require.ErrorIs(t, k.Extend(context.Background(), time.Second), ErrClosed)
 		require.NoError(t, k.Release(context.Background()), "the nodes are the caller's, and open")
@@ -154,7 +154,7 @@ func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
 	})
 }
 
-// Nodes that Open made end with the Locker, and with them what they had still to undo.
+// The nodes that Open made end with the Locker, and so do their pending undos.
 func TestACloseThatIsCutShortSaysWhatBecomesOfWhatWasReleased(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -195,8 +195,8 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 	})
 }
 
-// The node gives such an undo up when its silent connection ends, or a dial that hangs: up to
-// 5 s after the keys have died.
+// The node gives up such an undo when its silent connection or its hanging dial ends, up to 5 s
+// after the keys have expired.
 func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 	nothing := func(*fakeredis.Master) {}
 	const recovery = 10 * time.Second                                 // a node's hard timeout and dial timeout
@@ -240,7 +240,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 	}
 }
 
-// The release is decided by the node timeout, after Close has begun to wait.
+// The node timeout decides the release after Close has begun to wait.
 func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -256,7 +256,7 @@ func TestCloseWaitsForAnUndoThatNoQuorumAnswersNoLongerThanTheKeysLive(t *testin
 	})
 }
 
-// Until a quorum has confirmed it, the keys may keep the name from everybody.
+// Until a quorum has confirmed the release, its keys may keep the name unavailable.
 func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -274,7 +274,7 @@ func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing
 	})
 }
 
-// A quorum may confirm behind the vote, and behind the time that nodes have to recover.
+// A quorum may confirm after the round's decision, and after the time that nodes have to recover.
 func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
 	for _, after := range []time.Duration{200 * time.Millisecond, 20 * time.Second} {
 		inBubbles(t, 3, func(fl *testbed) {
@@ -296,7 +296,7 @@ func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
 	}
 }
 
-// Its lock is another handle's until it is over, and nothing of it is left.
+// The lock belongs to another handle until the Resume has ended, so Close reports no keys left.
 func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		claim, err := take(t, fl.locker(), "a", time.Minute).Detach()
@@ -317,7 +317,7 @@ func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
 	})
 }
 
-// What is answered before leaves no alarm behind.
+// An undo that was answered before Close leaves no alarm.
 func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -357,7 +357,7 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
-// The last answer may overtake the one that decides.
+// The last answer may arrive before the deciding one is handled.
 func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -371,13 +371,14 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	})
 }
 
-// Nobody holds anything by such an attempt: its keys are in nobody's way but on that node.
+// A failed attempt holds nothing. Its key on one node does not keep others from the lock, so Close
+// waits no longer than a node takes to recover.
 func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		held := take(t, fl.locker(), "a", time.Hour)
 		l := fl.locker()
 		fl.masters[2].Freeze()
-		fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Millisecond) }) // the frozen node is sent the attempt before the others answer
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Millisecond) }) // the attempt is sent to the frozen node before the others answer
 		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
 		defer cancel()
 		_, err := l.Acquire(ctx, "a", time.Hour)
@@ -411,7 +412,7 @@ func TestHowLongCloseWaitsIsAMatterOfTheNodes(t *testing.T) {
 	})
 }
 
-// As where a signal ends the context that main gave to Close.
+// This is the case of a signal that ends the context which main gave to Close.
 func TestACloseWhoseContextIsDoneWaitsForUndosAsReleaseDoes(t *testing.T) {
 	over, cancel := context.WithCancel(bg)
 	cancel()

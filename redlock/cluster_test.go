@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // onClusters runs a test in a bubble on n Clusters of three masters.
@@ -21,7 +21,7 @@ func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*fakeredis.
 	synctest.Test(t, func(t *testing.T) {
 		var all []*fakeredis.Cluster
 		for i := range n {
-			c := fakeredis.NewCluster("n"+strconv.Itoa(i+1), 3, wire.Slot)
+			c := fakeredis.NewCluster("n"+strconv.Itoa(i+1), 3, command.Slot)
 			defer c.Close()
 			all = append(all, c)
 		}
@@ -29,7 +29,7 @@ func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*fakeredis.
 	})
 }
 
-// clusterClient is a Locker over Clusters, as another process would have.
+// clusterClient makes a Locker over Clusters, as another process would.
 func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) *Locker {
 	t.Helper()
 	var nodes []Node
@@ -105,8 +105,8 @@ func TestAFenceCounterHasTheSlotOfItsKey(t *testing.T) {
 	})
 }
 
-// The slot goes from master to master in all Clusters while one process holds the lock, and
-// extends it, and another one waits for it.
+// In all Clusters the slot moves from master to master while one process holds and extends the lock
+// and another waits for it.
 func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 	for _, quorum := range []int{1, 3} {
 		onClusters(t, quorum, func(t *testing.T, clusters []*fakeredis.Cluster) {
@@ -139,7 +139,7 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 				k = <-won
 				a, b = b, a
 				step(func(c *fakeredis.Cluster) { c.FinishMigration("x") })
-				have := 0 // a Cluster that released it late may have refused it
+				have := 0 // a Cluster that released it late may have refused the next attempt
 				for _, c := range clusters {
 					if _, there := c.Masters[round].Get("x"); there {
 						have++
@@ -158,8 +158,8 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 	}
 }
 
-// A multi-key script is neither here nor there while its slot moves: that Cluster has no
-// vote, and the others are a quorum.
+// A script with several keys fails while their slot moves. That Cluster has no vote, and the others
+// are a quorum.
 func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
 	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		l := clusterClient(t, clusters, WithFencing())
@@ -194,21 +194,22 @@ func TestALockOutlivesTheFailoverOfOneOfThreeClusters(t *testing.T) {
 			old.Stop()
 			pass(2 * time.Second)
 			c.TakeSlot(old, next, true)
-			next.Del("x") // as if it had never arrived
+			next.Del("x") // as if the key had never been replicated
 			pass(2 * time.Second)
 			if _, err := b.TryAcquire(bg, "x", time.Second); c == clusters[0] {
 				require.ErrorIs(t, err, ErrHeld, "one Cluster has forgotten it, and two have not")
 				require.NoError(t, k.Check(bg))
 			}
 		}
-		// What the documents say it costs: two of three have forgotten, and nothing keeps them from voting.
+		// This is the documented cost: two Clusters of three have forgotten the lock, and nothing
+		// keeps them from voting.
 		require.ErrorIs(t, k.Release(bg), ErrLost)
 	})
 }
 
-// An atomic slot migration carries expiries as instants. A server whose clock is ahead ends a
-// lock early on its Cluster (docs/dev/hazards.md H52). That costs this one vote: a lock that three
-// Clusters hold stays exclusive. Where two Clusters do so, Check finds it.
+// docs/dev/hazards.md H52: an atomic slot migration carries expiries as instants. A server whose
+// clock is ahead ends a lock early on its Cluster, which costs one vote of three. If two Clusters
+// do so, Check reports it.
 func TestALockSurvivesAnAtomicMigrationToAServerWhoseClockIsAhead(t *testing.T) {
 	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		a, b := clusterClient(t, clusters), clusterClient(t, clusters)

@@ -13,13 +13,13 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// leapClock jumps forward right before the n-th reading from now on, so that an end
-// falls on any step of whatever reads it.
+// leapClock jumps forward right before the n-th reading from now on. So an end can be placed at any
+// step of a function that reads it.
 type leapClock struct {
 	clock.Clock
 	left atomic.Int64
-	by   atomic.Int64 // what it jumps by, and
-	gone atomic.Int64 // … has jumped by
+	by   atomic.Int64 // the length of the jump
+	gone atomic.Int64 // the sum of the jumps
 }
 
 func (c *leapClock) leap(n int, by time.Duration) {
@@ -27,7 +27,7 @@ func (c *leapClock) leap(n int, by time.Duration) {
 	c.left.Store(int64(n))
 }
 
-// leapNow jumps if fewer readings came.
+// leapNow jumps if there were fewer readings.
 func (c *leapClock) leapNow() {
 	if c.left.Swap(0) > 0 {
 		c.gone.Add(c.by.Load())
@@ -41,7 +41,7 @@ func (c *leapClock) Now() clock.Instant {
 	return c.Clock.Now().Add(time.Duration(c.gone.Load()))
 }
 
-// contextOf makes the lock's context as its acquirer does: Do links it to the given one.
+// contextOf makes the lock's context as an acquisition does. Do links it to the given one.
 func contextOf(t *testing.T, k *Lock) context.Context {
 	t.Helper()
 	if !k.boundToCaller {
@@ -52,9 +52,9 @@ func contextOf(t *testing.T, k *Lock) context.Context {
 	return k.contextWithin(link)
 }
 
-// The parent is a lock's own context, which applies what is due when it is read, and the
-// lock takes its shares along. Its stop margin or its end comes at every reading of the
-// clock within Context. A deadlock fails the bubble.
+// The parent is a lock's own context, which applies what is due when it is read. The stop margin or
+// the end of the lock and its shares falls on every reading of the clock within Context. A deadlock
+// fails the bubble.
 func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 	const ttl, margin = 10 * time.Second, 3 * time.Second
 	derive := map[string]func(ctx context.Context, l *Locker) (*Lock, error){
@@ -89,7 +89,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 							defer cancel()
 							return derived.Err()
 						}) {
-							_ = err // it may or may not have seen the end
+							_ = err // the call may or may not have seen the end
 						}
 						c.leapNow()
 						require.Error(t, ctx.Err())
@@ -109,7 +109,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 	}
 }
 
-// hooked is a context that does something when it is derived from.
+// hooked is a context that calls a function when a context is derived from it.
 type hooked struct {
 	context.Context
 	hook func()
@@ -122,8 +122,8 @@ func (h *hooked) Done() <-chan struct{} {
 	return h.Context.Done()
 }
 
-// The lock ends while its context is made: nobody could cancel that yet, and it is closed
-// all the same, without being asked for Err.
+// The lock ends while its context is being made and cannot be cancelled yet. The context must be
+// closed all the same, without a call of Err.
 func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
 		given, cancel := context.WithCancel(bg)
@@ -142,8 +142,8 @@ func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H107: within Do the context ends with those around it, also after a suspend,
-// when no timer has told anybody yet.
+// docs/dev/hazards.md H107: within Do the context ends with those of the locks around it, also
+// after a suspend that no timer has noticed yet.
 func TestAContextWithinDoSaysNoOnceALockAroundItIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &leapClock{Clock: clock.Runtime()}

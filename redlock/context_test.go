@@ -66,8 +66,8 @@ func TestTheContextCarriesValuesAndNotTheCancellation(t *testing.T) {
 	})
 }
 
-// A child with a later deadline than the lock's end keeps its own, which it would not
-// if the lock reported one.
+// A child with a later deadline than the lock's end keeps its deadline. It would not if the lock's
+// context reported one.
 func TestAChildKeepsItsOwnDeadline(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())

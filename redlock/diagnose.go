@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Diagnose examines every node and reports whether the nodes are fit to hold locks. They must be
@@ -41,18 +41,18 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 // ends.
 func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
 	// The key belongs to no lock: it is random and in the reserved namespace.
-	random := wire.NewToken("")
-	key := l.set.prefix + wire.DoctorPrefix + random
+	random := command.NewToken("")
+	key := l.set.prefix + command.DoctorPrefix + random
 	var counters []string
 	if l.set.fencing {
-		counters = append(counters, wire.FenceKey(key, l.clustered))
+		counters = append(counters, command.FenceKey(key, l.clustered))
 	}
 	if l.set.fencing && l.clustered { // a counter's name depends on braces in the lock's key
-		counters = append(counters, wire.FenceKey(l.set.prefix+wire.DoctorPrefix+"{"+random+"}", true))
+		counters = append(counters, command.FenceKey(l.set.prefix+command.DoctorPrefix+"{"+random+"}", true))
 	}
 	end := l.now().Add(l.readTimeout())
-	return l.queryAll(func(_ int, r *wire.Request) {
-		wire.NewExamine(r, key, counters...)
+	return l.queryAll(func(_ int, r *command.Request) {
+		command.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = l.set.clock, end
 		if survey {
 			r.ScanContext = ctx
@@ -61,7 +61,7 @@ func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
 }
 
 // report turns the nodes' answers into a Report.
-func (l *Locker) report(replies []*wire.Reply) *Report {
+func (l *Locker) report(replies []*command.Reply) *Report {
 	r := &Report{}
 	for i, reply := range replies {
 		n := NodeReport{Node: l.nodes[i].Name()}
@@ -87,16 +87,19 @@ func (l *Locker) report(replies []*wire.Reply) *Report {
 
 func (n *NodeReport) unreachable(err error) {
 	n.Findings = []Finding{{
-		Grade: GradeError, Code: wire.CodeUnreachable, Text: fmt.Sprintf("%s could not be examined: %v", n.Node, err),
+		Grade: GradeError, Code: command.CodeUnreachable, Text: fmt.Sprintf("%s could not be examined: %v", n.Node, err),
 	}}
 }
 
-func (n *NodeReport) fill(e *wire.Diagnosis) {
+func (n *NodeReport) fill(e *command.Diagnosis) {
 	n.Answered = true
 	n.Version, n.RunID, n.Uptime, n.Role, n.Replicas = e.Version, e.RunID, e.Uptime, e.Role, e.Replicas
 	n.Persistence, n.Eviction, n.MaxMemory = e.Persistence(), e.Eviction, e.MaxMemory
 	n.RoundTrip, n.ClockRead, n.ClockOffset = e.RoundTrip.Round(time.Microsecond), e.ClockRead, e.Offset
-	n.MissingRights, n.Findings = e.MissingRights, e.Findings
+	n.MissingRights = e.MissingRights
+	for _, f := range e.Findings {
+		n.Findings = append(n.Findings, newFinding(f))
+	}
 	switch {
 	case e.Mode == "sentinel":
 		n.Role = "sentinel"

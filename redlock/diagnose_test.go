@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// diagnosed is a report, and its findings in short.
+// diagnosed returns a report and its findings in short form.
 func diagnosed(t *testing.T, l *Locker) (*Report, []string) {
 	t.Helper()
 	r, err := l.Diagnose(bg)
@@ -33,7 +33,7 @@ func diagnosed(t *testing.T, l *Locker) (*Report, []string) {
 	return r, short
 }
 
-// durable lets masters say that they forget nothing.
+// durable makes the masters report that they lose no data.
 func durable(fl *testbed) {
 	fl.each(func(m *fakeredis.Master) {
 		m.SetInfo("aof_enabled", "1")
@@ -95,8 +95,8 @@ func TestADiagnosisTellsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
 	})
 }
 
-// The patterns are those of docs/operations.md: of this Locker's prefix, and with fencing of
-// its counters.
+// The patterns are those of docs/operations.md: of this Locker's prefix and, with fencing, of its
+// counters.
 func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 	denied := []string{"~app/*", "&redlock:free:app/*", "~redlock:fence:app/*", "~redlock:guard", "~redlock:node"}
 	for what, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 	}
 }
 
-// What is silent is not waited for beyond the node timeout, and is told.
+// A node that does not answer is not waited for beyond the node timeout, and is reported.
 func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithNodeTimeout(300 * time.Millisecond))
@@ -169,7 +169,7 @@ func TestAReportIsAnObjectInJSON(t *testing.T) {
 	]}`, string(text))
 }
 
-// twice makes a Locker of three nodes, of which the last two are one master.
+// twice makes a Locker of three nodes, of which the last two are one server.
 func (fl *testbed) twice(opts ...Option) *Locker {
 	fl.t.Helper()
 	var nodes []Node
@@ -186,7 +186,7 @@ func (fl *testbed) twice(opts ...Option) *Locker {
 	return l
 }
 
-// docs/dev/hazards.md H34: without the check a crash of that one master would take two votes.
+// docs/dev/hazards.md H34: without the check a crash of that one server would cost two votes.
 func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
 	inBubble(t, 2, func(fl *testbed) {
 		l := fl.twice()
@@ -209,7 +209,7 @@ func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
 	})
 }
 
-// The name that votes is free for another once its connections have ended.
+// The server may vote under another name once the connections of its first name have ended.
 func TestAServerThatMovesToAnotherNameVotesUnderIt(t *testing.T) {
 	inBubble(t, 2, func(fl *testbed) {
 		l := fl.twice()
@@ -261,8 +261,8 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 	})
 }
 
-// A lock that is held meanwhile is not lost by it: its copies on a majority stand, and
-// what is released is released on the unfit node too.
+// A lock that is held meanwhile is not lost: its keys on a majority remain, and the release also
+// reaches the unfit node.
 func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

@@ -69,7 +69,7 @@ func TestDoJoinsTheLossToTheFunctionsError(t *testing.T) {
 				inBubble(t, 3, func(fl *testbed) {
 					err := fl.locker().Do(context.Background(), "a", 3*time.Second, func(context.Context, *Lock) error {
 						test.lose(fl)
-						return fnErr // it has noticed nothing
+						return fnErr // the function has noticed nothing
 					}, test.opts...)
 					require.ErrorIs(t, err, test.want)
 					require.Equal(t, fnErr != nil, errors.Is(err, errWork))
@@ -160,7 +160,7 @@ func TestTheFunctionMayReleaseOrDetachTheLockItself(t *testing.T) {
 		}))
 		var claim Claim
 		require.Equal(t, errWork, l.Do(bg, "a", time.Minute, func(_ context.Context, k *Lock) (err error) {
-			synctest.Wait() // an acquire that was not sent yet would be given up
+			synctest.Wait() // an acquire that was not sent yet would be cancelled
 			claim, err = k.Detach()
 			require.NoError(t, err)
 			return errWork
@@ -179,7 +179,7 @@ func TestAShareWithinDoLivesAndEndsByItself(t *testing.T) {
 		err := l.Do(context.Background(), "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
 			inner := l.Do(ctx, "a", 3*time.Second, func(ctx context.Context, s *Lock) error {
 				require.Same(t, k, s.root)
-				pass(10 * time.Second) // the outer lock is what is extended
+				pass(10 * time.Second) // the outer lock is extended
 				return ctx.Err()
 			}, WithShared())
 			require.NoError(t, inner)
@@ -190,7 +190,8 @@ func TestAShareWithinDoLivesAndEndsByItself(t *testing.T) {
 	})
 }
 
-// Whose lock it was may end it while the share's work goes on: that work ran without one.
+// The owner ends the lock while the share's work is running. Do must report that the work ran
+// without a lock.
 func TestDoUnderAShareSaysThatTheLockWasEndedByItsOwner(t *testing.T) {
 	for _, test := range []struct {
 		want error

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 func TestANilOptionIsSkipped(t *testing.T) {
@@ -32,7 +32,7 @@ func TestANilOptionIsSkipped(t *testing.T) {
 	refuses(t, err, "URL 1 of 1")
 }
 
-// The methods of a Locker that New did not make panicked.
+// The methods of a Locker that New did not make must not panic. They did.
 func TestTheZeroLockerIsClosed(t *testing.T) {
 	var l Locker
 	do := func(context.Context, *Lock) error { return errors.New("called") }
@@ -62,7 +62,7 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 	require.NotPanics(t, func() { l.LogValue() })
 }
 
-// Only the first wrong option was reported.
+// All invalid options must be reported. Only the first one was.
 func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -83,7 +83,7 @@ func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
 	})
 }
 
-// requireTogether looks for one prefix and one line.
+// requireTogether checks that an error has one prefix and one line.
 func requireTogether(t *testing.T, err error) {
 	t.Helper()
 	require.Equal(t, 1, strings.Count(err.Error(), ErrInvalid.Error()), err)
@@ -108,7 +108,7 @@ func TestWrongURLsAreNamedByTheirPositions(t *testing.T) {
 func TestErrorsStandOnOneLineAndBeginWithTheCauseOfTheContext(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		for _, n := range nodes {
-			n.script = answerTo(wire.Acquire, wire.Reply{Outcome: wire.Failed, Err: errors.Join(errors.New("one"), errors.New("two"))})
+			n.script = answerTo(command.Acquire, command.Reply{Outcome: command.Failed, Err: errors.Join(errors.New("one"), errors.New("two"))})
 		}
 		_, err := l.TryAcquire(bg, "a", time.Minute)
 		require.ErrorContains(t, err, "one; two")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Errors of this package. Every error that it returns matches one of them, or the cause of the
@@ -55,18 +55,18 @@ var (
 // votes.
 var (
 	// ErrForeignKey reports that the name's key holds a value that is not a lock.
-	ErrForeignKey = wire.ErrForeignKey
+	ErrForeignKey = command.ErrForeignKey
 	// ErrNodeTimeout reports that a node did not answer within the node timeout. It never matches
 	// context.DeadlineExceeded.
-	ErrNodeTimeout = wire.ErrTimeout
+	ErrNodeTimeout = command.ErrTimeout
 	// ErrUnfit reports that a node does not vote because of its role or its settings, or because it
 	// answered three successive health checks with errors. The error states the node, the reason
 	// and the cure. Diagnose reports all of them.
-	ErrUnfit = wire.ErrUnfit
+	ErrUnfit = command.ErrUnfit
 	// ErrGuardMismatch reports that a node's restart guard differs from this client's: another list
 	// of nodes, another maxTTL, another name for the node, or this client has no guard. The error
 	// states the difference and what to do, and also matches ErrUnfit. Waiting does not help.
-	ErrGuardMismatch = wire.ErrGuardMismatch
+	ErrGuardMismatch = command.ErrGuardMismatch
 )
 
 // errNotAwaited is the error in the vote of a node that had not answered at the decision.

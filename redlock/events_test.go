@@ -16,7 +16,7 @@ import (
 
 // docs/dev/hazards.md H105, here and below.
 
-// hooks are a Trace whose hooks all call f, with their names.
+// hooks is a Trace whose hooks all call f with their names.
 func hooks(f func(hook string)) *Trace {
 	return &Trace{
 		Vote:     func(VoteEvent) { f("vote") },
@@ -28,7 +28,7 @@ func hooks(f func(hook string)) *Trace {
 	}
 }
 
-// life is a lock's, with everything that calls a hook.
+// life runs a lock through all calls that call a hook.
 func life(t *testing.T, l *Locker, name string) {
 	t.Helper()
 	ctx := context.Background()
@@ -55,7 +55,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 			delete(other, hook)
 			mu.Unlock()
 			if k == nil {
-				return // or the votes on the Inspect below would go on for ever
+				return // else the votes on the Inspect below would call hooks without end
 			}
 			_, err := l.Inspect(ctx, "a")
 			if err == nil {
@@ -86,8 +86,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 	})
 }
 
-// Nothing of the library waits for a hook: neither Acquire nor the node's reader, and
-// not Release, Detach or Close.
+// Nothing waits for a hook: neither Acquire, Release, Detach or Close nor a node's reader.
 func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
 	for _, blocked := range []string{"vote", "attempt", "acquired", "extended", "ended", "released"} {
 		t.Run(blocked, func(t *testing.T) {
@@ -175,7 +174,7 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 		ran, gate := 0, make(chan struct{})
 		ev := newDispatcher([]*Trace{{Ended: func(EndedEvent) { <-gate; ran++ }}}, log.logger(), 1)
 		post(ev, ev.trace.Ended, EndedEvent{})
-		synctest.Wait() // the hook is what everything waits for from here on
+		synctest.Wait() // from here on everything waits for the hook
 		for range maxQueued + 100 {
 			post(ev, ev.trace.Ended, EndedEvent{})
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// A resource remembers the largest fence that it let through, and whose it was. In a
-// database that is the WHERE of the statement that writes: integration/examples/fencing
-// has it in SQL.
+// A resource stores the largest fence that it accepted and the owner of that fence. In a database
+// this is the WHERE clause of the statement that writes: integration/examples/fencing shows it in
+// SQL.
 func ExampleAcceptFence() {
 	var seen int64
 	var owner string
@@ -23,8 +23,8 @@ func ExampleAcceptFence() {
 	write("A", 33)
 	write("A", 33) // as often as it likes
 	write("B", 34) // A is paused, and its lease has ended
-	write("A", 33) // it goes on
-	write("C", 34) // a node forgot its counter: nobody shares a number
+	write("A", 33) // A continues
+	write("C", 34) // a node lost its counter: owners never share a number
 	// Output:
 	// A writes
 	// A writes

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// The lock's context is what the work runs under: it ends with the lock, and says why.
+// Work runs under the lock's context, which ends with the lock and has the reason as its cause.
 func ExampleLock_Context() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -61,8 +61,8 @@ func ExampleLock_Extend() {
 	// Output: more than 50 s: true
 }
 
-// Check asks the nodes before a step that can't be taken back. Here they have forgotten
-// the lock, which no clock could tell.
+// Check queries the nodes before a step that cannot be undone. Here they have lost the lock, which
+// the clock alone cannot detect.
 func ExampleLock_Check() {
 	masters, urls, stop := threeMasters()
 	defer stop()
@@ -88,8 +88,8 @@ func ExampleLock_Check() {
 	// context: redlock: lock lost
 }
 
-// A lock moves from one process to another: the first gives it up for a claim, which
-// goes, say, by an environment variable, and the second resumes it.
+// A lock moves from one process to another. The first detaches it and passes the claim on, for
+// example in an environment variable. The second resumes it.
 func ExampleLock_Detach() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -133,8 +133,8 @@ func ExampleLock_Detach() {
 	// the first handle: redlock: lock detached: "invoice/42"
 }
 
-// A function that locks for itself is called by one that holds the lock already. With
-// WithShared it gets a share of it, which ends no later than the lock.
+// A function that acquires the lock itself is called by a function that holds it already. With
+// WithShared it gets a share of the lock, which ends no later than the lock.
 func ExampleWithShared() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -159,8 +159,8 @@ func ExampleWithShared() {
 	// <nil>
 }
 
-// A job that every machine starts at about midnight, and that must run once: it is
-// done in no time, and its name stays taken until all clocks have struck.
+// Every machine starts the job at about midnight, and it must run once. It takes no time, and the
+// minimum hold keeps the name until all clocks have passed midnight.
 func ExampleWithMinHold() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -187,7 +187,7 @@ func ExampleWithMinHold() {
 	// m2 leaves it to m1
 }
 
-// Hooks see what happens to locks: here, to count what would go to a dashboard.
+// Hooks report events of locks. Here they count what would go to a dashboard.
 func ExampleTrace() {
 	_, urls, stop := threeMasters()
 	defer stop()

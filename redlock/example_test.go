@@ -11,8 +11,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// threeMasters starts three masters inside this process, for the examples to run on;
-// a service gives the URLs of its own.
+// threeMasters starts three masters in this process, for the examples. A service passes the URLs of
+// its own servers.
 func threeMasters() (masters []*fakeredis.Master, urls []string, stop func()) {
 	for _, name := range []string{"n1", "n2", "n3"} {
 		m, err := fakeredis.Start(name)
@@ -28,7 +28,7 @@ func threeMasters() (masters []*fakeredis.Master, urls []string, stop func()) {
 	}
 }
 
-// A Locker is made once and shared. It needs no node to be up.
+// A Locker is made once and shared. Open does not require that any node is up.
 func ExampleOpen() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -44,12 +44,12 @@ func ExampleOpen() {
 	// Output: <nil>
 }
 
-// A program that looks at its masters when it starts can say what is wrong before it
-// needs them. It need not: nodes that are unfit do not vote, whether somebody looks or not.
+// A program can report what is wrong with its servers when it starts. It does not have to: nodes
+// that are unfit never vote.
 func ExampleLocker_Diagnose() {
 	masters, urls, stop := threeMasters()
 	defer stop()
-	masters[1].SetInfo("role", "slave") // somebody has made it a replica
+	masters[1].SetInfo("role", "slave") // as if it had been made a replica
 	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(2*time.Second))
 	defer locker.Close(context.Background())
 
@@ -69,7 +69,7 @@ func ExampleLocker_Diagnose() {
 	// n2 is a replica: give the address of a master, or make it one by REPLICAOF NO ONE
 }
 
-// What most programs want: fn runs while the lock is held and extended.
+// Most programs need only Do: fn runs while the lock is held and extended.
 func ExampleLocker_Do() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -87,7 +87,7 @@ func ExampleLocker_Do() {
 	// done: <nil>
 }
 
-// Acquire waits for whoever holds the name, as long as ctx allows.
+// Acquire waits until the name is free, as long as ctx allows.
 func ExampleLocker_Acquire() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -102,13 +102,13 @@ func ExampleLocker_Acquire() {
 		return
 	}
 	fmt.Println("held, and valid for nearly all of the TTL:", lock.Remaining() > 25*time.Second)
-	fmt.Println("released:", lock.Release(ctx)) // also when ctx is done
+	fmt.Println("released:", lock.Release(ctx)) // Release also works after ctx has ended
 	// Output:
 	// held, and valid for nearly all of the TTL: true
 	// released: <nil>
 }
 
-// TryAcquire asks once, and says who was first.
+// TryAcquire does not wait for the holder. Its error names the holder.
 func ExampleLocker_TryAcquire() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -141,7 +141,7 @@ func ExampleLocker_TryAcquire() {
 	// then: <nil>
 }
 
-// Several names are one lock: all of them or none.
+// One lock can have several names. It holds all of them or none.
 func ExampleLocker_AcquireAll() {
 	_, urls, stop := threeMasters()
 	defer stop()
@@ -165,8 +165,8 @@ func ExampleLocker_AcquireAll() {
 	// released: <nil>
 }
 
-// A refusal (somebody else has it) is told from a fault (too few masters answer), and
-// the error has every node's vote.
+// A refusal (another owner holds the name) differs from a fault (too few nodes answer). The error
+// has every node's vote.
 func ExampleQuorumError() {
 	masters, urls, stop := threeMasters()
 	defer stop()

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // exchange holds the requests of an acquisition and its undo, in one allocation for up to three
@@ -87,9 +87,9 @@ func (r *round) pin() {
 }
 
 // isFinal reports whether a node no longer uses a command after this answer.
-func isFinal(c *wire.Command, rep wire.Reply) bool {
+func isFinal(c *command.Command, rep command.Reply) bool {
 	once := c.Retries == 0 && !c.WasResent()
-	return once && (rep.NotSent || rep.Outcome == wire.Granted && !rep.WillRetry)
+	return once && (rep.NotSent || rep.Outcome == command.Granted && !rep.WillRetry)
 }
 
 // renewExchange makes a new exchange for a lock that has dropped its own, without an acquire.
@@ -145,4 +145,4 @@ func (r *round) mayHold() (nodes []bool, answered bool) {
 }
 
 // leftNothing reports whether an answered acquire left nothing on the node.
-func (b *ballot) leftNothing() bool { return b.notSent || b.outcome == wire.Refused }
+func (b *ballot) leftNothing() bool { return b.notSent || b.outcome == command.Refused }

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// The keys that a repair makes late are taken back by the undo that is repeated for it,
-// also when that was granted by the copy that a second repair had made.
+// A repair executes late and makes the key again. The repeated undo deletes it, also when a first
+// undo was granted by the copy of a second repair.
 func TestARepairThatIsExecutedLateIsUndoneAfterAReleaseThatWasGranted(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -21,10 +21,10 @@ func TestARepairThatIsExecutedLateIsUndoneAfterAReleaseThatWasGranted(t *testing
 		m.Del("a")
 		held := 0
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-			for _, s := range wire.Scripts() {
+			for _, s := range command.Scripts() {
 				if s.Name == "repair+guard" && cmd == "EVALSHA" && args[0] == s.Hash {
 					held++
-					return "", held == 1 // the first one is on its way until much later
+					return "", held == 1 // the first repair is in transit until much later
 				}
 			}
 			return "", false
@@ -42,7 +42,7 @@ func TestARepairThatIsExecutedLateIsUndoneAfterAReleaseThatWasGranted(t *testing
 		require.NoError(fl.t, k.Release(bg))
 		pass(5 * time.Millisecond)
 		require.Zero(fl.t, fl.keys("a"))
-		m.Set("a", k.Token(), 4*time.Second) // only now the first repair is executed
+		m.Set("a", k.Token(), 4*time.Second) // only now the first repair executes
 		pass(2 * time.Second)
 		require.Zero(fl.t, fl.keys("a"), "left behind by the late repair")
 	})

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// unused reports whether no reference to an exchange is left: it is empty, and may be another
-// lock's any time.
+// unused reports whether no reference to an exchange is left. An unused exchange is empty and may
+// become another lock's at any time.
 func (t *exchange) unused() bool { return t.refs.Load() == 0 && t.undo.observer == nil }
 
 // A lock that every node granted and released leaves its exchange to the next lock.
@@ -35,7 +35,8 @@ func TestATalkIsUsedAgain(t *testing.T) {
 	}
 }
 
-// So does one whose release nobody waits for, behind the last answer to it.
+// A lock with an asynchronous release also leaves its exchange to the next lock, after the last
+// answer.
 func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -54,7 +55,7 @@ func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 	})
 }
 
-// It waits for the last answer, which may come long after the release has returned.
+// The exchange is kept until the last answer, which may come long after Release has returned.
 func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -71,13 +72,13 @@ func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	})
 }
 
-// Masters that are down, and what is given up on its way to frozen ones, make no difference.
+// Servers that are down, and commands to frozen ones that are cancelled, make no difference.
 func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	for what, fail := range map[string]func(m *fakeredis.Master){"down": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			fail(fl.masters[2])
-			for range 10 { // until the connection is silent, or gone
+			for range 10 { // until the connection is found silent, or has ended
 				require.NoError(fl.t, take(fl.t, l, "b", time.Minute).Release(bg))
 				pass(100 * time.Millisecond)
 			}
@@ -90,8 +91,8 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	}
 }
 
-// Any other user of an exchange keeps it from being used again: an alarm that rang, a node
-// that sent something twice or will, and hooks, which look at it later.
+// An exchange that is still referred to is not used again. This may be by an alarm that rang, a
+// node that sent a command twice or will repeat it, or hooks, which read it later.
 func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	acquired := func(fl *testbed, opts ...Option) *Lock {
 		return take(fl.t, fl.locker(opts...), "a", time.Minute)
@@ -133,7 +134,7 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			k := acquired(fl)
 			fl.masters[2].Freeze()
 			require.NoError(fl.t, k.Release(bg))
-			synctest.Wait() // two answers are a quorum: the third node's connection may not have got its undo yet
+			synctest.Wait() // two answers are a quorum: the third node's connection may not have received its undo yet
 			fl.masters[2].Stop()
 			require.NoError(fl.t, fl.masters[2].Restart(true))
 			fl.masters[2].Unfreeze()
@@ -153,8 +154,8 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// An alarm that has begun to ring when the last answer decides rings on a round that is
-// nobody else's.
+// An alarm has begun to ring when the last answer decides. It must ring on a round that belongs to
+// no other lock.
 func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"waited for": nil, "not waited for": {WithAsyncRelease()}} {
 		inBubble(t, 3, func(fl *testbed) {
@@ -174,8 +175,8 @@ func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
 	}
 }
 
-// Close bounds how long it waits for an undo by an alarm of its exchange, also where the last
-// answer comes at that very time.
+// An alarm of the exchange bounds how long Close waits for an undo. The exchange is not used again,
+// even if the last answer comes at that time.
 func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -190,33 +191,33 @@ func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	})
 }
 
-// noting is a user's own node around a pool.Node: it looks at commands behind their answers.
+// noting is a user's own node around a pool.Node. It reads commands after their answers.
 type noting struct {
 	*pool.Node
 	seen []string
 }
 
-func (n *noting) Submit(c *wire.Command) {
+func (n *noting) Submit(c *command.Command) {
 	c.To = notingTo{n, c.To}
 	n.Node.Submit(c)
 }
 
-func (n *noting) SubmitBoth(first, second *wire.Command) {
+func (n *noting) SubmitBoth(first, second *command.Command) {
 	n.Submit(first)
 	n.Submit(second)
 }
 
 type notingTo struct {
 	node *noting
-	to   wire.Answerer
+	to   command.Answerer
 }
 
-func (o notingTo) Answer(c *wire.Command, r wire.Reply) {
+func (o notingTo) Answer(c *command.Command, r command.Reply) {
 	o.to.Answer(c, r)
 	o.node.seen = append(o.node.seen, c.Op.String())
 }
 
-// Of a user's own nodes nobody knows, whatever they have within.
+// The library cannot know what a user's own nodes keep, even if they wrap a pool.Node.
 func TestATalkIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		n := &noting{Node: fl.node(fl.masters[0], pool.Config{})}

@@ -7,18 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// resting reports whether a lock has given up what it does not need for being held.
+// resting reports whether a lock has dropped what it does not need while it is held.
 func (lk *Lock) resting() bool {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	return lk.exchange == nil
 }
 
-// A lock that is held for longer keeps little of its acquisition, and is extended,
-// checked and released all the same.
+// A lock that is held for long keeps little of its acquisition. It can still be extended, checked
+// and released.
 func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
@@ -34,10 +34,10 @@ func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
 	})
 }
 
-// It does not while an acquire is unanswered, which its undo has to look for.
+// A lock keeps its exchange while an acquire is unanswered, because the undo needs it.
 func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
-		late := silent(nodes[2], wire.Acquire)
+		late := silent(nodes[2], command.Acquire)
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		pass(3 * shrinkAfter)
@@ -46,11 +46,11 @@ func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
 		pass(shrinkAfter)
 		require.True(t, k.resting())
 		require.NoError(t, k.Release(bg))
-		require.Len(t, nodes[2].commands(wire.Release), 1)
+		require.Len(t, nodes[2].commands(command.Release), 1)
 	})
 }
 
-// What it remembers is which nodes hold nothing: those are spared the release.
+// A lock that dropped its exchange remembers which nodes hold nothing. They are sent no release.
 func TestALockThatRestedSparesNodesThatRefusedIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[2].Set("a", "x", time.Hour)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // The origin of an extension.
@@ -116,7 +116,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire.NewExtend(&x.req, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
+	command.NewExtend(&x.req, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	x.req.Clock, x.req.NotAfter = lk.l.set.clock, old
 	ballots := x.few[:]
@@ -130,7 +130,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 		x.ballots[i].cmd.To = x
 	}
 	if auto {
-		x.submittedBy(wire.ByLibrary)
+		x.submittedBy(command.ByLibrary)
 	}
 	x.sendAll(lk.l.set.timeout(ttl), nil)
 	return x, nil
@@ -187,9 +187,9 @@ func (lk *Lock) stopReasonLocked() error {
 // Answer counts refusals, also after the decision. If no majority can hold the lock any more, the
 // lock is lost now, whatever other nodes answer. It is marked as lost before the decision is
 // reported.
-func (x *extension) Answer(c *wire.Command, rep wire.Reply) {
+func (x *extension) Answer(c *command.Command, rep command.Reply) {
 	spare := len(x.ballots) - quorum.Majority(len(x.ballots))
-	if rep.Outcome == wire.Refused && int(x.notOurs.Add(1)) > spare {
+	if rep.Outcome == command.Refused && int(x.notOurs.Add(1)) > spare {
 		x.lock.markLost()
 	}
 	x.round.Answer(c, rep)
@@ -213,7 +213,7 @@ type extensionObserver struct {
 	x    *extension
 }
 
-func (o *extensionObserver) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }
+func (o *extensionObserver) onReply(_ *round, rep command.Reply) command.Reply { return rep }
 
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
 // (docs/dev/hazards.md H114).

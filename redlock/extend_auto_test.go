@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 func TestALockIsExtendedAtAThirdOfItsValidity(t *testing.T) {
@@ -17,14 +17,14 @@ func TestALockIsExtendedAtAThirdOfItsValidity(t *testing.T) {
 		third := (30*time.Second - 307*time.Millisecond) / 3
 		for n := range 5 {
 			pass(third - 1)
-			require.Equal(t, 3*n, fl.orders(wire.Extend))
+			require.Equal(t, 3*n, fl.orders(command.Extend))
 			pass(1)
-			require.Equal(t, 3*(n+1), fl.orders(wire.Extend))
+			require.Equal(t, 3*(n+1), fl.orders(command.Extend))
 			require.Equal(t, 30*time.Second-307*time.Millisecond, k.Remaining())
 		}
 		require.NoError(t, k.Release(context.Background()))
 		pass(time.Hour)
-		require.Equal(t, 15, fl.orders(wire.Extend))
+		require.Equal(t, 15, fl.orders(command.Extend))
 	})
 }
 
@@ -36,7 +36,7 @@ func TestALockWithoutAutoExtendEndsByItself(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		pass(1)
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
-		require.Zero(t, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(command.Extend))
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -47,31 +47,31 @@ func TestAFailedExtensionIsTriedAgainAndAgainWhileTheLockIsValid(t *testing.T) {
 		ctx := k.Context()
 		defer failing(fl.masters...)()
 		pass(k.extendInterval())
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		pass(k.Remaining() - 1)
 		require.NoError(t, ctx.Err())
-		tries := fl.orders(wire.Extend) / 3
+		tries := fl.orders(command.Extend) / 3
 		require.Greater(t, tries, 4)
 		require.Less(t, tries, 20, "with pauses that grow")
 		pass(1)
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
 		pass(time.Hour)
-		require.Equal(t, 3*tries, fl.orders(wire.Extend))
+		require.Equal(t, 3*tries, fl.orders(command.Extend))
 	})
 }
 
-// One extension at a time: the next is not begun at the very instant at which the one
-// before it fails by the node timeout.
+// One extension is under way at a time. The next one does not start at the instant at which the one
+// before fails by the node timeout.
 func TestAnExtensionThatTimesOutIsFollowedAfterAPause(t *testing.T) {
 	var sent []time.Time
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second, WithAutoExtend())
 		for _, n := range nodes {
-			silent(n, wire.Extend)
+			silent(n, command.Extend)
 		}
 		last := nodes[2].script
-		nodes[2].script = func(n *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Extend {
+		nodes[2].script = func(n *fakeNode, c *command.Command) bool {
+			if c.Op == command.Extend {
 				sent = append(sent, time.Now())
 			}
 			return last(n, c)
@@ -106,7 +106,7 @@ func TestAutoExtensionSurvivesADeadNode(t *testing.T) {
 	}
 }
 
-// A caller's own short extensions must not put the regular one off beyond the end.
+// A caller's own short extensions must not defer the regular extension beyond the end.
 func TestShortExtensionsByTheCallerDoNotStarveTheAutoExtension(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -144,10 +144,10 @@ func TestAWorkerThatGoesOnInTimeKeepsItsLock(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend(), WithProgress(time.Second))
 		pass(20 * time.Second) // nothing was extended at 10 s
-		require.Zero(t, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(command.Extend))
 		k.Progress()
 		synctest.Wait()
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Greater(t, k.Remaining(), 29*time.Second)
 		require.NoError(t, k.Release(context.Background()))
 	})

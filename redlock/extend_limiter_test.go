@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// behind is how many locks of a throng are in line behind those that are extended.
+// behind is how many locks of a throng wait in the queue after those that are being extended.
 const behind = 3
 
-// throng is more locks than are extended at a time, on nodes that answer no extension but
-// of those that are free.
+// throng has more locks than are extended at a time. Its nodes answer an extension only if its lock
+// is in free.
 type throng struct {
 	l     *Locker
 	locks []*Lock // in the order in which they fall due
@@ -33,11 +33,11 @@ type throng struct {
 func inThrong(t *testing.T, f func(t *testing.T, c *throng), opts ...LockOption) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		// With a node timeout that long what is not answered stays undecided.
+		// With so long a node timeout an unanswered extension stays undecided.
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()), WithNodeTimeout(50*time.Second))
 		c := &throng{l: l, asks: map[string]int{}, free: map[string]bool{}}
 		for i, n := range nodes {
-			n.script = func(n *fakeNode, cmd *wire.Command) bool { return c.keep(i, n, cmd) }
+			n.script = func(n *fakeNode, cmd *command.Command) bool { return c.keep(i, n, cmd) }
 		}
 		for i := range maxExtending + behind {
 			k, err := l.TryAcquire(bg, strconv.Itoa(i), time.Minute, append(opts, WithAutoExtend())...)
@@ -52,8 +52,8 @@ func inThrong(t *testing.T, f func(t *testing.T, c *throng), opts ...LockOption)
 
 func (c *throng) last() *Lock { return c.locks[len(c.locks)-1] }
 
-func (c *throng) keep(node int, n *fakeNode, cmd *wire.Command) bool {
-	if cmd.Op != wire.Extend {
+func (c *throng) keep(node int, n *fakeNode, cmd *command.Command) bool {
+	if cmd.Op != command.Extend {
 		return false
 	}
 	c.mu.Lock()
@@ -69,7 +69,7 @@ func (c *throng) keep(node int, n *fakeNode, cmd *wire.Command) bool {
 	return true
 }
 
-// answerAll answers what was held back, and all that comes.
+// answerAll answers the extensions that were held back, and all later ones.
 func (c *throng) answerAll() {
 	c.mu.Lock()
 	kept := c.kept
@@ -81,8 +81,8 @@ func (c *throng) answerAll() {
 	synctest.Wait()
 }
 
-// asked lists how often nodes were asked to extend each of the locks that go at once, where
-// it differs from the one before, and then each of those behind.
+// asked lists how many extensions of each lock the first node received. Equal neighbours among the
+// locks that are extended first count once. The locks in the queue follow, each by itself.
 func (c *throng) asked() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +94,8 @@ func (c *throng) asked() []int {
 	return append(slices.Compact(list[:maxExtending]), last...)
 }
 
-// Many locks that fall due together do not fill the nodes' queues: those that there is no
-// room for go as soon as there is, and not by trying again.
+// Many locks fall due together. Only so many extensions are under way as the limit allows. The
+// others are sent once as soon as there is room, without retries.
 func TestLocksThatFallDueTogetherAreExtendedInTheirTurn(t *testing.T) {
 	inThrong(t, func(t *testing.T, c *throng) {
 		require.Equal(t, []int{1, 0, 0, 0}, c.asked())
@@ -109,7 +109,8 @@ func TestLocksThatFallDueTogetherAreExtendedInTheirTurn(t *testing.T) {
 	})
 }
 
-// No lock is lost because others are in front of it: with a third of its time left it goes.
+// No lock is lost because others are ahead of it: a lock with a third of its time left is extended
+// at once.
 func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 	for _, margin := range []time.Duration{0, 20 * time.Second} {
 		var opts []LockOption
@@ -128,7 +129,7 @@ func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 	}
 }
 
-// Who extends a lock that is in line takes it out, and who releases it.
+// A lock in the queue that is extended or released by its caller leaves the queue.
 func TestALockThatWasExtendedOrReleasedMeanwhileHasNoTurn(t *testing.T) {
 	inThrong(t, func(t *testing.T, c *throng) {
 		extended, released := c.last(), c.locks[maxExtending]

@@ -11,17 +11,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // stage is how far an extension has come on one node when the lock is released.
 type stage int
 
 const (
-	answered  stage = iota // the client knows
-	executed               // the reply is under way
-	travelled              // the request is under way
+	answered  stage = iota // the client has the reply
+	executed               // the reply is in transit
+	travelled              // the request is in transit
 	stages
 )
 
@@ -34,8 +34,8 @@ func (s stage) hold(c *fakeredis.Client) {
 	}
 }
 
-// docs/dev/hazards.md H15: at every stage on every node, also when the nodes have forgotten
-// the script, so that the extension has to be sent again.
+// docs/dev/hazards.md H15: the lock is released at every stage of an extension on every node. In
+// some runs the nodes have lost the script, so that the extension is sent again.
 func TestAReleaseAtAnyStageOfAnExtensionLeavesNothing(t *testing.T) {
 	for n := range int(stages * stages * stages * 2) {
 		at := [3]stage{stage(n) % stages, stage(n) / stages % stages, stage(n) / stages / stages % stages}
@@ -80,13 +80,13 @@ func releaseAmid(t *testing.T, fl *testbed, at [3]stage, forgotten bool) {
 	require.Zero(t, fl.keys("a"))
 	for _, m := range fl.masters {
 		list := asked(m)
-		require.Contains(t, list, wire.Release)
-		require.NotContains(t, list[slices.Index(list, wire.Release):], wire.Extend, "behind the release: %v", list)
+		require.Contains(t, list, command.Release)
+		require.NotContains(t, list[slices.Index(list, command.Release):], command.Extend, "behind the release: %v", list)
 	}
 }
 
-// docs/dev/hazards.md H15: an extension of its own that is under way does not make a release
-// fail or wait.
+// docs/dev/hazards.md H15: an automatic extension that is under way does not make a release fail or
+// wait.
 func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -94,19 +94,19 @@ func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing
 		defer heal()
 		fl.masters[2].SetDelay(300 * time.Millisecond)
 		pass(k.extendInterval() + time.Millisecond)
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Len(t, k.inFlight, 1, "one answered, one failed, one under way")
 		began := fl.clock.Now()
 		require.NoError(t, k.Release(context.Background()))
 		require.Equal(t, began, fl.clock.Now())
 		pass(time.Minute)
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Zero(t, fl.keys("a"))
 	})
 }
 
-// docs/dev/hazards.md H15: a refusal that comes after the release is no loss, and an
-// extension that the release overtook is no failure for an operator to look at.
+// docs/dev/hazards.md H15: a refusal that comes after the release is not a loss. An extension that
+// the release overtook is not reported as a failure.
 func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
 	var seen []error
 	trace := &Trace{Extended: func(e ExtendedEvent) { seen = append(seen, e.Err) }}
@@ -115,7 +115,7 @@ func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
 		k := take(t, l, "a", 10*time.Second)
 		var lets []func()
 		for _, n := range nodes {
-			lets = append(lets, silent(n, wire.Extend))
+			lets = append(lets, silent(n, command.Extend))
 		}
 		extended := make(chan error, 1)
 		go func() { extended <- k.Extend(context.Background(), 10*time.Second) }()

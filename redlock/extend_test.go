@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // docs/dev/hazards.md H11.
@@ -29,7 +29,7 @@ func TestExtendNeverMakesAKeyThatIsGone(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H11: somebody else held it and gave it back in between.
+// docs/dev/hazards.md H11: another owner held and released the name in between.
 func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -45,7 +45,8 @@ func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H12. The keys live on for the drift, so that a master would grant it.
+// docs/dev/hazards.md H12: the keys outlast the validity by the drift, so a node would grant the
+// extension.
 func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 	for name, opts := range map[string][]LockOption{"by the caller": nil, "by itself": {WithAutoExtend()}} {
 		t.Run(name, func(t *testing.T) {
@@ -56,13 +57,13 @@ func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 				var lost *LostError
 				require.ErrorAs(t, k.Extend(context.Background(), 10*time.Second), &lost)
 				pass(time.Minute)
-				require.Zero(t, fl.orders(wire.Extend))
+				require.Zero(t, fl.orders(command.Extend))
 			})
 		})
 	}
 }
 
-// docs/dev/hazards.md H12: the end comes while Extend is on its way, after it looked.
+// docs/dev/hazards.md H12: the lock ends while Extend is under way, after it checked the end.
 func TestAnEndThatComesBetweenTheLookAndTheSendIsNoticed(t *testing.T) {
 	for cause, opts := range map[error][]LockOption{ErrLost: nil, ErrMaxHold: {WithMaxHold(9 * time.Second)}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,13 +80,14 @@ func TestAnEndThatComesBetweenTheLookAndTheSendIsNoticed(t *testing.T) {
 			require.ErrorIs(t, <-extended, cause)
 			require.ErrorIs(t, context.Cause(k.Context()), cause)
 			for _, n := range nodes {
-				require.Empty(t, n.commands(wire.Extend))
+				require.Empty(t, n.commands(command.Extend))
 			}
 		})
 	}
 }
 
-// docs/dev/hazards.md H12: also what waited for a connection while the validity ran out.
+// docs/dev/hazards.md H12: an extension is not sent if the validity ends while it waits for a
+// connection.
 func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -110,13 +112,13 @@ func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 		fl.masters[2].Clients()[0].Drop()
 		synctest.Wait()
 		require.NoError(t, k.Extend(ctx, 4*time.Second), "by two of three")
-		pass(2 * time.Second) // the end as it was when that extension was asked for
+		pass(2 * time.Second) // the end as it was when that extension was sent
 		close(gate)
 		synctest.Wait()
-		require.Equal(t, 2, fl.orders(wire.Extend))
+		require.Equal(t, 2, fl.orders(command.Extend))
 		require.NoError(t, k.Extend(ctx, 4*time.Second))
 		synctest.Wait()
-		require.Equal(t, 5, fl.orders(wire.Extend), "a new one goes to all")
+		require.Equal(t, 5, fl.orders(command.Extend), "a new one goes to all")
 		require.NoError(t, k.Release(ctx))
 	})
 }
@@ -138,7 +140,7 @@ func TestExtendNeverShortens(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H13: an older, shorter extension of the same token comes last, over
+// docs/dev/hazards.md H13: an older, shorter extension of the same token executes last, over
 // another connection.
 func TestALateShorterExtensionShortensNothing(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
@@ -158,7 +160,7 @@ func TestALateShorterExtensionShortensNothing(t *testing.T) {
 			m.Clients()[0].Release()
 		}
 		synctest.Wait()
-		require.Equal(t, 6, fl.orders(wire.Extend))
+		require.Equal(t, 6, fl.orders(command.Extend))
 		for _, m := range fl.masters {
 			require.Equal(t, 10*time.Second, m.TTL("a"))
 		}
@@ -203,10 +205,10 @@ func TestExtendRefusesWhatIsOutOfBoundsAndSendsNothing(t *testing.T) {
 		done, cancel := context.WithCancelCause(context.Background())
 		cancel(net.ErrClosed)
 		require.ErrorIs(t, k.Extend(done, time.Second), net.ErrClosed)
-		require.Zero(t, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(command.Extend))
 		require.NoError(t, k.Release(done))
 		require.ErrorIs(t, k.Extend(context.Background(), time.Second), ErrReleased)
-		require.Zero(t, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(command.Extend))
 	})
 }
 

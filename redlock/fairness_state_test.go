@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// A row ends after 16 holds, or with the hold that ends after 50 ms, and then it is the
-// turn of others who are known to wait.
+// A streak ends after 16 holds, or with the first hold that ends after 50 ms. Waiters elsewhere go
+// first then, if any are known.
 func TestARowEndsByNumberAndByTime(t *testing.T) {
 	p := nameState{remoteWaiters: true}
 	p.holdBegins(0, time.Millisecond)
@@ -28,7 +28,7 @@ func TestARowEndsByNumberAndByTime(t *testing.T) {
 	require.True(t, p.mustYield)
 }
 
-// What ends a row early: a refusal, and a gap in which others had the time to come.
+// A refusal ends a streak early, and so does a gap long enough for another process to acquire.
 func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	var p nameState
 	p.holdBegins(0, time.Millisecond)
@@ -47,8 +47,8 @@ func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	require.Zero(t, p.emptyYields)
 }
 
-// Who lets others go first does so for twice as long each time, less what has passed
-// since the name is free.
+// The time for which a process yields doubles with each yield. The time since the name became free
+// is subtracted.
 func TestLettingOthersGoFirstTakesLongerEachTime(t *testing.T) {
 	p := nameState{releasedAt: clock.Instant(time.Second)}
 	now := p.releasedAt.Add(time.Millisecond)
@@ -63,7 +63,7 @@ func TestLettingOthersGoFirstTakesLongerEachTime(t *testing.T) {
 	require.Zero(t, p.emptyYields)
 }
 
-// A name's place is kept for a second where others wait, and then nothing is left of it.
+// A name's state is kept for a second where others wait, and then nothing is left of it.
 func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -82,8 +82,8 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 	})
 }
 
-// Our own subscription is left out of those who hear a release, once it stands on a
-// majority of the nodes, and for all of the names.
+// The subscribers of a release do not include the Locker's own subscription, once that is confirmed
+// on a majority of the nodes for all of the names.
 func TestOnlyASubscriptionThatStandsIsCountedAsOurOwn(t *testing.T) {
 	_, l := fakes(t, 3)
 	ws := l.waitTable

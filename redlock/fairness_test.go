@@ -15,18 +15,17 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// race is contenders of several Lockers on the same names, who take turns as long as it
-// lasts, and who held when.
+// race runs contenders of several Lockers on the same names and records the order of the holders.
 type race struct {
 	hold time.Duration
 	h    history
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	who  []int      // the Lockers, in the order in which they held
 	gaps []time.Duration
 	free time.Time // when it was last released
 }
 
-// run has n contenders of each Locker take turns on a name for d.
+// run lets n contenders of each Locker acquire and release a name for d.
 func (r *race) run(lockers []*Locker, n int, d time.Duration) {
 	ctx, cancel := context.WithTimeout(bg, d)
 	defer cancel()
@@ -62,7 +61,7 @@ func (r *race) turn(ctx context.Context, l *Locker, i int) bool {
 	return k.Release(bg) == nil
 }
 
-// longest is how many turns in a row one Locker had at most, and turns how many each had.
+// turns returns the longest streak of any Locker, and the number of holds of each.
 func (r *race) turns(lockers int) (longest int, turns []int) {
 	turns = make([]int, lockers)
 	row := 0
@@ -76,8 +75,8 @@ func (r *race) turns(lockers int) (longest int, turns []int) {
 	return longest, turns
 }
 
-// docs/dev/rules.md rule 21: a lock stays in a process for 16 turns or 50 ms in a row, and the
-// next ones after it was seen that others wait.
+// docs/dev/rules.md rule 21: a lock stays in a process for 16 holds or 50 ms, plus the few holds
+// until the process notices that others wait.
 func TestProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
 	for hold, holds := range map[time.Duration]int{time.Millisecond: 300, 10 * time.Millisecond: 150, 200 * time.Millisecond: 100} {
@@ -96,8 +95,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 	}
 }
 
-// A row of instant holds ends as well, also where each contender of a process takes the
-// name anew, because nobody of that process waits for it while it is held.
+// A streak of holds that take no time ends as well. That must also be so if each contender acquires
+// the name again, so that no waiter of the process queues while it is held.
 func TestRowsOfInstantHoldsEnd(t *testing.T) {
 	t.Parallel()
 	for _, contenders := range []int{2, 8} {
@@ -127,7 +126,7 @@ func (c distant) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// far is a Locker that is farther away from the masters than others.
+// far makes a Locker that is farther from the masters than others.
 func (fl *testbed) far(d time.Duration) *Locker {
 	nodes := make([]Node, len(fl.masters))
 	for i, m := range fl.masters {
@@ -145,8 +144,8 @@ func (fl *testbed) far(d time.Duration) *Locker {
 	return l
 }
 
-// A process that is farther from the nodes than others, who would always be faster, gets
-// its turn: who was let go first in vain waits longer the next time.
+// A process near the nodes would always be faster than a distant one, which must get the lock as
+// well. A process that yielded in vain yields for longer the next time.
 func TestADistantProcessIsNotStarved(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
@@ -160,8 +159,8 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H80: 32 contenders in four processes, with 5 ms between them and the nodes:
-// from free to the next holder it takes a few round trips.
+// docs/dev/hazards.md H80: 32 contenders run in four processes, 5 ms away from the nodes. A free
+// lock must have a new holder within a few round trips.
 func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
@@ -187,8 +186,8 @@ func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
 	})
 }
 
-// All of a thousand waiters have the lock soon after its release, each handed to it by the
-// one before, though it was held for no time: only the last release is announced.
+// A thousand waiters hold the lock for no time each. All get it soon after its release by handoff,
+// and only the last release is announced.
 func TestAThousandWaitersAllGetTheLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {

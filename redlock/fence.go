@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // maxFence bounds fencing tokens. Redis scripts count in doubles, which represent whole numbers
@@ -49,9 +49,9 @@ func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
 func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
 // fenced prepares the arguments and the request of a fenced acquisition.
-func (lk *Lock) fenced(r *wire.Request) {
+func (lk *Lock) fenced(r *command.Request) {
 	lk.terms.SetCounters(lk.l.clustered)
-	wire.NewFencedAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
+	command.NewFencedAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
 
 // resolveFence determines the fence of an attempt that a majority granted. If the majority's
@@ -73,17 +73,17 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 // confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
 	r := lk.l.newRound(nil, lk.names)
-	wire.NewConfirm(&r.req, &lk.terms, lk.fence)
+	command.NewConfirm(&r.req, &lk.terms, lk.fence)
 	r.start = lk.l.now()
 	r.req.Clock, r.req.NotAfter = lk.l.set.clock, until
-	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (wire.Reply, bool) {
+	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (command.Reply, bool) {
 		switch counted[node] {
 		case lk.fence:
-			return wire.Reply{Outcome: wire.Granted, NotSent: true}, true
+			return command.Reply{Outcome: command.Granted, NotSent: true}, true
 		case 0:
-			return wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errNoGrant}, true
+			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true
 		}
-		return wire.Reply{}, false
+		return command.Reply{}, false
 	})
 	in := r.wait(ctx.Done())
 	if in && !r.won() {
@@ -109,7 +109,7 @@ func (r *round) mayCountFence(list []int64) []int64 {
 	defer r.mu.Unlock()
 	for i := range r.ballots {
 		b, c := &r.ballots[i], int64(0)
-		if b.voted && !b.late && b.outcome == wire.Granted {
+		if b.voted && !b.late && b.outcome == command.Granted {
 			c = b.fence
 		}
 		list = append(list, c)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // docs/dev/hazards.md H93.
@@ -27,11 +27,11 @@ func TestAResourceLetsThroughWhatIsLargerOrEqualFromTheSameOwner(t *testing.T) {
 		{1, "a", 2, "b", true},
 		{1, "a", 2, "a", true},
 		{2, "a", 2, "a", true},
-		{2, "a", 2, "b", false}, // a node forgot: no >= would see it
+		{2, "a", 2, "b", false}, // a node lost its counter: >= alone would not notice
 		{2, "b", 1, "a", false},
-		{2, "a", 1, "a", false}, // an owner's own earlier lock
+		{2, "a", 1, "a", false}, // an earlier lock of the same owner
 		{2, "a", 0, "b", false},
-		{0, "", 0, "a", false}, // without fencing there is no number
+		{0, "", 0, "a", false}, // without fencing there is no fence
 		{maxFence - 1, "a", maxFence - 2, "a", false},
 		{maxFence - 2, "a", maxFence - 1, "b", true},
 	} {
@@ -51,14 +51,15 @@ func TestWithoutFencingThereIsNoFenceAndNoCounter(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H90: the number is the acquisition's, whatever the counters say meanwhile.
+// docs/dev/hazards.md H90: the fence belongs to the acquisition, whatever the counters become
+// meanwhile.
 func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		k := take(t, l, "a", time.Minute)
 		was := k.Fence()
 		require.NotZero(t, was)
-		most := fl.apart() // as if others had counted on
+		most := fl.apart() // as if others had raised the counters
 		require.NoError(t, k.Extend(bg, time.Minute))
 		require.NoError(t, k.Check(bg))
 		require.Equal(t, was, k.Fence())
@@ -176,7 +177,7 @@ func TestAShareHasTheLocksFence(t *testing.T) {
 	})
 }
 
-// A holder without fencing between two with it does no harm.
+// A holder without fencing between two holders with it does not disturb the order.
 func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l, plain := fl.locker(WithFencing()), fl.locker()
@@ -208,7 +209,7 @@ func TestCountersExpire(t *testing.T) {
 		synctest.Wait()
 		fl.each(func(m *fakeredis.Master) {
 			for _, key := range []string{"a", "b"} {
-				require.Equal(t, week+time.Second, m.TTL(wire.FencePrefix+key), m.Name())
+				require.Equal(t, week+time.Second, m.TTL(command.FencePrefix+key), m.Name())
 			}
 		})
 		require.NoError(t, k.Release(bg))

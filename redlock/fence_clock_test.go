@@ -13,7 +13,7 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// inTurn takes and releases "a", and returns the number.
+// inTurn acquires and releases "a", and returns the fence.
 func inTurn(t *testing.T, l *Locker) int64 {
 	t.Helper()
 	k := take(t, l, "a", time.Minute)
@@ -22,8 +22,8 @@ func inTurn(t *testing.T, l *Locker) int64 {
 	return k.Fence()
 }
 
-// docs/dev/hazards.md H99: whatever the clients' clocks show, the numbers increase and stay with
-// the nodes' time, so that no counter runs away.
+// docs/dev/hazards.md H99: the fences increase and stay with the nodes' time, whatever the clients'
+// clocks show. So no counter runs away.
 func TestClientsClocksDoNotMatter(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var clients []*Locker
@@ -42,8 +42,8 @@ func TestClientsClocksDoNotMatter(t *testing.T) {
 	})
 }
 
-// … not even where a node forgets: what others' clocks had pushed its counter to is
-// the clamp ahead at most.
+// docs/dev/hazards.md H99: this also holds if all nodes lose their counters. A client's clock
+// cannot push a counter further ahead than the clamp allows.
 func TestAClientFromTheFutureLeavesNothingBehindThatAmnesiaCouldUndo(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		future, present := fl.locker(WithFencing(), wallAhead(year)), fl.locker(WithFencing())
@@ -72,8 +72,8 @@ func TestTheClampIsASecondOrAQuarterOfTheLongestTTL(t *testing.T) {
 	}
 }
 
-// 5,000 grants a second on one name outrun no microsecond, so that a node that forgets
-// begins above what it had counted to.
+// 5,000 grants a second on one name do not outrun the clock in microseconds. A node that loses its
+// counter starts above its old value.
 func TestManyGrantsASecondAndThenAmnesia(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		l := fl.locker(WithFencing())
@@ -90,8 +90,8 @@ func TestManyGrantsASecondAndThenAmnesia(t *testing.T) {
 	})
 }
 
-// A counter that has run ahead lives longer by as much, and is overtaken by the time
-// before it is gone. The one that a grant leaves lives 7 days and a second.
+// The TTL of a counter that is ahead is longer by as much, so time overtakes the counter before it
+// expires. The counter of an ordinary grant expires after 7 days and a second.
 func TestACounterLivesUntilTheTimeHasOvertakenIt(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	for ahead, life := range map[time.Duration]time.Duration{
@@ -105,7 +105,7 @@ func TestACounterLivesUntilTheTimeHasOvertakenIt(t *testing.T) {
 			l := fl.locker(WithFencing())
 			fl.each(func(m *fakeredis.Master) { countTo(m, ahead) })
 			was := inTurn(t, l)
-			fl.close(l) // nothing is to happen for so long
+			fl.close(l) // nothing may happen for so long
 			fl.each(func(m *fakeredis.Master) {
 				require.InDelta(t, life, m.TTL("redlock:fence:a"), float64(2*time.Millisecond), "%v ahead", ahead)
 			})
@@ -118,15 +118,15 @@ func TestACounterLivesUntilTheTimeHasOvertakenIt(t *testing.T) {
 	}
 }
 
-// Promise 3: after amnesia the order holds where more time has passed than the nodes'
-// clocks differ, less what the clamp takes off. The last row shows that this matters.
+// Promise 3: after amnesia the order holds if more time has passed than the nodes' clocks differ,
+// less the clamp. The last row is the negative control.
 func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
 	for _, c := range []struct {
 		apart, quarantine time.Duration
 		increases         bool
 	}{
 		{0, time.Microsecond, true},
-		{900 * time.Millisecond, time.Microsecond, true}, // within the clamp the hint stands
+		{900 * time.Millisecond, time.Microsecond, true}, // within the clamp the hint is used
 		{5 * time.Second, 5 * time.Second, true},
 		{-5 * time.Second, 5 * time.Second, true},
 		{time.Hour, time.Hour, true},
@@ -148,7 +148,7 @@ func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
 	}
 }
 
-// Without amnesia the nodes' clocks don't matter at all, nor do steps of them.
+// Without amnesia neither the nodes' clocks nor steps of them matter.
 func TestNodesClocksDoNotMatterWhereNothingIsForgotten(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
@@ -31,12 +31,12 @@ func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
 	})
 }
 
-// A majority that counted alike decides the number, whatever a node beside it counted.
+// If a majority has equal counters they decide the fence, whatever another node's counter is.
 func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
-		fl.masters[0].SetDelay(time.Millisecond) // the others are in before
+		fl.masters[0].SetDelay(time.Millisecond) // the others answer before
 		k := take(t, l, "a", time.Minute)
 		require.False(t, k.confirmed)
 		require.Equal(t, time.Now().UnixMicro(), k.Fence())
@@ -44,8 +44,8 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 12: a confirmation that does not check whose the key is
-// gives numbers out of order.
+// docs/dev/rules.md rule 12: a confirmation that does not check the key's owner would number locks
+// out of order.
 func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
 	for _, next := range []string{"", "another's"} {
 		inBubble(t, 3, func(fl *testbed) {
@@ -72,11 +72,11 @@ func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
 	}
 }
 
-// requireUndone: of an attempt on "a" nothing is left but its counters.
+// requireUndone checks that an attempt on "a" has left nothing but its counters.
 func requireUndone(t *testing.T, fl *testbed, l *Locker, other string) {
 	t.Helper()
 	fl.each(up)
-	pass(2 * time.Second) // what a master refused to undo is sent anew
+	pass(2 * time.Second) // an undo that a master refused is sent again
 	for _, m := range fl.masters {
 		if value, ok := m.Get("a"); ok {
 			require.Equal(t, other, value, m.Name())
@@ -104,7 +104,8 @@ func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H94: a confirmation takes time, and the lock is worth what is left then.
+// docs/dev/hazards.md H94: a confirmation takes time, and only the validity that is left after it
+// counts.
 func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 	for _, c := range []struct {
 		validity, delay time.Duration
@@ -171,8 +172,8 @@ func TestAClosedLockerTakesNoConfirmationForALock(t *testing.T) {
 	})
 }
 
-// A straggler's grant comes after the decision: it neither makes the number nor is it
-// asked to confirm it.
+// The third node grants after the decision. Its count is not part of the fence, and it is sent no
+// confirmation.
 func TestALateGrantDoesNotCount(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
@@ -199,12 +200,12 @@ func TestALateGrantDoesNotCount(t *testing.T) {
 
 func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 	r := &round{ballots: []ballot{
-		{voted: true, outcome: wire.Granted, fence: 1},
-		{voted: true, outcome: wire.Granted, fence: 2, late: true}, // Unknown, in the vote
-		{outcome: wire.Granted, fence: 3},
-		{voted: true, outcome: wire.Refused, fence: 4},
-		{voted: true, outcome: wire.Unknown, fence: 5},
-		{voted: true, outcome: wire.Failed, fence: 6},
+		{voted: true, outcome: command.Granted, fence: 1},
+		{voted: true, outcome: command.Granted, fence: 2, late: true}, // Unknown, in the vote
+		{outcome: command.Granted, fence: 3},
+		{voted: true, outcome: command.Refused, fence: 4},
+		{voted: true, outcome: command.Unknown, fence: 5},
+		{voted: true, outcome: command.Failed, fence: 6},
 	}}
 	require.Equal(t, []int64{1, 0, 0, 0, 0, 0}, r.mayCountFence(nil))
 }

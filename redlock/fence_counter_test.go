@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// What a counter's key may hold by somebody's mistake.
+// badCounters are wrong values of a counter's key, by how they are written.
 var badCounters = map[string]func(m *fakeredis.Master){
 	"a list":          func(m *fakeredis.Master) { m.PushList("redlock:fence:a") },
 	"a word":          counterHolds("word"),
@@ -56,7 +56,8 @@ func TestACounterThatHoldsNoNumberIsAClearErrorAndNoVote(t *testing.T) {
 	}
 }
 
-// The script finds it before it writes: the extend fails there, and says why.
+// The script finds the wrong value before it writes: the extension fails on that node, with the
+// reason.
 func TestACounterThatIsSpoiltDuringAHoldFailsTheExtendThere(t *testing.T) {
 	for what, spoil := range badCounters {
 		if what == "the last number" {

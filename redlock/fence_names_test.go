@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/dev/hazards.md H98: of locks on sets of names, one after the other, every name sees
-// increasing numbers. The masters' counters differ all the time, since one of them is
-// always down; the time does not move, so that no hint helps.
+// docs/dev/hazards.md H98: locks on sets of names are acquired one after the other, and every name
+// must see increasing fences. One master is always down, so the masters' counters differ. The time
+// does not move, so no hint helps.
 func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	for seed := range uint64(4) {
@@ -41,11 +41,11 @@ func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 	}
 }
 
-// docs/dev/rules.md rule 13, by the example that refuted a number for each name.
+// docs/dev/rules.md rule 13: the example that refutes one fence for each name.
 func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
-		most := fl.apart() // those of "a"
+		most := fl.apart() // the counters of "a"
 		down(fl.masters[2])
 		k, err := l.TryAcquireAll(bg, []string{"b", "a", "c"}, time.Minute)
 		require.NoError(t, err)

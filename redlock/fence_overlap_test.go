@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two holders at once, because a key was deleted by hand on the node that their
-// quorums share: their numbers differ and are in the order in which they had it.
+// A key is deleted by hand on the node that two quorums share, so there are two holders at once.
+// Their fences must differ and be in the order of the acquisitions.
 func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 	for name, skewed := range map[string]func(fl *testbed){
 		"nodes that counted alike":    func(*testbed) {},
@@ -22,7 +22,7 @@ func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 			skewed(fl)
 			down(fl.masters[2])
 			first := take(t, a, "a", time.Minute)
-			synctest.Wait() // until the third has refused it
+			synctest.Wait() // until the third node has refused it
 			up(fl.masters[2])
 			require.True(t, fl.masters[1].Del("a"))
 			second := take(t, b, "a", time.Minute)
@@ -34,8 +34,8 @@ func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 	}
 }
 
-// The first loses the shared node between its grant and its confirmation, and the
-// second has become a holder meanwhile: the first may not become one any more.
+// The first attempt loses the shared node between its grant and its confirmation, and the second
+// becomes a holder meanwhile. The first must not become a holder any more.
 func TestAnAttemptThatWasOvertakenBeforeItsConfirmationIsNoHolder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
@@ -45,7 +45,7 @@ func TestAnAttemptThatWasOvertakenBeforeItsConfirmationIsNoHolder(t *testing.T) 
 		var secondErr error
 		onConfirm(fl.masters[1], func(int64) {
 			up(fl.masters[1])
-			<-asked // or it would grant the first one's request after all
+			<-asked // otherwise n3 would grant the first one's request after all
 			up(fl.masters[2])
 			fl.masters[1].Del("a")
 			second, secondErr = b.TryAcquire(bg, "a", time.Minute)

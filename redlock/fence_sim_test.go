@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// grants are locks that were acquired: between which instants, with which number.
+// grants are locks that were acquired, with their times and fences.
 type grants struct {
 	mu       sync.Mutex
 	list     []grant
@@ -45,8 +45,8 @@ func (g *grants) add(began time.Time, k *Lock) {
 	g.list = append(g.list, grant{began, time.Now(), k.Fence()})
 }
 
-// disorder is two locks with one number, or two of which the one that was had before
-// the other was asked for has the larger number; or nil.
+// disorder returns an error if two locks have the same fence, or if a lock that was asked for after
+// another was acquired has a smaller fence.
 func (g *grants) disorder() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,13 +80,13 @@ func TestTheFenceOracleSeesDisorder(t *testing.T) {
 	}
 }
 
-// fenceSim is contention for one name by processes whose clocks differ a little, on
-// masters that answer at different times.
+// fenceSim simulates contention for one name by processes whose clocks differ a little, on masters
+// that answer at different times.
 type fenceSim struct {
 	seed                           uint64
 	masters, processes, goroutines int
 	rounds                         int
-	clocks                         time.Duration // by which the processes' clocks differ at most
+	clocks                         time.Duration // the largest difference between the processes' clocks
 	disturb                        func(ctx context.Context, fl *testbed, random *rand.Rand)
 	grants                         grants
 }
@@ -115,8 +115,8 @@ func (s *fenceSim) run(t *testing.T) {
 	})
 }
 
-// contend asks, holds and releases. TryAcquire says when it began; Acquire, which
-// waits, makes contenders meet.
+// contend acquires, holds and releases. TryAcquire has an exact beginning; Acquire, which waits,
+// makes contenders meet.
 func (s *fenceSim) contend(l *Locker, random *rand.Rand) {
 	const ttl = 400 * time.Millisecond
 	for range s.rounds {
@@ -137,8 +137,8 @@ func (s *fenceSim) contend(l *Locker, random *rand.Rand) {
 	}
 }
 
-// delays makes every command take its time to every master, so that they come to the
-// masters in different orders, and each answer its time back.
+// delays gives every command and every answer a delay of its own for each master, so the masters
+// execute commands in different orders.
 func delays(ctx context.Context, fl *testbed, random *rand.Rand) {
 	var mu sync.Mutex
 	some := func() time.Duration {
@@ -158,8 +158,8 @@ func delays(ctx context.Context, fl *testbed, random *rand.Rand) {
 	}
 }
 
-// hands is an administrator who, besides, deletes the lock's key on some master every
-// now and then: holders overlap, and lose nodes between a grant and its confirmation.
+// hands also deletes the lock's key on some master every now and then. So holders overlap, and lose
+// nodes between a grant and its confirmation.
 func hands(ctx context.Context, fl *testbed, random *rand.Rand) {
 	for ctx.Err() == nil {
 		m := fl.masters[random.IntN(len(fl.masters))]
@@ -178,9 +178,8 @@ func hands(ctx context.Context, fl *testbed, random *rand.Rand) {
 	fl.each(up)
 }
 
-// The usual case takes one round trip: a confirmation is expected of about one
-// acquisition in twenty under contention. Clients whose clocks are 0.1 s apart pay more,
-// and are as safe.
+// The usual case takes one round trip: about one acquisition in twenty needs a confirmation under
+// contention. Clients whose clocks differ by 0.1 s need more, and are as safe.
 func TestFencesIncreaseUnderContentionAndAreSeldomConfirmed(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -198,8 +197,8 @@ func TestFencesIncreaseUnderContentionAndAreSeldomConfirmed(t *testing.T) {
 	}
 }
 
-// Nobody's clock, no dead node and no early expiry brings the numbers out of order, as
-// long as no counter is forgotten: also where exclusion itself is broken.
+// Neither clocks nor dead nodes nor early expiries bring the fences out of order, as long as no
+// counter is lost. This holds even if exclusion itself is broken.
 func TestFencesAreInOrderWhereExclusionIsNot(t *testing.T) {
 	t.Parallel()
 	const seeds = 2 // integration/sim has thousands

@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// planted colours a terminal, ends a line, and turns the direction of its text.
+// planted sets a terminal's colour, ends a line and reverses the direction of its text.
 const planted = "\x1b[31m\n\u202e"
 
-// requireShowable fails for what a terminal acts on, and for what fills it. Lines of logs end.
+// requireShowable fails if a text contains control characters or a long run of z. One newline at
+// the end is allowed, as in a line of a log.
 func requireShowable(t *testing.T, text string) {
 	t.Helper()
 	for _, r := range strings.TrimSuffix(text, "\n") {
@@ -28,7 +29,8 @@ func requireShowable(t *testing.T, text string) {
 	require.NotContains(t, text, strings.Repeat("z", 520))
 }
 
-// requireAllShowable does so for errors, and for values in every form in which programs print one.
+// requireAllShowable calls requireShowable for errors, and for values in every form in which
+// programs print one.
 func requireAllShowable(t *testing.T, all ...any) {
 	t.Helper()
 	for _, v := range all {
@@ -66,7 +68,7 @@ func TestTheLabelsOfOthersArePrintable(t *testing.T) {
 	})
 }
 
-// A node of the caller's own may answer a label of any length.
+// A user's own node may answer a label of any length.
 func TestALongLabelIsCut(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		long := planted + strings.Repeat("z", 10<<10) + ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -88,7 +90,7 @@ func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 		for _, opts := range [][]Option{nil, {WithRestartGuard(admitTTL)}} {
 			log := &logged{}
 			inBubble(t, 3, func(fl *testbed) {
-				fl.plant(wire.MarkerKey, marker)
+				fl.plant(guard.Key, marker)
 				l := fl.locker(append(opts, WithLogger(log.logger()))...)
 				_, err := l.TryAcquire(bg, "a", time.Minute)
 				require.Error(t, err)
@@ -121,7 +123,7 @@ func TestTheNameOfAKeyThatASurveyFindsIsPrintable(t *testing.T) {
 	})
 }
 
-// A claim may come from anywhere, and a lock has whatever names it says.
+// A claim may come from anywhere, and its names become the lock's.
 func TestAClaimOfOthersIsPrintable(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *testbed) {

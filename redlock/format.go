@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // idBytes is the length of an ID before encoding: 96 bits distinguish any two locks.
@@ -64,7 +64,7 @@ func (lk *Lock) MarshalJSON() ([]byte, error) {
 func printable(names []string) []string {
 	shown := make([]string, len(names))
 	for i, n := range names {
-		shown[i] = wire.Printable(n)
+		shown[i] = oneline.Printable(n)
 	}
 	return shown
 }

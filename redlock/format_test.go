@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// printed is a value in every form in which programs print one.
+// printed returns a value in every form in which programs print one.
 func printed(t *testing.T, v any) (forms []string) {
 	t.Helper()
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
@@ -73,7 +73,7 @@ func TestAnIDIsTheSameForSharesAndAfterResume(t *testing.T) {
 	})
 }
 
-// A Locker's fields change all the time; printing them crashed the process.
+// A Locker's fields change all the time. Printing a Locker crashed the process.
 func TestALockerIsPrintedWhileItIsBusy(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -99,7 +99,7 @@ func TestALockerIsPrintedWhileItIsBusy(t *testing.T) {
 	})
 }
 
-// Package fmt prints the fields of a context that is no Stringer, and they change meanwhile.
+// Package fmt prints the fields of a context that is not a Stringer, and they change meanwhile.
 func TestTheContextOfALockIsPrintedWithoutItsToken(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute)

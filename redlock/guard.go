@@ -5,12 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // QuarantineError reports that a healthy node does not vote under the restart guard, and for how
 // much longer.
-type QuarantineError = wire.QuarantineError
+type QuarantineError = pool.QuarantineError
 
 // WithRestartGuard stops nodes that may have forgotten locks from voting until all those locks have
 // expired. A node may have forgotten locks after a restart (with or without persisted data), after
@@ -51,10 +53,10 @@ func (s *settings) resolve() error {
 }
 
 // newNodeSet makes the state that the nodes of a Locker share.
-func newNodeSet(set settings, nodes []Node) *wire.NodeSet {
-	f := wire.NewNodeSet(set.unchecked, set.unsafe...)
+func newNodeSet(set settings, nodes []Node) *command.NodeSet {
+	f := command.NewNodeSet(set.unchecked, set.unsafe...)
 	if set.guarded {
-		f.Guard = wire.NewGuard(set.maxTTL, nodeNames(nodes))
+		f.Guard = guard.New(set.maxTTL, nodeNames(nodes))
 		f.Guard.MaxAge = maxAges(nodes)
 	}
 	return f

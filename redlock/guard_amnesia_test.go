@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// amnesias are the ways in which a node may have lost a lock that it granted, each of
-// which also takes the lock.
+// amnesias are the ways in which a node may lose a lock that it granted. Each of them also deletes
+// the lock.
 var amnesias = map[string]func(t *testing.T, m *fakeredis.Master){
 	"an empty restart": func(t *testing.T, m *fakeredis.Master) { require.NoError(t, m.Restart(false)) },
 	"a restart with an older log": func(t *testing.T, m *fakeredis.Master) {
@@ -21,7 +21,7 @@ var amnesias = map[string]func(t *testing.T, m *fakeredis.Master){
 		require.NoError(t, m.Restart(true))
 	},
 	"FLUSHALL":              func(_ *testing.T, m *fakeredis.Master) { m.FlushAll() },
-	"the marker's deletion": func(_ *testing.T, m *fakeredis.Master) { m.Del("a"); m.Del(wire.MarkerKey) },
+	"the marker's deletion": func(_ *testing.T, m *fakeredis.Master) { m.Del("a"); m.Del(guard.Key) },
 	"a failover and back": func(_ *testing.T, m *fakeredis.Master) {
 		m.Del("a")
 		m.SetInfo("master_replid2", "1111111111111111111111111111111111111111")
@@ -32,15 +32,15 @@ var amnesias = map[string]func(t *testing.T, m *fakeredis.Master){
 	"a clock that was set back": func(_ *testing.T, m *fakeredis.Master) { m.Del("a"); restate(m, "q999999999999999") },
 }
 
-// docs/dev/hazards.md H48, H49, H51, H116. A holds on two of three nodes; the one of them that B
-// needs forgets it. B is a process that never saw the earlier run.
+// docs/dev/hazards.md H48, H49, H51, H116: A holds on two of three nodes. The one that B also needs
+// loses the lock. B is a process that never saw the earlier run.
 func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 	for what, forget := range amnesias {
 		for _, guarded := range []bool{true, false} {
 			inBubble(t, 3, func(fl *testbed) {
 				fl.guarded()
 				opts := []Option{WithRestartGuard(guardTTL)}
-				if !guarded { // the negative control: it does not ask, and lives with the marker
+				if !guarded { // the negative control: an unguarded client ignores the marker
 					opts = []Option{WithoutNodeChecks()}
 				}
 				a, b := fl.process().locker(opts...), fl.process().locker(append(opts, WithBackoff(50*time.Millisecond, 500*time.Millisecond))...)
@@ -72,7 +72,7 @@ func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 	}
 }
 
-// The same run that is reconnected to has forgotten nothing.
+// A reconnection to the same run is no reason for a quarantine.
 func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
@@ -94,8 +94,8 @@ func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 	})
 }
 
-// While a minority is quarantined nothing is to be noticed; while a majority is, Acquire
-// waits for it, and whoever won't wait is told at once.
+// While a minority is quarantined, acquisitions succeed. While a majority is, Acquire waits, and a
+// call that does not wait fails at once.
 func TestAnAcquisitionWaitsForQuarantinesThatLeaveNoQuorum(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
@@ -107,7 +107,7 @@ func TestAnAcquisitionWaitsForQuarantinesThatLeaveNoQuorum(t *testing.T) {
 		fl.masters[1].FlushAll()
 
 		began := l.now()
-		_, err := l.TryAcquire(bg, "a", time.Second) // that finds it out
+		_, err := l.TryAcquire(bg, "a", time.Second) // this attempt starts the quarantine
 		require.ErrorIs(t, err, ErrQuarantined)
 		require.NotErrorIs(t, err, ErrNoQuorum)
 		require.Equal(t, guardTTL-5*time.Second, quarantines(t, err), "the first one's end is enough")

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/dev/hazards.md H40: two fleets with different lists do not exclude each other. Whatever the
-// run, a marker of theirs is left as it is.
+// docs/dev/hazards.md H40: two groups of clients with different lists of nodes do not exclude each
+// other. The other group's marker is left as it is, whatever its run.
 func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 	field := func(i int, value string) func(m *fakeredis.Master) {
 		return func(m *fakeredis.Master) {
-			v, _ := m.Get(wire.MarkerKey)
+			v, _ := m.Get(guard.Key)
 			parts := strings.Split(v, "|")
 			parts[i] = value
-			m.Set(wire.MarkerKey, strings.Join(parts, "|"), 0)
+			m.Set(guard.Key, strings.Join(parts, "|"), 0)
 		}
 	}
 	for what, change := range map[string]func(m *fakeredis.Master){
@@ -32,9 +32,9 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 		"another list":         field(5, "0123456789abcdef"),
 		"another name":         field(6, "n9"),
 		"another state":        field(7, "maybe"),
-		"an unreadable value":  func(m *fakeredis.Master) { m.Set(wire.MarkerKey, "nonsense", 0) },
-		"an empty value":       func(m *fakeredis.Master) { m.Set(wire.MarkerKey, "", 0) },
-		"a list under the key": func(m *fakeredis.Master) { m.PushList(wire.MarkerKey) },
+		"an unreadable value":  func(m *fakeredis.Master) { m.Set(guard.Key, "nonsense", 0) },
+		"an empty value":       func(m *fakeredis.Master) { m.Set(guard.Key, "", 0) },
+		"a list under the key": func(m *fakeredis.Master) { m.PushList(guard.Key) },
 	} {
 		for _, restarted := range []bool{false, true} {
 			inBubble(t, 3, func(fl *testbed) {
@@ -43,18 +43,18 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 				if restarted {
 					fl.each(func(m *fakeredis.Master) { require.NoError(t, m.Restart(true)) })
 				}
-				before, _ := fl.masters[0].Get(wire.MarkerKey)
+				before, _ := fl.masters[0].Get(guard.Key)
 				l := fl.process().locker(WithRestartGuard(guardTTL))
 				_, err := l.TryAcquire(bg, "a", time.Second)
 				require.ErrorIs(t, err, ErrNoQuorum, what)
 				require.ErrorIs(t, err, ErrUnfit, what)
 				require.ErrorIs(t, err, ErrGuardMismatch, what)
-				for _, word := range []string{"n1", wire.MarkerKey, "another list of nodes, another maxTTL or another name"} {
+				for _, word := range []string{"n1", guard.Key, "another list of nodes, another maxTTL or another name"} {
 					require.ErrorContains(t, err, word, what)
 				}
 				pass(2 * guardTTL)
 				require.ErrorIs(t, l.Healthy(bg), ErrNoQuorum)
-				after, _ := fl.masters[0].Get(wire.MarkerKey)
+				after, _ := fl.masters[0].Get(guard.Key)
 				require.Equal(t, before, after, what)
 				require.Zero(t, fl.keys("a"))
 			})
@@ -89,7 +89,7 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.ErrorIs(t, err, ErrUnfit)
 		require.ErrorIs(t, err, ErrGuardMismatch)
-		for _, word := range []string{"n1 is guarded", wire.MarkerKey, "WithRestartGuard", "WithUnsafeNodes"} {
+		for _, word := range []string{"n1 is guarded", guard.Key, "WithRestartGuard", "WithUnsafeNodes"} {
 			require.ErrorContains(t, err, word)
 		}
 		k, err := fl.process().locker(WithUnsafeNodes("n1", "n2")).TryAcquire(bg, "a", time.Second)
@@ -100,12 +100,13 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 	})
 }
 
-// docs/dev/rules.md rule 17: clients of a version that used another key for its markers do not see those of
-// this version. A node on which they may still run does not vote, and its keys are left as they are.
+// docs/dev/rules.md rule 17: clients of a version with another key for markers do not see this
+// version's markers. A node on which such clients may still run does not vote, and its keys are
+// left as they are.
 func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 	for what, opts := range map[string][]Option{"guarded": {WithRestartGuard(guardTTL)}, "without the guard": nil} {
 		inBubble(t, 3, func(fl *testbed) {
-			fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+			fl.each(func(m *fakeredis.Master) { m.Set(guard.OldKey, "1|r|p|10000|0|f|n1|ok", 0) })
 			l := fl.locker(opts...)
 			_, err := l.TryAcquire(bg, "a", time.Second)
 			require.ErrorIs(t, err, ErrNoQuorum, what)
@@ -124,7 +125,7 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 				require.ErrorIs(t, err, ErrNotAdmitted)
 			}
 			require.Zero(t, fl.keys("a"))
-			require.Zero(t, fl.keys(wire.MarkerKey), what)
+			require.Zero(t, fl.keys(guard.Key), what)
 			exempt := fl.process().locker(WithUnsafeNodes("n1", "n2"))
 			k, err := exempt.TryAcquire(bg, "a", time.Second)
 			require.NoError(t, err, what)
@@ -137,17 +138,17 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 	}
 }
 
-// The remedy that the error names works, also for a client that runs meanwhile.
+// The remedy in the error works, also for a client that runs meanwhile.
 func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+		fl.each(func(m *fakeredis.Master) { m.Set(guard.OldKey, "1|r|p|10000|0|f|n1|ok", 0) })
 		l := fl.locker()
 		_, err := l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit)
 		pass(time.Minute)
 		_, err = l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrUnfit)
-		fl.each(func(m *fakeredis.Master) { m.Del(wire.OldMarkerKey) })
+		fl.each(func(m *fakeredis.Master) { m.Del(guard.OldKey) })
 		pass(11 * time.Second) // the next health check, and a dial
 		k, err := l.TryAcquire(bg, "a", time.Second)
 		require.NoError(t, err)
@@ -155,10 +156,10 @@ func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
 	})
 }
 
-// A lock of a client that exempts the node is not disturbed by that.
+// This does not disturb a lock of a client that exempts the node.
 func TestAConnectionToAnExemptedNodeWithAnOldMarkerStays(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.Set(wire.OldMarkerKey, "1|r|p|10000|0|f|n1|ok", 0) })
+		fl.each(func(m *fakeredis.Master) { m.Set(guard.OldKey, "1|r|p|10000|0|f|n1|ok", 0) })
 		l := fl.locker(WithUnsafeNodes("n1"))
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
@@ -169,7 +170,8 @@ func TestAConnectionToAnExemptedNodeWithAnOldMarkerStays(t *testing.T) {
 	})
 }
 
-// A node that is out for itself may be cured while one waits; settings may not.
+// A node that is unfit by its own state may recover while a caller waits. A mismatch of settings
+// does not.
 func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.SetInfo("role", "slave") })
@@ -179,7 +181,7 @@ func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
 			require.NotErrorIs(t, err, ErrGuardMismatch)
 		}
 	})
-	inBubble(t, 3, func(fl *testbed) { // new, and so quarantined
+	inBubble(t, 3, func(fl *testbed) { // new, and therefore quarantined
 		_, err := fl.process().locker(WithRestartGuard(guardTTL)).TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrQuarantined)
 		require.NotErrorIs(t, err, ErrGuardMismatch)

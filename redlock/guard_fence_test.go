@@ -7,17 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// The counters of a lock's keys are written by a list of keys in whose end the marker
-// stands.
+// The counters of a lock's keys are written from a list of keys, and the marker is the last key of
+// that list.
 func TestFencesAndMarkersKeepApart(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithFencing(), WithRepair())
 		before := map[string]string{}
 		for _, m := range fl.masters {
-			before[m.Name()], _ = m.Get(wire.MarkerKey)
+			before[m.Name()], _ = m.Get(guard.Key)
 		}
 		last := int64(0)
 		for _, names := range [][]string{{"a"}, {"a", "b"}, {"b", "c", "d"}} {
@@ -33,9 +33,9 @@ func TestFencesAndMarkersKeepApart(t *testing.T) {
 				require.NoError(t, k.Release(bg))
 				synctest.Wait()
 				for _, m := range fl.masters {
-					v, _ := m.Get(wire.MarkerKey)
+					v, _ := m.Get(guard.Key)
 					require.Equal(t, before[m.Name()], v)
-					require.Zero(t, m.TTL(wire.MarkerKey))
+					require.Zero(t, m.TTL(guard.Key))
 				}
 			}
 		}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// docs/dev/rules.md rule 8. What a log or a replica brought back may be a key that somebody
-// else's grant should have replaced.
+// docs/dev/rules.md rule 8: a key that a log or a replica brought back may have replaced another
+// owner's grant.
 func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
@@ -36,7 +36,7 @@ func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 		pass(left)
 		require.ErrorIs(t, k.Release(bg), ErrLost)
 	})
-	// One that does not count leaves the others enough.
+	// One node that does not count leaves a quorum.
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithFencing())
 		k := take(t, l, "a", 4*time.Second)
@@ -48,12 +48,12 @@ func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 	})
 }
 
-// A fence is confirmed by nodes that vote only.
+// Only nodes that vote can confirm a fence.
 func TestAConfirmationOnAQuarantinedNodeDoesNotCount(t *testing.T) {
 	for _, quarantined := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.guarded(WithFencing())
-			fl.masters[0].Set(wire.FencePrefix+"a", "1946684800000000", time.Hour) // so that one counts further
+			fl.masters[0].Set(command.FencePrefix+"a", "1946684800000000", time.Hour) // so that this node's counter is ahead
 			fl.masters[2].Set("a", "another's", time.Minute)
 			m := fl.masters[1]
 			asked := false
@@ -77,7 +77,7 @@ func TestAConfirmationOnAQuarantinedNodeDoesNotCount(t *testing.T) {
 }
 
 func isScriptNamed(name, cmd string, args []string) bool {
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		if s.Name == name && cmd == "EVALSHA" && args[0] == s.Hash {
 			return true
 		}
@@ -85,8 +85,8 @@ func isScriptNamed(name, cmd string, args []string) bool {
 	return false
 }
 
-// A claim that was released is not there any more, also where a log that lacks its end
-// brings the key back.
+// A claim that was released cannot be resumed, even if a log that lacks the release brings its key
+// back.
 func TestAReleasedClaimThatALogBroughtBackIsNotResumed(t *testing.T) {
 	for _, restarted := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {

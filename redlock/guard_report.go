@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // GuardState is the state of a node's restart guard, by its marker.
@@ -34,16 +35,16 @@ func (n *NodeReport) add(grade Grade, code, format string, args ...any) {
 }
 
 // reportGuard adds the state of the node's guard and the findings about it.
-func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
+func (l *Locker) reportGuard(n *NodeReport, e *command.Diagnosis) {
 	switch {
 	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
 	case e.OldMarker && e.Role == "master" && l.nodeSet.Exempts(n.Node):
 		n.add(GradeWarning, codeGuard, "has the key %s, the guard's marker of an older version, and votes only because of WithUnsafeNodes: its "+
-			"clients and this one do not exclude each other", wire.OldMarkerKey)
+			"clients and this one do not exclude each other", guard.OldKey)
 	case e.OldMarker && e.Role == "master":
 		n.Guard = GuardForeign
 		n.add(GradeError, codeGuard, "has the key %s, the guard's marker of an older version, so the node does not vote: stop all clients of "+
-			"that version, wait for their maxTTL, and delete the key", wire.OldMarkerKey)
+			"that version, wait for their maxTTL, and delete the key", guard.OldKey)
 	case !l.set.guarded:
 		n.reportNoGuard(e)
 	default:
@@ -53,18 +54,18 @@ func (l *Locker) reportGuard(n *NodeReport, e *wire.Diagnosis) {
 }
 
 // reportNoGuard reports a guarded node to a Locker without a guard (docs/dev/hazards.md H112).
-func (n *NodeReport) reportNoGuard(e *wire.Diagnosis) {
+func (n *NodeReport) reportNoGuard(e *command.Diagnosis) {
 	if e.Marker == "" {
 		return
 	}
-	m, err := wire.ParseMarker(e.Marker)
+	m, err := guard.ParseMarker(e.Marker)
 	n.Guard, n.Quarantine = markerState(m, err, e, 0)
 	n.add(GradeError, codeGuard, "is guarded (key %s exists) but this client has no guard, so the guard would not know its locks: use "+
 		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is introduced",
-		wire.MarkerKey, withMaxTTL(m))
+		guard.Key, withMaxTTL(m))
 }
 
-func withMaxTTL(m wire.Marker) string {
+func withMaxTTL(m guard.Marker) string {
 	if m.MaxTTL == 0 {
 		return ""
 	}
@@ -72,26 +73,26 @@ func withMaxTTL(m wire.Marker) string {
 }
 
 // reportGuarded interprets the marker as the node's own script would.
-func (n *NodeReport) reportGuarded(g *wire.Guard, e *wire.Diagnosis) {
+func (n *NodeReport) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
 		n.Guard = GuardNone
 		n.add(GradeNote, codeGuard, "has no marker of the restart guard: the first acquisition quarantines the node for %v; if no client is "+
 			"running yet, redlock doctor --admit (Locker.Admit) avoids that", g.Quarantine(n.Node))
 		return
 	}
-	m, err := wire.ParseMarker(e.Marker)
+	m, err := guard.ParseMarker(e.Marker)
 	n.Guard, n.Quarantine = markerState(m, err, e, g.Quarantine(n.Node))
 	different := g.Mismatches(m, n.Node)
 	switch {
 	case n.Guard == GuardUnreadable:
 		n.add(GradeError, codeGuard, "has a %s that can't be read (%s), so the node does not vote: grant the user the right to GET it; if the value "+
-			"is not a marker, stop all clients, wait for the longest TTL, and delete the key", wire.MarkerKey, unreadable(e, err))
+			"is not a marker, stop all clients, wait for the longest TTL, and delete the key", guard.Key, unreadable(e, err))
 	case len(different) > 0:
 		n.Guard, n.Quarantine = GuardForeign, 0
 		n.add(GradeError, codeGuard, "is guarded by clients with other settings (%s), and does not vote here because they do not exclude these "+
 			"clients: give all clients the same settings; to change them, stop the old clients, wait for their maxTTL of "+
 			"%v, and delete the node's %s",
-			strings.Join(different, "; "), m.MaxTTL, wire.MarkerKey)
+			strings.Join(different, "; "), m.MaxTTL, guard.Key)
 	case n.Guard == GuardOutdated:
 		n.add(GradeWarning, codeGuard, "was restarted or promoted since it was marked and may have forgotten locks: the next acquisition "+
 			"quarantines the node for %v", g.Quarantine(n.Node))
@@ -101,7 +102,7 @@ func (n *NodeReport) reportGuarded(g *wire.Guard, e *wire.Diagnosis) {
 	}
 }
 
-func unreadable(e *wire.Diagnosis, err error) string {
+func unreadable(e *command.Diagnosis, err error) string {
 	if e.MarkerUnread != "" {
 		return e.MarkerUnread
 	}
@@ -110,7 +111,7 @@ func unreadable(e *wire.Diagnosis, err error) string {
 
 // markerState returns the guard state that a marker shows. full is the longest duration of a
 // quarantine, or 0 if it is unknown.
-func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.Duration) (GuardState, time.Duration) {
+func markerState(m guard.Marker, unreadable error, e *command.Diagnosis, full time.Duration) (GuardState, time.Duration) {
 	left := full
 	if e.ClockRead {
 		left = time.Duration(m.Until-e.Time/1000) * time.Millisecond
@@ -128,7 +129,7 @@ func markerState(m wire.Marker, unreadable error, e *wire.Diagnosis, full time.D
 
 // reportBacklog warns about repl-backlog-ttl (docs/dev/hazards.md H116). After a failback that no
 // client notices within that time, the server has no record of its replica role.
-func (n *NodeReport) reportBacklog(e *wire.Diagnosis) {
+func (n *NodeReport) reportBacklog(e *command.Diagnosis) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
 	if !had || e.Role != "master" || e.BacklogTTL == "0" {
 		return

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// grades are all findings of a report in short.
+// grades returns all findings of a report in short form.
 func grades(r *Report) (short []string) {
 	for _, f := range r.All() {
 		short = append(short, f.Grade.String()+" "+f.Code)
@@ -31,7 +31,7 @@ func TestADiagnosisLooksThroughNoKeysAndMarksNothing(t *testing.T) {
 	})
 }
 
-// guarding is what a Locker with these options makes of the marker on n1.
+// guarding returns how a Locker with these options reports the marker on n1.
 func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) {
 	t.Helper()
 	l := fl.locker(opts...)
@@ -52,7 +52,7 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) 
 
 func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
-		m, guard := fl.masters[0], WithRestartGuard(admitTTL)
+		m, guarded := fl.masters[0], WithRestartGuard(admitTTL)
 		stands := func(opts []Option, state GuardState, left time.Duration, words string) {
 			t.Helper()
 			n, texts := guarding(t, fl, opts...)
@@ -65,14 +65,14 @@ func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
 			require.Len(t, texts, 1)
 			require.Contains(t, texts[0], words)
 		}
-		ours := []Option{guard}
+		ours := []Option{guarded}
 		stands(nil, "", 0, "")
 		n, _ := guarding(t, fl, ours...)
 		require.Equal(t, GradeNote, n.Findings[0].Grade)
 		require.Contains(t, n.Findings[0].Text, "forgets locks when it is restarted: the guard keeps it from voting")
 		stands(ours, GuardNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
 
-		l := fl.locker(guard)
+		l := fl.locker(guarded)
 		require.ErrorIs(t, tried(l), ErrQuarantined)
 		time.Sleep(4 * time.Second)
 		stands(ours, GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
@@ -82,17 +82,17 @@ func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		stands(ours, GuardQuarantined, 0, "")
 
-		require.NoError(t, releasedAtOnce(fl.locker(guard)))
+		require.NoError(t, releasedAtOnce(fl.locker(guarded)))
 		stands(ours, GuardOK, 0, "")
 		stands(nil, GuardOK, 0, "with a maxTTL of 2m0s")
-		marker, _ := m.Get(wire.MarkerKey)
+		marker, _ := m.Get(guard.Key)
 		require.NoError(t, m.Restart(true))
 		stands(ours, GuardOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
-		m.Set(wire.MarkerKey, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
+		m.Set(guard.Key, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
 		stands(ours, GuardForeign, 0, `the node is called "n7" there and "n1" here`)
-		m.Set(wire.MarkerKey, "1|what|ever", 0)
+		m.Set(guard.Key, "1|what|ever", 0)
 		stands(ours, GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (it is not of version 2)")
-		m.PushList(wire.MarkerKey)
+		m.PushList(guard.Key)
 		stands(ours, GuardUnreadable, 0, "(WRONGTYPE")
 	})
 }
@@ -130,24 +130,24 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 			}
 			return texts.String()
 		}
-		guard := WithRestartGuard(admitTTL)
-		require.Empty(t, warned(guard), "it never had a replica")
+		guarded := WithRestartGuard(admitTTL)
+		require.Empty(t, warned(guarded), "it never had a replica")
 		for field, value := range map[string]string{"connected_slaves": "1", "repl_backlog_active": "1", "master_replid2": strings.Repeat("ab", 20)} {
 			m.SetInfo(field, value)
 			ttl = "3600"
-			require.Contains(t, warned(guard), "warning: n1 has or had replicas, and its repl-backlog-ttl is 3600 s", field)
-			require.Contains(t, warned(guard), "CONFIG SET repl-backlog-ttl 0")
+			require.Contains(t, warned(guarded), "warning: n1 has or had replicas, and its repl-backlog-ttl is 3600 s", field)
+			require.Contains(t, warned(guarded), "CONFIG SET repl-backlog-ttl 0")
 			require.Empty(t, warned(), "it concerns the guard alone")
 			ttl = "0"
-			require.Empty(t, warned(guard))
+			require.Empty(t, warned(guarded))
 			ttl = ""
-			require.Contains(t, warned(guard), "can't be read")
+			require.Contains(t, warned(guarded), "can't be read")
 			m.SetInfo(field, "")
 		}
 	})
 }
 
-// docs/dev/hazards.md H112: a client without the guard may look at guarded nodes, and nothing else.
+// docs/dev/hazards.md H112: a client without the guard may read guarded nodes, and do nothing else.
 func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ours := fl.locker(WithRestartGuard(admitTTL))
@@ -159,7 +159,7 @@ func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
 		require.NoError(t, err)
 
 		l := fl.process().locker()
-		for range 2 { // also once a look was let through
+		for range 2 { // also after a read was allowed
 			s, err := l.Inspect(bg, "y")
 			require.NoError(t, err)
 			require.True(t, s.Held)

@@ -7,26 +7,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// The letters of a vote vector.
+// ballotLetters are the letters of a vote vector.
 const ballotLetters = "grfq"
 
-// ballotReply is what a letter stands for. A quarantine lasts for a second more on each node.
-func ballotReply(letter byte, node int) wire.Reply {
+// ballotReply is the reply that a letter denotes. A quarantine lasts a second longer on each node.
+func ballotReply(letter byte, node int) command.Reply {
 	switch letter {
 	case 'g':
-		return wire.Reply{Outcome: wire.Granted}
+		return command.Reply{Outcome: command.Granted}
 	case 'r':
-		return wire.Reply{Outcome: wire.Refused}
+		return command.Reply{Outcome: command.Refused}
 	case 'q':
-		return wire.Reply{Outcome: wire.Failed, Err: &QuarantineError{Node: "n", Remaining: time.Duration(node+1) * time.Second}}
+		return command.Reply{Outcome: command.Failed, Err: &QuarantineError{Node: "n", Remaining: time.Duration(node+1) * time.Second}}
 	}
-	return wire.Reply{Outcome: wire.Failed, Err: errSome}
+	return command.Reply{Outcome: command.Failed, Err: errSome}
 }
 
-// endOf is what TryAcquire must end by, and for how long no quorum can vote.
+// endOf returns the error that TryAcquire must return, and how long no quorum can vote.
 func endOf(vector string) (left time.Duration, want error) {
 	n := map[byte]int{}
 	need, spare := len(vector)/2+1, (len(vector)-1)/2
@@ -42,7 +42,7 @@ func endOf(vector string) (left time.Duration, want error) {
 	return 0, ErrHeld
 }
 
-// faultOf looks at all votes: they are in when the reason is asked for.
+// faultOf uses all votes: they have arrived when the reason is read.
 func faultOf(vector string, spare int) (left time.Duration, want error) {
 	failed, all := 0, []time.Duration{}
 	for i := range len(vector) {
@@ -93,13 +93,13 @@ func TestWhatAnAttemptEndsByForAllVotesUnderTheGuard(t *testing.T) {
 	}
 }
 
-// is looks at the reason, not at what nodes said.
+// is compares the reason of err, without the nodes' errors.
 func is(err error, reason error) bool {
 	var qe *QuorumError
 	return fmt.Sprintf("%T", err) == fmt.Sprintf("%T", qe) && err.(*QuorumError).Reason.Error() == reason.Error() //nolint:errorlint,forcetypeassert // the very value
 }
 
-// Nodes that were not waited for are taken to be well.
+// Nodes that had not answered are taken to be healthy.
 func TestHowLongNoQuorumCanVoteWhenNotAllHaveAnswered(t *testing.T) {
 	e := &QuorumError{Need: 3, Reason: ErrQuarantined, Votes: []Vote{
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 3 * time.Second}},

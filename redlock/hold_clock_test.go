@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// docs/dev/hazards.md H24: the timers stand still, the clock goes on.
+// docs/dev/hazards.md H24: no timer runs while the clock continues.
 func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -31,12 +31,12 @@ func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
 		require.ErrorIs(t, k.Check(context.Background()), ErrLost)
 		require.ErrorIs(t, k.Extend(context.Background(), time.Second), ErrLost)
 		require.ErrorIs(t, k.Release(context.Background()), ErrLost)
-		require.Zero(t, fl.orders(wire.Inspect, wire.Extend))
+		require.Zero(t, fl.orders(command.Inspect, command.Extend))
 		fl.clock.Resume()
 	})
 }
 
-// docs/dev/hazards.md H24, H114: a clock that is set back brings nothing back.
+// docs/dev/hazards.md H24, H114: a clock that is set back does not revive a lock that has ended.
 func TestAClockSetBackRevivesNoLock(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -67,14 +67,14 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 					<-done
 					require.LessOrEqual(t, fl.clock.Now().Sub(woke), min(time.Second, ttl/10))
 					synctest.Wait()
-					require.Zero(t, fl.orders(wire.Extend), "of what is over nothing is extended")
+					require.Zero(t, fl.orders(command.Extend), "of what is over nothing is extended")
 				})
 			})
 		}
 	}
 }
 
-// docs/dev/hazards.md H107: what asks the context first also gets the cause, and values.
+// docs/dev/hazards.md H107: a call that checks the context first also gets the cause, and values.
 func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := take(t, fl.locker(), "a", 10*time.Second).Context()
@@ -85,7 +85,8 @@ func TestTheCauseOfAContextIsKnownAtOnceAfterASuspend(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H107: whoever begins after the suspend begins with a context that is over.
+// docs/dev/hazards.md H107: work that starts after the suspend starts with a context that has
+// ended.
 func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -104,7 +105,7 @@ func TestWhatBeginsAfterASuspendIsOverFromTheStart(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H62, H107: a share has no end of its own and must look at its lock's.
+// docs/dev/hazards.md H62, H107: a share has no end of its own and must check its lock's.
 func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -140,17 +141,17 @@ func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H66: the processor is somebody else's, and timers come late. Who asks
-// ends the hold, or extends it, in their place.
+// docs/dev/hazards.md H66: the process gets no processor time, so timers are late. The call that
+// checks the lock extends or ends it in the timer's place.
 func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		fl.clock.Stall() // the timers
 		fl.clock.Jump(12 * time.Second)
-		require.NoError(t, ctx.Err()) // it is asked, and extends
+		require.NoError(t, ctx.Err()) // this call extends the lock
 		synctest.Wait()
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Greater(t, k.Remaining(), 29*time.Second)
 		fl.clock.Jump(30 * time.Second)
 		require.Error(t, ctx.Err())
@@ -160,8 +161,8 @@ func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H66: whoever ends the hold is stopped in the middle of it. Nobody else
-// may see a context that still says yes.
+// docs/dev/hazards.md H66: the goroutine that ends the hold is stopped in the middle. No other
+// goroutine may see a context that is still valid.
 func TestAContextSaysNoWhileAnotherIsStillEndingIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		skewed := clock.NewSkewed(clock.Runtime())
@@ -173,7 +174,7 @@ func TestAContextSaysNoWhileAnotherIsStillEndingIt(t *testing.T) {
 		require.NoError(t, err)
 		skewed.Stall()
 		skewed.Jump(k.Remaining())
-		c.gate(3) // the lock's end is found, then the lock is ended, and now its share
+		c.gate(3) // first the lock's end is found, then the lock is ended, and now its share
 		go func() { _ = ctx.Err() }()
 		synctest.Wait()
 		<-c.reached

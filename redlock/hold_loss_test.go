@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // docs/dev/hazards.md H16: one error on a majority is retried.
@@ -19,11 +19,11 @@ func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
 		ctx := k.Context()
 		heal := failing(fl.masters[0], fl.masters[1])
 		pass(k.extendInterval())
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Less(t, k.Remaining(), 20*time.Second)
 		heal()
 		pass(time.Second)
-		require.Equal(t, 6, fl.orders(wire.Extend), "soon, not at the next third")
+		require.Equal(t, 6, fl.orders(command.Extend), "soon, not at the next third")
 		require.Greater(t, k.Remaining(), 28*time.Second)
 		require.NoError(t, ctx.Err())
 		pass(3 * time.Minute)
@@ -32,7 +32,7 @@ func TestATransientFailureToExtendIsRetriedAndTheContextLives(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H16: the other way round.
+// docs/dev/hazards.md H16: the opposite case.
 func TestALockThatAMajorityDisownsEndsWithinOneExtendInterval(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -67,7 +67,7 @@ func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H16: a minority is none of the lock's business.
+// docs/dev/hazards.md H16: a lock that only a minority disowns continues.
 func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
 	inBubbles(t, 5, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
@@ -79,23 +79,23 @@ func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H16: the round was decided by failures before the third node disowned
-// the lock, and a fifth one never answers.
+// docs/dev/hazards.md H16: failures decided the round before the third node disowned the lock. The
+// fifth node never answers.
 func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testing.T) {
 	inFakes(t, 5, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second)
-		refused := wire.Reply{Outcome: wire.Refused}
-		nodes[0].script = answerTo(wire.Extend, refused)
-		nodes[1].script = answerTo(wire.Extend, refused)
-		nodes[2].script = answerTo(wire.Extend, wire.Reply{Outcome: wire.Failed, Err: wire.ErrExpired})
-		nodes[3].script = func(_ *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Extend {
+		refused := command.Reply{Outcome: command.Refused}
+		nodes[0].script = answerTo(command.Extend, refused)
+		nodes[1].script = answerTo(command.Extend, refused)
+		nodes[2].script = answerTo(command.Extend, command.Reply{Outcome: command.Failed, Err: command.ErrExpired})
+		nodes[3].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op == command.Extend {
 				c.MarkSent()
 				time.AfterFunc(time.Millisecond, func() { c.Answer(refused) })
 			}
-			return c.Op == wire.Extend
+			return c.Op == command.Extend
 		}
-		silent(nodes[4], wire.Extend)
+		silent(nodes[4], command.Extend)
 		require.ErrorIs(t, k.Extend(context.Background(), 30*time.Second), ErrNoQuorum)
 		require.NoError(t, k.Context().Err())
 		pass(time.Millisecond)
@@ -103,7 +103,7 @@ func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testin
 	})
 }
 
-// The alarm is set for the loss, and then anew by somebody who saw none yet.
+// The alarm is set for the loss. A goroutine that has not noticed the loss must not move it.
 func TestALossIsNotPutOffByWhoeverSetsTheAlarmAnew(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second)
@@ -116,20 +116,19 @@ func TestALossIsNotPutOffByWhoeverSetsTheAlarmAnew(t *testing.T) {
 	})
 }
 
-// The decision is known a moment before the lock has been told of it: Extend must
-// not return in between.
+// The round is decided a moment before the lock's end has moved. Extend must not return in between.
 func TestExtendReturnsNotBeforeTheEndHasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &gatedClock{Clock: clock.Runtime()}
 		nodes, l := fakes(t, 1, WithClock(c))
 		k := take(t, l, "a", 10*time.Second)
-		nodes[0].script = func(n *fakeNode, cmd *wire.Command) bool {
-			if cmd.Op == wire.Extend {
+		nodes[0].script = func(n *fakeNode, cmd *command.Command) bool {
+			if cmd.Op == command.Extend {
 				c.gate(1)
 				go n.act(cmd)
-				<-c.reached // decided, and about to be booked
+				<-c.reached // the round is decided, and its effect not yet recorded
 			}
-			return cmd.Op == wire.Extend
+			return cmd.Op == command.Extend
 		}
 		extended := make(chan error, 1)
 		go func() { extended <- k.Extend(context.Background(), 20*time.Second) }()
@@ -141,7 +140,7 @@ func TestExtendReturnsNotBeforeTheEndHasMoved(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H16: two of three forget everything.
+// docs/dev/hazards.md H16: two of three nodes lose all keys.
 func TestALockIsLostWhenTwoOfThreeNodesRestartEmpty(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // docs/dev/hazards.md H17.
@@ -35,7 +35,8 @@ func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H17: counted from the acquisition's beginning, as the validity is.
+// docs/dev/hazards.md H17: the maximum counts from the beginning of the acquisition, as the
+// validity does.
 func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -50,7 +51,7 @@ func TestTheMaximumHoldCountsFromTheFirstSend(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H17: a validity that ends first is a loss, and no maximum.
+// docs/dev/hazards.md H17: if the validity ends before the maximum, the lock is lost.
 func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 3*time.Second, WithMaxHold(4*time.Second))
@@ -63,7 +64,7 @@ func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 func TestAnAutoExtendedLockIsHeldForADayUnlessToldOtherwise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		_, l := fakes(t, 1, WithClock(clock.Runtime())) // which nobody looks at every 10 s of the day
+		_, l := fakes(t, 1, WithClock(clock.Runtime())) // its clock is not read every 10 s of the day
 		byDefault := take(t, l, "a", 6*time.Hour, WithAutoExtend())
 		forEver := take(t, l, "b", 6*time.Hour, WithAutoExtend(), WithMaxHold(NoMaxHold))
 		fixed := take(t, l, "c", 6*time.Hour)
@@ -97,7 +98,7 @@ func TestTheStopMarginEndsTheContextAndNotTheHandle(t *testing.T) {
 		require.ErrorContains(t, err, `"a": no extension after the end of its context`)
 		require.ErrorIs(t, err, ErrLost)
 		pass(margin - 1)
-		require.Zero(t, fl.orders(wire.Extend, wire.Release), "nothing is undone before")
+		require.Zero(t, fl.orders(command.Extend, command.Release), "nothing is undone before")
 		require.Equal(t, 3, fl.keys("a"))
 		require.NoError(t, k.Release(ctx))
 		synctest.Wait()
@@ -115,10 +116,10 @@ func TestTheStopMarginCountsFromTheMaximumHoldToo(t *testing.T) {
 		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
 		require.Equal(t, 5*time.Second, k.Remaining())
 		require.ErrorIs(t, k.Extend(ctx, time.Second), ErrMaxHold)
-		sent := fl.orders(wire.Extend)
+		sent := fl.orders(command.Extend)
 		pass(5*time.Second - 1)
-		require.Equal(t, sent, fl.orders(wire.Extend))
-		require.Zero(t, fl.orders(wire.Release))
+		require.Equal(t, sent, fl.orders(command.Extend))
+		require.Zero(t, fl.orders(command.Release))
 		pass(1)
 		require.ErrorIs(t, k.Release(ctx), ErrMaxHold)
 		require.Zero(t, fl.keys("a"))
@@ -130,9 +131,9 @@ func TestAutoExtensionRunsAtAThirdOfWhatTheStopMarginLeaves(t *testing.T) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(5*time.Second))
 		third := (k.Remaining() - 5*time.Second) / 3
 		pass(third - 1)
-		require.Zero(t, fl.orders(wire.Extend))
+		require.Zero(t, fl.orders(command.Extend))
 		pass(1)
-		require.Equal(t, 3, fl.orders(wire.Extend))
+		require.Equal(t, 3, fl.orders(command.Extend))
 		pass(time.Minute)
 		require.NoError(t, k.Context().Err())
 		require.NoError(t, k.Release(context.Background()))
@@ -144,20 +145,20 @@ func TestAutoExtensionStopsAtTheStopMargin(t *testing.T) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(4*time.Second))
 		heal := failing(fl.masters...)
 		pass(k.Remaining() - 4*time.Second - 1)
-		tries := fl.orders(wire.Extend)
+		tries := fl.orders(command.Extend)
 		require.Greater(t, tries, 9)
 		require.NoError(t, k.Context().Err())
 		heal() // too late
 		pass(1)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
 		pass(4*time.Second - 1)
-		require.Equal(t, tries, fl.orders(wire.Extend))
+		require.Equal(t, tries, fl.orders(command.Extend))
 		require.Equal(t, time.Duration(1), k.Remaining())
 		require.NoError(t, k.Release(context.Background()))
 	})
 }
 
-// An extension is under way when the stop margin begins: it comes too late.
+// An extension that is under way when the stop margin begins is too late.
 func TestAnExtensionDecidedWithinTheStopMarginHasNoEffect(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(4*time.Second))

@@ -6,27 +6,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// A caller of Lock.Extend may stay inside a node's Submit for as long as the scheduler or the
-// node likes. What is due of that lock meanwhile is deferred, and goes out soon after the caller
-// has left. The timers of other locks do not wait.
+// A caller of Lock.Extend may stay inside a node's Submit for any time. What becomes due for that
+// lock meanwhile is deferred until soon after the caller has left. The timers of other locks do not
+// wait.
 func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 	for _, row := range []struct {
 		name    string
-		due     wire.Op            // of the caller's lock meanwhile
-		node    int                // in which the caller stays
-		answers map[int]wire.Reply // to the caller's extension, by node, before that
-		silent  map[int]bool       // nodes that never answer it
-		sent    int                // commands of the operation that is due, on that node, in the end
-		err     error              // of the caller's extension
+		due     command.Op            // what becomes due for the caller's lock meanwhile
+		node    int                   // the node whose Submit the caller stays in
+		answers map[int]command.Reply // earlier answers to the caller's extension, by node
+		silent  map[int]bool          // nodes that never answer it
+		sent    int                   // the commands of the due operation on that node in the end
+		err     error                 // of the caller's extension
 	}{
-		{"an extension is due", wire.Extend, 1, nil, map[int]bool{0: true, 2: true}, 2, ErrNoQuorum},
-		{"a repair is due", wire.Repair, 2, map[int]wire.Reply{2: {Outcome: wire.Refused}}, nil, 1, nil},
+		{"an extension is due", command.Extend, 1, nil, map[int]bool{0: true, 2: true}, 2, ErrNoQuorum},
+		{"a repair is due", command.Repair, 2, map[int]command.Reply{2: {Outcome: command.Refused}}, nil, 1, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			// The bubble's time stands still while a goroutine waits for a mutex.
+			// The bubble's time does not advance while a goroutine waits for a mutex.
 			stuck := time.AfterFunc(20*time.Second, func() { panic("a timer waits for a caller") })
 			defer stuck.Stop()
 			inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
@@ -37,8 +37,8 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 
 				leave := make(chan struct{})
 				for i, n := range nodes {
-					n.script = func(n *fakeNode, c *wire.Command) bool {
-						if c.Op != wire.Extend || c.Token != a.Token() || len(on(n, a, wire.Extend)) > 1 {
+					n.script = func(n *fakeNode, c *command.Command) bool {
+						if c.Op != command.Extend || c.Token != a.Token() || len(on(n, a, command.Extend)) > 1 {
 							return false
 						}
 						rep, answered := row.answers[i]
@@ -76,8 +76,8 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 	}
 }
 
-// on lists the commands of one lock and operation that a node was sent.
-func on(n *fakeNode, k *Lock, op wire.Op) (some []*wire.Command) {
+// on lists the commands for one lock and operation that a node was sent.
+func on(n *fakeNode, k *Lock, op command.Op) (some []*command.Command) {
 	for _, c := range n.commands(op) {
 		if c.Token == k.Token() {
 			some = append(some, c)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // contention describes why a contender did not get a name.
@@ -86,7 +86,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 func (q *holderQuery) fillInLocked(votes []Vote) {
 	for i := range q.ballots {
 		b, v, why := &q.ballots[i], &votes[i], asHeldError(q.keyStates[i])
-		if q.votes[i].notAwaited() && errors.Is(v.Err, wire.ErrGivenUp) {
+		if q.votes[i].notAwaited() && errors.Is(v.Err, command.ErrGivenUp) {
 			*v = q.votes[i] // the undo cancelled the acquire: the node did not fail
 		}
 		unheard := v.notAwaited()
@@ -97,14 +97,14 @@ func (q *holderQuery) fillInLocked(votes []Vote) {
 				v.Outcome = OutcomeRefused
 			}
 		case unheard && b.failed():
-			v.Outcome, v.Err, v.Took = b.outcome, b.err, b.latency
+			v.Outcome, v.Err, v.Took = Outcome(b.outcome), b.err, b.latency
 		}
 	}
 }
 
 // failed reports whether a node was queried and failed, or did not answer in time.
 func (b *ballot) failed() bool {
-	return b.voted && b.outcome != wire.Granted && b.outcome != wire.Refused
+	return b.voted && b.outcome != command.Granted && b.outcome != command.Refused
 }
 
 // queryHolders begins a query. Its wake channel gets a value when the result is conclusive.
@@ -128,9 +128,9 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 		timeout = min(timeout, l.notAwaitedTimeout(k.votes, took))
 	}
 	k.rule, k.start = afterAll, l.now()
-	k.sendAll(timeout, func(node int) (wire.Reply, bool) {
+	k.sendAll(timeout, func(node int) (command.Reply, bool) {
 		v := &k.votes[node]
-		return wire.Reply{Outcome: wire.Refused, NotSent: true}, v.Outcome != wire.Refused && (!more || !v.notAwaited())
+		return command.Reply{Outcome: command.Refused, NotSent: true}, v.Outcome != OutcomeRefused && (!more || !v.notAwaited())
 	})
 	return k
 }
@@ -147,7 +147,7 @@ func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Durati
 }
 
 // Answer records one node's answer.
-func (q *holderQuery) Answer(c *wire.Command, rep wire.Reply) {
+func (q *holderQuery) Answer(c *command.Command, rep command.Reply) {
 	q.round.Answer(c, rep)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -167,7 +167,7 @@ func (q *holderQuery) conclusiveLocked() bool {
 		if q.ballots[i].voted {
 			continue
 		}
-		if open++; q.votes[i].Outcome == wire.Refused {
+		if open++; q.votes[i].Outcome == OutcomeRefused {
 			return false
 		}
 	}
@@ -230,7 +230,7 @@ func (r *round) contentionLocked() contention {
 	var tokens strings.Builder
 	for name := range r.names {
 		for token, left := range r.tokensHoldingLocked(name) {
-			s.foreign = s.foreign || token != "" && !wire.WellFormed(token)
+			s.foreign = s.foreign || token != "" && !command.WellFormed(token)
 			if len(left) < r.tally.Need() {
 				continue
 			}
@@ -247,13 +247,13 @@ func (r *round) contentionLocked() contention {
 }
 
 // asHeldError describes the first key that is not free.
-func asHeldError(holds []wire.KeyState) error {
+func asHeldError(holds []command.KeyState) error {
 	for _, h := range holds {
 		switch {
 		case h.ForeignType != "":
 			return ErrForeignKey
 		case !h.Free():
-			return &HeldError{Owner: wire.Owner(h.Value), Remaining: h.TTL}
+			return &HeldError{Owner: command.Owner(h.Value), Remaining: h.TTL}
 		}
 	}
 	return nil

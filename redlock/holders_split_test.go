@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// One of five masters is down and one lacks the key, so that the three others are just a
-// quorum, and an attempt is lost with a vote. Whichever answers first, that is told from a
-// split vote: else there would be 40 commands a second, and 150 where one of the three is slow.
+// One node of five is down and one lacks the key, so exactly a quorum has it and an attempt is lost
+// with one vote. This must not be taken for a split vote, whichever node answers first.
+//
+// Otherwise there would be 40 commands a second, and 150 if one of the three nodes is slow.
 func TestABareQuorumIsToldFromASplitVoteWhileAMasterIsDown(t *testing.T) {
 	t.Parallel()
 	for what, late := range map[string]func(i int) bool{

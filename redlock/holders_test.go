@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// seenAs makes a node what a letter says: f fails, g grants, x and y hold a token and
-// refuse by it; X and Y hold one and answer no acquire, nor does a dot, which holds none; a
-// dash answers nothing at all.
+// seenAs makes a node behave as a letter says: f fails and g grants; x and y hold a token and
+// refuse. X and Y hold a token and do not answer acquires, nor does a dot, which holds none. A dash
+// answers nothing at all.
 func seenAs(n *fakeNode, letter byte) {
 	held := strings.ToLower(string(letter))
 	if held == "x" || held == "y" {
@@ -24,26 +24,26 @@ func seenAs(n *fakeNode, letter byte) {
 	}
 	switch letter {
 	case 'f':
-		n.script = answering(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errSome})
+		n.script = answering(command.Reply{Outcome: command.Failed, NotSent: true, Err: errSome})
 	case 'X', 'Y', '.':
 		n.script = silently
 	case '-':
-		n.script = func(*fakeNode, *wire.Command) bool { return true }
+		n.script = func(*fakeNode, *command.Command) bool { return true }
 	}
 }
 
-// whoWasAsked lists the nodes that were asked who holds the name.
+// whoWasAsked lists the nodes that were queried for the holder.
 func whoWasAsked(nodes []*fakeNode) string {
 	var list []byte
 	for i, n := range nodes {
-		if len(n.commands(wire.Inspect)) > 0 {
+		if len(n.commands(command.Inspect)) > 0 {
 			list = strconv.AppendInt(list, int64(i+1), 10)
 		}
 	}
 	return string(list)
 }
 
-// lose makes an attempt without the query for the reason.
+// lose makes an attempt, without the query for the holder.
 func lose(l *Locker, w *request) (*Lock, error) {
 	k, err := l.newAttempt(bg, w, l.now())
 	if err != nil {
@@ -53,8 +53,8 @@ func lose(l *Locker, w *request) (*Lock, error) {
 	return k, l.finishAttempt(bg, k)
 }
 
-// docs/dev/rules.md rule 22: who is asked, after an attempt, to tell a holder from a split vote,
-// for how long, and what is seen then.
+// docs/dev/rules.md rule 22: the query after an attempt tells a holder from a split vote. The rows
+// have the nodes that are queried, the time that it takes, and the result.
 func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 	const short, long = minTie, maxNodeTimeout
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 		held         bool
 		took         time.Duration
 	}{
-		// All are well: those that refused, and nobody else where they are a majority.
+		// All nodes are up. If those that refused are a majority, only they are queried.
 		{"xxx", "123", true, 0},
 		{"xxX", "12", true, 0},
 		{"gxx", "23", true, 0},
@@ -72,7 +72,7 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 		{"gxxxX", "234", true, 0},
 		{"gxxyX", "234", false, 0},
 		{"xxX-", "1234", true, 0},
-		// A minority is not: of one's own votes a holder has none.
+		// A minority is down. Nodes that granted are not queried, because no holder has them.
 		{"fxX", "23", true, 0},
 		{"fgx", "3", false, 0},
 		{"fxxXX", "2345", true, 0},
@@ -81,15 +81,15 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 		{"fgxxX", "345", true, 0},
 		{"fgxx.", "345", false, 0},
 		{"ffxXX", "345", true, 0},
-		{"ffgxX", "45", false, 0}, // the fifth decides whether it is a fault
+		{"ffgxX", "45", false, 0}, // the fifth node decides whether it is a fault
 		{"ffgx-", "45", false, long},
 		{"ffggxxX", "56", false, 0},
-		// Where all others tell, or can't, nobody waits for one that is mute.
+		// A silent node is not waited for if the others decide, or cannot be decisive.
 		{"fxxX-", "2345", true, 0},
 		{"fgxy-", "345", false, 0},
 		{"fx-", "23", false, long},
 		{"fgxx-", "345", false, short},
-		{"-gx", "3", false, 0}, // the attempt waited for it
+		{"-gx", "3", false, 0}, // the attempt waited for that node
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			nodes, l := fakes(t, len(c.nodes), WithClock(clock.Runtime()))
@@ -108,18 +108,18 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 	}
 }
 
-// answersAfter has a node act on acquires and looks at once, in the order in which they came,
-// and answer each so much later; one that is down says so then.
+// answersAfter makes a node execute acquires and queries at once, in order, and answer each after a
+// delay of its own. A node that is down reports its failure after the same delay.
 func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
-	n.script = func(n *fakeNode, c *wire.Command) bool {
+	n.script = func(n *fakeNode, c *command.Command) bool {
 		late := acquire
 		switch {
-		case c.Op == wire.Inspect:
+		case c.Op == command.Inspect:
 			late = look
-		case c.Op != wire.Acquire:
+		case c.Op != command.Acquire:
 			return false
 		}
-		rep := wire.Reply{Outcome: wire.Failed, NotSent: true, Err: errSome}
+		rep := command.Reply{Outcome: command.Failed, NotSent: true, Err: errSome}
 		if !down {
 			if !c.MarkSent() {
 				return false
@@ -131,9 +131,8 @@ func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
 	}
 }
 
-// There is no order of answers that tells nothing: whichever decide an attempt while a minority
-// is down (f) or lacks the key (a dot), and whoever says first who holds the name, one token on
-// a quorum is told from a split vote. So no attempt is made again for the order's sake.
+// A minority is down (f) or lacks the key (a dot). One token on a quorum must be told from a split
+// vote in every order of the answers to the attempt and to the query.
 func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"fxx", ".xx", "fxxx", ".xxx", "fxxxx", "ffxxx", "f.xxx", "..xxx"} {
@@ -143,7 +142,7 @@ func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 			}
 			for _, acquires := range orders(len(nodes)) {
 				looks := slices.Clone(acquires)
-				for range 2 { // who holds it is told in the same order, and from behind
+				for range 2 { // the query is answered in the order of the attempt, and in reverse
 					for i, n := range nodes {
 						answersAfter(n, what[i] == 'f', time.Duration(acquires[i])*time.Millisecond, time.Duration(looks[i])*time.Millisecond)
 					}
@@ -152,7 +151,7 @@ func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
 					seen, _ := l.describeHolders(bg, w, k, err)
 					require.True(t, seen.held, "%s: attempt %v, look %v", what, acquires, looks)
-					pass(minTie) // what is late has come
+					pass(minTie) // late answers have arrived
 					for i := range looks {
 						looks[i] = len(looks) - 1 - looks[i]
 					}
@@ -162,7 +161,7 @@ func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
 	}
 }
 
-// A lock that is plainly held costs TryAcquire one attempt and one query, and no repetition.
+// With a plain holder TryAcquire makes one attempt and one query, and does not repeat them.
 func TestTryAcquireReportsAPlainHolderAtOnce(t *testing.T) {
 	for _, what := range []string{"xxx", "gxx", "xxX", "fxx", "ggxxx", "gxxxX", "fxxX-", "ffxxX", "xxXX"} {
 		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
@@ -174,8 +173,8 @@ func TestTryAcquireReportsAPlainHolderAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, ErrHeld, what)
 			require.False(t, isSplit(err), what)
 			for _, n := range nodes {
-				require.LessOrEqual(t, len(n.commands(wire.Acquire)), 1, what)
-				require.LessOrEqual(t, len(n.commands(wire.Inspect)), 1, what)
+				require.LessOrEqual(t, len(n.commands(command.Acquire)), 1, what)
+				require.LessOrEqual(t, len(n.commands(command.Inspect)), 1, what)
 			}
 		})
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Status describes who holds a name, as the nodes reported it.
@@ -71,7 +71,7 @@ func (l *Locker) status(name string, r *round) *Status {
 		n := NodeStatus{Node: l.nodes[i].Name(), Err: b.err}
 		if holds := r.keyStates[i]; len(holds) > 0 {
 			h := holds[0]
-			n.Held, n.Owner, n.Token, n.Remaining = h.Value != "", wire.Owner(h.Value), wire.Mask(h.Value), h.TTL
+			n.Held, n.Owner, n.Token, n.Remaining = h.Value != "", command.Owner(h.Value), command.Mask(h.Value), h.TTL
 			if h.ForeignType != "" {
 				n.Err = ErrForeignKey
 			}
@@ -83,7 +83,7 @@ func (l *Locker) status(name string, r *round) *Status {
 	}
 	for token, untils := range ends {
 		if end, ok := quorum.Supported(untils, r.tally.Need()); ok {
-			s.Held, s.Owner, s.Remaining = true, wire.Owner(token), end.Sub(r.start)
+			s.Held, s.Owner, s.Remaining = true, command.Owner(token), end.Sub(r.start)
 			if end == noDeadline {
 				s.Remaining = -time.Millisecond // as nodes report it
 			}
@@ -113,9 +113,9 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	}
 	r := l.newRound(nil, nil)
 	if l.set.guarded {
-		wire.NewGuardedPing(&r.req)
+		command.NewGuardedPing(&r.req)
 	} else {
-		wire.NewPing(&r.req)
+		command.NewPing(&r.req)
 	}
 	r.start = l.now()
 	r.req.Clock, r.req.NotAfter = l.set.clock, r.start.Add(l.readTimeout())

@@ -7,18 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// Inspect says who holds a name, on which nodes, for how long: what a quorum shares.
+// Inspect reports the holder of a name, its nodes and its remaining time on a quorum.
 func TestInspectShowsTheHolder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithOwner("worker-7"), WithKeyPrefix("p:"))
 		k, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		fl.masters[0].Set("p:a", k.Token(), time.Second) // one node will forget it sooner
+		fl.masters[0].Set("p:a", k.Token(), time.Second) // one node's key expires sooner
 		s, err := fl.locker(WithKeyPrefix("p:")).Inspect(bg, "a")
 		require.NoError(t, err)
 		require.Equal(t, &Status{
@@ -37,11 +37,11 @@ func TestInspectShowsTheHolder(t *testing.T) {
 	})
 }
 
-// Less than a quorum of one token is not held, though no name could be taken either.
+// A token on less than a quorum is not a holder, even if no other token could reach a quorum.
 func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
-		mine := wire.NewToken("she")
+		mine := command.NewToken("she")
 		fl.masters[0].Set("a", mine, time.Minute)
 		fl.masters[1].Set("a", "another", time.Hour)
 		fl.masters[2].PushList("a")
@@ -58,8 +58,8 @@ func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
 	})
 }
 
-// A key without an expiry is shown by a negative time left, on a node, and of the whole
-// where a quorum has no other.
+// A key without an expiry is reported with a negative time left: on its node, and as a whole if a
+// quorum has only such keys.
 func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -74,7 +74,7 @@ func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 		s, err = l.Inspect(bg, "a")
 		require.NoError(t, err)
 		require.True(t, s.Held)
-		require.Equal(t, time.Hour, s.Remaining) // so long n3 keeps it, and n1 for ever
+		require.Equal(t, time.Hour, s.Remaining) // n3 keeps it for so long, and n1 forever
 		fl.masters[1].Set("a", "x", 0)
 		s, err = l.Inspect(bg, "a")
 		require.NoError(t, err)
@@ -82,8 +82,8 @@ func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 	})
 }
 
-// A dead or frozen node is shown with its trouble; the others decide. Without a quorum
-// there is an error, and what the others said all the same.
+// A node that is down or frozen is reported with its error, and the others decide. Without a quorum
+// Inspect returns an error, and the others' reports all the same.
 func TestInspectWithNodesThatAreGone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithOwner("she"))
@@ -110,7 +110,7 @@ func TestInspectWithNodesThatAreGone(t *testing.T) {
 	})
 }
 
-// No status shows more of a token than its label.
+// A status never shows more of a token than its label.
 func TestInspectShowsNoToken(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -124,7 +124,7 @@ func TestInspectShowsNoToken(t *testing.T) {
 	})
 }
 
-// Healthy is nil while a quorum answers.
+// Healthy returns nil while a quorum answers.
 func TestHealthyWhileAQuorumAnswers(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -144,7 +144,7 @@ func TestHealthyWhileAQuorumAnswers(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		took, err = healthy()
 		matches(t, err, ErrNoQuorum)
-		require.Zero(t, took) // both are known to be away
+		require.Zero(t, took) // both are known to be down
 		require.ErrorContains(t, err, "ping")
 		require.ErrorContains(t, err, "n1: failed")
 		require.ErrorContains(t, err, "n2: failed: pool: no connection")

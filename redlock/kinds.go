@@ -5,16 +5,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // kindOf returns the special properties of a node, or the zero NodeKind if it does not report any.
-func kindOf(n Node) wire.NodeKind {
-	if k, ok := n.(interface{ Kind() wire.NodeKind }); ok {
+func kindOf(n Node) command.NodeKind {
+	if k, ok := n.(interface{ Kind() command.NodeKind }); ok {
 		return k.Kind()
 	}
-	return wire.NodeKind{}
+	return command.NodeKind{}
 }
 
 // checkKinds rejects nodes whose kind conflicts with the settings.
@@ -60,12 +60,12 @@ func ownedNodes(nodes []Node) bool {
 // several masters (docs/dev/rules.md rule 30).
 func (l *Locker) checkSlots(names []string) error {
 	keys := l.keys(names)
-	if !wire.SameSlot(keys) {
+	if !command.SameSlot(keys) {
 		return invalid("names in several slots of a Redis Cluster: give them a common " +
 			"hash tag, as in {order:7}:stock and {order:7}:payment")
 	}
 	for _, k := range keys {
-		if l.set.fencing && !wire.CanHaveFenceKey(k) {
+		if l.set.fencing && !command.CanHaveFenceKey(k) {
 			return invalid("key %q cannot have a fence counter in its slot of a Redis Cluster because of the }: remove the }, or add "+
 				"a hash tag, as in {order:7}:stock", k)
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
@@ -28,8 +28,8 @@ func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
 	require.NoError(t, l.Close(bg))
 }
 
-// docs/dev/hazards.md H37. A holds on two of three groups, and the master of one fails over to a
-// replica that has not its lock.
+// docs/dev/hazards.md H37: A holds on two of three groups. One group's master fails over to a
+// replica that lacks A's lock.
 func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, groups []*group) {
 		a, b := client(t, groups, &view{}), client(t, groups, &view{})
@@ -41,8 +41,8 @@ func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
 		require.NoError(t, err)
 		third.Unfreeze()
 		synctest.Wait()
-		third.Del("x") // as if it had never arrived
-		groups[0].failOver(3, wire.MarkerKey)
+		third.Del("x") // as if the key had never been replicated
+		groups[0].failOver(3, guard.Key)
 		pass(time.Second)
 		_, err = b.TryAcquire(bg, "x", time.Second)
 		require.ErrorContains(t, err, "n1: failed: quarantined for")
@@ -75,9 +75,9 @@ func TestALockOutlivesTheFailoverOfOneOfThreeGroups(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H102. The client A is left with the old master and one of three Sentinels; the
-// others promote the replica, which B follows at once. A takes the lock anew whenever it
-// can, B waits for it.
+// docs/dev/hazards.md H102: client A can reach only the old master and one of three Sentinels. The
+// others promote the replica, which B follows at once. A acquires the lock whenever it can, and B
+// waits for it. They must never both hold it.
 func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
 	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 700 * time.Millisecond, 999 * time.Millisecond} {
 		onGroups(t, 1, func(t *testing.T, groups []*group) {
@@ -89,7 +89,7 @@ func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
 			held, err := a.TryAcquire(bg, "x", guardTTL)
 			require.NoError(t, err)
 			far.losing(g.sentinels[1:]...)
-			g.failOver(0, wire.MarkerKey) // what the replica has
+			g.failOver(0, guard.Key) // the keys that the replica has
 			for _, s := range g.sentinels[1:] {
 				s.Failover("m", g.replica.Addr())
 			}

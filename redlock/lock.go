@@ -9,7 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // Lock is one acquisition of one or several names, or a share of one. A Lock is not reusable: to
@@ -26,7 +26,7 @@ import (
 type Lock struct {
 	l             *Locker
 	names         []string
-	terms         wire.LockArgs
+	terms         command.LockArgs
 	opts          lockSettings
 	handedOff     bool        // by the previous holder, in this process
 	confirmed     bool        // the fence took a second round trip

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// docs/dev/hazards.md H25: for the race detector. Each goroutine calls what it likes until the
-// lock ends, by one of many releases, or by Detach.
+// docs/dev/hazards.md H25: for the race detector. Each goroutine calls random methods until the
+// lock ends, by one of many releases or by Detach.
 func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	for n := range 4 {
 		inBubbles(t, 3, func(fl *testbed) {
@@ -74,7 +74,7 @@ func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H67, H15: many short lives, one after the other and side by side.
+// docs/dev/hazards.md H67, H15: many short holds, in sequence and in parallel, leave nothing.
 func TestNoKeyAndNoLeaseIsLeftOfManyHolds(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -104,6 +104,6 @@ func TestNoKeyAndNoLeaseIsLeftOfManyHolds(t *testing.T) {
 		require.Zero(t, booked(l))
 		require.Zero(t, l.alarms.Len())
 		require.Zero(t, fl.keys("a"))
-		require.GreaterOrEqual(t, fl.orders(wire.Release), 2*64, "what was refused is spared")
+		require.GreaterOrEqual(t, fl.orders(command.Release), 2*64, "what was refused is spared")
 	})
 }

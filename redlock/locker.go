@@ -8,10 +8,10 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fifo"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Locker acquires locks on a fixed set of nodes. A service makes one and shares it. Its methods are
@@ -23,16 +23,16 @@ type Locker struct {
 	trips           []roundTrips // by node
 	ownedNodes      []*pool.Node // made by Open, closed by Close
 	set             settings
-	nodeSet         *wire.NodeSet // state that the nodes share
-	clustered       bool          // at least one node is a Redis Cluster
-	alarms          *alarm.Queue  // node timeouts and ends of held locks
-	queue           *fifo.Queue   // waiters of this process, by name
-	waitTable       *waitTable    // heads of the queues, and holders of the names that they want
-	dispatcher      *dispatcher   // nil without traces and without a logger
-	extendLimiter   extendLimiter // limits undecided automatic extensions
-	undos           undoQueue     // of locks that the library ended
-	exchangePool    sync.Pool     // of *exchange
-	reusesExchanges bool          // only a lock and its answers refer to an exchange
+	nodeSet         *command.NodeSet // state that the nodes share
+	clustered       bool             // at least one node is a Redis Cluster
+	alarms          *alarm.Queue     // node timeouts and ends of held locks
+	queue           *fifo.Queue      // waiters of this process, by name
+	waitTable       *waitTable       // heads of the queues, and holders of the names that they want
+	dispatcher      *dispatcher      // nil without traces and without a logger
+	extendLimiter   extendLimiter    // limits undecided automatic extensions
+	undos           undoQueue        // of locks that the library ended
+	exchangePool    sync.Pool        // of *exchange
+	reusesExchanges bool             // only a lock and its answers refer to an exchange
 
 	closing chan struct{} // closed by Close
 
@@ -296,10 +296,10 @@ func (l *Locker) countedInspect(owner observer, names []string) *round {
 
 func (l *Locker) readRound(owner observer, names []string, guarded bool) *round {
 	r := l.newRound(owner, names)
-	r.keyStates = make([][]wire.KeyState, len(l.nodes))
-	t := &wire.LockArgs{Guarded: guarded}
+	r.keyStates = make([][]command.KeyState, len(l.nodes))
+	t := &command.LockArgs{Guarded: guarded}
 	t.Set(l.keys(names), "")
-	wire.NewInspect(&r.req, t)
+	command.NewInspect(&r.req, t)
 	return r
 }
 

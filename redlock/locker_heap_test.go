@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// freeable counts Lockers that the garbage collector has not freed yet, and what their nodes know them by.
+// freeable counts the Lockers that the garbage collector has not freed yet, and their node sets.
 type freeable struct {
 	lockers []weak.Pointer[Locker]
-	fleets  []weak.Pointer[wire.NodeSet]
+	fleets  []weak.Pointer[command.NodeSet]
 }
 
 func (f *freeable) add(l *Locker) {
@@ -25,7 +25,7 @@ func (f *freeable) add(l *Locker) {
 }
 
 func (f *freeable) left() (lockers, fleets int) {
-	for range 3 { // a sync.Pool lives for two collections more
+	for range 3 { // a sync.Pool keeps its contents for two more collections
 		runtime.GC()
 	}
 	for i := range f.lockers {
@@ -39,7 +39,7 @@ func (f *freeable) left() (lockers, fleets int) {
 	return lockers, fleets
 }
 
-// The next health check drops the last of what connections know of a Locker that was closed.
+// The next health check drops the last reference of a connection to a Locker that was closed.
 func TestClosedLockersOverSharedNodesAreFreedWhileTheConnectionsLive(t *testing.T) {
 	const maxTTL, healthCheck = 5 * time.Second, 10 * time.Second
 	for name, opts := range map[string][]Option{"plain": nil, "guarded": {WithRestartGuard(maxTTL)}} {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // stateLog logs lasting states when they begin and when they end, not at every attempt: whether a
@@ -48,12 +48,12 @@ func quorumVoted(err error) bool {
 
 // noteVote records a vote on an acquisition. Other commands are no evidence, because nodes that do
 // not vote also execute them.
-func (d *dispatcher) noteVote(node int, name string, rep wire.Reply) {
+func (d *dispatcher) noteVote(node int, name string, rep command.Reply) {
 	if d.logger == nil {
 		return
 	}
 	out := &d.state.notVoting[node]
-	if rep.Outcome == wire.Granted || rep.Outcome == wire.Refused {
+	if rep.Outcome == command.Granted || rep.Outcome == command.Refused {
 		if out.Load() && out.Swap(false) {
 			d.info("a node votes again", "node", name)
 		}

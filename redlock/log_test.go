@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// told are a log's lines since the last call: level and message.
+// told returns the log's lines since the last call, with level and message.
 func (b *logged) told(t *testing.T) (list []string) {
 	t.Helper()
 	synctest.Wait()
@@ -82,7 +82,7 @@ func TestNoQuorumIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 		}
 		require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.told(t))
 		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "") })
-		pass(time.Second) // connections stand again
+		pass(time.Second) // the connections are up again
 		for range 3 {
 			take(t, l, "a", time.Second)
 			pass(time.Second)
@@ -111,7 +111,7 @@ func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithLogger(log.logger()))
-		require.NoError(t, take(t, l, "a", time.Second).Release(bg)) // with the votes of all
+		require.NoError(t, take(t, l, "a", time.Second).Release(bg)) // with the votes of all nodes
 		synctest.Wait()
 		require.Contains(t, log.told(t), "INFO a quorum votes again", "new nodes wait once")
 		require.NoError(t, fl.masters[2].Restart(false))

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/dev/hazards.md H53: two nodes' clocks are set back by an hour, which a test does by giving
-// their keys as much more. Whoever waits is told how long the keys will stand; the holder
-// gains nothing by it, and its end takes them away.
+// docs/dev/hazards.md H53: two nodes' clocks are set back by an hour. The test lengthens their keys
+// by as much. A waiter is told how long the keys will exist. The holder's validity does not change,
+// and its end deletes the keys.
 func TestNodesWhoseClocksAreSetBackKeepALockNoLongerThanItIsValid(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l, other := fl.locker(WithOwner("me")), fl.locker()

@@ -10,9 +10,9 @@ import (
 	"unicode"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Bounds and defaults of several settings. MinTTL is the shortest TTL that is accepted.
@@ -22,7 +22,7 @@ const (
 	DefaultMaxTTL  = 24 * time.Hour
 	maxNameLen     = 512
 	maxOwnerLen    = 64
-	reservedPrefix = wire.Reserved // keys and channels other than locks
+	reservedPrefix = command.Reserved // keys and channels other than locks
 	maxNodeTimeout = 500 * time.Millisecond
 )
 

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// history is who held what and when, by the one clock of a bubble. A span begins
-// when the acquisition returned and ends at the release call, or when the validity
-// ended by the holder's own clock, whichever came first.
+// history records which Locker held which name and when, by the one clock of a bubble. A span
+// begins when the acquisition returns. It ends at the call of Release or at the end of the validity
+// by the holder's own clock, whichever comes first.
 type history struct {
 	mu    sync.Mutex
 	spans []*span
-	open  sync.WaitGroup // holders that are still to end their span
+	open  sync.WaitGroup // holders that have not ended their span yet
 }
 
 type span struct {
@@ -39,8 +39,7 @@ func (h *history) end(s *span) {
 
 func (h *history) join() { h.open.Wait() }
 
-// overlap is the oracle of exclusion: two spans of one name that have an instant in
-// common, or nil.
+// overlap returns an error if two spans of one name have an instant in common.
 func (h *history) overlap() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

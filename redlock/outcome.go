@@ -1,8 +1,8 @@
 package redlock
 
 import (
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // won reports whether a majority granted.
@@ -36,7 +36,7 @@ func (r *round) surelyFree() bool {
 	n := 0
 	for i := range r.ballots {
 		b := &r.ballots[i]
-		if b.outcome == wire.Granted || b.outcome == wire.Refused && b.notSent {
+		if b.outcome == command.Granted || b.outcome == command.Refused && b.notSent {
 			n++
 		}
 	}
@@ -50,7 +50,7 @@ func (r *round) confirmed() bool {
 	defer r.mu.Unlock()
 	n := 0
 	for i := range r.ballots {
-		if b := &r.ballots[i]; b.outcome == wire.Granted || b.outcome == wire.Refused || b.undone {
+		if b := &r.ballots[i]; b.outcome == command.Granted || b.outcome == command.Refused || b.undone {
 			n++
 		}
 	}
@@ -90,11 +90,11 @@ func (r *round) asError(reason error) *QuorumError {
 	e := &QuorumError{Op: r.req.Op.String(), Names: r.names, Need: r.tally.Need(), Reason: reason}
 	for i := range r.ballots {
 		b := &r.ballots[i]
-		v := Vote{Node: r.l.nodes[i].Name(), Outcome: b.outcome, Err: b.err, Took: b.latency}
+		v := Vote{Node: r.l.nodes[i].Name(), Outcome: Outcome(b.outcome), Err: b.err, Took: b.latency}
 		switch {
 		case !b.voted && !b.replied:
 			v.Err = errNotAwaited
-		case b.late && b.outcome == wire.Granted: // to be undone, and not a vote
+		case b.late && b.outcome == command.Granted: // to be undone, and not a vote
 			v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 		}
 		e.Votes = append(e.Votes, v)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // maxPollPause bounds the time between the polls of a subscribed waiter, because announcements may
@@ -27,9 +27,9 @@ const (
 // attempt can succeed.
 type keyPoll struct {
 	waiter *waiter
-	failed []bool         // by node: it also failed in the last attempt
-	reqs   []wire.Request // by name
-	cmds   []wire.Command // by name and node
+	failed []bool            // by node: it also failed in the last attempt
+	reqs   []command.Request // by name
+	cmds   []command.Command // by name and node
 
 	// Guarded by waitTable.mu:
 	blocked    []clock.Instant // by node: until when it cannot grant; 0: not blocked
@@ -109,7 +109,7 @@ func (v *waiter) listens() bool {
 func (v *waiter) startPoll() *keyPoll {
 	n, keys, now := len(v.l.nodes), v.l.keys(v.req.names), v.l.now()
 	p := &keyPoll{
-		waiter: v, failed: make([]bool, n), reqs: make([]wire.Request, len(keys)), cmds: make([]wire.Command, n*len(keys)),
+		waiter: v, failed: make([]bool, n), reqs: make([]command.Request, len(keys)), cmds: make([]command.Command, n*len(keys)),
 		blocked: make([]clock.Instant, n), unanswered: make([]int, n),
 	}
 	var attempt *QuorumError
@@ -126,9 +126,9 @@ func (v *waiter) startPoll() *keyPoll {
 	}
 	ws.mu.Unlock()
 	for k := range keys {
-		r, t := &p.reqs[k], &wire.LockArgs{}
+		r, t := &p.reqs[k], &command.LockArgs{}
 		t.Set(keys[k:k+1], "")
-		wire.NewPoll(r, t)
+		command.NewPoll(r, t)
 		r.NodeSet, r.Clock, r.NotAfter = v.l.nodeSet, v.l.set.clock, now.Add(v.l.readTimeout())
 		for i, node := range v.l.nodes {
 			c := &p.cmds[k*n+i]
@@ -141,16 +141,16 @@ func (v *waiter) startPoll() *keyPoll {
 
 // Answer records a node's answer about one name. A node that does not vote counts as blocked only
 // if it also failed in the last attempt. Otherwise an attempt must find out and report the failure.
-func (p *keyPoll) Answer(c *wire.Command, rep wire.Reply) {
+func (p *keyPoll) Answer(c *command.Command, rep command.Reply) {
 	v := p.waiter
 	now, left := v.l.now(), time.Duration(0)
 	switch {
-	case rep.Outcome == wire.Refused:
+	case rep.Outcome == command.Refused:
 		left = rep.Left + expiryMargin
 		if rep.Left < 0 {
 			left = noExpiry
 		}
-	case rep.Outcome == wire.Failed && p.failed[c.Node]:
+	case rep.Outcome == command.Failed && p.failed[c.Node]:
 		left = quarantineLeft(rep.Err)
 	}
 	ws := v.l.waitTable

@@ -12,20 +12,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// settled waits until those who wait for a lock have subscribed, asked who holds it, and
-// polled once.
+// settled waits until the waiters have subscribed, queried the holder and polled once.
 func (fl *testbed) settled() {
 	pass(3 * time.Second)
 	fl.forget()
 }
 
-// quotas requires that each master was sent at least and at most so many polls, and at most
-// so many commands in all.
+// quotas checks the number of polls and of all commands that each master was sent.
 func (fl *testbed) quotas(least, most, all int) {
 	fl.t.Helper()
 	synctest.Wait()
@@ -41,7 +39,7 @@ func (fl *testbed) quotas(least, most, all int) {
 	})
 }
 
-// docs/dev/rules.md rule 20: a waiter asks a node by one plain command a second, and makes no
+// docs/dev/rules.md rule 20: a waiter sends each node one plain command a second, and makes no
 // attempt while the lock is held.
 func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
@@ -56,18 +54,18 @@ func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
 	})
 }
 
-// slowToSubmit is a node behind which a poller is not scheduled for a while.
+// slowToSubmit is a node whose Submit of a poll returns late, as if the poller were not scheduled.
 type slowToSubmit struct{ *pool.Node }
 
-func (n slowToSubmit) Submit(c *wire.Command) {
-	poll := c.Op == wire.Poll
+func (n slowToSubmit) Submit(c *command.Command) {
+	poll := c.Op == command.Poll
 	n.Node.Submit(c)
 	if poll {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// A poll that is answered before its rest begins ends at once, and not with the node timeout.
+// A poll that is answered before the poller sleeps ends at once, and not with the node timeout.
 func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		nodes := make([]Node, 3)
@@ -92,12 +90,13 @@ func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
 	})
 }
 
-// A poll that a message interrupts wakes nobody when its last answer comes: here the votes are split by then.
+// An announcement interrupts a poll. The last answer of that poll must not wake the waiter later.
+// Here the votes are split by then.
 func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		by := make(chan string, 100)
 		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.Reason }}), WithBackoff(4*time.Second, 4*time.Second))
-		token := wire.NewToken("x")
+		token := command.NewToken("x")
 		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		done := wants(bg, l, "a")
 		pass(6 * time.Second)
@@ -110,7 +109,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 			if v.poll == nil || v.poll.unanswered[2] == 0 {
 				return false
 			}
-			fl.each(func(m *fakeredis.Master) { m.Set("a", wire.NewToken(m.Name()), time.Hour) })
+			fl.each(func(m *fakeredis.Master) { m.Set("a", command.NewToken(m.Name()), time.Hour) })
 			for len(by) > 0 {
 				<-by
 			}
@@ -131,7 +130,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 	})
 }
 
-// Several names cost one command each.
+// A poll sends one command for each name.
 func TestAPollAsksForEachName(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(), fl.process().locker()
@@ -165,12 +164,12 @@ func TestALostAnnouncementCostsASecond(t *testing.T) {
 	}
 }
 
-// A holder that extends its lock and then dies is found when the keys expire: polls have
-// told when that is.
+// A holder extends its lock and then crashes. Polls have learned the new expiry, so the waiter
+// acquires when the keys expire.
 func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
 	for i := range 5 {
 		inBubble(t, 3, func(fl *testbed) {
-			token := wire.NewToken("dead")
+			token := command.NewToken("dead")
 			fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 			done := wants(bg, fl.locker(), "a")
 			fl.settled()
@@ -183,11 +182,11 @@ func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
 	}
 }
 
-// The quorum of a lock whose holder extends it again and again is not tried for at each end
-// that was foretold.
+// A holder extends its lock again and again. The waiter must not try at each end that an earlier
+// poll reported.
 func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		token := wire.NewToken("busy")
+		token := command.NewToken("busy")
 		extend := func() { fl.each(func(m *fakeredis.Master) { m.Set("a", token, 90*time.Millisecond) }) }
 		extend()
 		done := wants(bg, fl.locker(), "a")
@@ -203,15 +202,16 @@ func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
 	})
 }
 
-// A key that never expires is waited for, and polled like any other.
+// A name whose key never expires is waited for and polled like any other.
 func TestAKeyThatNeverExpiresIsPolled(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.isPolledUntilFree(wire.NewToken(""), 0, 4*time.Second, maxPollPause, 4, 5, 7)
+		fl.isPolledUntilFree(command.NewToken(""), 0, 4*time.Second, maxPollPause, 4, 5, 7)
 	})
 }
 
-// isPolledUntilFree sets the key on all nodes, for ttl. In that while a waiter sends as many
-// commands as quotas allows, and no attempt. It gets the lock within pause of the key's deletion.
+// isPolledUntilFree sets the key on all nodes, for ttl. For the time while a waiter sends as many
+// commands as quotas allows, and makes no attempt. It gets the lock within pause after the key's
+// deletion.
 func (fl *testbed) isPolledUntilFree(value string, ttl, while, pause time.Duration, least, most, all int) {
 	fl.t.Helper()
 	fl.each(func(m *fakeredis.Master) { m.Set("a", value, ttl) })
@@ -225,8 +225,8 @@ func (fl *testbed) isPolledUntilFree(value string, ttl, while, pause time.Durati
 	require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(freed), pause)
 }
 
-// A node that does not vote blocks an attempt as a key does: here one is quarantined or
-// down, and another one holds the key.
+// A node that does not vote blocks an attempt as a key does. Here one node is quarantined or down,
+// and another one has a key.
 func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
 	t.Parallel()
 	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped} {
@@ -239,7 +239,7 @@ func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
 	}
 }
 
-// A quarantine is neither begun nor ended by a poll.
+// A poll neither starts nor ends a quarantine.
 func TestAPollDoesNotTouchTheRestartGuard(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.guarded(), "a", guardTTL)
@@ -256,8 +256,8 @@ func TestAPollDoesNotTouchTheRestartGuard(t *testing.T) {
 	})
 }
 
-// A poll that is not answered is a fault: the attempt that follows reports it, and so does
-// the error in the end.
+// A poll without an answer is a fault. The next attempt reports it, and so does the error in the
+// end.
 func TestAnUnansweredPollIsAFault(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		take(t, fl.locker(), "a", time.Hour)
@@ -277,10 +277,10 @@ func TestAnUnansweredPollIsAFault(t *testing.T) {
 	})
 }
 
-// The error in the end tells what the keys have left by the last poll.
+// The error in the end has the keys' remaining time as of the last poll.
 func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		token := wire.NewToken("she")
+		token := command.NewToken("she")
 		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
 		defer cancel()
@@ -294,7 +294,8 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 	})
 }
 
-// Clients of other libraries announce nothing: they are polled as they poll each other.
+// Clients of other libraries announce no releases, so their locks are polled as often as those
+// libraries poll.
 func TestAForeignHolderIsPolledOften(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.isPolledUntilFree("vUaK0H9tNXAZqK8q1vUaKQ==", time.Hour, 15*time.Second, maxForeignPause, 60, 200, 210)
@@ -309,7 +310,7 @@ func flood(l *Locker, name string) (stop func()) {
 		defer close(ended)
 		for !over.Load() {
 			for i := range l.nodes {
-				(&nodeListener{table: l.waitTable, node: i}).Message(wire.FreePrefix+name, "")
+				(&nodeListener{table: l.waitTable, node: i}).Message(command.FreePrefix+name, "")
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -320,8 +321,8 @@ func flood(l *Locker, name string) (stop func()) {
 	}
 }
 
-// Announcements that lead to nothing make a waiter back off. A release among them is found
-// within the time between two polls.
+// Announcements without a release make a waiter back off. It notices a release among them within
+// the time between two polls.
 func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
 	for range 3 {
 		inBubble(t, 3, func(fl *testbed) {
@@ -342,7 +343,7 @@ func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
 	}
 }
 
-// A release that comes right after an announcement in vain is heard when the pause is over.
+// A release right after a false announcement is noticed when the pause is over.
 func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const pause = 100 * time.Millisecond
@@ -351,7 +352,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 		done := wants(bg, b, "a")
 		fl.settled()
 		for i := range 2 { // a majority
-			(&nodeListener{table: b.waitTable, node: i}).Message(wire.FreePrefix+"a", "")
+			(&nodeListener{table: b.waitTable, node: i}).Message(command.FreePrefix+"a", "")
 		}
 		synctest.Wait()
 		require.Positive(t, fl.count("SET"), "it was followed by an attempt")
@@ -361,8 +362,8 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 	})
 }
 
-// When the flood is over, and when the lock has changed hands, the next release is heard of
-// at once again.
+// After the flood, and after the lock had another holder, the next release is noticed at once
+// again.
 func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(), fl.process().locker()
@@ -381,7 +382,7 @@ func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
 	})
 }
 
-// tapped counts what a connection receives.
+// tapped counts the bytes that a connection receives.
 type tapped struct {
 	net.Conn
 	received *atomic.Int64
@@ -393,8 +394,8 @@ func (c tapped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A value that is too long for a token is not downloaded. Somebody unknown holds the name
-// by it, and is waited for.
+// A value that is too long for a token is not downloaded. It counts as an unknown holder, and is
+// waited for.
 func TestALongValueIsNotDownloaded(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		m := fl.masters[0]

@@ -7,17 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// The maximum hold of a resumed lock counts from before it was asked for.
+// The maximum hold of a resumed lock counts from before the first command of Resume.
 func TestTheMaximumHoldOfAResumedLockCountsFromBeforeItsFirstSubmission(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		claim, err := takeAll(t, l, names, 10*time.Second).Detach()
 		require.NoError(t, err)
-		p.take(wire.Inspect, 10*time.Millisecond)
+		p.take(command.Inspect, 10*time.Millisecond)
 		began := l.now()
 		k, err := l.Resume(bg, claim, WithMaxHold(time.Second))
 		require.NoError(t, err)
@@ -26,7 +26,8 @@ func TestTheMaximumHoldOfAResumedLockCountsFromBeforeItsFirstSubmission(t *testi
 	})
 }
 
-// What a release of a resumed lock could not undo expires with the longest of its keys, whichever that is.
+// The keys that the release of a resumed lock could not delete expire with the longest of them,
+// whichever that is.
 func TestWhatIsLeftOfAResumedLockExpiresWithItsLongestKey(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for _, long := range names {
@@ -48,14 +49,14 @@ func TestWhatIsLeftOfAResumedLockExpiresWithItsLongestKey(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H97: until its extensions have been joined a detached token is in the books.
+// docs/dev/hazards.md H97: a detached token stays registered until its extensions have been joined.
 func TestATokenIsNotResumedBeforeDetachHasJoinedItsExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l, _, _ := gated(t)
 		k := take(t, l, "a", 10*time.Second)
 		var letGo []func()
 		for _, n := range nodes {
-			letGo = append(letGo, silent(n, wire.Extend))
+			letGo = append(letGo, silent(n, command.Extend))
 		}
 		go func() { _ = k.Extend(bg, 20*time.Second) }()
 		synctest.Wait()
@@ -74,7 +75,7 @@ func TestATokenIsNotResumedBeforeDetachHasJoinedItsExtensions(t *testing.T) {
 	})
 }
 
-// Close tells of all locks that it leaves until the last of their keys has expired.
+// Close reports the locks that it leaves until the last of their keys has expired.
 func TestLeftoversAreCountedUntilTheLastOfThemHasExpired(t *testing.T) {
 	var l leftover
 	l.add(10, 5)
@@ -90,7 +91,7 @@ func TestLeftoversAreCountedUntilTheLastOfThemHasExpired(t *testing.T) {
 	})
 }
 
-// A failed extension is tried again soon, also when Check lowers the end meanwhile.
+// A failed extension is soon tried again, also if Check lowers the end meanwhile.
 func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second, WithAutoExtend())
@@ -108,12 +109,13 @@ func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H113: what a Locker ends when it was closed meanwhile is undone as well, behind all of its submissions.
+// docs/dev/hazards.md H113: Close overtakes an acquisition. Its keys are undone after all of its
+// submissions.
 func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		var closed <-chan error
-		p.within(wire.Acquire, func() {
+		p.within(command.Acquire, func() {
 			if closed == nil {
 				done := make(chan error, 1)
 				closed = done
@@ -132,15 +134,15 @@ func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
 		for _, name := range names {
 			require.Zero(t, fl.keys(name))
 		}
-		last := p.of(wire.Acquire)[2]
-		for _, u := range p.of(wire.Release) {
+		last := p.of(command.Acquire)[2]
+		for _, u := range p.of(command.Release) {
 			require.GreaterOrEqual(t, u.at, last.at)
 		}
 	})
 }
 
-// docs/dev/hazards.md H52: nodes' clocks are set forward while a lock lives, and its keys end early. Check finds that on a
-// quorum, and the lock ends before another gets it.
+// docs/dev/hazards.md H52: nodes' clocks are set forward while a lock is held, so its keys expire
+// early. Check finds that on a quorum, and the lock ends before another client gets it.
 func TestCheckFindsThatNodesClocksWereSetForward(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, other := fl.locker(), fl.locker()
@@ -157,7 +159,8 @@ func TestCheckFindsThatNodesClocksWereSetForward(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H54: all nodes' clocks go fast by as much as the drift allowance, from when the lock was acquired.
+// docs/dev/hazards.md H54: from the acquisition on all nodes' clocks run fast by the drift
+// allowance.
 func TestNodesClocksWithinTheDriftAllowanceEndNoLockEarly(t *testing.T) {
 	for what, row := range map[string]struct {
 		rate float64
@@ -185,7 +188,8 @@ func TestNodesClocksWithinTheDriftAllowanceEndNoLockEarly(t *testing.T) {
 	}
 }
 
-// requireNoOverlap tries for names until it gets them, in time, and never before a context has ended.
+// requireNoOverlap tries to acquire names until it succeeds. It must succeed in time, and not
+// before the channel ended is closed.
 func requireNoOverlap(t *testing.T, l *Locker, names []string, ended <-chan struct{}, within time.Duration) {
 	t.Helper()
 	for by := l.now().Add(within); l.now().Before(by); pass(10 * time.Millisecond) {
@@ -198,7 +202,7 @@ func requireNoOverlap(t *testing.T, l *Locker, names []string, ended <-chan stru
 	require.Fail(t, "no client gets it")
 }
 
-// A lock whose time is over gives no claim, though no timer has run.
+// A lock whose validity is over gives no claim, even if no timer has run.
 func TestALockThatIsOverByTheClockIsNotDetached(t *testing.T) {
 	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -218,7 +222,8 @@ func TestALockThatIsOverByTheClockIsNotDetached(t *testing.T) {
 	}
 }
 
-// A share of a lock without a fence would have none, where a fence was asked for.
+// The lock was resumed without a fence. A share that requires a fence must be refused, because
+// it would have none.
 func TestALockThatWasResumedWithoutAFenceHasNoFencedShares(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		claim, err := takeAll(t, fl.locker(), names, 10*time.Second).Detach()

@@ -8,15 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// margins is what a validity lacks of its TTL: 1 % and 2 ms of drift, and 5 ms for late timers.
+// margins returns how much shorter the validity is than the TTL: 1 % and 2 ms of drift, and 5 ms
+// for late timers.
 func margins(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
 
-// docs/dev/hazards.md H113: however a lock ends, its context and those of all its shares have ended when the first
-// command is submitted that undoes it.
+// docs/dev/hazards.md H113: however a lock ends, its context and the contexts of all its shares
+// have ended when the first undo is submitted.
 func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 	forget := func(fl *testbed) {
 		for _, m := range fl.masters[:2] {
@@ -58,10 +59,10 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 				s := shared(t, k)
 				inner := shared(t, s)
 				p.watch(k, s, inner)
-				p.take(wire.Release, time.Millisecond)
+				p.take(command.Release, time.Millisecond)
 				require.NoError(t, test.end(fl, k))
 				synctest.Wait()
-				undone := p.of(wire.Release)
+				undone := p.of(command.Release)
 				require.Len(t, undone, 3)
 				for _, u := range undone {
 					require.Zero(t, u.open, "of the contexts of the lock and its shares")
@@ -75,13 +76,13 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H5 and H12: the time that submissions take is no part of a validity, and what would be sent
-// when the old one is over is not sent at all.
+// docs/dev/hazards.md H5 and H12: the time that submissions take is not part of the validity. A
+// command that would be sent after the old validity is not sent.
 func TestAnExtensionCountsFromBeforeItsFirstSubmission(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		k := takeAll(t, l, names, 10*time.Second)
-		p.take(wire.Extend, 10*time.Millisecond)
+		p.take(command.Extend, 10*time.Millisecond)
 		began := l.now()
 		require.NoError(t, k.Extend(bg, 20*time.Second))
 		require.Equal(t, began.Add(20*time.Second-margins(20*time.Second)), l.now().Add(k.Remaining()))
@@ -96,14 +97,14 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 				l, p := fl.probed()
 				k := takeAll(t, l, names, 10*time.Second, opts...)
 				work := k.Context()
-				p.within(wire.Extend, func() { fl.clock.Jump(max(0, k.Remaining())) })
+				p.within(command.Extend, func() { fl.clock.Jump(max(0, k.Remaining())) })
 				if opts == nil {
 					require.ErrorIs(t, k.Extend(bg, 20*time.Second), ErrLost)
 				} else {
 					pass(4 * time.Second)
 				}
 				synctest.Wait()
-				require.Len(t, p.of(wire.Extend), 3, "submitted, and")
+				require.Len(t, p.of(command.Extend), 3, "submitted, and")
 				require.Zero(t, fl.sees("extend"), "not sent")
 				require.ErrorIs(t, work.Err(), context.Canceled)
 				require.ErrorIs(t, context.Cause(work), ErrLost)
@@ -114,7 +115,7 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	}
 }
 
-// docs/dev/rules.md rule 9: a repair gives a node back what it lost, and takes nothing from anybody.
+// docs/dev/rules.md rule 9: a repair gives a node back what it lost, and changes no other key.
 func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 	others := map[string]func(m *fakeredis.Master, key string){
 		"another's": func(m *fakeredis.Master, key string) { m.Set(key, "another", time.Minute) },
@@ -153,7 +154,7 @@ func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 	}
 }
 
-// standing lists which of the names stand on a master.
+// standing lists those of the names whose keys a master has.
 func standing(m *fakeredis.Master, names []string) (some []string) {
 	for _, key := range m.Keys() {
 		for _, name := range names {
@@ -165,7 +166,7 @@ func standing(m *fakeredis.Master, names []string) (some []string) {
 	return some
 }
 
-// Of two names one is gone: the other's key keeps the time that it has.
+// One of two names has lost its key. The other's key keeps its TTL.
 func TestARepairMakesOnlyTheKeysThatAreGone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -184,7 +185,8 @@ func TestARepairMakesOnlyTheKeysThatAreGone(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H52: a lock on several names ends with the first of its keys, whichever that is.
+// docs/dev/hazards.md H52: a lock on several names ends with the first of its keys that expires,
+// whichever that is.
 func TestCheckAndResumeBelieveTheShortestKey(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for i, short := range names {
@@ -196,7 +198,7 @@ func TestCheckAndResumeBelieveTheShortestKey(t *testing.T) {
 					m.Set(names[(i+1)%3], k.Token(), 15*time.Second)
 					m.Set(short, k.Token(), 5*time.Second)
 				}
-				p.take(wire.Inspect, 10*time.Millisecond)
+				p.take(command.Inspect, 10*time.Millisecond)
 				end := l.now().Add(5*time.Second - margins(5*time.Second) - time.Millisecond)
 				require.NoError(t, k.Check(bg))
 				require.Equal(t, end, l.now().Add(k.Remaining()), "less a millisecond, and from before the first submission")
@@ -216,7 +218,7 @@ func TestCheckAndResumeBelieveTheShortestKey(t *testing.T) {
 	}
 }
 
-// One key of several that is gone, or is another's, is no lock any more, whichever that is.
+// If one key of several is missing or another's, the lock is lost, whichever key that is.
 func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for _, lost := range names {
@@ -250,16 +252,17 @@ func TestCheckAndResumeFindThatOneKeyOfSeveralIsLost(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H12, H94: a confirmation that would be sent when the attempt's validity is over is not sent.
+// docs/dev/hazards.md H12, H94: a confirmation that would be sent after the attempt's validity is
+// not sent.
 func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed(WithFencing())
 		fl.apart()
-		p.take(wire.Confirm, 10*time.Second)
+		p.take(command.Confirm, 10*time.Second)
 		_, err := l.TryAcquireAll(bg, names, 10*time.Second)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		synctest.Wait()
-		require.NotEmpty(t, p.of(wire.Confirm))
+		require.NotEmpty(t, p.of(command.Confirm))
 		require.Zero(t, fl.sees("confirm"))
 		for _, name := range names {
 			require.Zero(t, fl.keys(name))
@@ -267,12 +270,13 @@ func TestAConfirmationWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 5: an undo is never too late, because the acquire that it undoes may be as late.
+// docs/dev/rules.md rule 5: an undo is never too late to be sent, because its acquire may be as
+// late.
 func TestAnUndoIsSentHoweverLongItsSubmissionTakes(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
 		k := takeAll(t, l, names, 10*time.Second)
-		p.take(wire.Release, 10*time.Second)
+		p.take(command.Release, 10*time.Second)
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()
 		require.Equal(t, 3, fl.sees("release"))

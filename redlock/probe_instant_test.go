@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// What happens between two steps of a function, at one instant.
+// These tests place events between two steps of a function, at one instant.
 
-// endings are the ways in which a lock can end while somebody is about to send for it.
+// endings are the ways in which a lock can end while a goroutine is about to submit a command for
+// it.
 var endings = map[string]func(skewed *clock.Skewed, k *Lock){
 	"its end, to the instant": func(skewed *clock.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
 	"a quorum disowns it":     func(_ *clock.Skewed, k *Lock) { k.markLost() },
@@ -25,7 +26,8 @@ var endings = map[string]func(skewed *clock.Skewed, k *Lock){
 	},
 }
 
-// gated makes a Locker over three fakes by a clock that can stop, jump, and hold up a goroutine that reads it.
+// gated makes a Locker over three fakes. Its clock can stop, jump, and block a goroutine that reads
+// it.
 func gated(t *testing.T, opts ...Option) (nodes []*fakeNode, l *Locker, skewed *clock.Skewed, c *gatedClock) {
 	t.Helper()
 	skewed = clock.NewSkewed(clock.Runtime())
@@ -34,7 +36,8 @@ func gated(t *testing.T, opts ...Option) (nodes []*fakeNode, l *Locker, skewed *
 	return nodes, l, skewed, c
 }
 
-// docs/dev/hazards.md H12: after the first look whether the lock is held there is another, under the lock that orders what is sent.
+// docs/dev/hazards.md H12: after the first check that the lock is held there is a second one, under
+// the mutex that orders the commands.
 func TestNoExtensionIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 	for what, end := range endings {
 		t.Run(what, func(t *testing.T) {
@@ -42,7 +45,7 @@ func TestNoExtensionIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 				nodes, l, skewed, c := gated(t)
 				k := take(t, l, "a", 10*time.Second)
 				k.Context()
-				skewed.Stall() // no timer ends it
+				skewed.Stall() // no timer ends the lock
 				c.gate(2)
 				extended := make(chan error, 1)
 				go func() { extended <- k.Extend(bg, 20*time.Second) }()
@@ -53,7 +56,7 @@ func TestNoExtensionIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 				skewed.Resume()
 				synctest.Wait()
 				for _, n := range nodes {
-					require.Empty(t, n.commands(wire.Extend))
+					require.Empty(t, n.commands(command.Extend))
 				}
 			})
 		})
@@ -71,7 +74,7 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 				skewed.Stall()
 				x := extendUnnoticed(t, k)
 				require.True(t, x.effective)
-				c.gate(2) // behind the look at the clock that finds it due
+				c.gate(2) // after the reading of the clock that finds the repair due
 				settled := make(chan bool)
 				go func() { settled <- k.applyDue() }()
 				<-c.reached
@@ -80,13 +83,13 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 				<-settled
 				skewed.Resume()
 				synctest.Wait()
-				require.Empty(t, nodes[2].commands(wire.Repair))
+				require.Empty(t, nodes[2].commands(command.Repair))
 			})
 		})
 	}
 }
 
-// extendUnnoticed extends a lock as far as booking what is to be repaired.
+// extendUnnoticed extends a lock up to the point at which the repair is recorded.
 func extendUnnoticed(t *testing.T, k *Lock) *extension {
 	t.Helper()
 	k.sending.Lock()
@@ -105,7 +108,8 @@ func (n *fakeNode) forgetKey(key string) {
 	delete(n.held, key)
 }
 
-// What nothing extends any more is not repaired either, and its alarm does not ring for that.
+// A lock that is not extended any more is not repaired either, and its alarm does not ring for a
+// repair.
 func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l, skewed, _ := gated(t, WithRestartGuard(guardTTL), WithRepair())
@@ -119,12 +123,12 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 		k.mu.Unlock()
 		skewed.Resume()
 		pass(time.Second)
-		require.Empty(t, nodes[2].commands(wire.Repair))
+		require.Empty(t, nodes[2].commands(command.Repair))
 		require.Greater(t, k.Remaining(), time.Duration(0))
 	})
 }
 
-// The alarm brings a repair at once, and not with the next extension.
+// The alarm sends a repair at once, and not with the next extension.
 func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
@@ -138,14 +142,15 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 	})
 }
 
-// A repair waits for all answers to the extension: a node that answers behind the decision may lack the key as well.
+// A repair waits for all answers to the extension, because a node that answers after the decision
+// may also lack the key.
 func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 8*time.Second)
 		fl.masters[4].Del("a")
 		for i, m := range fl.masters {
-			m.SetDelay(time.Duration(5-i) * 20 * time.Millisecond) // the one that lacks it answers first
+			m.SetDelay(time.Duration(5-i) * 20 * time.Millisecond) // the node that lacks the key answers first
 		}
 		require.NoError(t, k.Extend(bg, 8*time.Second))
 		pass(10 * time.Millisecond)
@@ -158,7 +163,8 @@ func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
 	})
 }
 
-// A lock that lacks nothing is not repaired, and its undo may say that only its acquire has written.
+// A lock that has all its keys is not repaired. Its undo may state that only its acquire has
+// written.
 func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
@@ -171,7 +177,8 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 5: a node that refused the acquire is undone once it was repaired, whatever was repaired since.
+// docs/dev/rules.md rule 5: a node that refused the acquire and was repaired is undone, even if
+// another node was repaired since.
 func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
@@ -192,12 +199,12 @@ func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 	})
 }
 
-// extensions collects what a Trace tells of extensions.
+// extensions collects the events of extensions.
 func extensions(list *[]ExtendedEvent) Option {
 	return WithTrace(&Trace{Extended: func(e ExtendedEvent) { *list = append(*list, e) }})
 }
 
-// A hook that hears of an extension hears also that it found the lock gone.
+// A hook that receives the event of an extension also learns that it found the lock gone.
 func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		var told []ExtendedEvent
@@ -213,7 +220,8 @@ func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H114: also where the replies come at the very instant of the end, before any timer.
+// docs/dev/hazards.md H114: also if the replies arrive at the very instant of the end, before any
+// timer has run.
 func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -223,7 +231,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 				k := take(t, l, "a", 10*time.Second)
 				var letGo []func()
 				for _, n := range nodes {
-					letGo = append(letGo, silent(n, wire.Extend))
+					letGo = append(letGo, silent(n, command.Extend))
 				}
 				extended := make(chan error, 1)
 				go func() { extended <- k.Extend(bg, 20*time.Second) }()
@@ -251,7 +259,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 	}
 }
 
-// A caller whose context ends when the extension is decided already hears what was decided.
+// A caller's context ends when the extension is decided already. The caller receives the decision.
 func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 10*time.Second)
@@ -261,19 +269,19 @@ func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(bg)
 		cancel()
-		for range 100 { // which of two that are ready is taken is drawn by lot
+		for range 100 { // select chooses among ready cases at random
 			require.NoError(t, x.result(ctx))
 		}
 		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), context.Canceled)
 		require.ErrorIs(t, k.Extend(ctx, time.Microsecond), ErrInvalid)
 		synctest.Wait()
-		require.Equal(t, 3, fl.orders(wire.Extend), "a context that is done sends nothing")
+		require.Equal(t, 3, fl.orders(command.Extend), "a context that is done sends nothing")
 		require.NoError(t, k.Release(bg))
 		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), context.Canceled)
 	})
 }
 
-// Only automatic extensions take turns, and each gives its turn back.
+// Only automatic extensions count against the limit, and each ends its count.
 func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed()
@@ -283,7 +291,7 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 			return l.extendLimiter.underWay
 		}
 		var during []int
-		p.within(wire.Extend, func() { during = append(during, turns()) })
+		p.within(command.Extend, func() { during = append(during, turns()) })
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
 		require.NoError(t, k.Extend(bg, 9*time.Second))
 		synctest.Wait()
@@ -295,7 +303,7 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 	})
 }
 
-// What a release could not undo expires with the longest TTL that any command gave the keys.
+// Keys that a release could not delete expire with the longest TTL that any command gave them.
 func TestWhatIsLeftExpiresWithTheLongestTTL(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 20 * time.Second} {
 		forOneNameAndTwo(t, func(fl *testbed, names []string) {
@@ -310,20 +318,20 @@ func TestWhatIsLeftExpiresWithTheLongestTTL(t *testing.T) {
 	}
 }
 
-// The first refusals that make a quorum say when the lock was lost; those that come later change nothing.
+// The lock was lost at the refusal that completed a quorum. Later refusals change nothing.
 func TestALockIsLostWhenTheFirstQuorumDisownsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l, skewed, _ := gated(t)
 		k := take(t, l, "a", 10*time.Second)
 		var letGo []func()
 		for _, n := range nodes {
-			letGo = append(letGo, silent(n, wire.Extend))
+			letGo = append(letGo, silent(n, command.Extend))
 			n.forgetKey("a")
 		}
 		extended := make(chan error, 1)
 		go func() { extended <- k.Extend(bg, 20*time.Second) }()
 		synctest.Wait()
-		skewed.Stall() // its alarm does not ring
+		skewed.Stall() // the lock's alarm does not ring
 		letGo[0]()
 		letGo[1]()
 		k.mu.Lock()
@@ -340,7 +348,7 @@ func TestALockIsLostWhenTheFirstQuorumDisownsIt(t *testing.T) {
 	})
 }
 
-// Nor do those that come behind the end, whether a timer has noticed that or not.
+// Refusals after the end do not move it, whether or not a timer has noticed the end.
 func TestRefusalsAfterTheEndDoNotMoveIt(t *testing.T) {
 	for what, late := range map[string]time.Duration{"no timer has run": 20 * time.Millisecond, "a timer ended it": time.Second} {
 		t.Run(what, func(t *testing.T) {
@@ -349,7 +357,7 @@ func TestRefusalsAfterTheEndDoNotMoveIt(t *testing.T) {
 				k := take(t, l, "a", 10*time.Second)
 				var letGo []func()
 				for _, n := range nodes {
-					letGo = append(letGo, silent(n, wire.Extend))
+					letGo = append(letGo, silent(n, command.Extend))
 					n.forgetKey("a")
 				}
 				skewed.Jump(k.Remaining() - 10*time.Millisecond)
@@ -398,7 +406,7 @@ func isClosed(done <-chan struct{}) bool {
 	}
 }
 
-// Check never raises the end, whatever it has found by the time that another has lowered it.
+// Check never raises the end, even if another call has lowered it meanwhile.
 func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -412,7 +420,8 @@ func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 	})
 }
 
-// What Check has asked at the instant at which an extension took effect may lower the end; what it asked before may not.
+// A Check that was sent at the instant at which an extension took effect may lower the end. One
+// that was sent earlier may not.
 func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
 	for what, since := range map[string]time.Duration{"at the instant": 0, "before": 1} {
 		t.Run(what, func(t *testing.T) {
@@ -430,8 +439,8 @@ func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
 	}
 }
 
-// A node whose keys last as long as the validity, but for the part of a millisecond that PTTL cuts off, supports it:
-// a quorum of such nodes is enough, and the third is not waited for.
+// PTTL cuts off the part of a millisecond. A node whose keys last as long as the validity but for
+// that part supports it. A quorum of such nodes is enough, and the third is not waited for.
 func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
 	for what, ttl := range map[string]time.Duration{"as long": 9999 * time.Millisecond, "for less": 9998 * time.Millisecond} {
 		t.Run(what, func(t *testing.T) {
@@ -452,7 +461,8 @@ func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
 	}
 }
 
-// Done is closed soon after a suspend, as Context promises, also where the lock's own timer is far away.
+// Done is closed soon after a suspend, as Context promises, even if the lock's own timer is far
+// ahead.
 func TestAContextEndsSoonAfterASuspend(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // Release releases the lock and ends the handle. It waits for the answers of a quorum, at most for
@@ -114,17 +114,17 @@ const (
 // (docs/dev/hazards.md H1, H4). It continues in the background, independently of the caller's context
 // (H19), until every node has answered or the keys have expired. Nodes that cannot hold the token
 // are skipped: those that refused the acquire, and those to which it was never sent.
-func (lk *Lock) startUndo(hold bool) { lk.submitUndo(hold, wire.ByCaller) }
+func (lk *Lock) startUndo(hold bool) { lk.submitUndo(hold, command.ByCaller) }
 
 // submitUndo is startUndo for either kind of goroutine.
-func (lk *Lock) submitUndo(hold bool, by wire.Submitter) {
+func (lk *Lock) submitUndo(hold bool, by command.Submitter) {
 	lk.sending.Lock()
 	defer lk.sending.Unlock()
 	lk.submitUndoLocked(hold, by)
 }
 
 // submitUndoLocked is submitUndo for a caller that holds sending.
-func (lk *Lock) submitUndoLocked(hold bool, by wire.Submitter) {
+func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 	lk.cancelExtensionsLocked()
 	if lk.exchange == nil {
 		lk.renewExchange()
@@ -155,7 +155,7 @@ func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 		return h
 	}
 	if left := lk.minHoldLeft(r); left > 0 {
-		wire.NewShorten(&r.req, &lk.terms, left, lk.l.set.maxTTL)
+		command.NewShorten(&r.req, &lk.terms, left, lk.l.set.maxTTL)
 		lk.l.waitTable.noteEnded(lk)
 		return h
 	}
@@ -163,11 +163,11 @@ func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 	switch {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
 	case h.attempt == nil || !h.sameNames:
-		wire.NewAnnouncingRelease(&r.req, &lk.terms, h.ownSubscribers)
+		command.NewAnnouncingRelease(&r.req, &lk.terms, h.ownSubscribers)
 	case h.countWaiters:
-		wire.NewCountingRelease(&r.req, &lk.terms, h.ownSubscribers)
+		command.NewCountingRelease(&r.req, &lk.terms, h.ownSubscribers)
 	default:
-		wire.NewRelease(&r.req, &lk.terms)
+		command.NewRelease(&r.req, &lk.terms)
 	}
 	return h
 }
@@ -179,10 +179,10 @@ func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 // not announced.
 func (lk *Lock) buildAttemptUndo(r *round) {
 	if lk.exchange.acquire.lost() && !lk.handedOff {
-		wire.NewRelease(&r.req, &lk.terms)
+		command.NewRelease(&r.req, &lk.terms)
 		return
 	}
-	wire.NewAnnouncingRelease(&r.req, &lk.terms, 0)
+	command.NewAnnouncingRelease(&r.req, &lk.terms, 0)
 }
 
 // minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
@@ -199,8 +199,8 @@ func (lk *Lock) minHoldLeft(r *round) time.Duration {
 
 // skipNode reports whether a node surely holds nothing of this token, with the answer to record for
 // it. It cancels an unsent acquire.
-func (lk *Lock) skipNode(node int) (wire.Reply, bool) {
-	return wire.Reply{Outcome: wire.Refused, NotSent: true}, lk.surelyEmptyLocked(node)
+func (lk *Lock) skipNode(node int) (command.Reply, bool) {
+	return command.Reply{Outcome: command.Refused, NotSent: true}, lk.surelyEmptyLocked(node)
 }
 
 // surelyEmptyLocked reports whether a node holds nothing of this token. The caller holds sending,
@@ -225,9 +225,9 @@ func (lk *Lock) surelyEmptyLocked(node int) bool {
 }
 
 // onReply handles rounds that read (see check.go), and records remote waiters.
-func (lk *Lock) onReply(r *round, rep wire.Reply) wire.Reply {
+func (lk *Lock) onReply(r *round, rep command.Reply) command.Reply {
 	switch {
-	case r.req.Op == wire.Inspect:
+	case r.req.Op == command.Inspect:
 		return lk.voteOnKeys(r, rep)
 	case r.req.ReportWaiters:
 		if rep.RemoteWaiters {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// docs/dev/rules.md rule 10. The next lock on the name is behind the release in every node's queue.
+// docs/dev/rules.md rule 10: the next lock on the name follows the release in every node's queue.
 func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var told []ReleasedEvent
@@ -48,7 +48,7 @@ func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
 	})
 }
 
-// Each node executes what its connections carry in any order.
+// A node may execute commands of different connections in any order.
 func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *testing.T) {
 	const connections, names = 4, 40
 	inBubble(t, 3, func(fl *testbed) {
@@ -86,7 +86,7 @@ func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *test
 	})
 }
 
-// What had ended before Release knows without asking anybody.
+// Release reports a loss from before its call without querying the nodes.
 func TestAnAsyncReleaseOfALostLockSaysSo(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Second, WithAsyncRelease())

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 const (
@@ -18,8 +18,8 @@ const (
 	clusterDown = "CLUSTERDOWN The cluster is down"
 )
 
-// One node of three answers everything, or all that concerns locks, by errors. The others
-// make a quorum at once, nothing is left in the books, and what the node was sent has an end.
+// One node of three answers everything, or all commands of locks, by errors. The others make a
+// quorum at once. No lease is left, and the commands to the failing node end.
 func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 	const clients, rounds = 20, 50
 	for _, says := range []string{scriptRuns, clusterDown, "MISCONF Errors", "OOM no memory", "NOREPLICAS Not enough"} {
@@ -67,15 +67,15 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 	}
 }
 
-// lookAgain is how soon a node votes again once its checks succeed.
+// lookAgain is the time after which a node votes again once its health checks succeed.
 const lookAgain = 500 * time.Millisecond
 
-// A node does not execute the acquire, and holds the token all the same: by a repair.
+// A node did not execute the acquire, but a repair gave it the token.
 func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l, m := fl.guarded(WithRepair()), fl.masters[2]
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-			return scriptRuns, isScript(wire.Acquire, cmd, args)
+			return scriptRuns, isScript(command.Acquire, cmd, args)
 		})
 		k := take(t, l, "a", 8*time.Second)
 		m.Hook(nil)
@@ -94,7 +94,7 @@ func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {
 	})
 }
 
-// … and by a process that had the claim meanwhile.
+// A node did not execute the acquire, but a process that held the claim gave it the token.
 func TestTheUndoOfAResumedLockIsRepeated(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l, m := fl.locker(), fl.masters[2]
@@ -121,7 +121,7 @@ func TestTheUndoOfALockThatANodeSurelyHasNotIsSentOnce(t *testing.T) {
 		l, m := fl.locker(), fl.masters[2]
 		m.FailWith("SET", scriptRuns)
 		k := take(t, l, "a", 8*time.Second)
-		pass(time.Second) // also when it has given up what it only needed to be acquired
+		pass(time.Second) // also after the lock has dropped its exchange
 		defer overloaded(m)()
 		m.ForgetLog()
 		require.NoError(t, k.Release(bg))
@@ -132,7 +132,7 @@ func TestTheUndoOfALockThatANodeSurelyHasNotIsSentOnce(t *testing.T) {
 	})
 }
 
-// A held lock is extended on the node while its checks fail, and released there.
+// While a node's health checks fail, a held lock is still extended and released on it.
 func TestExtensionsGoOutWhileChecksFail(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // docs/dev/hazards.md H108, here and below.
@@ -27,7 +27,7 @@ func TestAReleaseBeforeTheMinimumHoldLeavesTheKeysForWhatIsLeftOfIt(t *testing.T
 				require.NoError(t, k.Release(ctx))
 				require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
 				synctest.Wait()
-				require.Zero(t, fl.orders(wire.Release))
+				require.Zero(t, fl.orders(command.Release))
 				for _, m := range fl.masters {
 					require.Equal(t, 7*time.Second, m.TTL("a"))
 				}
@@ -51,11 +51,11 @@ func TestAReleaseAfterTheMinimumHoldDeletes(t *testing.T) {
 		require.NoError(t, k.Release(context.Background()))
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))
-		require.Zero(t, fl.orders(wire.Shorten))
+		require.Zero(t, fl.orders(command.Shorten))
 	})
 }
 
-// What is left is rounded up: never a key that ends before d.
+// The remaining time is rounded up, so that no key expires before d.
 func TestTheMinimumHoldIsNeverCutShort(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
@@ -128,7 +128,7 @@ func TestExtendGoesBeyondTheMinimumHoldAndBack(t *testing.T) {
 	})
 }
 
-// A node whose copy expires earlier by itself is left alone, and another's key too.
+// A copy that expires earlier by itself is left alone, and so is another owner's key.
 func TestTheMinimumHoldLengthensNothingAndTouchesNoForeignKey(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
@@ -152,7 +152,7 @@ func TestALockWithAMinimumHoldIsNotDetached(t *testing.T) {
 	})
 }
 
-// Only the won lock's undo honours it.
+// Only the undo of a won lock leaves a minimum hold.
 func TestAnAttemptThatFailedLeavesNoMinimumHold(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[0].Set("a", "another's", time.Minute)
@@ -160,7 +160,7 @@ func TestAnAttemptThatFailedLeavesNoMinimumHold(t *testing.T) {
 		_, err := fl.locker().TryAcquire(context.Background(), "a", time.Second, WithMinHold(20*time.Second))
 		require.ErrorIs(t, err, ErrHeld)
 		synctest.Wait()
-		require.Zero(t, fl.orders(wire.Shorten))
+		require.Zero(t, fl.orders(command.Shorten))
 		_, stands := fl.masters[2].Get("a")
 		require.False(t, stands)
 	})

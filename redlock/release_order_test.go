@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// docs/dev/hazards.md H113: A wins with n1 and n2 while n3 is unknown; A's SET lands on n3
-// late; n1 loses its key; an extension counts n2 and n3. An undo of n3 at any time
-// would let B in with n1 and n3.
+// docs/dev/hazards.md H113: A wins with n1 and n2 while n3 has not answered. A's SET executes late
+// on n3, n1 loses its key, and an extension counts n2 and n3. An undo on n3 at any time would let B
+// acquire with n1 and n3.
 func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -35,7 +35,7 @@ func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
 			synctest.Wait()
 			for _, m := range fl.masters {
 				for _, e := range m.Log() {
-					require.False(t, isScript(wire.Release, e.Name, e.Args) && e.Args[3] == k.Token(), "undone on %s", m.Name())
+					require.False(t, isScript(command.Release, e.Name, e.Args) && e.Args[3] == k.Token(), "undone on %s", m.Name())
 				}
 			}
 			pass(min(time.Second, k.Remaining()))
@@ -44,7 +44,7 @@ func TestNothingOfALiveLockIsUndoneOnAnyNode(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H113: neither when the straggler's connection dies and is dialled anew.
+// docs/dev/hazards.md H113: the same if the late node's connection ends and is dialled again.
 func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		n3 := fl.masters[2]
@@ -55,7 +55,7 @@ func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 		n3.Unfreeze()
 		pass(5 * time.Minute)
 		require.NoError(t, k.Context().Err())
-		require.Zero(t, fl.orders(wire.Release))
+		require.Zero(t, fl.orders(command.Release))
 		require.NoError(t, k.Release(context.Background()))
 		pass(time.Minute)
 		require.Zero(t, fl.keys("a"))
@@ -63,7 +63,7 @@ func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H114: the replies of a quorum come after the end.
+// docs/dev/hazards.md H114: the replies of a quorum arrive after the end.
 func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 	for name, starved := range map[string]bool{"ended by its alarm": false, "not ended by anybody yet": true} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 				extended := make(chan error, 1)
 				go func() { extended <- k.Extend(ctx, 20*time.Second) }()
 				synctest.Wait()
-				require.Equal(t, 3, fl.orders(wire.Extend))
+				require.Equal(t, 3, fl.orders(command.Extend))
 				if starved {
 					fl.clock.Stall()
 					fl.clock.Jump(100 * time.Millisecond)
@@ -102,7 +102,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H114: and after the release.
+// docs/dev/hazards.md H114: the replies of a quorum arrive after the release.
 func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -135,7 +135,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H114: late votes do not even turn a failed extension into a success.
+// docs/dev/hazards.md H114: late votes do not turn a failed extension into a success either.
 func TestAnExtensionThatFailedStaysFailed(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // docs/dev/hazards.md H18.
@@ -35,7 +35,7 @@ func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H18: the holder has no idea that its keys are gone, and releases.
+// docs/dev/hazards.md H18: the holder's keys are gone, and it releases without having noticed.
 func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
@@ -64,8 +64,8 @@ func TestAReleaseIsSentThoughItsContextIsDone(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H21: what three nodes answer, and what it means.
-// docs/dev/rules.md rule 10: the node timeout bounds a release, and Close ends with its context.
+// docs/dev/hazards.md H21, docs/dev/rules.md rule 10: the end of its context does not cut a release
+// short, because the node timeout bounds it. Close ends with its context.
 func TestTheEndOfTheContextCutsCloseShortAndNoRelease(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const trip, patience = 100 * time.Millisecond, 10 * time.Millisecond
@@ -87,32 +87,32 @@ func TestTheEndOfTheContextCutsCloseShortAndNoRelease(t *testing.T) {
 }
 
 func TestTheThreeEndingsOfARelease(t *testing.T) {
-	granted, refused := wire.Reply{Outcome: wire.Granted}, wire.Reply{Outcome: wire.Refused}
-	failed := wire.Reply{Outcome: wire.Failed, Err: errors.New("MISCONF")}
-	unknown := wire.Reply{Outcome: wire.Unknown, Err: errors.New("cut off")}
+	granted, refused := command.Reply{Outcome: command.Granted}, command.Reply{Outcome: command.Refused}
+	failed := command.Reply{Outcome: command.Failed, Err: errors.New("MISCONF")}
+	unknown := command.Reply{Outcome: command.Unknown, Err: errors.New("cut off")}
 	for name, test := range map[string]struct {
-		replies [3]wire.Reply
+		replies [3]command.Reply
 		want    error
 	}{
-		"all":                          {[3]wire.Reply{granted, granted, granted}, nil},
-		"a quorum beside a refusal":    {[3]wire.Reply{refused, granted, granted}, nil},
-		"a quorum beside a failure":    {[3]wire.Reply{granted, failed, granted}, nil},
-		"a quorum beside an unknown":   {[3]wire.Reply{granted, granted, unknown}, nil},
-		"all refuse":                   {[3]wire.Reply{refused, refused, refused}, ErrLost},
-		"a quorum refuses":             {[3]wire.Reply{refused, granted, refused}, ErrLost},
-		"a quorum refuses, one failed": {[3]wire.Reply{failed, refused, refused}, ErrLost},
-		"one of each":                  {[3]wire.Reply{granted, refused, unknown}, ErrNoQuorum},
-		"one and failures":             {[3]wire.Reply{granted, failed, failed}, ErrNoQuorum},
-		"a refusal and failures":       {[3]wire.Reply{refused, failed, unknown}, ErrNoQuorum},
-		"all fail":                     {[3]wire.Reply{failed, failed, failed}, ErrNoQuorum},
-		"all unknown":                  {[3]wire.Reply{unknown, unknown, unknown}, ErrNoQuorum},
+		"all":                          {[3]command.Reply{granted, granted, granted}, nil},
+		"a quorum beside a refusal":    {[3]command.Reply{refused, granted, granted}, nil},
+		"a quorum beside a failure":    {[3]command.Reply{granted, failed, granted}, nil},
+		"a quorum beside an unknown":   {[3]command.Reply{granted, granted, unknown}, nil},
+		"all refuse":                   {[3]command.Reply{refused, refused, refused}, ErrLost},
+		"a quorum refuses":             {[3]command.Reply{refused, granted, refused}, ErrLost},
+		"a quorum refuses, one failed": {[3]command.Reply{failed, refused, refused}, ErrLost},
+		"one of each":                  {[3]command.Reply{granted, refused, unknown}, ErrNoQuorum},
+		"one and failures":             {[3]command.Reply{granted, failed, failed}, ErrNoQuorum},
+		"a refusal and failures":       {[3]command.Reply{refused, failed, unknown}, ErrNoQuorum},
+		"all fail":                     {[3]command.Reply{failed, failed, failed}, ErrNoQuorum},
+		"all unknown":                  {[3]command.Reply{unknown, unknown, unknown}, ErrNoQuorum},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 				k := take(t, l, "a", 10*time.Second)
 				require.NoError(t, k.Extend(context.Background(), 20*time.Second))
 				for i, n := range nodes {
-					n.script = answerTo(wire.Release, test.replies[i])
+					n.script = answerTo(command.Release, test.replies[i])
 				}
 				err := k.Release(context.Background())
 				require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
@@ -133,7 +133,7 @@ func TestTheThreeEndingsOfARelease(t *testing.T) {
 	}
 }
 
-// docs/dev/hazards.md H21: a release that nobody answers.
+// docs/dev/hazards.md H21: a release that no node answers.
 func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
@@ -180,10 +180,10 @@ func TestASecondReleaseReturnsTheFirstResultAndSendsNothing(t *testing.T) {
 				require.Equal(t, first, <-results)
 			}
 			synctest.Wait()
-			require.Equal(t, 3, fl.orders(wire.Release))
+			require.Equal(t, 3, fl.orders(command.Release))
 			require.Equal(t, first, k.Release(ctx))
 			synctest.Wait()
-			require.Equal(t, 3, fl.orders(wire.Release))
+			require.Equal(t, 3, fl.orders(command.Release))
 		}
 	})
 }

@@ -6,30 +6,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// A majority that surely holds nothing of it makes a release good: here one node
-// released, one never was sent anything, and one is frozen.
+// A release succeeds if a majority surely holds no key: here one node has released, one never was
+// sent anything, and one is frozen.
 func TestAReleaseIsDoneWhenAMajorityHoldsNothing(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
-		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
-			c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true})
+		nodes[2].script = func(_ *fakeNode, c *command.Command) bool {
+			c.Answer(command.Reply{Outcome: command.Failed, NotSent: true})
 			return true
 		}
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
-		nodes[1].script = func(*fakeNode, *wire.Command) bool { return true } // frozen
+		nodes[1].script = func(*fakeNode, *command.Command) bool { return true } // frozen
 		require.NoError(t, k.Release(bg))
-		require.Empty(t, nodes[2].commands(wire.Release), "nothing to undo there")
+		require.Empty(t, nodes[2].commands(command.Release), "nothing to undo there")
 	})
 }
 
-// What two of three say of a lock that they should hold is not outweighed by one.
+// Two nodes of three should hold the lock, and one of them has lost it. The third node, which never
+// got the acquire, must not count for the holder.
 func TestAReleaseIsALossWhenTheHolderHadAMinorityOnly(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
-		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
-			c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true})
+		nodes[2].script = func(_ *fakeNode, c *command.Command) bool {
+			c.Answer(command.Reply{Outcome: command.Failed, NotSent: true})
 			return true
 		}
 		k, err := l.TryAcquire(bg, "a", time.Minute)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // linger is how long a subscription remains after its last waiter: a process often contends for the
@@ -35,7 +35,7 @@ func (wt *waitTable) subscribeLocked(v *waiter) {
 		return
 	}
 	for _, key := range wt.l.keys(v.req.names) {
-		channel := wire.FreePrefix + key
+		channel := command.FreePrefix + key
 		t := wt.channels[channel]
 		if t == nil {
 			t = &releaseChannel{table: wt, channel: channel, confirmed: make([]bool, len(wt.l.nodes)), waiters: make(map[*waiter]struct{})}
@@ -73,7 +73,7 @@ func (wt *waitTable) channelOfLocked(name string) *releaseChannel {
 	if len(wt.channels) == 0 {
 		return nil // the usual case; it avoids building the channel's name
 	}
-	return wt.channels[wire.FreePrefix+wt.l.set.prefix+name]
+	return wt.channels[command.FreePrefix+wt.l.set.prefix+name]
 }
 
 // subscriber is a node that supports subscriptions: see pool.Node.

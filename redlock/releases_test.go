@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// longBackoff keeps contenders from trying by themselves, so that what wakes them is seen.
+// longBackoff keeps contenders from trying by themselves, so that the test sees what wakes them.
 var longBackoff = WithBackoff(10*time.Second, 10*time.Second)
 
-// docs/dev/rules.md rule 20: a release is heard of in one message time, and costs a waiter the
-// acquire's round trip after that.
+// docs/dev/rules.md rule 20: a release is noticed within the time of one message. After that it
+// costs a waiter the round trip of its acquire.
 func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{1, 3, 5} {
@@ -33,8 +33,8 @@ func TestAReleaseIsHeardOfByOtherProcesses(t *testing.T) {
 	}
 }
 
-// A contender that waits for nothing but messages costs no command: one poll in at least
-// three quarters of a second, and a ping for each node's connection.
+// A contender that waits only for messages sends few commands: a poll at most every three quarters
+// of a second, and a ping on each node's connection.
 func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -45,7 +45,8 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 		pass(time.Second)
 		fl.forget()
 		pass(time.Minute)
-		// Each of at most 80 polls asks three nodes, and then those that refused who it is.
+		// Each of at most 80 polls sends an attempt to three nodes, and queries for the holder
+		// those that refused.
 		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 80*6)
 		require.LessOrEqual(t, fl.count("PING"), 3*13)
 		require.Zero(t, fl.count("SUBSCRIBE"), "one subscription, made before")
@@ -53,11 +54,13 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
-// waitsSeldom has b wait a minute for a lock on "a" that another process holds, with five
-// attempts at most before it waits, and a poll in three quarters of a second from then on, of
-// so many commands each at most; and hear of the release. How many they are is a matter of the
-// order of answers: an acquire that was not written when the attempt is lost is not sent at
-// all, and one that was written and not answered is undone.
+// waitsSeldom has b wait for a minute for a lock on "a" that another process holds, and then notice
+// its release. It makes at most five attempts before it waits, and one poll in three quarters of a
+// second from then on.
+//
+// A poll may cost at most each commands. The number depends on the order of the answers: an acquire
+// that was not written when the attempt is lost is not sent. One that was written and not answered
+// is undone.
 func waitsSeldom(fl *testbed, b *Locker, k *Lock, each int, why string) {
 	t := fl.t
 	t.Helper()
@@ -74,8 +77,8 @@ func waitsSeldom(fl *testbed, b *Locker, k *Lock, each int, why string) {
 	require.Less(t, gets(t, done).at.Sub(released), 100*time.Millisecond, "it hears of the release")
 }
 
-// While a master is down, the first refusal decides an attempt. Taken for a split vote it
-// would have the contender try again after some milliseconds, as long as the master is down.
+// While a master is down, the first refusal decides an attempt. If it were taken for a split vote,
+// the contender would try again every few milliseconds for as long as the master is down.
 func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -86,7 +89,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 	})
 }
 
-// To tell a holder from a split vote, no frozen master is waited for where the others tell.
+// The query for the holder does not wait for a frozen master if the others decide.
 func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -104,15 +107,14 @@ func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
 	})
 }
 
-// docs/dev/rules.md rule 20: whenever a release comes after the attempt that it refused, also
-// while the subscription is being made, it is not missed. Nothing else would wake the
-// waiter for ten seconds.
+// docs/dev/rules.md rule 20: a release after the attempt that it refused is not missed, even while
+// the subscription is being made. Without the message the waiter would sleep for ten seconds.
 func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 	t.Parallel()
 	for ms := range 60 {
 		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.process().locker(), fl.process().locker(longBackoff)
-			if ms < 6 { // before it has asked who the holder is there is nobody to wait for
+			if ms < 6 { // before the query for the holder the waiter is not parked yet
 				b = fl.process().locker()
 			}
 			k := take(fl.t, a, "a", time.Hour)
@@ -125,8 +127,8 @@ func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 	}
 }
 
-// Whoever contends for a name again listens to it still, from before its attempt on. So
-// it needs no second attempt to make sure that it missed nothing, and misses nothing.
+// A process that contends for a name again is still subscribed from before its attempt. So it needs
+// no second attempt to be sure that it missed no release.
 func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 	t.Parallel()
 	for ms := range 40 {
@@ -149,8 +151,9 @@ func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
 	}
 }
 
-// What is listened to is left a second after the last one waited, also when the name goes
-// on being taken by whoever heard of it then: each of its releases would cost a message.
+// A subscription ends a second after the last waiter has left. This must also hold if the process
+// acquires the name again and again without waiting, because each of its releases would cost a
+// message.
 func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -167,8 +170,8 @@ func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H82: whatever becomes of the messages, a free lock is found within the
-// poll bound.
+// docs/dev/hazards.md H82: a free lock is found within the poll bound, whatever happens to the
+// messages.
 func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 	t.Parallel()
 	lose := map[string]func(fl *testbed, m *fakeredis.Master){
@@ -214,7 +217,7 @@ func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 	}
 }
 
-// Where too few nodes can be subscribed to, a release is found by the backoff's polls.
+// If too few nodes can be subscribed to, the polls of the backoff find a release.
 func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 	t.Parallel()
 	for denied := range 4 {
@@ -236,8 +239,8 @@ func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 	}
 }
 
-// A holder that dies, or that belongs to a client which publishes nothing, is found when
-// what its keys have left is over.
+// The holder has crashed, or its client announces nothing. The lock is found when its keys have
+// expired.
 func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		b := fl.locker()
@@ -248,7 +251,7 @@ func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
 	})
 }
 
-// Of keys that end at different times it is the quorum's end that counts.
+// If keys expire at different times, the time at which a quorum is free counts.
 func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		for i, m := range fl.masters {
@@ -259,7 +262,7 @@ func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
 	})
 }
 
-// The release of a client that publishes nothing is found by a poll.
+// A poll finds the release of a client that announces nothing.
 func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Hour) })
@@ -271,7 +274,7 @@ func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
 	})
 }
 
-// One announcement alone is no quorum: the contender waits a moment for the others'.
+// One announcement alone is not a quorum: the contender waits a moment for the others.
 func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -289,8 +292,8 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 	})
 }
 
-// An attempt that others took for a holder tells them when it is given up: here its
-// quorum came too late to be of use.
+// Others took an attempt for a holder, and it is given up because its quorum came too late. The
+// waiters must be notified of that.
 func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker(longBackoff)
@@ -308,8 +311,8 @@ func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 	})
 }
 
-// Who is told of a release while it takes the lock has an alarm that may have begun to ring:
-// its memory is not another acquisition's, or that alarm would read what the other writes.
+// A waiter is notified of a release while it acquires the lock, so its alarm may have begun to
+// ring. Its memory must not be reused, or the alarm would read what another acquisition writes.
 func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -324,7 +327,7 @@ func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
 		behind, _ := w.waiter.mustWait()
 		require.False(t, behind)
 		require.True(t, w.waiter.subscribedBefore, "the channels stand, so that it listens from before its attempt on")
-		(&nodeListener{table: b.waitTable}).Message(wire.FreePrefix+"a", "")
+		(&nodeListener{table: b.waitTable}).Message(command.FreePrefix+"a", "")
 		w.waiter.dequeue()
 		w.recycle()
 		require.Equal(t, []string{"a"}, w.names)

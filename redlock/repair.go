@@ -1,7 +1,7 @@
 package redlock
 
 import (
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // noteMissing records the nodes on which an extension found no keys of ours, for repair. It is
@@ -14,7 +14,7 @@ func (lk *Lock) noteMissing(x *extension) {
 	missing := make([]bool, len(x.ballots))
 	some := false
 	for i := range x.ballots {
-		missing[i] = x.ballots[i].outcome == wire.Refused
+		missing[i] = x.ballots[i].outcome == command.Refused
 		some = some || missing[i]
 	}
 	x.mu.Unlock()
@@ -53,16 +53,16 @@ func (lk *Lock) repair() {
 	r.req.Clock, r.req.NotAfter = lk.l.set.clock, lk.endNowLocked()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
-	r.submittedBy(wire.ByLibrary)
-	wire.NewRepair(&r.req, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.fence)
-	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (wire.Reply, bool) {
-		return wire.Reply{Outcome: wire.Failed, NotSent: true}, !missing[node]
+	r.submittedBy(command.ByLibrary)
+	command.NewRepair(&r.req, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.fence)
+	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (command.Reply, bool) {
+		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing[node]
 	})
 }
 
 // repairObserver handles the events of a repair.
 type repairObserver struct{ lock *Lock }
 
-func (o *repairObserver) onReply(_ *round, rep wire.Reply) wire.Reply { return rep }
-func (o *repairObserver) onDecision(*round)                           { o.lock.inFlightWG.Done() }
-func (o *repairObserver) onComplete(r *round)                         { o.lock.unregister(r) }
+func (o *repairObserver) onReply(_ *round, rep command.Reply) command.Reply { return rep }
+func (o *repairObserver) onDecision(*round)                                 { o.lock.inFlightWG.Done() }
+func (o *repairObserver) onComplete(r *round)                               { o.lock.unregister(r) }

@@ -7,16 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// repairs is how often a master was asked to repair.
+// repairs returns how many repairs a master was sent.
 func repairs(m *fakeredis.Master) int {
 	return scripts(m, "repair")
 }
 
-// detachedSoon reports whether Detach has returned by the time that all is at rest.
+// detachedSoon calls Detach in the background. The returned function reports whether it has
+// returned once all goroutines are idle.
 func detachedSoon(k *Lock) (claim chan Claim, soon func() bool) {
 	claim = make(chan Claim, 1)
 	go func() {
@@ -32,7 +34,7 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 		k := take(t, l, "a", 4*time.Second)
 		m := fl.masters[2]
 		m.Del("a")
-		m.Del(wire.FencePrefix + "a")
+		m.Del(command.FencePrefix + "a")
 		m.ForgetLog()
 		require.NoError(t, k.Extend(bg, 6*time.Second))
 		synctest.Wait()
@@ -40,8 +42,8 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, k.Token(), v)
 		require.Equal(t, 4*time.Second, m.TTL("a"))
-		c, _ := m.Get(wire.FencePrefix + "a")
-		fence, _ := fl.masters[0].Get(wire.FencePrefix + "a")
+		c, _ := m.Get(command.FencePrefix + "a")
+		fence, _ := fl.masters[0].Get(command.FencePrefix + "a")
 		require.Equal(t, fence, c, "it carries the fence")
 		require.Equal(t, 1, repairs(m))
 		require.Zero(t, repairs(fl.masters[0]))
@@ -52,8 +54,8 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 	})
 }
 
-// The node that lost its copy may answer last, while the goroutine of the vote that decided
-// is still to book the decision.
+// The node that lost its copy may answer last, before the goroutine of the deciding vote has
+// recorded the decision.
 func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -63,10 +65,10 @@ func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
 		x.owner, x.start = extensionObserver{k, x}, l.now()
 		_, err := k.startable(x, 4*time.Second)
 		require.NoError(t, err)
-		wire.NewExtend(&x.req, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
+		command.NewExtend(&x.req, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
 		x.prepare(l, nil, x.few[:])
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
-			x.ballots[i].cmd.Answer(wire.Reply{Outcome: o})
+			x.ballots[i].cmd.Answer(command.Reply{Outcome: command.Outcome(o)})
 		}
 		x.owner.onComplete(&x.round)
 		x.owner.onDecision(&x.round)
@@ -76,7 +78,8 @@ func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
 	})
 }
 
-// It never counts in the round that restored it: that round had a majority without it.
+// A repaired node does not count in the round that repaired it, because that round had a majority
+// without it.
 func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -104,8 +107,7 @@ func TestWithoutWithRepairNothingIsRepaired(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H115: a copy made in quarantine would take the place of a grant that the
-// node has forgotten.
+// docs/dev/hazards.md H115: a copy made in quarantine would replace a grant that the node has lost.
 func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -125,23 +127,22 @@ func TestANodeInQuarantineIsNotRepairedUntilItVotesAgain(t *testing.T) {
 	})
 }
 
-// The interleaving of H115, by hand: A holds on n1 and n2; B's copies are on n2 (it was
-// A's minority) and n3. n3 forgets B's grant, and A repairs it there. Were that to count,
-// A would be extended while B holds by n1 and what n3 granted.
+// docs/dev/hazards.md H115, by hand: A holds on n1 and n2. B has n3, which loses B's grant, and A
+// repairs its copy there. B then gets n1. If n3 counted for A, both would hold the lock.
 func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 	for _, guarded := range []bool{true, false} {
 		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.guarded(WithRepair())
 			k := take(t, l, "a", 4*time.Second)
 			n1, n3 := fl.masters[0], fl.masters[2]
-			n3.Set("a", "B", 4*time.Second) // the grant of B, which has n3 and not yet a quorum
+			n3.Set("a", "B", 4*time.Second) // B's grant, which has n3 and not yet a quorum
 			n3.FlushAll()
 			if !guarded {
-				n3.Set(wire.MarkerKey, l.nodeSet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
+				n3.Set(guard.Key, l.nodeSet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
 			}
 			require.NoError(t, k.Extend(bg, 4*time.Second))
 			synctest.Wait()
-			n1.Set("a", "B", 4*time.Second) // A's copy is gone early, and B gets its second vote
+			n1.Set("a", "B", 4*time.Second) // A's key expires early, and B gets its second vote
 			err := k.Extend(bg, 4*time.Second)
 			if guarded {
 				require.Error(t, err)
@@ -154,7 +155,7 @@ func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 
 const zeros = "0000000000000000000000000000000000000000"
 
-// docs/dev/rules.md rules 5 and 6: what was sent is undone behind it.
+// docs/dev/rules.md rules 5 and 6: a repair that was sent is undone by a command that follows it.
 func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -175,7 +176,8 @@ func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H95: its connection is dead, and the server executes it later.
+// docs/dev/hazards.md H95: the repair's connection is dead, and the server executes the repair
+// later.
 func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
@@ -199,10 +201,10 @@ func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
 	})
 }
 
-// freezeAt freezes a master when it is to execute a script, before it does.
+// freezeAt freezes a master when it receives a script, before the script executes.
 func freezeAt(m *fakeredis.Master, script string) {
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if s.Name == script && cmd == "EVALSHA" && args[0] == s.Hash {
 				m.Freeze()
 			}
@@ -240,7 +242,7 @@ func TestRepairsStopAtTheStopMarginAndAtTheEnd(t *testing.T) {
 			m := fl.masters[2]
 			m.Del("a")
 			m.ForgetLog()
-			m.Freeze() // its refusal comes when it is too late
+			m.Freeze() // the node's refusal arrives too late
 			require.NoError(t, k.Extend(bg, 4*time.Second))
 			stop(fl, l, k)
 			pass(2*time.Second + tick)
@@ -253,7 +255,7 @@ func TestRepairsStopAtTheStopMarginAndAtTheEnd(t *testing.T) {
 	}
 }
 
-// A command that waits for its connection is not sent when the validity is over, be it only by a moment.
+// A command that waits for its connection is not sent after the validity, not even a moment later.
 func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 	for what, late := range map[string]time.Duration{"at the end": 0, "a moment before": -1} {
 		t.Run(what, func(t *testing.T) {
@@ -262,17 +264,17 @@ func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 				k := takeAll(t, l, names, 4*time.Second)
 				last := names[len(names)-1]
 				fl.masters[2].Del(last)
-				p.within(wire.Repair, func() { fl.clock.Jump(k.Remaining() + late) })
+				p.within(command.Repair, func() { fl.clock.Jump(k.Remaining() + late) })
 				require.NoError(t, k.Extend(bg, 5*time.Second))
 				synctest.Wait()
-				require.Len(t, p.of(wire.Repair), 1, "submitted, and")
+				require.Len(t, p.of(command.Repair), 1, "submitted, and")
 				require.Equal(t, late < 0, repairs(fl.masters[2]) == 1)
 				require.Equal(t, late < 0, fl.keys(last) == 3)
 				if late < 0 {
 					require.Equal(t, 4*time.Second, fl.masters[2].TTL(last))
 				}
-				pass(time.Second) // no alarm goes on ringing
-				require.Len(t, p.of(wire.Repair), 1)
+				pass(time.Second) // no alarm rings any more
+				require.Len(t, p.of(command.Repair), 1)
 				_ = k.Release(bg)
 				synctest.Wait()
 				require.Zero(t, fl.keys(last))
@@ -281,7 +283,7 @@ func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 	}
 }
 
-// What still waits to be sent when the lock ends would come as a ghost.
+// A repair that was not sent when the lock ends must not be sent later.
 func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 	for what, end := range map[string]func(k *Lock){
 		"a release": func(k *Lock) { _ = k.Release(bg) },
@@ -291,19 +293,19 @@ func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 			nodes, l := fakes(t, 3, WithRestartGuard(guardTTL), WithRepair(), WithClock(fl.clock))
 			k := take(t, l, "a", 4*time.Second)
 			delete(nodes[2].held, "a")
-			nodes[2].script = func(_ *fakeNode, c *wire.Command) bool { return c.Op == wire.Repair }
+			nodes[2].script = func(_ *fakeNode, c *command.Command) bool { return c.Op == command.Repair }
 			require.NoError(t, k.Extend(bg, 5*time.Second))
 			synctest.Wait()
 			end(k)
-			waiting := nodes[2].commands(wire.Repair)
+			waiting := nodes[2].commands(command.Repair)
 			require.Len(t, waiting, 1)
 			require.False(t, waiting[0].MarkSent(), what)
-			waiting[0].Fail(wire.ErrGivenUp)
+			waiting[0].Fail(command.ErrGivenUp)
 		})
 	}
 }
 
-// A node that refused the acquire, and was repaired later, holds something of ours.
+// A node that refused the acquire, and was repaired later, holds the lock's key.
 func TestANodeThatRefusedAtFirstIsUndoneOnceItWasRepaired(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // Report is the result of Diagnose and Admit.
@@ -55,17 +55,44 @@ type NodeReport struct {
 }
 
 // Finding is a remark on a node, or on all nodes together.
-type Finding = wire.Finding
+type Finding struct {
+	Grade Grade `json:"grade"`
+	// Code names the kind for programs: "replica", "eviction" and so on.
+	Code string `json:"code"`
+	// Text names the node, the problem and the remedy.
+	Text string `json:"text"`
+}
 
 // Grade is the severity of a finding.
-type Grade = wire.Grade
+type Grade uint8
 
 // The grades of findings. A node with a GradeError does not vote, or cannot.
 const (
-	GradeNote    = wire.Note
-	GradeWarning = wire.Warning
-	GradeError   = wire.Error
+	GradeNote    = Grade(command.Note)
+	GradeWarning = Grade(command.Warning)
+	GradeError   = Grade(command.Error)
 )
+
+// String returns "note", "warning" or "error".
+func (g Grade) String() string { return command.Grade(g).String() }
+
+// MarshalText returns String, so that JSON contains the name.
+func (g Grade) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText parses the form of MarshalText.
+func (g *Grade) UnmarshalText(text []byte) error {
+	for known := GradeNote; known <= GradeError; known++ {
+		if known.String() == string(text) {
+			*g = known
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a grade", text)
+}
+
+func newFinding(f command.Finding) Finding {
+	return Finding{Grade: Grade(f.Grade), Code: f.Code, Text: f.Text}
+}
 
 // Failed reports whether any finding is a GradeError.
 func (r *Report) Failed() bool {
@@ -100,7 +127,7 @@ func (r *Report) compare() {
 		r.add(GradeWarning, codeEven, "%d nodes tolerate no more failures than %d: add or remove one", n, n-1)
 	}
 	if r.measureSpread(); r.ClockSpread > maxSpread {
-		r.add(GradeWarning, wire.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, because setting a clock ends held "+
+		r.add(GradeWarning, command.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, because setting a clock ends held "+
 			"locks early or late", r.ClockSpread.Round(time.Millisecond))
 	}
 	r.checkMixture()
@@ -113,7 +140,7 @@ func (r *Report) add(grade Grade, code, format string, args ...any) {
 // checkDuplicates finds servers that are listed twice (docs/dev/hazards.md H34).
 func (r *Report) checkDuplicates() {
 	r.duplicates(func(first, second *NodeReport) {
-		r.Findings = append(r.Findings, wire.Duplicate(first.Node, second.Node, first.RunID))
+		r.Findings = append(r.Findings, newFinding(command.Duplicate(first.Node, second.Node, first.RunID)))
 	})
 }
 
@@ -155,7 +182,7 @@ func (r *Report) checkMixture() {
 			continue
 		}
 		if seen = append(seen, n); n.Persistence != seen[0].Persistence {
-			r.add(GradeWarning, wire.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
+			r.add(GradeWarning, command.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
 				"survives; configure all nodes alike", seen[0].Node, seen[0].Persistence, n.Node, n.Persistence)
 			return
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // round sends one request to all nodes and makes one decision, as early as the votes allow: when a
@@ -21,7 +21,7 @@ type round struct {
 	exchange *exchange // that the round is part of; may be nil
 	observer observer  // may be nil
 	names    []string
-	req      wire.Request
+	req      command.Request
 	start    clock.Instant // read before the first send (docs/dev/hazards.md H5)
 	rule     decideRule
 	wake     chan struct{} // receives one value at the decision; of capacity 1
@@ -31,7 +31,7 @@ type round struct {
 
 	mu        sync.Mutex // guards the fields below; no callback runs under it
 	ballots   []ballot
-	keyStates [][]wire.KeyState // for rounds that read keys: the state of the keys, by node
+	keyStates [][]command.KeyState // for rounds that read keys: the state of the keys, by node
 	tally     quorum.Tally
 	refused   int         // nodes that refused, also after the vote
 	pending   int         // nodes without a final answer
@@ -51,13 +51,13 @@ const (
 
 // ballot is the state of a round on one node.
 type ballot struct {
-	cmd     wire.Command
+	cmd     command.Command
 	voted   bool // counted in the tally
 	replied bool // the command was answered
 	late    bool // … after it had been counted as Unknown
-	outcome wire.Outcome
+	outcome command.Outcome
 	notSent bool
-	undone  bool // see wire.Reply
+	undone  bool // see command.Reply
 	latency time.Duration
 	err     error
 	fence   int64
@@ -67,7 +67,7 @@ type ballot struct {
 // the alarms, so they must not block.
 type observer interface {
 	// onReply turns an answer into a vote, for rounds that read.
-	onReply(r *round, rep wire.Reply) wire.Reply
+	onReply(r *round, rep command.Reply) command.Reply
 	// onDecision is called once, after the decision.
 	onDecision(r *round)
 	// onComplete is called once, when every command has been answered. On the goroutine that calls
@@ -89,13 +89,13 @@ func (r *round) prepare(l *Locker, owner observer, ballots []ballot) {
 }
 
 // sendAll submits the round to all nodes except those whose answer is known. r.start must be set.
-func (r *round) sendAll(timeout time.Duration, known func(node int) (rep wire.Reply, ok bool)) {
+func (r *round) sendAll(timeout time.Duration, known func(node int) (rep command.Reply, ok bool)) {
 	r.armTimeout(timeout)
 	r.send(known, nil)
 }
 
 // submittedBy sets on all commands the kind of goroutine that is about to submit them.
-func (r *round) submittedBy(by wire.Submitter) {
+func (r *round) submittedBy(by command.Submitter) {
 	for i := range r.ballots {
 		r.ballots[i].cmd.Submitter = by
 	}
@@ -116,7 +116,7 @@ func (r *round) armTimeout(timeout time.Duration) {
 
 // send submits the round's commands. After each it submits the command of the round behind, if that
 // is not nil, in the same flush if the node supports that.
-func (r *round) send(known func(node int) (rep wire.Reply, ok bool), behind *round) {
+func (r *round) send(known func(node int) (rep command.Reply, ok bool), behind *round) {
 	for i, n := range r.l.nodes {
 		c := &r.ballots[i].cmd
 		if known != nil {
@@ -136,9 +136,9 @@ func (r *round) send(known func(node int) (rep wire.Reply, ok bool), behind *rou
 	}
 }
 
-func submitBoth(n Node, first, second *wire.Command) {
+func submitBoth(n Node, first, second *command.Command) {
 	if p, ok := n.(interface {
-		SubmitBoth(first, second *wire.Command)
+		SubmitBoth(first, second *command.Command)
 	}); ok {
 		p.SubmitBoth(first, second)
 		return
@@ -148,8 +148,8 @@ func submitBoth(n Node, first, second *wire.Command) {
 }
 
 // Answer records one node's answer.
-func (r *round) Answer(c *wire.Command, rep wire.Reply) {
-	if r.observer != nil && rep.Outcome == wire.Granted {
+func (r *round) Answer(c *command.Command, rep command.Reply) {
+	if r.observer != nil && rep.Outcome == command.Granted {
 		rep = r.observer.onReply(r, rep)
 	}
 	took := r.latency(c.Node, rep)
@@ -162,7 +162,7 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 	if r.keyStates != nil {
 		r.keyStates[c.Node] = rep.KeyStates
 	}
-	if rep.Outcome == wire.Refused {
+	if rep.Outcome == command.Refused {
 		r.refused++
 	}
 	before := r.tiedLocked()
@@ -171,7 +171,7 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 		r.pending--
 	}
 	last := r.pending == 0 && !rep.Retrying
-	tied := !r.decided.Load() && !before && r.tiedLocked() && r.req.Op == wire.Acquire
+	tied := !r.decided.Load() && !before && r.tiedLocked() && r.req.Op == command.Acquire
 	r.mu.Unlock()
 	if r.l.dispatcher != nil {
 		r.l.dispatcher.vote(r, c.Node, rep, took, behind)
@@ -190,7 +190,7 @@ func (r *round) Answer(c *wire.Command, rep wire.Reply) {
 func (r *round) Fire(*alarm.Alarm) {
 	r.pin()
 	now := r.l.now()
-	took, why := now.Sub(r.start), wire.ErrTimeout
+	took, why := now.Sub(r.start), command.ErrTimeout
 	if now.Before(r.deadline) {
 		why = errNotAwaited // a tie: see armTieTimeout
 	}
@@ -198,8 +198,8 @@ func (r *round) Fire(*alarm.Alarm) {
 	r.mu.Lock()
 	for i := range r.ballots {
 		if b := &r.ballots[i]; !b.replied {
-			b.outcome, b.err, b.latency = wire.Unknown, why, took
-			if r.req.Op == wire.Acquire {
+			b.outcome, b.err, b.latency = command.Unknown, why, took
+			if r.req.Op == command.Acquire {
 				r.l.trips[i].missed(took, !now.Before(r.deadline))
 			}
 			news = r.countLocked(b) || news
@@ -217,9 +217,9 @@ func (r *round) countLocked(b *ballot) (news bool) {
 	b.voted = true
 	var d quorum.Decision
 	switch b.outcome {
-	case wire.Granted:
+	case command.Granted:
 		d = r.tally.Grant()
-	case wire.Refused:
+	case command.Refused:
 		d = r.tally.Refuse()
 	default:
 		d = r.tally.Fail()

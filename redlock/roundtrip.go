@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // roundTrips estimates how long a node takes to answer an acquire. Most answers of a distant node
@@ -61,11 +61,11 @@ func (t *roundTrips) patience() time.Duration {
 
 // latency returns the time from the round's start to an answer. It is 0 for a grant that is not
 // measured.
-func (r *round) latency(node int, rep wire.Reply) time.Duration {
-	voted := r.req.Op == wire.Acquire && (rep.Outcome == wire.Granted || rep.Outcome == wire.Refused)
+func (r *round) latency(node int, rep command.Reply) time.Duration {
+	voted := r.req.Op == command.Acquire && (rep.Outcome == command.Granted || rep.Outcome == command.Refused)
 	t := &r.l.trips[node]
 	due := voted && t.isDue()
-	if !due && rep.Outcome == wire.Granted && r.l.dispatcher == nil {
+	if !due && rep.Outcome == command.Granted && r.l.dispatcher == nil {
 		return 0
 	}
 	took := r.l.now().Sub(r.start)

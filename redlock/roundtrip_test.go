@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withAStaleKey runs f on three masters. The first is near and holds a key that nobody frees, the second
-// is near and grants, and the third is far away.
+// withAStaleKey runs f on three masters. The first is near and holds a key that is never released.
+// The second is near and grants. The third is far away.
 func withAStaleKey(t *testing.T, far time.Duration, f func(fl *testbed, l *Locker)) {
 	t.Helper()
 	inBubble(t, 3, func(fl *testbed) {
@@ -21,7 +21,8 @@ func withAStaleKey(t *testing.T, far time.Duration, f func(fl *testbed, l *Locke
 	})
 }
 
-// docs/dev/rules.md rule 22: a tied attempt waits for a distant node by that node's own round trips.
+// docs/dev/rules.md rule 22: a tied attempt waits for a distant node by that node's own round
+// trips.
 func TestATieWaitsForADistantMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{time.Millisecond, 12 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
@@ -41,7 +42,7 @@ func TestATieWaitsForADistantMaster(t *testing.T) {
 	}
 }
 
-// A waiting Acquire of a new Locker needs a few attempts until the distant node has answered once.
+// A new Locker needs a few attempts until it knows the distant node's round trip.
 func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
@@ -65,8 +66,8 @@ func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 	}
 }
 
-// A distant node that freezes ends the next tie after twice its round trip, or with the node timeout if
-// that is sooner, and later ties at once. When it answers again it is waited for again.
+// A distant node freezes. The next tie waits for it for twice its round trip, at most for the node
+// timeout, and later ties do not wait. When the node answers again it is waited for again.
 func TestATieDoesNotWaitForAFrozenMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond} {
@@ -111,8 +112,8 @@ func ties(t *testing.T, far time.Duration) {
 	})
 }
 
-// docs/dev/rules.md rule 22: of contenders with a near vote each, all wait for the distant node that breaks
-// the tie, and each gets the lock in its turn.
+// docs/dev/rules.md rule 22: several contenders have a near vote each. All wait for the distant
+// node that breaks the tie, and each gets the lock in the end.
 func TestContendersWithAVoteEachWaitForADistantMasterAndMakeProgress(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// docs/dev/hazards.md H109: whoever comes from a lock's own context does not get it again.
+// docs/dev/hazards.md H109: a call under a lock's own context does not acquire that lock again.
 func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -20,7 +20,7 @@ func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
 		inner, err := l.Acquire(outer.Context(), "c", 10*time.Second)
 		require.NoError(t, err)
 		synctest.Wait()
-		sent := fl.orders(wire.Acquire, wire.Inspect)
+		sent := fl.orders(command.Acquire, command.Inspect)
 		for _, ctx := range []context.Context{
 			outer.Context(),
 			inner.Context(), // a lock's outer lock counts as well
@@ -43,13 +43,14 @@ func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
 				require.ErrorIs(t, err, ErrAlreadyHeld, name)
 			}
 		}
-		require.Equal(t, sent, fl.orders(wire.Acquire, wire.Inspect), "nothing is asked")
+		require.Equal(t, sent, fl.orders(command.Acquire, command.Inspect), "nothing is asked")
 		require.NoError(t, inner.Release(bg))
 		require.NoError(t, outer.Release(bg))
 	})
 }
 
-// docs/dev/hazards.md H109: through Do, where both goroutines would have entered.
+// docs/dev/hazards.md H109: two goroutines within one Do. Without the check both would have
+// entered.
 func TestTwoGoroutinesUnderOneDoDoNotBothEnter(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -68,7 +69,7 @@ func TestTwoGoroutinesUnderOneDoDoNotBothEnter(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H109: a lock that has ended stands in nobody's way, however it ended.
+// docs/dev/hazards.md H109: a lock that has ended blocks no call, however it ended.
 func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 	for name, end := range map[string]func(*testbed, *Lock) error{
 		"released": func(_ *testbed, k *Lock) error { return k.Release(bg) },

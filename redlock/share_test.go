@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // docs/dev/hazards.md H109, here and below: shares.
 
-// shared takes a share of what k holds.
+// shared acquires a share of the lock k.
 func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 	t.Helper()
 	s, err := k.l.Acquire(k.Context(), k.names[0], 100*time.Millisecond, append(opts, WithShared())...)
@@ -97,8 +97,8 @@ func TestASharesLimits(t *testing.T) {
 	})
 }
 
-// Every ending of the outer handle ends the shares first, and their shares before
-// them, with its cause.
+// Every end of the outer handle first ends its shares, and their shares before them, with its
+// cause.
 func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 	for _, test := range []struct {
 		cause error
@@ -148,8 +148,8 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 	}
 }
 
-// The outer handle's context ends early (WithStopMargin): so do the shares', also of a
-// share that is taken afterwards.
+// The outer handle's context ends early (WithStopMargin). The contexts of its shares end at the
+// same time, also of a share that begins afterwards.
 func TestTheStopMarginEndsTheContextsOfSharesToo(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -168,10 +168,10 @@ func TestTheStopMarginEndsTheContextsOfSharesToo(t *testing.T) {
 	})
 }
 
-// errShared stands for a share that was taken.
+// errShared denotes a share that was acquired.
 var errShared = errors.New("a valid share")
 
-// A share that begins while its lock ends is never valid beside whoever comes next.
+// A share that begins while its lock ends is never valid at the same time as the next holder.
 func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &gatedClock{Clock: clock.Runtime()}
@@ -180,7 +180,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 		ctx := k.Context()
 		got := make(chan error, 1)
 		for n := int64(1); n < 12; n++ {
-			c.gate(n) // whoever takes the share is stopped at the n-th look at the clock
+			c.gate(n) // the goroutine that acquires the share is stopped at its n-th reading of the clock
 			go func() {
 				s, err := l.Acquire(ctx, "a", time.Second, WithShared())
 				switch {
@@ -193,7 +193,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 				got <- err
 			}()
 			synctest.Wait()
-			if len(got) > 0 { // it looks less often
+			if len(got) > 0 { // it reads the clock less often
 				c.left.Store(-1)
 				require.ErrorIs(t, <-got, errShared)
 				break
@@ -217,7 +217,7 @@ func TestAShareExtendsChecksAndReportsProgressOfItsLock(t *testing.T) {
 		require.Greater(t, k.Remaining(), 3*time.Second)
 		require.NoError(t, s.Check(bg))
 		synctest.Wait()
-		require.Equal(t, 3, fl.orders(wire.Inspect))
+		require.Equal(t, 3, fl.orders(command.Inspect))
 		for range 10 {
 			pass(4 * time.Second)
 			s.Progress()

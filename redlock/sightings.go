@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // sighting is the token that a node holds, and since when it was seen there. Contenders with a
@@ -39,7 +39,7 @@ func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck boo
 			ages = append(ages, now.Sub(s.since))
 		}
 		switch {
-		case k.votes[i].Outcome == wire.Failed:
+		case k.votes[i].Outcome == OutcomeFailed:
 			inTheWay = append(inTheWay, quarantineLeft(k.votes[i].Err))
 		case token != s.token && len(holds) > 0:
 			*s = sighting{token, now}
@@ -64,7 +64,7 @@ func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck boo
 }
 
 // firstHolder returns the first token that blocks a node, and its remaining time.
-func firstHolder(holds []wire.KeyState) (token string, left time.Duration) {
+func firstHolder(holds []command.KeyState) (token string, left time.Duration) {
 	for _, h := range holds {
 		switch {
 		case h.Free():

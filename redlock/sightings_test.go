@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whereNobodyCan runs f while somebody waits for a name that nobody can have: of three
-// masters the second holds it and the third is free, and out does something to the first.
+// whereNobodyCan runs f while a waiter waits for a name that cannot be acquired. Of three masters
+// the second holds a key, the third is free, and out changes the first.
 func whereNobodyCan(t *testing.T, out func(fl *testbed, k *Lock), f func(fl *testbed, k *Lock, waiting <-chan won)) {
 	t.Helper()
 	inBubble(t, 3, func(fl *testbed) {
@@ -32,8 +32,8 @@ func flushed(fl *testbed, _ *Lock) { fl.masters[0].FlushAll() }
 func stopped(fl *testbed, _ *Lock) { fl.masters[0].Stop() }
 func heldToo(fl *testbed, _ *Lock) { fl.masters[0].Set("a", "another's", time.Hour) }
 
-// Whoever tries then gets a vote and is refused another, as where votes are split, and does
-// so for as long as it lasts: that is no reason to try twenty times a second.
+// Each attempt gets one vote and one refusal, as if votes were split, for as long as that lasts.
+// The waiter must not try twenty times a second.
 func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
 	t.Parallel()
 	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped, "held for another": heldToo} {
@@ -45,13 +45,13 @@ func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
 	}
 }
 
-// Whatever makes it possible to have it is noticed as if somebody held it.
+// An event that makes the name available is noticed as if a holder had released it.
 func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 	t.Parallel()
 	const begun = 2 * time.Second // so long ago
 	for what, c := range map[string]struct {
 		out  func(fl *testbed, k *Lock)
-		then func(fl *testbed, k *Lock) (in time.Duration) // it is possible
+		then func(fl *testbed, k *Lock) (in time.Duration) // when the name becomes available
 		late time.Duration
 	}{
 		"a release": {func(fl *testbed, k *Lock) {
@@ -88,8 +88,8 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 	}
 }
 
-// What stands no longer than an attempt may last is a vote that its contender gives back
-// without a word: to split the votes with it is no reason to wait.
+// A key that exists no longer than an attempt may last is a vote that its contender undoes without
+// an announcement. The waiter must keep trying.
 func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
 	const votes, long = 15, maxNodeTimeout - 100*time.Millisecond
 	voting := func(fl *testbed, k *Lock) {

@@ -15,9 +15,9 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// sim is a simulation: contenders in several processes, on masters that misbehave,
-// in virtual time. Everything random comes from its seed; how goroutines interleave
-// does not, so that a seed finds its fault again in most runs, not in all.
+// sim is a simulation of contenders in several processes, on masters with faults, in virtual time.
+// All random choices come from its seed, but the interleaving of goroutines does not. So a seed
+// finds its fault again in most runs, not in all.
 type sim struct {
 	fl   *testbed
 	seed uint64
@@ -31,8 +31,8 @@ type sim struct {
 
 func (s *sim) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, stream)) }
 
-// run contends while faults happen, and returns when all contenders are through, the
-// masters are well, and nothing is held any more.
+// run runs the contenders while faults happen. It returns when all contenders have finished, the
+// masters are healthy and no lock is held.
 func (s *sim) run(t *testing.T) {
 	t.Helper()
 	inBubble(t, s.masters, func(fl *testbed) {
@@ -57,7 +57,7 @@ func (s *sim) run(t *testing.T) {
 	})
 }
 
-// check is what must hold at the end of every simulation.
+// check checks what must hold at the end of every simulation.
 func (s *sim) check(t *testing.T, lockers []*Locker, base int) {
 	t.Helper()
 	require.NoError(t, s.history.overlap(), "seed %d", s.seed)
@@ -103,8 +103,8 @@ func (s *sim) hold(k *Lock, random *rand.Rand) {
 	}
 }
 
-// disturb does something to some master every now and then, and makes all well in
-// the end. Data is kept: a master that forgets is not within Redlock's assumptions.
+// disturb injects a fault into some master every now and then, and makes all healthy in the end.
+// Data is kept: a master that loses data violates Redlock's assumptions.
 func (s *sim) disturb(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		m := s.fl.masters[random.IntN(len(s.fl.masters))]

@@ -9,19 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// watchedNode notes by which kind of goroutine each command was submitted.
+// watchedNode records by which kind of goroutine each command was submitted.
 type watchedNode struct {
 	Node
 
 	mu   sync.Mutex
-	seen map[wire.Op][]wire.Submitter
+	seen map[command.Op][]command.Submitter
 }
 
-func (n *watchedNode) Submit(c *wire.Command) {
+func (n *watchedNode) Submit(c *command.Command) {
 	n.mu.Lock()
 	n.seen[c.Op] = append(n.seen[c.Op], c.Submitter)
 	n.mu.Unlock()
@@ -29,8 +29,8 @@ func (n *watchedNode) Submit(c *wire.Command) {
 }
 
 // take returns how each command of one operation was submitted since the last call, without
-// repetitions.
-func (n *watchedNode) take(op wire.Op) []wire.Submitter {
+// duplicates.
+func (n *watchedNode) take(op command.Op) []command.Submitter {
 	synctest.Wait()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,7 +42,7 @@ func (n *watchedNode) take(op wire.Op) []wire.Submitter {
 // watched makes a guarded Locker whose third node is watched.
 func (fl *testbed) watched(opts ...Option) (*Locker, *watchedNode) {
 	fl.t.Helper()
-	n := &watchedNode{Node: fl.node(fl.masters[2], pool.Config{}), seen: map[wire.Op][]wire.Submitter{}}
+	n := &watchedNode{Node: fl.node(fl.masters[2], pool.Config{}), seen: map[command.Op][]command.Submitter{}}
 	nodes := []Node{fl.node(fl.masters[0], pool.Config{}), fl.node(fl.masters[1], pool.Config{}), n}
 	l, err := New(nodes, append([]Option{WithClock(fl.clock), WithRestartGuard(guardTTL)}, opts...)...)
 	require.NoError(fl.t, err)
@@ -58,7 +58,7 @@ func (fl *testbed) watched(opts ...Option) (*Locker, *watchedNode) {
 }
 
 func TestWhatTheLibraryStartsItselfIsLeftToTheWriters(t *testing.T) {
-	library := []wire.Submitter{wire.ByLibrary}
+	library := []command.Submitter{command.ByLibrary}
 	inBubble(t, 3, func(fl *testbed) {
 		l, n := fl.watched(WithRepair())
 		take(t, l, "a", 2*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
@@ -68,37 +68,37 @@ func TestWhatTheLibraryStartsItselfIsLeftToTheWriters(t *testing.T) {
 			next <- k
 		}()
 		pass(100 * time.Millisecond)
-		n.take(wire.Acquire)
+		n.take(command.Acquire)
 		pass(time.Second)
-		require.Equal(t, library, n.take(wire.Extend), "an automatic extension")
+		require.Equal(t, library, n.take(command.Extend), "an automatic extension")
 		fl.masters[2].Del("a")
 		pass(2 * time.Second)
-		require.Equal(t, library, n.take(wire.Extend))
-		require.Equal(t, library, n.take(wire.Repair), "a repair")
-		n.take(wire.Release)
-		n.take(wire.Acquire)
+		require.Equal(t, library, n.take(command.Extend))
+		require.Equal(t, library, n.take(command.Repair), "a repair")
+		n.take(command.Release)
+		n.take(command.Acquire)
 		k := <-next
-		require.Equal(t, library, n.take(wire.Release), "the undo of a lock that a timer ended")
-		require.Equal(t, library, n.take(wire.Acquire), "the attempt that goes behind it")
+		require.Equal(t, library, n.take(command.Release), "the undo of a lock that a timer ended")
+		require.Equal(t, library, n.take(command.Acquire), "the attempt that goes behind it")
 		require.NoError(t, k.Release(bg))
 	})
 }
 
 func TestWhatCallersAskForIsWrittenByThem(t *testing.T) {
-	caller := []wire.Submitter{wire.ByCaller}
+	caller := []command.Submitter{command.ByCaller}
 	inBubble(t, 3, func(fl *testbed) {
 		l, n := fl.watched()
 		k := take(t, l, "a", 2*time.Second)
-		require.Equal(t, caller, n.take(wire.Acquire))
+		require.Equal(t, caller, n.take(command.Acquire))
 		require.NoError(t, k.Extend(bg, 5*time.Second))
-		require.Equal(t, caller, n.take(wire.Extend))
+		require.Equal(t, caller, n.take(command.Extend))
 		require.NoError(t, k.Check(bg))
-		require.Equal(t, caller, n.take(wire.Inspect))
+		require.Equal(t, caller, n.take(command.Inspect))
 
-		fl.masters[2].Del("a") // that it is granted there
+		fl.masters[2].Del("a") // so that it is granted there
 		_, err := l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrHeld)
-		require.Equal(t, caller, n.take(wire.Release), "the undo of an attempt that lost")
+		require.Equal(t, caller, n.take(command.Release), "the undo of an attempt that lost")
 
 		next := make(chan *Lock, 1)
 		go func() {
@@ -106,10 +106,10 @@ func TestWhatCallersAskForIsWrittenByThem(t *testing.T) {
 			next <- k
 		}()
 		pass(100 * time.Millisecond)
-		n.take(wire.Acquire)
+		n.take(command.Acquire)
 		require.NoError(t, k.Release(bg))
-		require.Equal(t, caller, n.take(wire.Release))
-		require.Equal(t, caller, n.take(wire.Acquire), "the attempt that goes behind it")
+		require.Equal(t, caller, n.take(command.Release))
+		require.Equal(t, caller, n.take(command.Acquire), "the attempt that goes behind it")
 		require.NoError(t, (<-next).Release(bg))
 	})
 }

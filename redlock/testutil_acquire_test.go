@@ -18,20 +18,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// What the tests of acquisitions share.
+// This file has what the tests of acquisitions share.
 
-// bg is the context of those who wait for as long as it takes.
+// bg is the context of callers without a deadline.
 var bg = context.Background()
 
-// errSome is what a node that fails says.
+// errSome is the error of a node that fails.
 var errSome = errors.New("some trouble")
 
-// process is another process on the same masters, with a clock of its own.
+// process returns another process on the same masters, with a clock of its own.
 func (fl *testbed) process() *testbed {
 	return &testbed{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime()), two: fl.two}
 }
@@ -42,7 +42,8 @@ func (fl *testbed) each(f func(m *fakeredis.Master)) {
 	}
 }
 
-// count is how many of these commands the masters were sent; of all without a name.
+// count returns how many of these commands the masters were sent. Without names it counts all
+// commands.
 func (fl *testbed) count(names ...string) int {
 	n := 0
 	fl.each(func(m *fakeredis.Master) {
@@ -55,7 +56,7 @@ func (fl *testbed) count(names ...string) int {
 	return n
 }
 
-// forget starts the masters' logs anew.
+// forget clears the masters' logs.
 func (fl *testbed) forget() {
 	synctest.Wait()
 	fl.each(func(m *fakeredis.Master) { m.ForgetLog() })
@@ -72,18 +73,17 @@ func tokens(m *fakeredis.Master) []string {
 	return list
 }
 
-// scriptKind is a script's name without the forms that it has.
-func scriptKind(s *wire.Script) string {
+// scriptKind returns a script's name without its variant.
+func scriptKind(s *command.Script) string {
 	name, _, _ := strings.Cut(s.Name, "+")
 	return name
 }
 
-// scripts counts the calls of a script that a master was sent: of a form, or of all its
-// forms.
+// scripts counts the calls of a script that a master was sent: of one variant, or of all of them.
 func scripts(m *fakeredis.Master, name string) int {
 	n := 0
 	for _, e := range m.Log() {
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if (scriptKind(s) == name || s.Name == name) && e.Name == "EVALSHA" && e.Args[0] == s.Hash {
 				n++
 			}
@@ -103,7 +103,7 @@ func (fl *testbed) left() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// stats adds up what the nodes of a Locker count.
+// stats adds up the statistics of a Locker's nodes.
 func stats(l *Locker) (sum pool.Stats) {
 	for _, n := range l.nodes {
 		if p, ok := n.(*pool.Node); ok {
@@ -116,8 +116,7 @@ func stats(l *Locker) (sum pool.Stats) {
 	return sum
 }
 
-// goroutines counts those of the bubble that it is called in, when all that can run
-// has run.
+// goroutines counts the goroutines of the caller's bubble when all of them are idle.
 func goroutines() int {
 	synctest.Wait()
 	dump := make([]byte, 1<<20)
@@ -129,7 +128,7 @@ func goroutines() int {
 		}
 		dump = make([]byte, 2*len(dump))
 	}
-	all := bubble.FindAll(dump, -1) // the first is that of who calls
+	all := bubble.FindAll(dump, -1) // the first is the caller's
 	n := 0
 	for _, b := range all {
 		if bytes.Equal(b, all[0]) {
@@ -152,9 +151,9 @@ func onFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Loc
 }
 
 // answering makes a script that answers acquires by r and acts on all else.
-func answering(r wire.Reply) func(*fakeNode, *wire.Command) bool {
-	return func(_ *fakeNode, c *wire.Command) bool {
-		if c.Op != wire.Acquire {
+func answering(r command.Reply) func(*fakeNode, *command.Command) bool {
+	return func(_ *fakeNode, c *command.Command) bool {
+		if c.Op != command.Acquire {
 			return false
 		}
 		if !r.NotSent {
@@ -165,9 +164,9 @@ func answering(r wire.Reply) func(*fakeNode, *wire.Command) bool {
 	}
 }
 
-// silently executes acquires and never says so.
-func silently(n *fakeNode, c *wire.Command) bool {
-	if c.Op != wire.Acquire {
+// silently executes acquires and never answers them.
+func silently(n *fakeNode, c *command.Command) bool {
+	if c.Op != command.Acquire {
 		return false
 	}
 	if c.MarkSent() {
@@ -176,7 +175,7 @@ func silently(n *fakeNode, c *wire.Command) bool {
 	return true
 }
 
-// together runs f n times at once, and gives what each returned once all have.
+// together calls f n times at once, and yields the results when all calls have returned.
 func together(n int, f func(i int) error) iter.Seq[error] {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -187,14 +186,14 @@ func together(n int, f func(i int) error) iter.Seq[error] {
 	return slices.Values(errs)
 }
 
-// elapsed is the virtual time that f takes.
+// elapsed returns the virtual time that f takes.
 func elapsed(f func()) time.Duration {
 	began := time.Now()
 	f()
 	return time.Since(began)
 }
 
-// votes are the outcomes in an error, in the nodes' order.
+// votes returns the outcomes in an error, in the nodes' order.
 func votes(t *testing.T, err error) []Outcome {
 	t.Helper()
 	var qe *QuorumError
@@ -206,7 +205,7 @@ func votes(t *testing.T, err error) []Outcome {
 	return list
 }
 
-// oneLine fails when an error's text would break a log.
+// oneLine fails if an error's text has several lines.
 func oneLine(t *testing.T, err error) {
 	t.Helper()
 	require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err.Error())

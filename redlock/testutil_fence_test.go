@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// What the tests of fencing share.
+// This file has what the tests of fencing share.
 
-// counter is the number that a master has counted up to for a key; 0 for none.
+// counter returns a master's counter for a key, or 0 if there is none.
 func counter(t *testing.T, m *fakeredis.Master, key string) int64 {
 	t.Helper()
-	text, ok := m.Get(wire.FencePrefix + key)
+	text, ok := m.Get(command.FencePrefix + key)
 	if !ok {
 		return 0
 	}
@@ -27,15 +27,15 @@ func counter(t *testing.T, m *fakeredis.Master, key string) int64 {
 	return n
 }
 
-// countTo sets a master's counter for "a" to that much ahead of the time, as if it had
-// granted so often that others did not see.
+// countTo sets a master's counter for "a" ahead of the time by that much, as if it had granted
+// often without the others.
 func countTo(m *fakeredis.Master, ahead time.Duration) int64 {
 	n := time.Now().Add(ahead).UnixMicro()
-	m.Set(wire.FencePrefix+"a", strconv.FormatInt(n, 10), 0)
+	m.Set(command.FencePrefix+"a", strconv.FormatInt(n, 10), 0)
 	return n
 }
 
-// apart makes all masters count differently: the first one most.
+// apart gives each master another counter. The first has the largest.
 func (fl *testbed) apart() (most int64) {
 	for i, m := range fl.masters {
 		most = max(most, countTo(m, time.Duration(len(fl.masters)-i)*time.Hour))
@@ -43,20 +43,20 @@ func (fl *testbed) apart() (most int64) {
 	return most
 }
 
-// onConfirm has f called before a confirmation is executed on a master.
+// onConfirm calls f before a master executes a confirmation.
 func onConfirm(m *fakeredis.Master, f func(client int64)) {
 	m.Hook(func(client int64, cmd string, args []string) (string, bool) {
-		if isScript(wire.Confirm, cmd, args) {
+		if isScript(command.Confirm, cmd, args) {
 			f(client)
 		}
 		return "", false
 	})
 }
 
-// down makes a master refuse all scripts, as one that is loading; up ends it.
+// down makes a master refuse all scripts, as while it is loading. The function up ends it.
 func down(m *fakeredis.Master) { _ = downFor(m) }
 
-// downFor is down, and tells when the node has refused something.
+// downFor is down. It returns a channel that reports when the node has refused a script.
 func downFor(m *fakeredis.Master) (asked <-chan struct{}) {
 	told, once := make(chan struct{}), sync.Once{}
 	m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
@@ -69,11 +69,10 @@ func downFor(m *fakeredis.Master) (asked <-chan struct{}) {
 	return told
 }
 
-// up ends that. What was asked before may still be on its way: synctest.Wait lets it be
-// refused first.
+// up ends down. An earlier command may still be in transit: synctest.Wait lets it be refused first.
 func up(m *fakeredis.Master) { m.Hook(nil) }
 
-// wallAhead makes a Locker's wall clock differ from everybody's.
+// wallAhead sets a Locker's wall clock ahead of all others.
 func wallAhead(d time.Duration) Option {
 	return option(func(s *settings) { s.wall = func() int64 { return clock.Wall() + d.Microseconds() } })
 }

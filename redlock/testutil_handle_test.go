@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // take acquires a lock, and returns when every node has answered.
@@ -32,28 +32,27 @@ func take(t *testing.T, l *Locker, name string, ttl time.Duration, opts ...LockO
 	return k
 }
 
-// withTwo are the Lockers of which take takes two names: see inBubbles.
+// withTwo has the Lockers for which take acquires two names: see inBubbles.
 var withTwo sync.Map
 
-// pass lets d of the bubble's time pass, and what is due happen.
+// pass lets d of the bubble's time pass, and waits until what is due has happened.
 func pass(d time.Duration) {
 	time.Sleep(d) // virtual
 	synctest.Wait()
 }
 
-// asked lists what a master was asked to do with locks, in the order in which it
-// took the commands up.
-func asked(m *fakeredis.Master) []wire.Op {
-	byName := map[string]wire.Op{
-		"acquire": wire.Acquire, "extend": wire.Extend, "release": wire.Release,
-		"shorten": wire.Shorten, "inspect": wire.Inspect,
+// asked lists the operations on locks that a master executed, in order.
+func asked(m *fakeredis.Master) []command.Op {
+	byName := map[string]command.Op{
+		"acquire": command.Acquire, "extend": command.Extend, "release": command.Release,
+		"shorten": command.Shorten, "inspect": command.Inspect,
 	}
-	var list []wire.Op
+	var list []command.Op
 	for _, e := range m.Log() {
 		if e.Name == "SET" {
-			list = append(list, wire.Acquire)
+			list = append(list, command.Acquire)
 		}
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if e.Name == "EVALSHA" && e.Args[0] == s.Hash || e.Name == "EVAL" && e.Args[0] == s.Source {
 				list = append(list, byName[scriptKind(s)])
 			}
@@ -62,8 +61,8 @@ func asked(m *fakeredis.Master) []wire.Op {
 	return list
 }
 
-// orders is how often all masters together were asked for one of ops.
-func (fl *testbed) orders(ops ...wire.Op) int {
+// orders returns how many commands of ops all masters together were sent.
+func (fl *testbed) orders(ops ...command.Op) int {
 	n := 0
 	for _, m := range fl.masters {
 		for _, op := range asked(m) {
@@ -75,12 +74,12 @@ func (fl *testbed) orders(ops ...wire.Op) int {
 	return n
 }
 
-// failing makes extensions fail on some masters, as a server does that is loading; the
-// returned function ends it.
+// failing makes extensions fail on some masters, as on a server that is loading. The returned
+// function ends it.
 func failing(masters ...*fakeredis.Master) (heal func()) {
 	for _, m := range masters {
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-			return "LOADING Redis is loading the dataset in memory", isScript(wire.Extend, cmd, args)
+			return "LOADING Redis is loading the dataset in memory", isScript(command.Extend, cmd, args)
 		})
 	}
 	return func() {
@@ -91,8 +90,8 @@ func failing(masters ...*fakeredis.Master) (heal func()) {
 }
 
 // isScript reports whether a command calls an operation's script.
-func isScript(op wire.Op, cmd string, args []string) bool {
-	for _, s := range wire.Scripts() {
+func isScript(op command.Op, cmd string, args []string) bool {
+	for _, s := range command.Scripts() {
 		if scriptKind(s) == op.String() && (cmd == "EVALSHA" && args[0] == s.Hash || cmd == "EVAL" && args[0] == s.Source) {
 			return true
 		}
@@ -110,8 +109,8 @@ func inFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Loc
 }
 
 // answerTo scripts one operation's answer on a fake node.
-func answerTo(op wire.Op, rep wire.Reply) func(*fakeNode, *wire.Command) bool {
-	return func(_ *fakeNode, c *wire.Command) bool {
+func answerTo(op command.Op, rep command.Reply) func(*fakeNode, *command.Command) bool {
+	return func(_ *fakeNode, c *command.Command) bool {
 		if c.Op == op {
 			c.MarkSent()
 			c.Answer(rep)
@@ -120,11 +119,10 @@ func answerTo(op wire.Op, rep wire.Reply) func(*fakeNode, *wire.Command) bool {
 	}
 }
 
-// silent scripts that one operation is never answered, until all that it kept is
-// let go.
-func silent(n *fakeNode, op wire.Op) (letGo func()) {
-	var kept []*wire.Command
-	n.script = func(_ *fakeNode, c *wire.Command) bool {
+// silent makes a node hold back the answers of one operation. The returned function sends them.
+func silent(n *fakeNode, op command.Op) (letGo func()) {
+	var kept []*command.Command
+	n.script = func(_ *fakeNode, c *command.Command) bool {
 		if c.Op == op {
 			c.MarkSent()
 			kept = append(kept, c)
@@ -139,9 +137,9 @@ func silent(n *fakeNode, op wire.Op) (letGo func()) {
 	}
 }
 
-// gatedClock stops whoever is the n-th to read it, so that a test can look at what
-// others see meanwhile. Its timers are those of the clock below. The alarms, which read
-// it under a lock that everybody needs, pass the gate and are not counted.
+// gatedClock blocks the goroutine that makes the n-th reading, so that a test can check what others
+// see meanwhile. Its timers are those of the clock below. The alarms read it under a mutex that all
+// goroutines need, so they pass the gate and are not counted.
 type gatedClock struct {
 	clock.Clock
 	left    atomic.Int64 // readings until the gate; negative: open

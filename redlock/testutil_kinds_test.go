@@ -18,9 +18,9 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// What the tests of nodes behind Sentinels share.
+// This file has what the tests of nodes behind Sentinels share.
 
-// settleTime is the Settle of all nodes in tests.
+// settleTime is the MaxAge of all nodes in tests.
 const settleTime = 5 * time.Second
 
 // group is a master, its replica and three Sentinels of their own: one node of a Locker.
@@ -64,8 +64,8 @@ func (g *group) servers() []*fakeredis.Master {
 	return all
 }
 
-// failOver has so many Sentinels name the replica, which has what is named of the
-// master's data and, as after any promotion, a history; and has them announce it.
+// failOver makes that many Sentinels name and announce the replica. The replica has the named keys
+// of the master's data and, as after any promotion, the master's history.
 func (g *group) failOver(sentinels int, keys ...string) {
 	g.replica.SetInfo("master_replid2", g.master.RunID())
 	for _, k := range keys {
@@ -77,9 +77,9 @@ func (g *group) failOver(sentinels int, keys ...string) {
 	}
 }
 
-// view is what one client reaches.
+// view has the servers that one client reaches.
 type view struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	gone map[string]bool
 }
 
@@ -89,7 +89,7 @@ func (v *view) lost(address string) bool {
 	return v.gone[address]
 }
 
-// losing are the addresses of servers that a client loses, connections and all.
+// losing cuts a client off from servers, including its open connections.
 func (v *view) losing(all ...*fakeredis.Sentinel) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -124,8 +124,8 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 	return l
 }
 
-// dialler leads to a group's servers, and to those alone that the client reaches. What
-// it sends to others from now on goes nowhere.
+// dialler returns a dial function to those of a group's servers that the client reaches. What it
+// later sends to others is lost.
 func (v *view) dialler(g *group) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		for _, m := range g.servers() {
@@ -138,7 +138,7 @@ func (v *view) dialler(g *group) func(ctx context.Context, network, address stri
 	}
 }
 
-// cuttable takes what is written when it is cut, and sends it nowhere.
+// cuttable is a connection that discards what is written to it once it is cut.
 type cuttable struct {
 	net.Conn
 	cut func() bool

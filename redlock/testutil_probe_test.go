@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// In a bubble a function takes no time, so that a test can't see in which order it did things. Probes make
-// the order visible: time passes in each Submit, and what holds in that instant is noted.
+// In a bubble a function takes no time, so a test cannot see in which order it acted. Probes make
+// the order visible: time passes in each Submit, and the state at that instant is recorded.
 
 // probe is a node of package pool whose Submit is watched.
 type probe struct {
@@ -24,8 +24,8 @@ type probe struct {
 	probes *probes
 }
 
-// Submit notes the command, and lets time pass before the node gets it.
-func (n *probe) Submit(c *wire.Command) {
+// Submit records the command, and lets time pass before the node gets it.
+func (n *probe) Submit(c *command.Command) {
 	n.probes.note(c)
 	n.Node.Submit(c)
 }
@@ -35,21 +35,21 @@ type probes struct {
 	clock *clock.Skewed
 
 	mu      sync.Mutex
-	takes   map[wire.Op]time.Duration // how long the Submit of an operation takes
-	during  map[wire.Op]func()        // what happens within
+	takes   map[command.Op]time.Duration // how long the Submit of an operation takes
+	during  map[command.Op]func()        // what happens within
 	watched []context.Context
 	log     []submission
 }
 
-// submission is what a probe noted when a command was submitted.
+// submission is what a probe recorded when a command was submitted.
 type submission struct {
-	op   wire.Op
+	op   command.Op
 	node int
 	at   clock.Instant // before the time that Submit takes
 	open int           // watched contexts that had not ended
 }
 
-func (p *probes) note(c *wire.Command) {
+func (p *probes) note(c *command.Command) {
 	p.mu.Lock()
 	s := submission{op: c.Op, node: c.Node, at: p.clock.Now()}
 	for _, ctx := range p.watched {
@@ -71,21 +71,21 @@ func (p *probes) note(c *wire.Command) {
 	}
 }
 
-// take has each Submit of an operation take that long.
-func (p *probes) take(op wire.Op, d time.Duration) {
+// take makes each Submit of an operation last that long.
+func (p *probes) take(op command.Op, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.takes[op] = d
 }
 
-// within has f called in each Submit of an operation.
-func (p *probes) within(op wire.Op, f func()) {
+// within calls f in each Submit of an operation.
+func (p *probes) within(op command.Op, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.during[op] = f
 }
 
-// watch looks at the contexts of handles from now on.
+// watch observes the contexts of handles from now on.
 func (p *probes) watch(handles ...*Lock) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *probes) watch(handles ...*Lock) {
 }
 
 // of lists the submissions of an operation.
-func (p *probes) of(op wire.Op) (some []submission) {
+func (p *probes) of(op command.Op) (some []submission) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.log {
@@ -110,7 +110,7 @@ func (p *probes) of(op wire.Op) (some []submission) {
 // probed makes a Locker over probes of the testbed's nodes.
 func (fl *testbed) probed(opts ...Option) (*Locker, *probes) {
 	fl.t.Helper()
-	p := &probes{clock: fl.clock, takes: map[wire.Op]time.Duration{}, during: map[wire.Op]func(){}}
+	p := &probes{clock: fl.clock, takes: map[command.Op]time.Duration{}, during: map[command.Op]func(){}}
 	nodes := make([]Node, len(fl.masters))
 	for i, m := range fl.masters {
 		nodes[i] = &probe{fl.node(m, pool.Config{}), p}
@@ -129,7 +129,8 @@ func (fl *testbed) probed(opts ...Option) (*Locker, *probes) {
 	return l, p
 }
 
-// forOneNameAndTwo runs f on three masters in virtual time, for a lock on one name and for one on two.
+// forOneNameAndTwo runs f on three masters in virtual time, for a lock on one name and for one on
+// two.
 func forOneNameAndTwo(t *testing.T, f func(fl *testbed, names []string)) {
 	t.Helper()
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
@@ -148,7 +149,7 @@ func takeAll(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ..
 	return k
 }
 
-// sees reports how often the masters were sent the scripts of an operation, by whatever name.
+// sees returns how often the masters were sent the scripts of an operation, in any variant.
 func (fl *testbed) sees(script string) int {
 	n := 0
 	fl.each(func(m *fakeredis.Master) { n += scripts(m, script) })

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // The masters' scripts are short-lived garbage.
@@ -24,17 +24,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testbed is the nodes of a Locker in a bubble: the real client over in-memory
-// connections, in virtual time.
+// testbed has the nodes of a Locker in a bubble: the real client over in-memory connections, in
+// virtual time.
 type testbed struct {
 	t       *testing.T
 	masters []*fakeredis.Master
 	clock   *clock.Skewed // of every Locker that the testbed makes
-	two     bool          // where take is asked for one name it takes two
+	two     bool          // take acquires two names if it is given one
 }
 
-// inBubble runs f on n masters in virtual time. At its end no goroutine may be
-// left, or the bubble fails.
+// inBubble runs f on n masters in virtual time. The bubble fails if a goroutine is left at its end.
 func inBubble(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,8 +50,8 @@ func inBubble(t *testing.T, n int, f func(fl *testbed)) {
 	})
 }
 
-// inBubbles runs f as inBubble does, once for locks on one name, and once for locks on two: then take adds a
-// name to the one that it is given.
+// inBubbles runs f as inBubble does, once for locks on one name, and once for locks on two: then
+// take adds a name to the one that it is given.
 func inBubbles(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	for name, two := range map[string]bool{"one name": false, "two names": true} {
@@ -65,8 +64,8 @@ func inBubbles(t *testing.T, n int, f func(fl *testbed)) {
 	}
 }
 
-// locker makes a Locker with nodes of its own, connected, as another process would
-// have. It is closed, nodes and all, when the test ends.
+// locker makes a Locker with nodes of its own that are connected, as in another process. Both are
+// closed when the test ends.
 func (fl *testbed) locker(opts ...Option) *Locker {
 	fl.t.Helper()
 	nodes := make([]Node, len(fl.masters))
@@ -80,7 +79,7 @@ func (fl *testbed) locker(opts ...Option) *Locker {
 		withTwo.Store(l, true)
 		fl.t.Cleanup(func() { withTwo.Delete(l) })
 	}
-	synctest.Wait() // the first dials are through
+	synctest.Wait() // the first dials are finished
 	return l
 }
 
@@ -92,7 +91,7 @@ func (fl *testbed) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
 	return n
 }
 
-// close ends a Locker and its nodes; it waits no virtual time for what is held.
+// close closes a Locker and its nodes. It spends no virtual time on locks that are held.
 func (fl *testbed) close(l *Locker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -104,7 +103,7 @@ func (fl *testbed) close(l *Locker) {
 	}
 }
 
-// keys counts on how many masters a key stands.
+// keys returns the number of masters that have a key.
 func (fl *testbed) keys(key string) int {
 	n := 0
 	for _, m := range fl.masters {
@@ -115,24 +114,24 @@ func (fl *testbed) keys(key string) int {
 	return n
 }
 
-// fakeNode is a Node in fewer than a hundred lines: a map, and a script of what to
-// answer. The zero script answers as a master would, at once.
+// fakeNode is a Node in fewer than a hundred lines: a map, and a script of what to answer. The zero
+// script answers as a master would, at once.
 type fakeNode struct {
 	name string
 	// script may answer a command itself (true), hold it back and answer later, or
 	// let the node act on it (false).
-	script func(n *fakeNode, c *wire.Command) bool
+	script func(n *fakeNode, c *command.Command) bool
 
 	mu   sync.Mutex
 	held map[string]string
-	seen []*wire.Command
+	seen []*command.Command
 }
 
 func newFake(name string) *fakeNode { return &fakeNode{name: name, held: map[string]string{}} }
 
 func (n *fakeNode) Name() string { return n.name }
 
-func (n *fakeNode) Submit(c *wire.Command) {
+func (n *fakeNode) Submit(c *command.Command) {
 	n.mu.Lock()
 	n.seen = append(n.seen, c)
 	n.mu.Unlock()
@@ -142,16 +141,16 @@ func (n *fakeNode) Submit(c *wire.Command) {
 }
 
 // act executes a command and answers it.
-func (n *fakeNode) act(c *wire.Command) {
+func (n *fakeNode) act(c *command.Command) {
 	if !c.MarkSent() {
-		c.Answer(wire.Reply{Outcome: wire.Failed, NotSent: true, Err: wire.ErrGivenUp})
+		c.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: command.ErrGivenUp})
 		return
 	}
 	c.Answer(n.execute(c))
 }
 
-// execute does what a command says, and returns what a master would answer.
-func (n *fakeNode) execute(c *wire.Command) wire.Reply {
+// execute executes a command on the map, and returns what a master would answer.
+func (n *fakeNode) execute(c *command.Command) command.Reply {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ours, free := 0, 0
@@ -165,48 +164,48 @@ func (n *fakeNode) execute(c *wire.Command) wire.Reply {
 	}
 	all := len(c.Keys)
 	switch c.Op {
-	case wire.Acquire:
+	case command.Acquire:
 		if free == all {
 			for _, k := range c.Keys {
 				n.held[k] = c.Token
 			}
-			return wire.Reply{Outcome: wire.Granted}
+			return command.Reply{Outcome: command.Granted}
 		}
-	case wire.Extend, wire.Shorten:
+	case command.Extend, command.Shorten:
 		if ours == all {
-			return wire.Reply{Outcome: wire.Granted}
+			return command.Reply{Outcome: command.Granted}
 		}
-	case wire.Release:
+	case command.Release:
 		for _, k := range c.Keys {
 			if n.held[k] == c.Token {
 				delete(n.held, k)
 			}
 		}
 		if ours == all {
-			return wire.Reply{Outcome: wire.Granted}
+			return command.Reply{Outcome: command.Granted}
 		}
-	case wire.Inspect:
-		r := wire.Reply{Outcome: wire.Granted}
+	case command.Inspect:
+		r := command.Reply{Outcome: command.Granted}
 		for _, k := range c.Keys {
-			r.KeyStates = append(r.KeyStates, wire.KeyState{Value: n.held[k], TTL: time.Minute})
+			r.KeyStates = append(r.KeyStates, command.KeyState{Value: n.held[k], TTL: time.Minute})
 		}
 		return r
-	case wire.Poll:
+	case command.Poll:
 		if free == all {
-			return wire.Reply{Outcome: wire.Granted}
+			return command.Reply{Outcome: command.Granted}
 		}
-		return wire.Reply{Outcome: wire.Refused, Left: time.Minute}
-	case wire.Ping:
-		return wire.Reply{Outcome: wire.Granted}
+		return command.Reply{Outcome: command.Refused, Left: time.Minute}
+	case command.Ping:
+		return command.Reply{Outcome: command.Granted}
 	}
-	return wire.Reply{Outcome: wire.Refused}
+	return command.Reply{Outcome: command.Refused}
 }
 
-// commands lists what the node was sent, of one operation.
-func (n *fakeNode) commands(op wire.Op) []*wire.Command {
+// commands lists the commands of one operation that the node was sent.
+func (n *fakeNode) commands(op command.Op) []*command.Command {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var found []*wire.Command
+	var found []*command.Command
 	for _, c := range n.seen {
 		if c.Op == op {
 			found = append(found, c)
@@ -250,7 +249,7 @@ func TestALockIsAcquiredExtendedCheckedAndReleasedOnRealCode(t *testing.T) {
 	})
 }
 
-// booked is how many leases a Locker has in its books: under way, held, or being undone.
+// booked returns the number of a Locker's leases: being acquired, held, or being undone.
 func booked(l *Locker) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

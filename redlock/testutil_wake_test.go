@@ -10,22 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// What the tests of waiting share.
+// This file has what the tests of waiting share.
 
-// won is what became of an Acquire that a test has waiting in the background.
+// won is the result of an Acquire that runs in the background.
 type won struct {
 	k    *Lock
 	err  error
-	took time.Duration // since it was asked for
+	took time.Duration // since the call
 	at   time.Time
 }
 
-// wants has an Acquire wait in the background. Its outcome comes by the channel, as soon
-// as it is known.
+// wants calls Acquire in the background. The channel receives its result at once.
 func wants(ctx context.Context, l *Locker, names ...string) <-chan won {
 	done := make(chan won, 1)
 	go func() {
@@ -36,8 +35,7 @@ func wants(ctx context.Context, l *Locker, names ...string) <-chan won {
 	return done
 }
 
-// waitingFor is wants, when it has settled down to wait: long enough for the subscription
-// to stand.
+// waitingFor is wants, and returns when the Acquire waits and its subscription is in effect.
 func waitingFor(ctx context.Context, l *Locker, names ...string) <-chan won {
 	done := wants(ctx, l, names...)
 	time.Sleep(200 * time.Millisecond)
@@ -45,7 +43,7 @@ func waitingFor(ctx context.Context, l *Locker, names ...string) <-chan won {
 	return done
 }
 
-// gets waits for an Acquire in the background that has to succeed.
+// gets waits for an Acquire in the background that must succeed.
 func gets(t *testing.T, done <-chan won) won {
 	t.Helper()
 	w := <-done
@@ -53,7 +51,7 @@ func gets(t *testing.T, done <-chan won) won {
 	return w
 }
 
-// subscribers are a master's connections that have subscribed.
+// subscribers returns a master's connections that have subscribed.
 func subscribers(m *fakeredis.Master) (list []*fakeredis.Client) {
 	var ids []int64
 	for _, e := range m.Log() {
@@ -69,13 +67,13 @@ func subscribers(m *fakeredis.Master) (list []*fakeredis.Client) {
 	return list
 }
 
-// scriptNames lists the scripts that a master was sent and the SETs, in their order.
+// scriptNames lists the scripts and the SETs that a master was sent, in order.
 func scriptNames(m *fakeredis.Master) (list []string) {
 	for _, e := range m.Log() {
 		if e.Name == "SET" {
 			list = append(list, "SET")
 		}
-		for _, s := range wire.Scripts() {
+		for _, s := range command.Scripts() {
 			if e.Name == "EVALSHA" && e.Args[0] == s.Hash {
 				list = append(list, s.Name)
 			}
@@ -88,7 +86,7 @@ func scriptNames(m *fakeredis.Master) (list []string) {
 func onRelease(m *fakeredis.Master, f func()) {
 	done := false
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-		if !done && isScript(wire.Release, cmd, args) {
+		if !done && isScript(command.Release, cmd, args) {
 			done = true
 			f()
 		}
@@ -96,8 +94,7 @@ func onRelease(m *fakeredis.Master, f func()) {
 	})
 }
 
-// quiet requires that a Locker knows of nobody who holds or waits for anything, and
-// listens to nothing.
+// quiet checks that a Locker has no state of holders or waiters, and no subscription.
 func quiet(t *testing.T, l *Locker) {
 	t.Helper()
 	ws := l.waitTable
@@ -107,7 +104,7 @@ func quiet(t *testing.T, l *Locker) {
 	require.Empty(t, ws.channels)
 }
 
-// announced counts the releases that a master was asked to announce.
+// announced returns how many releases a master was asked to announce.
 func announced(m *fakeredis.Master) (n int) {
 	for _, s := range scriptNames(m) {
 		if strings.HasSuffix(s, "+announce") {

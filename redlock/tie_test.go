@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A master at hand holds a key that nobody frees, the others are farther away than the
-// patience with a single refusal: they are a quorum, and are waited for. One node must
-// not be able to refuse a name for all (docs/dev/rules.md rule 3).
+// docs/dev/rules.md rule 3: one node must not be able to refuse a name for all. A near node holds a
+// key that is never released. The others are a quorum, but farther away than one refusal is
+// normally waited for. They must be waited for.
 func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 	for _, far := range []time.Duration{time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond, 200 * time.Millisecond} {
 		inBubble(t, 3, func(fl *testbed) {
@@ -33,7 +33,7 @@ func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 	}
 }
 
-// The same with one master at hand that grants: a waiting Acquire reaches the far one.
+// The same with one near master that grants: a waiting Acquire reaches the far one.
 func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -47,8 +47,8 @@ func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
 	})
 }
 
-// Of two contenders that have a vote each neither waits for the frozen master that could
-// break the tie (docs/dev/rules.md rule 22): whichever answer comes last makes the tie known.
+// docs/dev/rules.md rule 22: two contenders have one vote each, and the node that could break the
+// tie is frozen. The contender does not wait for it, whichever answer comes last.
 func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 	for _, slow := range []int{0, 1} {
 		inBubble(t, 3, func(fl *testbed) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // Trace is a set of hooks, like net/http/httptrace.ClientTrace. A nil hook is not called. Hooks run
@@ -242,7 +242,7 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		EventInfo: lk.eventInfo(), Names: lk.names, Cause: cause, Held: now.Sub(lk.began), Validity: max(0, left), Shared: lk.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", printable(lk.names), "owner", wire.Mask(lk.terms.Token), "cause", cause, "held", e.Held)
+		ev.warn("lock ended under its holder", "names", printable(lk.names), "owner", command.Mask(lk.terms.Token), "cause", cause, "held", e.Held)
 	}
 	post(ev, ev.trace.Ended, e)
 }
@@ -257,14 +257,14 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 	post(l.dispatcher, l.dispatcher.trace.Released, ReleasedEvent{k.eventInfo(), k.names, err, l.now().Sub(began)})
 }
 
-func (d *dispatcher) vote(r *round, node int, rep wire.Reply, took time.Duration, late bool) {
-	if r.req.Op == wire.Acquire {
+func (d *dispatcher) vote(r *round, node int, rep command.Reply, took time.Duration, late bool) {
+	if r.req.Op == command.Acquire {
 		d.noteVote(node, r.l.nodes[node].Name(), rep)
 	}
 	if d.trace.Vote == nil || rep.NotSent && rep.Err == nil {
 		// The node was skipped: no request was sent to it.
 		return
 	}
-	v := Vote{Node: r.l.nodes[node].Name(), Outcome: rep.Outcome, Err: rep.Err, Took: took}
+	v := Vote{Node: r.l.nodes[node].Name(), Outcome: Outcome(rep.Outcome), Err: rep.Err, Took: took}
 	post(d, d.trace.Vote, VoteEvent{r.req.Op.String(), r.names, v, late})
 }

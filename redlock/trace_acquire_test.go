@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Under the race detector: the error that a hook reads is not the one that is still
-// being explained.
+// For the race detector: a hook reads its error while the library still adds the holder to the
+// caller's error.
 func TestAHookMayReadTheErrorOfAnAttemptWhileItIsExplained(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		read := make(chan string, 1)

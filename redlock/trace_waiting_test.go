@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// journal keeps what hooks are told of waiting.
+// journal records what hooks receive about waiting.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -27,7 +27,7 @@ func (j *journal) note(line string) {
 	j.lines = append(j.lines, line)
 }
 
-// take returns what was noted since the last time.
+// take returns the entries since the last call.
 func (j *journal) take() []string {
 	synctest.Wait()
 	j.mu.Lock()
@@ -46,7 +46,7 @@ func (j *journal) trace() *Trace {
 	}
 }
 
-// Hooks are told who is waited for, what ends the waiting, and how.
+// Hooks receive which holder is waited for, what ends the wait, and how.
 func TestHooksAreToldOfWaiting(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var j journal
@@ -80,7 +80,7 @@ func TestHooksAreToldOfWaiting(t *testing.T) {
 	})
 }
 
-// heldBy is the owner that an error tells of.
+// heldBy returns the owner in an error.
 func heldBy(err error) string {
 	var held *HeldError
 	if errors.As(err, &held) {

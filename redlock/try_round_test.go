@@ -24,7 +24,7 @@ func (c jittery) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// jitteryLocker makes a Locker as another process would have it, over connections that are jittery.
+// jitteryLocker makes a Locker over jittery connections, as in another process.
 func (fl *testbed) jitteryLocker(opts ...Option) *Locker {
 	fl.t.Helper()
 	nodes := make([]Node, len(fl.masters))
@@ -46,7 +46,7 @@ func (fl *testbed) jitteryLocker(opts ...Option) *Locker {
 }
 
 // The recipe for jobs that must run once: five processes try at the same instant, and the winner
-// releases at once, under a minimum hold. Each round has one winner, never none and never two.
+// releases at once, with a minimum hold. Each round has one winner, never none and never two.
 func TestEveryRoundOfProcessesThatTryAtOnceHasOneWinner(t *testing.T) {
 	t.Parallel()
 	const processes = 5

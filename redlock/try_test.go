@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // splitFor runs TryAcquire on three masters of which two hold other tokens for a while.
@@ -26,7 +26,8 @@ func splitFor(fl *testbed, l *Locker, d time.Duration, opts ...LockOption) (*Loc
 	return l.TryAcquire(bg, "a", 2*time.Second, opts...)
 }
 
-// docs/dev/rules.md rule 19: each repetition has a token of its own, and follows the undo of the one before.
+// docs/dev/rules.md rule 19: each repetition has a token of its own, and follows the undo of the
+// one before.
 func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond)
@@ -55,7 +56,7 @@ func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
 
 func hashOf(t *testing.T, name string) string {
 	t.Helper()
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		if scriptKind(s) == name {
 			return s.Hash
 		}
@@ -69,15 +70,16 @@ func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond, WithMinHold(time.Second))
 		require.NoError(t, err)
-		synctest.Wait() // the third has it as well
+		synctest.Wait() // the third node has it as well
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()
 		fl.each(func(m *fakeredis.Master) { require.Equal(t, time.Second, m.TTL("a")) })
 	})
 }
 
-// Two contenders that died have left a key each: TryAcquire attempts until the node timeout is over, and
-// then says that the name is held. Where the keys change until then it is a split vote.
+// Two contenders that crashed have left a key each. TryAcquire tries until the node timeout is
+// over, and then returns that the name is held. If the keys change meanwhile, it returns a split
+// vote.
 func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
 	for _, stay := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
@@ -108,7 +110,7 @@ func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
 	}
 }
 
-// A caller that gives up, and Close, end the pause between two attempts.
+// The end of the caller's context and Close both end the pause between two attempts.
 func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
@@ -126,12 +128,12 @@ func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A lock that is plainly held is no split vote because the query for its holder was cut short, in the
-// first attempt or a later one. The error says why the call ended.
+// The query for a plain holder is cut short, in the first attempt or a later one. The error must
+// not report a split vote, and must have the reason for which the call ended.
 func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
-		token := wire.NewToken("holder")
+		token := command.NewToken("holder")
 		fl.each(func(m *fakeredis.Master) {
 			m.Set("a", token, time.Minute)
 			m.SetDelay(trip)
@@ -157,7 +159,7 @@ func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
 	})
 }
 
-// Close ends a repetition that queries for the holder, with its own error.
+// Close ends a repeated query for the holder, with Close's own error.
 func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
@@ -181,7 +183,7 @@ func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 	})
 }
 
-// A shortest pause of the node timeout or more leaves no time for another attempt.
+// If the shortest pause is as long as the node timeout, there is no time for another attempt.
 func TestTryAcquireMakesOneAttemptWhereThePauseIsAsLongAsTheNodeTimeout(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		_, err := splitFor(fl, fl.locker(WithBackoff(maxNodeTimeout, time.Second)), 50*time.Millisecond)
@@ -190,7 +192,7 @@ func TestTryAcquireMakesOneAttemptWhereThePauseIsAsLongAsTheNodeTimeout(t *testi
 	})
 }
 
-// Two of three nodes do not answer and the third refuses: that is a fault, for every kind of
+// Two of three nodes do not answer and the third refuses. This is a fault for every kind of
 // acquisition, for the log and for hooks.
 func TestARefusalWithoutAQuorumIsAFault(t *testing.T) {
 	for _, what := range []string{"fxf", "ffx", "xff", "f-x", "-x-", "x--", "fx-"} {
@@ -224,20 +226,20 @@ func TestARefusalWithoutAQuorumIsAFault(t *testing.T) {
 	}
 }
 
-// An acquire that the undo cancelled before it was sent tells nothing of its node: with one node down
-// and one refusal the third is free, and that is a split vote.
+// One node is down and one refuses. The third node's acquire is cancelled by the undo before it was
+// sent, which is not a failure of that node. So this is a split vote.
 func TestACancelledAcquireIsNoFault(t *testing.T) {
 	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
 		seenAs(nodes[0], 'f')
 		seenAs(nodes[1], 'x')
-		var queued *wire.Command
-		nodes[2].script = func(n *fakeNode, c *wire.Command) bool {
+		var queued *command.Command
+		nodes[2].script = func(n *fakeNode, c *command.Command) bool {
 			switch {
-			case c.Op == wire.Acquire:
+			case c.Op == command.Acquire:
 				queued = c
 				return true
 			case queued != nil:
-				n.act(queued) // it is given up
+				n.act(queued) // the acquire was cancelled
 				queued = nil
 			}
 			return false

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // undoQueue submits the undos of locks that the library ended because their time was over or a
@@ -43,7 +43,7 @@ func (q *undoQueue) run() {
 			q.apart(k)
 			continue
 		}
-		k.submitUndoLocked(undoHold, wire.ByLibrary)
+		k.submitUndoLocked(undoHold, command.ByLibrary)
 		k.sending.Unlock()
 	}
 }
@@ -54,7 +54,7 @@ func (q *undoQueue) apart(k *Lock) {
 	q.users++
 	go func() {
 		defer q.leave()
-		k.submitUndo(undoHold, wire.ByLibrary)
+		k.submitUndo(undoHold, command.ByLibrary)
 	}()
 }
 

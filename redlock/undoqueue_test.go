@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// blockingContext is a context of the user's whose methods block while gate is set.
+// blockingContext is a user's own context whose methods block while gate is set.
 type blockingContext struct {
 	context.Context
 	gate atomic.Pointer[chan struct{}]
@@ -35,7 +35,7 @@ func (c *blockingContext) Done() <-chan struct{} { c.wait(); return c.Context.Do
 func (c *blockingContext) Err() error            { c.wait(); return c.Context.Err() }
 func (c *blockingContext) Value(key any) any     { c.wait(); return c.Context.Value(key) }
 
-// endsAt requires that a lock ends at an instant, is undone then, and is handed over.
+// endsAt checks that a lock ends at an instant, is undone then, and is handed to the next waiter.
 func endsAt(t *testing.T, fl *testbed, l *Locker, k *Lock, at clock.Instant) {
 	t.Helper()
 	next := wants(bg, l, k.Names()...)
@@ -50,8 +50,8 @@ func endsAt(t *testing.T, fl *testbed, l *Locker, k *Lock, at clock.Instant) {
 	require.Zero(t, fl.keys(k.names[0]))
 }
 
-// A lock of Do ends with the user's context. That lock's end must not run the user's code on
-// the goroutine that ends all other locks.
+// A lock of Do ends with the user's context. Its end must not run the user's code on the goroutine
+// that ends all other locks.
 func TestAContextThatBlocksDelaysNoEnd(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -80,8 +80,8 @@ func TestAContextThatBlocksDelaysNoEnd(t *testing.T) {
 	})
 }
 
-// The context of a lock in Do ends with the given one, with its cause, and leaves nothing
-// there when Do has returned.
+// The context of a lock in Do ends with the given context and its cause. After Do has returned
+// nothing of it is left.
 func TestAContextWithinDoEndsWithTheGivenOne(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -97,8 +97,8 @@ func TestAContextWithinDoEndsWithTheGivenOne(t *testing.T) {
 	})
 }
 
-// Whoever releases a lock looks whether the next one in line still waits. That must not run
-// the user's code under a mutex that all waiters need.
+// A release checks whether the next waiter still waits. This must not run the user's code under a
+// mutex that all waiters need.
 func TestAReleaseCallsNoContextOfAWaiter(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -113,11 +113,11 @@ func TestAReleaseCallsNoContextOfAWaiter(t *testing.T) {
 	})
 }
 
-// An undo that waits for a caller that is submitting something delays no other lock. In real
-// time: who waits for a mutex keeps the time of a bubble from going on.
+// An undo that waits for a submitting caller delays no other lock. The test runs in real time,
+// because a bubble's time does not advance while a goroutine waits for a mutex.
 func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
 	_, l := fakes(t, 3)
-	l.undos.blocking = false // as of nodes of package pool
+	l.undos.blocking = false // as with nodes of package pool
 	a, err := l.TryAcquire(bg, "a", time.Minute)
 	require.NoError(t, err)
 	a.sending.Lock()
@@ -143,13 +143,13 @@ func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
 	require.False(t, l.has(a))
 }
 
-// Until an undo is submitted its lease stays in the books.
+// A lease stays registered until its undo is submitted.
 func TestALeaseStaysInTheBooksUntilItsUndoIsSubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
 		gate := make(chan struct{})
-		nodes[0].script = func(_ *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Release {
+		nodes[0].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op == command.Release {
 				<-gate
 			}
 			return false
@@ -157,7 +157,7 @@ func TestALeaseStaysInTheBooksUntilItsUndoIsSubmitted(t *testing.T) {
 		k := take(t, l, "a", time.Minute, WithMaxHold(3*time.Second))
 		pass(3 * time.Second)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
-		require.Empty(t, nodes[1].commands(wire.Release), "the undo is not submitted")
+		require.Empty(t, nodes[1].commands(command.Release), "the undo is not submitted")
 		require.Equal(t, 1, booked(l))
 		require.ErrorIs(t, k.Release(bg), ErrMaxHold)
 		_, err := k.Detach()
@@ -174,13 +174,13 @@ func TestALeaseStaysInTheBooksUntilItsUndoIsSubmitted(t *testing.T) {
 	})
 }
 
-// A node of the user's may block in Submit.
+// A user's own node may block in Submit.
 func TestANodeThatBlocksInSubmitDelaysNoOtherLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
 		gate := make(chan struct{})
-		nodes[0].script = func(_ *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Release && c.Keys[0] == "a" {
+		nodes[0].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op == command.Release && c.Keys[0] == "a" {
 				<-gate
 			}
 			return false
@@ -206,15 +206,15 @@ func TestANodeThatBlocksInSubmitDelaysNoOtherLock(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H113: the contexts of a lock and of its shares end before anything of it
-// is undone.
+// docs/dev/hazards.md H113: the contexts of a lock and of its shares end before any key of it is
+// undone.
 func TestALockThatATimerEndsIsUndoneAfterItsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
 		var undone atomic.Bool
 		var contexts atomic.Pointer[[]<-chan struct{}]
-		nodes[0].script = func(_ *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Release {
+		nodes[0].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op == command.Release {
 				undone.Store(true)
 				for _, end := range *contexts.Load() {
 					select {
@@ -234,16 +234,16 @@ func TestALockThatATimerEndsIsUndoneAfterItsContexts(t *testing.T) {
 	})
 }
 
-// Close waits for the goroutines that submit undos, also where the nodes answered already.
+// Close waits for the goroutines that submit undos, also if the nodes have answered already.
 func TestCloseLeavesNoGoroutineOfAnUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
-		nodes[2].script = func(n *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Release {
+		nodes[2].script = func(n *fakeNode, c *command.Command) bool {
+			if c.Op == command.Release {
 				n.act(c)
 				time.Sleep(100 * time.Millisecond)
 			}
-			return c.Op == wire.Release
+			return c.Op == command.Release
 		}
 		take(t, l, "a", time.Minute, WithMaxHold(3*time.Second))
 		before := goroutines()
@@ -255,13 +255,13 @@ func TestCloseLeavesNoGoroutineOfAnUndo(t *testing.T) {
 	})
 }
 
-// A Close whose context is done waits for such a goroutine no longer than the node timeout.
+// A Close whose context has ended waits for such a goroutine no longer than the node timeout.
 func TestCloseWaitsForABlockedNodeNoLongerThanTheNodeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()), WithNodeTimeout(200*time.Millisecond))
 		gate := make(chan struct{})
-		nodes[2].script = func(_ *fakeNode, c *wire.Command) bool {
-			if c.Op == wire.Release {
+		nodes[2].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op == command.Release {
 				<-gate
 			}
 			return false
@@ -277,7 +277,7 @@ func TestCloseWaitsForABlockedNodeNoLongerThanTheNodeTimeout(t *testing.T) {
 	})
 }
 
-// An extension that is confirmed within the margin revives nothing.
+// An extension that is confirmed within the margin does not revive the lock.
 func TestNothingRevivesALockWithinTheMarginForLateTimers(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// However a hold ends, the next in line has the lock at once.
+// However a hold ends, the next waiter gets the lock at once.
 func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 	t.Parallel()
 	ends := map[string]struct {
@@ -22,11 +22,11 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 		"validity":     {wait: worth(2 * time.Second)},
 		"maximum hold": {opts: []LockOption{WithMaxHold(time.Second)}, wait: time.Second},
 		"loss": {end: func(k *Lock) {
-			for _, n := range k.l.nodes[:2] { // a quorum says that it is not ours
-				c := &wire.Command{Request: &wire.Request{}, To: ignored{}}
-				terms := wire.LockArgs{}
+			for _, n := range k.l.nodes[:2] { // a quorum disowns the lock
+				c := &command.Command{Request: &command.Request{}, To: ignored{}}
+				terms := command.LockArgs{}
 				terms.Set([]string{"a"}, k.Token())
-				wire.NewRelease(c.Request, &terms)
+				command.NewRelease(c.Request, &terms)
 				n.Submit(c)
 			}
 			_ = k.Check(bg)
@@ -50,12 +50,12 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 	}
 }
 
-// ignored is whom an answer does not concern.
+// ignored receives answers that the test does not need.
 type ignored struct{}
 
-func (ignored) Answer(*wire.Command, wire.Reply) {}
+func (ignored) Answer(*command.Command, command.Reply) {}
 
-// What TryAcquire took is handed over as well.
+// A lock of TryAcquire is also handed to the next waiter.
 func TestALockOfTryAcquireIsHandedOver(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -69,7 +69,8 @@ func TestALockOfTryAcquireIsHandedOver(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H108: what stands for a minimum hold is neither handed over nor announced.
+// docs/dev/hazards.md H108: a key that remains for a minimum hold is neither handed to a waiter nor
+// announced.
 func TestAMinimumHoldIsNeitherHandedOverNorAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{true, false} {
@@ -90,8 +91,8 @@ func TestAMinimumHoldIsNeitherHandedOverNorAnnounced(t *testing.T) {
 	}
 }
 
-// A lock that is detached is not handed over, and its release by whoever resumed it is
-// heard of.
+// A detached lock is not handed to a waiter. When its next holder releases it, the waiter is
+// notified.
 func TestADetachedLockIsWaitedForUntilItsNextHolderReleasesIt(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{true, false} {

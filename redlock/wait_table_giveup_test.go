@@ -7,17 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// hesitant is a node that does something else before a release and what goes behind it.
+// hesitant is a node that calls a function before it submits a release and the next attempt.
 type hesitant struct {
 	*pool.Node
 	before func()
 }
 
-func (n *hesitant) SubmitBoth(first, second *wire.Command) {
+func (n *hesitant) SubmitBoth(first, second *command.Command) {
 	if f := n.before; f != nil {
 		n.before = nil
 		f()
@@ -25,8 +25,8 @@ func (n *hesitant) SubmitBoth(first, second *wire.Command) {
 	n.Node.SubmitBoth(first, second)
 }
 
-// Whom a lock is handed to may give up before the release is on its way: it goes out then
-// as one that somebody is behind, and nobody would hear of it.
+// The waiter that a lock is handed to gives up before the release is sent. That release is not
+// announced, because an attempt was to follow it. The next waiter must get the lock all the same.
 func TestAContenderThatGivesUpWhileItIsHandedTheLockLeavesItToTheNext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		slow := &hesitant{Node: fl.node(fl.masters[0], pool.Config{})}

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
-// docs/dev/rules.md rule 21: release and acquire go out in one flush, in this order, on every
-// node; nothing is announced; the next has a token of its own.
+// docs/dev/rules.md rule 21: release and acquire are sent in one write, in this order, on every
+// node. Nothing is announced, and the next holder has a token of its own.
 func TestALockIsHandedOverInOneFlush(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -45,7 +45,7 @@ func TestALockIsHandedOverInOneFlush(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H96: validity is counted anew, from the attempt's own start.
+// docs/dev/hazards.md H96: the validity counts from the next attempt's own start.
 func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
@@ -60,7 +60,8 @@ func TestWhatIsHandedOverCountsItsOwnValidity(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H96: all holders' tokens are distinct, and so are their fences, which grow.
+// docs/dev/hazards.md H96: all holders' tokens are distinct, and so are their fences, which
+// increase.
 func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
@@ -82,14 +83,14 @@ func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H96: what the former holder still has under way, or comes twice, acts on
-// nothing of the next.
+// docs/dev/hazards.md H96: late or duplicated commands of the former holder change nothing of the
+// next holder's lock.
 func TestLateCommandsOfTheFormerHolderDoNothingToTheNext(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", time.Minute)
 		var late []func()
 		for _, n := range nodes {
-			late = append(late, silent(n, wire.Extend))
+			late = append(late, silent(n, command.Extend))
 		}
 		extended := make(chan error, 1)
 		go func() { extended <- k.Extend(bg, time.Hour) }()
@@ -100,7 +101,7 @@ func TestLateCommandsOfTheFormerHolderDoNothingToTheNext(t *testing.T) {
 		require.Error(t, <-extended)
 		for i, n := range nodes {
 			late[i]()
-			for _, c := range n.commands(wire.Release) { // doubled on the way
+			for _, c := range n.commands(command.Release) { // duplicated in transit
 				n.execute(c)
 			}
 			n.mu.Lock()
@@ -111,8 +112,8 @@ func TestLateCommandsOfTheFormerHolderDoNothingToTheNext(t *testing.T) {
 	})
 }
 
-// A waiter that is cancelled while the lock is being handed to it loses nothing: the
-// attempt is undone, and whoever waits behind it, here or elsewhere, has the lock at once.
+// A waiter is cancelled while the lock is being handed to it. The attempt is undone, and the waiter
+// after it, in this process or another, gets the lock at once.
 func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
 	t.Parallel()
 	for _, elsewhere := range []bool{true, false} {
@@ -127,7 +128,7 @@ func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
 				}
 				next := waitingFor(bg, b, "a")
 				onRelease(fl.masters[1], func() { cancel(errStop) })
-				fl.masters[1].SetDelay(time.Millisecond) // it is not won before
+				fl.masters[1].SetDelay(time.Millisecond) // the attempt is not won before
 				fl.masters[2].SetDelay(time.Millisecond)
 				released := time.Now()
 				require.NoError(fl.t, k.Release(bg))
@@ -138,8 +139,8 @@ func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
 	}
 }
 
-// So it is at whatever instant the end comes: here at each reading of the clock while the
-// release is being prepared.
+// The same for an end at any instant: here at each reading of the clock while the release is being
+// prepared.
 func TestACancellationAtAnyInstantOfAHandOverLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for n := range int64(8) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuckContext is a context of the user's own type whose Done blocks from some time on.
+// stuckContext is a user's own context whose Done blocks from some time on.
 type stuckContext struct {
 	context.Context
 	stuck atomic.Bool
@@ -24,7 +24,7 @@ func (c *stuckContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// A release looks whether the next waiter's context has ended. It calls none of the context's
+// A release checks whether the next waiter's context has ended. It calls none of the context's
 // code, because all waiters and timers of the Locker would wait for that.
 func TestAHandoverWaitsForNoWaitersContext(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {

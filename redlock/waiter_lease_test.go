@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lock's context applies what is due when it is asked for its error, and so may end the lock:
-// whoever looks for the next in line must not ask it where nothing may end.
+// The Err method of a lock's context applies what is due, and so may end the lock. The code that
+// chooses the next waiter must not call it where no lock may end.
 func TestALockWhoseTimeIsOverMayBeWhatTheNextInLineDependsOn(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

@@ -11,12 +11,12 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// settled is how long it takes at most until nothing is left of listening: the channel
-// lingers, and then the connection does.
+// settled is how long it takes at most until no subscription is left: first the channel lingers,
+// and then the connection.
 const settled = linger + 15*time.Second
 
-// Waiters that give up leave the queue at once, wherever they stand in it; and when
-// nobody is left, no subscription, goroutine or timer is.
+// Waiters that give up leave the queue at once, at any position. When all have left, no
+// subscription, goroutine or timer remains.
 func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
@@ -67,7 +67,7 @@ func TestASubscriptionLingers(t *testing.T) {
 	})
 }
 
-// Close ends those who wait and those who listen, in every state.
+// Close ends waiters and subscriptions in every state.
 func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
 	t.Parallel()
 	for ms := range 40 {
@@ -98,7 +98,8 @@ func quietButTopics(t *testing.T, l *Locker) {
 	require.Empty(t, l.waitTable.names)
 }
 
-// Waiting for what one's own context holds would never end, whoever else waits.
+// A call that waits for a lock of its own context would never return. It fails at once, whether or
+// not others wait.
 func TestReentryFailsAtOnceBesideWaiters(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()

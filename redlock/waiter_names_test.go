@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// docs/dev/hazards.md H110: 32 contenders on random pairs of 8 names, in one process and in four:
-// none waits for good, and the work gets done in the time of the longest line.
+// docs/dev/hazards.md H110: 32 contenders use random pairs of 8 names, in one process and in four.
+// None waits without end, and all finish in the time of the longest queue.
 func TestOverlappingPairsMakeProgress(t *testing.T) {
 	t.Parallel()
 	for seed, processes := range map[uint64]int{0: 1, 1: 4} {
@@ -57,15 +57,15 @@ func TestOverlappingPairsMakeProgress(t *testing.T) {
 	}
 }
 
-// AcquireAll is woken by any of its names, and what a hand-over leaves free of several
-// names is announced to those who wait elsewhere.
+// AcquireAll is woken by any of its names. If a handoff leaves some of the names free, they are
+// announced to waiters elsewhere.
 func TestSeveralNamesAreWaitedForAndReleasedTogether(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		held   []string   // by one lock of the first Locker
-		local  []string   // wanted there
-		remote [][]string // wanted in the second
-		soon   []bool     // which of those have it soon after the release
+		local  []string   // wanted by the first Locker
+		remote [][]string // wanted by the second Locker
+		soon   []bool     // which of those must be acquired soon after the release
 	}{
 		"any of its names":                   {held: []string{"b"}, remote: [][]string{{"a", "b", "c"}}, soon: []bool{true}},
 		"a part is handed over":              {held: []string{"a", "b"}, local: []string{"a"}, remote: [][]string{{"b"}}, soon: []bool{true}},

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// crowd is contenders who end their holds in every way, give up and come again, on
-// overlapping names in two processes. Nobody may wait for ever, nor be forgotten.
+// crowd has contenders for overlapping names in two processes. They end their holds in every way,
+// give up and come again. No contender may wait without end, and none may be left over.
 type crowd struct {
 	t       *testing.T
 	seed    uint64
@@ -63,7 +63,7 @@ func (c *crowd) options(random *rand.Rand) []LockOption {
 	return nil
 }
 
-// end holds for a while and then ends the hold, or has it end.
+// end holds for a while and then ends the hold, or lets it end.
 func (c *crowd) end(k *Lock, random *rand.Rand) {
 	time.Sleep(time.Duration(random.Int64N(int64(15 * time.Millisecond))))
 	switch random.IntN(4) {

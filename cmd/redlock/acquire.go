@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func acquireEntry() command {
-	return command{
+func acquireEntry() subcommand {
+	return subcommand{
 		name:    "acquire",
 		words:   "NAME",
 		summary: "acquire a lock for a shell script, and print a claim to it",

@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func benchEntry() command {
-	return command{
+func benchEntry() subcommand {
+	return subcommand{
 		name:    "bench",
 		summary: "measure how long it takes to acquire and release a lock",
 		flags:   benchFlags,

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func extendEntry() command {
-	return command{
+func extendEntry() subcommand {
+	return subcommand{
 		name:    "extend",
 		words:   "CLAIM|-",
 		summary: "extend a lock that redlock acquire acquired",
@@ -38,8 +38,8 @@ With --json it prints one object:
 	}
 }
 
-func releaseEntry() command {
-	return command{
+func releaseEntry() subcommand {
+	return subcommand{
 		name:    "release",
 		words:   "CLAIM|-",
 		summary: "release a lock that redlock acquire acquired",

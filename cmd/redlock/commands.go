@@ -7,7 +7,7 @@ import (
 
 // command is a subcommand: an entry of the table that help, completion, docs/command.md
 // and the reading of words all go by.
-type command struct {
+type subcommand struct {
 	name    string
 	words   string   // what may stand beside the flags; "" when nothing may
 	choices []string // what the word may be, where it is one of a few
@@ -46,8 +46,8 @@ func (e exitStatus) label() string {
 }
 
 // commands is the table, in the order in which it is shown.
-func commands() []command {
-	return []command{
+func commands() []subcommand {
+	return []subcommand{
 		demoEntry(), runEntry(), acquireEntry(), extendEntry(), releaseEntry(),
 		statusEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
 	}

@@ -9,8 +9,8 @@ import (
 // shells are those that a completion can be made for.
 var shells = []string{"bash", "zsh", "fish"}
 
-func completionEntry() command {
-	return command{
+func completionEntry() subcommand {
+	return subcommand{
 		name:    "completion",
 		words:   strings.Join(shells, "|"),
 		choices: shells,
@@ -53,7 +53,7 @@ func completionFlags(*flagSet) runFunc {
 }
 
 // names are those of all subcommands, and help.
-func names(all []command) []string {
+func names(all []subcommand) []string {
 	list := []string{"help"}
 	for _, cmd := range all {
 		list = append(list, cmd.name)
@@ -71,10 +71,10 @@ func firstLine(usage string) string {
 }
 
 // takesCommand reports whether a command of the shell's goes behind --.
-func (cmd command) takesCommand() bool { return strings.Contains(cmd.words, "COMMAND") }
+func (cmd subcommand) takesCommand() bool { return strings.Contains(cmd.words, "COMMAND") }
 
 // takers are the names of those subcommands.
-func takers(all []command) (list []string) {
+func takers(all []subcommand) (list []string) {
 	for _, cmd := range all {
 		if cmd.takesCommand() {
 			list = append(list, cmd.name)

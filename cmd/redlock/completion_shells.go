@@ -45,7 +45,7 @@ const bashTail = `    esac
 complete -F _redlock redlock
 `
 
-func bashCompletion(all []command) string {
+func bashCompletion(all []subcommand) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, bashHead, strings.Join(names(all), " "))
 	fmt.Fprintf(&b, "    help) words='%s' ;;\n", strings.Join(names(all)[1:], " "))
@@ -103,7 +103,7 @@ else
 fi
 `
 
-func zshCompletion(all []command) string {
+func zshCompletion(all []subcommand) string {
 	var b strings.Builder
 	b.WriteString(zshHead)
 	fmt.Fprintf(&b, "        %s\n", quoted("help:"+helpSummary))
@@ -167,7 +167,7 @@ complete -c redlock -n __fish_use_subcommand -l version -d 'say which redlock th
 complete -c redlock -n __fish_use_subcommand -a help -d '` + helpSummary + `'
 `
 
-func fishCompletion(all []command) string {
+func fishCompletion(all []subcommand) string {
 	var b strings.Builder
 	b.WriteString(fishHead)
 	for _, cmd := range all {

@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func demoEntry() command {
-	return command{
+func demoEntry() subcommand {
+	return subcommand{
 		name:    "demo",
 		summary: "see a lock at work: votes, contenders, a failure, a takeover",
 		flags:   demoFlags,

@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func doctorEntry() command {
-	return command{
+func doctorEntry() subcommand {
+	return subcommand{
 		name:    "doctor",
 		summary: "check whether nodes are fit to vote",
 		flags:   doctorFlags,

@@ -14,11 +14,11 @@ import (
 // flagSet is how a subcommand is called: the flags of its entry, and what they were given.
 type flagSet struct {
 	*flag.FlagSet
-	command command
+	command subcommand
 	run     runFunc
 }
 
-func newFlagSet(cmd command) *flagSet {
+func newFlagSet(cmd subcommand) *flagSet {
 	f := &flagSet{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd}
 	f.SetOutput(io.Discard) // misused says it, in one form for all mistakes
 	f.run = cmd.flags(f)
@@ -26,7 +26,7 @@ func newFlagSet(cmd command) *flagSet {
 }
 
 // parseAndRun reads the words of a subcommand and does what they say.
-func (inv *invocation) parseAndRun(ctx context.Context, cmd command, args []string) int {
+func (inv *invocation) parseAndRun(ctx context.Context, cmd subcommand, args []string) int {
 	inv.command = cmd
 	f := newFlagSet(cmd)
 	switch err := f.read(inv, args); {

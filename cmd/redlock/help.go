@@ -29,7 +29,7 @@ func (f *flagSet) help(w io.Writer) {
 }
 
 // usage is how a subcommand is called.
-func (cmd command) usage() string {
+func (cmd subcommand) usage() string {
 	parts := []string{"redlock", cmd.name}
 	if len(newFlagSet(cmd).all()) > 0 {
 		parts = append(parts, "[FLAG…]")

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // invocation is one invocation of a subcommand: its words, environment and streams.
 type invocation struct {
-	command     command
+	command     subcommand
 	args        []string // beside the flags
 	afterDashes []string // behind the first --
 	hasDashes   bool     // there was one
@@ -57,7 +57,7 @@ func (inv *invocation) say(format string, args ...any) {
 		case error:
 			args[i] = withoutPrefix(a)
 		case string: // a name, a file or a word that was given
-			args[i] = wire.Printable(a)
+			args[i] = oneline.Printable(a)
 		}
 	}
 	// A message that nobody can read any more changes nothing.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // The first attempt finds the holder. The deadline cuts off the query of the next one, after a quorum
@@ -14,7 +14,7 @@ import (
 func TestAWaitThatEndsDuringItsQueryNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	script := map[string]string{}
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		script[s.Hash] = s.Name
 	}
 	all := masters(t)

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -104,7 +104,7 @@ func readNodes(name, file string) (list string, err error) {
 	lines := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' || r == '\r' })
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
 	if len(lines) == 0 {
-		return "", fmt.Errorf("%s: %s is empty", name, wire.Printable(file))
+		return "", fmt.Errorf("%s: %s is empty", name, oneline.Printable(file))
 	}
 	return strings.Join(lines, ","), nil
 }
@@ -115,7 +115,7 @@ const maxFile = 1 << 20
 // readFile reads the file that a flag or a variable names. A value with an @ may be a URL without its scheme, and is not
 // quoted.
 func readFile(name, file string) ([]byte, error) {
-	shown := wire.Printable(file)
+	shown := oneline.Printable(file)
 	if strings.Contains(file, "@") {
 		shown = "the file"
 	}

@@ -1,7 +1,7 @@
 package main
 
-func runEntry() command {
-	return command{
+func runEntry() subcommand {
+	return subcommand{
 		name:    "run",
 		words:   "NAME -- COMMAND [ARG…]",
 		summary: "hold a lock while a command runs",

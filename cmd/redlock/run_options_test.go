@@ -14,7 +14,7 @@ func planOf(t *testing.T, args ...string) *runOptions {
 	t.Helper()
 	c := &invocation{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, command: runEntry()}
 	var p *runOptions
-	f := newFlagSet(command{name: "run", flags: func(f *flagSet) runFunc {
+	f := newFlagSet(subcommand{name: "run", flags: func(f *flagSet) runFunc {
 		p = newRunOptions(f)
 		return nil
 	}})

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func statusEntry() command {
-	return command{
+func statusEntry() subcommand {
+	return subcommand{
 		name:    "status",
 		words:   "NAME",
 		summary: "show who holds a lock, on which nodes, and for how long",

@@ -4,12 +4,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 func printStatus(p *printer, s *redlock.Status) {
-	name := p.in(bold, wire.Printable(s.Name))
+	name := p.in(bold, oneline.Printable(s.Name))
 	switch stateOf(s) {
 	case held:
 		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Remaining))

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-func versionEntry() command {
-	return command{
+func versionEntry() subcommand {
+	return subcommand{
 		name:    "version",
 		summary: "print the version",
 		flags:   versionFlags,

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -18,7 +18,7 @@ type waitStatus struct {
 }
 
 func newWaitStatus(stderr *os.File, name string) *waitStatus {
-	return &waitStatus{statusLine: newStatusLine(stderr), name: wire.Printable(name)}
+	return &waitStatus{statusLine: newStatusLine(stderr), name: oneline.Printable(name)}
 }
 
 // options returns the option that makes a Locker report its attempts to the line. Without a

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // Cluster is a Redis Cluster on its own network.
@@ -39,7 +37,7 @@ func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Clus
 		}
 	}
 	for i, m := range c.Masters {
-		m.Do(t, "CLUSTER", slotsFrom(i*wire.Slots/masters, (i+1)*wire.Slots/masters)...)
+		m.Do(t, "CLUSTER", slotsFrom(i*slots/masters, (i+1)*slots/masters)...)
 	}
 	if replica {
 		c.Replica = all[masters]
@@ -61,6 +59,15 @@ func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Clus
 	return c
 }
 
+// slots is the number of slots of every Cluster.
+const slots = 16384
+
+// slot returns a key's slot, by the server's own computation.
+func (c *Cluster) slot(t testing.TB, key string) int {
+	t.Helper()
+	return int(c.Masters[0].Do(t, "CLUSTER", "KEYSLOT", key).(int64))
+}
+
 func slotsFrom(first, end int) []any {
 	args := []any{"ADDSLOTS"}
 	for s := first; s < end; s++ {
@@ -77,6 +84,7 @@ func (c *Cluster) id(t testing.TB, n *Node) string {
 // Owner returns the server that owns a key's slot, according to the first server that answers.
 func (c *Cluster) Owner(t testing.TB, key string) *Node {
 	t.Helper()
+	slot := c.slot(t, key)
 	for _, m := range append(slices.Clone(c.Masters), c.Replica) {
 		if m == nil {
 			continue
@@ -89,7 +97,7 @@ func (c *Cluster) Owner(t testing.TB, key string) *Node {
 			parts, _ := redis.Values(entry, nil)
 			first, _ := redis.Int(parts[0], nil)
 			last, _ := redis.Int(parts[1], nil)
-			if slot := wire.Slot(key); first <= slot && slot <= last {
+			if first <= slot && slot <= last {
 				at, _ := redis.Values(parts[2], nil)
 				return c.Node(text(at[0]) + ":6379")
 			}
@@ -103,7 +111,7 @@ func (c *Cluster) Owner(t testing.TB, key string) *Node {
 // does. It calls pause between its steps.
 func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 	t.Helper()
-	from, slot := c.Owner(t, key), wire.Slot(key)
+	from, slot := c.Owner(t, key), c.slot(t, key)
 	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.id(t, from))
 	pause()
 	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.id(t, to))

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 )
 
 // faultyClient breaks the client from outside. The code of the client is unchanged, but its
@@ -19,7 +19,7 @@ type faultyClient struct {
 	// conn may change the bytes of a connection.
 	conn func(net.Conn) net.Conn
 	// submit may handle a command instead of the node. It then returns true.
-	submit func(w *world, n *tap, c *wire.Command) bool
+	submit func(w *world, n *tap, c *command.Command) bool
 	// hook may answer a command instead of a master.
 	hook func(w *world, m *fakeredis.Master, cmd string, args []string) (reply string, handled bool)
 }
@@ -32,7 +32,7 @@ type tap struct {
 }
 
 // Submit passes a command to the faulty client, and then to the node if it is not handled.
-func (n *tap) Submit(c *wire.Command) {
+func (n *tap) Submit(c *command.Command) {
 	if !n.world.plan.faultyClient.submit(n.world, n, c) {
 		n.Node.Submit(c)
 	}
@@ -56,7 +56,7 @@ func op(cmd string, args []string) string {
 	if cmd != "EVALSHA" && cmd != "EVAL" {
 		return ""
 	}
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		if args[0] == s.Hash || args[0] == s.Source {
 			name, _, _ := strings.Cut(s.Name, "+")
 			return name
@@ -117,27 +117,27 @@ var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 }}
 
 // release submits an undo for the token of a command.
-func (n *tap) release(c *wire.Command) {
-	t, r := &wire.LockArgs{}, &wire.Request{}
+func (n *tap) release(c *command.Command) {
+	t, r := &command.LockArgs{}, &command.Request{}
 	t.Set(c.Keys, c.Token)
-	wire.NewRelease(r, t)
-	n.Node.Submit(&wire.Command{Request: r})
+	command.NewRelease(r, t)
+	n.Node.Submit(&command.Command{Request: r})
 }
 
 // tooEarly has nodes undo their grants while the handle is valid (H113).
-var tooEarly = &faultyClient{submit: func(w *world, n *tap, c *wire.Command) bool {
-	if c.Op == wire.Acquire && w.chance(0.8) {
+var tooEarly = &faultyClient{submit: func(w *world, n *tap, c *command.Command) bool {
+	if c.Op == command.Acquire && w.chance(0.8) {
 		w.later(w.some(w.plan.ttl/2), func() { n.release(c) })
 	}
 	return false
 }}
 
 // revived has nodes confirm extensions although they do not hold the key any more (H114).
-var revived = &faultyClient{submit: func(_ *world, _ *tap, c *wire.Command) bool {
-	if c.Op != wire.Extend || !c.MarkSent() {
+var revived = &faultyClient{submit: func(_ *world, _ *tap, c *command.Command) bool {
+	if c.Op != command.Extend || !c.MarkSent() {
 		return false
 	}
-	c.Answer(wire.Reply{Outcome: wire.Granted})
+	c.Answer(command.Reply{Outcome: command.Granted})
 	return true
 }}
 

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
-// bell is woken by an alarm and notes when.
+// bell records when its alarm fires.
 type bell struct {
 	alarm.Alarm
 	clock clock.Clock
@@ -46,7 +46,7 @@ func (f ringer) Fire(*alarm.Alarm) { f() }
 // at is an instant of a clock that showed 0 when the test began.
 func at(d time.Duration) clock.Instant { return clock.Instant(d) }
 
-// elapse lets d of the bubble's time pass, and what is due ring.
+// elapse lets d of the bubble's time pass, and runs what is due.
 func elapse(d time.Duration) {
 	time.Sleep(d) // virtual
 	synctest.Wait()

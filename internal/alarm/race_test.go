@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
-// chime counts its rings, and lets none overlap with another's.
+// chime counts its rings, and fails if two of them overlap.
 type chime struct {
 	alarm.Alarm
 	ringing *atomic.Int32
@@ -78,7 +78,7 @@ func TestNothingBeginsToRingAfterStop(t *testing.T) {
 			q.Stop()
 			stopped.Store(true)
 			synctest.Wait()
-			// The one that had begun may have looked after the store.
+			// An alarm that had begun to fire may have read the flag after the store.
 			require.LessOrEqual(t, begun.Load(), int64(1))
 		})
 	}
@@ -97,7 +97,7 @@ func TestSettingAndClearingAllocateNothing(t *testing.T) {
 	}))
 }
 
-// The queue holds many alarms, and one after the other is set and cleared.
+// The queue has many alarms, and one after the other is set and cleared.
 func BenchmarkSetAndClear(b *testing.B) {
 	for _, held := range []struct {
 		name string
@@ -124,7 +124,7 @@ func BenchmarkSetAndClear(b *testing.B) {
 	}
 }
 
-// Many goroutines set and clear at once, as holders of many locks do.
+// Many goroutines set and clear alarms at once, as holders of many locks do.
 func BenchmarkSetAndClearInParallel(b *testing.B) {
 	c := clock.System()
 	q := alarm.New(c)

@@ -178,7 +178,7 @@ func TestTheTimerFiresNoOftenerThanTheSmallestLag(t *testing.T) {
 	}
 }
 
-// byHand is a clock whose one timer fires when the test says so.
+// byHand is a clock with one timer, which the test fires.
 type byHand struct {
 	clock.Clock
 	fire func()

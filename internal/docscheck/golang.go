@@ -22,7 +22,7 @@ var known = byName("context", "crypto/tls", "crypto/x509", "database/sql", "enco
 	"testing/synctest", "time",
 	"github.com/gomodule/redigo/redis",
 	"github.com/quorumlock/go-redlock/clock", "github.com/quorumlock/go-redlock/pool",
-	"github.com/quorumlock/go-redlock/pool/wire", "github.com/quorumlock/go-redlock/redlock",
+	"github.com/quorumlock/go-redlock/internal/command", "github.com/quorumlock/go-redlock/redlock",
 	"github.com/quorumlock/go-redlock/redlock/redlocktest")
 
 // given are the variables that it may use without declaring them.

@@ -73,7 +73,7 @@ func TestAFrozenMastersBufferIsBounded(t *testing.T) {
 	})
 }
 
-// The control for H95: without CLIENT KILL the commands of a closed connection execute, after an
+// The control for H95: without CLIENT KILL the commands of a closed connection execute after an
 // undo over another connection.
 func TestTheBytesOfAClosedConnectionExecuteBehindAnotherConnectionsUndo(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {

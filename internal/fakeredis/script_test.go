@@ -212,7 +212,7 @@ func TestTheDataIsReachedPastTheNetwork(t *testing.T) {
 	})
 }
 
-// A text that some master of the process has loaded is not parsed again. A client must not notice
+// A script that any master of the process has loaded is not parsed again. A client must not notice
 // that.
 func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlushed(t *testing.T) {
 	for range 2 { // the first one parses

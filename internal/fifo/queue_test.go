@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fifo"
 )
 
-// contender has a ticket, and a channel that is closed when its turn comes.
+// contender has a ticket, and a channel that is closed when the contender is at the head.
 type contender struct {
 	fifo.Ticket
 	queue *fifo.Queue
@@ -43,7 +43,8 @@ func come(c <-chan struct{}) bool {
 	}
 }
 
-// requireTurn checks both that they know whose turn it is and that they were told.
+// requireTurn checks that the contenders report the expected turn, and that those at the head were
+// notified.
 func requireTurn(t *testing.T, want bool, all ...*contender) {
 	t.Helper()
 	for i, c := range all {
@@ -100,7 +101,7 @@ func TestSeveralNamesGetTheirTurnAtTheHeadOfAll(t *testing.T) {
 	both := enter(q, "a", "b")
 	after := enter(q, "b")
 	b.leave()
-	requireTurn(t, false, both, after) // a is still taken
+	requireTurn(t, false, both, after) // a still has a holder
 	a.leave()
 	requireTurn(t, true, both)
 	requireTurn(t, false, after)

@@ -15,7 +15,7 @@ import (
 
 var names = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 
-// holders counts who is in each name's critical section.
+// holders counts the holders of each name.
 type holders [8]atomic.Int32
 
 func (h *holders) enter(set []int) (alone bool) {
@@ -32,8 +32,8 @@ func (h *holders) leave(set []int) {
 	}
 }
 
-// contend takes random sets of one to four names, one after the other. Some
-// attempts are given up before their turn.
+// contend holds random sets of one to four names, one after the other. Some attempts are given up
+// before they reach the head.
 func contend(t *testing.T, q *fifo.Queue, h *holders, seed uint64) (held int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -60,7 +60,7 @@ func contend(t *testing.T, q *fifo.Queue, h *holders, seed uint64) (held int) {
 }
 
 func TestOverlappingSetsMakeProgressAndExcludeEachOther(t *testing.T) {
-	// In a bubble a deadlock is found at once.
+	// A bubble detects a deadlock at once.
 	synctest.Test(t, func(t *testing.T) {
 		q := fifo.New()
 		var h holders

@@ -56,7 +56,7 @@ func BenchmarkUncontended(b *testing.B) {
 	}
 }
 
-// Names come and go, as with a lock for each of many things.
+// Each name is used once, as with a lock for each of many objects.
 func BenchmarkFreshNames(b *testing.B) {
 	q := New()
 	names := make([][]string, 1<<16)
@@ -73,7 +73,7 @@ func BenchmarkFreshNames(b *testing.B) {
 	}
 }
 
-// told counts turns.
+// told counts notifications.
 type told int
 
 func (n *told) OnHead() { *n++ }

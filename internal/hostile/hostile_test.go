@@ -16,13 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/pool/wire"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// forms are what a confused proxy, a wrong service or a hostile server may say.
+// forms are what a confused proxy, a wrong service or a hostile server may send.
 var forms = map[string]form{
 	"a bulk string of 256 TiB":        {"$281474976710656\r\n", "", true},
 	"a bulk string of 1 TiB":          {"$1099511627776\r\n", "", true},
@@ -61,15 +61,15 @@ var forms = map[string]form{
 // memory is what one hostile node may cost the process, in bytes.
 const memory = 64 << 20
 
-// mapped is how many bytes the process has got of the system for heap, stacks and all else. It
-// never becomes less, and so is what was needed at the most.
+// mapped returns how many bytes the process has obtained from the system for heap, stacks and all
+// else. It never decreases, so it is the maximum that was needed.
 func mapped() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// servers are those that all forms of one phase meet.
+// servers are used for all forms of one phase.
 type servers struct {
 	t       *testing.T
 	masters []*fakeredis.Master // the first two are healthy
@@ -79,7 +79,7 @@ type servers struct {
 
 func newServers(t *testing.T) *servers {
 	t.Helper()
-	s := &servers{t: t, cluster: fakeredis.NewCluster("c", 2, wire.Slot)}
+	s := &servers{t: t, cluster: fakeredis.NewCluster("c", 2, command.Slot)}
 	for i := range 3 {
 		m, err := fakeredis.New("n3"), error(nil)
 		if i < 2 {
@@ -100,7 +100,7 @@ func newServers(t *testing.T) *servers {
 	return s
 }
 
-// dial leads to whoever has the address.
+// dial connects to the server that has the address.
 func (s *servers) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for _, m := range append(append(s.masters, s.more...), s.cluster.Masters...) {
 		if m.Addr() == address {
@@ -110,7 +110,7 @@ func (s *servers) dial(ctx context.Context, network, address string) (net.Conn, 
 	return nil, errors.New("no such server")
 }
 
-// through leads to the servers of these addresses through the peer.
+// through connects to the servers of these addresses through the peer.
 func (s *servers) through(p *peer, addresses ...string) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if strings.Contains(strings.Join(addresses, " "), address) {
@@ -120,11 +120,11 @@ func (s *servers) through(p *peer, addresses ...string) dialer {
 	}
 }
 
-// phase is when the third node becomes hostile, and what the client does then.
+// phase defines when the third node becomes hostile, and what the client does then.
 type phase struct {
 	kind    string // of the third node
 	hostile string // the addresses of those that are
-	after   string // what the client has to say to them
+	after   string // what the client has to send to them first
 	do      func(s *servers, l *redlock.Locker, p *peer)
 }
 
@@ -167,7 +167,8 @@ func (s *servers) open(ph phase, p *peer) *redlock.Locker {
 		require.NoError(s.t, err)
 		s.t.Cleanup(func() { _ = n.Close() })
 		if i < 2 {
-			// A lock that one of them never got would be the hostile node's, too, and its release would wait for that.
+			// If one of the healthy nodes never got the lock, the hostile node's answer would
+			// decide, and the release would wait for it.
 			require.Eventually(s.t, func() bool { return n.Stats().Connected == 1 }, patience, time.Millisecond)
 		}
 		nodes = append(nodes, n)
@@ -181,7 +182,7 @@ func (s *servers) open(ph phase, p *peer) *redlock.Locker {
 	return l
 }
 
-// patience is the node timeout: whatever waits for the hostile node takes as long.
+// patience is the node timeout: an operation that waits for the hostile node takes as long.
 const patience = 40 * time.Second
 
 // within runs f, which must not wait for the hostile node.
@@ -193,7 +194,7 @@ func within(t *testing.T, f func(ctx context.Context)) {
 	require.NoError(t, ctx.Err(), "it waited for the hostile node")
 }
 
-// lockOnce takes a lock and gives it back.
+// lockOnce acquires a lock and releases it.
 func lockOnce(t *testing.T, l *redlock.Locker) {
 	t.Helper()
 	within(t, func(ctx context.Context) {
@@ -203,7 +204,7 @@ func lockOnce(t *testing.T, l *redlock.Locker) {
 	})
 }
 
-// locking takes locks until the form was said.
+// locking acquires locks until the form was sent.
 func locking(s *servers, l *redlock.Locker, p *peer) {
 	deadline := time.After(time.Minute)
 	for {
@@ -219,7 +220,7 @@ func locking(s *servers, l *redlock.Locker, p *peer) {
 	}
 }
 
-// waiting waits meanwhile for a lock that another process holds, and gets it when it is released.
+// waiting waits for a lock that another process holds, and gets it when it is released.
 func waiting(s *servers, l *redlock.Locker, p *peer) {
 	t := s.t
 	other := s.open(phase{kind: "master"}, newPeer(s.dial, "", form{}))
@@ -245,7 +246,7 @@ func waiting(s *servers, l *redlock.Locker, p *peer) {
 	closeNow(other)
 }
 
-// examining has the doctor look meanwhile.
+// examining runs a diagnosis meanwhile.
 func examining(s *servers, l *redlock.Locker, p *peer) {
 	t := s.t
 	report, err := l.Diagnose(t.Context())
@@ -255,11 +256,12 @@ func examining(s *servers, l *redlock.Locker, p *peer) {
 	locking(s, l, p)
 }
 
-// phaseOf is the variable by which a child process is told its phase.
+// phaseOf is the variable that names a child process's phase.
 const phaseOf = "HOSTILE_PHASE"
 
-// One node of three that says anything, in any phase, ends no process, costs less than 64 MiB,
-// and keeps the other two from nothing. Each phase has a process of its own, whose memory it is.
+// One node of three sends any bytes in any phase. It must not crash the process, cost 64 MiB or
+// more, or delay the other two nodes. Each phase runs in a process of its own, whose memory is
+// measured.
 func TestOneHostileNodeCostsLittleAndDelaysNothing(t *testing.T) {
 	if name := os.Getenv(phaseOf); name != "" {
 		play(t, phases[name])
@@ -276,7 +278,7 @@ func TestOneHostileNodeCostsLittleAndDelaysNothing(t *testing.T) {
 	}
 }
 
-// play has all forms said in one phase.
+// play sends all forms in one phase.
 func play(t *testing.T, ph phase) {
 	t.Helper()
 	s := newServers(t)
@@ -290,7 +292,7 @@ func play(t *testing.T, ph phase) {
 	start := mapped()
 	for what, f := range forms {
 		t.Run(what, func(t *testing.T) {
-			runtime.GC() // what the form before it left is not this one's
+			runtime.GC() // what the form before it left must not count
 			p := newPeer(s.dial, ph.after, f)
 			var closing sync.WaitGroup
 			t.Cleanup(func() { closing.Wait(); p.conns.Wait() }) // when the nodes are closed

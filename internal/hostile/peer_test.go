@@ -12,23 +12,23 @@ import (
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// form is what a hostile server says: a beginning, and what follows without end.
+// form is what a hostile server sends: a beginning, and a continuation without end.
 type form struct {
 	begin, rest string
-	ends        bool // it is no RESP2 or breaks a limit: the client must end the connection
+	ends        bool // it is not RESP2 or breaks a limit: the client must end the connection
 }
 
-// enough is how many bytes are said at the most: more than any limit on a reply.
+// enough is how many bytes are sent at the most: more than any limit on a reply.
 const enough = 20 << 20
 
-// peer stands between a client and a server. It hands everything on until the client says
-// something, and then says its form in place of the server.
+// peer is a proxy between a client and a server. It passes everything on until the client sends a
+// given text, and then sends its form in place of the server's answer.
 type peer struct {
 	server dialer
-	after  string // what the client has to say; empty: it speaks first
+	after  string // what the client has to send first; empty: the peer sends at once
 	form   form
 	armed  atomic.Bool
-	said   chan struct{} // readable once the form was said and, if it must, the client has hung up
+	said   chan struct{} // readable once the form was sent and, if it must, the client has hung up
 	once   sync.Once
 	conns  sync.WaitGroup
 }
@@ -54,7 +54,7 @@ func (p *peer) dial(ctx context.Context, network, address string) (net.Conn, err
 	return near, nil
 }
 
-// loopback makes both ends of a TCP connection.
+// loopback returns both ends of a TCP connection.
 func loopback(ctx context.Context) (near, far net.Conn, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -77,7 +77,7 @@ type peerConn struct {
 	peer           *peer
 	client, server net.Conn
 
-	mu       sync.Mutex // held while the client is written to
+	mu       sync.Mutex // held during writes to the client
 	hijacked bool
 }
 
@@ -125,13 +125,13 @@ func (c *peerConn) fromClient() {
 	}
 }
 
-// speak says the form, and waits until the client hangs up.
+// speak sends the form, and waits until the client closes the connection.
 func (c *peerConn) speak() {
 	c.mu.Lock()
 	c.hijacked = true
 	c.mu.Unlock()
 	var gone sync.WaitGroup
-	gone.Go(func() { // what the client says is read, so that it can go on
+	gone.Go(func() { // what the client sends is read, so that it is not blocked
 		p := make([]byte, 4<<10)
 		for {
 			if _, err := c.client.Read(p); err != nil {
@@ -144,7 +144,7 @@ func (c *peerConn) speak() {
 	if f.rest != "" {
 		chunk := []byte(strings.Repeat(f.rest, 1+(32<<10)/len(f.rest)))
 		for said := 0; err == nil && said < enough; said += len(chunk) {
-			_ = c.client.SetWriteDeadline(time.Now().Add(time.Second)) // of one that does not read on, all was said
+			_ = c.client.SetWriteDeadline(time.Now().Add(time.Second)) // a client that does not read on is sent no more
 			_, err = c.client.Write(chunk)
 		}
 	}

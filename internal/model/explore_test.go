@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// system is a protocol whose every run is to be looked at. Its states are
-// plain values: equal states have the same future.
+// system is a protocol of which every run is searched. Its states are plain values: equal states
+// have the same future.
 type system[S comparable] struct {
 	initial []S
 	// next emits every state that one step leads to, from any state.
 	next func(s S, emit func(step, S))
-	// violated says in words what is wrong with a state, or "".
+	// violated describes what is wrong with a state, or returns "".
 	violated func(s S) string
 	// canonical returns one state for all that differ only in the names of
 	// nodes and attempts. It must commute with next: renaming and stepping give
@@ -21,19 +21,19 @@ type system[S comparable] struct {
 	canonical func(s S) S
 }
 
-// outcome is what a search found.
+// outcome is the result of a search.
 type outcome struct {
 	states    int            // different ones, after symmetry
-	depth     int            // steps to the farthest of them
+	depth     int            // steps to the farthest state
 	taken     map[string]int // by the text of a step, how many states it was the first to reach
-	violation string         // "" if there is none within any number of steps
+	violation string         // "" if no number of steps leads to one
 	trace     []string       // a shortest run to the violation
 	took      time.Duration
 }
 
-// explore visits every state that can be reached, in order of their distance,
-// until one is violated. The distance makes the trace a shortest one. It keeps
-// whole states, not their hashes, so that no collision can hide one.
+// explore visits every reachable state in order of its distance, until one is violated. The order
+// makes the trace a shortest one. explore keeps whole states, not their hashes, so that no
+// collision can hide one.
 func explore[S comparable](sys system[S]) outcome {
 	found, _ := search(sys)
 	return found
@@ -49,7 +49,7 @@ func search[S comparable](sys system[S]) (outcome, *visited[S]) {
 	for _, s := range sys.initial {
 		seen.add(sys.canonical(s), 0)
 	}
-	layer := seen.len() // states below it are no farther than found.depth
+	layer := seen.len() // the states before it have no larger distance than found.depth
 	for i := 0; i < seen.len(); i++ {
 		if i == layer {
 			found.depth, layer = found.depth+1, seen.len()
@@ -69,8 +69,8 @@ func search[S comparable](sys system[S]) (outcome, *visited[S]) {
 	return found, seen
 }
 
-// retrace runs along a path of canonical states once more, and keeps the names
-// of nodes and attempts as they were at its beginning.
+// retrace repeats a path of canonical states, and keeps the names of nodes and attempts as they
+// were at its beginning.
 func retrace[S comparable](sys system[S], path []S) []string {
 	var trace []string
 	s := path[0]
@@ -92,8 +92,7 @@ func retrace[S comparable](sys system[S], path []S) []string {
 	return trace
 }
 
-// step says what happened, in words in which %a stands for the attempt, %n for
-// the node and %v for a value.
+// step describes an event. In its text %a is the attempt, %n the node and %v a value.
 type step struct {
 	text    string
 	a, n, v int8
@@ -107,9 +106,8 @@ func (s step) String() string {
 	).Replace(s.text)
 }
 
-// visited is the set of states seen, in the order in which they were added. It
-// is a hash table of open addressing over numbers of states: about 8 bytes for
-// a state beside the state itself.
+// visited is the set of states seen, in the order in which they were added. It is a hash table of
+// open addressing over numbers of states: about 8 bytes for a state beside the state itself.
 type visited[S comparable] struct {
 	seed   maphash.Seed
 	slots  []uint32 // 1 + the number of a state, 0 for free; a power of two of them
@@ -117,7 +115,7 @@ type visited[S comparable] struct {
 	n      int
 }
 
-// visit is a state, and where it was come from.
+// visit is a state and its predecessor.
 type visit[S comparable] struct {
 	state S
 	from  uint32 // 1 + the number of the state before it, 0 for an initial one
@@ -152,7 +150,7 @@ func (v *visited[S]) add(s S, from int) bool {
 	return true
 }
 
-// slot returns where s stands, or the free place where it belongs.
+// slot returns the slot of s, or the free slot for it.
 func (v *visited[S]) slot(s S) uint64 {
 	mask := uint64(len(v.slots) - 1)
 	slot := maphash.Comparable(v.seed, s) & mask
@@ -169,7 +167,7 @@ func (v *visited[S]) grow() {
 	}
 }
 
-// path returns the states that lead to the i-th, itself included.
+// path returns the states that lead to the i-th state, which is the last.
 func (v *visited[S]) path(i int) []S {
 	var back []S
 	for at := i + 1; at != 0; at = int(v.at(at - 1).from) {

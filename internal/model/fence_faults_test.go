@@ -1,7 +1,7 @@
 package model
 
-// expireEarly is a node's clock that was set forward, or a key deleted by
-// hand: one key goes while the lock may be valid.
+// expireEarly is a node's clock that was set forward, or a key deleted by hand: one key is deleted
+// while the lock may be valid.
 func (m fenceModel) expireEarly(s fence, a, n int, emit func(step, fence)) {
 	if s.early == 0 {
 		return
@@ -25,8 +25,8 @@ func (m fenceModel) crash(s fence, n int, emit func(step, fence)) {
 	}
 }
 
-// forget loses the counters too, against which rules 12 and 13 have no help:
-// promise 3 asks for durable counters, or for the restart guard.
+// forget loses the counters too. Rules 12 and 13 do not help against that: promise 3 requires
+// durable counters, or the restart guard.
 func (m fenceModel) forget(s fence, n int, emit func(step, fence)) {
 	if s.amnesias == 0 {
 		return
@@ -37,8 +37,8 @@ func (m fenceModel) forget(s fence, n int, emit func(step, fence)) {
 	emit(step{text: "FAULT: %n forgets keys and counters", n: int8(n)}, s)
 }
 
-// reread is the cure that does not help: the node that forgot reads the
-// counter of each other node, one by one.
+// reread is a remedy that does not help: the node that lost its counters reads the counter of each
+// other node, one by one.
 func (m fenceModel) reread(s fence, n int, emit func(step, fence)) {
 	at := &s.node[n]
 	if !at.recovering {
@@ -58,7 +58,7 @@ func (m fenceModel) reread(s fence, n int, emit func(step, fence)) {
 	}
 }
 
-// recover ends the recovery when all others were read.
+// recover ends the recovery when all other nodes were read.
 func (m fenceModel) recover(s *fence, n int) {
 	for other := range nodes {
 		if other != n && !s.node[other].read {

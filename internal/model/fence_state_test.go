@@ -2,32 +2,31 @@ package model
 
 import "fmt"
 
-// fence is a state of the protocol that numbers locks: docs/dev/rules.md, rules 12
-// and 13. There is no time in it: a key expires when it will, and the fence
-// must be right all the same.
+// fence is a state of the protocol that numbers locks: docs/dev/rules.md, rules 12 and 13. It has
+// no time: a key may expire at any step, and the fence must be right all the same.
 type fence struct {
 	node    [nodes]fenceNode
 	attempt [attempts]fenceAttempt
-	// later says that B started after A was done. (In a run in which one of
-	// two attempts starts after the other is done, A is the name of the first.)
+	// later reports that B started after A was done. (In a run in which one of two attempts starts
+	// after the other is done, A is the name of the first.)
 	later bool
 
 	early, crashes, amnesias int8 // faults that may still happen
 }
 
-// names that a lock may be on: one, or both of them.
+// names is the number of names. A lock is on one or both of them.
 const names = 2
 
 type fenceNode struct {
 	counter [names]int8 // redlock:fence:<key>
-	owner   [names]int8 // whose token the key holds
+	owner   [names]int8 // the attempt whose token the key has
 	copy    [attempts]fenceCopy
-	first   int8 // who was granted first here
+	first   int8 // the attempt that was granted first here
 
 	recovering, read bool // fenceRules.rereadAtOnce
 }
 
-// fenceCopy is what an attempt knows of a node, or will when the reply comes.
+// fenceCopy is what an attempt knows of a node, or will know when the reply arrives.
 type fenceCopy struct {
 	granted   int8 // the c of the grant, 0 if its SET did not execute, or was refused
 	confirmed bool // the fence was written while the key was its own
@@ -35,7 +34,7 @@ type fenceCopy struct {
 
 type fenceAttempt struct {
 	phase fencePhase
-	ended bool // given up, too late, released or lost: it can't be done any more, and is undone
+	ended bool // given up, too late, released or lost: it cannot be done any more, and is undone
 	fence int8 // from the decision on
 	names int8 // the set of names, a bit for each
 }
@@ -43,23 +42,23 @@ type fenceAttempt struct {
 type fencePhase int8
 
 const (
-	waiting fencePhase = iota // to start
+	waiting fencePhase = iota // not started
 	voting
 	confirming // a fence was chosen
-	done       // the caller was told
+	done       // the caller has the lock
 )
 
 // over reports whether the lock is on a name.
 func (a fenceAttempt) over(name int) bool { return a.names>>name&1 == 1 }
 
-// confirmedBy reports whether a counts the node: its own token stood there at
-// an instant at which the counter was the fence, or more.
+// confirmedBy reports whether the node counts for a: its key held a's token at an instant at which
+// the counter was the fence, or more.
 func (s *fence) confirmedBy(n, a int) bool {
 	c := s.node[n].copy[a]
 	return c.confirmed || c.granted == s.attempt[a].fence
 }
 
-// owns reports whether all keys of a are on a node with its token.
+// owns reports whether all keys of a on the node have its token.
 func (s *fence) owns(a, n int) bool {
 	for i := range names {
 		if s.attempt[a].over(i) && s.node[n].owner[i] != int8(a+1) {
@@ -69,7 +68,7 @@ func (s *fence) owns(a, n int) bool {
 	return true
 }
 
-// free reports whether a's SET NX would be granted by a node.
+// free reports whether a node would grant a's SET NX.
 func (s *fence) free(a, n int) bool {
 	for i := range names {
 		if s.attempt[a].over(i) && s.node[n].owner[i] != nobody {
@@ -90,8 +89,8 @@ func (n *fenceNode) drop(a int) bool {
 	return n.owner != was
 }
 
-// fencePromise says in words how two locks that are done break a promise, or
-// "". It is asked of locks with a name in common only.
+// fencePromise describes how two locks that are done break a promise, or returns "". It is called
+// only for locks with a name in common.
 type fencePromise func(s *fence, a, b int8) string
 
 // distinct: no two locks have the same fence.
@@ -102,7 +101,7 @@ func distinct(_ *fence, a, b int8) string {
 	return ""
 }
 
-// inTime: a lock that was asked for when another was done has a larger fence.
+// inTime: a lock that was requested after another was done has a larger fence.
 func inTime(s *fence, a, b int8) string {
 	if s.later && a >= b {
 		return fmt.Sprintf("B started after A was done, and has %d after %d", b, a)
@@ -110,7 +109,7 @@ func inTime(s *fence, a, b int8) string {
 	return ""
 }
 
-// inTurn: on a node that confirmed both, who had it first has the smaller one.
+// inTurn: on a node that confirmed both, the lock that was granted first has the smaller fence.
 func inTurn(s *fence, a, b int8) string {
 	for n := range s.node {
 		if s.confirmedBy(n, 0) && s.confirmedBy(n, 1) && (s.node[n].first == 1) != (a < b) {
@@ -120,7 +119,7 @@ func inTurn(s *fence, a, b int8) string {
 	return ""
 }
 
-// keeps returns what explore asks of a state.
+// keeps returns a function that reports a state's violation of these promises.
 func keeps(promises ...fencePromise) func(fence) string {
 	return func(s fence) string {
 		a, b := s.attempt[0], s.attempt[1]

@@ -1,17 +1,17 @@
 package model
 
-// fenceRules says how the protocol is altered. The zero value is the one that
-// is shipped: each field takes one of its safeguards away.
+// fenceRules selects changes of the protocol. The zero value is the protocol that is shipped: each
+// field removes one of its safeguards.
 type fenceRules struct {
 	noConfirm        bool // done with the maximum of the grants, whatever they were
 	confirmAnywhere  bool // the fence is written to any majority of nodes
-	confirmUnchecked bool // it is written where it was granted, but whoever holds the key by then
-	valuePerName     bool // every name of a lock has a counter that knows nothing of the others (H98)
+	confirmUnchecked bool // it is written where it was granted, whatever token the key has by then
+	valuePerName     bool // each name of a lock has an independent counter (H98)
 	confirmAbove     bool // a confirmation counts although the node's own grant is above the fence
 	rereadAtOnce     bool // a node that lost its counters reads those of the others, and votes again
 }
 
-// fenceBounds says how far the search goes.
+// fenceBounds limits the search.
 type fenceBounds struct {
 	spread   int8           // counters of all nodes are 0 to spread at the beginning: what earlier attempts left
 	hint     int8           // a client's clock shows any of 0 to hint at each grant
@@ -30,8 +30,8 @@ func (m fenceModel) system() system[fence] {
 	return system[fence]{initial: m.initial(), next: m.next, violated: keeps(distinct, inTime, inTurn), canonical: fenceCanonical}
 }
 
-// initial is every combination of counters, for two attempts of which none
-// waits for the other, and for two of which B starts when A is done.
+// initial has every combination of counters, for two independent attempts, and for two attempts of
+// which B starts when A is done.
 func (m fenceModel) initial() (all []fence) {
 	start := fence{early: m.early, crashes: m.crashes, amnesias: m.amnesias}
 	for a := range start.attempt {
@@ -61,9 +61,9 @@ func (m fenceModel) initial() (all []fence) {
 	return all
 }
 
-// next emits what may happen. A message that changes nothing where it arrives
-// (a SET that is refused, a confirmation that finds another token) is not a
-// step: the run in which it is lost has the same future.
+// next emits all possible steps. A message that changes nothing where it arrives (a SET that is
+// refused, a confirmation that finds another token) is not a step: the run in which it is lost has
+// the same future.
 func (m fenceModel) next(s fence, emit func(step, fence)) {
 	m.start(s, emit)
 	for a := range attempts {
@@ -91,9 +91,8 @@ func (m fenceModel) start(s fence, emit func(step, fence)) {
 	}
 }
 
-// grant is rules 12 and 13: the SET executes, at any time from the start on
-// and also after the attempt has ended, and bumps the counters in the same
-// script. A SET executes once (rule 1).
+// grant is rules 12 and 13: the SET executes at any time after the start, also after the attempt
+// has ended. It raises the counters in the same script. A SET executes once (rule 1).
 func (m fenceModel) grant(s fence, a, n int, emit func(step, fence)) {
 	at := &s.node[n]
 	sent := s.attempt[a].phase != waiting
@@ -105,7 +104,7 @@ func (m fenceModel) grant(s fence, a, n int, emit func(step, fence)) {
 		*at = before
 		c := m.bump(at, s.attempt[a], hint)
 		if hint > 0 && c != hint {
-			continue // as without it
+			continue // the same as without it
 		}
 		at.copy[a].granted = c
 		if at.first == nobody {
@@ -141,8 +140,8 @@ func (m fenceModel) bump(at *fenceNode, a fenceAttempt, hint int8) (c int8) {
 	return c
 }
 
-// decide is rule 12: the fence is the maximum over a majority of the grants,
-// whichever of them came in first.
+// decide is rule 12: the fence is the maximum over a majority of the grants, whichever arrived
+// first.
 func (m fenceModel) decide(s fence, a int, emit func(step, fence)) {
 	at := &s.attempt[a]
 	if at.phase != voting || at.ended {
@@ -162,10 +161,11 @@ func (m fenceModel) decide(s fence, a int, emit func(step, fence)) {
 	}
 }
 
-// confirm is rule 12: a node that granted writes max(c, t), in a script that
-// does so only while the keys hold a's token. The message may be late. It does
-// not count where the node granted more than the fence: a's hold of that node
-// may have begun behind somebody's whose fence is as large.
+// confirm is rule 12: a node that granted writes max(c, t), in a script that does so only while the
+// keys have a's token. The message may be late.
+//
+// It does not count if the node granted more than the fence: a's hold of that node may have begun
+// after a hold of another attempt whose fence is as large.
 func (m fenceModel) confirm(s fence, a, n int, emit func(step, fence)) {
 	at, t := &s.node[n], s.attempt[a].fence
 	c := at.copy[a].granted
@@ -202,8 +202,8 @@ func (m fenceModel) complete(s fence, a int, emit func(step, fence)) {
 	}
 }
 
-// end is rules 2 and 5: an attempt is given up or too late, or a lock is
-// released, lost or over. From then on its keys go.
+// end is rules 2 and 5: an attempt is given up or too late, or a lock is released, lost or over.
+// From then on its keys may be deleted.
 func (m fenceModel) end(s fence, a int, emit func(step, fence)) {
 	if at := &s.attempt[a]; at.phase != waiting && !at.ended {
 		at.ended = true
@@ -211,8 +211,8 @@ func (m fenceModel) end(s fence, a int, emit func(step, fence)) {
 	}
 }
 
-// vanish is a's keys being undone or released, or expiring, which they do when
-// its validity has ended: rules 2 and 5. Before that it is a fault.
+// vanish is rules 2 and 5: a's keys are undone, released or expire, which they do when its validity
+// has ended. Before that it is a fault.
 func (m fenceModel) vanish(s fence, a, n int, emit func(step, fence)) {
 	if !s.attempt[a].ended {
 		m.expireEarly(s, a, n, emit)

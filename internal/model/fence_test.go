@@ -26,16 +26,17 @@ func some[T any](n int, rows []T) []T {
 	return rows
 }
 
-// Sets of names other than one name for both: the same two, and one of two.
+// The sets of names are other than one name for both: the same two names, and one of two.
 var (
 	sameNames = [attempts]int8{3, 3}
 	moreNames = [attempts]int8{3, 1}
 )
 
-// Each row has the faults of those above it that it names, and up to as many.
-// A spread of 2 and a hint of 4 are general: what attempts of the past left on
-// two nodes is equal, one apart or farther, and a hint is below, at or beyond
-// every counter that two grants lead to.
+// Each row has the faults of the rows above it that it names, and up to as many. A spread of 2 and
+// a hint of 4 are general.
+//
+// The counters that earlier attempts left on two nodes are equal, one apart or farther apart. A
+// hint is below, at or beyond every counter that two grants lead to.
 var fencesHold = []struct {
 	name        string
 	quick, wide fenceBounds
@@ -49,7 +50,7 @@ var fencesHold = []struct {
 	{"a name in common", fenceBounds{names: moreNames, early: 1}, fenceBounds{names: moreNames, spread: 1, hint: 3, early: 1, crashes: 1}},
 }
 
-// narrow keeps every kind of fault, of each the fewest.
+// narrow keeps every kind of fault, with the fewest of each.
 func narrow(b fenceBounds) fenceBounds {
 	if underRace {
 		b.spread, b.hint, b.early, b.crashes = 0, min(b.hint, 1), min(b.early, 1), min(b.crashes, 1)

@@ -1,7 +1,7 @@
 package model
 
-// grant is a SET that executes, at any time until an undo has, also after the
-// attempt has ended: rules 1, 2, 5 and 15.
+// grant is rules 1, 2, 5 and 15: a SET executes at any time until an undo has, also after the
+// attempt has ended.
 func (m guardModel) grant(s guard, a, n int, emit func(step, guard)) {
 	at, who := &s.node[n], &s.attempt[a]
 	if at.copy[a].asked || at.owner != nobody || !m.creates(at, a) {
@@ -41,8 +41,8 @@ func (m guardModel) end(s guard, a int, emit func(step, guard)) {
 	}
 }
 
-// finish ends a lock or an attempt, and queues its undos on all nodes: rule 5.
-// What is under way for it counts no more (rule 8).
+// finish ends a lock or an attempt, and queues its undos on all nodes: rule 5. Its answers under
+// way do not count any more (rule 8).
 func (m guardModel) finish(s *guard, a int) {
 	at := &s.attempt[a]
 	at.phase, at.valid, at.gone = ended, 0, true
@@ -51,8 +51,8 @@ func (m guardModel) finish(s *guard, a int) {
 	}
 }
 
-// undo deletes a's key, behind everything that was sent for it (rules 5 and
-// 6). It may execute more than once: one that was not answered is repeated.
+// undo deletes a's key, after all commands that were sent for it (rules 5 and 6). It may execute
+// more than once: an unanswered undo is repeated.
 func (m guardModel) undo(s guard, a, n int, emit func(step, guard)) {
 	at, c := &s.node[n], &s.node[n].copy[a]
 	mine := at.owner == int8(a+1)
@@ -68,9 +68,8 @@ func (m guardModel) undo(s guard, a, n int, emit func(step, guard)) {
 	emit(step{text: "%n undoes %a", a: int8(a), n: int8(n)}, s)
 }
 
-// recycle makes an attempt of which nothing is left anywhere one that is yet
-// to start, with a fresh token: rule 1. So there is any number of attempts, of
-// which two at a time have left something.
+// recycle is rule 1: an attempt that has left nothing anywhere becomes one that has not started,
+// with a new token. So the number of attempts is unlimited, and two at a time have left something.
 func (m guardModel) recycle(s *guard, a int) {
 	if s.attempt[a].phase != ended {
 		return
@@ -100,10 +99,11 @@ func (m guardModel) drop(at *guardNode) {
 	at.owner = nobody
 }
 
-// extend is an extension that executes: it finds the token, lengthens what it
-// finds, and counts where the marker is ok (rule 8). It is the answer to the
-// round under way, or the first one to another round. Behind an undo it finds
-// nothing, and of a claim it is one that was late.
+// extend is an extension that executes: it finds the token, lengthens the TTL, and counts where the
+// marker is ok (rule 8). It is the answer to the round under way, or the first one to another
+// round.
+//
+// After an undo it finds nothing. The extension of a claim is a late one.
 func (m guardModel) extend(s guard, a, n int, emit func(step, guard)) {
 	at, who := &s.node[n], s.attempt[a]
 	if at.owner != int8(a+1) || who.phase == asking {
@@ -122,9 +122,8 @@ func (m guardModel) extend(s guard, a, n int, emit func(step, guard)) {
 	}
 }
 
-// count is rules 8 and 9: the answer counts, also from a node that was repaired
-// while the round was under way. With a majority of them `until` moves, counted
-// from before the round.
+// count is rules 8 and 9: the answer counts, also from a node that was repaired while the round was
+// under way. With a majority of answers `until` moves, counted from before the round.
 func (m guardModel) count(s guard, a, n int, emit func(step, guard)) {
 	at := &s.attempt[a]
 	if c := &s.node[n].copy[a]; at.round > 0 && c.vote == 0 {
@@ -153,10 +152,10 @@ func (s *guard) votes(a int) (count int) {
 	return count
 }
 
-// repair gives a node that lost its copy another one: rule 9. Its own answer is
-// no vote. It is booked by an earlier round, and may execute while the next one
-// is under way: the next one's command may be sent again behind it (NOSCRIPT,
-// MOVED).
+// repair is rule 9: it gives a node that lost its copy another one. Its own answer is not a vote.
+//
+// An earlier round requests it, and it may execute while the next round is under way: that round's
+// command may be sent again after it (NOSCRIPT, MOVED).
 func (m guardModel) repair(s guard, a, n int, emit func(step, guard)) {
 	at, c := &s.node[n], &s.node[n].copy[a]
 	valid := s.attempt[a].phase == held || s.attempt[a].phase == detached
@@ -176,9 +175,8 @@ func (m guardModel) detach(s guard, a int, emit func(step, guard)) {
 	}
 }
 
-// resume is an answer to a Resume of a claim: send + PTTL, from a node
-// that holds the token and whose marker is ok. It belongs to the round under
-// way, or is the first one of another.
+// resume is an answer to a Resume of a claim: send + PTTL, from a node that has the token and whose
+// marker is ok. It belongs to the round under way, or is the first one of another.
 func (m guardModel) resume(s guard, a, n int, emit func(step, guard)) {
 	if !m.resumable(s.attempt[a]) || s.node[n].owner != int8(a+1) || !m.counts(&s.node[n]) {
 		return
@@ -192,8 +190,8 @@ func (m guardModel) resumable(a guardAttempt) bool {
 	return a.phase == detached || a.phase == ended && a.claim && (m.resumeReleased || !a.gone)
 }
 
-// support counts validity anew: with two of three answers by the smaller one,
-// which is the second largest of all when those two are the best.
+// support computes the validity again. With two of three answers it is the smaller one, which is
+// the second largest of all if those two are the largest.
 func (m guardModel) support(s guard, a, n int, emit func(step, guard)) {
 	at, c := &s.attempt[a], &s.node[n].copy[a]
 	since := m.ttl - at.round

@@ -1,13 +1,13 @@
 package model
 
-// guardRules says how the protocol is altered. The zero value is the one that
-// is shipped: each field takes one of its safeguards away.
+// guardRules selects changes of the protocol. The zero value is the protocol that is shipped: each
+// field removes one of its safeguards.
 type guardRules struct {
-	unguarded      [attempts]bool // clients that know nothing of the marker (H112)
+	unguarded      [attempts]bool // clients that ignore the marker (H112)
 	twoCommands    bool           // the quarantine is written by a command after the marker's
 	twoKeys        bool           // it is kept in a key of its own
 	admitEnds      bool           // Admit ends quarantines
-	admitBeside    bool           // Admit takes a node without a marker in beside others
+	admitBeside    bool           // Admit admits a node without a marker beside others
 	repairAnywhere bool           // a repair does not read the marker (H115)
 	countAnywhere  bool           // an extension or a Resume counts without an ok in the marker
 	undoStragglers bool           // a node that had not granted when the lock was won is undone at once (H113)
@@ -17,7 +17,7 @@ type guardRules struct {
 	sameRun        bool           // older data comes back under a marker that is ok (H116, H50)
 }
 
-// guardBounds says what there is in a search.
+// guardBounds limits the search.
 type guardBounds struct {
 	ttl     int8 // of every lock, in ticks: maxTTL
 	repairs bool // WithRepair
@@ -41,7 +41,7 @@ func (m guardModel) system() system[guard] {
 	return sys
 }
 
-// next emits what may happen.
+// next emits all possible steps.
 func (m guardModel) next(s guard, emit func(step, guard)) {
 	m.tick(s, emit)
 	m.admit(s, emit)
@@ -74,11 +74,11 @@ func (m guardModel) counts(at *guardNode) bool {
 	return at.marker == ok || at.marker == begun || m.countAnywhere
 }
 
-// distrust is rule 16 on a marker that is missing or another incarnation's:
-// the node is quarantined from its first contact on.
+// distrust is rule 16 on a marker that is missing or another incarnation's: the node is quarantined
+// from its first contact on.
 func (m guardModel) distrust(at *guardNode) {
 	if at.marker, at.wait = quarantined, m.ttl; m.admitBeside || m.twoCommands {
-		at.marker, at.wait = missing, 0 // what comes first is a step of its own
+		at.marker, at.wait = missing, 0 // the first contact is a step of its own
 	}
 }
 
@@ -94,8 +94,8 @@ func (m guardModel) contact(s guard, n int, emit func(step, guard)) {
 	}
 }
 
-// admit is rule 17: on the operator's word that no client runs, all nodes at
-// once, none of which has a marker or a lock.
+// admit is rule 17: the operator confirms that no client runs, and all nodes are admitted at once.
+// None of them has a marker or a lock.
 func (m guardModel) admit(s guard, emit func(step, guard)) {
 	m.admitWrongly(s, emit)
 	for a := range s.attempt {
@@ -112,7 +112,7 @@ func (m guardModel) admit(s guard, emit func(step, guard)) {
 	emit(step{text: "the operator admits all nodes"}, s)
 }
 
-// admitWrongly is what Admit does not do for a node, whatever it is told.
+// admitWrongly admits nodes that Admit must refuse, whatever the operator confirms.
 func (m guardModel) admitWrongly(s guard, emit func(step, guard)) {
 	before := s
 	for n := range s.node {
@@ -125,8 +125,8 @@ func (m guardModel) admitWrongly(s guard, emit func(step, guard)) {
 	}
 }
 
-// flush is FLUSHALL, or a restart without persistence: all data is gone. When
-// logs are kept, a restart may bring back what was there before it.
+// flush is FLUSHALL, or a restart without persistence: all data is lost. If logs are kept, a
+// restart may bring back the earlier data.
 func (m guardModel) flush(s guard, n int, emit func(step, guard)) {
 	at := &s.node[n]
 	m.drop(at)
@@ -134,9 +134,8 @@ func (m guardModel) flush(s guard, n int, emit func(step, guard)) {
 	emit(step{text: "FAULT: %n forgets all", n: int8(n)}, s)
 }
 
-// restart is a crash with a log that was behind, or a replica that was
-// promoted: another incarnation with data of any age, in which a key that was
-// deleted may be back, and one that was written may be missing.
+// restart is a crash with a log that was behind, or the promotion of a replica. The new incarnation
+// has data of any age: a deleted key may be back, and a written one may be missing.
 func (m guardModel) restart(s guard, n int, emit func(step, guard)) {
 	if !m.logs {
 		return
@@ -166,8 +165,8 @@ func (m guardModel) mislay(s guard, n int, emit func(step, guard)) {
 	emit(step{text: "FAULT: %n loses a key of the guard", n: int8(n)}, s)
 }
 
-// tick lets time pass, everywhere. A handle ends when its validity does, a key
-// is gone when its TTL is over, and a node may vote when its quarantine is.
+// tick lets time pass everywhere. A handle ends with its validity, a key is deleted at its TTL, and
+// a node may vote after its quarantine.
 func (m guardModel) tick(s guard, emit func(step, guard)) {
 	for a := range s.attempt {
 		at := &s.attempt[a]

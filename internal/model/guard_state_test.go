@@ -1,20 +1,19 @@
 package model
 
-// guard is a state of locks under the restart guard: docs/dev/rules.md, rules 2, 5,
-// 8, 9 and 15 to 17. All clocks are honest and run alike, so that every
-// instant can be written as the ticks that are left until it. Time is thereby
-// unbounded, and so are the faults: there is no count of them.
+// guard is a state of locks under the restart guard: docs/dev/rules.md, rules 2, 5, 8, 9 and 15 to
+// 17. All clocks are honest and run alike, so every instant can be written as the ticks that are
+// left until it. So time and the number of faults are unlimited.
 //
-// Of two runs of which one can do all that the other can, and sooner, only the
-// former is looked at, because a promise that the latter breaks it breaks too:
+// If one of two runs can do all that the other can, and sooner, only the former is searched,
+// because it also breaks every promise that the other breaks:
 //
-//   - An attempt and a round of questions start just before their first answer.
-//     Sooner would make what they win valid for shorter.
-//   - What a majority has answered is concluded at once.
-//   - A node that forgot is contacted at once, and when its quarantine is over.
+//   - An attempt and a round start just before their first answer. With an earlier start their
+//     validity would be shorter.
+//   - A decision is made as soon as a majority has answered.
+//   - A node that lost data is contacted at once, and again when its quarantine is over.
 //   - A message that finds nothing to change is never sent.
-//   - A repair of a lock that has ended never arrives: it could only refuse
-//     others. (That holds for its SETs too, but those are kept.)
+//   - A repair of a lock that has ended never arrives: it could only refuse others. (That also
+//     holds for the lock's SETs, but those are kept.)
 type guard struct {
 	node    [nodes]guardNode
 	attempt [attempts]guardAttempt
@@ -23,7 +22,7 @@ type guard struct {
 type guardNode struct {
 	marker marker
 	wait   int8 // ticks that a quarantine still lasts
-	owner  int8 // whose token the key holds
+	owner  int8 // the attempt whose token the key has
 	copy   [attempts]guardCopy
 }
 
@@ -39,10 +38,10 @@ const (
 
 // guardCopy is an attempt at a node.
 type guardCopy struct {
-	life      int8 // ticks until the key that it wrote last expires; a deleted one's when a log may bring it back
+	life      int8 // ticks until the key that it wrote last expires; of a deleted key, if a log may bring it back
 	vote      int8 // ticks that this node's answer supports in a Resume; 1 in a round of extensions
 	asked     bool // its SET has executed, or never will
-	repaired  bool // in the round under way: told apart in runs, no rule reads it
+	repaired  bool // in the round under way: shown in runs, and read by no rule
 	straggler bool // had not granted when the attempt was won: guardRules.undoStragglers
 }
 
@@ -51,7 +50,7 @@ type guardAttempt struct {
 	valid int8 // ticks until `until`
 	round int8 // ticks that the answers to the round under way can be worth; 0 if there is none
 	gone  bool // its undos are queued: rule 5
-	claim bool // somebody kept its claim: guardRules.resumeReleased, resumeUndone
+	claim bool // a claim was kept: guardRules.resumeReleased, resumeUndone
 }
 
 type guardPhase int8
@@ -64,7 +63,7 @@ const (
 	ended
 )
 
-// holds reports whether the lock is somebody's: a handle's, or a claim's.
+// holds reports whether a handle or a claim has the lock.
 func (a guardAttempt) holds() bool {
 	return a.valid > 0 && (a.phase == held || a.phase == detached)
 }
@@ -77,8 +76,7 @@ func guardViolated(s guard) string {
 	return ""
 }
 
-// newRound begins a round of questions, or none, and forgets the answers to
-// the one before.
+// newRound starts a round, or none, and drops the answers to the one before.
 func (s *guard) newRound(a int, worth int8) {
 	s.attempt[a].round = worth
 	for n := range s.node {

@@ -9,7 +9,7 @@ import (
 var guardHolds = []struct {
 	name        string
 	quick, wide guardBounds
-	texts       []string // what must have happened
+	texts       []string // the steps that must have happened
 }{
 	{
 		"acquire, extend and release",
@@ -98,7 +98,7 @@ func TestWithoutOneOfItsRulesTheGuardIsRefuted(t *testing.T) {
 	}
 }
 
-// Of two safeguards of which either is enough, one can be missing.
+// Of two safeguards either is enough, so one can be missing.
 func TestQuarantineIsKeptTwice(t *testing.T) {
 	type half struct {
 		name   string
@@ -120,9 +120,9 @@ func TestQuarantineIsKeptTwice(t *testing.T) {
 	}
 }
 
-// The shortest run that breaks exclusion without the quarantine is of an extension that
-// counts from a node that was repaired while its round was under way. So the searches above
-// visit such extensions.
+// The shortest run that breaks exclusion without the quarantine has an extension that counts from a
+// node that was repaired while its round was under way. So the searches above visit such
+// extensions.
 func TestAnExtensionCountsFromANodeThatWasRepairedInItsRound(t *testing.T) {
 	found := explore(guardModel{guardRules{repairAnywhere: true, countAnywhere: true}, repair}.system())
 	found.report(t)

@@ -7,22 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fleet and the contenders of every model here. Three nodes are the fewest
-// of which one may fail, and exclusion and the order of fences are about pairs
-// of attempts: a run with more of them breaks a promise between some two.
+// All models here have the same nodes and contenders. Three nodes are the fewest of which one may
+// fail. Exclusion and the order of fences concern pairs of attempts: a run with more of them breaks
+// a promise between some two.
 const (
 	nodes    = 3
 	majority = nodes/2 + 1
 	attempts = 2
 )
 
-// nobody holds a key that isn't there. The holder a is written as 1 + a.
+// nobody is the holder of a missing key. The holder a is written as 1 + a.
 const nobody = 0
 
-// sortNodes puts nodes into the order of their keys, which hold all that a
-// node's state holds. All nodes are alike, and nothing in a state names one, so
-// that states that differ only in the order of nodes have the same future. It
-// returns the keys in their order.
+// sortNodes sorts nodes by their keys, which hold all that a node's state holds, and returns the
+// sorted keys. All nodes are alike, and no part of a state names one. So states that differ only in
+// the order of nodes have the same future.
 func sortNodes[N any](n *[nodes]N, key func(*N) uint64) [nodes]uint64 {
 	k := [nodes]uint64{key(&n[0]), key(&n[1]), key(&n[2])}
 	for _, i := range [...]int{0, 1, 0} {
@@ -65,8 +64,8 @@ func swapped(holder int8) int8 {
 	return attempts + 1 - holder
 }
 
-// requireSymmetry checks canonical against the search without it: what both
-// reach must be the same, up to renaming.
+// requireSymmetry compares the search with canonical to the search without it: both must reach the
+// same states, up to renaming.
 func requireSymmetry[S comparable](t *testing.T, sys system[S]) {
 	t.Helper()
 	sys.violated = func(S) string { return "" }
@@ -83,7 +82,7 @@ func requireSymmetry[S comparable](t *testing.T, sys system[S]) {
 	require.Less(t, 3*reduced.states, whole.states)
 }
 
-// jugs are of 3 and 5 litres, and 4 are to be measured.
+// Two jugs hold 3 and 5 litres, and 4 litres must be measured.
 func TestTheSearchFindsAShortestRunAndAllStates(t *testing.T) {
 	type jugs struct{ three, five int8 }
 	wanted := int8(4)

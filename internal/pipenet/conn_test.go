@@ -17,7 +17,7 @@ import (
 
 var _ net.Conn = (*pipenet.Conn)(nil)
 
-// inBubble runs a test on a pair in a bubble, which fails when a goroutine stays
+// inBubble runs a test on a pair of connections in a bubble, which fails if a goroutine stays
 // blocked.
 func inBubble(t *testing.T, test func(t *testing.T, a, b *pipenet.Conn)) {
 	t.Helper()

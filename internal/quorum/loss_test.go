@@ -8,13 +8,14 @@ import (
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
-// Every vector of votes of up to five nodes, whether or not the keys block: a refusal is held only
-// where so many nodes refused that no majority is left, and too many faults are never a refusal.
+// Every vector of votes of up to five nodes is tested, with keys that block and without. The result
+// is Held only if the nodes that did not refuse are no majority. Too many faults are never a
+// refusal.
 func TestALossIsHeldOrAFaultOrASplit(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		sequences(n, func(votes []vote) {
 			refused, failed := count(votes, refuse), count(votes, fail)
-			refusedAll := 2*(n-refused) <= n // the nodes that did not refuse are no majority
+			refusedAll := 2*(n-refused) <= n // the nodes that did not refuse are not a majority
 			failedAll := 2*(n-failed) <= n
 			for _, blocked := range []bool{false, true} {
 				want := quorum.Split

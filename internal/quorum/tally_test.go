@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
-// vote is what one node says.
+// vote is the answer of one node.
 type vote byte
 
 const (
@@ -29,8 +29,8 @@ func cast(t *quorum.Tally, v vote) quorum.Decision {
 	return t.Fail()
 }
 
-// foreseen is the decision by its meaning, not by its arithmetic: it lets all
-// outstanding votes be grants, then none, and asks whether that matters.
+// foreseen is the decision by its meaning, not by its arithmetic: it assumes that all outstanding
+// votes are grants, then that none is, and compares the results.
 func foreseen(n int, seen []vote) quorum.Decision {
 	granted := count(seen, grant)
 	most := 2*(granted+n-len(seen)) > n // a strict majority of the configured nodes
@@ -95,7 +95,7 @@ func requireCounts(t *testing.T, tally quorum.Tally, n int, seen []vote) {
 	g, r, f := count(seen, grant), count(seen, refuse), count(seen, fail)
 	ok := tally.Granted() == g && tally.Refused() == r && tally.Failed() == f &&
 		tally.Outstanding() == n-len(seen) &&
-		// A majority did not refuse.
+		// The nodes that did not refuse are not a majority.
 		tally.RefusedByQuorum() == (2*(n-r) <= n)
 	if !ok {
 		t.Fatalf("n=%d %v: %+v", n, seen, tally)

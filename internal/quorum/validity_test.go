@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
-// instant stands for what callers measure time in.
+// instant is the callers' type of an instant.
 type instant int64
 
 func TestTheDefaultDriftIsOnePercentAndTwoMilliseconds(t *testing.T) {
@@ -67,8 +67,8 @@ func TestALeaseShorterThanItsDriftEndsBeforeItsStart(t *testing.T) {
 	require.Less(t, quorum.Until(start, 2*time.Millisecond, quorum.DefaultDrift()), start)
 }
 
-// requireUntil compares with arithmetic that has no range: exact where the true
-// instant and the sum are in range, never later than it elsewhere.
+// requireUntil compares with arithmetic of unlimited range: exact where the true instant and the
+// sum are in range, never later than it elsewhere.
 func requireUntil(t *testing.T, start, ttl int64, drift quorum.Drift) {
 	t.Helper()
 	got := big.NewInt(int64(quorum.Until(instant(start), time.Duration(ttl), drift)))

@@ -14,7 +14,8 @@ import (
 
 var small = Limits{Line: 16, Bulk: 32, Array: 4, Elements: 10, Depth: 3, Total: 200}
 
-// scanned gives a stream to a scanner, in pieces of one size, and returns what passed.
+// scanned passes a stream to a scanner in pieces of one size, and returns what the scanner passed
+// on.
 func scanned(stream string, piece int) (passed string, s *Scanner, err error) {
 	s = &Scanner{Limits: small}
 	var all strings.Builder
@@ -34,7 +35,7 @@ func TestRepliesWithinTheLimitsPassWhole(t *testing.T) {
 		"+1234567890123\r\n", "$32\r\n" + strings.Repeat("x", 32) + "\r\n",
 		"*4\r\n:1\r\n$1\r\na\r\n+b\r\n$-1\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n", "*2\r\n*2\r\n:1\r\n*0\r\n*-1\r\n",
 		"*4\r\n*3\r\n:1\r\n:2\r\n:3\r\n*3\r\n:1\r\n:2\r\n:3\r\n:1\r\n:1\r\n",
-		strings.Repeat("+OK\r\n*2\r\n:1\r\n$2\r\nab\r\n", 100), // each reply counts by itself
+		strings.Repeat("+OK\r\n*2\r\n:1\r\n$2\r\nab\r\n", 100), // each reply is limited by itself
 	} {
 		for _, piece := range []int{1, 2, 3, 7, 1000} {
 			passed, s, err := scanned(stream, piece)
@@ -73,7 +74,7 @@ func TestWhatBreaksALimitNeverPasses(t *testing.T) {
 	}
 }
 
-// What a parser is given of a reply that is refused never ends with the offending header.
+// What a parser receives of a refused reply never ends with the offending header.
 func TestAParserNeverSeesTheEndOfAnOffendingHeader(t *testing.T) {
 	for _, piece := range []int{1, 3, 1000} {
 		passed, _, err := scanned("+OK\r\n$99\r\n", piece)
@@ -101,8 +102,8 @@ func TestALengthIsReadAsItStands(t *testing.T) {
 	require.Greater(t, n, 1<<30, "no overflow makes it small")
 }
 
-// FuzzScan holds the scanner to redigo: it passes what redigo reads, as long as that is
-// within the limits, and never lets redigo allocate more.
+// FuzzScan compares the scanner with redigo: it passes what redigo reads, as long as that is within
+// the limits. It never lets redigo allocate more.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n:1\r\n", "*2\r\n$1\r\na\r\n*-1\r\n", "$281474976710656\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "$16777216\r\n", "*1048576\r\n"} {
 		f.Add([]byte(seed), uint8(3))

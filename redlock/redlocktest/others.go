@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -33,7 +33,7 @@ func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 // [Quorum.ExpireNow].
 func (q *Quorum) StealLock(name string, d time.Duration) (release func()) {
 	q.t.Helper()
-	claim := redlock.Claim{Names: []string{name}, Token: wire.NewToken(OtherOwner), TTL: d}
+	claim := redlock.Claim{Names: []string{name}, Token: command.NewToken(OtherOwner), TTL: d}
 	for _, m := range q.masters {
 		m.Set(name, claim.Token, d)
 	}
@@ -65,7 +65,7 @@ func (q *Quorum) Holder(name string) (owner string, held bool) {
 	}
 	for token, n := range votes {
 		if n >= q.majority() {
-			return wire.Owner(token), true
+			return command.Owner(token), true
 		}
 	}
 	return "", false

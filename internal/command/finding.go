@@ -1,9 +1,6 @@
-package wire
+package command
 
-import (
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // Grade is how severe a finding is.
 type Grade uint8
@@ -31,27 +28,13 @@ func (g Grade) String() string {
 	return "grade(" + strconv.Itoa(int(g)) + ")"
 }
 
-// MarshalText returns String, so JSON contains the name.
-func (g Grade) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
-
-// UnmarshalText parses the form of MarshalText.
-func (g *Grade) UnmarshalText(text []byte) error {
-	for known := Note; known <= Error; known++ {
-		if known.String() == string(text) {
-			*g = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not a grade", text)
-}
-
 // Finding is a problem or a remark about one node or about all of them.
 type Finding struct {
-	Grade Grade `json:"grade"`
+	Grade Grade
 	// Code names the kind for programs: "replica", "eviction" and so on.
-	Code string `json:"code"`
+	Code string
 	// Text names the node, the problem and the remedy.
-	Text string `json:"text"`
+	Text string
 }
 
 // The codes of findings about a node.

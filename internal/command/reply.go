@@ -1,7 +1,9 @@
-package wire
+package command
 
 import (
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // Outcome is a node's vote.
@@ -56,7 +58,7 @@ type Reply struct {
 	// RemoteWaiters reports that another process waits for one of the keys that a Release freed.
 	RemoteWaiters bool
 	// MarkerStatus is the result of VerifyMarker and Admit.
-	MarkerStatus *MarkerStatus
+	MarkerStatus *guard.MarkerStatus
 	// Left is the TTL of the key of a refused Poll; negative if the key never expires.
 	Left time.Duration
 	// KeyStates is the result of Inspect, one for each key in the order of the request.

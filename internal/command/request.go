@@ -1,4 +1,4 @@
-package wire
+package command
 
 import (
 	"context"

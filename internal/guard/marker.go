@@ -1,4 +1,4 @@
-package wire
+package guard
 
 import (
 	"errors"
@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// Marker is the content of a marker (see [MarkerKey]).
+// Marker is the content of a marker (see [Key]).
 type Marker struct {
 	RunID, ReplID2 string
 	MaxTTL, MaxAge time.Duration
@@ -24,8 +26,8 @@ type Marker struct {
 // version lets a node with such a marker vote.
 func ParseMarker(text string) (Marker, error) {
 	part := strings.Split(text, "|")
-	if part[0] != markerVersion {
-		return Marker{}, fmt.Errorf("it is not of version %s", markerVersion)
+	if part[0] != Version {
+		return Marker{}, fmt.Errorf("it is not of version %s", Version)
 	}
 	const parts = 8
 	if len(part) != parts {
@@ -69,20 +71,20 @@ func parseState(text string) (until int64, err error) {
 	return until, nil
 }
 
-// Mismatches lists in which settings the clients that wrote m differ from g, for a node of this
+// Mismatches lists in which settings the clients that wrote m differ from s, for a node of this
 // name. It is empty if they agree (docs/dev/hazards.md H40).
-func (g *Guard) Mismatches(m Marker, node string) []string {
+func (s *Settings) Mismatches(m Marker, node string) []string {
 	var all []string
-	if m.MaxTTL != g.MaxTTL {
-		all = append(all, fmt.Sprintf("maxTTL is %v there and %v here", m.MaxTTL, g.MaxTTL))
+	if m.MaxTTL != s.MaxTTL {
+		all = append(all, fmt.Sprintf("maxTTL is %v there and %v here", m.MaxTTL, s.MaxTTL))
 	}
-	if m.MaxAge != g.MaxAge[node] {
-		all = append(all, fmt.Sprintf("the max_age of its Sentinels is %v there and %v here", m.MaxAge, g.MaxAge[node]))
+	if m.MaxAge != s.MaxAge[node] {
+		all = append(all, fmt.Sprintf("the max_age of its Sentinels is %v there and %v here", m.MaxAge, s.MaxAge[node]))
 	}
 	if m.Node != node {
-		all = append(all, fmt.Sprintf("the node is called %q there and %q here", Printable(m.Node), node))
+		all = append(all, fmt.Sprintf("the node is called %q there and %q here", oneline.Printable(m.Node), node))
 	}
-	if m.Fingerprint != g.Fingerprint {
+	if m.Fingerprint != s.Fingerprint {
 		all = append(all, "the list of the nodes' names is another one")
 	}
 	return all

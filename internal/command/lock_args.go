@@ -1,4 +1,4 @@
-package wire
+package command
 
 // LockArgs are the arguments that all requests of a lock share: its keys and its token. They are
 // boxed once, because boxing a string into an interface costs an allocation each time.

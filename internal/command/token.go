@@ -1,9 +1,11 @@
-package wire
+package command
 
 import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // randomLen is the length of a token's random part: 26 characters of base32, which is 130 bits
@@ -23,7 +25,7 @@ func NewToken(owner string) string {
 // Owner returns the label of a token for display. It is empty for a token without a label and for
 // the token of another kind of client. Any client that may write to a node chooses the label, so
 // it is made printable.
-func Owner(token string) string { return Printable(Label(token)) }
+func Owner(token string) string { return oneline.Printable(Label(token)) }
 
 // Label returns the label of a token unchanged: see Owner.
 func Label(token string) string {

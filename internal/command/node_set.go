@@ -1,10 +1,12 @@
-package wire
+package command
 
 import (
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // NodeSet is what the nodes of one coordinator have in common: which nodes vote although they are
@@ -13,7 +15,7 @@ import (
 // concurrent use.
 type NodeSet struct {
 	// Guard is the restart guard, or nil. It is set before the node set is used.
-	Guard *Guard
+	Guard *guard.Settings
 
 	ended     atomic.Bool
 	unchecked bool

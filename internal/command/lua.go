@@ -1,4 +1,4 @@
-package wire
+package command
 
 // The parts of scripts. KEYS are the n keys of the lock, followed by their n counters with
 // fencing. ARGV begins with the token.

@@ -1,4 +1,4 @@
-package wire_test
+package command_test
 
 import (
 	"errors"
@@ -8,22 +8,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// answers counts and keeps what a command was answered.
+// answers counts and keeps a command's answers.
 type answers struct {
 	n    atomic.Int32
-	last wire.Reply
+	last command.Reply
 }
 
-func (a *answers) Answer(_ *wire.Command, r wire.Reply) {
+func (a *answers) Answer(_ *command.Command, r command.Reply) {
 	a.n.Add(1)
 	a.last = r
 }
 
 func TestACommandThatWasGivenUpInTimeIsNeverSent(t *testing.T) {
-	var c wire.Command
+	var c command.Command
 	require.True(t, c.Cancel(), "nothing of it has left")
 	require.False(t, c.MarkSent())
 	require.False(t, c.MarkSent(), "nor later")
@@ -31,13 +31,13 @@ func TestACommandThatWasGivenUpInTimeIsNeverSent(t *testing.T) {
 }
 
 func TestACommandThatWasSentIsToBeUndone(t *testing.T) {
-	var c wire.Command
+	var c command.Command
 	require.True(t, c.MarkSent())
 	require.False(t, c.Cancel())
 }
 
 func TestAScriptThatTheNodeDidNotKnowIsSentOnceMoreByItsText(t *testing.T) {
-	var c wire.Command
+	var c command.Command
 	require.True(t, c.MarkSent())
 	require.False(t, c.UsesEval())
 	require.True(t, c.UnmarkForEval())
@@ -46,9 +46,10 @@ func TestAScriptThatTheNodeDidNotKnowIsSentOnceMoreByItsText(t *testing.T) {
 	require.False(t, c.Cancel())
 }
 
-// docs/dev/hazards.md H28: an undo that was queued after Cancel must find nothing behind it.
+// docs/dev/hazards.md H28: an undo that was queued after Cancel must be the last command of its
+// token.
 func TestAScriptThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgain(t *testing.T) {
-	var c wire.Command
+	var c command.Command
 	require.True(t, c.MarkSent())
 	require.False(t, c.Cancel(), "its bytes have left: an undo is due")
 	require.False(t, c.UnmarkForEval())
@@ -56,22 +57,22 @@ func TestAScriptThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgain(t *testing.T) {
 }
 
 func TestAScriptThatIsGivenUpBetweenNOSCRIPTAndItsTextNeedsNoUndo(t *testing.T) {
-	var c wire.Command
+	var c command.Command
 	require.True(t, c.MarkSent())
 	require.True(t, c.UnmarkForEval())
 	require.True(t, c.Cancel(), "the node executed nothing, and nothing will follow")
 	require.False(t, c.MarkSent())
 }
 
-// Whoever comes first, what Cancel says is what has happened: true, and nothing is
-// out nor ever will be; false, and one writing is out.
+// Whichever comes first, the result of Cancel is true of the writes. If Cancel returns true,
+// nothing was or will be written. If it returns false, one write has happened.
 func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
 	var unsents int
 	for round := range 5000 {
-		var c wire.Command
-		var out atomic.Int32 // writings that have executed, or may yet
+		var c command.Command
+		var out atomic.Int32 // writes that have executed, or may yet
 		var unsent bool
-		var late atomic.Bool // a Send that said yes after Cancel had said unsent
+		var late atomic.Bool // MarkSent succeeded after Cancel had returned unsent
 		var given atomic.Bool
 		send := func() bool {
 			after := given.Load()
@@ -115,39 +116,39 @@ func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
 
 func TestACommandIsAnsweredOnce(t *testing.T) {
 	var a answers
-	c := wire.Command{To: &a}
+	c := command.Command{To: &a}
 	var g sync.WaitGroup
 	for range 64 {
-		g.Go(func() { c.Answer(wire.Reply{Outcome: wire.Granted}) })
+		g.Go(func() { c.Answer(command.Reply{Outcome: command.Granted}) })
 	}
 	g.Wait()
 	require.Equal(t, int32(1), a.n.Load())
 
-	var nobody wire.Command
-	nobody.Answer(wire.Reply{}) // nobody wants to know
+	var nobody command.Command
+	nobody.Answer(command.Reply{}) // without a receiver
 }
 
 func TestADroppedCommandSaysWhetherItEverLeft(t *testing.T) {
 	reason := errors.New("no use any more")
 	for name, test := range map[string]struct {
-		before func(c *wire.Command)
-		want   wire.Reply
+		before func(c *command.Command)
+		want   command.Reply
 	}{
-		"never sent": {func(*wire.Command) {}, wire.Reply{Outcome: wire.Failed, NotSent: true, Err: reason}},
-		"given up":   {func(c *wire.Command) { c.Cancel() }, wire.Reply{Outcome: wire.Failed, NotSent: true, Err: reason}},
-		"answered by NOSCRIPT": {func(c *wire.Command) {
+		"never sent": {func(*command.Command) {}, command.Reply{Outcome: command.Failed, NotSent: true, Err: reason}},
+		"given up":   {func(c *command.Command) { c.Cancel() }, command.Reply{Outcome: command.Failed, NotSent: true, Err: reason}},
+		"answered by NOSCRIPT": {func(c *command.Command) {
 			c.MarkSent()
 			c.UnmarkForEval()
-		}, wire.Reply{Outcome: wire.Failed, NotSent: true, Err: reason}},
-		"sent": {func(c *wire.Command) { c.MarkSent() }, wire.Reply{Outcome: wire.Unknown, Err: reason}},
-		"an undo of an earlier connection": {func(c *wire.Command) {
+		}, command.Reply{Outcome: command.Failed, NotSent: true, Err: reason}},
+		"sent": {func(c *command.Command) { c.MarkSent() }, command.Reply{Outcome: command.Unknown, Err: reason}},
+		"an undo of an earlier connection": {func(c *command.Command) {
 			c.MarkSent()
 			c.MarkResend()
-		}, wire.Reply{Outcome: wire.Unknown, Err: reason}},
+		}, command.Reply{Outcome: command.Unknown, Err: reason}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a answers
-			c := wire.Command{To: &a}
+			c := command.Command{To: &a}
 			test.before(&c)
 			c.Fail(reason)
 			require.Equal(t, test.want, a.last)
@@ -157,7 +158,7 @@ func TestADroppedCommandSaysWhetherItEverLeft(t *testing.T) {
 }
 
 func TestAnUndoMayBeSentOnOneConnectionAfterTheOther(t *testing.T) {
-	var c wire.Command
+	var c command.Command
 	for range 3 {
 		require.True(t, c.MarkSent())
 		c.MarkResend()

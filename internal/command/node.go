@@ -1,6 +1,26 @@
-package wire
+package command
 
 import "time"
+
+// Node is how a coordinator speaks to one voter. All methods are called concurrently. A Node keeps
+// three promises:
+//
+//   - Submit never blocks on the network;
+//   - each command is answered exactly once, by Command.Answer, before or after Submit returns.
+//     Before the node writes a command it calls MarkSent. If that returns false the command was
+//     cancelled: the node must not write it, and answers it as Failed and NotSent. A release
+//     answered as Retrying is retried; a second command reports its result;
+//   - commands with one token take effect in the order in which they were submitted, so an
+//     acquire cannot overtake the release that undoes it.
+//
+// A node may answer Examine as Failed. It cannot be examined then. The node itself decides whether
+// its server is fit to vote (see NodeSet, which the nodes of a coordinator share).
+type Node interface {
+	// Name returns the name that identifies the node in votes and errors.
+	Name() string
+	// Submit queues a command.
+	Submit(c *Command)
+}
 
 // NodeKind is what a coordinator must know about a node before it sends anything to it. The zero
 // value is a single master.

@@ -1,4 +1,4 @@
-package wire
+package oneline
 
 import (
 	"strings"
@@ -38,19 +38,4 @@ func TestASecretIsReplacedWhereverItStands(t *testing.T) {
 	for _, none := range []string{"", "as"} {
 		require.Equal(t, "as it is", Redact("as it is", none))
 	}
-}
-
-// Any client that may write to a node chooses the label.
-func TestTheLabelOfATokenIsPrintable(t *testing.T) {
-	const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	long := strings.Repeat("z", 10<<10)
-	require.Equal(t, `\x1b[31m\x0a\u202e`, Owner("\x1b[31m\n\u202e"+random))
-	require.Equal(t, `\x1b:…`, Mask("\x1b"+random))
-	require.Less(t, len(Owner(long+random)), 520)
-	require.Less(t, len(Mask(long+random)), 520)
-	require.True(t, WellFormed("\x1b"+random))
-	m := Marker{Node: "\x1b\u202e" + long}
-	different := strings.Join((&Guard{}).Mismatches(m, "n"), "; ")
-	require.Contains(t, different, `\\x1b\\u202ezz`)
-	require.Less(t, len(different), 700)
 }

@@ -1,4 +1,4 @@
-package wire_test
+package command_test
 
 import (
 	"crypto/sha1"
@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // docs/dev/rules.md rule 27.
 func TestAScriptsHashIsTheSHA1OfItsSource(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		sum := sha1.Sum([]byte(s.Source))
 		require.Equal(t, hex.EncodeToString(sum[:]), s.Hash, s.Name)
 		require.False(t, seen[s.Name], "%s twice", s.Name)
@@ -24,10 +24,10 @@ func TestAScriptsHashIsTheSHA1OfItsSource(t *testing.T) {
 	require.Len(t, seen, 21)
 }
 
-// Whatever can fail is done before the first write: no command that reads or checks
-// stands behind one that writes, but in the loop that writes.
+// All that can fail is done before the first write. No command that reads or checks follows one
+// that writes, except within the loop that writes.
 func TestScriptsReadBeforeTheyWrite(t *testing.T) {
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		_, writing, _ := cut(s.Source, regexp.MustCompile(`redis\.call\('(SET|DEL|PEXPIRE)'`))
 		require.NotContains(t, writing, "'GET'", s.Name)
 		require.NotContains(t, writing, "'EXISTS'", s.Name)
@@ -37,7 +37,7 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 
 // docs/dev/hazards.md H29: a number that Lua prints loses digits.
 func TestScriptsPassNumbersOnAsTheyCame(t *testing.T) {
-	for _, s := range wire.Scripts() {
+	for _, s := range command.Scripts() {
 		for _, written := range regexp.MustCompile(`'(?:PX|PEXPIRE)',.*\)`).FindAllString(s.Source, -1) {
 			require.Regexp(t, `ARGV\[2\]|life\)`, written, s.Name)
 		}

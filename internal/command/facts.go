@@ -1,4 +1,4 @@
-package wire
+package command
 
 import "time"
 
@@ -31,7 +31,7 @@ type Facts struct {
 	// MarkerUnread says why it cannot be read.
 	Marker       string
 	MarkerUnread string
-	// OldMarker reports that the key of markers of version 1 exists (OldMarkerKey).
+	// OldMarker reports that the key of markers of version 1 exists (guard.OldKey).
 	OldMarker bool
 	// Backlog reports a replication backlog: the server has, or had, a replica.
 	Backlog bool

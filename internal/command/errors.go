@@ -1,4 +1,4 @@
-package wire
+package command
 
 import "errors"
 
@@ -23,15 +23,3 @@ var (
 	// ErrGivenUp reports that the attempt was decided before the command was sent.
 	ErrGivenUp = errors.New("given up before it was sent")
 )
-
-// ServerError is an error reply of a server.
-type ServerError struct {
-	// Code is the first word of the reply: "LOADING", "READONLY", "ERR" and so on. It is empty if
-	// that word is not in capital letters.
-	Code string
-	// Text is the reply: printable, at most 512 bytes, without the arguments of the command.
-	Text string
-}
-
-// Error returns the server's text.
-func (e *ServerError) Error() string { return e.Text }

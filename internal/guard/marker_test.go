@@ -1,4 +1,4 @@
-package wire_test
+package guard_test
 
 import (
 	"testing"
@@ -6,26 +6,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/pool/wire"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
-	g := wire.NewGuard(time.Minute, []string{"a", "b|c", "d"})
+	g := guard.New(time.Minute, []string{"a", "b|c", "d"})
 	g.MaxAge = map[string]time.Duration{"b|c": 5 * time.Second}
-	m, err := wire.ParseMarker(g.Marker("ab12", "00", "b|c"))
+	m, err := guard.ParseMarker(g.Marker("ab12", "00", "b|c"))
 	require.NoError(t, err)
-	require.Equal(t, wire.Marker{
+	require.Equal(t, guard.Marker{
 		RunID: "ab12", ReplID2: "00", MaxTTL: time.Minute, MaxAge: 5 * time.Second, Fingerprint: g.Fingerprint, Node: "b|c",
 	}, m)
 	require.Empty(t, g.Mismatches(m, "b|c"))
 
-	m, err = wire.ParseMarker("2|ab12|00|60000|5000|ff|d|q1700000000000")
+	m, err = guard.ParseMarker("2|ab12|00|60000|5000|ff|d|q1700000000000")
 	require.NoError(t, err)
 	require.Equal(t, int64(1700000000000), m.Until)
 	require.Equal(t, []string{
 		"maxTTL is 1m0s there and 1s here", "the max_age of its Sentinels is 5s there and 0s here", `the node is called "d" there and "a" here`,
 		"the list of the nodes' names is another one",
-	}, wire.NewGuard(time.Second, []string{"a"}).Mismatches(m, "a"))
+	}, guard.New(time.Second, []string{"a"}).Mismatches(m, "a"))
 }
 
 func TestWhatIsNoMarkerIsToldSo(t *testing.T) {
@@ -43,7 +43,7 @@ func TestWhatIsNoMarkerIsToldSo(t *testing.T) {
 		"2|r|p|1|0|f|n|q0":                  "no state",
 		"2||p|1|0|f|n|ok":                   "is empty",
 	} {
-		_, err := wire.ParseMarker(text)
+		_, err := guard.ParseMarker(text)
 		require.ErrorContains(t, err, says, text)
 	}
 }
