@@ -227,6 +227,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 					} else {
 						require.NoError(t, err)
 					}
+					synctest.Wait() // the last answer ends Close before it clears the alarm
 					require.Zero(t, l.alarms.Len())
 					fl.masters[2].Unfreeze()
 					if !fl.masters[2].Up() {
@@ -290,6 +291,7 @@ func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
 			fl.masters[1].Unfreeze()
 			require.ErrorIs(t, <-done, ErrKeysLeft)
 			require.LessOrEqual(t, fl.clock.Now().Sub(began), max(10*time.Second, after+7*time.Second), "and not an hour")
+			synctest.Wait() // the last answer ends Close before it clears the alarm
 			require.Zero(t, l.alarms.Len())
 			fl.masters[2].Unfreeze()
 		})
@@ -325,6 +327,7 @@ func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
 		fl.masters[2].SetDelay(200 * time.Millisecond)
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, l.Close(bg))
+		synctest.Wait() // the last answer ends Close before it clears the alarm
 		require.Zero(t, l.alarms.Len())
 	})
 }
@@ -367,6 +370,7 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 		require.NoError(t, l.Close(bg))
 		k.onComplete(&k.exchange.undo)
 		k.onDecision(&k.exchange.undo)
+		synctest.Wait() // the last answer ends Close before it clears the alarm
 		require.Zero(t, l.alarms.Len())
 	})
 }
