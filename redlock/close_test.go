@@ -365,11 +365,13 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		k.exchange.undo.pin()
+		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
+		k.undo.Pin()
+		fl.masters[2].Unfreeze()
 		require.NoError(t, l.Close(bg))
-		k.onComplete(&k.exchange.undo)
-		k.onDecision(&k.exchange.undo)
+		k.onUndoComplete(k.undo)
+		k.onUndoDecided(k.undo)
 		synctest.Wait() // the last answer ends Close before it clears the alarm
 		require.Zero(t, l.alarms.Len())
 	})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -196,16 +195,4 @@ func TestALateGrantDoesNotCount(t *testing.T) {
 		require.Equal(t, most+1, counter(t, fl.masters[2], "a"), "granted, with a number of its own")
 		require.Zero(t, scripts(fl.masters[2], "confirm"))
 	})
-}
-
-func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
-	r := &round{ballots: []ballot{
-		{voted: true, outcome: command.Granted, fence: 1},
-		{voted: true, outcome: command.Granted, fence: 2, late: true}, // Unknown, in the vote
-		{outcome: command.Granted, fence: 3},
-		{voted: true, outcome: command.Refused, fence: 4},
-		{voted: true, outcome: command.Unknown, fence: 5},
-		{voted: true, outcome: command.Failed, fence: 6},
-	}}
-	require.Equal(t, []int64{1, 0, 0, 0, 0, 0}, r.mayCountFence(nil))
 }

@@ -49,14 +49,14 @@ func lose(l *Locker, w *request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.exchange.acquire.send(nil, nil)
+	k.acquire.Send(nil, nil)
 	return k, l.finishAttempt(bg, k)
 }
 
 // docs/dev/rules.md rule 22: the query after an attempt tells a holder from a split vote. The rows
 // have the nodes that are queried, the time that it takes, and the result.
 func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
-	const short, long = minTie, maxNodeTimeout
+	short, long := minTie, maxNodeTimeout
 	for _, c := range []struct {
 		nodes, asked string
 		held         bool

@@ -133,7 +133,7 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
-		pass(time.Second) // after the alarm by which a lock drops its exchange
+		pass(time.Second) // after the alarm by which a lock drops its acquisition
 		fl.masters[2].Del(names[len(names)-1])
 		pass(k.extendInterval() - time.Second)
 		require.Equal(t, 3, fl.sees("extend"))
@@ -383,7 +383,7 @@ func TestALoweredEndComesInTime(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second)
 		done := k.Context().Done()
-		pass(2 * time.Second) // after the alarm by which a lock drops its exchange
+		pass(2 * time.Second) // after the alarm by which a lock drops its acquisition
 		for _, m := range fl.masters {
 			m.Set(names[len(names)-1], k.Token(), 5*time.Second)
 		}
@@ -469,7 +469,7 @@ func TestAContextEndsSoonAfterASuspend(t *testing.T) {
 			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				k := takeAll(t, fl.locker(), names, ttl)
 				done := k.Context().Done()
-				pass(600 * time.Millisecond) // after the alarm by which a lock drops its exchange
+				pass(600 * time.Millisecond) // after the alarm by which a lock drops its acquisition
 				fl.clock.Suspend(ttl)
 				pass(min(250*time.Millisecond, ttl/10))
 				require.True(t, isClosed(done))

@@ -121,7 +121,7 @@ func TestTheUndoOfALockThatANodeSurelyHasNotIsSentOnce(t *testing.T) {
 		l, m := fl.locker(), fl.masters[2]
 		m.FailWith("SET", scriptRuns)
 		k := take(t, l, "a", 8*time.Second)
-		pass(time.Second) // also after the lock has dropped its exchange
+		pass(time.Second) // also after the lock has dropped its acquisition
 		defer overloaded(m)()
 		m.ForgetLog()
 		require.NoError(t, k.Release(bg))
