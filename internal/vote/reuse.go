@@ -1,6 +1,10 @@
 package vote
 
-import "github.com/quorumlock/go-redlock/internal/command"
+import (
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
 
 // Release drops a reference to the round. The last one makes the round available to another lock.
 // There is one reference for each node's answer until it was handled, and one for the owner until it
@@ -15,14 +19,21 @@ func (r *Round) Release() {
 	if !g.Reuse || r.users.Add(-1) > 0 {
 		return
 	}
-	wake, ballots := r.wake, r.ballots
-	clear(ballots)
-	*r = Round{wake: wake, ballots: ballots}
-	select {
-	case <-wake: // left by a decision that no caller waited for
-	default:
-	}
+	r.reset()
 	g.spare.Put(r)
+}
+
+// reset empties the round, except for its group, its wake channel and its ballots' memory. Nothing
+// else uses it now.
+func (r *Round) reset() {
+	clear(r.ballots)
+	r.Request, r.Names, r.Start, r.Rule, r.Owner, r.kind = command.Request{}, nil, 0, Earliest, nil, nil
+	r.alarm, r.deadline = alarm.Alarm{}, 0
+	r.keyStates, r.refused, r.decision = nil, 0, quorum.Open
+	r.decided.Store(false)
+	if len(r.wake) > 0 { // left by a decision that no caller waited for
+		<-r.wake
+	}
 }
 
 // Pin prevents the reuse of the round. The caller must have a reference to it.
