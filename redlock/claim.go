@@ -166,7 +166,9 @@ func (lk *Lock) Detach() (Claim, error) {
 		return Claim{}, lk.endError()
 	}
 	lk.sending.Lock()
+	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
+	lk.mu.Unlock()
 	if lk.acquire != nil {
 		lk.acquire.Cancel() // an unsent acquire must not be executed later
 	}

@@ -251,10 +251,8 @@ func (x *extension) onBoth() {
 }
 
 // cancelExtensionsLocked cancels the unsent commands of extensions and repairs. Sent commands
-// precede any that is submitted later. The caller holds sending, and the hold has ended.
+// precede any that is submitted later. The caller holds sending and mu, and the hold has ended.
 func (lk *Lock) cancelExtensionsLocked() {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
 	for _, r := range lk.inFlight {
 		r.Cancel()
 	}

@@ -78,7 +78,7 @@ type Lock struct {
 	lastExtended clock.Instant  // when an extension last took effect
 	nextExtendAt clock.Instant  // next automatic extension
 	nextShrink   clock.Instant  // when to drop the acquisition; noDeadline: it was dropped
-	undo         *vote.Round    // the release, or another undo; nil before that; constant afterwards
+	undo         *vote.Round    // the release, or another undo; nil before that, constant afterwards
 	progress     clock.Instant  // last call of Progress
 	shares       map[*Lock]struct{}
 

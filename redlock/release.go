@@ -127,8 +127,11 @@ func (lk *Lock) submitUndo(hold bool, by command.Submitter) {
 
 // submitUndoLocked is submitUndo for a caller that holds sending.
 func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
-	lk.cancelExtensionsLocked()
 	r := lk.l.group.New(&undoKind, lk, lk.names)
+	lk.mu.Lock()
+	lk.cancelExtensionsLocked()
+	lk.undo = r
+	lk.mu.Unlock()
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
 	h := lk.buildUndo(r, hold)
@@ -140,9 +143,6 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 	r.SubmittedBy(by)
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.longest)
 	r.Request.AcquiredHere = !lk.resumed && lk.repaired == nil
-	lk.mu.Lock()
-	lk.undo = r
-	lk.mu.Unlock()
 	r.Arm(lk.l.set.timeout(lk.longest))
 	r.Send(lk.skipNode, behind)
 	if h.attempt != nil {
