@@ -50,6 +50,7 @@ func (n *Node) Stats() Stats {
 		ParkedUndos:  int(n.count.parked.Load()),
 		DroppedUndos: n.count.dropped.Load(),
 	}
+	// The parts below take mutexes of their own, one after the other and never two at once.
 	if n.resolver != nil {
 		s.Sentinels, s.Switches = n.resolver.explain()
 	}
@@ -69,8 +70,10 @@ func (n *Node) Stats() Stats {
 // stats adds the counters of the present members. The counters of members that have left the
 // Cluster are lost.
 func (cl *cluster) stats(s *Stats) {
+	// masters locks cl.mu itself, so it comes before the lock below.
 	masters, _ := cl.masters()
 	cl.mu.Lock()
+	// Commands that wait for the first slot map are queued in no pipeline yet.
 	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.parked)
 	all := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()

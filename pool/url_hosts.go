@@ -40,6 +40,7 @@ func severalHosts(rawURL string) (single string, more []string) {
 	}
 	begin += len("://")
 	end := len(rawURL)
+	// The authority ends where the path, the query or the fragment begins.
 	if i := strings.IndexAny(rawURL[begin:], "/?#"); i >= 0 {
 		end = begin + i
 	}
@@ -52,8 +53,11 @@ func severalHosts(rawURL string) (single string, more []string) {
 // setSentinels sets the Sentinels from the hosts, and the master's name and the database from the
 // path.
 func (c *Config) setSentinels(u *url.URL, more []string) error {
+	// Config.Sentinels marks the node as one behind Sentinels, whatever else is wrong with the URL.
 	s := &Sentinels{}
 	c.Sentinels = s
+	// One scheme stands for both: the Sentinels and their master are encrypted alike. A Config can
+	// differ.
 	if u.Scheme == encryptedSentinels {
 		c.TLS, s.TLS = verifyingTLS, verifyingTLS
 	}
@@ -61,6 +65,8 @@ func (c *Config) setSentinels(u *url.URL, more []string) error {
 	if s.Addresses, err = addresses(u, more, defaultSentinelPort); err != nil {
 		return err
 	}
+	// The path has two parts, the name and the database, because a database alone would read as a
+	// name.
 	master, database, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if s.Master = master; master == "" {
 		return errors.New("the Sentinels' name for the master is missing: redis+sentinel://host,host,host/master[/database]")
@@ -81,6 +87,7 @@ func (c *Config) setCluster(u *url.URL, more []string) (err error) {
 
 // addresses returns host:port for all hosts of a URL.
 func addresses(u *url.URL, more []string, port string) ([]string, error) {
+	// The first host keeps the user and the password of the URL, which belong to all hosts.
 	hosts := []*url.URL{u}
 	for _, h := range more {
 		other, err := url.Parse("redis://" + h)
@@ -108,6 +115,8 @@ func (s *Sentinels) set(name, value string) error {
 		if err := duration(name, value, &s.MaxAge); err != nil {
 			return err
 		}
+	// Sentinels have users of their own. Without these settings they are queried without a
+	// password.
 	case "sentinel_user":
 		s.Username = value
 	case "sentinel_password":
