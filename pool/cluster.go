@@ -43,6 +43,7 @@ const (
 // checkCluster returns what is wrong with a Config for a Cluster, all of it in one error.
 func (c Config) checkCluster() error {
 	errs := []error{inRange("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
+	// Every mistake is reported in one error, so a configuration is corrected in one go.
 	for i, a := range c.Cluster {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
 			errs = append(errs, badSetting("Cluster", a, "host:port"))
@@ -107,6 +108,7 @@ func newCluster(n *Node) *cluster {
 		node: n, dialer: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
 		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard), sessions: make(rawConns),
 	}
+	// It only dials: it has no pipelines, so it needs no start and no Close of its own.
 	cl.topologyClient = &Node{cfg: n.cfg, dialer: cl.dialer}
 	return cl
 }
@@ -118,12 +120,14 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 		return nil, err
 	}
 	all, _ := cl.masters()
+	// There is a map but no shard: the node was closed in between.
 	if len(all) == 0 {
 		return nil, ErrClosed
 	}
 	m := all[rand.IntN(len(all))]
 	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, m.address))
 	if err != nil {
+		// The master may be gone, so the map is queried before the next dial.
 		cl.wakeUp()
 		return nil, err
 	}
@@ -141,6 +145,7 @@ func (cl *cluster) close() error { return cl.dialer.close() }
 func (cl *cluster) stop() {
 	cl.mu.Lock()
 	waiting, all := cl.parked, slices.Collect(maps.Values(cl.shards))
+	// Under the lock that route takes: a command that comes later fails by itself.
 	cl.closed, cl.parked = true, nil
 	cl.mu.Unlock()
 	for _, c := range waiting {

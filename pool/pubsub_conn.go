@@ -100,8 +100,6 @@ func (pc *pubsubConn) checkAlive(before, now int64) error {
 func (pc *pubsubConn) writeChanges() error {
 	join, leave := pc.s.pendingChanges()
 	var errs []error
-	// Joined before others are left: a listener must not miss what it wants for the sake of what it
-	// no longer wants.
 	if len(join) > 0 {
 		errs = append(errs, pc.send("SUBSCRIBE", join...))
 	}

@@ -38,6 +38,7 @@ func socketOf(c net.Conn) *nonblockingConn {
 		return nil
 	}
 	s := &nonblockingConn{conn: raw}
+	// A method value made for each call would allocate.
 	s.write = s.writeOnce
 	return s
 }
