@@ -65,6 +65,7 @@ func (cl *cluster) waitNextPoll(ctx context.Context) {
 	defer stop()
 	select {
 	case <-over:
+	// A redirect or a lost connection shows that the map may be old.
 	case <-cl.wake:
 	case <-ctx.Done():
 	}
@@ -126,6 +127,7 @@ func (cl *cluster) candidates() []string {
 // ask queries one member for the slot map.
 func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(queryTimeout, cl.node.cfg.DialTimeout))
+	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
 	s, err := cl.topologyClient.dialReady(context.WithValue(ctx, addressKey{}, address))
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 // connection without TLS. The watchdog closes the Conn inside out, because tls.Conn.Close may block
 // for 5 s (docs/dev/rules.md rule 25). After an error no connection is left open.
 func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
+	// The coalescing layer is below TLS, so one system call carries all records of a batch.
 	raw, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, c.dialFailed(err)
@@ -89,6 +90,7 @@ func (c Config) host() string {
 // credentials returns the user and password for one dial. Config.Credentials is called for each
 // dial, so it may return a new password every time.
 func (c Config) credentials(ctx context.Context) (user, password string, err error) {
+	// Fixed credentials need no call and no context.
 	if c.Credentials == nil {
 		return c.Username, c.Password, nil
 	}

@@ -189,6 +189,7 @@ func readConfig(found *command.Diagnosis) []step {
 			// A server that does not know the setting answers with an empty list.
 			if err == nil && len(pair) == 2 {
 				found.Configured = true
+				// The value appears in reports, and a server can send anything.
 				take(oneline.Printable(pair[1]))
 			}
 			return nil
@@ -276,6 +277,7 @@ func probe(found *command.Diagnosis, key string) func(right, name string, args .
 			// The cases are ordered: a command that the server does not know cannot be granted by a
 			// right.
 			missing := ""
+			// Any other error, such as a wrong type or argument, shows that the right is there.
 			switch err := serverError(err); {
 			case isUnknownCommand(err):
 				if !slices.Contains(found.UnknownCommands, right) {

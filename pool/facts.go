@@ -131,6 +131,7 @@ func database(reply any, err error, selected int) int {
 	if err != nil {
 		return selected // CLIENT INFO is denied, or unknown: it exists since Redis 6.2
 	}
+	// CLIENT INFO is one line of words of the form name=value.
 	for word := range strings.FieldsSeq(line) {
 		if v, ok := strings.CutPrefix(word, "db="); ok {
 			if n, err := strconv.Atoi(v); err == nil {

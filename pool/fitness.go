@@ -165,6 +165,7 @@ func aclWords(rights []string) string {
 // necessary if SCRIPT LOAD is missing, because no other way to run a script remains.
 func byImportance(missing, needed []string) (parts [3][]string) {
 	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
+	// A right can be in one part only. The cases are in order of importance.
 	for _, right := range missing {
 		switch {
 		case slices.Contains(needed, right), unscripted && right == "eval":
@@ -194,6 +195,7 @@ func durabilityFinding(node string, e *command.Diagnosis, guarded bool) []comman
 	case !e.Configured:
 		grade, text = command.Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
 			"before a lock is granted (appendfsync always)"
+	// With everysec up to a second of grants may be lost.
 	case e.Fsync != "always":
 		text = "may forget the last locks when it crashes (appendfsync " + e.Fsync + "): " + cure
 	default:

@@ -42,6 +42,7 @@ type parkedReply struct {
 // guardOfLocked returns the connection's guard state for a node set, and makes it at the first
 // use.
 func (pc *pipeConn) guardOfLocked(s *command.NodeSet) *guardState {
+	// The usual case. A connection has few node sets: one for each Locker with a guard.
 	if g := pc.guards[s]; g != nil {
 		return g
 	}

@@ -141,6 +141,7 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 	// AUTH with two words needs Redis 6. Without a user the old form is used.
 	case user != "":
 		steps = append(steps, step{"AUTH", []any{user, password}, required("AUTH")})
+	// Without a user the password is that of the default user.
 	case password != "":
 		steps = append(steps, step{"AUTH", []any{password}, required("AUTH")})
 	}
@@ -237,6 +238,8 @@ func (rc *rawConn) receiveAll(steps []step) error {
 func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) {
 	stop := context.AfterFunc(ctx, rc.abort)
 	defer stop()
+	// CLIENT KILL answers after the old connection was ended on the server, so the order is certain
+	// when run returns.
 	err = rc.run([]step{{"CLIENT", []any{"KILL", "ID", id}, func(reply any, err error) error {
 		// 0 means that no such client is left, which is as good. Any reply but a number
 		// means that the user may not kill.

@@ -175,6 +175,7 @@ func decodeInspect(v any, keys int) command.Reply {
 		return unexpectedReply(v)
 	}
 	r := command.Reply{Outcome: command.Granted, KeyStates: make([]command.KeyState, keys)}
+	// The values are in the order of the keys of the request.
 	for i := range r.KeyStates {
 		kind, err1 := redis.String(list[perKey*i], nil)
 		value, err2 := tokenOrSize(list[perKey*i+1])
@@ -271,6 +272,7 @@ func refusal(err error) command.Reply {
 	// A key of another type blocks the lock as a held key does: this is a vote, and not a fault.
 	case se.Code == "WRONGTYPE":
 		return command.Reply{Outcome: command.Refused, Err: command.ErrForeignKey}
+	// Nothing was written, so there is nothing to undo on this node.
 	case executedNothing[se.Code], plainFailure(se.Text):
 		return command.Reply{Outcome: command.Failed, Err: e}
 	}

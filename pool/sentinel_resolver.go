@@ -94,6 +94,7 @@ func (sr *sentinelResolver) recordFailure(index int, err error) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	// master and asked stay: that the Sentinel is unreachable does not contradict what it said.
+	// recomputeLocked wakes waitMaster, which then knows that this Sentinel will not answer.
 	sr.answers[index].err, sr.answers[index].answered = err, true
 	sr.recomputeLocked()
 }
@@ -275,6 +276,8 @@ func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
 	defer sr.mu.Unlock()
 	now, fresh := sr.node.cfg.Clock.Now(), sr.node.cfg.Sentinels.maxAge()
 	for _, n := range sr.answers {
+		// The same rule as that of the majority: an answer that is too old is no vote for the
+		// master.
 		if n.master != "" && n.master == sr.master && now.Before(n.asked.Add(fresh)) {
 			sentinels++
 		}
@@ -290,6 +293,7 @@ func (sr *sentinelResolver) sentinelAnswers() []command.SentinelAnswer {
 	for _, n := range sr.answers {
 		v := command.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
 		if n.master != "" {
+			// Only an answer has an age.
 			v.Age = sr.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
 		}
 		if n.err != nil {

@@ -54,6 +54,7 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 	}
 	// The address is never dialled. It only satisfies the check of the Config.
 	cfg := Config{Name: name, Address: "wrapped:0"}
+	// The options change the same Config that Open uses, so the same bounds apply.
 	for _, o := range opts {
 		if o != nil {
 			o(&cfg)
