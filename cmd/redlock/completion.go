@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shells are those that a completion can be made for.
+// shells are the shells for which there is a completion script.
 var shells = []string{"bash", "zsh", "fish"}
 
 func completionEntry() subcommand {
@@ -45,7 +45,7 @@ func completionFlags(*flagSet) runFunc {
 		case "fish":
 			script = fishCompletion(commands())
 		default:
-			return c.misused("there is none for %q, but for %s", words[0], strings.Join(shells, ", "))
+			return c.misused("no completion for %q: the shells are %s", words[0], strings.Join(shells, ", "))
 		}
 		_, _ = fmt.Fprint(c.stdout, script)
 		return exitOK

@@ -161,7 +161,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"--for must be at most 10m", nodes, []string{"bench", "--for", "0s"}},
 		{"--count must be at most", nodes, []string{"bench", "--count", "-1"}},
 		{"one shell is needed, 0 given: bash, zsh, fish", nil, []string{"completion"}},
-		{"there is none for \"csh\", but for bash, zsh, fish", nil, []string{"completion", "csh"}},
+		{"no completion for \"csh\": the shells are bash, zsh, fish", nil, []string{"completion", "csh"}},
 		{"there is no --json: what it prints is a script", nil, []string{"completion", "--json"}},
 		{"takes no arguments", nil, []string{"version", "now"}},
 	} {

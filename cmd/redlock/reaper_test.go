@@ -15,12 +15,12 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// keeping is a keeper in a bubble, and what redlock has of it.
+// keeping is a reaper in a bubble, with redlock's ends of its pipes.
 type keeping struct {
 	t         *testing.T
 	tell      *io.PipeWriter
 	questions *bufio.Scanner
-	killed    chan group // closed when the keeper has ended
+	killed    chan group // closed when the reaper has ended
 }
 
 func startKept(t *testing.T) *keeping {
@@ -91,7 +91,7 @@ func TestAKeeperKillsWhenTheTimeIsOverThatItWasLastTold(t *testing.T) {
 	})
 }
 
-// A lock's validity is counted from before the request; so is the keeper's answer.
+// A lock's validity is counted from before the request; so is the reaper's answer.
 func TestAKeeperCountsAnAnswerFromBeforeItsQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := startKept(t)
