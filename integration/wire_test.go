@@ -170,7 +170,7 @@ func TestADocumentedClientAndOursExcludeEachOther(t *testing.T) {
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
-func TestServersThatForgotTheScriptsAreToldThemAgain(t *testing.T) {
+func TestServersThatForgotTheScriptsReceiveThemAgain(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)

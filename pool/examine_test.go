@@ -40,7 +40,7 @@ func codes(all []command.Finding) (list []string) {
 	return list
 }
 
-func TestAnExaminationTellsWhatAMasterIs(t *testing.T) {
+func TestAnExaminationReportsWhatAMasterIs(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetDelay(20 * time.Millisecond)
 		time.Sleep(time.Minute)
@@ -81,7 +81,7 @@ func TestAnExaminationChangesNothing(t *testing.T) {
 }
 
 // Before Redis 6.2 CLIENT KILL ID 0 ends all connections but the caller's own.
-func TestAnExaminationEndsNobodysConnection(t *testing.T) {
+func TestAnExaminationEndsNoConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		var ids []string
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {

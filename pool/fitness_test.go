@@ -19,7 +19,7 @@ func sound() command.Facts {
 	}
 }
 
-func TestASoundMasterHasNoFindings(t *testing.T) {
+func TestAFitMasterHasNoFindings(t *testing.T) {
 	require.Empty(t, findings("a", 0, sound()))
 	require.NoError(t, unfitError(nil))
 }

@@ -17,7 +17,7 @@ import (
 
 // Nodes outlive the Lockers that were made over them. A node sends no guard commands for a Locker
 // that has ended, because they would write a marker that was deleted on purpose.
-func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
+func TestANodeSetThatHasEndedIsForgotten(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedFleet()
@@ -38,7 +38,7 @@ func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 
 // Two nodes that refuse decide an attempt, and the third one's acquire is cancelled. The third
 // node's quarantine must not wait for an attempt that needs it.
-func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
+func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		c := acquiringUnder(f, "A", "k")
@@ -54,7 +54,7 @@ func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
 }
 
 // The node sends nothing if the Locker of the cancelled command has ended.
-func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
+func TestACancelledCommandVerifiesNothingForANodeSetThatHasEnded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		c := acquiringUnder(f, "A", "k")
@@ -70,7 +70,7 @@ func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
 	})
 }
 
-func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
+func TestTheTimerOfANodeSetThatHasEndedSendsNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		time.Sleep(9 * time.Second) // the timer is due between two checks
@@ -85,7 +85,7 @@ func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
 
 // docs/dev/rules.md rule 16: a marker of another server than the one dialled means that the
 // connection's facts are old. The node must redial, and not wait for the next check.
-func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
+func TestAConnectionWhoseFactsAreOldIsDialledAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
@@ -168,7 +168,7 @@ func (b *lines) count(what string) int {
 }
 
 // A Locker has ended, and its last command is answered after the health check that drops its guard.
-func TestACommandOfAFleetThatHasEndedIsAnsweredBehindTheLook(t *testing.T) {
+func TestACommandOfANodeSetThatHasEndedIsAnsweredAfterTheCheck(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)

@@ -77,7 +77,7 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 }
 
 // A quarantine that is longer than the maximum was written before the clock was set back.
-func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
+func TestAQuarantineBeginsAgainWhenTheNodesClockWasSetBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		m.SetClock(time.Hour)
@@ -126,7 +126,7 @@ func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
 }
 
 // A server may return a wrong remaining time of a quarantine. It is clamped.
-func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
+func TestAQuarantineOfNoTimeIsQueriedWithPauses(t *testing.T) {
 	for _, left := range []string{"-5", "0", "1", "9223372036854775807"} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			time.Sleep(time.Second)

@@ -78,7 +78,7 @@ func requireQuarantined(t *testing.T, r command.Reply, left time.Duration) {
 	require.Equal(t, left, q.Remaining)
 }
 
-func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire(t *testing.T) {
+func TestAConnectionVerifiesItsMarkerOnceBeforeTheFirstGuardedAcquire(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
@@ -137,7 +137,7 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 }
 
 // docs/dev/rules.md rules 16 and 17: a node that was only read can still be admitted.
-func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
+func TestInspectAndExtendVerifyNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
@@ -159,7 +159,7 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 	})
 }
 
-func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
+func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		admitted(t, m, n, f)
@@ -209,7 +209,7 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 
 // A verification that failed is repeated, also if no acquisition follows: a lock that is extended
 // needs the result.
-func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
+func TestANodeThatCouldNotVerifyItsMarkerIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedFleet()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)

@@ -138,7 +138,7 @@ func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T
 
 // docs/dev/hazards.md H102: the client, the old master and one Sentinel are on one side of a
 // partition. The answers of the other two Sentinels are lost.
-func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
+func TestBehindAPartitionTheOldMasterStopsVoting(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)
@@ -256,7 +256,7 @@ func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 	})
 }
 
-func TestBehindSentinelsNobodyVotesWithoutTheGuard(t *testing.T) {
+func TestBehindSentinelsNoNodeVotesWithoutTheGuard(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.a.ForgetLog()
 		const why = "a node behind Sentinels votes only under the restart guard"
@@ -377,7 +377,7 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 	require.Equal(t, "redis+sentinel://b:1,a:1/m/0", c.String())
 }
 
-func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
+func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		of := func(grade command.Grade) (texts []string) {
 			c := newCall(func(r *command.Request) { command.NewExamine(r, "redlock:doctor:x") }).on(n)
@@ -417,7 +417,7 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 
 // Each answer takes 4 s, and the next query follows 1 s later. In every 5 s an answer counts from
 // its arrival until 4.9 s after its query.
-func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
+func TestASentinelsAnswerCountsFromBeforeItsQuery(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		f := settled()
 		votesAs(t, n, f, h.a)

@@ -276,7 +276,7 @@ func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing
 }
 
 // A quorum may confirm after the round's decision, and after the time that nodes have to recover.
-func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
+func TestCloseEndsOnceAQuorumHasConfirmedLate(t *testing.T) {
 	for _, after := range []time.Duration{200 * time.Millisecond, 20 * time.Second} {
 		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.locker()

@@ -84,7 +84,7 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 
 // The subscribers of a release do not include the Locker's own subscription, once that is confirmed
 // on a majority of the nodes for all of the names.
-func TestOnlyASubscriptionThatStandsIsCountedAsOurOwn(t *testing.T) {
+func TestOnlyAConfirmedSubscriptionIsCountedAsOurOwn(t *testing.T) {
 	_, l := fakes(t, 3)
 	ws := l.waitTable
 	require.Zero(t, ws.ownSubscribersLocked([]string{"a"}))

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
+func TestAConfirmationIsSentToNodesThatGrantedAndCountedLess(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		most := countTo(fl.masters[0], time.Hour)
@@ -31,7 +31,7 @@ func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
 }
 
 // If a majority has equal counters they decide the fence, whatever another node's counter is.
-func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
+func TestNoConfirmationIsSentIfAMajorityCountedAlike(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
@@ -45,7 +45,7 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 
 // docs/dev/rules.md rule 12: a confirmation that does not check the key's owner would number locks
 // out of order.
-func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
+func TestANodeThatLostTheKeyRefusesToConfirm(t *testing.T) {
 	for _, next := range []string{"", "another's"} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing())
@@ -84,7 +84,7 @@ func requireUndone(t *testing.T, fl *testbed, l *Locker, other string) {
 	require.Zero(t, booked(l))
 }
 
-func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
+func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		fl.apart()

@@ -19,7 +19,7 @@ func grades(r *Report) (short []string) {
 	return short
 }
 
-func TestADiagnosisLooksThroughNoKeysAndMarksNothing(t *testing.T) {
+func TestADiagnosisScansNoKeysAndMarksNothing(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		diagnosed(t, l)
@@ -50,7 +50,7 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) 
 	return r.Nodes[0], texts
 }
 
-func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
+func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		m, guarded := fl.masters[0], WithRestartGuard(admitTTL)
 		stands := func(opts []Option, state GuardState, left time.Duration, words string) {
@@ -148,7 +148,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 }
 
 // docs/dev/hazards.md H112: a client without the guard may read guarded nodes, and do nothing else.
-func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
+func TestAClientWithoutTheGuardMayOnlyInspectGuardedNodes(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ours := fl.locker(WithRestartGuard(admitTTL))
 		_, err := ours.Admit(bg)

@@ -19,7 +19,7 @@ func (lk *Lock) resting() bool {
 
 // A lock that is held for long keeps little of its acquisition. It can still be extended, checked
 // and released.
-func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
+func TestALockThatIsHeldForLongDropsItsAcquisition(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
 		pass(shrinkAfter - 1)
@@ -35,7 +35,7 @@ func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
 }
 
 // A lock keeps its acquisition while an acquire is unanswered, because the undo needs it.
-func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
+func TestALockKeepsItsAcquisitionUntilAllNodesHaveAnswered(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		late := silent(nodes[2], command.Acquire)
 		k, err := l.TryAcquire(bg, "a", time.Minute)
@@ -51,7 +51,7 @@ func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
 }
 
 // A lock that dropped its acquisition remembers which nodes hold nothing. They are sent no release.
-func TestALockThatRestedSparesNodesThatRefusedIt(t *testing.T) {
+func TestALockThatDroppedItsAcquisitionSkipsNodesThatRefusedIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[2].Set("a", "x", time.Hour)
 		k := take(t, fl.locker(), "a", 10*time.Second)

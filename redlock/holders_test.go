@@ -55,7 +55,7 @@ func lose(l *Locker, w *request) (*Lock, error) {
 
 // docs/dev/rules.md rule 22: the query after an attempt tells a holder from a split vote. The rows
 // have the nodes that are queried, the time that it takes, and the result.
-func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
+func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 	short, long := minTie, maxNodeTimeout
 	for _, c := range []struct {
 		nodes, asked string
@@ -133,7 +133,7 @@ func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
 
 // A minority is down (f) or lacks the key (a dot). One token on a quorum must be told from a split
 // vote in every order of the answers to the attempt and to the query.
-func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
+func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"fxx", ".xx", "fxxx", ".xxx", "fxxxx", "ffxxx", "f.xxx", "..xxx"} {
 		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {

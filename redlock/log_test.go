@@ -140,7 +140,7 @@ func TestSeveralTracesAreAllCalled(t *testing.T) {
 	})
 }
 
-func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
+func TestEventsReportContextTimeAndValidity(t *testing.T) {
 	type mark struct{}
 	inBubble(t, 3, func(fl *testbed) {
 		began := time.Now()

@@ -116,7 +116,7 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 }
 
 // docs/dev/rules.md rule 9: a repair gives a node back what it lost, and changes no other key.
-func TestARepairTouchesNoKeyThatStands(t *testing.T) {
+func TestARepairTouchesNoKeyThatExists(t *testing.T) {
 	others := map[string]func(m *fakeredis.Master, key string){
 		"another's": func(m *fakeredis.Master, key string) { m.Set(key, "another", time.Minute) },
 		"no lock":   func(m *fakeredis.Master, key string) { m.PushList(key) },

@@ -205,7 +205,7 @@ func extensions(list *[]ExtendedEvent) Option {
 }
 
 // A hook that receives the event of an extension also learns that it found the lock gone.
-func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
+func TestAnExtensionThatAQuorumRefusesIsReportedAsLost(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		var told []ExtendedEvent
 		k := takeAll(t, fl.locker(extensions(&told)), names, 10*time.Second)
@@ -260,7 +260,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 }
 
 // A caller's context ends when the extension is decided already. The caller receives the decision.
-func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
+func TestACallerThatGivesUpReceivesAnExtensionThatWasDecided(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 10*time.Second)
 		k.sending.Lock()
@@ -422,7 +422,7 @@ func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 
 // A Check that was sent at the instant at which an extension took effect may lower the end. One
 // that was sent earlier may not.
-func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
+func TestACheckFromBeforeAnExtensionShortensNothing(t *testing.T) {
 	for what, since := range map[string]time.Duration{"at the instant": 0, "before": 1} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {

@@ -14,7 +14,7 @@ import (
 )
 
 // docs/dev/rules.md rule 10: the next lock on the name follows the release in every node's queue.
-func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
+func TestAnAsyncReleaseDoesNotWaitAndReportsByTrace(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var told []ReleasedEvent
 		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e) }}))
@@ -32,7 +32,7 @@ func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
 	})
 }
 
-func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
+func TestAnUnconfirmedAsyncReleaseIsReportedByTraceAndClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var told []error
 		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e.Err) }}))

@@ -56,7 +56,7 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 
 // The node that lost its copy may answer last, before the goroutine of the deciding vote has
 // recorded the decision.
-func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
+func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 4*time.Second)

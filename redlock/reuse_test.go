@@ -157,7 +157,7 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 
 // An alarm has begun to ring when the last answer decides. It must ring on a round that belongs to
 // no other lock.
-func TestARoundIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
+func TestARoundIsNotUsedAgainUnderAnAlarmThatFires(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"waited for": nil, "not waited for": {WithAsyncRelease()}} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()

@@ -34,7 +34,7 @@ func heldToo(fl *testbed, _ *Lock) { fl.masters[0].Set("a", "another's", time.Ho
 
 // Each attempt gets one vote and one refusal, as if votes were split, for as long as that lasts.
 // The waiter must not try twenty times a second.
-func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
+func TestANameThatNoClientCanHaveIsPolledSeldom(t *testing.T) {
 	t.Parallel()
 	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped, "held for another": heldToo} {
 		whereNobodyCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
@@ -46,7 +46,7 @@ func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
 }
 
 // An event that makes the name available is noticed as if a holder had released it.
-func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
+func TestANameThatNoClientCouldHaveIsAcquiredWhenItIsFree(t *testing.T) {
 	t.Parallel()
 	const begun = 2 * time.Second // so long ago
 	for what, c := range map[string]struct {
@@ -90,7 +90,7 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 
 // A key that exists no longer than an attempt may last is a vote that its contender undoes without
 // an announcement. The waiter must keep trying.
-func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
+func TestVotesThatAreUndoneAreNotTakenForAHold(t *testing.T) {
 	const votes, long = 15, maxNodeTimeout - 100*time.Millisecond
 	voting := func(fl *testbed, k *Lock) {
 		flushed(fl, k)

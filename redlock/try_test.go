@@ -80,7 +80,7 @@ func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 // Two contenders that crashed have left a key each. TryAcquire tries until the node timeout is
 // over, and then returns that the name is held. If the keys change meanwhile, it returns a split
 // vote.
-func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
+func TestTryAcquireDistinguishesKeysThatRemainFromASplitVote(t *testing.T) {
 	for _, stay := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
 			stop := make(chan struct{})
@@ -130,7 +130,7 @@ func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
 
 // The query for a plain holder is cut short, in the first attempt or a later one. The error must
 // not report a split vote, and must have the reason for which the call ended.
-func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
+func TestAQueryThatIsCutShortReportsNoSplitVote(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
 		token := command.NewToken("holder")

@@ -102,7 +102,7 @@ func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
 }
 
 // docs/dev/hazards.md H106: no write of the command after the end of the validity.
-func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
+func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	all := masters(t)
@@ -168,7 +168,7 @@ func TestTheKeeperEndsWithTheCommand(t *testing.T) {
 	require.Empty(t, processState(t, reaper))
 }
 
-func TestTheGateStaysShutWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
+func TestTheStartBarrierStaysClosedWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
 	t.Parallel()
 	path, err := binary()
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func invokeWith(t *testing.T, input string, env []string, args ...string) outcom
 	return outcome{status, text[0], text[1]}
 }
 
-func TestHelpIsPrintedWhereItIsAskedFor(t *testing.T) {
+func TestHelpIsPrintedOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		got := invoke(t, nil, args...)

@@ -50,7 +50,7 @@ func (k *keeping) asked() {
 	require.Equal(k.t, question, k.questions.Text())
 }
 
-func TestAKeeperAsksAndEndsWhenItIsDismissed(t *testing.T) {
+func TestAReaperAsksAndEndsWhenItIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := startKept(t)
 		k.say(4711)
@@ -78,7 +78,7 @@ func TestAKeeperKillsWhenRedlockIsGone(t *testing.T) {
 	})
 }
 
-func TestAKeeperKillsWhenTheTimeIsOverThatItWasLastTold(t *testing.T) {
+func TestAReaperKillsAfterTheTimeOfTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := startKept(t)
 		k.say(4711)

@@ -52,7 +52,7 @@ func TestTheEnvironmentOfACommandHasNoSecret(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
-func TestACommandIsToldOfItsLockAndInheritsNoSecret(t *testing.T) {
+func TestACommandGetsItsLockInVariablesAndInheritsNoSecret(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	list := secured(all, "app", password)

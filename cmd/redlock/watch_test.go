@@ -74,7 +74,7 @@ func TestAnExtensionIsNoNewsToAWatch(t *testing.T) {
 	require.Empty(t, p.gone())
 }
 
-func TestAWatchGoesOnWithoutAQuorumAndSeesItComeBack(t *testing.T) {
+func TestAWatchContinuesWithoutAQuorumAndSeesItReturn(t *testing.T) {
 	t.Parallel()
 	all := trio(t, 0)
 	all[0].Stop()
@@ -108,7 +108,7 @@ func TestAWatchInAFileIsReadable(t *testing.T) {
 	require.Equal(t, 0, p.status())
 }
 
-func TestAWatchEndsWhenNobodyReadsItAnyMore(t *testing.T) {
+func TestAWatchEndsWhenItsReaderIsGone(t *testing.T) {
 	t.Parallel()
 	p, _, set := watched(t, 3, "--json")
 	p.line()

@@ -66,7 +66,7 @@ func TestAScriptThatIsGivenUpBetweenNOSCRIPTAndItsTextNeedsNoUndo(t *testing.T) 
 
 // Whichever comes first, the result of Cancel is true of the writes. If Cancel returns true,
 // nothing was or will be written. If it returns false, one write has happened.
-func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
+func TestCancelAndMarkSentAgreeOnTheirOrder(t *testing.T) {
 	var unsents int
 	for round := range 5000 {
 		var c command.Command

@@ -28,7 +28,7 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	}, guard.New(time.Second, []string{"a"}).Mismatches(m, "a"))
 }
 
-func TestWhatIsNoMarkerIsToldSo(t *testing.T) {
+func TestAnInvalidMarkerIsReportedAsSuch(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                  "not of version 2",
 		"1|r|p|1|0|f|n|ok":                  "not of version 2",

@@ -109,7 +109,7 @@ func ExampleQuorum_StealLock() {
 }
 
 // The same in a bubble, where time is virtual: nobody lets the lock expire here, the masters are gone for longer than it is valid.
-func TestASettlementEndsWhenItsLockCanNotBeExtended(t *testing.T) {
+func TestASettlementEndsWhenItsLockCannotBeExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		began, steps := time.Now(), 0
