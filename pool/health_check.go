@@ -36,7 +36,6 @@ func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
 	if pc.health.why != nil && c.Op != command.Extend && !c.NodeSet.Exempts(node) {
 		return pc.health.why
 	}
-	// A poll asks whether an attempt could succeed, so it must know what would refuse the attempt.
 	if c.Op == command.Poll {
 		if err := pc.whyNotVotingLocked(c.NodeSet); err != nil {
 			return err
