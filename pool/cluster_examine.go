@@ -29,7 +29,8 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 			all = append(all, m)
 		}
 	}
-	// Map iteration has no order. A fixed order keeps reports of two runs comparable.
+	// The order of the slots changes with every reshard. The order of the addresses does not, so
+	// the reports of two runs are comparable.
 	slices.SortFunc(all, func(a, b *shard) int { return strings.Compare(a.address, b.address) })
 	return all, unserved
 }
@@ -43,8 +44,8 @@ func (cl *cluster) pingAll(c *command.Command) {
 		refuse(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots))
 		return
 	}
-	// The command itself is never written: the copies below are. MarkSent claims it here, so a
-	// cancel that came first wins and one that comes later cannot answer it a second time.
+	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
+	// fails and no copy is sent. A later Cancel reports that the command may have left the process.
 	if !c.MarkSent() {
 		c.Fail(command.ErrGivenUp)
 		return

@@ -36,8 +36,9 @@ func (pc *pipeConn) redirect(c *command.Command, err error) bool {
 	if c.Redirects >= maxRedirects || !m.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
 		return false
 	}
-	// The destination is recorded before the command is queued there. An undo that is submitted
-	// meanwhile follows the record, and so stays behind the acquire.
+	// The destination is recorded before the command is queued there, so every later undo follows
+	// it. An undo between the two steps may be queued first. Its acquire was cancelled before that,
+	// and is then never written.
 	to := m.cluster.onMoved(c, asking, slot, address)
 	if to == nil {
 		c.Fail(ErrClosed)

@@ -72,7 +72,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) {
 func (cl *cluster) route(c *command.Command) (*shard, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	// An undo is never refused here: its keys may exist, so it waits for a map without a bound on
+	// Only Close ends an undo here. Its keys may exist, so it waits for a map without a bound on
 	// the queue.
 	undoes := c.Op.Undoes()
 	switch {

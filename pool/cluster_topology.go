@@ -158,7 +158,8 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 // in place by then, so a command that is routed again meanwhile follows it.
 func (cl *cluster) apply(all []slotRange) {
 	cl.mu.Lock()
-	// The node's Close has retired all shards. A map that arrives later must not start new ones.
+	// The node's Close has the list of all shards by now, and closes them. A shard that a later map
+	// made would not be on that list.
 	if cl.closed {
 		cl.mu.Unlock()
 		return
@@ -187,7 +188,8 @@ func (cl *cluster) apply(all []slotRange) {
 }
 
 // assignLocked records the owners of the slots. It removes and returns the shards that have had
-// no slot for the hard timeout, or all without a slot if there are too many shards.
+// no slot for the hard timeout. While there are too many shards, it removes others without a slot
+// at once.
 func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 	now := cl.node.cfg.Clock.Now()
 	// The map replaces the old one as a whole: a slot that it does not name has no owner.
@@ -210,7 +212,9 @@ func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 		case m.slotlessSince == 0 && len(cl.shards) <= maxShards:
 			m.slotlessSince = now
 		case now.Sub(m.slotlessSince) >= cl.node.cfg.HardTimeout, len(cl.shards) > maxShards:
-			// By then its last commands were answered, or the watchdog has ended their connection.
+			// Commands may still be unanswered here: the watchdog counts silence from its own
+			// checks. retire therefore keeps the undos among them. apply calls retire after the
+			// mutex is released, because retire waits for goroutines.
 			delete(cl.shards, m.address)
 			maps.DeleteFunc(cl.pendingAcquires, func(_ string, at *shard) bool { return at == m })
 			gone = append(gone, m)
@@ -223,8 +227,8 @@ var errNoMaster = errors.New("pool: node is no longer a cluster master")
 
 // staleConnsLocked returns the connections to servers that are no longer masters.
 func (cl *cluster) staleConnsLocked() (all []*rawConn) {
-	// A server that left the map by a failover may be a replica now. Its connection must not carry
-	// another command.
+	// sessions are the connections of subscriptions, which dial made. Pipelines dial through their
+	// shard, and end when the shard is retired.
 	for s := range cl.sessions {
 		if m := cl.shards[s.address]; m == nil || m.slotlessSince != 0 {
 			all = append(all, s)

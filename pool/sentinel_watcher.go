@@ -104,8 +104,8 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 	// Deferred calls run in reverse: abort comes before close, as close requires.
 	defer s.abort()
 	for {
-		// One query after the other, on one connection: a Sentinel costs one socket and a few
-		// commands for each MaxAge.
+		// All queries use one connection, one after the other. The subscription has the other one,
+		// so a Sentinel costs two sockets.
 		n, err := w.query(ctx, s)
 		if err != nil {
 			return answered, err
@@ -121,7 +121,8 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 // waitNextPoll waits until the next query is due. It returns false if ctx is done.
 func (w *watcher) waitNextPoll(ctx context.Context) bool {
 	often := w.resolver.node.cfg.Sentinels.MaxAge / pollsPerMaxAge
-	// A run of early queries means that announcements keep coming. From then on each one waits.
+	// A run of early queries means that announcements keep coming. One pause follows each such run,
+	// and the count begins again.
 	if w.soon++; w.soon > maxSoonAsked {
 		w.soon = 0
 		pause(ctx, w.node.cfg.Clock, min(askPause, often))

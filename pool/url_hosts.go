@@ -53,11 +53,10 @@ func severalHosts(rawURL string) (single string, more []string) {
 // setSentinels sets the Sentinels from the hosts, and the master's name and the database from the
 // path.
 func (c *Config) setSentinels(u *url.URL, more []string) error {
-	// Config.Sentinels marks the node as one behind Sentinels, whatever else is wrong with the URL.
+	// setSettings runs later. With Config.Sentinels it expects the master's name in the path.
 	s := &Sentinels{}
 	c.Sentinels = s
-	// One scheme stands for both: the Sentinels and their master are encrypted alike. A Config can
-	// differ.
+	// The scheme applies to the Sentinels and to the master. In a Config the two may differ.
 	if u.Scheme == encryptedSentinels {
 		c.TLS, s.TLS = verifyingTLS, verifyingTLS
 	}
@@ -87,7 +86,8 @@ func (c *Config) setCluster(u *url.URL, more []string) (err error) {
 
 // addresses returns host:port for all hosts of a URL.
 func addresses(u *url.URL, more []string, port string) ([]string, error) {
-	// The first host keeps the user and the password of the URL, which belong to all hosts.
+	// Only the host and port of u are used here. setUser sets the user and password. With Sentinels
+	// these are the master's.
 	hosts := []*url.URL{u}
 	for _, h := range more {
 		other, err := url.Parse("redis://" + h)
