@@ -170,7 +170,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return
 	}
-	// From here on the command may belong to another shard, so it must not be touched.
+	// After true the command belongs to another shard and must not be touched.
 	if pc.redirect(c, err) {
 		return
 	}
