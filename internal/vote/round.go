@@ -43,6 +43,7 @@ type Round struct {
 // Rule states how many votes a decision waits for.
 type Rule uint8
 
+// The rules, from the earliest decision to the latest.
 const (
 	Earliest      Rule = iota // won or lost as early as possible
 	LossAfterAll              // won as early as possible, lost after all votes

@@ -14,7 +14,7 @@ import (
 // decidedAfter returns after how many of the answers a round is decided.
 func decidedAfter(t *testing.T, rule vote.Rule, replies ...command.Reply) (n int) {
 	t.Helper()
-	inGroup(t, len(replies), func(t *testing.T, g *vote.Group, nodes []*node) {
+	inGroup(t, len(replies), func(_ *testing.T, g *vote.Group, nodes []*node) {
 		r := acquire(g, &vote.Kind{}, rule)
 		for i, rep := range replies {
 			nodes[i].Answer(rep)
