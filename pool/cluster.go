@@ -40,10 +40,11 @@ const (
 	maxSeeds         = 64
 )
 
-// checkCluster returns what is wrong with a Config for a Cluster, all of it in one error.
+// checkCluster returns what is wrong with a Config for a Cluster: all wrong addresses, and the
+// first setting that a Cluster excludes.
 func (c Config) checkCluster() error {
 	errs := []error{inRange("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
-	// Every mistake is reported in one error, so a configuration is corrected in one go.
+	// Every wrong address is reported in one error, so a list is corrected in one go.
 	for i, a := range c.Cluster {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
 			errs = append(errs, badSetting("Cluster", a, "host:port"))
@@ -85,8 +86,9 @@ type cluster struct {
 	topologyClient *Node         // queries the slot map
 	wake           chan struct{} // query at once; holds one signal
 
-	// mu guards what follows. Nothing is called under it and no other mutex is taken, because it
-	// may be taken under pipeline.mu.
+	// mu guards what follows. It may be taken under pipeline.mu, so no pipeline is called and no
+	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
+	// need it.
 	mu              sync.Mutex
 	shards          map[string]*shard // by address: the masters, and those that were masters recently
 	slotOwners      [command.Slots]*shard
@@ -120,7 +122,7 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 		return nil, err
 	}
 	all, _ := cl.masters()
-	// There is a map but no shard: the node was closed in between.
+	// A slot map names at least one master (parseSlots). rand.IntN would panic without one.
 	if len(all) == 0 {
 		return nil, ErrClosed
 	}
@@ -132,6 +134,8 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 		return nil, err
 	}
 	s.address = m.address
+	// The master may have lost its slots during the dial. The next map then ends the connection,
+	// because apply compares every tracked one.
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	cl.sessions.trackLocked(s, &cl.mu)
@@ -148,6 +152,8 @@ func (cl *cluster) stop() {
 	// Under the lock that route takes: a command that comes later fails by itself.
 	cl.closed, cl.parked = true, nil
 	cl.mu.Unlock()
+	// Outside the mutex: Fail calls the coordinator, which may submit to this node again. Close
+	// waits for goroutines of the shards, and these take the mutex.
 	for _, c := range waiting {
 		c.Fail(ErrClosed)
 	}

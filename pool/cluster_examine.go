@@ -53,6 +53,7 @@ func (cl *cluster) pingAll(c *command.Command) {
 	// left is complete before the first submit, because a master may answer inside submit.
 	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
 	for _, m := range all {
+		// Each master gets a copy, because a command can be in one queue only and is answered once.
 		each := &command.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
 		m.node.pipelineOf(each).submit(each, nil)
 	}
@@ -99,6 +100,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	for i, m := range all {
 		wg.Go(func() { each[i], errs[i] = m.node.examineConn(ctx, r) })
 	}
+	// examineConn ends with ctx, and a scan ends with r.ScanContext, so this wait ends as well.
 	wg.Wait()
 	var found *command.Diagnosis
 	var said []command.Finding
@@ -109,7 +111,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 				"%s could not be examined: %v", all[i].node.label(), withoutContextError(errs[i]))})
 			continue
 		}
-		// One set of facts stands for the whole Cluster in a report. The masters are sorted, so it
+		// One set of facts describes the whole Cluster in a report. The masters are sorted, so it
 		// is the same one each time.
 		if found == nil {
 			found = e
@@ -154,6 +156,7 @@ const maxSpread = 2 * time.Millisecond
 // clocks warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
 // expiries as instants, which the next master compares with its own clock (docs/nodes.md).
 func (cl *cluster) clocks(each []*command.Diagnosis) []command.Finding {
+	// Both orders of each pair are compared, so a negative difference is covered.
 	spread := time.Duration(0)
 	for _, a := range each {
 		for _, b := range each {

@@ -61,7 +61,8 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 			return nil, errOverlap
 		}
 		name, _ := redis.String(master[0], nil)
-		// A value of another type becomes 0 or empty, which is skipped or refused below.
+		// A name of another type, such as nil, becomes empty. The host that was queried replaces
+		// it. A port of another type becomes 0, and the entry is skipped.
 		port, _ := redis.Int(master[1], nil)
 		if name == "" {
 			name = host

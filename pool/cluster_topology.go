@@ -49,7 +49,8 @@ func (cl *cluster) refreshLoop(ctx context.Context) {
 			cl.waitNextPoll(ctx)
 			continue
 		}
-		// It is logged once for each outage and not for each round.
+		// Only the first failed round of a node without a slot map is logged. The next rounds
+		// would repeat it. Once there is a map, a failure leaves it in use and is not logged.
 		if cl.topologyFailed(err) && ctx.Err() == nil {
 			cl.node.log("no cluster node returned CLUSTER SLOTS", err)
 		}

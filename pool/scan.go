@@ -59,6 +59,7 @@ func (n *Node) scanPage(
 		if err == nil {
 			_, err = redis.Scan(parts, &next, &keys)
 		}
+		// The error is noted and not returned: a missing right must not fail the whole examination.
 		noteScanDenied(found, err)
 		return nil
 	}}})
@@ -88,7 +89,8 @@ func ttlSteps(keys []string, found *command.Diagnosis) []step {
 				noteScanDenied(found, err)
 			case !ok:
 				noteScanDenied(found, errProtocol) // the reply itself is not shown: it may be a value
-			// A key without a TTL (-1) is not a lock of this library.
+			// A key without a TTL (-1) is not a lock of this library. Any client may have chosen
+			// the name, so it is made printable before it reaches a report.
 			case ms >= 0 && found.LiveKey == "":
 				found.LiveKey, found.LiveKeyTTL = oneline.Printable(key), newKeyState("string", key, ms).TTL
 			}
@@ -98,7 +100,8 @@ func ttlSteps(keys []string, found *command.Diagnosis) []step {
 	return steps
 }
 
-// noteScanDenied keeps the first error.
+// noteScanDenied keeps the first error. Without the right to PTTL every key of a page has the same
+// one.
 func noteScanDenied(found *command.Diagnosis, err error) {
 	if err != nil && found.ScanDenied == "" {
 		found.ScanDenied = shownError(err)

@@ -51,7 +51,9 @@ func majorityMaster(all []answer, need int, fresh time.Duration) (master string,
 func mayStillDecide(all []answer, need int) bool {
 	silent, count := 0, make(map[string]int)
 	for _, n := range all {
-		// A Sentinel that failed counts as answered: waiting for it may take forever.
+		// A Sentinel that failed counts as answered: waiting for it may take forever. Its earlier
+		// answer is not counted here, though majorityMaster counts it while it is fresh. At worst a
+		// dial fails early, and the pipeline dials again.
 		if !n.answered {
 			silent++
 		} else if n.err == nil && n.master != "" {
@@ -60,8 +62,8 @@ func mayStillDecide(all []answer, need int) bool {
 	}
 	most := 0
 	for _, n := range count {
-		// The largest group needs the fewest more voices, so it decides whether a majority is
-		// possible.
+		// The master that most Sentinels name needs the fewest further answers. If it cannot reach
+		// need, no other master can.
 		most = max(most, n)
 	}
 	return silent > 0 && most+silent >= need
@@ -80,6 +82,8 @@ func explainNoMaster(node, master string, all []answer, need int, maxAge time.Du
 // String describes the answer.
 func (n answer) String() string {
 	switch {
+	// The error comes first: recordFailure keeps the earlier answer, and the text must not show
+	// that one as the latest.
 	case n.err != nil:
 		return fmt.Sprintf("%s cannot be queried (%v)", n.sentinel, n.err)
 	case !n.answered:

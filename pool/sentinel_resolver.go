@@ -75,7 +75,7 @@ func (sr *sentinelResolver) close() error {
 // the mutex is released, because closeFor wakes their goroutines.
 func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 	sr.mu.Lock()
-	// The newest answer of a Sentinel replaces the one before, so each has one voice.
+	// The newest answer of a Sentinel replaces the one before, so each Sentinel counts once.
 	sr.answers[index] = n
 	cut, from := sr.recomputeLocked()
 	to := sr.master
@@ -96,6 +96,7 @@ func (sr *sentinelResolver) recordFailure(index int, err error) {
 	// master and asked stay: that the Sentinel is unreachable does not contradict what it said.
 	// recomputeLocked wakes waitMaster, which then knows that this Sentinel will not answer.
 	sr.answers[index].err, sr.answers[index].answered = err, true
+	// The result is not used: a failure names no master, so no connection has to be ended.
 	sr.recomputeLocked()
 }
 
@@ -135,7 +136,8 @@ func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	return cut, from
 }
 
-// currentLocked returns the master that counts now.
+// currentLocked returns the master that counts now. It reads the clock at each use, because no
+// event marks the instant at which the answers become too old.
 func (sr *sentinelResolver) currentLocked() (master string, ok bool) {
 	return sr.master, sr.until != 0 && sr.node.cfg.Clock.Now().Before(sr.until)
 }

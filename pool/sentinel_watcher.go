@@ -34,6 +34,7 @@ func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 	// This node is never given to a Locker: it submits nothing, and has neither pipelines nor
 	// health checks.
 	w.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}
+	// The context has no parent: the watcher's close ends it, through Node.Close.
 	w.node.life, w.node.stop = context.WithCancel(context.Background())
 	w.sub = w.node.Subscribe(w)
 	return w
@@ -80,6 +81,7 @@ func (w *watcher) run(ctx context.Context) {
 	redial := newBackoff(w.node.cfg)
 	for ctx.Err() == nil {
 		answered, err := w.pollConn(ctx)
+		// The error of a watcher that is closed says nothing about its Sentinel.
 		if ctx.Err() != nil {
 			return
 		}
@@ -171,6 +173,8 @@ func (w *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
 func address(reply any, err error) (string, error) {
 	parts, err := redis.Strings(reply, err)
 	switch {
+	// This is an answer and not a failure. It replaces the earlier answer of this Sentinel, which
+	// then no longer counts.
 	case errors.Is(err, redis.ErrNil) || err != nil && answeredBy(serverError(err), "IDONTKNOW"):
 		return "", nil
 	case err != nil:

@@ -270,7 +270,8 @@ var errIsURL = errors.New(`contains "@" or "://" (value not shown: for a URL use
 // notShown replaces such a URL in texts.
 const notShown = "(not shown: URL in place of an address)"
 
-// notURL returns an error if a value looks like a URL. The error names the setting and not the value.
+// notURL returns an error if a value looks like a URL. The error names the setting and not the
+// value.
 func notURL(setting, value string) error {
 	if strings.Contains(value, "@") || strings.Contains(value, "://") {
 		return fmt.Errorf("%s %w", setting, errIsURL)

@@ -35,6 +35,7 @@ func ofSeveralHosts(rawURL string) bool {
 // supports one host. A URL of one host is returned unchanged.
 func severalHosts(rawURL string) (single string, more []string) {
 	begin := strings.Index(rawURL, "://")
+	// Without an authority there is no list of hosts.
 	if begin < 0 {
 		return rawURL, nil
 	}
@@ -81,6 +82,7 @@ func (c *Config) setCluster(u *url.URL, more []string) (err error) {
 	if c.Cluster, err = addresses(u, more, defaultPort); err != nil {
 		return err
 	}
+	// setDatabase accepts any number. checkCluster refuses all but 0.
 	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
 }
 

@@ -115,6 +115,8 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
+		// raw, writer and in stay nil, because the dial function hides the socket. So only the
+		// writer writes on this connection (canTryFlush).
 		return &rawConn{redis: r.conn}, nil
 	case <-ctx.Done():
 		// Counted before gone is closed, so that the goroutine never subtracts first.
@@ -126,6 +128,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 
 // connect calls the pool's dial function, whichever of the two it has.
 func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
+	// redigo's own Get prefers DialContext as well.
 	dial := w.pool.DialContext
 	if dial == nil {
 		dial = func(context.Context) (redis.Conn, error) { return w.pool.Dial() }
