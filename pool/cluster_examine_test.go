@@ -31,7 +31,7 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 // docs/dev/rules.md rule 30: this also holds for a Node that wraps ours.
 func TestNothingIsSentToAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster cannot use the restart guard")
 		requireUnfit(t, pingingUnder(f).on(n).reply(t))
 		for _, m := range cl.Masters {

@@ -145,13 +145,13 @@ func (c *tallying) AfterFunc(d time.Duration, f func()) clock.Timer {
 	c.waiting.Add(1)
 	fired := t // without the timer, which may fire before it is stored
 	t.Timer = c.Clock.AfterFunc(d, func() {
-		fired.settle(false)
+		fired.count(false)
 		f()
 	})
 	return t
 }
 
-func (t tallyingTimer) settle(waiting bool) {
+func (t tallyingTimer) count(waiting bool) {
 	if t.waiting.Swap(waiting) != waiting {
 		if waiting {
 			t.of.waiting.Add(1)
@@ -162,12 +162,12 @@ func (t tallyingTimer) settle(waiting bool) {
 }
 
 func (t tallyingTimer) Stop() bool {
-	t.settle(false)
+	t.count(false)
 	return t.Timer.Stop()
 }
 
 func (t tallyingTimer) Reset(d time.Duration) bool {
-	t.settle(true)
+	t.count(true)
 	return t.Timer.Reset(d)
 }
 

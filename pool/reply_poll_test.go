@@ -45,9 +45,9 @@ func TestAPollReportsForHowLongAKeyExists(t *testing.T) {
 // known not to vote answers so by itself.
 func TestAPollVerifiesNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		require.Equal(t, command.Granted, pollingUnder(f, "k").outcome(t, n))
-		require.Zero(t, asksOf(m))
+		require.Zero(t, queriesOf(m))
 		require.Empty(t, m.Keys())
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		requireQuarantined(t, pollingUnder(f, "k").on(n).reply(t), guardTTL)

@@ -188,14 +188,14 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 
 func TestEventsOfALockAreReportedInOrder(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
-		var told []string
-		l := fl.locker(WithTrace(hooks(func(hook string) { told = append(told, hook) })))
+		var reported []string
+		l := fl.locker(WithTrace(hooks(func(hook string) { reported = append(reported, hook) })))
 		life(t, l, "a")
 		synctest.Wait()
 		require.Equal(t, []string{
 			"vote", "attempt", "acquired", "vote", "extended", "ended", "vote", "released",
 			"vote", "attempt", "acquired", "ended",
-		}, told)
+		}, reported)
 	})
 }
 

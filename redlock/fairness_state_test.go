@@ -89,11 +89,11 @@ func TestOnlyAConfirmedSubscriptionIsCountedAsOurOwn(t *testing.T) {
 	ws := l.waitTable
 	require.Zero(t, ws.ownSubscribersLocked([]string{"a"}))
 	for i, want := range []int{0, 0, 1, 1} {
-		stands := make([]bool, 3)
+		confirmed := make([]bool, 3)
 		for n := range i {
-			stands[n] = true
+			confirmed[n] = true
 		}
-		ws.channels["redlock:free:a"] = &releaseChannel{confirmed: stands}
+		ws.channels["redlock:free:a"] = &releaseChannel{confirmed: confirmed}
 		require.Equal(t, want, ws.ownSubscribersLocked([]string{"a"}))
 		require.Zero(t, ws.ownSubscribersLocked([]string{"a", "b"}))
 	}

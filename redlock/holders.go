@@ -74,8 +74,8 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	if cut {
 		return contention{cut: true}, e
 	}
-	stands := held || seen.blocked > l.readTimeout() || e.foreign()
-	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, stands) {
+	blocked := held || seen.blocked > l.readTimeout() || e.foreign()
+	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, blocked) {
 	case quorum.NoQuorum:
 		e.Reason = e.faultReason()
 	case quorum.Split:

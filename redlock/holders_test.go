@@ -33,7 +33,7 @@ func seenAs(n *fakeNode, letter byte) {
 }
 
 // whoWasAsked lists the nodes that were queried for the holder.
-func whoWasAsked(nodes []*fakeNode) string {
+func queriedNodes(nodes []*fakeNode) string {
 	var list []byte
 	for i, n := range nodes {
 		if len(n.commands(command.Inspect)) > 0 {
@@ -101,7 +101,7 @@ func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
 			var seen contention
 			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
-			require.Equal(t, c.asked, whoWasAsked(nodes), c.nodes)
+			require.Equal(t, c.asked, queriedNodes(nodes), c.nodes)
 			require.Equal(t, c.held, seen.held, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
 		})

@@ -230,7 +230,7 @@ func (fl *testbed) isPolledUntilFree(value string, ttl, while, pause time.Durati
 func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
 	t.Parallel()
 	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped} {
-		whereNobodyCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
+		whereNoClientCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
 			fl.forget()
 			pass(6 * time.Second)
 			require.Zero(t, scripts(fl.masters[2], "acquire"), what)

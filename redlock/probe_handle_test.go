@@ -144,10 +144,10 @@ func TestARepairTouchesNoKeyThatExists(t *testing.T) {
 						require.Equal(t, "another", v)
 						require.Equal(t, time.Minute, m.TTL(last))
 					}
-					require.Equal(t, []string{last}, standing(m, names))
+					require.Equal(t, []string{last}, keysOn(m, names))
 					require.NoError(t, k.Release(bg))
 					synctest.Wait()
-					require.Equal(t, []string{last}, standing(m, names))
+					require.Equal(t, []string{last}, keysOn(m, names))
 				})
 			})
 		}
@@ -155,7 +155,7 @@ func TestARepairTouchesNoKeyThatExists(t *testing.T) {
 }
 
 // standing lists those of the names whose keys a master has.
-func standing(m *fakeredis.Master, names []string) (some []string) {
+func keysOn(m *fakeredis.Master, names []string) (some []string) {
 	for _, key := range m.Keys() {
 		for _, name := range names {
 			if key == name {

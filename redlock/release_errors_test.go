@@ -59,7 +59,7 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 				for _, c := range commands {
 					m.FailWith(c, "")
 				}
-				pass(lookAgain)
+				pass(recheckAfter)
 				take(t, l, "x", time.Minute)
 				require.Equal(t, 3, fl.keys("x"), "it votes again")
 			})
@@ -68,7 +68,7 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 }
 
 // lookAgain is the time after which a node votes again once its health checks succeed.
-const lookAgain = 500 * time.Millisecond
+const recheckAfter = 500 * time.Millisecond
 
 // A node did not execute the acquire, but a repair gave it the token.
 func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {

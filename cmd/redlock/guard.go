@@ -29,9 +29,9 @@ func (g restartGuard) begun(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	report, lookErr := g.locker.Diagnose(ctx)
-	if lookErr != nil {
-		return lookErr
+	report, diagnoseErr := g.locker.Diagnose(ctx)
+	if diagnoseErr != nil {
+		return diagnoseErr
 	}
 	answered := 0
 	for _, n := range report.Nodes {

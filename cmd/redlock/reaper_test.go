@@ -16,18 +16,18 @@ import (
 )
 
 // keeping is a reaper in a bubble, with redlock's ends of its pipes.
-type keeping struct {
+type testReaper struct {
 	t         *testing.T
 	tell      *io.PipeWriter
 	questions *bufio.Scanner
 	killed    chan group // closed when the reaper has ended
 }
 
-func startKept(t *testing.T) *keeping {
+func startKept(t *testing.T) *testReaper {
 	t.Helper()
 	in, tell := io.Pipe()
 	asked, out := io.Pipe()
-	k := &keeping{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
+	k := &testReaper{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
 	go func() {
 		defer close(k.killed)
 		reaper{in: in, out: out, clock: clock.Runtime(), kill: func(g group) { k.killed <- g }}.watch()
@@ -38,13 +38,13 @@ func startKept(t *testing.T) *keeping {
 	return k
 }
 
-func (k *keeping) say(line any) {
+func (k *testReaper) say(line any) {
 	k.t.Helper()
 	_, err := fmt.Fprintln(k.tell, line)
 	require.NoError(k.t, err)
 }
 
-func (k *keeping) asked() {
+func (k *testReaper) asked() {
 	k.t.Helper()
 	require.True(k.t, k.questions.Scan())
 	require.Equal(k.t, question, k.questions.Text())

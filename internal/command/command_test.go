@@ -124,8 +124,8 @@ func TestACommandIsAnsweredOnce(t *testing.T) {
 	g.Wait()
 	require.Equal(t, int32(1), a.n.Load())
 
-	var nobody command.Command
-	nobody.Answer(command.Reply{}) // without a receiver
+	var unsent command.Command
+	unsent.Answer(command.Reply{}) // without a receiver
 }
 
 func TestADroppedCommandSaysWhetherItEverLeft(t *testing.T) {
