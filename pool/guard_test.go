@@ -16,7 +16,7 @@ import (
 // guardTTL is how long a quarantine lasts in tests.
 const guardTTL = 20 * time.Second
 
-// guardedFleet is the node set that a guarded Locker over three nodes gives its commands.
+// guardedNodes is the node set that a guarded Locker over three nodes gives its commands.
 func guardedNodes() *command.NodeSet {
 	f := command.NewNodeSet(false)
 	f.Guard = guard.New(guardTTL, []string{"n1", "n2", "n3"})
@@ -50,7 +50,7 @@ func pingingUnder(f *command.NodeSet) *call {
 	return c
 }
 
-// asksOf returns how often a master was sent the verification since ForgetLog.
+// queriesOf returns how often a master was sent the verification since ForgetLog.
 func queriesOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
 
 // mark sets the state in a master's marker.

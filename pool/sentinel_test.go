@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// settle5 is MaxAge in tests, and counts4900 is how long a Sentinel's answer counts then.
+// extraQuarantine is MaxAge in tests, and counts4900 is how long a Sentinel's answer counts then.
 const (
 	extraQuarantine = 5 * time.Second
 	counts4900      = extraQuarantine - extraQuarantine/50
@@ -84,7 +84,7 @@ func (h *group) promote(sentinels int) {
 	}
 }
 
-// settled is a guarded node set in which the quarantines of n1 are longer by settle5.
+// quarantinedLonger is a guarded node set in which the quarantines of n1 are longer by extraQuarantine.
 func quarantinedLonger() *command.NodeSet {
 	f := guardedNodes()
 	f.Guard.MaxAge = map[string]time.Duration{"n1": extraQuarantine}

@@ -22,7 +22,7 @@ type Stats struct {
 	Switches     int64 // how often the Sentinels came to name another master
 	Masters      int   // masters of a Cluster that have slots
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
-	ParkedUndos  int   // undos that will be sent once more; at most 10,000
+	ParkedUndos  int   // undos that will be retried; at most 10,000
 	DroppedUndos int64 // undos dropped because that many were parked: their keys remain until their TTL
 }
 

@@ -91,7 +91,7 @@ func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 		m.Set(guard.Key, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
 		requireState(ours, GuardForeign, 0, `the node is called "n7" there and "n1" here`)
 		m.Set(guard.Key, "1|what|ever", 0)
-		requireState(ours, GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (it is not of version 2)")
+		requireState(ours, GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
 		m.PushList(guard.Key)
 		requireState(ours, GuardUnreadable, 0, "(WRONGTYPE")
 	})

@@ -32,7 +32,7 @@ func seenAs(n *fakeNode, letter byte) {
 	}
 }
 
-// whoWasAsked lists the nodes that were queried for the holder.
+// queriedNodes lists the nodes that were queried for the holder.
 func queriedNodes(nodes []*fakeNode) string {
 	var list []byte
 	for i, n := range nodes {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whereNobodyCan runs f while a waiter waits for a name that cannot be acquired. Of three masters
+// whereNoClientCan runs f while a waiter waits for a name that cannot be acquired. Of three masters
 // the second holds a key, the third is free, and out changes the first.
 func whereNoClientCan(t *testing.T, out func(fl *testbed, k *Lock), f func(fl *testbed, k *Lock, waiting <-chan won)) {
 	t.Helper()

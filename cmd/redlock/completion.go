@@ -17,7 +17,7 @@ func completionEntry() subcommand {
 		summary: "print a script with which a shell completes redlock's words",
 		flags:   completionFlags,
 		about: `It completes subcommands, flags, and the COMMAND of redlock run. It knows no NAMEs:
-that would take a look at the nodes for every key that is pressed.
+that would query the nodes for every key that is pressed.
 
 The script goes where the shell looks for it:
   bash  source <(redlock completion bash)     in ~/.bashrc

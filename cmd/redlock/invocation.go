@@ -42,11 +42,11 @@ func (inv *invocation) name() (string, error) {
 // locked as a name.
 func notClaim(name string) error {
 	if strings.Contains(name, "://") && strings.Contains(name, "@") {
-		return errors.New("that is a URL and no NAME")
+		return errors.New("that is a URL and not a NAME")
 	}
 	var claim redlock.Claim
 	if claim.UnmarshalText([]byte(name)) == nil {
-		return fmt.Errorf("that is a claim and no NAME: it is a claim on %q", claim.Names)
+		return fmt.Errorf("that is a claim and not a NAME: it is a claim on %q", claim.Names)
 	}
 	return nil
 }

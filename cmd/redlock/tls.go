@@ -49,7 +49,7 @@ func (n nodeFlags) loadTLS() (*tls.Config, error) {
 		}
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("--cert %s and --key %s are no pair in PEM form: %w", *n.cert, *n.key, err)
+			return nil, fmt.Errorf("--cert %s and --key %s do not match in PEM form: %w", *n.cert, *n.key, err)
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}

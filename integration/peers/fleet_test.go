@@ -84,7 +84,7 @@ func (f *clientGroup) overlaps() (n int64) {
 	return n
 }
 
-// openFleet opens clients of both libraries on the same three servers.
+// openGroup opens clients of both libraries on the same three servers.
 func openGroup(t *testing.T) (names []string, clients []adapters.Adapter) {
 	t.Helper()
 	nodes := redistest.Start(t, 3)
