@@ -136,7 +136,7 @@ func TestAKeyThatIsNoLockIsNotWaitedForByAcquire(t *testing.T) {
 	}
 	got := invoke(t, envOf(all), "acquire", "--wait", "1h", "job")
 	require.Equal(t, exitUnavailable, got.status)
-	require.Contains(t, got.err, "no lock")
+	require.Contains(t, got.err, "not a lock")
 	setFree(all, "job")
 }
 

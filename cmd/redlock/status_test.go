@@ -87,7 +87,7 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	}, s)
 	c, _ := nodes[2].(map[string]any)
 	require.Equal(t, false, c["held"])
-	require.Contains(t, c["error"], "no lock")
+	require.Contains(t, c["error"], "not a lock")
 	require.NotContains(t, got.out, "ABCDEF", "who knows the token can release the lock")
 }
 

@@ -30,8 +30,8 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 
 func TestAnInvalidMarkerIsReportedAsSuch(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                                  "not of version 2",
-		"1|r|p|1|0|f|n|ok":                  "not of version 2",
+		"":                                  "its version is not 2",
+		"1|r|p|1|0|f|n|ok":                  "its version is not 2",
 		"2|r|p|1|0|f|n":                     "7 parts",
 		"2|r|p|1|0|f|n|ok|":                 "9 parts",
 		"2|r|p|x|0|f|n|ok":                  `invalid time in milliseconds "x"`,
