@@ -38,6 +38,6 @@ type Timer interface {
 // may close late, and who received from it looks at Now.
 func After(c Clock, d time.Duration) (fired <-chan struct{}, stop func()) {
 	ch := make(chan struct{})
-	t := c.AfterFunc(d, func() { close(ch) }) // once: nobody can reset it
+	t := c.AfterFunc(d, func() { close(ch) }) // once: only this function has the timer
 	return ch, func() { t.Stop() }
 }

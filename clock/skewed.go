@@ -53,7 +53,7 @@ func (s *Skewed) SetRate(r float64) {
 // machine: nothing in it could tell.
 func (s *Skewed) Stall() { s.change(func() { s.stalled = true }) }
 
-// Resume ends a Stall. Now goes on from where it stood, and timers fire when
+// Resume ends a Stall. Now continues from where it stopped, and timers fire when
 // the time they still had to go has passed after the Resume: late by base, by
 // the length of the stall. Without a stall it does nothing.
 func (s *Skewed) Resume() { s.change(func() { s.stalled = false }) }

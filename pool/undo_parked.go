@@ -120,7 +120,7 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
 				continue
 			}
-			// The owner gets its answer now. The copy goes on without one, until the late acquire
+			// The owner gets its answer now. The copy continues without one, until the late acquire
 			// is undone.
 			c = detachedUndo(c)
 			pl.retries[c.Request] = &retryTimer{command: c}

@@ -31,7 +31,7 @@ type exitStatus struct {
 	when   string
 }
 
-// childStatus is the status of somebody else.
+// childStatus is the status of a command, which redlock passes on.
 const childStatus = -1
 
 // label returns the status as help prints it.

@@ -48,7 +48,7 @@ func (s *show) takeOver(ctx context.Context) error {
 		return oneline.Join(context.Cause(ctx), err)
 	}
 	until := s.clock.Now().Add(dora.Remaining())
-	t.mark("dora hangs: from here on nobody extends")
+	t.mark("dora hangs: no extension from here on")
 	<-dora.Context().Done()
 	lost := s.clock.Now()
 	t.mark("dora's context ends: %s", withoutPrefix(context.Cause(dora.Context())))

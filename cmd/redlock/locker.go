@@ -90,7 +90,7 @@ func parseGuard(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// guard is the maxTTL: the flag, or else the variable; 0 is none.
+// guard is the maxTTL: the flag, or else the variable. 0 means no guard.
 func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
 	if text := given.String(); text != "" {
 		return parseGuard(text)
