@@ -47,10 +47,6 @@ BENCHTIME    ?= 1s
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: dashboard
-dashboard: ## draw docs/telemetry-dashboard.svg by the dashboard's own queries: 2 minutes, and a prometheus in PATH
-	go run ./integration/dashboard
-
 .PHONY: demo
 demo: ## see it work: three masters inside of one process, about 15 seconds
 	go run ./cmd/redlock demo

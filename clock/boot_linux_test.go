@@ -20,7 +20,7 @@ func TestTheSystemClockIsTheBootClockToWithinItsSlack(t *testing.T) {
 	}
 }
 
-func TestWithoutABootClockTheWallClockTellsOfSuspends(t *testing.T) {
+func TestWithoutABootClockTheWallClockShowsSuspends(t *testing.T) {
 	none := func() (int64, error) { return 0, unix.EINVAL }
 	require.IsType(t, &wallClock{}, systemBy(none))
 }

@@ -2,42 +2,38 @@ package clock
 
 import "time"
 
-// Clock tells elapsed time and runs functions later. Implementations are safe
-// for concurrent use.
+// Clock returns elapsed time and runs functions later. Implementations are safe for concurrent use.
 type Clock interface {
-	// Now returns the present instant. It never goes back between two calls of
-	// which one happens before the other (only [Skewed], told to, breaks that).
-	// It does not block and does not allocate.
+	// Now returns the present instant. It never goes back between two calls if one happens before
+	// the other. Only a [Skewed] clock can go back, by Jump. Now neither blocks nor allocates.
 	Now() Instant
 
-	// AfterFunc runs f once on a goroutine of its own, not before d has passed
-	// by the runtime's timers. These stand still while the machine is
-	// suspended, so f may run late by this clock, even by hours, and, where the
-	// clock is the slower one, early: f looks at Now and decides by that.
+	// AfterFunc runs f once on a goroutine of its own, after d has passed by the runtime's timers.
+	// These do not advance while the machine is suspended, so f may run late by this clock, even by
+	// hours. If this clock is slower than the timers, f may run early. f must read Now to decide
+	// what is due.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// Timer is what [Clock.AfterFunc] returns; *[time.Timer] is one. It is safe
-// for concurrent use.
+// Timer is the result of [Clock.AfterFunc]. *[time.Timer] implements it. It is safe for concurrent
+// use.
 type Timer interface {
-	// Stop reports whether it kept f from running. When it returns false, f
-	// has been started (and may still be running) or the timer was stopped
-	// before.
+	// Stop prevents f from running, and reports whether it did. If it returns false, f was started
+	// and may still be running, or the timer was stopped before.
 	Stop() bool
 
-	// Reset makes the timer run f after d from now, whether it was still
-	// waiting (then it returns true), stopped, or has run f. When it returns
-	// false a run of f begun earlier may still be under way.
+	// Reset makes the timer run f after d from now. It returns true if the timer was still waiting,
+	// and false if it was stopped or had fired. After false, an earlier run of f may still be in
+	// progress.
 	Reset(d time.Duration) bool
 }
 
-// After returns a channel that is closed when d has passed by c's timers, for
-// use in a select, and a function that releases the timer. Stop may be called
-// at any time, any number of times, from any goroutine; a channel whose timer
-// was stopped in time is never closed. As with [Clock.AfterFunc] the channel
-// may close late, and who received from it looks at Now.
+// After returns a channel that is closed after d by c's timers, for use in a select, and a function
+// that releases the timer. stop may be called at any time, repeatedly and from any goroutine. If it
+// stops the timer before it fires, the channel is never closed. As with [Clock.AfterFunc] the
+// channel may be closed late, so the receiver reads Now.
 func After(c Clock, d time.Duration) (fired <-chan struct{}, stop func()) {
 	ch := make(chan struct{})
-	t := c.AfterFunc(d, func() { close(ch) }) // once: nobody can reset it
+	t := c.AfterFunc(d, func() { close(ch) }) // once: only this function has the timer
 	return ch, func() { t.Stop() }
 }

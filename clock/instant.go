@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// Instant is a reading of one clock: nanoseconds since an origin of the
-// clock's own. Instants of two clocks, or of two processes, can't be compared.
-// The zero value is that origin and has no other meaning.
+// Instant is a reading of one clock, in nanoseconds since an origin of the clock's own. Instants of
+// two clocks, or of two processes, cannot be compared. The zero value is that origin and has no
+// other meaning.
 type Instant int64
 
-// Add returns the instant d later, or earlier when d is negative. It saturates
-// at the ends of the range (about 292 years either way) instead of wrapping
-// round: a far deadline must not become one long past.
+// Add returns the instant d later, or earlier if d is negative. At the ends of the range, about 292
+// years either way, it saturates. So a far deadline never becomes one in the past.
 func (i Instant) Add(d time.Duration) Instant {
 	return Instant(addSaturating(int64(i), int64(d)))
 }
 
-// Sub returns the time from j to i, negative when i is the earlier one. It
-// saturates like Add.
+// Sub returns the time from j to i. It is negative if i is the earlier one. It saturates like Add.
 func (i Instant) Sub(j Instant) time.Duration {
-	if j == math.MinInt64 { // has no negative: take it in two steps
+	if j == math.MinInt64 { // it has no negative, so subtract in two steps
 		return time.Duration(addSaturating(addSaturating(int64(i), math.MaxInt64), 1))
 	}
 	return time.Duration(addSaturating(int64(i), -int64(j)))
@@ -32,8 +30,8 @@ func (i Instant) Before(j Instant) bool { return i < j }
 // After reports whether i is later than j.
 func (i Instant) After(j Instant) bool { return i > j }
 
-// addSaturating adds and saturates. A sum overflows exactly when both terms have the
-// sign that the wrapped sum has not.
+// addSaturating adds and saturates. A sum overflows exactly if both terms have one sign and the
+// wrapped sum has the other.
 func addSaturating(a, b int64) int64 {
 	s := a + b
 	switch {

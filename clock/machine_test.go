@@ -62,7 +62,7 @@ func TestASuspendIsSeenByTheVeryNextNow(t *testing.T) {
 	}
 }
 
-func TestTheKernelIsNotAskedWhileNothingWasSlept(t *testing.T) {
+func TestTheKernelIsNotQueriedWithoutASuspend(t *testing.T) {
 	m := &machine{}
 	c := newBootClock(m.read, m.boot)
 	c.Now()
@@ -155,7 +155,7 @@ func TestTheBootClockIsRightAndNeverGoesBackWhateverHappens(t *testing.T) {
 	}
 }
 
-func TestTwoThatAskAtOnceKeepOneSighting(t *testing.T) {
+func TestConcurrentReadersKeepOneSighting(t *testing.T) {
 	m := &machine{}
 	c := newBootClock(m.read, m.boot)
 	m.asking = func() {

@@ -38,7 +38,7 @@ func rings(s, base clock.Clock, d time.Duration) func() time.Duration {
 	}
 }
 
-func TestASkewedClockGoesLikeItsBaseUntilToldOtherwise(t *testing.T) {
+func TestASkewedClockFollowsItsBaseUntilItIsSet(t *testing.T) {
 	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
 		rang := rings(s, base, time.Second)
 		elapse(1000 * time.Hour)
@@ -60,7 +60,7 @@ func TestARateAppliesToNowAndToTimersAlreadySet(t *testing.T) {
 	})
 }
 
-func TestATimerOfAnOddRateRingsWhenTheClockShowsItsTime(t *testing.T) {
+func TestATimerOfAnOddRateFiresWhenTheClockShowsItsTime(t *testing.T) {
 	for _, rate := range []float64{0.99, 1.02, 1.0 / 3, 3, 0.98, 7.7} {
 		skewed(t, func(t *testing.T, s *clock.Skewed, _ clock.Clock) {
 			s.SetRate(rate)
@@ -126,7 +126,7 @@ func TestASuspendMovesNowAndNoTimer(t *testing.T) {
 	})
 }
 
-func TestAStalledClockStandsStillAndItsTimersWaitForResume(t *testing.T) {
+func TestAStalledClockStopsAndItsTimersWaitForResume(t *testing.T) {
 	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
 		before := rings(s, base, time.Minute)
 		elapse(20 * time.Second)
@@ -147,7 +147,7 @@ func TestAStalledClockStandsStillAndItsTimersWaitForResume(t *testing.T) {
 	})
 }
 
-func TestATimerStoppedInAStallNeverRings(t *testing.T) {
+func TestATimerStoppedInAStallNeverFires(t *testing.T) {
 	skewed(t, func(t *testing.T, s *clock.Skewed, _ clock.Clock) {
 		s.Stall()
 		timer := s.AfterFunc(time.Second, func() { t.Error("rang") })
@@ -157,7 +157,7 @@ func TestATimerStoppedInAStallNeverRings(t *testing.T) {
 	})
 }
 
-func TestATimerBeyondTheRangeNeverRings(t *testing.T) {
+func TestATimerBeyondTheRangeNeverFires(t *testing.T) {
 	skewed(t, func(t *testing.T, s *clock.Skewed, _ clock.Clock) {
 		s.SetRate(0.5)
 		timer := s.AfterFunc(math.MaxInt64, func() { t.Error("rang") })

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// AfterFunc runs f after d by this clock's timers: neither jumps nor suspends
-// count for them, and they stand still during a stall.
+// AfterFunc runs f after d by this clock's timers. They do not count jumps and suspends, and they
+// stop during a stall.
 func (s *Skewed) AfterFunc(d time.Duration, f func()) Timer {
 	t := &skewedTimer{clock: s, f: f}
 	t.Reset(d)
 	return t
 }
 
-// skewedTimer waits by one timer of the base clock, which is moved whenever
-// the pace changes. Its fields are guarded by the clock's mutex.
+// skewedTimer waits by one timer of the base clock, which is set again whenever the rate changes.
+// The clock's mutex guards its fields.
 type skewedTimer struct {
 	clock *Skewed
 	f     func()

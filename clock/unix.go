@@ -2,8 +2,8 @@ package clock
 
 import "time"
 
-// Wall is the wall clock of this machine in microseconds since 1970, which anybody
-// may set forward or back at any time. It is for comparing it with the clocks of
-// other machines, never for measuring: no lease may depend on it (docs/dev/hazards.md H7).
-// In a testing/synctest bubble it is the bubble's.
+// Wall returns the wall clock of this machine in microseconds since 1970. It can be set forward or
+// back at any time. Use it to compare it with the clocks of other machines, never to measure: no
+// lease may depend on it (docs/dev/hazards.md H7). In a testing/synctest bubble it shows the
+// bubble's time.
 func Wall() int64 { return time.Now().UnixMicro() }

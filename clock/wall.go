@@ -5,20 +5,17 @@ import (
 	"time"
 )
 
-// wallSlack is how far wall and monotonic clock may part before it is taken
-// for a suspend. Some systems move the wall clock in steps of 16 ms; none
-// suspends and wakes within 20 ms.
+// wallSlack is how far wall clock and monotonic clock may diverge before it counts as a suspend.
+// Some systems move the wall clock in steps of 16 ms. None suspends and wakes within 20 ms.
 const wallSlack = int64(20 * time.Millisecond)
 
-// wallClock counts as elapsed whatever the monotonic or the wall clock says
-// has elapsed, for systems that we can't ask how long they slept. A wall clock
-// set forward ends leases early, which is the safe side; one set back changes
-// nothing.
+// wallClock counts time as elapsed if the monotonic clock or the wall clock says so, for systems
+// that do not report how long they were suspended. A wall clock that is set forward ends leases
+// early, which is safe. One that is set back changes nothing.
 //
-// It is not the larger of two times since some start: such a clock would
-// stand still while a wall clock that had been ahead is caught up with, and a
-// lease would live on in that time. Every forward step is added instead, and
-// the monotonic clock runs on beneath.
+// It is not the larger of two times since some start. Such a clock would stop after the wall clock
+// was set back until the monotonic clock has caught up, and a lease would live longer meanwhile.
+// Instead every forward step is added, and the monotonic clock continues below it.
 type wallClock struct {
 	read func() (mono, wall int64)
 	seen atomic.Pointer[offset]
@@ -39,8 +36,8 @@ func (c *wallClock) Now() Instant {
 	return c.resync()
 }
 
-// resync reads again, because a thread preempted between the two clocks sees
-// them part too, and that passes. What stays is added if it is forward.
+// resync reads again, because a thread that was preempted between the two clocks also sees them
+// diverge, for that moment only. A divergence that remains is added if it is forward.
 func (c *wallClock) resync() Instant {
 	for {
 		s := c.seen.Load()

@@ -157,7 +157,7 @@ func inability(t *testing.T, what string, l *redlock.Locker) []string {
 	return nil
 }
 
-func TestAKeyBeyondTheRightsIsRefusedByTheServer(t *testing.T) {
+func TestAKeyWithoutARightIsRefusedByTheServer(t *testing.T) {
 	nodes := masters(t, 3)
 	urls := make([]string, len(nodes))
 	for i, n := range nodes {

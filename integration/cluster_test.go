@@ -66,7 +66,7 @@ func left(t *testing.T, c *redistest.Cluster) (all []string) {
 // Contenders of two processes acquire, extend and release a lock, and some wait for it, while its
 // slot moves from master to master and back. The test uses one Cluster, where a single reply
 // without a vote is an error, and three Clusters that form a quorum.
-func TestLocksGoOnWhileTheirSlotMoves(t *testing.T) {
+func TestLocksContinueWhileTheirSlotMoves(t *testing.T) {
 	clusters := startClusters(t, 3, 2)
 	for name, c := range map[string]struct {
 		clusters []*redistest.Cluster

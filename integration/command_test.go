@@ -129,10 +129,10 @@ func TestTheCommandOnRealServers(t *testing.T) {
 func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 	t.Helper()
 	r := c.start(t, words([]string{"run", "--ttl", "2s", "--owner", "me", "job"}, holdOn...)...)
-	told := strings.Fields(r.line(t))
-	require.Len(t, told, 3)
-	assert.Equal(t, "job", told[0])
-	require.Regexp(t, "^me:", told[1])
+	given := strings.Fields(r.line(t))
+	require.Len(t, given, 3)
+	assert.Equal(t, "job", given[0])
+	require.Regexp(t, "^me:", given[1])
 	for range 2 { // longer than the TTL, so the lock must be extended
 		s, err := l.Inspect(t.Context(), "job")
 		require.NoError(t, err)
@@ -143,7 +143,7 @@ func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 		for _, n := range c.nodes {
 			token, err := redis.String(n.Do(t, "GET", "job"), nil)
 			require.NoError(t, err)
-			assert.Equal(t, told[1], token)
+			assert.Equal(t, given[1], token)
 		}
 		time.Sleep(1500 * time.Millisecond)
 	}

@@ -99,14 +99,14 @@ func TestNoTwoHoldersAtOnceAndEveryContenderGetsTheLock(t *testing.T) {
 // the lock.
 func (f fault) run(t *testing.T, nodes []*redistest.Node) {
 	t.Helper()
-	told := make([]contention, contenderProcesses)
-	for i := range told {
-		told[i] = contention{
+	given := make([]contention, contenderProcesses)
+	for i := range given {
+		given[i] = contention{
 			URLs: redistest.URLs(nodes), Names: f.names, TTL: 300 * time.Millisecond,
 			Process: i, Lockers: contenderLockers, Contenders: contendersEach,
 		}
 	}
-	all := contenders.Start(t, told...)
+	all := contenders.Start(t, given...)
 	all.Until(t, "every contender has held the lock", allHeld(1, 0), nil)
 	if f.begin != nil {
 		f.begin(t, nodes)

@@ -43,7 +43,7 @@ func illnesses(t *testing.T) map[string]illness {
 }
 
 // docs/dev/hazards.md H35, H43.
-func TestAServerThatIsNoSoundMasterIsRefusedInWordsUntilItIsCured(t *testing.T) {
+func TestAnUnfitServerIsRefusedWithTheReasonUntilItIsFixed(t *testing.T) {
 	nodes := masters(t, 3)
 	for what, ill := range illnesses(t) {
 		for _, n := range nodes[:2] {
@@ -70,7 +70,7 @@ func TestAServerThatIsNoSoundMasterIsRefusedInWordsUntilItIsCured(t *testing.T) 
 // The fault occurs while connections are open. A read-only replica answers READONLY. A writable
 // replica and a server that evicts keys answer nothing special, so only the health check every ten
 // seconds detects them.
-func TestAMasterThatFallsIllUnderOpenConnectionsStopsVoting(t *testing.T) {
+func TestAMasterThatBecomesUnfitUnderOpenConnectionsStopsVoting(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func TestAKeyThatIsNoLockIsToldAndLeftAlone(t *testing.T) {
+func TestAForeignKeyIsReportedAndLeftAlone(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)

@@ -72,7 +72,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 
 // docs/dev/hazards.md H40: clients that disagree about the nodes or maxTTL do not exclude each other,
 // and the later ones are refused.
-func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
+func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 	servers := masters(t, 5)
 	ours := &site{nodes: servers[:3]}
 	guard := redlock.WithRestartGuard(guardTTL)
@@ -98,7 +98,7 @@ func TestFleetsThatDoNotAgreeRefuse(t *testing.T) {
 // docs/dev/hazards.md H112, as documented: a client without the guard is refused by a node with a
 // marker. If it excepts the nodes, it and the guarded clients exclude each other, but the guard
 // does not see its locks.
-func TestAMixedFleetHasExclusionAndNoGuard(t *testing.T) {
+func TestNodesOfSeveralKindsHaveExclusionAndNoGuard(t *testing.T) {
 	s := &site{nodes: masters(t, 3)}
 	guard := redlock.WithRestartGuard(guardTTL)
 	// As in a rolling deployment: an old client runs when the first guarded client starts.

@@ -158,7 +158,7 @@ func amnesias() map[string]amnesia {
 // A holds a lock on n1 and n2, the only nodes that A can reach. n2 forgets the lock. B starts then,
 // and can reach n2 and n3. Without the guard B gets the lock at once. With the guard B gets it only
 // after A's has ended. So the difference is due to the guard.
-func TestAMasterThatForgotALockGrantsItToNobodyElseInItsTime(t *testing.T) {
+func TestANodeThatForgotALockGrantsItToNoOtherClientInItsTime(t *testing.T) {
 	for what, c := range amnesias() {
 		t.Run(what, func(t *testing.T) {
 			args := append([]string{"--repl-diskless-sync-delay", "0"}, c.args...)

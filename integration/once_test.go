@@ -53,14 +53,14 @@ func (c contention) runOnce(ctx context.Context, log *contenders.Log) {
 func TestAJobThatMustRunOnceRunsOnce(t *testing.T) {
 	nodes := masters(t, 3)
 	first := contenders.Uptime() + 2*time.Second // all processes have started by then
-	told := make([]contention, onceProcesses)
-	for i := range told {
-		told[i] = contention{
+	given := make([]contention, onceProcesses)
+	for i := range given {
+		given[i] = contention{
 			URLs: redistest.URLs(nodes), Names: []string{"once/"}, TTL: 10 * time.Second,
 			Process: i, First: first,
 		}
 	}
-	all := contenders.Start(t, told...)
+	all := contenders.Start(t, given...)
 	all.Until(t, "all rounds are over", func(since []contenders.Hold) bool {
 		over := 0
 		for _, h := range since {

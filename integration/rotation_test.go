@@ -76,7 +76,7 @@ func shutOut(t *testing.T, l *redlock.Locker, reason *regexp.Regexp, passwords .
 
 // The procedure of docs/guide.md: first the service gets the new secret, then each master, which
 // closes its connections. A held lock stays held, and the old secret is rejected.
-func TestAPasswordAndACertificateRotateWhileTheServiceGoesOn(t *testing.T) {
+func TestAPasswordAndACertificateRotateWhileTheServiceRuns(t *testing.T) {
 	first, second := redistest.NewAuthority(t, "first"), redistest.NewAuthority(t, "second")
 	nodes, servers := redistest.StartTLS(t, 3, first, second)
 	t.Cleanup(redistest.NoGoroutines(t))

@@ -40,8 +40,8 @@ func monitor(t *testing.T, n *redistest.Node) (stop func() []string) {
 }
 
 // commands returns the commands of the client among those.
-func commands(told []string) (cmds []string) {
-	for _, line := range told {
+func commands(given []string) (cmds []string) {
+	for _, line := range given {
 		_, cmd, _ := strings.Cut(line, "] ")
 		if !strings.Contains(line, " lua] ") {
 			cmds = append(cmds, cmd)
@@ -54,9 +54,9 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes, redlock.WithOwner("me"), redlock.WithKeyPrefix("lock/"))
 	connected(t, l)
-	told := make([]func() []string, len(nodes))
+	given := make([]func() []string, len(nodes))
 	for i, n := range nodes {
-		told[i] = monitor(t, n)
+		given[i] = monitor(t, n)
 	}
 	k := acquired(t, l, "x", 45*time.Second)
 	for _, n := range nodes {
@@ -66,7 +66,7 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 	released(t, k)
 	redistest.NoKeys(t, nodes, time.Second)
 	for i := range nodes {
-		cmds := commands(told[i]())
+		cmds := commands(given[i]())
 		var ours []string
 		for _, cmd := range cmds {
 			if !strings.HasPrefix(cmd, `"KEYS"`) { // from the test itself
@@ -170,7 +170,7 @@ func TestADocumentedClientAndOursExcludeEachOther(t *testing.T) {
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
-func TestServersThatForgotTheScriptsAreToldThemAgain(t *testing.T) {
+func TestServersThatForgotTheScriptsReceiveThemAgain(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)

@@ -20,7 +20,8 @@ type metrics struct {
 	losses, errors, wakeups                                                metric.Int64Counter
 }
 
-// Bounds of histograms, in seconds: a round trip is some tenths of a millisecond at the best, a wait or a hold may take hours.
+// Bounds of histograms, in seconds. A round trip takes some tenths of a millisecond at best, and a
+// wait or a hold may take hours.
 var (
 	quick = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 	slow  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 14400}
@@ -60,8 +61,8 @@ func newMetrics(s settings) (*metrics, error) {
 	return m, nil
 }
 
-// beginLosses has the series of losses begin at 0: in one that begins at 1, Prometheus sees no increase. With attributes of the user's
-// nobody knows yet which there will be.
+// beginLosses starts the series of losses at 0. In a series that starts at 1 Prometheus sees no
+// increase. With the user's own attributes the series are not known yet, so none is started.
 func (m *metrics) beginLosses() {
 	if m.attributes != nil {
 		return
@@ -87,7 +88,7 @@ func (m *metrics) gaveUp(e redlock.AcquireFailedEvent) {
 	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(e.Err, "")...)))
 }
 
-// ended counts holds; of a share it counts nothing, because the lease is another handle's.
+// ended counts holds. It does not count shares, because another handle has their lease.
 func (m *metrics) ended(e redlock.EndedEvent) {
 	if e.Shared {
 		return
@@ -114,7 +115,7 @@ func (m *metrics) woken(e redlock.WokenEvent) {
 	m.wakeups.Add(background, 1, with(m.of(e.Names, WakeUpKey.String(e.Reason))))
 }
 
-// vote counts what a node answered. One that was not asked, because the round was decided before, answered nothing.
+// vote counts the answer of a node. A node that was skipped has no answer.
 func (m *metrics) vote(e redlock.VoteEvent) {
 	if errors.Is(e.Vote.Err, pool.ErrGivenUp) {
 		return

@@ -15,25 +15,25 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// The attributes that no semantic convention has a name for.
+// The attributes for which no semantic convention has a name.
 const (
 	NamesKey     = attribute.Key("redlock.names")            // of the lock; on spans only
 	OutcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release, or a node's vote
 	EndReasonKey = attribute.Key("redlock.end_reason")       // why a hold ended
-	AutomaticKey = attribute.Key("redlock.extend.automatic") // of an extension: nobody asked for it
+	AutomaticKey = attribute.Key("redlock.extend.automatic") // whether an extension was automatic
 	NodeKey      = attribute.Key("redlock.node")             // the node's name
-	OperationKey = attribute.Key("redlock.operation")        // that a node was asked for
-	WakeUpKey    = attribute.Key("redlock.wakeup")           // why a waiting Acquire goes on
+	OperationKey = attribute.Key("redlock.operation")        // of a request to a node
+	WakeUpKey    = attribute.Key("redlock.wakeup")           // why a waiting Acquire continues
 	ConfirmedKey = attribute.Key("redlock.confirmed")        // the fencing token took a second round trip
-	AttemptsKey  = attribute.Key("redlock.attempts")         // that an acquisition took
-	ValidityKey  = attribute.Key("redlock.validity")         // that was left, in seconds
+	AttemptsKey  = attribute.Key("redlock.attempts")         // the number of attempts of an acquisition
+	ValidityKey  = attribute.Key("redlock.validity")         // the remaining validity, in seconds
 )
 
 // errorType is the attribute error.type.
 func errorType(of string) attribute.KeyValue { return semconv.ErrorTypeKey.String(of) }
 
-// reasons are the words for why something did not succeed, the first that fits. A call that its context ended matches, besides, why it had not
-// succeeded until then.
+// reasons are the words for why something did not succeed. The first that fits is used. The error of
+// a call whose context ended also matches the reason of its last attempt.
 var reasons = []struct {
 	err  error
 	word string
@@ -52,7 +52,7 @@ var reasons = []struct {
 	{redlock.ErrForeignKey, "foreign_key"},
 }
 
-// reason is one of the few words.
+// reason returns one of these words.
 func reason(err error) string {
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
@@ -62,7 +62,8 @@ func reason(err error) string {
 	return "other"
 }
 
-// outcome is a word for success or why not; failed says that it is a fault, and no refusal or end that somebody wanted.
+// outcome returns a word for success, or for the reason of a failure. failed reports a fault: not a
+// refusal, and not an end that the caller wanted.
 func outcome(err error, success string) (word string, failed bool) {
 	if err == nil {
 		return success, false
@@ -75,7 +76,7 @@ func outcome(err error, success string) (word string, failed bool) {
 	return word, true
 }
 
-// outcomes are the attributes of an outcome.
+// outcomes returns the attributes of an outcome.
 func outcomes(err error, success string) []attribute.KeyValue {
 	word, failed := outcome(err, success)
 	list := []attribute.KeyValue{OutcomeKey.String(word)}
@@ -85,14 +86,14 @@ func outcomes(err error, success string) []attribute.KeyValue {
 	return list
 }
 
-// serverCodes are the error codes of Redis and of this library's scripts. A server may answer by
-// any word, which must not become a value of a metric's attribute.
+// serverCodes are the error codes of Redis and of this library's scripts. A server may answer with
+// any word, and no other word becomes the value of a metric's attribute.
 var serverCodes = []string{
 	"ASK", "BUSY", "CLUSTERDOWN", "CROSSSLOT", "DENIED", "ERR", "EXECABORT", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOAUTH", "NOPERM",
 	"NOREPLICAS", "NOSCRIPT", "OOM", "READONLY", "TRYAGAIN", "UNMARKED", "WRONGPASS", "WRONGTYPE",
 }
 
-// code is what kind of error a node had; none for a command that was given up because it was of no use any more.
+// code returns the kind of a node's error. It is empty for a command that was cancelled.
 func code(err error) (word string, some bool) {
 	var server *pool.ServerError
 	var quarantine *redlock.QuarantineError
@@ -131,7 +132,8 @@ func code(err error) (word string, some bool) {
 	return semconv.ErrorTypeOther.Value.AsString(), true
 }
 
-// server are a node's attributes: its name, and what it says of the server where nobody gave it another (host:port/database).
+// server returns the attributes of a node: its name, and the server's address if the name is the
+// default (host:port/database).
 func server(node string) []attribute.KeyValue {
 	list := []attribute.KeyValue{NodeKey.String(node)}
 	where, _, found := strings.Cut(node, "/")

@@ -13,7 +13,8 @@ import (
 // Scope is the name of the instrumentation scope.
 const Scope = "github.com/quorumlock/go-redlock/otelredlock"
 
-// Option changes what New makes. The zero set of options takes the global providers. A nil Option is skipped.
+// Option changes what New makes. Without options New uses the global providers. New skips nil
+// options.
 type Option interface{ apply(*settings) }
 
 type option func(*settings)
@@ -28,33 +29,40 @@ type settings struct {
 	clock      clock.Clock
 }
 
-// WithMeterProvider says where metrics go. Defaults to otel.GetMeterProvider() at the call of New.
+// WithMeterProvider sets the provider of the metrics. The default is otel.GetMeterProvider() at the
+// call of New.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return option(func(s *settings) { s.meters = p })
 }
 
-// WithTracerProvider says where spans go; one that drops them (trace/noop) leaves metrics alone. Defaults to otel.GetTracerProvider() at the
-// call of New.
+// WithTracerProvider sets the provider of the spans. With trace/noop there are only metrics. The
+// default is otel.GetTracerProvider() at the call of New.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return option(func(s *settings) { s.tracers = p })
 }
 
-// WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may become kind=invoice. A metric's series
-// are kept forever, so the values must be few. The names themselves are no attribute of metrics. It is called for every event, on one
-// goroutine. With it the counter of losses has no series before the first loss, so a query for increases does not see the first
-// loss. The default adds no attributes, and that counter begins at 0.
+// WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may
+// become kind=invoice. Series of a metric are kept forever, so there must be few values. The names
+// themselves are not an attribute of metrics. The function is called for every event, on one
+// goroutine.
+//
+// With this option the counter of losses has no series before the first loss, so a query for
+// increases does not see the first loss. By default there are no such attributes, and the counter
+// starts at 0.
 func WithAttributes(of func(names []string) []attribute.KeyValue) Option {
 	return option(func(s *settings) { s.attributes = of })
 }
 
-// WithoutNames leaves the locks' names out of spans, for names that tell what not everybody may know. Defaults to names in spans.
+// WithoutNames omits the locks' names from spans, for names that are confidential. By default spans
+// have them.
 func WithoutNames() Option { return option(func(s *settings) { s.hideNames = true }) }
 
-// WithClock takes the time by which quarantines pass from another clock; for tests. Defaults to clock.System().
+// WithClock sets the clock that measures quarantines, for tests. The default is clock.System().
 func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock = c }) }
 
-// New makes the hooks that record, for redlock.WithTrace, which may be given several times. Each Locker gets its own, because
-// redlock.nodes.quarantined is what one Locker was told. It fails when the provider refuses an instrument.
+// New makes the hooks for redlock.WithTrace, which may be given several times. Each Locker needs its
+// own hooks, because redlock.nodes.quarantined counts what one Locker sees. New returns an error if
+// the provider refuses an instrument.
 func New(opts ...Option) (*redlock.Trace, error) {
 	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(), clock: clock.System()}
 	for _, o := range opts {
@@ -79,7 +87,7 @@ func New(opts ...Option) (*redlock.Trace, error) {
 	}, nil
 }
 
-// of are a lock's own attributes.
+// of returns the attributes of a lock.
 func (s *settings) of(names []string, more ...attribute.KeyValue) []attribute.KeyValue {
 	if s.attributes == nil {
 		return more

@@ -11,14 +11,15 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// background is the context of events that belong to no caller's.
+// background is the context of events without a caller.
 var background = context.Background()
 
-// quarantines is which nodes do not vote under the restart guard, from what they answered to acquisitions.
+// quarantines records which nodes do not vote under the restart guard, by their answers to
+// acquisitions.
 type quarantines struct {
 	clock clock.Clock
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	until map[string]clock.Instant
 }
 
@@ -26,7 +27,8 @@ func newQuarantines(c clock.Clock) *quarantines {
 	return &quarantines{clock: c, until: map[string]clock.Instant{}}
 }
 
-// saw takes note of a vote. Only an acquisition is granted by none but nodes that vote.
+// saw records a vote. Only an acquisition shows whether a node votes: other requests are also
+// granted by nodes in quarantine.
 func (q *quarantines) saw(e redlock.VoteEvent) {
 	var why *redlock.QuarantineError
 	in := errors.As(e.Vote.Err, &why)

@@ -11,14 +11,14 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// spans makes a span of what has happened, when it has: from its start to its end by the event's own time, below the span of the context
-// that the lock was acquired with. That span may have ended before.
+// spans makes a span after each event, with the start and the end by the event's own time. Its
+// parent is the span of the context of the acquisition, which may have ended before.
 type spans struct {
 	settings
 	tracer trace.Tracer
 }
 
-// span makes one, with an error's votes as its events. The names are those of a lock.
+// span makes a span, with the votes of an error as its events. names are those of the lock.
 func (t *spans) span(m redlock.EventInfo, name string, names []string, took time.Duration, err error, of ...attribute.KeyValue) {
 	of = t.of(names, of...)
 	if !t.hideNames {
@@ -31,7 +31,7 @@ func (t *spans) span(m redlock.EventInfo, name string, names []string, took time
 	}
 	if word, failed := outcome(err, ""); failed {
 		text := err.Error()
-		if t.hideNames { // errors name locks
+		if t.hideNames { // errors contain the names
 			text = word
 		}
 		s.SetStatus(codes.Error, text)
@@ -44,7 +44,7 @@ func (t *spans) span(m redlock.EventInfo, name string, names []string, took time
 	}
 }
 
-// ballot is a vote's attributes.
+// ballot returns the attributes of a vote.
 func ballot(v redlock.Vote) []attribute.KeyValue {
 	list := append(server(v.Node), OutcomeKey.String(v.Outcome.String()))
 	if word, some := code(v.Err); some {
@@ -69,7 +69,7 @@ func (t *spans) gaveUp(e redlock.AcquireFailedEvent) {
 	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, e.Err, outcomes(e.Err, "")...)
 }
 
-// ended makes the span of a hold, and of a share's, too.
+// ended makes the span of a hold, also of a share.
 func (t *spans) ended(e redlock.EndedEvent) {
 	end := reason(e.Cause)
 	of := []attribute.KeyValue{EndReasonKey.String(end)}

@@ -158,7 +158,7 @@ func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
 }
 
 // A server that keeps sending such messages is dialled at longer and longer intervals.
-func TestASubscriptionThatGoesOnBeingViolatedIsMadeAnewEverMoreSeldom(t *testing.T) {
+func TestASubscriptionThatViolatesTheLimitsIsDialledMoreAndMoreSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
 		defer m.Close()

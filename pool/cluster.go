@@ -40,9 +40,11 @@ const (
 	maxSeeds         = 64
 )
 
-// checkCluster returns what is wrong with a Config for a Cluster, all of it in one error.
+// checkCluster returns what is wrong with a Config for a Cluster: all wrong addresses, and the
+// first setting that a Cluster excludes.
 func (c Config) checkCluster() error {
 	errs := []error{inRange("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
+	// Every wrong address is reported in one error, so a list is corrected in one go.
 	for i, a := range c.Cluster {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
 			errs = append(errs, badSetting("Cluster", a, "host:port"))
@@ -84,8 +86,9 @@ type cluster struct {
 	topologyClient *Node         // queries the slot map
 	wake           chan struct{} // query at once; holds one signal
 
-	// mu guards what follows. Nothing is called under it and no other mutex is taken, because it
-	// may be taken under pipeline.mu.
+	// mu guards what follows. It may be taken under pipeline.mu, so no pipeline is called and no
+	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
+	// need it.
 	mu              sync.Mutex
 	shards          map[string]*shard // by address: the masters, and those that were masters recently
 	slotOwners      [command.Slots]*shard
@@ -107,6 +110,7 @@ func newCluster(n *Node) *cluster {
 		node: n, dialer: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
 		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard), sessions: make(rawConns),
 	}
+	// It only dials: it has no pipelines, so it needs no start and no Close of its own.
 	cl.topologyClient = &Node{cfg: n.cfg, dialer: cl.dialer}
 	return cl
 }
@@ -118,16 +122,20 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 		return nil, err
 	}
 	all, _ := cl.masters()
+	// A slot map names at least one master (parseSlots). rand.IntN would panic without one.
 	if len(all) == 0 {
 		return nil, ErrClosed
 	}
 	m := all[rand.IntN(len(all))]
 	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, m.address))
 	if err != nil {
+		// The master may be gone, so the map is queried before the next dial.
 		cl.wakeUp()
 		return nil, err
 	}
 	s.address = m.address
+	// The master may have lost its slots during the dial. The next map then ends the connection,
+	// because apply compares every tracked one.
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	cl.sessions.trackLocked(s, &cl.mu)
@@ -141,8 +149,11 @@ func (cl *cluster) close() error { return cl.dialer.close() }
 func (cl *cluster) stop() {
 	cl.mu.Lock()
 	waiting, all := cl.parked, slices.Collect(maps.Values(cl.shards))
+	// Under the lock that route takes: a command that comes later fails by itself.
 	cl.closed, cl.parked = true, nil
 	cl.mu.Unlock()
+	// Outside the mutex: Fail calls the coordinator, which may submit to this node again. Close
+	// waits for goroutines of the shards, and these take the mutex.
 	for _, c := range waiting {
 		c.Fail(ErrClosed)
 	}

@@ -71,7 +71,7 @@ func memberCount(n *Node) int {
 
 // A map named a thousand dead masters. The configured masters must still be queried for the map,
 // and the error must not have a thousand lines.
-func TestFewMastersAreAskedForTheMapAndFewErrorsTold(t *testing.T) {
+func TestFewMastersAreQueriedForTheMapAndFewErrorsReported(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")
 		require.NoError(t, err)

@@ -15,10 +15,13 @@ import (
 // masters returns the shards with slots, ordered by address, and the number of slots without one.
 func (cl *cluster) masters() (all []*shard, unserved int) {
 	cl.mu.Lock()
+	// The result is a copy, so the caller uses the shards without the mutex. Under it no shard may
+	// be called: its pipelines take their own mutex first.
 	defer cl.mu.Unlock()
 	seen := make(map[*shard]bool, len(cl.shards))
 	for _, m := range cl.slotOwners {
 		switch {
+		// No master has announced the slot, or the map left it out.
 		case m == nil:
 			unserved++
 		case !seen[m]:
@@ -26,6 +29,8 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 			all = append(all, m)
 		}
 	}
+	// The order of the slots changes with every reshard. The order of the addresses does not, so
+	// the reports of two runs are comparable.
 	slices.SortFunc(all, func(a, b *shard) int { return strings.Compare(a.address, b.address) })
 	return all, unserved
 }
@@ -34,15 +39,21 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 func (cl *cluster) pingAll(c *command.Command) {
 	all, unserved := cl.masters()
 	if unserved > 0 {
+		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
+		// whole.
 		refuse(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots))
 		return
 	}
+	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
+	// fails and no copy is sent. A later Cancel reports that the command may have left the process.
 	if !c.MarkSent() {
 		c.Fail(command.ErrGivenUp)
 		return
 	}
+	// left is complete before the first submit, because a master may answer inside submit.
 	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
 	for _, m := range all {
+		// Each master gets a copy, because a command can be in one queue only and is answered once.
 		each := &command.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
 		m.node.pipelineOf(each).submit(each, nil)
 	}
@@ -61,12 +72,15 @@ type pings struct {
 func (p *pings) Answer(_ *command.Command, r command.Reply) {
 	p.mu.Lock()
 	p.left--
+	// The first fault is kept, and later grants do not replace it.
 	if p.reply.Outcome == command.Granted {
 		p.reply = r
 	}
 	r, last := p.reply, p.left == 0
 	p.mu.Unlock()
 	if last {
+		// The masters' pings were sent apart from each other, so "not sent" of one says nothing
+		// about the whole command.
 		r.NotSent = false
 		p.command.Answer(r)
 	}
@@ -75,15 +89,18 @@ func (p *pings) Answer(_ *command.Command, r command.Reply) {
 // examine examines all masters at the same time. The facts are those of the first one in order
 // that answers; the findings are of all.
 func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
+	// Without a slot map the masters are unknown.
 	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
 	}
 	all, unserved := cl.masters()
+	// Each goroutine writes only its own index, so the slices need no mutex.
 	each, errs := make([]*command.Diagnosis, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
 		wg.Go(func() { each[i], errs[i] = m.node.examineConn(ctx, r) })
 	}
+	// examineConn ends with ctx, and a scan ends with r.ScanContext, so this wait ends as well.
 	wg.Wait()
 	var found *command.Diagnosis
 	var said []command.Finding
@@ -94,10 +111,13 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 				"%s could not be examined: %v", all[i].node.label(), withoutContextError(errs[i]))})
 			continue
 		}
+		// One set of facts describes the whole Cluster in a report. The masters are sorted, so it
+		// is the same one each time.
 		if found == nil {
 			found = e
 		}
 		for _, right := range e.MissingRights {
+			// A right that is missing on any master is missing for some keys.
 			if !slices.Contains(found.MissingRights, right) {
 				found.MissingRights = append(found.MissingRights, right)
 			}
@@ -106,6 +126,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 		said = append(said, e.Findings...)
 	}
 	if found == nil {
+		// No master could be examined, so the errors are all there is to report.
 		return nil, oneline.Join(errs...)
 	}
 	found.Replicas, found.Findings = replicas, slices.Concat(said, cl.findings(len(all), unserved, replicas), cl.clocks(each))
@@ -135,10 +156,13 @@ const maxSpread = 2 * time.Millisecond
 // clocks warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
 // expiries as instants, which the next master compares with its own clock (docs/nodes.md).
 func (cl *cluster) clocks(each []*command.Diagnosis) []command.Finding {
+	// Both orders of each pair are compared, so a negative difference is covered.
 	spread := time.Duration(0)
 	for _, a := range each {
 		for _, b := range each {
 			if a != nil && b != nil && a.ClockRead && b.ClockRead {
+				// Each offset is exact to half its round trip. Only the part of the difference
+				// beyond both is sure.
 				spread = max(spread, a.Offset-b.Offset-(a.RoundTrip+b.RoundTrip)/2)
 			}
 		}

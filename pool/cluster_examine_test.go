@@ -29,9 +29,9 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 }
 
 // docs/dev/rules.md rule 30: this also holds for a Node that wraps ours.
-func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
+func TestNothingIsSentToAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster cannot use the restart guard")
 		requireUnfit(t, pingingUnder(f).on(n).reply(t))
 		for _, m := range cl.Masters {
@@ -41,7 +41,7 @@ func TestNothingIsAskedOfAClusterUnderTheGuard(t *testing.T) {
 }
 
 // PUBLISH counts the subscribers on one master, and others may be subscribed elsewhere.
-func TestOfAClusterNobodyKnowsWhoWaits(t *testing.T) {
+func TestWaitersOfAClusterAreUnknown(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
 		for _, own := range []int{0, 5} {
 			announced := func(r *command.Request) { command.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own) }
@@ -112,7 +112,7 @@ func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
 }
 
 // A user of a Cluster has no right to the marker, and each denial would be an entry in ACL LOG.
-func TestAClustersMastersAreNotAskedForTheMarker(t *testing.T) {
+func TestAClustersMastersAreNotQueriedForTheMarker(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		examined(t, n)
 		for _, m := range cl.Masters {

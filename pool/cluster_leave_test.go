@@ -17,7 +17,7 @@ import (
 
 // A replica takes the slots of a master. After a while the master's connection is closed, and
 // commands go to the new master.
-func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
+func TestAMasterThatHasLeftIsRetired(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		require.Equal(t, 1, a.Connections())
@@ -37,7 +37,7 @@ func TestAMasterThatHasLeftIsLetGo(t *testing.T) {
 
 // An undo was written to a master that became silent, and a replica took its slots. The node drops
 // the master before it knows that the connection is silent.
-func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *testing.T) {
+func TestAnUnansweredUndoOfARetiredMasterGoesToItsSuccessor(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
@@ -67,7 +67,7 @@ func TestAnUndoThatAMasterHadNotAnsweredWhenItWasLetGoGoesToItsSuccessor(t *test
 
 // A goroutine may choose a master for its command, and submit the command while the master is being
 // dropped or after that.
-func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
+func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 	stages := map[string]func(m *shard){
 		"first of all": func(m *shard) { m.drain() },
 		"while its connections end": func(m *shard) {
@@ -128,7 +128,7 @@ func TestWhatComesToAMasterThatIsLetGoGoesToItsSuccessor(t *testing.T) {
 }
 
 // Only the master itself can answer a command that concerns it alone.
-func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
+func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
 		m := n.cluster.shards[a.Addr()]
@@ -145,7 +145,7 @@ func TestAQuestionToAMasterThatWasLetGoIsNotSentOn(t *testing.T) {
 }
 
 // docs/dev/rules.md rule 4: the command's connection ended, and the master may have executed it.
-func TestWhatComesToAMasterOfAClosedClusterIsAnswered(t *testing.T) {
+func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		m := n.cluster.shards[cl.Owner("foo").Addr()]
 		m.retire()
@@ -208,7 +208,7 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 }
 
 // A health check waits for a master that cannot be reached.
-func TestWhatConcernsAMasterAloneIsAnsweredWhenThatIsLetGo(t *testing.T) {
+func TestCommandsOfOneServerAreAnsweredWhenItIsRetired(t *testing.T) {
 	var silent atomic.Value
 	inCluster(t, func(c *Config) {
 		dial := c.Dial

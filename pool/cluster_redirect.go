@@ -18,9 +18,11 @@ const maxRedirects = 8
 // connection and must not be overtaken. Only the reader calls it.
 func (pc *pipeConn) redirect(c *command.Command, err error) bool {
 	m := pc.pipeline.node.shard
+	// A node that is not part of a Cluster reports MOVED as any other error.
 	if m == nil || err == nil {
 		return false
 	}
+	// Without a host in the error, the slot is on the same host at another port.
 	asking, slot, address := redirection(serverError(err).Error(), m.address)
 	if address == "" {
 		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe shows nothing new
@@ -28,9 +30,15 @@ func (pc *pipeConn) redirect(c *command.Command, err error) bool {
 		}
 		return false
 	}
+	// Each condition means that the error becomes the command's answer: the limit, a Cluster that
+	// names ever more addresses, or a command that was cancelled. UnmarkForRedirect comes last
+	// because it changes the command.
 	if c.Redirects >= maxRedirects || !m.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
 		return false
 	}
+	// The destination is recorded before the command is queued there, so every later undo follows
+	// it. An undo between the two steps may be queued first. Its acquire was cancelled before that,
+	// and is then never written.
 	to := m.cluster.onMoved(c, asking, slot, address)
 	if to == nil {
 		c.Fail(ErrClosed)
@@ -39,6 +47,7 @@ func (pc *pipeConn) redirect(c *command.Command, err error) bool {
 	if c.Op.Undoes() { // and repeat it here while its acquire may still be executed (docs/dev/rules.md rule 6)
 		pc.pipeline.keep(c, false, pc.nothingToUndo(c))
 	}
+	// Read before requeue: from then on the other shard owns the command.
 	probe := c.Op.Undoes() && c.Retries > 0
 	c.Redirects, c.Asking = c.Redirects+1, asking
 	to.node.pipelineOf(c).requeue(c)
@@ -51,6 +60,8 @@ func (pc *pipeConn) redirect(c *command.Command, err error) bool {
 // redirection parses "MOVED slot host:port" and ASK from the member at address from. Without a
 // host it is the same one. The address is empty if the text is neither.
 func redirection(text, from string) (asking bool, slot int, address string) {
+	// The text comes from a server, so nothing in it is trusted: three words, a slot in range, an
+	// address that can be one.
 	words := strings.Fields(text)
 	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
 		return false, 0, ""
@@ -64,6 +75,7 @@ func redirection(text, from string) (asking bool, slot int, address string) {
 	if host == "" {
 		host, _, _ = net.SplitHostPort(from)
 	}
+	// An invalid endpoint leaves the address empty, which the caller takes for no redirect.
 	address, _ = endpoint(host, port)
 	return words[0] == "ASK", slot, address
 }
@@ -75,24 +87,29 @@ func (cl *cluster) knowsOrHasRoomFor(address string) bool {
 	return cl.shards[address] != nil || len(cl.shards) < maxShards
 }
 
-// onMoved books where a command goes, and the slot unless that still moves. Nil: the cluster
-// is closed.
+// onMoved records where a command goes, and the owner of the slot unless the slot is still being
+// moved. It returns nil if the node is closed.
 func (cl *cluster) onMoved(c *command.Command, asking bool, slot int, address string) *shard {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {
 		return nil
 	}
+	// The shard is made if the map does not have it yet: the redirect is newer than the map.
 	to := cl.shardOfLocked(address)
 	cl.redirects++
 	switch {
 	case !asking:
+		// MOVED is final for this slot. The other slots may have moved as well, so the whole map is
+		// queried soon.
 		cl.slotOwners[slot], to.slotlessSince, cl.hint = to, 0, address
 		cl.wakeUp()
 	case to.slotlessSince != 0:
-		to.slotlessSince = cl.node.cfg.Clock.Now() // it is of use
+		to.slotlessSince = cl.node.cfg.Clock.Now() // it is still in use
 	}
 	if c.Op.Creates() {
+		// The undo of this token must go where the acquire is, even if the map says otherwise by
+		// then.
 		cl.pendingAcquires[c.Token] = to
 	}
 	return to

@@ -89,7 +89,7 @@ func TestAnUndoGoesBehindAnAcquireThatWasSentOn(t *testing.T) {
 
 // The master crashes with an acquire that it has executed and not answered, and a replica takes its
 // slots.
-func TestAnUndoGoesToWhoeverTookTheSlotsOfADeadMaster(t *testing.T) {
+func TestAnUndoGoesToTheNewOwnerOfADeadMastersSlots(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 			a, b := cl.Owner("foo"), cl.Add()

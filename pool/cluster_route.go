@@ -9,10 +9,13 @@ import (
 // submit routes a command to the master of its slot.
 func (cl *cluster) submit(c *command.Command) {
 	switch {
+	// A script may use only keys of one slot, so it cannot read the marker beside the lock's key.
 	case c.Guarded || c.Op == command.VerifyMarker || c.Op == command.Admit:
 		refuse(c, errUnguarded)
 		return
 	case c.Op.Creates():
+		// The tracker removes the acquire from pendingAcquires before its answer is passed on: a
+		// later command may then follow the map.
 		c.To = &acquireTracker{cluster: cl, to: c.To}
 	}
 	cl.dispatch(c)
@@ -22,6 +25,7 @@ var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart 
 
 // resend routes a command that was taken out of a queue, on a goroutine of the node.
 func (cl *cluster) resend(c *command.Command) {
+	// This goroutine serves other locks as well, so it leaves the write to the connection's writer.
 	c.Submitter = command.ByLibrary
 	cl.dispatch(c)
 }
@@ -33,6 +37,7 @@ func (cl *cluster) dispatch(c *command.Command) {
 	case err != nil:
 		c.Fail(err) // not refused: an earlier connection may have carried it
 	case m == nil: // it waits for the slot map
+	// Only a Ping has no key.
 	case len(c.Keys) == 0:
 		cl.pingAll(c)
 	default:
@@ -44,12 +49,15 @@ func (cl *cluster) dispatch(c *command.Command) {
 // both.
 func (cl *cluster) submitBoth(first, second *command.Command) {
 	cl.mu.Lock()
+	// Both targets are read under one lock. A map that arrives in between could otherwise separate
+	// the commands, and the second one could overtake the first.
 	one, two := cl.targetOfLocked(first), cl.targetOfLocked(second)
 	together := cl.hasTopology && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
 	if together {
 		cl.pendingAcquires[second.Token] = two
 	}
 	cl.mu.Unlock()
+	// submit routes each of them again: it waits for a map, or follows the slots.
 	if !together {
 		cl.submit(first)
 		cl.submit(second)
@@ -64,10 +72,13 @@ func (cl *cluster) submitBoth(first, second *command.Command) {
 func (cl *cluster) route(c *command.Command) (*shard, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
+	// Only Close ends an undo here. Its keys may exist, so it waits for a map without a bound on
+	// the queue.
 	undoes := c.Op.Undoes()
 	switch {
 	case cl.closed:
 		return nil, ErrClosed
+	// The usual case. The cases below are those of a node that never had a slot map.
 	case cl.hasTopology:
 	case cl.down != nil && !undoes:
 		return nil, cl.down
@@ -79,6 +90,8 @@ func (cl *cluster) route(c *command.Command) (*shard, error) {
 	}
 	m := cl.targetOfLocked(c)
 	if c.Redirects, c.Asking = 0, false; c.Op.Creates() {
+		// Under the same lock as the choice of the shard: the undo of this token, submitted at any
+		// time later, goes to this shard.
 		cl.pendingAcquires[c.Token] = m
 	}
 	return m, nil
@@ -92,6 +105,7 @@ func (cl *cluster) targetOfLocked(c *command.Command) *shard {
 	if m := cl.ownerLocked(c); m != nil {
 		return m
 	}
+	// Any shard will do: it answers MOVED or CLUSTERDOWN, and a MOVED updates the map.
 	for _, m := range cl.shards {
 		return m
 	}
@@ -103,6 +117,7 @@ func (cl *cluster) ownerLocked(c *command.Command) *shard {
 	if m := cl.pendingAcquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
 		return m
 	}
+	// Pings go to all masters, so they have no owner.
 	if len(c.Keys) == 0 {
 		return nil
 	}
@@ -118,6 +133,8 @@ type acquireTracker struct {
 // Answer passes the answer on.
 func (at *acquireTracker) Answer(c *command.Command, r command.Reply) {
 	at.cluster.mu.Lock()
+	// Before the answer: the undo that the answer causes must not be routed by this entry after the
+	// acquire is known to be over.
 	delete(at.cluster.pendingAcquires, c.Token)
 	at.cluster.mu.Unlock()
 	if at.to != nil {

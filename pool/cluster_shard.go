@@ -19,10 +19,14 @@ type shard struct {
 func (cl *cluster) shardOfLocked(address string) *shard {
 	m := cl.shards[address]
 	if m == nil {
+		// A copy with its own address. Everything else, also the name in errors and votes, is that
+		// of the Cluster.
 		cfg := *cl.node.cfg
 		cfg.Cluster, cfg.Address = nil, address
 		m = &shard{cluster: cl, address: address, node: &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}}
 		m.node.shard = m
+		// The shard ends with the node at the latest. start only starts goroutines, so it may be
+		// called under cluster.mu.
 		m.node.start(cl.node.life)
 		cl.shards[address] = m
 	}
@@ -53,6 +57,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 	var away []*command.Command
 	l.mu.Lock()
 	if !l.closed {
+		// Those that stay go back in their old order, so an undo stays behind its acquire.
 		for _, c := range l.queue.popAll(nil) {
 			if sh.cluster.belongsElsewhere(c, sh, l.conn != nil) {
 				away = append(away, c)
@@ -76,6 +81,7 @@ func (cl *cluster) belongsElsewhere(c *command.Command, m *shard, up bool) bool 
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
+	// cluster.mu is taken under pipeline.mu here, as the order of mutexes allows.
 	owner := cl.ownerLocked(c) // without an owner no other shard can serve the slot
 	return !cl.closed && owner != nil && owner != m
 }
@@ -117,6 +123,7 @@ func (sh *shard) stop() {
 		l.mu.Lock()
 		k := l.conn
 		l.mu.Unlock()
+		// fail may be called without the mutex, and must be: it closes a socket.
 		if k != nil {
 			k.fail(errNoMaster)
 		}

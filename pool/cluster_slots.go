@@ -36,16 +36,24 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 	if err != nil {
 		return nil, serverError(err)
 	}
+	// The host that was queried replaces an empty one in the reply, as the Cluster specification
+	// demands.
 	host, _, _ := net.SplitHostPort(asked)
+	// taken counts slots over all entries. A sum above the number of slots proves an overlap
+	// without a table of 16,384 entries for each reply.
 	masters, taken := make(map[string]bool), 0
 	for _, entry := range list {
 		parts, _ := redis.Values(entry, nil)
+		// An entry is: first slot, last slot, the master, and any number of replicas, which are
+		// ignored.
 		if len(parts) < 3 {
 			return nil, errProtocol
 		}
 		first, err1 := redis.Int(parts[0], nil)
 		last, err2 := redis.Int(parts[1], nil)
 		master, err3 := redis.Values(parts[2], nil)
+		// The server may be hostile. Each bound is checked before the value is used as an index or
+		// a size.
 		if errors.Join(err1, err2, err3) != nil || first < 0 || last < first || last >= command.Slots || len(master) < 2 {
 			return nil, errProtocol
 		}
@@ -53,6 +61,8 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 			return nil, errOverlap
 		}
 		name, _ := redis.String(master[0], nil)
+		// A name of another type, such as nil, becomes empty. The host that was queried replaces
+		// it. A port of another type becomes 0, and the entry is skipped.
 		port, _ := redis.Int(master[1], nil)
 		if name == "" {
 			name = host
@@ -64,11 +74,14 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		if err != nil {
 			return nil, err
 		}
+		// Every master costs connections and goroutines, so their number is bounded before any is
+		// made.
 		if masters[address] = true; len(masters) > maxShards {
 			return nil, errTooManyShards
 		}
 		all = append(all, slotRange{first, last, address})
 	}
+	// An empty map would unassign all slots. It is taken for an error, and the present map remains.
 	if len(all) == 0 {
 		return nil, errNoMap
 	}
@@ -78,6 +91,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 // endpoint returns the address of a host and port that a server named. It refuses what cannot be
 // one, because the text would appear in errors and logs, at any length.
 func endpoint(host, port string) (string, error) {
+	// 16 bits: a larger number is not a port.
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || printable("host", host, maxName, true) != nil {
 		return "", errNoAddress

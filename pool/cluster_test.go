@@ -130,7 +130,7 @@ func TestASlotThatMovedIsFollowed(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsAskedForElsewhereIsFollowedThisOnce(t *testing.T) {
+func TestAKeyThatIsBeingMovedIsFollowedOnce(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		cl.StartMigration("foo", to)

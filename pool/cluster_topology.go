@@ -30,6 +30,7 @@ const maxCandidates, maxReasons = 16, 8
 // wakeUp advances the next query.
 func (cl *cluster) wakeUp() {
 	select {
+	// A signal that is pending already covers this one: the query that it causes has not begun yet.
 	case cl.wake <- struct{}{}:
 	default:
 	}
@@ -43,13 +44,18 @@ func (cl *cluster) refreshLoop(ctx context.Context) {
 		err := cl.refresh(ctx)
 		if err == nil {
 			retry.reset()
+			// During a reshard every redirect calls for another query. The pause bounds their rate.
 			pause(ctx, cfg.Clock, refreshSeldom)
 			cl.waitNextPoll(ctx)
 			continue
 		}
+		// Only the first failed round of a node without a slot map is logged. The next rounds
+		// would repeat it. Once there is a map, a failure leaves it in use and is not logged.
 		if cl.topologyFailed(err) && ctx.Err() == nil {
 			cl.node.log("no cluster node returned CLUSTER SLOTS", err)
 		}
+		// The pause grows while no member answers, so a Cluster that is down is not flooded with
+		// dials.
 		retry.pause(ctx)
 	}
 }
@@ -60,6 +66,7 @@ func (cl *cluster) waitNextPoll(ctx context.Context) {
 	defer stop()
 	select {
 	case <-over:
+	// A redirect or a lost connection shows that the map may be old.
 	case <-cl.wake:
 	case <-ctx.Done():
 	}
@@ -68,6 +75,8 @@ func (cl *cluster) waitNextPoll(ctx context.Context) {
 // refresh queries one member after the other until one answers with the slot map.
 func (cl *cluster) refresh(ctx context.Context) error {
 	var errs []error
+	// The first answer is believed. A wrong map costs redirects only, because every master refuses
+	// slots that it does not own.
 	witnesses := cl.candidates()
 	for _, address := range witnesses {
 		all, err := cl.ask(ctx, address)
@@ -75,6 +84,7 @@ func (cl *cluster) refresh(ctx context.Context) error {
 			cl.apply(all)
 			return nil
 		}
+		// A text for each of 1,024 members would fill the log.
 		if len(errs) < maxReasons {
 			errs = append(errs, fmt.Errorf("%s: %w", address, withoutContextError(err)))
 		}
@@ -103,9 +113,14 @@ func (cl *cluster) candidates() []string {
 			}
 		}
 	}
+	// The target of a redirect knows the newest map.
 	add(cl.hint)
+	// All clients would otherwise query the same member, and a bad member would come first each
+	// time.
 	rand.Shuffle(len(masters), func(i, j int) { masters[i], masters[j] = masters[j], masters[i] })
 	add(masters[:min(len(masters), maxCandidates)]...)
+	// The configured addresses come last but always: they find the Cluster again after all members
+	// have moved.
 	add(cl.node.cfg.Cluster...)
 	return all
 }
@@ -113,19 +128,23 @@ func (cl *cluster) candidates() []string {
 // ask queries one member for the slot map.
 func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(queryTimeout, cl.node.cfg.DialTimeout))
+	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
 	s, err := cl.topologyClient.dialReady(context.WithValue(ctx, addressKey{}, address))
 	if err == nil {
 		defer s.close()
 		defer s.abort()
+		// redigo's read ignores ctx. Closing the socket ends it.
 		stop := context.AfterFunc(ctx, s.abort)
 		defer stop()
+		// A slot map is larger than any other reply, so this connection has limits of its own.
 		s.in.scan.Limits = topologyLimits
 		err = s.run([]step{{"CLUSTER", []any{"SLOTS"}, func(reply any, err error) error {
 			all, err = parseSlots(reply, err, address)
 			return err
 		}}})
 	}
+	// The abort fails the read with an error of the network, which would hide the reason.
 	if err != nil && ctx.Err() != nil {
 		return nil, errors.New("no answer in time")
 	}
@@ -140,17 +159,22 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 // in place by then, so a command that is routed again meanwhile follows it.
 func (cl *cluster) apply(all []slotRange) {
 	cl.mu.Lock()
+	// The node's Close has the list of all shards by now, and closes them. A shard that a later map
+	// made would not be on that list.
 	if cl.closed {
 		cl.mu.Unlock()
 		return
 	}
 	gone := cl.assignLocked(all)
+	// Both lists are taken together with the new map, so no command is both parked and sent, and no
+	// new connection is among the stale ones.
 	waiting, lost := cl.parked, cl.staleConnsLocked()
 	cl.hasTopology, cl.parked, cl.down, cl.hint = true, nil, nil, ""
 	cl.broadcastLocked()
 	members := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	for _, c := range waiting {
+		// First the commands that have waited for longest.
 		cl.resend(c)
 	}
 	for _, m := range members {
@@ -165,12 +189,16 @@ func (cl *cluster) apply(all []slotRange) {
 }
 
 // assignLocked records the owners of the slots. It removes and returns the shards that have had
-// no slot for the hard timeout, or all without a slot if there are too many shards.
+// no slot for the hard timeout. While there are too many shards, it removes others without a slot
+// at once.
 func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 	now := cl.node.cfg.Clock.Now()
+	// The map replaces the old one as a whole: a slot that it does not name has no owner.
 	cl.slotOwners = [command.Slots]*shard{}
 	busy := make(map[*shard]bool, len(cl.shards))
 	for _, r := range all {
+		// A new address gets a shard of its own here. A known one keeps its shard, with its
+		// connections and its unanswered commands.
 		m := cl.shardOfLocked(r.address)
 		busy[m], m.slotlessSince = true, 0
 		for slot := r.first; slot <= r.last; slot++ {
@@ -180,9 +208,14 @@ func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 	for _, m := range cl.shards {
 		switch {
 		case busy[m]:
+		// A master that lost its slots a moment ago may still have to answer undos, and often gets
+		// slots back. It keeps its connections for a while.
 		case m.slotlessSince == 0 && len(cl.shards) <= maxShards:
 			m.slotlessSince = now
 		case now.Sub(m.slotlessSince) >= cl.node.cfg.HardTimeout, len(cl.shards) > maxShards:
+			// Commands may still be unanswered here: the watchdog counts silence from its own
+			// checks. retire therefore keeps the undos among them. apply calls retire after the
+			// mutex is released, because retire waits for goroutines.
 			delete(cl.shards, m.address)
 			maps.DeleteFunc(cl.pendingAcquires, func(_ string, at *shard) bool { return at == m })
 			gone = append(gone, m)
@@ -195,6 +228,8 @@ var errNoMaster = errors.New("pool: node is no longer a cluster master")
 
 // staleConnsLocked returns the connections to servers that are no longer masters.
 func (cl *cluster) staleConnsLocked() (all []*rawConn) {
+	// sessions are the connections of subscriptions, which dial made. Pipelines dial through their
+	// shard, and end when the shard is retired.
 	for s := range cl.sessions {
 		if m := cl.shards[s.address]; m == nil || m.slotlessSince != 0 {
 			all = append(all, s)
@@ -212,10 +247,14 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 		cl.mu.Unlock()
 		return false // the present map remains: masters know their own slots
 	}
+	// From here on commands without a map fail at once. Waiting would hide the outage behind the
+	// node timeout of each caller.
 	news, cl.down = cl.down == nil, err
 	var drop []*command.Command
 	kept := cl.parked[:0]
 	for _, c := range cl.parked {
+		// An undo must reach the Cluster as long as its keys may exist. Every other command is
+		// given up.
 		if c.Op.Undoes() && !c.Expired() {
 			kept = append(kept, c)
 		} else {
@@ -226,6 +265,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 	cl.broadcastLocked()
 	cl.mu.Unlock()
 	for _, c := range drop {
+		// Outside the mutex: Fail calls the coordinator, which may submit to this node again.
 		c.Fail(err)
 	}
 	return news
@@ -234,6 +274,8 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 // broadcastLocked wakes the goroutines that wait for a slot map.
 func (cl *cluster) broadcastLocked() {
 	if cl.changed != nil {
+		// Closing wakes all of them. Each looks at the state again, and makes a new channel if it
+		// has to wait on.
 		close(cl.changed)
 		cl.changed = nil
 	}
@@ -244,6 +286,8 @@ func (cl *cluster) waitTopology(ctx context.Context) error {
 	for {
 		cl.mu.Lock()
 		charted, down := cl.hasTopology, cl.down
+		// The channel is made under the mutex together with the look at the state, so a change
+		// between the two is not missed.
 		if cl.changed == nil {
 			cl.changed = make(chan struct{})
 		}

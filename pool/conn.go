@@ -77,10 +77,13 @@ func (pc *pipeConn) run() error {
 	if pc.raw.in != nil {
 		pc.raw.in.onUnfinished = pc.watchUnfinished
 	}
+	// The writer starts only now: the handshake, which wrote before, is over, so the right to write
+	// is free.
 	pc.writer.Go(pc.write)
 	pc.fail(pc.read())
 	pc.writer.Wait()
 	pc.pipeline.mu.Lock()
+	// No goroutine of the connection is left, so nothing can start the watchdog again.
 	if pc.timer != nil {
 		pc.timer.Stop()
 	}
@@ -92,6 +95,7 @@ func (pc *pipeConn) run() error {
 // writer that is blocked on it.
 func (pc *pipeConn) fail(err error) {
 	pc.once.Do(func() {
+		// Set before dead is closed, which makes it readable for all goroutines.
 		pc.err = pc.raw.reason(err)
 		close(pc.dead)
 		pc.raw.abort()
@@ -117,10 +121,12 @@ func (pc *pipeConn) silent() bool { return pc.isDead() && errors.Is(pc.err, ErrS
 func (pc *pipeConn) read() error {
 	for {
 		v, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
+		// An error reply of the server is also an err. Only a broken connection ends the loop.
 		if err != nil && pc.raw.redis.Err() != nil {
 			return err
 		}
 		c := pc.nextAnswered()
+		// A reply without a command: the server is out of step, so no later reply can be trusted.
 		if c == nil {
 			return errProtocol
 		}
@@ -140,6 +146,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 		}
 	}
 	c := pc.answering[pc.next]
+	// The slice is reused. It must not keep the command, and with it a Locker, alive.
 	pc.answering[pc.next] = nil
 	pc.next++
 	pc.answered.Add(1)
@@ -163,6 +170,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return
 	}
+	// After true the command belongs to another shard and must not be touched.
 	if pc.redirect(c, err) {
 		return
 	}

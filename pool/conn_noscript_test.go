@@ -12,7 +12,7 @@ import (
 
 // docs/dev/hazards.md H28, docs/dev/rules.md rule 7.
 
-func TestAScriptThatTheServerForgotGoesOnceByItsText(t *testing.T) {
+func TestAScriptThatTheServerForgotIsSentOnceByItsText(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		for name, c := range map[string]func() *call{
@@ -149,7 +149,7 @@ func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 }
 
 // After a second NOSCRIPT the server cannot keep the script that it was just sent.
-func TestAServerThatForgetsAtOnceIsNotAskedForEver(t *testing.T) {
+func TestAServerThatForgetsAtOnceIsNotQueriedForever(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		asked := 0
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {

@@ -181,7 +181,7 @@ func TestAShortenLowersOnlyWhatHoldsItsTokenAndNeverLengthens(t *testing.T) {
 	})
 }
 
-func TestAnInspectTellsWhatEachKeyHolds(t *testing.T) {
+func TestAnInspectReportsWhatEachKeyHolds(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("string", "A", 1234*time.Millisecond)
 		m.Set("for ever", "B", 0)

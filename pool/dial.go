@@ -15,6 +15,7 @@ import (
 // connection without TLS. The watchdog closes the Conn inside out, because tls.Conn.Close may block
 // for 5 s (docs/dev/rules.md rule 25). After an error no connection is left open.
 func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
+	// The coalescing layer is below TLS, so one system call carries all records of a batch.
 	raw, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, c.dialFailed(err)
@@ -28,6 +29,7 @@ func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn
 	out.passthrough = true
 	conn, err = c.encrypt(ctx, out)
 	if err != nil {
+		// encrypt may fail before the handshake, or in it without closing raw.
 		_ = raw.Close()
 		return nil, nil, c.dialFailed(err)
 	}
@@ -52,8 +54,8 @@ func (c Config) connect(ctx context.Context) (net.Conn, error) {
 // (docs/dev/hazards.md H70). While commands are unanswered, HardTimeout ends the connection sooner.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// encrypt puts TLS over raw. HandshakeContext closes raw when ctx is done. It waits for the goroutine
-// that it starts for that, so raw is not closed after a successful return.
+// encrypt puts TLS over raw. HandshakeContext closes raw when ctx is done. It waits for the
+// goroutine that it starts for that, so raw is not closed after a successful return.
 func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	cfg, err := c.TLS(ctx)
 	switch {
@@ -63,6 +65,7 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 		// A connection that was to be encrypted must never be used in plain text.
 		return nil, errors.New("Config.TLS returned neither a configuration nor an error")
 	}
+	// Other dials may share the configuration, so only a copy is changed.
 	cfg = cfg.Clone()
 	// A renegotiation would write into the buffer, which it cannot flush, and the next caller that
 	// writes would wait for the server.
@@ -89,6 +92,7 @@ func (c Config) host() string {
 // credentials returns the user and password for one dial. Config.Credentials is called for each
 // dial, so it may return a new password every time.
 func (c Config) credentials(ctx context.Context) (user, password string, err error) {
+	// Fixed credentials need no call and no context.
 	if c.Credentials == nil {
 		return c.Username, c.Password, nil
 	}
@@ -109,8 +113,8 @@ func (c Config) dialFailed(err error) error {
 	return e
 }
 
-// dialError is a node's failure to dial. It matches no error of a context, even if the library's own
-// dial timeout was the reason: the caller would mistake it for its own deadline, and give up
+// dialError is a node's failure to dial. It matches no error of a context, even if the library's
+// own dial timeout was the reason: the caller would mistake it for its own deadline, and give up
 // (docs/dev/hazards.md H111). errors.Is and errors.As reach all other causes.
 type dialError struct {
 	text  string

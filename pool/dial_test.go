@@ -77,7 +77,7 @@ func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {
 	require.NotErrorIs(t, err, context.Canceled)
 }
 
-func TestARefusedConnectionIsToldAsSuch(t *testing.T) {
+func TestARefusedConnectionIsReportedAsSuch(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -146,7 +146,7 @@ func TestADialFunctionThatBringsNothingIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "Config.Dial returned neither a connection nor an error")
 }
 
-func TestCredentialsAreAskedAtEveryDial(t *testing.T) {
+func TestCredentialsAreReadAtEveryDial(t *testing.T) {
 	passwords := []string{"old", "new"}
 	c := Config{Address: "h:1", Username: "unused", Password: "unused"}
 	c.Credentials = func(context.Context) (string, string, error) {

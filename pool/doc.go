@@ -22,7 +22,7 @@
 //	conn.go               one connection's life: its reader
 //	write.go              batches, and who writes them
 //	coalesce.go           collects what redigo writes into one system call
-//	socket_unix.go        writes what a socket takes in at once; socket_other.go: not there
+//	socket_unix.go        writes what a socket takes in at once; socket_other.go: a stub for other systems
 //	reply.go              from Redis replies to votes
 //	bounded.go            bounds replies before redigo parses them
 //	watchdog.go           ends a connection whose peer is silent

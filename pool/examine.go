@@ -38,6 +38,7 @@ func (e *examineLimit) begin() error {
 	switch {
 	case e.closed:
 		return ErrClosed
+	// A caller that examines again and again must not open connections without end.
 	case e.underWay == maxExaminations:
 		return ErrQueueFull
 	}
@@ -72,8 +73,10 @@ func (n *Node) examine(c *command.Command) {
 		c.Fail(err)
 		return
 	}
+	// A goroutine of its own: Submit must not wait for a dial.
 	go func() {
 		defer n.exams.end()
+		// A command without a clock has no end of its own, so the dial timeout is the only bound.
 		bound := n.cfg.DialTimeout
 		if c.Clock != nil {
 			bound = min(bound, c.NotAfter.Sub(c.Clock.Now()))
@@ -87,6 +90,7 @@ func (n *Node) examine(c *command.Command) {
 		}
 		found, err := n.examineConn(ctx, c.Request)
 		if err != nil {
+			// Failed and not Unknown: an examination writes nothing that would have to be undone.
 			c.Answer(command.Reply{Outcome: command.Failed, Err: withoutContextError(err)})
 			return
 		}
@@ -96,6 +100,7 @@ func (n *Node) examine(c *command.Command) {
 
 // examineConn dials, reads everything, and closes the connection.
 func (n *Node) examineConn(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
+	// A Cluster has no server of its own. All of its masters are examined.
 	if n.cluster != nil {
 		return n.cluster.examine(ctx, r)
 	}
@@ -129,10 +134,12 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *command.Request) 
 	if err := n.measureClock(s, found); err != nil {
 		return nil, n.abortReason(ctx, err)
 	}
+	// All of the probes go out in one flush, so a report costs few round trips to each node.
 	steps := append(readConfig(found), probeRights(found, r.Keys[0])...)
 	steps = append(steps, n.keyRights(found, r)...)
 	if n.shard != nil {
 		try := probe(found, r.Keys[0])
+		// Only members of a Cluster need these two.
 		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
 	}
 	if r.ScanContext == nil { // a connection that has subscribed can't SCAN
@@ -141,6 +148,7 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *command.Request) 
 	if err := s.run(steps); err != nil {
 		return nil, n.abortReason(ctx, err)
 	}
+	// After the network part: the answers are then as recent as the facts.
 	if n.resolver != nil {
 		found.Sentinels = n.resolver.sentinelAnswers()
 	}
@@ -153,6 +161,8 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *command.Request) 
 // node's clock with that of this machine in the middle of the round trip.
 func (n *Node) measureClock(s *rawConn, found *command.Diagnosis) error {
 	var theirs int64
+	// The duration is measured by the steady clock. Only the difference to the node needs the wall
+	// clock.
 	began, ours := n.cfg.Clock.Now(), clock.Wall()
 	err := s.run([]step{{"TIME", nil, func(reply any, err error) error {
 		theirs = serverTime(reply, err)
@@ -163,6 +173,7 @@ func (n *Node) measureClock(s *rawConn, found *command.Diagnosis) error {
 	}
 	found.RoundTrip = n.cfg.Clock.Now().Sub(began)
 	ours += found.RoundTrip.Microseconds() / 2
+	// Without the right to TIME there is nothing to compare.
 	if found.ClockRead = theirs != 0; found.ClockRead {
 		found.Time, found.Offset = theirs, time.Duration(theirs-ours)*time.Microsecond
 	}
@@ -175,8 +186,10 @@ func readConfig(found *command.Diagnosis) []step {
 	read := func(setting string, take func(value string)) step {
 		return step{"CONFIG", []any{"GET", setting}, func(reply any, err error) error {
 			pair, err := redis.Strings(reply, err)
+			// A server that does not know the setting answers with an empty list.
 			if err == nil && len(pair) == 2 {
 				found.Configured = true
+				// The value appears in reports, and a server can send anything.
 				take(oneline.Printable(pair[1]))
 			}
 			return nil
@@ -232,6 +245,8 @@ func probePubSub(found *command.Diagnosis, key string) []step {
 // keyRights returns steps that try the rights to read and write the keys other than the lock's. The
 // marker may exist, so PEXPIRE is given an argument that is not a number, which changes nothing.
 func (n *Node) keyRights(found *command.Diagnosis, r *command.Request) (steps []step) {
+	// Without a prefix the user may have the right to some counters only, so this one proves
+	// nothing.
 	if !unprefixed(r.Keys[0]) {
 		for _, counter := range r.Keys[1:] {
 			steps = append(steps, probe(found, counter)("pexpire", "PEXPIRE", counter, 1))
@@ -259,7 +274,10 @@ func probe(found *command.Diagnosis, key string) func(right, name string, args .
 			if err == nil {
 				return nil
 			}
+			// The cases are ordered: a command that the server does not know cannot be granted by a
+			// right.
 			missing := ""
+			// Any other error, such as a wrong type or argument, shows that the right is there.
 			switch err := serverError(err); {
 			case isUnknownCommand(err):
 				if !slices.Contains(found.UnknownCommands, right) {

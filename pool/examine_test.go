@@ -40,7 +40,7 @@ func codes(all []command.Finding) (list []string) {
 	return list
 }
 
-func TestAnExaminationTellsWhatAMasterIs(t *testing.T) {
+func TestAnExaminationReportsWhatAMasterIs(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetDelay(20 * time.Millisecond)
 		time.Sleep(time.Minute)
@@ -81,7 +81,7 @@ func TestAnExaminationChangesNothing(t *testing.T) {
 }
 
 // Before Redis 6.2 CLIENT KILL ID 0 ends all connections but the caller's own.
-func TestAnExaminationEndsNobodysConnection(t *testing.T) {
+func TestAnExaminationEndsNoConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		var ids []string
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -116,7 +116,7 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		fenced := examiningUnder(nil, freeKey, command.FenceKey(freeKey, false)).on(n).reply(t)
 		require.Equal(t, "error rights", codes(fenced.Diagnosis.Findings)[0], "then no counter can be raised")
-		guarded := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
+		guarded := examiningUnder(guardedNodes(), freeKey).on(n).reply(t)
 		require.Equal(t, "error rights", codes(guarded.Diagnosis.Findings)[0], "then no quarantine can begin")
 	})
 	for _, words := range []string{ // the words of Redis 7 and 6
@@ -152,11 +152,11 @@ func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
 func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 	const key = "app/" + freeKey
 	for what, c := range map[string]struct {
-		denied string // the prefix of the keys that are denied
-		keys   []string
-		fleet  *command.NodeSet
-		want   []string
-		grade  string
+		denied  string // the prefix of the keys that are denied
+		keys    []string
+		nodeSet *command.NodeSet
+		want    []string
+		grade   string
 	}{
 		"lock keys":                  {"app/", []string{key}, nil, []string{"~app/*"}, "warning"},
 		"lock keys without a prefix": {"redlock:doctor:", []string{freeKey}, nil, nil, ""},
@@ -165,7 +165,7 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 		"tagged counters":            {"redlock:fence:{", []string{key, command.FenceKey(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
 		"the marker":                 {guard.Key, []string{key}, nil, []string{"~redlock:guard"}, "warning"},
 		"the old marker":             {guard.OldKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
-		"the guard's marker":         {guard.Key, []string{key}, guardedFleet(), []string{"~redlock:guard"}, "error"},
+		"the guard's marker":         {guard.Key, []string{key}, guardedNodes(), []string{"~redlock:guard"}, "error"},
 	} {
 		deny := func(m *fakeredis.Master) {
 			m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -173,7 +173,7 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 			})
 		}
 		onMaster(t, deny, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			e := examiningUnder(c.fleet, c.keys[0], c.keys[1:]...).on(n).reply(t).Diagnosis
+			e := examiningUnder(c.nodeSet, c.keys[0], c.keys[1:]...).on(n).reply(t).Diagnosis
 			require.Equal(t, c.want, e.MissingRights, what)
 			if c.grade != "" {
 				require.Equal(t, c.grade+" rights", codes(e.Findings)[0], what)
@@ -187,7 +187,7 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 func TestAnExaminationLeavesTheMarkerAlone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set(guard.Key, "marker", longTTL)
-		r := examiningUnder(guardedFleet(), freeKey).on(n).reply(t)
+		r := examiningUnder(guardedNodes(), freeKey).on(n).reply(t)
 		require.Empty(t, r.Diagnosis.MissingRights)
 		value, _ := m.Get(guard.Key)
 		require.Equal(t, "marker", value)

@@ -31,6 +31,7 @@ func (f *facts) parse(reply any, err error) {
 		return
 	}
 	f.Unread = ""
+	// The text may be large and is not kept: each field is copied out of it.
 	f.parseServer(info)
 	f.parsePersistence(info)
 }
@@ -43,6 +44,7 @@ func (f *facts) parseServer(info string) {
 		f.Mode = infoField(info, "server_mode") // the name in Valkey
 	}
 	f.ReplID2 = infoField(info, "master_replid2")
+	// A master reports slave_read_only as well. There it says nothing.
 	f.Writable = f.Role == "slave" && infoField(info, "slave_read_only") == "0"
 	f.Backlog = infoField(info, "repl_backlog_active") == "1"
 	f.Replicas = infoCount(info, "connected_slaves")
@@ -63,6 +65,7 @@ func (f *facts) parseMarker(reply any, err error) {
 	marker, err := markerText(reply, err)
 	f.Marker, f.MarkerUnread = marker, ""
 	switch {
+	// No marker: the node is new, or was emptied.
 	case errors.Is(err, redis.ErrNil):
 	case err != nil:
 		f.MarkerUnread = shownError(err)
@@ -76,6 +79,8 @@ func (f *facts) parseMarker(reply any, err error) {
 func (f *facts) parseOldMarker(reply any, err error) {
 	n, err := redis.Int64(reply, err)
 	f.OldMarker = err == nil && n != 0
+	// Without this note a server that was busy for a moment would vote although it may have the old
+	// marker.
 	f.oldMarkerUnread = err != nil && answeredBy(serverError(err), "BUSY")
 }
 
@@ -94,6 +99,7 @@ func markerText(reply any, err error) (string, error) {
 // keep the whole reply in memory for the life of the connection.
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
+		// The first match counts. INFO has each field once.
 		if v, ok := strings.CutPrefix(line, field+":"); ok {
 			return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
 		}
@@ -125,6 +131,7 @@ func database(reply any, err error, selected int) int {
 	if err != nil {
 		return selected // CLIENT INFO is denied, or unknown: it exists since Redis 6.2
 	}
+	// CLIENT INFO is one line of words of the form name=value.
 	for word := range strings.FieldsSeq(line) {
 		if v, ok := strings.CutPrefix(word, "db="); ok {
 			if n, err := strconv.Atoi(v); err == nil {
@@ -142,6 +149,7 @@ const maxTime = 1 << 33
 // serverTime returns the reply to TIME in Unix microseconds, and 0 if it is denied or not a time.
 func serverTime(reply any, err error) int64 {
 	parts, err := redis.Int64s(reply, err)
+	// A clock that is far off would overflow the comparison, so it counts as unread.
 	if err != nil || len(parts) != 2 || parts[0] < 0 || parts[0] > maxTime || parts[1] < 0 || parts[1] >= 1e6 {
 		return 0
 	}

@@ -24,10 +24,14 @@ func findings(node string, database int, f command.Facts) []command.Finding {
 	add := func(g command.Grade, code, format string, args ...any) {
 		all = append(all, command.Finding{Grade: g, Code: code, Text: node + " " + fmt.Sprintf(format, args...)})
 	}
+	// All findings are collected, not only the first one: an operator then fixes everything in one
+	// go.
 	roleFindings(add, f)
+	// A version that cannot be read is no reason to refuse a server: services may hide it.
 	if v := major(f.Version); v > 0 && v < oldest {
 		add(command.Error, command.CodeVersion, "runs Redis %s: use Redis %d or newer", f.Version, oldest)
 	}
+	// A wrapped pool may select another database than the one it was declared with.
 	if f.Database != database {
 		add(command.Error, command.CodeDatabase, "is used on database %d instead of %d: locks of two databases do not exclude each other; "+
 			"set the right one in the URL, or by WithDatabase for a wrapped pool", f.Database, database)
@@ -42,6 +46,8 @@ func findings(node string, database int, f command.Facts) []command.Finding {
 func unreadable(node string, f command.Facts) command.Finding {
 	text := fmt.Sprintf("%s does not report its role in INFO: it may be a replica, or another node's server; "+
 		"give the address of the master itself", node)
+	// With an error of the server the cure is a right. Without one the reply lacks what every
+	// server reports.
 	if f.Unread != "" {
 		text = fmt.Sprintf("%s does not answer INFO (%s): it may be a replica, or another node's server; "+
 			"give the user the right: ACL SETUSER … +info", node, f.Unread)
@@ -61,11 +67,14 @@ func roleFindings(add addFunc, f command.Facts) {
 	case f.Mode == "cluster":
 		add(command.Error, command.CodeCluster, "is a member of a Redis Cluster, and has only some of its slots: give the whole Cluster as one node "+
 			"(redis+cluster://), or use a standalone master (cluster-enabled no)")
+	// It accepts writes, so it would vote. Its next synchronisation deletes every key that its
+	// master does not have.
 	case f.Role != "master" && f.Writable:
 		add(command.Error, command.CodeReplica, "is a writable replica, which loses its locks when it synchronises: "+
 			"give the address of a master, or make it one by REPLICAOF NO ONE")
 	case f.Role != "master":
 		add(command.Error, command.CodeReplica, "is a replica: give the address of a master, or make it one by REPLICAOF NO ONE")
+	// A second replication ID exists only after a promotion. Forty zeros stand for none.
 	case strings.Trim(f.ReplID2, "0") != "":
 		add(command.Note, command.CodeHistory, "was a replica after its start: it may lack the last writes that its master acknowledged")
 	}
@@ -76,6 +85,7 @@ func roleFindings(add addFunc, f command.Facts) {
 func evictionFindings(add addFunc, f command.Facts) {
 	switch {
 	case f.Eviction == "" || f.Eviction == "noeviction":
+	// The policy is in force only with a limit.
 	case f.MaxMemory > 0:
 		add(command.Error, command.CodeEviction, "deletes keys when its memory is full (%s, maxmemory %d bytes), including "+
 			"held locks: CONFIG SET maxmemory-policy noeviction", f.Eviction, f.MaxMemory)
@@ -107,6 +117,7 @@ var (
 // doctorFindings returns the findings that need more than the facts of a handshake.
 func doctorFindings(node string, e *command.Diagnosis, r *command.Request) []command.Finding {
 	var all []command.Finding
+	// With fencing an Examine also names the counters, so it has more than one key.
 	guarded, fenced := r.NodeSet != nil && r.NodeSet.Guard != nil, len(r.Keys) > 1
 	needed := slices.Clone(necessary)
 	if guarded {
@@ -115,6 +126,7 @@ func doctorFindings(node string, e *command.Diagnosis, r *command.Request) []com
 	if guarded || fenced {
 		needed = append(needed, "time")
 	}
+	// In the order of the parts that byImportance returns.
 	grades := []command.Grade{command.Error, command.Warning, command.Note}
 	for i, rights := range byImportance(e.MissingRights, needed) {
 		if len(rights) > 0 {
@@ -122,10 +134,14 @@ func doctorFindings(node string, e *command.Diagnosis, r *command.Request) []com
 				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), aclWords(rights))})
 		}
 	}
+	// An unknown command that is only useful is not reported: older servers lack some of them, and
+	// the library does without.
 	if unknown := byImportance(e.UnknownCommands, needed)[0]; len(unknown) > 0 {
 		all = append(all, command.Finding{Grade: command.Error, Code: command.CodeRights, Text: fmt.Sprintf(
 			"%s does not know commands that a lock needs: %s: remove its rename-command settings, or use a newer server", node, strings.Join(unknown, ", "))})
 	}
+	// A replica has an error already, and its settings of durability are not those of the master to
+	// be used.
 	if e.Role == "master" {
 		all = append(all, durabilityFinding(node, e, guarded)...)
 	}
@@ -137,6 +153,7 @@ func aclWords(rights []string) string {
 	words := make([]string, len(rights))
 	for i, r := range rights {
 		words[i] = r
+		// Channels and keys already have their sign. A command needs a plus.
 		if !strings.HasPrefix(r, "&") && !strings.HasPrefix(r, "~") {
 			words[i] = "+" + r
 		}
@@ -148,6 +165,7 @@ func aclWords(rights []string) string {
 // necessary if SCRIPT LOAD is missing, because no other way to run a script remains.
 func byImportance(missing, needed []string) (parts [3][]string) {
 	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
+	// A right can be in one part only. The cases are in order of importance.
 	for _, right := range missing {
 		switch {
 		case slices.Contains(needed, right), unscripted && right == "eval":
@@ -166,15 +184,18 @@ func byImportance(missing, needed []string) (parts [3][]string) {
 func durabilityFinding(node string, e *command.Diagnosis, guarded bool) []command.Finding {
 	grade, cure := command.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL after a crash"
 	if guarded {
+		// The guard makes such a restart safe, so it is only worth a note.
 		grade, cure = command.Note, "the guard keeps it from voting for maxTTL afterwards"
 	}
 	text := ""
 	switch {
 	case !e.AOF:
 		text = "forgets locks when it is restarted: " + cure
+	// INFO shows that the file is kept but not when it is written.
 	case !e.Configured:
 		grade, text = command.Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
 			"before a lock is granted (appendfsync always)"
+	// With everysec up to a second of grants may be lost.
 	case e.Fsync != "always":
 		text = "may forget the last locks when it crashes (appendfsync " + e.Fsync + "): " + cure
 	default:
@@ -192,6 +213,7 @@ func sentinelFindings(node, master string, all []command.SentinelAnswer) []comma
 	add := func(g command.Grade, format string, args ...any) {
 		found = append(found, command.Finding{Grade: g, Code: command.CodeSentinels, Text: node + " " + fmt.Sprintf(format, args...)})
 	}
+	// most is the largest number of Sentinels that one of them knows of, itself included.
 	agree, most := 0, 0
 	for _, v := range all {
 		most = max(most, v.Others+1)
@@ -207,6 +229,7 @@ func sentinelFindings(node, master string, all []command.SentinelAnswer) []comma
 		}
 	}
 	add(command.Note, "is %s according to %d of its %d Sentinels; it does not vote while fewer than %d agree", master, agree, len(all), len(all)/2+1)
+	// Two clients with different parts of the Sentinels could see different majorities.
 	if most > len(all) {
 		add(command.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is not a majority of all; "+
 			"list all of them, the same for every client (SENTINEL RESET if the others are gone for good)", len(all), most)
@@ -236,5 +259,7 @@ func unfitError(all []command.Finding) error {
 	if len(texts) == 0 {
 		return nil
 	}
+	// One error with all reasons: it becomes the vote of every command until a check finds the
+	// server fit.
 	return fmt.Errorf("pool: %w: %s", command.ErrUnfit, strings.Join(texts, "; "))
 }

@@ -19,7 +19,7 @@ func sound() command.Facts {
 	}
 }
 
-func TestASoundMasterHasNoFindings(t *testing.T) {
+func TestAFitMasterHasNoFindings(t *testing.T) {
 	require.Empty(t, findings("a", 0, sound()))
 	require.NoError(t, unfitError(nil))
 }
@@ -173,9 +173,9 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-			for token, fleet := range map[string]*command.NodeSet{"A": command.NewNodeSet(true), "B": command.NewNodeSet(false, "n0", "n1")} {
+			for token, nodeSet := range map[string]*command.NodeSet{"A": command.NewNodeSet(true), "B": command.NewNodeSet(false, "n0", "n1")} {
 				call := acquiring(token, longTTL, token)
-				call.req.NodeSet = fleet
+				call.req.NodeSet = nodeSet
 				require.Equal(t, command.Granted, call.outcome(t, n), what)
 			}
 			call := acquiring("C", longTTL, "C")

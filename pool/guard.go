@@ -42,11 +42,13 @@ type parkedReply struct {
 // guardOfLocked returns the connection's guard state for a node set, and makes it at the first
 // use.
 func (pc *pipeConn) guardOfLocked(s *command.NodeSet) *guardState {
+	// The usual case. A connection has few node sets: one for each Locker with a guard.
 	if g := pc.guards[s]; g != nil {
 		return g
 	}
 	n := pc.pipeline.node
 	runID, replID2 := pc.facts.RunID, pc.facts.ReplID2
+	// Behind a proxy INFO may come from any server, so its run ID identifies nothing.
 	if n.cfg.Proxied {
 		runID, replID2 = guard.Proxied, guard.Proxied
 	}
@@ -74,6 +76,8 @@ func (pc *pipeConn) withMarkerLocked(c *command.Command) (want any, first *comma
 		return nil, nil
 	}
 	g := pc.guardOfLocked(c.NodeSet)
+	// asked is set with the command in hand, under the mutex: no second command of this batch asks
+	// again.
 	if !g.asked && needsVerify(c.Op) && !c.NodeSet.Ended() {
 		g.asked, g.underWay = true, true
 		first = g.verifyCommand()
@@ -117,12 +121,15 @@ func (g *guardState) ask() {
 func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	pc, n := g.conn, g.conn.pipeline.node
 	outdated := rep.Outcome == command.Granted && g.outdated(rep.MarkerStatus)
+	// The connection ends before the parked replies are answered, so the attempts that follow wait
+	// for the next one.
 	if outdated {
 		pc.fail(errRoleChanged)
 	}
 	now := n.cfg.Clock.Now()
 	var news string
 	pc.pipeline.mu.Lock()
+	// Even if the answer is outdated: a command that comes now must be able to ask.
 	g.underWay = false
 	if !outdated {
 		g.applyLocked(rep, now)
@@ -135,6 +142,7 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	if news != "" {
 		n.log(news, why)
 	}
+	// Each gets the reason that was determined above, at one instant for all.
 	for _, u := range behind {
 		u.reply.Err = why
 		u.command.Answer(u.reply)
@@ -184,10 +192,13 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 		return
 	}
 	g.until = now.Add(min(rep.MarkerStatus.Left, g.nodeSet.Guard.Quarantine(n.cfg.Name))) // the server may say anything
+	// This client knows when the quarantine began, so it also measures it by its own clock: the
+	// server's may be set forward.
 	if rep.MarkerStatus.JustBegan {
 		n.histories.begin(g.history, now.Add(g.nodeSet.Guard.Quarantine(n.cfg.Name)))
 	}
 	g.until = max(g.until, n.histories.end(g.history))
+	// A timer on a connection that has ended would ask in vain. The next connection asks by itself.
 	if g.conn.pipeline.conn == g.conn {
 		g.recheckAfterLocked(g.askPauseLocked(g.until.Sub(now) + time.Millisecond))
 	}
@@ -297,6 +308,7 @@ func (pc *pipeConn) recheckAll() {
 // that waited for the connection: they may be granted only after the answer.
 func (pc *pipeConn) verifyAgainLocked() {
 	queue := &pc.pipeline.queue
+	// The queue is rebuilt under the mutex, so no command can be written in between.
 	waiting := queue.popAll(nil)
 	for _, s := range pc.pipeline.node.histories.nodeSets() {
 		g := pc.guardOfLocked(s)

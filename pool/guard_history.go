@@ -29,8 +29,11 @@ type guardHistories struct {
 func (m *guardHistories) forNodeSet(f *command.NodeSet, node string, facts command.Facts, now clock.Instant) *guardHistory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// A new run ID is a restart, a new replication ID a promotion. Either may have lost locks.
 	own, server := m.all[f], facts.RunID+" "+facts.ReplID2
 	switch {
+	// The first connection: this client did not see the run begin, so only the node's own clock
+	// counts.
 	case own == nil:
 		own = &guardHistory{server: server}
 		if m.all == nil {
@@ -38,6 +41,8 @@ func (m *guardHistories) forNodeSet(f *command.NodeSet, node string, facts comma
 		}
 		m.all[f] = own
 	case own.server != server:
+		// Counted from now and not from the restart, which may be earlier: a quarantine that is too
+		// long is safe.
 		own.server, own.notBefore = server, now.Add(f.Guard.Quarantine(node))
 	}
 	return own
@@ -45,6 +50,7 @@ func (m *guardHistories) forNodeSet(f *command.NodeSet, node string, facts comma
 
 // nodeSets returns those for which a VerifyMarker was made.
 func (m *guardHistories) nodeSets() []*command.NodeSet {
+	// Before the lock below, because forgetEnded takes the same mutex.
 	m.forgetEnded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,6 +74,7 @@ func (m *guardHistories) forgetEnded() {
 func (m *guardHistories) begin(own *guardHistory, end clock.Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// A second VerifyMarker must not shorten what the first one began.
 	own.notBefore = max(own.notBefore, end)
 }
 
@@ -83,6 +90,7 @@ func (m *guardHistories) end(own *guardHistory) clock.Instant {
 func (m *guardHistories) verified(own *guardHistory, now clock.Instant) (over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// From now on every new connection asks for this node set by itself.
 	own.asked = true
 	return !now.Before(own.notBefore)
 }

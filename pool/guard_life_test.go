@@ -17,10 +17,10 @@ import (
 
 // Nodes outlive the Lockers that were made over them. A node sends no guard commands for a Locker
 // that has ended, because they would write a marker that was deleted on purpose.
-func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
+func TestANodeSetThatHasEndedIsForgotten(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedFleet()
+			f := guardedNodes()
 			admitted(t, m, n, f)
 			f.End()
 			m.Del(guard.Key)
@@ -28,7 +28,7 @@ func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 				only(t, m).Drop()
 			}
 			time.Sleep(time.Minute)
-			require.Zero(t, asksOf(m))
+			require.Zero(t, queriesOf(m))
 			require.NotContains(t, m.Keys(), guard.Key)
 			require.Empty(t, n.histories.nodeSets())
 			require.Equal(t, command.Granted, acquiring("B", time.Second, "k").outcome(t, n))
@@ -38,9 +38,9 @@ func TestAFleetThatHasEndedIsNotLookedAfterAnyMore(t *testing.T) {
 
 // Two nodes that refuse decide an attempt, and the third one's acquire is cancelled. The third
 // node's quarantine must not wait for an attempt that needs it.
-func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
+func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		c := acquiringUnder(f, "A", "k")
 		n.pipelines[0].mu.Lock() // as if it waited in the queue
 		go n.Submit(&c.Command)
@@ -48,15 +48,15 @@ func TestANodeIsAskedAlsoWhenTheCommandWasGivenUp(t *testing.T) {
 		n.pipelines[0].mu.Unlock()
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 		require.Contains(t, m.Keys(), guard.Key)
 	})
 }
 
 // The node sends nothing if the Locker of the cancelled command has ended.
-func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
+func TestACancelledCommandVerifiesNothingForANodeSetThatHasEnded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		c := acquiringUnder(f, "A", "k")
 		n.pipelines[0].mu.Lock() // as if it waited in the queue
 		go n.Submit(&c.Command)
@@ -65,29 +65,29 @@ func TestACommandThatWasGivenUpAsksNothingForAFleetThatHasEnded(t *testing.T) {
 		n.pipelines[0].mu.Unlock()
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
-		require.Zero(t, asksOf(m))
+		require.Zero(t, queriesOf(m))
 		require.Empty(t, m.Keys())
 	})
 }
 
-func TestTheTimerOfAFleetThatHasEndedAsksNothing(t *testing.T) {
+func TestTheTimerOfANodeSetThatHasEndedSendsNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		time.Sleep(9 * time.Second) // the timer is due between two checks
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - healthyEvery/2)
 		f.End()
 		m.ForgetLog()
 		time.Sleep(time.Minute)
-		require.Zero(t, asksOf(m))
+		require.Zero(t, queriesOf(m))
 	})
 }
 
 // docs/dev/rules.md rule 16: a marker of another server than the one dialled means that the
 // connection's facts are old. The node must redial, and not wait for the next check.
-func TestAConnectionWhoseFactsAreOldIsDialledAnew(t *testing.T) {
+func TestAConnectionWhoseFactsAreOldIsDialledAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.SetInfo("run_id", otherID)
 		m.Set(guard.Key, f.Guard.Marker(otherID, strings.Repeat("0", 40), "n1"), 0)
@@ -104,7 +104,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 	prepare := func(m *fakeredis.Master) { m.SetInfo("role", "slave") }
 	onMaster(t, prepare, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := command.NewNodeSet(true)
-		f.Guard = guardedFleet().Guard
+		f.Guard = guardedNodes().Guard
 		for range 20 {
 			r := acquiringUnder(f, "A", "k").on(n).reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
@@ -117,7 +117,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 	})
 	// A server that became a replica under an open connection is redialled once.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.SetInfo("role", "slave")
 		m.Del(guard.Key)
@@ -133,7 +133,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
 	log := &lines{}
 	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		f.Guard.MaxTTL = 10 * time.Minute
 		for range 30 {
 			acquiringUnder(f, "A", "k").on(n).reply(t)
@@ -168,9 +168,9 @@ func (b *lines) count(what string) int {
 }
 
 // A Locker has ended, and its last command is answered after the health check that drops its guard.
-func TestACommandOfAFleetThatHasEndedIsAnsweredBehindTheLook(t *testing.T) {
+func TestACommandOfANodeSetThatHasEndedIsAnsweredAfterTheCheck(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.Del(guard.Key)
 		m.SetDelay(3 * time.Second)

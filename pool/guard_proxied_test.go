@@ -30,7 +30,7 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 		"another history": func(m *fakeredis.Master) { m.SetInfo("master_replid2", otherID) },
 	} {
 		inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedFleet()
+			f := guardedNodes()
 			admitted(t, m, n, f)
 			require.Equal(t, command.Granted, acquiringUnder(f, "A", "a").outcome(t, n))
 			turn(m)
@@ -46,7 +46,7 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 			require.Equal(t, command.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
 		})
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedFleet()
+			f := guardedNodes()
 			admitted(t, m, n, f)
 			turn(m)
 			r := acquiringUnder(f, "B", "b").on(n).reply(t)
@@ -54,7 +54,7 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 		})
 	}
 	inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.SetInfo("role", "slave")
 		require.Equal(t, command.Failed, acquiringUnder(f, "B", "b").outcome(t, n), "a replica")
@@ -74,12 +74,12 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			return at.Load().Dial(ctx, network, address)
 		}
-		f := guardedFleet()
+		f := guardedNodes()
 		n := opened(t, one, func(c *Config) { c.Dial = dial })
 		defer n.Close()
 		admitted(t, one, n, f)
 		other := opened(t, two, nil)
-		admitted(t, two, other, guardedFleet())
+		admitted(t, two, other, guardedNodes())
 		require.NoError(t, other.Close())
 
 		v, _ := one.Get(guard.Key)
@@ -97,7 +97,7 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 // The reader, the writer, callers, timers and checks share the state of the guard.
 func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		fleets := []*command.NodeSet{guardedFleet(), guardedFleet()}
+		fleets := []*command.NodeSet{guardedNodes(), guardedNodes()}
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {

@@ -21,13 +21,13 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 		"emptied":          func(m *fakeredis.Master) { m.FlushAll() },
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedFleet()
+			f := guardedNodes()
 			admitted(t, m, n, f)
 			begin(m)
 			time.Sleep(100 * time.Millisecond) // it has dialled
 			acquiringUnder(f, "A", "k").on(n).reply(t)
 			synctest.Wait()
-			require.Equal(t, 1, asksOf(m), what)
+			require.Equal(t, 1, queriesOf(m), what)
 			time.Sleep(time.Second)
 			m.SetClock(time.Hour)
 			for range 4 {
@@ -42,13 +42,13 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 	// The run that starts differs from that of the connection before, and the quarantine is another
 	// client's.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.Stop()
 		time.Sleep(time.Second)
 		require.NoError(t, m.Restart(true))
 		stranger := opened(t, m, nil)
-		requireQuarantined(t, acquiringUnder(guardedFleet(), "B", "k").on(stranger).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder(guardedNodes(), "B", "k").on(stranger).reply(t), guardTTL)
 		require.NoError(t, stranger.Close())
 		m.SetClock(time.Hour)
 		time.Sleep(time.Second) // it has dialled
@@ -62,7 +62,7 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 	})
 	// The negative control: a client that never saw the earlier run uses the node's clock.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		require.NoError(t, n.Close())
 		require.NoError(t, m.Restart(true))
@@ -72,14 +72,14 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 		m.SetClock(time.Hour)
 		second := opened(t, m, nil)
 		defer second.Close()
-		require.Equal(t, command.Granted, acquiringUnder(guardedFleet(), "A", "k").outcome(t, second))
+		require.Equal(t, command.Granted, acquiringUnder(guardedNodes(), "A", "k").outcome(t, second))
 	})
 }
 
 // A quarantine that is longer than the maximum was written before the clock was set back.
-func TestAQuarantineBeginsAnewWhenTheNodesClockWasSetBack(t *testing.T) {
+func TestAQuarantineBeginsAgainWhenTheNodesClockWasSetBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		m.SetClock(time.Hour)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - 8*time.Second)
@@ -98,7 +98,7 @@ func timed(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, c *t
 	c := &tallying{}
 	inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		requireQuarantined(t, acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t), guardTTL)
 		f(t, m, n, c)
 	})
 }
@@ -126,7 +126,7 @@ func TestTheTimerOfAQuarantineEndsWithItsConnectionAndItsNode(t *testing.T) {
 }
 
 // A server may return a wrong remaining time of a quarantine. It is clamped.
-func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
+func TestAQuarantineOfNoTimeIsQueriedWithPauses(t *testing.T) {
 	for _, left := range []string{"-5", "0", "1", "9223372036854775807"} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			time.Sleep(time.Second)
@@ -138,7 +138,7 @@ func TestAQuarantineOfNoTimeIsNotAskedForAllTheTime(t *testing.T) {
 				asked.Add(1)
 				return "*3\r\n$11\r\nquarantined\r\n:" + left + "\r\n:0\r\n", true
 			})
-			r := acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t)
+			r := acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t)
 			var q *QuarantineError
 			require.ErrorAs(t, r.Err, &q)
 			require.GreaterOrEqual(t, q.Remaining, time.Duration(0))

@@ -16,8 +16,8 @@ import (
 // guardTTL is how long a quarantine lasts in tests.
 const guardTTL = 20 * time.Second
 
-// guardedFleet is the node set that a guarded Locker over three nodes gives its commands.
-func guardedFleet() *command.NodeSet {
+// guardedNodes is the node set that a guarded Locker over three nodes gives its commands.
+func guardedNodes() *command.NodeSet {
 	f := command.NewNodeSet(false)
 	f.Guard = guard.New(guardTTL, []string{"n1", "n2", "n3"})
 	return f
@@ -50,8 +50,8 @@ func pingingUnder(f *command.NodeSet) *call {
 	return c
 }
 
-// asksOf returns how often a master was sent the verification since ForgetLog.
-func asksOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
+// queriesOf returns how often a master was sent the verification since ForgetLog.
+func queriesOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
 
 // mark sets the state in a master's marker.
 func mark(m *fakeredis.Master, state string) {
@@ -78,11 +78,11 @@ func requireQuarantined(t *testing.T, r command.Reply, left time.Duration) {
 	require.Equal(t, left, q.Remaining)
 }
 
-func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire(t *testing.T) {
+func TestAConnectionVerifiesItsMarkerOnceBeforeTheFirstGuardedAcquire(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
-		f := guardedFleet()
+		f := guardedNodes()
 		writes := n.Stats().Writes
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m))
@@ -91,7 +91,7 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 		for range 5 {
 			acquiringUnder(f, "A", "k").on(n).reply(t)
 		}
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 	})
 	for what, first := range map[string]func(f *command.NodeSet) *call{
 		"a claim that is resumed": func(f *command.NodeSet) *call { return inspectingUnder(f, "k") },
@@ -102,8 +102,8 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.ForgetLog()
-			requireQuarantined(t, first(guardedFleet()).on(n).reply(t), guardTTL)
-			require.Equal(t, 1, asksOf(m), what)
+			requireQuarantined(t, first(guardedNodes()).on(n).reply(t), guardTTL)
+			require.Equal(t, 1, queriesOf(m), what)
 		})
 	}
 }
@@ -112,16 +112,16 @@ func TestAConnectionIsAskedOnceWhereItsNodeStandsInFrontOfTheFirstGuardedAcquire
 // commands in flight with it. Each is answered even if the verification is not.
 func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.FlushAll()
 		a, b := acquiringUnder(f, "A", "k").on(n), acquiringUnder(f, "B", "k").on(n)
 		requireQuarantined(t, a.reply(t), guardTTL)
 		requireQuarantined(t, b.reply(t), guardTTL)
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 	})
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.FlushAll()
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -137,11 +137,11 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 }
 
 // docs/dev/rules.md rules 16 and 17: a node that was only read can still be admitted.
-func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
+func TestInspectAndExtendVerifyNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
-		f := guardedFleet()
+		f := guardedNodes()
 		for _, c := range []*call{
 			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
 			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *command.Request) { command.NewExamine(r, "x") }),
@@ -154,14 +154,14 @@ func TestLooksAndExtensionsDoNotAskWhereANodeStands(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		require.Zero(t, asksOf(m))
+		require.Zero(t, queriesOf(m))
 		require.NotContains(t, m.Keys(), guard.Key)
 	})
 }
 
-func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
+func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.FlushAll()
 		calls := make([]*call, 64)
@@ -172,12 +172,12 @@ func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
 			require.Equal(t, command.Failed, c.reply(t).Outcome)
 		}
 		synctest.Wait()
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 		require.Equal(t, int64(1), n.Stats().Dials)
 		for range 10 {
 			requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		}
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 		time.Sleep(guardTTL - time.Millisecond)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Millisecond)
 		time.Sleep(3 * time.Millisecond)
@@ -190,7 +190,7 @@ func TestAnEmptiedNodeIsAskedOnceHoweverManyFindOut(t *testing.T) {
 // does not count.
 func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.Del(guard.Key)
 		m.Set("k", "A", 100*time.Millisecond)
@@ -198,7 +198,7 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.Equal(t, time.Second, m.TTL("k"))
 		synctest.Wait()
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 		r = extendingUnder(f, "A", "k").on(n).reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		var q *QuarantineError
@@ -209,9 +209,9 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 
 // A verification that failed is repeated, also if no acquisition follows: a lock that is extended
 // needs the result.
-func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
+func TestANodeThatCouldNotVerifyItsMarkerIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Second)
 		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
@@ -227,7 +227,7 @@ func TestANodeThatCouldNotSayWhereItStandsIsAskedAgain(t *testing.T) {
 // The verification may have the result that a waiting command can be granted.
 func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Millisecond)
 		m.SetDelay(10 * time.Millisecond)
@@ -237,7 +237,7 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 		r := acquiringUnder(f, "A", "k").on(n).reply(t) // its own timer has ended when the dial is finished
 		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
-		require.Equal(t, 1, asksOf(m))
+		require.Equal(t, 1, queriesOf(m))
 	})
 }
 
@@ -245,7 +245,7 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 // not started its timer since.
 func TestAQuestionEndsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		admitted(t, m, n, f)
 		l := n.pipelines[0]
 		l.mu.Lock()
@@ -253,9 +253,9 @@ func TestAQuestionEndsWithItsConnection(t *testing.T) {
 		l.mu.Unlock()
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Second)
-		asked := asksOf(m)
+		asked := queriesOf(m)
 		l.requeue(old.verifyCommand())
 		synctest.Wait()
-		require.Equal(t, asked, asksOf(m))
+		require.Equal(t, asked, queriesOf(m))
 	})
 }

@@ -32,6 +32,7 @@ func (n *Node) handshake(ctx context.Context, s *rawConn) (f facts, err error) {
 func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
+	// The credentials are read for each dial, so a rotated password needs no restart.
 	steps, err := n.handshakeSteps(ctx)
 	if err != nil {
 		return err
@@ -51,6 +52,7 @@ func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The steps of greet are enough here: facts and scripts are for connections that vote.
 	if err := n.greet(ctx, s, nil); err != nil {
 		s.abort()
 		s.close()
@@ -72,6 +74,7 @@ func (n *Node) abortReason(ctx context.Context, err error) error {
 // authenticates and selects the database itself.
 func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 	var steps []step
+	// A second AUTH could replace the user that the service has chosen.
 	if _, wrapped := n.dialer.(*wrappedPool); !wrapped {
 		auth, err := n.auth(ctx)
 		if err != nil {
@@ -86,6 +89,8 @@ func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 func (n *Node) preparing(f *facts) []step {
 	steps := []step{
 		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
+			// Without an ID the old connection cannot be killed later. Undos are then sent again
+			// instead.
 			f.clientID, _ = redis.Int64(reply, optionalStep(err))
 			return unusable(err)
 		}},
@@ -106,6 +111,7 @@ func (n *Node) preparing(f *facts) []step {
 			return unusable(err)
 		}},
 	}
+	// Only single masters and masters behind Sentinels can have the guard.
 	if n.shard == nil { // in a Cluster one server would have the marker of all
 		steps = append(steps, step{"GET", []any{guard.Key}, func(reply any, err error) error {
 			f.parseMarker(reply, err)
@@ -115,6 +121,7 @@ func (n *Node) preparing(f *facts) []step {
 			return nil
 		}})
 	}
+	// All scripts are loaded once for each connection, so a command is its hash and its arguments.
 	for _, script := range command.Scripts() {
 		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
 			return unusable(err) // if SCRIPT is denied, NOSCRIPT makes the node send the text
@@ -131,8 +138,10 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 	}
 	var steps []step
 	switch {
+	// AUTH with two words needs Redis 6. Without a user the old form is used.
 	case user != "":
 		steps = append(steps, step{"AUTH", []any{user, password}, required("AUTH")})
+	// Without a user the password is that of the default user.
 	case password != "":
 		steps = append(steps, step{"AUTH", []any{password}, required("AUTH")})
 	}
@@ -158,6 +167,7 @@ func (rc *rawConn) run(steps []step) error {
 			rc.abort()
 		}
 	}()
+	// This goroutine alone reads, and the one above alone writes.
 	err := rc.receiveAll(steps)
 	if err == nil {
 		<-said // a server may reply before the last write returns
@@ -199,6 +209,7 @@ func (rc *rawConn) receiveAll(steps []step) error {
 	var first, last error
 	for _, st := range steps {
 		reply, err := redis.ReceiveWithTimeout(rc.redis, 0)
+		// The connection is broken, so no further reply can be matched to its step.
 		if rc.redis.Err() != nil {
 			// An error that the server sent before it closed the connection ("max number of
 			// clients reached", "protected mode") explains more than the closing.
@@ -227,6 +238,8 @@ func (rc *rawConn) receiveAll(steps []step) error {
 func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) {
 	stop := context.AfterFunc(ctx, rc.abort)
 	defer stop()
+	// CLIENT KILL answers after the old connection was ended on the server, so the order is certain
+	// when run returns.
 	err = rc.run([]step{{"CLIENT", []any{"KILL", "ID", id}, func(reply any, err error) error {
 		// 0 means that no such client is left, which is as good. Any reply but a number
 		// means that the user may not kill.
@@ -258,6 +271,7 @@ func withheld(err error, password string) error {
 		return err
 	}
 	c := code(string(re))
+	// A password may consist of capital letters only, and look like a code.
 	if strings.Contains(c, password) {
 		c = "ERR"
 	}
@@ -272,6 +286,7 @@ func unusable(err error) error {
 		return err
 	}
 	switch code(string(re)) {
+	// Such a server answers nothing else either. The dial fails, and is tried again later.
 	case "LOADING", "NOAUTH", "MASTERDOWN":
 		return serverError(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-func TestTheHandshakeSaysWhoWeAreBeforeAnythingElse(t *testing.T) {
+func TestTheHandshakeAuthenticatesBeforeAnythingElse(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.RequireAuth("u", "hunter2") }, func(c *Config) {
 		c.Username, c.Password, c.Database, c.ClientName = "u", "hunter2", 3, "billing"
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -136,7 +136,7 @@ func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 	}
 }
 
-func TestTheCredentialsAreAskedAtEveryDial(t *testing.T) {
+func TestTheCredentialsAreReadAtEveryDial(t *testing.T) {
 	password := "one"
 	asked := 0
 	onMaster(t, func(m *fakeredis.Master) { m.RequireAuth("u", "one") }, func(c *Config) {
@@ -262,7 +262,7 @@ func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
 
 // docs/dev/hazards.md H47: the error has what a server sends before it closes the connection, not
 // only EOF.
-func TestWhatAServerSaysBeforeItHangsUpIsTold(t *testing.T) {
+func TestAnErrorBeforeTheServerClosesIsReported(t *testing.T) {
 	for _, words := range []string{"ERR max number of clients reached", "DENIED Redis is running in protected mode"} {
 		synctest.Test(t, func(t *testing.T) {
 			n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -325,7 +325,7 @@ func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
 }
 
 // The log has one line for each change of a connection.
-func TestTheLogTellsOfConnections(t *testing.T) {
+func TestTheLogReportsConnections(t *testing.T) {
 	var log bytes.Buffer
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))

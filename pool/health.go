@@ -26,6 +26,7 @@ func (pc *pipeConn) checkEveryLocked() time.Duration {
 	switch {
 	case pc.unfit == nil && pc.health.failed == 0:
 		return healthyEvery
+	// A probe, which is a parked undo, comes in between: see probeBetweenLocked.
 	case pc.pipeline.parked.waiting.len() > 0:
 		return 2 * unhealthyEvery
 	}
@@ -34,6 +35,7 @@ func (pc *pipeConn) checkEveryLocked() time.Duration {
 
 // beginCheckLocked reports whether a check is due, and marks it as in flight.
 func (pc *pipeConn) beginCheckLocked() bool {
+	// The check before this one is still unanswered. On a frozen server checks must not pile up.
 	if pc.health.next == noDeadline {
 		return false
 	}
@@ -55,6 +57,7 @@ func (pc *pipeConn) checkSoon() {
 	}
 	now := pc.pipeline.node.cfg.Clock.Now()
 	if soonest := max(now, pc.health.last.Add(unhealthyEvery)); soonest.Before(pc.health.next) {
+		// Only ever earlier: many errors at once still cause one check.
 		pc.health.next = soonest
 		pc.healthTimer.Reset(soonest.Sub(now))
 	}
@@ -64,9 +67,12 @@ func (pc *pipeConn) checkSoon() {
 func (pc *pipeConn) checkFailed(err error) {
 	pc.pipeline.mu.Lock()
 	before := pc.whyUnfit()
+	// One failed check may be a slow script on the server. A row of them means that the server
+	// cannot vote.
 	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
 		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", ErrUnfit, pc.pipeline.node.label(), err)
 	}
+	// Read under the mutex, logged without it.
 	news := before == nil && pc.health.why != nil
 	pc.pipeline.mu.Unlock()
 	if news {

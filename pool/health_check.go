@@ -21,13 +21,18 @@ const (
 // fails its health checks, or votes under another name. Undos are always sent, and extensions
 // also while checks fail. For a known node set it costs two comparisons.
 func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
+	// An undo only deletes what this library wrote, so it is right on any server. A health check
+	// has to reach an unfit one.
 	if c.Op.Undoes() || c.Op == command.Examine {
 		return nil
 	}
+	// Before everything else: no setting makes an exception from the Sentinels' majority.
 	if err := pc.pipeline.node.resolver.rejectReason(c, pc.raw.address); err != nil {
 		return err
 	}
 	node := pc.pipeline.node.cfg.Name
+	// An extension is exempt: a server that cannot answer INFO may still keep a lock alive, and the
+	// lock was granted before.
 	if pc.health.why != nil && c.Op != command.Extend && !c.NodeSet.Exempts(node) {
 		return pc.health.why
 	}
@@ -36,6 +41,7 @@ func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
 			return err
 		}
 	}
+	// The usual case. approved is cleared by whatever could change the result below.
 	if c.NodeSet != nil && c.NodeSet == pc.approved {
 		return nil
 	}
@@ -56,6 +62,7 @@ func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
 		}
 		return err
 	}
+	// Join refuses a server that another node of the set uses: it would vote twice.
 	if !pc.registered[c.NodeSet] {
 		if err := c.NodeSet.Join(pc.facts.RunID, node); err != nil {
 			return err
@@ -84,10 +91,13 @@ func (pc *pipeConn) markerErrorLocked(s *command.NodeSet) error {
 
 // unregisterLocked removes the connection from its node sets, before the pipeline dials again.
 func (pc *pipeConn) unregisterLocked() {
+	// The timers first: none of them may use the connection after it has left the pipeline.
 	if pc.healthTimer != nil {
 		pc.healthTimer.Stop()
 	}
 	pc.endGuardsLocked()
+	// The server's run ID becomes free, so the next connection, perhaps by another node name, can
+	// register it.
 	for f := range pc.registered {
 		f.Leave(pc.facts.RunID, pc.pipeline.node.cfg.Name)
 	}
@@ -114,6 +124,7 @@ func (pc *pipeConn) forgetEndedLocked() {
 func (pc *pipeConn) scheduleCheckLocked() {
 	every := pc.checkEveryLocked()
 	pc.health.next = pc.pipeline.node.cfg.Clock.Now().Add(every)
+	// One timer for each connection, reused: checks go on for as long as the connection lives.
 	if pc.healthTimer == nil {
 		pc.healthTimer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
 		return
@@ -125,6 +136,7 @@ func (pc *pipeConn) scheduleCheckLocked() {
 // because submit takes it.
 func (pc *pipeConn) check() {
 	pc.pipeline.mu.Lock()
+	// A timer that fires late may belong to a connection that is gone.
 	due := pc.pipeline.conn == pc && pc.beginCheckLocked()
 	pc.pipeline.mu.Unlock()
 	if !due {
@@ -154,6 +166,7 @@ func (hc healthCheck) Answer(*command.Command, command.Reply) {
 	if !stands {
 		return
 	}
+	// Outside pipeline.mu, like everything that takes another mutex or submits.
 	hc.pipeline.node.histories.forgetEnded()
 	if answered {
 		hc.recheckAll()
@@ -171,8 +184,11 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 		pc.checkFailed(serverError(err)) // BUSY, or nonsense: the answer says nothing new about the server
 		return
 	}
+	// A copy: the facts in use change only under the mutex, and only if the server is still the
+	// same.
 	next := pc.facts
 	next.parse(reply, err)
+	// An unreadable INFO does not show another server. It makes the server unfit below.
 	if next.Unread == "" && !next.SameServer(pc.facts.Facts) {
 		pc.fail(errRoleChanged)
 		return
@@ -181,9 +197,11 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 		pc.fail(errMarkersAgain)
 		return
 	}
+	// Computed before the lock, because it builds texts.
 	unfit := unfitError(pc.pipeline.node.findings(next.Facts))
 	pc.pipeline.mu.Lock()
 	news := (unfit == nil) != (pc.whyUnfit() == nil)
+	// approved is cleared: the next command of each node set passes all checks again.
 	pc.facts, pc.unfit, pc.approved = next, unfit, nil
 	pc.health.failed, pc.health.why = 0, nil
 	pc.pipeline.mu.Unlock()

@@ -35,7 +35,7 @@ func TestANodeIsLookedAtEveryTenSecondsAndTwiceASecondWhileItIsUnfit(t *testing.
 
 // The server at the address has another process, role or history. Everything is read again, on
 // another connection.
-func TestAServerThatHasTurnedIntoAnotherIsDialledAnew(t *testing.T) {
+func TestAServerWithAnotherIdentityIsDialledAgain(t *testing.T) {
 	for field, value := range map[string]string{
 		"run_id": "1111111111111111111111111111111111111111", "role": "slave",
 		"master_replid2": "2222222222222222222222222222222222222222",
@@ -99,7 +99,7 @@ func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 
 // Health checks are matched with their replies like all other commands. They also detect a frozen
 // server, like any command.
-func TestLooksAreCommandsLikeOthers(t *testing.T) {
+func TestHealthChecksAreCommandsLikeOthers(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetInfo("maxmemory", "1000")
 		m.SetInfo("maxmemory_policy", "allkeys-lru") // two checks each second
@@ -145,13 +145,13 @@ func (c *tallying) AfterFunc(d time.Duration, f func()) clock.Timer {
 	c.waiting.Add(1)
 	fired := t // without the timer, which may fire before it is stored
 	t.Timer = c.Clock.AfterFunc(d, func() {
-		fired.settle(false)
+		fired.count(false)
 		f()
 	})
 	return t
 }
 
-func (t tallyingTimer) settle(waiting bool) {
+func (t tallyingTimer) count(waiting bool) {
 	if t.waiting.Swap(waiting) != waiting {
 		if waiting {
 			t.of.waiting.Add(1)
@@ -162,12 +162,12 @@ func (t tallyingTimer) settle(waiting bool) {
 }
 
 func (t tallyingTimer) Stop() bool {
-	t.settle(false)
+	t.count(false)
 	return t.Timer.Stop()
 }
 
 func (t tallyingTimer) Reset(d time.Duration) bool {
-	t.settle(true)
+	t.count(true)
 	return t.Timer.Reset(d)
 }
 

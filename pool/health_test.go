@@ -23,8 +23,8 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 			requireUnfit(t, c.on(n).reply(t), "n1", "health checks", busy)
 		}
 		extension, after := extending("A", time.Hour, "a"), acquiring("C", time.Hour, "c")
-		fleet := command.NewNodeSet(false)
-		extension.req.NodeSet, after.req.NodeSet = fleet, fleet
+		nodeSet := command.NewNodeSet(false)
+		extension.req.NodeSet, after.req.NodeSet = nodeSet, nodeSet
 		require.Equal(t, command.Granted, extension.outcome(t, n), "an extension")
 		requireUnfit(t, after.on(n).reply(t), busy)
 		require.Equal(t, command.Granted, undoing("A", "a").within(n, time.Hour).outcome(t, n), "an undo")

@@ -90,6 +90,7 @@ func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
 // own: its goroutine queries the slot map.
 func (n *Node) start(parent context.Context) {
 	ctx, end := context.WithCancel(parent)
+	// The seed is the node's own: a client cannot choose names that all use one connection.
 	n.life, n.stop, n.seed = ctx, end, maphash.MakeSeed()
 	if n.cluster != nil { // its shards have the pipelines
 		n.workers.Go(func() { n.cluster.refreshLoop(ctx) })
@@ -120,6 +121,8 @@ func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 // Kind returns what a coordinator must know about the node before it sends anything to it.
 func (n *Node) Kind() command.NodeKind {
 	t := command.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
+	// Only a node behind Sentinels needs longer quarantines: a failover may lose what was granted
+	// shortly before.
 	if n.resolver != nil {
 		t.MaxAge = n.cfg.Sentinels.MaxAge
 	}
@@ -138,6 +141,8 @@ func (n *Node) Kind() command.NodeKind {
 // checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
 // An Examine uses a separate connection, also on an unfit node.
 func (n *Node) Submit(c *command.Command) {
+	// Before the command is queued: from then on it may be answered, and counted as answered, at
+	// any time.
 	n.count.commands.Add(1)
 	switch {
 	case c.Op == command.Examine:
@@ -194,9 +199,12 @@ func (n *Node) Close() error {
 	for _, l := range n.pipelines {
 		l.close() // before the goroutines end: from now on nothing is kept for a next connection
 	}
+	// Before stop, which ends the context of the examinations: none may start after the wait below
+	// has begun.
 	n.exams.close()
 	n.stop()
 	n.workers.Wait()
+	// The dialer goes last. Every goroutine that could dial has ended.
 	n.exams.done.Wait()
 	return n.dialer.close()
 }
@@ -210,6 +218,7 @@ func (n *Node) log(msg string, err error) {
 	if n.cfg.Logger == nil {
 		return
 	}
+	// The line is dropped, because waiting for the handler would stop the node.
 	if n.count.lines.Add(1) > maxLines {
 		n.count.lines.Add(-1)
 		return

@@ -44,7 +44,7 @@ func churn(t *testing.T, m *fakeredis.Master, n *Node) {
 
 // docs/dev/hazards.md H105, for the node's own log: locks do not wait for a handler that blocks,
 // and the node starts no goroutine for each line.
-func TestALogHandlerThatBlocksHoldsNobodyUp(t *testing.T) {
+func TestALogHandlerThatBlocksDelaysNothing(t *testing.T) {
 	var mu sync.Mutex
 	open, inside, lines := make(chan struct{}), 0, 0
 	synctest.Test(t, func(t *testing.T) {

@@ -54,6 +54,8 @@ func (pl *pipeline) submit(c, behind *command.Command) {
 		// There is no connection, or another goroutine has the right to write. That goroutine
 		// looks at the queue under mu before it gives up the right, and so will find these
 		// commands.
+		// The queue may grow while no goroutine writes, so commands that have expired are removed
+		// here.
 		dropped := pl.pruneLocked()
 		pl.mu.Unlock()
 		refuse(c, wrong)
@@ -125,6 +127,7 @@ func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 func (pl *pipeline) run(ctx context.Context) {
 	redial := newBackoff(pl.node.cfg)
 	for ctx.Err() == nil {
+		// One connection at a time: the goroutine of run is also its reader.
 		k, err := pl.connect(ctx)
 		if err == nil {
 			var lived time.Duration

@@ -119,7 +119,7 @@ func TestTheQueueIsBoundedWhileADialIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestRedialsBackOffAndStartAnew(t *testing.T) {
+func TestRedialsBackOffAndStartAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		for range 3 {
@@ -211,7 +211,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 }
 
 // The limit does not delay the redial of a healthy server that restarts.
-func TestAServerThatWasWellIsDialledAnewAtOnce(t *testing.T) {
+func TestAServerThatWasHealthyIsDialledAgainAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for range 20 {
 			time.Sleep(minLife + time.Millisecond)
@@ -448,7 +448,7 @@ func TestAPartialReplyIsUnknown(t *testing.T) {
 	}
 }
 
-func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
+func TestAReplyWithoutACommandEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unasked := make(chan net.Conn, 10)
 		n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {

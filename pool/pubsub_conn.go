@@ -43,12 +43,17 @@ func (pc *pubsubConn) fail(err error) {
 
 // write writes all commands: subscriptions when they change, and pings.
 func (pc *pubsubConn) write() {
+	// No count of replies is negative, so the first interval never counts as silent: the handshake
+	// has just been answered.
 	before := int64(-1)
 	for {
+		// The interval is measured by the node's clock, so a suspended machine checks the
+		// connection soon after it wakes up.
 		over, stop := clock.After(pc.s.node.cfg.Clock, pingEvery)
 		err := pc.writeUntil(over)
 		stop()
 		if err == nil {
+			// Any reply proves that the server is alive, a message as well as a pong.
 			now := pc.received.Load()
 			err = pc.checkAlive(before, now)
 			before = now
@@ -69,6 +74,7 @@ func (pc *pubsubConn) writeUntil(over <-chan struct{}) error {
 			return pc.err
 		case <-over:
 			return nil
+		// One signal may stand for many changes. writeChanges takes all of them.
 		case <-pc.s.wake:
 			if err := pc.writeChanges(); err != nil {
 				return err
@@ -118,6 +124,8 @@ func (pc *pubsubConn) read() error {
 		if err != nil {
 			return pc.refusal(serverError(withheld(err, pc.raw.password)))
 		}
+		// Counted before it is used: the listener may take long, and the writer must not take that
+		// for silence.
 		pc.received.Add(1)
 		pc.receive(reply)
 	}
@@ -143,6 +151,8 @@ func (pc *pubsubConn) receive(reply any) {
 	if !ok || len(list) < 3 {
 		return // a pong
 	}
+	// The server may be hostile. A value of another type becomes empty, which no case below
+	// matches.
 	kind, _ := redis.String(list[0], nil)
 	channel, _ := redis.String(list[1], nil)
 	switch kind {

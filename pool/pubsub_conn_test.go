@@ -45,7 +45,7 @@ func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
 	}
 }
 
-func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
+func TestARefusedSubscriptionIsReportedAndTriedAgainAfterHalfAMinute(t *testing.T) {
 	lines := make(chan string, 100)
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(handler(func(msg string) { lines <- msg }))
@@ -87,7 +87,7 @@ func TestARefusedSubscriptionIsToldAndTriedAgainAfterHalfAMinute(t *testing.T) {
 
 // The server may soon execute what it refused now. A right that other commands lack does not keep
 // the node from subscribing.
-func TestASubscriptionThatEndsForAnotherReasonIsMadeAnewAtOnce(t *testing.T) {
+func TestASubscriptionThatEndsForAnotherReasonIsMadeAgainAtOnce(t *testing.T) {
 	for name, refuse := range map[string]func(m *fakeredis.Master, s *Subscription){
 		"a script is running": func(m *fakeredis.Master, _ *Subscription) {
 			m.FailWith("SUBSCRIBE", "BUSY Redis is busy running a script")

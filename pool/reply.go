@@ -34,9 +34,12 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 	if err != nil {
 		return refusal(err)
 	}
+	// Each operation accepts only the replies that its command can have. Anything else is Unknown,
+	// and its keys are undone.
 	switch c.Op {
 	case command.Acquire:
 		switch {
+		// An acquire with fencing returns its counter, a scripted one a number, and SET a status.
 		case c.Hint != 0:
 			return decodeFence(v, c.Hint)
 		case c.Scripted():
@@ -52,6 +55,7 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 		}
 		return decodeCount(v, 1)
 	case command.Release, command.Shorten:
+		// Without ReportWaiters the script returns the plain number.
 		if c.ReportWaiters {
 			return decodeRelease(v, int64(len(c.Keys)))
 		}
@@ -61,6 +65,7 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 	case command.Poll:
 		return decodePoll(v)
 	case command.Ping:
+		// Any other reply is that of another command.
 		if v == "PONG" {
 			return command.Reply{Outcome: command.Granted}
 		}
@@ -100,6 +105,7 @@ func decodeRelease(v any, all int64) command.Reply {
 	if !ok || n <= all {
 		return decodeCount(v, all)
 	}
+	// Decoded once more: the number of keys must be valid in this form as well.
 	r := decodeCount(n-(all+1), all)
 	r.RemoteWaiters = r.Outcome != command.Unknown
 	return r
@@ -169,6 +175,7 @@ func decodeInspect(v any, keys int) command.Reply {
 		return unexpectedReply(v)
 	}
 	r := command.Reply{Outcome: command.Granted, KeyStates: make([]command.KeyState, keys)}
+	// The values are in the order of the keys of the request.
 	for i := range r.KeyStates {
 		kind, err1 := redis.String(list[perKey*i], nil)
 		value, err2 := tokenOrSize(list[perKey*i+1])
@@ -191,6 +198,7 @@ func tokenOrSize(v any) (string, error) {
 
 // decodePoll reads the reply to PTTL: -2 without a key, -1 for a key that never expires.
 func decodePoll(v any) command.Reply {
+	// A hostile number is bounded by lifetime before any arithmetic.
 	switch ms, ok := v.(int64); {
 	case !ok || ms < -2:
 		return unexpectedReply(v)
@@ -256,6 +264,7 @@ func refusal(err error) command.Reply {
 	if !errors.As(err, &re) {
 		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
+	// The text is cleaned first, so that no later use of the error can show a token.
 	e := serverError(re)
 	var se *ServerError
 	errors.As(e, &se)
@@ -263,6 +272,7 @@ func refusal(err error) command.Reply {
 	// A key of another type blocks the lock as a held key does: this is a vote, and not a fault.
 	case se.Code == "WRONGTYPE":
 		return command.Reply{Outcome: command.Refused, Err: command.ErrForeignKey}
+	// Nothing was written, so there is nothing to undo on this node.
 	case executedNothing[se.Code], plainFailure(se.Text):
 		return command.Reply{Outcome: command.Failed, Err: e}
 	}
@@ -328,6 +338,8 @@ func code(text string) string {
 	if first != "ERR" {
 		return first
 	}
+	// Only known codes are taken out of a text, because a script's arguments may contain words with
+	// a dash.
 	for word := range strings.FieldsSeq(text) {
 		if c, ok := strings.CutPrefix(word, "-"); ok && executedNothing[c] || ok && c == "WRONGTYPE" {
 			return c

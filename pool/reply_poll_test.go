@@ -18,7 +18,7 @@ func polling(key string) *call {
 func pollingUnder(f *command.NodeSet, key string) *call { return under(f, "", command.NewPoll, key) }
 
 // A poll is one plain command. It returns the remaining time of a key of any type.
-func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
+func TestAPollReportsForHowLongAKeyExists(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", 1234*time.Millisecond)
 		m.Set("for ever", "B", 0)
@@ -43,11 +43,11 @@ func TestAPollTellsForHowLongAKeyExists(t *testing.T) {
 
 // docs/dev/rules.md rule 16: a poll starts no quarantine and verifies no marker. A node that is
 // known not to vote answers so by itself.
-func TestAPollAsksNothingOfTheGuard(t *testing.T) {
+func TestAPollVerifiesNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedFleet()
+		f := guardedNodes()
 		require.Equal(t, command.Granted, pollingUnder(f, "k").outcome(t, n))
-		require.Zero(t, asksOf(m))
+		require.Zero(t, queriesOf(m))
 		require.Empty(t, m.Keys())
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
 		requireQuarantined(t, pollingUnder(f, "k").on(n).reply(t), guardTTL)

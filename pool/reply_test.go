@@ -208,7 +208,7 @@ func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 }
 
 // Over the wire: a server's state passes, and leaves nothing behind.
-func TestAServersStateIsToldAndThenForgotten(t *testing.T) {
+func TestAServersStateIsReportedAndThenForgotten(t *testing.T) {
 	for state, want := range serverStates {
 		if want.text == "" || strings.HasPrefix(want.text, " ") || want.code == "NOSCRIPT" {
 			continue // impossible over the wire, or has a test of its own

@@ -3,7 +3,8 @@ package pool
 import "github.com/quorumlock/go-redlock/internal/command"
 
 // ring is a FIFO queue of commands. It grows as needed and never shrinks, so that it does not
-// allocate once it is large enough. The zero value is empty. It has no lock of its own.
+// allocate once it is large enough. The zero value is empty. It has no lock of its own:
+// pipeline.mu guards the rings of queued, unanswered and parked commands.
 type ring struct {
 	slots []*command.Command
 	head  int
@@ -45,6 +46,7 @@ func (r *ring) popAll(to []*command.Command) []*command.Command {
 
 // grow doubles the ring, which is full, and moves its head to the first slot.
 func (r *ring) grow() {
+	// Doubling keeps the average cost of a push constant.
 	bigger := make([]*command.Command, max(16, 2*len(r.slots)))
 	// The commands from head to the end are the oldest. Those before head follow them.
 	n := copy(bigger, r.slots[r.head:])

@@ -52,16 +52,20 @@ func (n *Node) scanPage(
 	// A blocked read ends only by closing the connection, so the timeout aborts it.
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
+	// Each page has a bound of its own. The scan as a whole may take as long as the server answers.
 	var keys []string
 	err = s.run([]step{{"SCAN", []any{cursor, "COUNT", scanPageSize}, func(reply any, err error) error {
 		parts, err := redis.Values(reply, err)
 		if err == nil {
 			_, err = redis.Scan(parts, &next, &keys)
 		}
+		// The error is noted and not returned: a missing right must not fail the whole examination.
 		noteScanDenied(found, err)
 		return nil
 	}}})
 	if err == nil && len(keys) > 0 {
+		// The keys of a page are asked in one flush. A key that has expired meanwhile answers -2,
+		// which is no lock.
 		err = s.run(ttlSteps(keys, found))
 	}
 	if err != nil && ctx.Err() != nil {
@@ -85,6 +89,8 @@ func ttlSteps(keys []string, found *command.Diagnosis) []step {
 				noteScanDenied(found, err)
 			case !ok:
 				noteScanDenied(found, errProtocol) // the reply itself is not shown: it may be a value
+			// A key without a TTL (-1) is not a lock of this library. Any client may have chosen
+			// the name, so it is made printable before it reaches a report.
 			case ms >= 0 && found.LiveKey == "":
 				found.LiveKey, found.LiveKeyTTL = oneline.Printable(key), newKeyState("string", key, ms).TTL
 			}
@@ -94,7 +100,8 @@ func ttlSteps(keys []string, found *command.Diagnosis) []step {
 	return steps
 }
 
-// noteScanDenied keeps the first error.
+// noteScanDenied keeps the first error. Without the right to PTTL every key of a page has the same
+// one.
 func noteScanDenied(found *command.Diagnosis, err error) {
 	if err != nil && found.ScanDenied == "" {
 		found.ScanDenied = shownError(err)

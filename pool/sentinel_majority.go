@@ -22,6 +22,8 @@ type answer struct {
 // majorityMaster returns the master that need of the Sentinels name, and the instant until which
 // that counts: the need-th latest answer plus fresh. It is pure: it reads no clock.
 func majorityMaster(all []answer, need int, fresh time.Duration) (master string, until clock.Instant, ok bool) {
+	// An answer that was followed by a failure still counts: an unreachable Sentinel has not
+	// withdrawn it. Its age bounds it.
 	asked := make(map[string][]clock.Instant)
 	for _, n := range all {
 		if n.master != "" {
@@ -29,10 +31,14 @@ func majorityMaster(all []answer, need int, fresh time.Duration) (master string,
 		}
 	}
 	for address, when := range asked {
+		// Fewer Sentinels than a majority name this address, however recently.
 		if len(when) < need {
 			continue
 		}
+		// The result counts as long as need answers are fresh, which ends with the oldest of the
+		// need latest ones.
 		slices.Sort(when)
+		// need is a majority, so at most one address comes here.
 		if end := when[len(when)-need].Add(fresh); !ok || end.After(until) {
 			master, until, ok = address, end, true
 		}
@@ -45,6 +51,9 @@ func majorityMaster(all []answer, need int, fresh time.Duration) (master string,
 func mayStillDecide(all []answer, need int) bool {
 	silent, count := 0, make(map[string]int)
 	for _, n := range all {
+		// A Sentinel that failed counts as answered: waiting for it may take forever. Its earlier
+		// answer is not counted here, though majorityMaster counts it while it is fresh. At worst a
+		// dial fails early, and the pipeline dials again.
 		if !n.answered {
 			silent++
 		} else if n.err == nil && n.master != "" {
@@ -53,6 +62,8 @@ func mayStillDecide(all []answer, need int) bool {
 	}
 	most := 0
 	for _, n := range count {
+		// The master that most Sentinels name needs the fewest further answers. If it cannot reach
+		// need, no other master can.
 		most = max(most, n)
 	}
 	return silent > 0 && most+silent >= need
@@ -71,6 +82,8 @@ func explainNoMaster(node, master string, all []answer, need int, maxAge time.Du
 // String describes the answer.
 func (n answer) String() string {
 	switch {
+	// The error comes first: recordFailure keeps the earlier answer, and the text must not show
+	// that one as the latest.
 	case n.err != nil:
 		return fmt.Sprintf("%s cannot be queried (%v)", n.sentinel, n.err)
 	case !n.answered:

@@ -55,7 +55,7 @@ func TestAMasterIsNamedByAMajorityOfTheConfiguredSentinels(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForSentinelsDoesSoOnlyForThoseThatMatter(t *testing.T) {
+func TestADialWaitsOnlyForSentinelsThatCanDecide(t *testing.T) {
 	silent, broken := answer{}, answer{answered: true, err: errors.New("refused"), master: "a"}
 	a, b := answer{answered: true, master: "a"}, answer{answered: true, master: "b"}
 	for what, c := range map[string]struct {

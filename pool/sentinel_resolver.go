@@ -37,7 +37,10 @@ type sentinelResolver struct {
 // newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. begin starts
 // them.
 func newSentinelResolver(n *Node) *sentinelResolver {
+	// Connections to the master are dialled by their own pool, because the address is known only at
+	// the dial.
 	f := &sentinelResolver{node: n, dialer: newOwnPool(n.cfg), sessions: make(rawConns)}
+	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
 	for i, a := range n.cfg.Sentinels.Addresses {
 		f.answers = append(f.answers, answer{sentinel: a})
 		f.watchers = append(f.watchers, newWatcher(f, i, n.cfg.sentinel(a)))
@@ -72,6 +75,7 @@ func (sr *sentinelResolver) close() error {
 // the mutex is released, because closeFor wakes their goroutines.
 func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 	sr.mu.Lock()
+	// The newest answer of a Sentinel replaces the one before, so each Sentinel counts once.
 	sr.answers[index] = n
 	cut, from := sr.recomputeLocked()
 	to := sr.master
@@ -89,7 +93,10 @@ func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 func (sr *sentinelResolver) recordFailure(index int, err error) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
+	// master and asked stay: that the Sentinel is unreachable does not contradict what it said.
+	// recomputeLocked wakes waitMaster, which then knows that this Sentinel will not answer.
 	sr.answers[index].err, sr.answers[index].answered = err, true
+	// The result is not used: a failure names no master, so no connection has to be ended.
 	sr.recomputeLocked()
 }
 
@@ -97,6 +104,7 @@ func (sr *sentinelResolver) recordFailure(index int, err error) {
 // servers and the previous master. Every answer also wakes the goroutines that wait for a master:
 // each checks again whether there is one.
 func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
+	// The text was about the answers before this one.
 	sr.why = nil
 	if sr.changed != nil {
 		close(sr.changed)
@@ -104,6 +112,8 @@ func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	}
 	s := sr.node.cfg.Sentinels
 	master, until, ok := majorityMaster(sr.answers, s.majority(), s.maxAge())
+	// The old master is remembered, but it does not count. Its connections stay: if the same master
+	// is named again they can be used.
 	if !ok || !sr.node.cfg.Clock.Now().Before(until) {
 		sr.until = 0
 		return nil, ""
@@ -112,9 +122,12 @@ func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	if master == sr.master {
 		return nil, ""
 	}
+	// The first master that is named is no switch.
 	if from, sr.master = sr.master, master; from != "" {
 		sr.switches++
 	}
+	// The list is made under the mutex together with the change of master. track covers connections
+	// that are added later.
 	for s := range sr.sessions {
 		if s.address != master {
 			cut = append(cut, s)
@@ -123,7 +136,8 @@ func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	return cut, from
 }
 
-// currentLocked returns the master that counts now.
+// currentLocked returns the master that counts now. It reads the clock at each use, because no
+// event marks the instant at which the answers become too old.
 func (sr *sentinelResolver) currentLocked() (master string, ok bool) {
 	return sr.master, sr.until != 0 && sr.node.cfg.Clock.Now().Before(sr.until)
 }
@@ -135,6 +149,8 @@ func (sr *sentinelResolver) rejectReason(c *command.Command, address string) err
 	if sr == nil {
 		return nil
 	}
+	// A client whose quarantines do not cover MaxAge could grant again what the former master had
+	// granted.
 	if !c.Informational && !c.NodeSet.KnowsMaxAge(sr.node.cfg.Name, sr.node.cfg.Sentinels.MaxAge) {
 		return errNoMajorityMaster
 	}
@@ -151,6 +167,7 @@ func (sr *sentinelResolver) voteError(address string) error {
 	case ok:
 		return errSwitched
 	}
+	// The text is made under the mutex, because it lists the answers.
 	return sr.reasonLocked()
 }
 
@@ -202,11 +219,13 @@ func (sr *sentinelResolver) waitMaster(ctx context.Context) (string, error) {
 			sr.mu.Unlock()
 			return master, nil
 		}
+		// Taken before the wait: if ctx ends, this is the state that the caller waited in.
 		why := sr.reasonLocked()
 		if !mayStillDecide(sr.answers, sr.node.cfg.Sentinels.majority()) {
 			sr.mu.Unlock()
 			return "", why
 		}
+		// Made under the same lock as the look at the answers, so no answer in between is missed.
 		if sr.changed == nil {
 			sr.changed = make(chan struct{})
 		}
@@ -226,11 +245,13 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The address travels in the context, because redigo's dial function takes nothing else.
 	s, err := sr.dialer.dial(context.WithValue(ctx, addressKey{}, address))
 	if err != nil {
 		sr.wakeAll() // it may no longer be the master
 		return nil, err
 	}
+	// Set before track, which compares it.
 	s.address = address
 	sr.track(s)
 	return s, nil
@@ -242,6 +263,8 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 func (sr *sentinelResolver) track(s *rawConn) {
 	sr.mu.Lock()
 	sr.sessions.trackLocked(s, &sr.mu)
+	// Compared under the lock that registers the connection: recordAnswer either sees the
+	// connection, or has changed the master before.
 	other := sr.master != s.address
 	sr.mu.Unlock()
 	if other {
@@ -255,6 +278,8 @@ func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
 	defer sr.mu.Unlock()
 	now, fresh := sr.node.cfg.Clock.Now(), sr.node.cfg.Sentinels.maxAge()
 	for _, n := range sr.answers {
+		// The same rule as that of the majority: an answer that is too old is no vote for the
+		// master.
 		if n.master != "" && n.master == sr.master && now.Before(n.asked.Add(fresh)) {
 			sentinels++
 		}
@@ -270,6 +295,7 @@ func (sr *sentinelResolver) sentinelAnswers() []command.SentinelAnswer {
 	for _, n := range sr.answers {
 		v := command.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
 		if n.master != "" {
+			// Only an answer has an age.
 			v.Age = sr.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
 		}
 		if n.err != nil {

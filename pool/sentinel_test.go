@@ -19,10 +19,10 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// settle5 is MaxAge in tests, and counts4900 is how long a Sentinel's answer counts then.
+// extraQuarantine is MaxAge in tests, and counts4900 is how long a Sentinel's answer counts then.
 const (
-	settle5    = 5 * time.Second
-	counts4900 = settle5 - settle5/50
+	extraQuarantine = 5 * time.Second
+	counts4900      = extraQuarantine - extraQuarantine/50
 )
 
 // group is two servers, one of which is the master, and their Sentinels.
@@ -36,7 +36,7 @@ func behindSentinels(t *testing.T, change func(c *Config), f func(t *testing.T, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &group{a: fakeredis.New("a"), b: fakeredis.New("b")}
-		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", MaxAge: settle5}}
+		cfg := Config{Name: "n1", Dial: h.dial, Clock: clock.Runtime(), Sentinels: &Sentinels{Master: "m", MaxAge: extraQuarantine}}
 		for i := range 3 {
 			s := fakeredis.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
 			s.SetMaster("m", h.a.Addr())
@@ -84,10 +84,10 @@ func (h *group) promote(sentinels int) {
 	}
 }
 
-// settled is a guarded node set in which the quarantines of n1 are longer by settle5.
-func settled() *command.NodeSet {
-	f := guardedFleet()
-	f.Guard.MaxAge = map[string]time.Duration{"n1": settle5}
+// quarantinedLonger is a guarded node set in which the quarantines of n1 are longer by extraQuarantine.
+func quarantinedLonger() *command.NodeSet {
+	f := guardedNodes()
+	f.Guard.MaxAge = map[string]time.Duration{"n1": extraQuarantine}
 	return f
 }
 
@@ -99,8 +99,8 @@ func holdingUnder(f *command.NodeSet, token, key string) *call {
 // votesAs waits until the node votes.
 func votesAs(t *testing.T, n *Node, f *command.NodeSet, m *fakeredis.Master) {
 	t.Helper()
-	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+settle5)
-	time.Sleep(guardTTL + settle5 + 2*time.Millisecond)
+	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+extraQuarantine)
+	time.Sleep(guardTTL + extraQuarantine + 2*time.Millisecond)
 	synctest.Wait()
 	require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
 	m.ForgetLog()
@@ -109,7 +109,7 @@ func votesAs(t *testing.T, n *Node, f *command.NodeSet, m *fakeredis.Master) {
 func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.sentinels[2].SetMaster("m", h.b.Addr())
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
 		require.Contains(t, h.a.Keys(), "k")
@@ -122,13 +122,13 @@ func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 // docs/dev/rules.md rule 29: S is part of the marker, and every quarantine is longer by S.
 func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL+settle5)
+		f := quarantinedLonger()
+		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL+extraQuarantine)
 		text, _ := h.a.Get(guard.Key)
 		m, err := guard.ParseMarker(text)
 		require.NoError(t, err)
-		require.Equal(t, settle5, m.MaxAge)
-		time.Sleep(guardTTL + settle5 - time.Second)
+		require.Equal(t, extraQuarantine, m.MaxAge)
+		time.Sleep(guardTTL + extraQuarantine - time.Second)
 		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Second)
 		time.Sleep(time.Second + 2*time.Millisecond)
 		synctest.Wait()
@@ -138,15 +138,15 @@ func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T
 
 // docs/dev/hazards.md H102: the client, the old master and one Sentinel are on one side of a
 // partition. The answers of the other two Sentinels are lost.
-func TestOnTheFarSideOfAPartitionTheOldMasterStopsVoting(t *testing.T) {
+func TestBehindAPartitionTheOldMasterStopsVoting(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		time.Sleep(10 * time.Second) // whatever phase the queries are in
 		h.sentinels[1].Freeze()
 		h.sentinels[2].Freeze()
 		cut := n.cfg.Clock.Now()
-		for n.cfg.Clock.Now().Sub(cut) < counts4900-settle5/pollsPerMaxAge-time.Millisecond {
+		for n.cfg.Clock.Now().Sub(cut) < counts4900-extraQuarantine/pollsPerMaxAge-time.Millisecond {
 			require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -182,13 +182,13 @@ func (c *call) excepted() *call {
 // Undos are sent to the connected server, because the old master may become the master again.
 func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		require.Equal(t, command.Granted, holdingUnder(f, "A", "k").outcome(t, n))
 		for _, s := range h.sentinels {
 			s.Stop()
 		}
-		time.Sleep(settle5)
+		time.Sleep(extraQuarantine)
 		requireUnfit(t, extendingUnder(f, "A", "k").on(n).reply(t), "cannot be queried")
 		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
 		require.NotContains(t, h.a.Keys(), "k")
@@ -197,7 +197,7 @@ func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 
 func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
 			s.Freeze()
@@ -215,7 +215,7 @@ func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
 
 func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		h.promote(1)
 		synctest.Wait()
@@ -224,19 +224,19 @@ func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, h.a.Connections(), "the announcement was heard")
 		require.Equal(t, int64(1), n.Stats().Switches)
-		requireQuarantined(t, acquiringUnder(f, "B", "k").on(n).reply(t), guardTTL+settle5)
+		requireQuarantined(t, acquiringUnder(f, "B", "k").on(n).reply(t), guardTTL+extraQuarantine)
 		require.NotContains(t, h.a.Keys(), "k")
 	})
 }
 
 func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
 			s.SetMaster("m", h.b.Addr())
 		}
-		time.Sleep(settle5 / pollsPerMaxAge)
+		time.Sleep(extraQuarantine / pollsPerMaxAge)
 		synctest.Wait()
 		require.Zero(t, h.a.Connections())
 		require.NotZero(t, h.b.Connections())
@@ -248,21 +248,21 @@ func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 	behindSentinels(t, func(c *Config) {
 		c.Sentinels.Addresses = append(c.Sentinels.Addresses, "s4:6379", "s5:6379")
 	}, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		h.sentinels[2].Stop()
-		time.Sleep(settle5)
+		time.Sleep(extraQuarantine)
 		requireUnfit(t, pingingUnder(f).on(n).reply(t), "of which 3 must name", "s4:6379 cannot be queried")
 	})
 }
 
-func TestBehindSentinelsNobodyVotesWithoutTheGuard(t *testing.T) {
+func TestBehindSentinelsNoNodeVotesWithoutTheGuard(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.a.ForgetLog()
 		const why = "a node behind Sentinels votes only under the restart guard"
 		requireUnfit(t, acquiring("A", time.Second, "k").on(n).reply(t), why)
 		requireUnfit(t, acquiring("A", time.Second, "k").anyway().on(n).reply(t), why)
-		requireUnfit(t, acquiringUnder(guardedFleet(), "A", "k").on(n).reply(t), why)
+		requireUnfit(t, acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t), why)
 		require.Empty(t, quiet(h.a))
 	})
 }
@@ -294,7 +294,7 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 		h.sentinels[1].SetMaster("m", "")
 		h.sentinels[2].Stop()
 		time.Sleep(10 * time.Second)
-		r := acquiringUnder(settled(), "A", "k").on(n).reply(t)
+		r := acquiringUnder(quarantinedLonger(), "A", "k").on(n).reply(t)
 		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 does not know the master; s3:6379 cannot be queried (pool: dialling redis://s3:6379/0: ")
 		require.Equal(t, 1, strings.Count(r.Err.Error(), "s3:6379 cannot"))
 	})
@@ -302,7 +302,7 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 
 func TestANodeWithoutItsSentinelsFailsAtOnceAndConnectsWhenTheyAreThere(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		for _, s := range h.sentinels {
 			s.Stop()
 		}
@@ -328,7 +328,7 @@ func TestTheFirstCommandWaitsForTheSentinelsAndTheDial(t *testing.T) {
 			return dial(ctx, network, address)
 		}
 	}, func(t *testing.T, _ *group, n *Node) {
-		requireQuarantined(t, acquiringUnder(settled(), "A", "k").on(n).reply(t), guardTTL+settle5)
+		requireQuarantined(t, acquiringUnder(quarantinedLonger(), "A", "k").on(n).reply(t), guardTTL+extraQuarantine)
 	})
 }
 
@@ -377,7 +377,7 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 	require.Equal(t, "redis+sentinel://b:1,a:1/m/0", c.String())
 }
 
-func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
+func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		of := func(grade command.Grade) (texts []string) {
 			c := newCall(func(r *command.Request) { command.NewExamine(r, "redlock:doctor:x") }).on(n)
@@ -392,13 +392,13 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 		require.Empty(t, of(command.Warning))
 
 		h.sentinels[0].SetMaster("m", h.b.Addr())
-		time.Sleep(settle5)
+		time.Sleep(extraQuarantine)
 		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(command.Warning))
 		h.sentinels[0].SetMaster("m", "")
-		time.Sleep(settle5)
+		time.Sleep(extraQuarantine)
 		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: add it there with SENTINEL MONITOR"}, of(command.Warning))
 		h.sentinels[0].Stop()
-		time.Sleep(settle5)
+		time.Sleep(extraQuarantine)
 		require.Len(t, of(command.Warning), 1)
 		require.Contains(t, of(command.Warning)[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
 	})
@@ -417,9 +417,9 @@ func TestAnExaminationTellsWhatTheSentinelsSay(t *testing.T) {
 
 // Each answer takes 4 s, and the next query follows 1 s later. In every 5 s an answer counts from
 // its arrival until 4.9 s after its query.
-func TestASentinelsWordCountsFromBeforeItWasAsked(t *testing.T) {
+func TestASentinelsAnswerCountsFromBeforeItsQuery(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := settled()
+		f := quarantinedLonger()
 		votesAs(t, n, f, h.a)
 		for _, s := range h.sentinels {
 			s.SetDelay(4 * time.Second)

@@ -31,7 +31,10 @@ type watcher struct {
 // to dial, and for the subscription.
 func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 	w := &watcher{resolver: sr, index: index, wake: make(chan struct{}, 1)}
+	// This node is never given to a Locker: it submits nothing, and has neither pipelines nor
+	// health checks.
 	w.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}
+	// The context has no parent: the watcher's close ends it, through Node.Close.
 	w.node.life, w.node.stop = context.WithCancel(context.Background())
 	w.sub = w.node.Subscribe(w)
 	return w
@@ -39,6 +42,7 @@ func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 
 // begin starts both connections.
 func (w *watcher) begin() {
+	// Announcements only make the next query sooner. The majority of answers decides.
 	w.sub.Add(switchChannel)
 	w.node.workers.Go(func() { w.run(w.node.life) })
 }
@@ -63,6 +67,7 @@ func (w *watcher) Subscribed(string) { w.wakeUp() }
 // Message has all Sentinels queried when one announces another master. The announcement itself
 // does not count as an answer, because the instant at which it was true is unknown.
 func (w *watcher) Message(_, payload string) {
+	// One set of Sentinels may serve many masters. Announcements about others are ignored.
 	if name, _, _ := strings.Cut(payload, " "); name == w.resolver.node.cfg.Sentinels.Master {
 		w.resolver.wakeAll()
 	}
@@ -76,9 +81,12 @@ func (w *watcher) run(ctx context.Context) {
 	redial := newBackoff(w.node.cfg)
 	for ctx.Err() == nil {
 		answered, err := w.pollConn(ctx)
+		// The error of a watcher that is closed says nothing about its Sentinel.
 		if ctx.Err() != nil {
 			return
 		}
+		// Every end of a connection is recorded, so waitMaster does not wait for a Sentinel that is
+		// down.
 		w.resolver.recordFailure(w.index, withoutContextError(err))
 		if answered {
 			redial.reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
@@ -95,8 +103,11 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 		return false, err
 	}
 	defer s.close()
+	// Deferred calls run in reverse: abort comes before close, as close requires.
 	defer s.abort()
 	for {
+		// All queries use one connection, one after the other. The subscription has the other one,
+		// so a Sentinel costs two sockets.
 		n, err := w.query(ctx, s)
 		if err != nil {
 			return answered, err
@@ -112,6 +123,8 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 // waitNextPoll waits until the next query is due. It returns false if ctx is done.
 func (w *watcher) waitNextPoll(ctx context.Context) bool {
 	often := w.resolver.node.cfg.Sentinels.MaxAge / pollsPerMaxAge
+	// A run of early queries means that announcements keep coming. One pause follows each such run,
+	// and the count begins again.
 	if w.soon++; w.soon > maxSoonAsked {
 		w.soon = 0
 		pause(ctx, w.node.cfg.Clock, min(askPause, often))
@@ -131,16 +144,19 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 // query queries once. It gives up after MaxAge, because the answer would be too old to count.
 func (w *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
 	of := w.resolver.node.cfg.Sentinels
+	// The node's clock also counts a suspend, which a network deadline does not.
 	late := w.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
 	defer late.Stop()
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
+	// The age counts from before the query, so a slow reply never looks younger than it is.
 	n = answer{sentinel: w.node.cfg.Address, asked: w.node.cfg.Clock.Now(), answered: true}
 	err = s.run([]step{
 		{"SENTINEL", []any{"GET-MASTER-ADDR-BY-NAME", of.Master}, func(reply any, err error) error {
 			n.master, err = address(reply, err)
 			return err
 		}},
+		// The number of other Sentinels is for the doctor only. It is read in the same round trip.
 		{"SENTINEL", []any{"MASTER", of.Master}, func(reply any, err error) error {
 			facts, err := redis.StringMap(reply, err)
 			if err == nil { // there is no answer if the master is unknown or the right is missing
@@ -157,6 +173,8 @@ func (w *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
 func address(reply any, err error) (string, error) {
 	parts, err := redis.Strings(reply, err)
 	switch {
+	// This is an answer and not a failure. It replaces the earlier answer of this Sentinel, which
+	// then no longer counts.
 	case errors.Is(err, redis.ErrNil) || err != nil && answeredBy(serverError(err), "IDONTKNOW"):
 		return "", nil
 	case err != nil:

@@ -38,6 +38,7 @@ func socketOf(c net.Conn) *nonblockingConn {
 		return nil
 	}
 	s := &nonblockingConn{conn: raw}
+	// A method value made for each call would allocate.
 	s.write = s.writeOnce
 	return s
 }
@@ -68,7 +69,9 @@ func (s *nonblockingConn) writeOnce(fd uintptr) (done bool) {
 	switch {
 	case err == nil:
 		s.written = n
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR): // full, or nearly so
+	// The socket is full, or a signal came first. Nothing was written, and the bytes stay unsent
+	// until the writer flushes them.
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR):
 	default:
 		s.err = err
 	}

@@ -22,7 +22,7 @@ type Stats struct {
 	Switches     int64 // how often the Sentinels came to name another master
 	Masters      int   // masters of a Cluster that have slots
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
-	ParkedUndos  int   // undos that will be sent once more; at most 10,000
+	ParkedUndos  int   // undos that will be retried; at most 10,000
 	DroppedUndos int64 // undos dropped because that many were parked: their keys remain until their TTL
 }
 
@@ -50,6 +50,7 @@ func (n *Node) Stats() Stats {
 		ParkedUndos:  int(n.count.parked.Load()),
 		DroppedUndos: n.count.dropped.Load(),
 	}
+	// The parts below take mutexes of their own, one after the other and never two at once.
 	if n.resolver != nil {
 		s.Sentinels, s.Switches = n.resolver.explain()
 	}
@@ -69,8 +70,10 @@ func (n *Node) Stats() Stats {
 // stats adds the counters of the present members. The counters of members that have left the
 // Cluster are lost.
 func (cl *cluster) stats(s *Stats) {
+	// masters locks cl.mu itself, so it comes before the lock below.
 	masters, _ := cl.masters()
 	cl.mu.Lock()
+	// Commands that wait for the first slot map are queued in no pipeline yet.
 	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.parked)
 	all := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()

@@ -55,9 +55,11 @@ func (n *Node) Subscribe(listener Listener) *Subscription {
 // waits for the goroutine.
 func (s *Subscription) Add(channel string) {
 	s.mu.Lock()
+	// A channel that is already wanted keeps its mark: it was sent, or will be.
 	if _, ok := s.wanted[channel]; !ok {
 		s.wanted[channel] = false
 	}
+	// At most one goroutine runs a subscription, so at most one connection exists.
 	if !s.keeping && !s.closed {
 		s.keeping = true
 		s.done.Go(func() { s.run(s.life) })
@@ -71,6 +73,7 @@ func (s *Subscription) Remove(channel string) {
 	s.mu.Lock()
 	if sent, ok := s.wanted[channel]; ok {
 		delete(s.wanted, channel)
+		// A channel that was never sent needs no UNSUBSCRIBE.
 		if sent {
 			s.dropped = append(s.dropped, channel)
 		}
@@ -84,6 +87,7 @@ func (s *Subscription) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	// Outside the mutex: the goroutine of run takes it on its way out.
 	s.end()
 	s.done.Wait()
 }
@@ -105,15 +109,20 @@ const refusedPause = 30 * time.Second
 func (s *Subscription) run(ctx context.Context) {
 	for s.keepRunning(ctx) {
 		heard, err := s.serve(ctx)
+		// A server that answered anything has changed, so a later refusal is logged again.
 		s.refused = s.refused && heard == 0
+		// A server that breaks the limits is dialled more and more rarely, because each time it may
+		// cost memory.
 		if errors.Is(err, ErrReplyLimit) {
 			s.redial.violated(heard)
 		} else {
 			s.redial.ended(heard)
 		}
+		// A connection that ended by itself is no failure: nothing is reported and nothing paused.
 		if ctx.Err() != nil || errors.Is(err, errUnwanted) {
 			continue
 		}
+		// No mutex is held here: the listener may call Add or Remove.
 		s.listener.Down(withoutContextError(err))
 		if errors.Is(err, errRefused) {
 			if !s.refused {
@@ -152,14 +161,19 @@ func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	}
 	began := s.node.cfg.Clock.Now()
 	p := &pubsubConn{s: s, raw: c, dead: make(chan struct{})}
+	// The end of ctx closes the socket, which ends both goroutines below.
 	stop := context.AfterFunc(ctx, func() { p.fail(ErrClosed) })
 	defer stop()
+	// Before the writer starts: the new connection has no channel yet. The signal then makes the
+	// writer subscribe to all.
 	s.resetSent()
 	s.wakeUp()
 	var writer sync.WaitGroup
 	writer.Go(p.write)
+	// This goroutine is the reader. When it ends, fail releases the writer.
 	p.fail(p.read())
 	writer.Wait()
+	// Only now, when neither goroutine uses the connection.
 	c.close()
 	if p.received.Load() > 0 {
 		heard = s.node.cfg.Clock.Now().Sub(began)
@@ -184,6 +198,8 @@ func (s *Subscription) pendingChanges() (join, leave []any) {
 	defer s.mu.Unlock()
 	for ch, sent := range s.wanted {
 		if !sent {
+			// Marked before it is written: if the write fails the connection ends, and resetSent
+			// clears the mark.
 			s.wanted[ch] = true
 			join = append(join, ch)
 		}

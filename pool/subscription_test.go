@@ -100,7 +100,7 @@ func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
 	})
 }
 
-func TestASubscriptionOnASilentConnectionIsDialledAnewAfterTwoPings(t *testing.T) {
+func TestASubscriptionOnASilentConnectionIsDialledAgainAfterTwoPings(t *testing.T) {
 	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
 		s.Add("a")
 		<-heard

@@ -154,7 +154,7 @@ func TestAnAuthorityThatIsNotTrustedIsAFailedDial(t *testing.T) {
 }
 
 // Certificates rotate, so every dial calls the function.
-func TestTheTLSConfigurationIsAskedAtEveryDial(t *testing.T) {
+func TestTheTLSConfigurationIsReadAtEveryDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
 		defer m.Close()

@@ -33,6 +33,7 @@ func (p *parked) end() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	// A timer that could not be stopped is about to call probe, which then finds no undo.
 	p.waiting, p.armed = ring{}, false
 }
 
@@ -66,6 +67,7 @@ func (pl *pipeline) armProbeLocked() {
 // that executes undos again.
 func (pl *pipeline) probeSoonLocked() {
 	pl.parked.probes = 0
+	// Without a timer no undo is parked.
 	if pl.parked.armed {
 		pl.parked.timer.Reset(retryDelay(0))
 	}
@@ -105,6 +107,7 @@ func (pl *pipeline) probe() {
 // dropOutdatedLocked removes the undos whose keys have expired, for the caller to answer. If the
 // acquire may still be executed, it keeps a copy without an owner, as failUnsent does.
 func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
+	// One reading of each clock serves all undos: there may be 10,000.
 	var stale expiry
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
@@ -117,6 +120,8 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
 				continue
 			}
+			// The owner gets its answer now. The copy continues without one, until the late acquire
+			// is undone.
 			c = detachedUndo(c)
 			pl.retries[c.Request] = &retryTimer{command: c}
 		}
@@ -219,12 +224,15 @@ func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
 	if r.Err == nil || c.Op != command.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
 	}
+	// Without room it is not remembered. Its undo is then repeated, which is safe.
 	if !saysUnexecuted(r.Err) || len(pc.unexecuted) >= maxParked {
 		return
 	}
 	if pc.unexecuted == nil {
 		pc.unexecuted = make(map[string]clock.Instant)
 	}
+	// The undo follows within the TTL. The entry is kept for twice that, and then dropped by
+	// forgetUnexecuted.
 	pc.unexecuted[c.Token] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
 }
 
@@ -239,6 +247,7 @@ func (pc *pipeConn) forgetUnexecuted() {
 // acquire. Only the reader calls it.
 func (pc *pipeConn) nothingToUndo(c *command.Command) bool {
 	_, unexecuted := pc.unexecuted[c.Token]
+	// An acquire has one undo, so the entry is not needed again.
 	delete(pc.unexecuted, c.Token)
 	return unexecuted && c.AcquiredHere
 }

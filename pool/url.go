@@ -86,6 +86,7 @@ func malformed(err error) error {
 	var escape url.EscapeError
 	var host url.InvalidHostError
 	switch {
+	// These two kinds are named, because they have a cure of their own.
 	case errors.As(err, &escape):
 		return errors.New("% is not followed by two hexadecimal digits")
 	case errors.As(err, &host):
@@ -114,6 +115,7 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 		return errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
 	case u.Opaque != "" || u.Fragment != "":
 		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
+	// A socket has no host, and its path is not a database.
 	case u.Scheme == "unix":
 		return c.setSocket(u)
 	case u.Scheme == "rediss":
@@ -131,6 +133,7 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 // hostPort returns the URL's host and port, or the usual port if the URL has none.
 func hostPort(u *url.URL, usual string) (string, error) {
 	host, port := u.Hostname(), cmp.Or(u.Port(), usual)
+	// Without this check the address would be that of the local machine.
 	if host == "" {
 		return "", errors.New("no host")
 	}
@@ -191,6 +194,7 @@ func (c *Config) setSettings(u *url.URL) error {
 	if c.Sentinels != nil {
 		inPath = strings.Contains(u.Path[1:], "/")
 	}
+	// The order of the settings is not kept, so none may depend on another one.
 	for name, values := range settings {
 		if len(values) > 1 {
 			return fmt.Errorf("the setting %s is given twice", shown(name))
@@ -223,6 +227,7 @@ func (c *Config) set(name, value string) (err error) {
 		return duration(name, value, &c.DialTimeout)
 	case "hard_timeout":
 		return duration(name, value, &c.HardTimeout)
+	// The bounds are those of Config.check. Only the zero value has to be refused here.
 	case "connections":
 		// Zero in a Config means the default, which is not what the URL says.
 		if c.Connections, err = strconv.Atoi(value); err != nil || c.Connections == 0 {
@@ -265,7 +270,8 @@ var errIsURL = errors.New(`contains "@" or "://" (value not shown: for a URL use
 // notShown replaces such a URL in texts.
 const notShown = "(not shown: URL in place of an address)"
 
-// notURL returns an error if a value looks like a URL. The error names the setting and not the value.
+// notURL returns an error if a value looks like a URL. The error names the setting and not the
+// value.
 func notURL(setting, value string) error {
 	if strings.Contains(value, "@") || strings.Contains(value, "://") {
 		return fmt.Errorf("%s %w", setting, errIsURL)
@@ -283,6 +289,7 @@ func (c Config) checkURLs() error {
 			address = strings.ReplaceAll(address, "@", "")
 		}
 	}
+	// The first error is enough: a URL in the wrong place is one mistake.
 	err := notURL("Address", address)
 	for _, a := range c.Cluster {
 		err = cmp.Or(err, notURL("Cluster", a))

@@ -35,11 +35,13 @@ func ofSeveralHosts(rawURL string) bool {
 // supports one host. A URL of one host is returned unchanged.
 func severalHosts(rawURL string) (single string, more []string) {
 	begin := strings.Index(rawURL, "://")
+	// Without an authority there is no list of hosts.
 	if begin < 0 {
 		return rawURL, nil
 	}
 	begin += len("://")
 	end := len(rawURL)
+	// The authority ends where the path, the query or the fragment begins.
 	if i := strings.IndexAny(rawURL[begin:], "/?#"); i >= 0 {
 		end = begin + i
 	}
@@ -52,8 +54,10 @@ func severalHosts(rawURL string) (single string, more []string) {
 // setSentinels sets the Sentinels from the hosts, and the master's name and the database from the
 // path.
 func (c *Config) setSentinels(u *url.URL, more []string) error {
+	// setSettings runs later. With Config.Sentinels it expects the master's name in the path.
 	s := &Sentinels{}
 	c.Sentinels = s
+	// The scheme applies to the Sentinels and to the master. In a Config the two may differ.
 	if u.Scheme == encryptedSentinels {
 		c.TLS, s.TLS = verifyingTLS, verifyingTLS
 	}
@@ -61,6 +65,8 @@ func (c *Config) setSentinels(u *url.URL, more []string) error {
 	if s.Addresses, err = addresses(u, more, defaultSentinelPort); err != nil {
 		return err
 	}
+	// The path has two parts, the name and the database, because a database alone would read as a
+	// name.
 	master, database, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if s.Master = master; master == "" {
 		return errors.New("the Sentinels' name for the master is missing: redis+sentinel://host,host,host/master[/database]")
@@ -76,11 +82,14 @@ func (c *Config) setCluster(u *url.URL, more []string) (err error) {
 	if c.Cluster, err = addresses(u, more, defaultPort); err != nil {
 		return err
 	}
+	// setDatabase accepts any number. checkCluster refuses all but 0.
 	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
 }
 
 // addresses returns host:port for all hosts of a URL.
 func addresses(u *url.URL, more []string, port string) ([]string, error) {
+	// Only the host and port of u are used here. setUser sets the user and password. With Sentinels
+	// these are the master's.
 	hosts := []*url.URL{u}
 	for _, h := range more {
 		other, err := url.Parse("redis://" + h)
@@ -108,6 +117,8 @@ func (s *Sentinels) set(name, value string) error {
 		if err := duration(name, value, &s.MaxAge); err != nil {
 			return err
 		}
+	// Sentinels have users of their own. Without these settings they are queried without a
+	// password.
 	case "sentinel_user":
 		s.Username = value
 	case "sentinel_password":

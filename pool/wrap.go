@@ -54,6 +54,7 @@ func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
 	}
 	// The address is never dialled. It only satisfies the check of the Config.
 	cfg := Config{Name: name, Address: "wrapped:0"}
+	// The options change the same Config that Open uses, so the same bounds apply.
 	for _, o := range opts {
 		if o != nil {
 			o(&cfg)
@@ -114,6 +115,8 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
+		// raw, writer and in stay nil, because the dial function hides the socket. So only the
+		// writer writes on this connection (canTryFlush).
 		return &rawConn{redis: r.conn}, nil
 	case <-ctx.Done():
 		// Counted before gone is closed, so that the goroutine never subtracts first.
@@ -125,6 +128,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 
 // connect calls the pool's dial function, whichever of the two it has.
 func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
+	// redigo's own Get prefers DialContext as well.
 	dial := w.pool.DialContext
 	if dial == nil {
 		dial = func(context.Context) (redis.Conn, error) { return w.pool.Dial() }

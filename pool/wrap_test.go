@@ -154,7 +154,7 @@ func TestAPoolThatCantBeDialledIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "DialTimeout is -1ns")
 }
 
-func TestAWrappedPoolsDialErrorIsTold(t *testing.T) {
+func TestAWrappedPoolsDialErrorIsReported(t *testing.T) {
 	for name, p := range map[string]*redis.Pool{
 		"an error":        {DialContext: func(context.Context) (redis.Conn, error) { return nil, errors.New("no route to the moon") }},
 		"its own timeout": {Dial: func() (redis.Conn, error) { return nil, context.DeadlineExceeded }},

@@ -36,7 +36,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 		}
 		l, err := New(nodes, opts...)
 		require.NoError(t, err)
-		l.reusesExchanges = true // they keep no reference
+		l.group.Reuse = true // they keep no reference
 		for name, acquire := range map[string]func() (*Lock, error){
 			"TryAcquire": func() (*Lock, error) { return l.TryAcquire(bg, "invoice/42", time.Minute) },
 			"Acquire":    func() (*Lock, error) { return l.Acquire(bg, "invoice/42", time.Minute) },
@@ -57,7 +57,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 func BenchmarkOwnWork(b *testing.B) {
 	l, err := New([]Node{willing("a"), willing("b"), willing("c")})
 	require.NoError(b, err)
-	l.reusesExchanges = true // they keep no reference
+	l.group.Reuse = true // they keep no reference
 	b.ReportAllocs()
 	for b.Loop() {
 		k, err := l.Acquire(bg, "invoice/42", time.Minute)

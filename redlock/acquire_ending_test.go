@@ -97,7 +97,7 @@ func TestADeadlineWithinAnExplanationLeavesTheOneBefore(t *testing.T) {
 
 // All nodes refused, and one of them does not answer the query for the holder. Close must end both
 // calls at once, and their errors must name the holder.
-func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
+func TestCloseEndsAnAcquireThatQueriesTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
 		token := command.NewToken("she")
@@ -125,7 +125,7 @@ func TestCloseEndsAnAcquireThatAsksWhoHoldsTheName(t *testing.T) {
 }
 
 // H84: the error of a deadline also has the holder.
-func TestTheErrorOfADeadlineSaysWhoHoldsTheName(t *testing.T) {
+func TestTheErrorOfADeadlineNamesTheHolder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		_, err := fl.locker(WithOwner("she")).Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)

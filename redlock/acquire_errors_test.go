@@ -17,7 +17,7 @@ import (
 // H30, H58: the error of a server that cannot vote is a failure with its code, never a refusal. An
 // unknown code leaves the outcome unknown. One such node does not prevent a lock. Two of three are
 // a fault, and the third's key is undone.
-func TestErrorsOfServersAreToldFromRefusals(t *testing.T) {
+func TestErrorsOfServersAreDistinguishedFromRefusals(t *testing.T) {
 	for reply, want := range map[string]Outcome{
 		"LOADING Redis is loading the dataset in memory":                                   OutcomeFailed,
 		"READONLY You can't write against a read only replica.":                            OutcomeFailed,

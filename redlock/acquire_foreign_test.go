@@ -27,8 +27,8 @@ func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 			var err error
 			require.Zero(t, elapsed(func() { _, err = acquire() }), name)
 			matches(t, err, ErrHeld, ErrForeignKey)
-			require.ErrorContains(t, err, "n2: refused: the key holds a value that is no lock")
-			require.ErrorContains(t, err, "n3: refused: the key holds a value that is no lock")
+			require.ErrorContains(t, err, "n2: refused: the key holds a value that is not a lock")
+			require.ErrorContains(t, err, "n3: refused: the key holds a value that is not a lock")
 		}
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"a"}, fl.left()) // the lists remain

@@ -72,7 +72,7 @@ func TestASlowOrStoppedMinorityCostsNoTime(t *testing.T) {
 // H55, H56: a master is frozen under a burst of locks. When it continues it executes all acquires
 // and undos that it was sent. No key may be left after a second, also when its connections had been
 // given up.
-func TestAFrozenMasterThatGoesOnIsLeftWithoutKeys(t *testing.T) {
+func TestAFrozenNodeThatContinuesIsLeftWithoutKeys(t *testing.T) {
 	t.Parallel()
 	for _, frozen := range []time.Duration{100 * time.Millisecond, 4 * time.Second, 30 * time.Second} {
 		for _, nodes := range []int{3, 1} { // with one master all attempts fail

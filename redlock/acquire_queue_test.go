@@ -56,7 +56,7 @@ func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 
 // docs/dev/rules.md rule 19: only the first waiter of a process sends requests to the nodes. A
 // hundred waiters cost what one costs.
-func TestAHundredWaitersTalkNoMoreThanOne(t *testing.T) {
+func TestAHundredWaitersSendNoMoreThanOne(t *testing.T) {
 	cost := func(waiters int) (sets int) { // the most that any node was sent
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
@@ -182,7 +182,7 @@ func TestWaitingEndsWhenTheLockerIsClosed(t *testing.T) {
 
 // Close ends the waiters after the head. They do not wait for the head's attempt, which no node
 // answers.
-func TestWhoIsInLineEndsAtOnceWhenTheLockerIsClosed(t *testing.T) {
+func TestQueuedWaitersEndAtOnceWhenTheLockerIsClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		fl.each((*fakeredis.Master).Freeze)

@@ -18,7 +18,7 @@ import (
 // H10, H80: three contenders have one master each. All get the lock soon, one after the other,
 // because each undoes its part at once and tries again at a random time. The TTL is an hour: a key
 // that is left would block them.
-func TestContendersWhoSplitTheVotesMakeProgress(t *testing.T) {
+func TestContendersThatSplitTheVotesMakeProgress(t *testing.T) {
 	t.Parallel()
 	for round := range 6 {
 		inBubble(t, 3, func(fl *testbed) {
@@ -125,7 +125,7 @@ func (h *history) takeSets(ctx context.Context, l *Locker, random *rand.Rand) er
 }
 
 // Each master grants several names together or not at all. If one of them is held, none is changed.
-func TestASetIsTakenOnEachMasterAsAWhole(t *testing.T) {
+func TestSeveralNamesAreAcquiredOnEachNodeAsAWhole(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithKeyPrefix("p:"))
 		fl.masters[0].Set("p:b", "x", time.Minute)

@@ -71,7 +71,7 @@ func TestAClaimResumedWithinItsStopMarginIsTooLate(t *testing.T) {
 
 // While Close waits, the holder may still extend its lock. After Close it may not, as the
 // documentation of Extend promises.
-func TestExtendGoesOnWhileCloseWaits(t *testing.T) {
+func TestExtendContinuesWhileCloseWaits(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", time.Second)
 		ctx, cancel := context.WithCancel(bg)

@@ -11,20 +11,47 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// mute is a node that answers nothing by itself. The test answers for it.
-type mute string
+// mute is a node that answers nothing by itself. The test answers the last command.
+type mute struct {
+	name    string
+	command *command.Command
+}
 
-func (m mute) Name() string          { return string(m) }
-func (mute) Submit(*command.Command) {}
+func (m *mute) Name() string              { return m.name }
+func (m *mute) Submit(c *command.Command) { m.command = c }
 
-// counting counts the calls of a round to its owner.
+// muteGroup makes a group of mute nodes with the clock and the alarms of a Locker.
+func muteGroup(l *Locker, n int) (*vote.Group, []*mute) {
+	g := &vote.Group{Set: l.nodeSet, Clock: l.set.clock, Alarms: l.alarms}
+	nodes := make([]*mute, n)
+	for i := range nodes {
+		nodes[i] = &mute{name: string(rune('a' + i))}
+		g.Nodes = append(g.Nodes, nodes[i])
+	}
+	return vote.NewGroup(g), nodes
+}
+
+// counting counts the events of a round.
 type counting struct{ decisions, ends int }
 
-func (*counting) onReply(_ *round, rep command.Reply) command.Reply { return rep }
-func (o *counting) onDecision(*round)                               { o.decisions++ }
-func (o *counting) onComplete(*round)                               { o.ends++ }
+var countingKind = vote.Kind{
+	OnDecision: func(r *vote.Round) { r.Owner.(*counting).decisions++ },
+	OnComplete: func(r *vote.Round) { r.Owner.(*counting).ends++ },
+}
+
+// muteRound sends a round to mute nodes that acquires the name "a".
+func muteRound(g *vote.Group, owner *counting) *vote.Round {
+	r, t := g.New(&countingKind, owner, []string{"a"}), &command.LockArgs{}
+	t.Set(r.Names, command.NewToken(""))
+	command.NewAcquire(&r.Request, t, time.Second, time.Minute)
+	r.Start = g.Clock.Now()
+	r.Arm(time.Second)
+	r.Send(nil, nil)
+	return r
+}
 
 // vectors calls f with every assignment of the four outcomes to n nodes.
 func vectors(n int, f func(v []Outcome)) {
@@ -79,19 +106,16 @@ func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for n := 1; n <= 5; n++ {
-			nodes := make([]Node, n)
-			for i := range nodes {
-				nodes[i] = mute(rune('a' + i))
-			}
-			l, err := New(nodes, WithClock(clock.Runtime()))
+			l, err := New([]Node{&mute{name: "a"}}, WithClock(clock.Runtime()))
 			require.NoError(t, err)
+			g, nodes := muteGroup(l, n)
 			all := orders(n)
 			if n == 5 {
 				all = [][]int{{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}, {3, 4, 1, 0, 2}}
 			}
 			vectors(n, func(v []Outcome) {
 				for _, order := range all {
-					poll(t, l, v, order)
+					poll(t, g, nodes, v, order)
 				}
 			})
 		}
@@ -99,25 +123,27 @@ func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 }
 
 // poll answers one attempt by the votes in this order, and checks the round after each vote.
-func poll(t *testing.T, l *Locker, v []Outcome, order []int) {
+func poll(t *testing.T, g *vote.Group, nodes []*mute, v []Outcome, order []int) {
 	t.Helper()
-	r, owner := &l.newLock(bg, &request{names: []string{"a"}, ttl: time.Second}).exchange.acquire, &counting{}
-	r.observer, r.start = owner, l.now()
-	r.sendAll(time.Second, nil)
+	owner := &counting{}
+	r := muteRound(g, owner)
 	var came []Outcome
 	for _, node := range order {
-		r.ballots[node].cmd.Answer(command.Reply{Outcome: command.Outcome(v[node]), Err: errSome})
-		r.ballots[node].cmd.Answer(command.Reply{Outcome: command.Granted}) // a second answer is ignored
+		nodes[node].command.Answer(command.Reply{Outcome: command.Outcome(v[node]), Err: errSome})
+		nodes[node].command.Answer(command.Reply{Outcome: command.Granted}) // a second answer is ignored
 		came = append(came, v[node])
 		decided, want := expected(came, len(v))
-		if r.decided.Load() != decided || r.won() != (decided && want == nil) || want != nil && !errors.Is(r.asLossError(), want) {
-			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.decided.Load(), r.won(), r.asLossError(), decided, want)
+		if r.Decided() != decided || r.Won() != (decided && want == nil) || want != nil && !errors.Is(lossError(r), want) {
+			t.Fatalf("votes %v of %d: decided %v, won %v, reason %v; want %v, %v", came, len(v), r.Decided(), r.Won(), lossError(r), decided, want)
 		}
 	}
-	if owner.decisions != 1 || owner.ends != 1 || len(r.wake) != 1 {
-		t.Fatalf("votes %v: %d decisions, %d ends, %d wake-ups", came, owner.decisions, owner.ends, len(r.wake))
+	if owner.decisions != 1 || owner.ends != 1 || len(r.Woken()) != 1 {
+		t.Fatalf("votes %v: %d decisions, %d ends, %d wake-ups", came, owner.decisions, owner.ends, len(r.Woken()))
 	}
 }
+
+// minTie is the shortest time that a tied vote waits for more answers.
+var minTie = vote.TieTimeout(0)
 
 // frozen is a node that executes acquires and answers neither them nor queries.
 func frozen(n *fakeNode, c *command.Command) bool { return c.Op == command.Inspect || silently(n, c) }
@@ -184,17 +210,16 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 // docs/dev/rules.md rule 24: the vote of a node that had timed out stays Unknown.
 func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New([]Node{mute("a"), mute("b"), mute("c")}, WithClock(clock.Runtime()))
+		l, err := New([]Node{&mute{name: "a"}}, WithClock(clock.Runtime()))
 		require.NoError(t, err)
-		r := &l.newLock(bg, &request{names: []string{"a"}, ttl: time.Second}).exchange.acquire
-		r.start = l.now()
-		r.sendAll(time.Second, nil)
-		r.ballots[0].cmd.Answer(command.Reply{Outcome: command.Granted})
-		r.Fire(nil)
-		r.ballots[1].cmd.Answer(command.Reply{Outcome: command.Granted})
-		r.ballots[2].cmd.Answer(command.Reply{Outcome: command.Refused})
-		require.False(t, r.won())
-		e := r.asLossError()
+		g, nodes := muteGroup(l, 3)
+		r := muteRound(g, &counting{})
+		nodes[0].command.Answer(command.Reply{Outcome: command.Granted})
+		pass(time.Second) // the vote ends
+		nodes[1].command.Answer(command.Reply{Outcome: command.Granted})
+		nodes[2].command.Answer(command.Reply{Outcome: command.Refused})
+		require.False(t, r.Won())
+		e := lossError(r)
 		require.ErrorIs(t, e, ErrHeld, "of the two in time one granted: it is no fault")
 		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeRefused}, votes(t, e))
 		require.Equal(t, `redlock: held by another client: acquire "a": 1 of 3 votes, 2 needed `+

@@ -41,11 +41,11 @@ func (l *Locker) Admit(ctx context.Context) (*Report, error) {
 	began := l.now()
 	q := l.examine(ctx, true)
 	select {
-	case <-q.done: // each node bounds its own scan
+	case <-q.Done(): // each node bounds its own scan
 	case <-ctx.Done():
 		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", context.Cause(ctx)))
 	}
-	replies := q.found()
+	replies := q.Replies()
 	r := l.report(replies)
 	if l.checkNew(r, replies); r.admitError() == nil {
 		l.admit(ctx, r, replies, l.now().Sub(began)+maxAdmitTime)
@@ -100,7 +100,7 @@ func (n *NodeReport) checkNew(excepted bool, e *command.Diagnosis) {
 func (l *Locker) admit(ctx context.Context, r *Report, replies []*command.Reply, within time.Duration) {
 	timeout := l.readTimeout()
 	end := l.now().Add(timeout)
-	q := l.queryAll(func(i int, req *command.Request) {
+	q := l.group.Broadcast(func(i int, req *command.Request) {
 		e := replies[i].Diagnosis
 		command.NewAdmit(req, l.nodeSet.Guard, l.nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
 		req.Clock, req.NotAfter = l.set.clock, end
@@ -108,11 +108,11 @@ func (l *Locker) admit(ctx context.Context, r *Report, replies []*command.Reply,
 	over, stop := clock.After(l.set.clock, timeout)
 	defer stop()
 	select {
-	case <-q.done:
+	case <-q.Done():
 	case <-over:
 	case <-ctx.Done(): // commands that were sent may have been executed
 	}
-	for i, rep := range q.found() {
+	for i, rep := range q.Replies() {
 		r.Nodes[i].admitted(rep)
 	}
 }

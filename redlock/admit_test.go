@@ -53,7 +53,7 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 }
 
 // docs/dev/hazards.md H101: each condition of an admission is broken once.
-func TestEachReasonNotToAdmitIsToldOfItsNodeWithTheCure(t *testing.T) {
+func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 	guarded := func(*testbed) []Option { return []Option{WithRestartGuard(admitTTL)} }
 	for what, c := range map[string]struct {
 		breaks func(fl *testbed)
@@ -165,7 +165,7 @@ func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
 
 // docs/dev/hazards.md H101: another client contacts the nodes for the first time while their keys
 // are scanned. Its quarantine remains.
-func TestAFirstContactDuringAnAdmissionStands(t *testing.T) {
+func TestAQuarantineThatBeginsDuringAnAdmissionRemains(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
 		met := false
@@ -271,7 +271,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 }
 
 // A scan has several pages, and all of them are read.
-func TestAnAdmissionLooksThroughAllKeys(t *testing.T) {
+func TestAnAdmissionScansAllKeys(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		for i := range 1200 {
 			fl.masters[0].Set(strings.Repeat("k", i+1), "v", 0)

@@ -19,11 +19,11 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 		if k, err = l.newAttempt(ctx, w, start); err != nil {
 			return nil, contention{}, err
 		}
-		k.exchange.acquire.send(nil, nil)
+		k.acquire.Send(nil, nil)
 	}
 	if lost := l.finishAttempt(ctx, k); lost != nil {
 		w.failures++
-		decided := k.exchange.undo.start
+		decided := k.undo.Start
 		seen, lost := l.describeHolders(ctx, w, k, lost)
 		l.traceAttempt(k, lost, decided)
 		seen.took = decided.Sub(start)
@@ -43,17 +43,20 @@ func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant
 	if err := l.add(k); err != nil {
 		return nil, err
 	}
-	r := &k.exchange.acquire
-	r.start, k.began = start, start
-	r.req.Clock, r.req.NotAfter = l.set.clock, quorum.Until(r.start, k.ttl, l.set.drift)
-	r.armTimeout(l.set.timeout(w.ttl))
+	k.began = start
+	r := l.group.New(&plainKind, nil, k.names)
+	k.fillAcquire(&r.Request)
+	r.Start = start
+	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, k.ttl, l.set.drift)
+	r.Arm(l.set.timeout(w.ttl))
+	k.acquire = r
 	return k, nil
 }
 
 // finishAttempt waits for the outcome of a submitted attempt, and begins the hold or the undo.
 func (l *Locker) finishAttempt(ctx context.Context, k *Lock) error {
-	r, until := &k.exchange.acquire, k.exchange.acquire.req.NotAfter
-	in := r.wait(ctx.Done())
+	until := k.acquire.Request.NotAfter
+	in := k.acquire.Wait(ctx.Done())
 	now := l.now()
 	err := k.checkWon(ctx, in, until, now)
 	if err == nil && l.set.fencing {
@@ -76,8 +79,7 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 	return left <= lk.opts.stopMargin || left < lk.opts.minValidity
 }
 
-// newLock makes a Lock with a new token and its request state. It is the hot path, so it makes few
-// allocations.
+// newLock makes a Lock with a new token. It is the hot path, so it makes few allocations.
 func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	k := &Lock{l: l, opts: w.opts, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl}
@@ -88,23 +90,26 @@ func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	}
 	k.terms.Set(l.keys(k.names), command.NewToken(l.set.owner))
 	k.terms.Guarded = l.set.guarded
-	k.exchange = k.newExchange()
-	if l.set.fencing {
-		k.fenced(&k.exchange.acquire.req)
-	} else {
-		command.NewAcquire(&k.exchange.acquire.req, &k.terms, ttl, l.set.maxTTL)
-	}
 	return k
+}
+
+// fillAcquire fills in the request of the acquisition.
+func (lk *Lock) fillAcquire(r *command.Request) {
+	if lk.l.set.fencing {
+		lk.fillFencedAcquire(r)
+		return
+	}
+	command.NewAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL)
 }
 
 // checkWon returns nil if the attempt is now a lock. now was read after the decision: a quorum
 // alone is not enough (docs/dev/hazards.md H6).
 func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
-	r := &lk.exchange.acquire
-	won := decided && r.won()
+	r := lk.acquire
+	won := decided && r.Won()
 	switch {
 	case ctx.Err() != nil:
-		last := r.asLossError()
+		last := lossError(r)
 		if won {
 			last.Reason = ErrTooLate
 		}
@@ -112,9 +117,9 @@ func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Ins
 	case lk.l.isClosed():
 		return ErrClosed
 	case !won:
-		return r.asLossError()
+		return lossError(r)
 	case lk.insufficient(until.Sub(now)):
-		return r.asError(ErrTooLate)
+		return votesError(r, ErrTooLate)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Check asks a quorum of nodes whether the lock is still held. It takes one round trip and at
@@ -28,13 +29,13 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if lk.root != nil {
 		return lk.root.Check(ctx)
 	}
-	r := lk.l.countedInspect(lk, lk.names)
-	r.req.Token = lk.terms.Token
-	r.rule, r.start = lossAfterAll, lk.l.now()
-	if err := r.run(ctx, lk.l.set.timeout(lk.ttl)); err != nil {
+	r := lk.l.countedInspect(&checkKind, lk, lk.names)
+	r.Request.Token = lk.terms.Token
+	r.Rule = vote.LossAfterAll
+	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.ttl)); err != nil {
 		return withOp("check", err)
 	}
-	if !r.won() {
+	if !r.Won() {
 		if err := lk.shortenOrEnd(r); err != nil {
 			return err
 		}
@@ -45,10 +46,18 @@ func (lk *Lock) Check(ctx context.Context) error {
 	return nil
 }
 
+// checkKind is the kind of a check; its owner is the Lock.
+var checkKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
+	if rep.Outcome == command.Granted {
+		r.Owner.(*Lock).voteOnKeys(&rep)
+	}
+	return rep
+}}
+
 // voteOnKeys turns the state of a node's keys into a vote. It is a grant unless the keys end before
 // the validity does. A quorum of grants decides at once. Otherwise the round waits for the other
 // nodes.
-func (lk *Lock) voteOnKeys(_ *round, rep command.Reply) command.Reply {
+func (lk *Lock) voteOnKeys(rep *command.Reply) {
 	// The PTTL was read before now, so the keys may live until this instant:
 	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token, rep.KeyStates)
 	lk.mu.Lock()
@@ -56,12 +65,11 @@ func (lk *Lock) voteOnKeys(_ *round, rep command.Reply) command.Reply {
 	if !ours || latest.Add(time.Millisecond).Before(lk.until) {
 		rep.Outcome = command.Refused
 	}
-	return rep
 }
 
 // shortenOrEnd shortens the validity to what the nodes support. If a quorum reports that the token
 // does not hold the names, it ends the hold.
-func (lk *Lock) shortenOrEnd(r *round) error {
+func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 	ours, others := lk.supportedUntil(r)
 	need := quorum.Majority(len(lk.l.nodes))
 	until, ok := quorum.Supported(ours, need)
@@ -69,9 +77,9 @@ func (lk *Lock) shortenOrEnd(r *round) error {
 	case others > len(lk.l.nodes)-need:
 		lk.end(ErrLost, undoKeys)
 	case !ok:
-		return withOp("check", r.asFaultError())
+		return withOp("check", faultError(r))
 	default:
-		lk.shortenTo(until, r.start)
+		lk.shortenTo(until, r.Start)
 	}
 	return nil
 }
@@ -80,19 +88,19 @@ func (lk *Lock) shortenOrEnd(r *round) error {
 // the instant until which it surely keeps it. It is counted from before the request was sent, and
 // less 1 ms because PTTL is truncated to milliseconds. others is the number of nodes that do not
 // hold the token.
-func (lk *Lock) supportedUntil(r *round) (ours []clock.Instant, others int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, holds := range r.keyStates {
-		if holds == nil {
-			continue // no answer, or a failure
+func (lk *Lock) supportedUntil(r *vote.Round) (ours []clock.Instant, others int) {
+	r.View(func(s vote.Results) {
+		for _, holds := range s.KeyStates {
+			if holds == nil {
+				continue // no answer, or a failure
+			}
+			if bound, ok := lk.l.supported(r.Start, lk.terms.Token, holds); ok {
+				ours = append(ours, bound.Add(-time.Millisecond))
+			} else {
+				others++
+			}
 		}
-		if bound, ok := lk.l.supported(r.start, lk.terms.Token, holds); ok {
-			ours = append(ours, bound.Add(-time.Millisecond))
-		} else {
-			others++
-		}
-	}
+	})
 	return ours, others
 }
 

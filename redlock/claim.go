@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Claim is a lock without a handle: Detach returns it, and Resume makes a handle of it again.
@@ -165,9 +166,11 @@ func (lk *Lock) Detach() (Claim, error) {
 		return Claim{}, lk.endError()
 	}
 	lk.sending.Lock()
+	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
-	if lk.exchange != nil {
-		lk.exchange.acquire.cancel() // an unsent acquire must not be executed later
+	lk.mu.Unlock()
+	if lk.acquire != nil {
+		lk.acquire.Cancel() // an unsent acquire must not be executed later
 	}
 	lk.sending.Unlock()
 	lk.inFlightWG.Wait()
@@ -204,7 +207,6 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
-	k.exchange.acquire.ballots = nil // another handle acquired it, so the release goes to all nodes
 	k.resumed = true
 	if err := l.add(k); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
@@ -253,10 +255,10 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.
 func (lk *Lock) resume(ctx context.Context) error {
-	r := lk.l.countedInspect(&claimObserver{lk}, lk.names)
-	r.rule, r.start = lossAfterAll, lk.l.now()
-	lk.began = r.start
-	if err := r.run(ctx, lk.l.set.timeout(lk.ttl)); err != nil {
+	r := lk.l.countedInspect(&claimKind, lk, lk.names)
+	r.Rule = vote.LossAfterAll
+	lk.began = r.Start
+	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.ttl)); err != nil {
 		return withOp("resume", err)
 	}
 	ours, others := lk.supportedUntil(r)
@@ -265,14 +267,14 @@ func (lk *Lock) resume(ctx context.Context) error {
 	now := lk.l.now()
 	switch {
 	case others > len(lk.l.nodes)-need:
-		return withOp("resume", r.asError(ErrLost))
+		return withOp("resume", votesError(r, ErrLost))
 	case !ok:
-		return withOp("resume", r.asFaultError())
+		return withOp("resume", faultError(r))
 	case lk.insufficient(until.Sub(now)):
-		return withOp("resume", r.asError(ErrTooLate))
+		return withOp("resume", votesError(r, ErrTooLate))
 	}
 	lk.mu.Lock()
-	lk.longest = max(lk.longest, r.maxRemaining())
+	lk.longest = max(lk.longest, lk.l.maxRemaining(r))
 	lk.mu.Unlock()
 	lk.l.waitTable.noteAcquired(lk)
 	lk.markHeld(until, now)
@@ -281,29 +283,28 @@ func (lk *Lock) resume(ctx context.Context) error {
 
 // maxRemaining returns the longest time to live that a node reported. An earlier handle may have
 // extended the keys for longer than the TTL of the claim.
-func (r *round) maxRemaining() (d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.ballots {
-		for _, h := range r.keyStates[i] {
-			d = max(d, min(h.TTL, r.l.set.maxTTL))
+func (l *Locker) maxRemaining(r *vote.Round) (d time.Duration) {
+	r.View(func(s vote.Results) {
+		for _, states := range s.KeyStates {
+			for _, h := range states {
+				d = max(d, min(h.TTL, l.set.maxTTL))
+			}
 		}
-	}
+	})
 	return d
 }
 
-// claimObserver votes on whether the token holds the names for long enough. A node that keeps the
-// keys for a shorter time than the others may answer first.
-type claimObserver struct{ lock *Lock }
-
-func (o *claimObserver) onReply(r *round, rep command.Reply) command.Reply {
-	k := o.lock
-	until, ours := k.l.supported(r.start, k.terms.Token, rep.KeyStates)
+// claimKind is the kind of Resume's round; its owner is the Lock. A node grants if the token holds
+// the names for long enough. A node that keeps the keys for a shorter time than the others may
+// answer first.
+var claimKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
+	if rep.Outcome != command.Granted {
+		return rep
+	}
+	k := r.Owner.(*Lock)
+	until, ours := k.l.supported(r.Start, k.terms.Token, rep.KeyStates)
 	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
 		rep.Outcome = command.Refused
 	}
 	return rep
-}
-
-func (o *claimObserver) onDecision(*round) {}
-func (o *claimObserver) onComplete(*round) {}
+}}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
@@ -93,33 +94,49 @@ func (l *Locker) held() []*Lock {
 // limitUndo bounds how long Close waits for an undo that was decided before Close began. For one
 // that is decided later, onDecision calls armUndoLimit. The node timeout bounds the decision.
 func (lk *Lock) limitUndo() {
-	if r := lk.pendingUndo(); r != nil && r.decided.Load() {
+	if r, _ := lk.pendingUndo(); r != nil && r.Decided() {
 		lk.armUndoLimit(r)
 	}
+}
+
+// pendingUndo returns the pinned undo of a registered lock, and whether the lock is registered. The
+// undo is nil before it is submitted. The last answer unregisters the lock before it drops its
+// reference to the undo.
+func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
+	lk.mu.Lock() // not sending, because nodes are called under that
+	defer lk.mu.Unlock()
+	lk.l.mu.Lock()
+	defer lk.l.mu.Unlock()
+	if lk.l.locks[lk.terms.Token] != lk {
+		return nil, false
+	}
+	if lk.undo != nil {
+		lk.undo.Pin()
+	}
+	return lk.undo, true
 }
 
 // armUndoLimit sets the instant after which Close no longer waits for the nodes that have not
 // answered the undo. The nodes themselves notice a failure only when a connection ends or a dial
 // fails, and a frozen server keeps both open for seconds.
-func (lk *Lock) armUndoLimit(undo *round) {
-	undo.pin()
-	lk.limitUndoAt(undo, min(undo.req.NotAfter, undo.start.Add(recovery(lk.l.nodes))))
+func (lk *Lock) armUndoLimit(undo *vote.Round) {
+	lk.limitUndoAt(undo, min(undo.Request.NotAfter, undo.Start.Add(recovery(lk.l.nodes))))
 }
 
-func (lk *Lock) limitUndoAt(undo *round, at clock.Instant) {
-	lk.l.alarms.Set(&undo.alarm, at, time.Second, (*undoTimer)(lk))
-	if !lk.l.has(lk) { // the last answer may have come before Set
-		lk.l.alarms.Clear(&undo.alarm)
+func (lk *Lock) limitUndoAt(undo *vote.Round, at clock.Instant) {
+	undo.SetAlarm(at, time.Second, (*undoTimer)(lk))
+	if !lk.l.has(lk) { // the last answer may have come before SetAlarm
+		undo.ClearAlarm()
 	}
 }
 
 // isBlocked reports whether keys of an ended lock may block a quorum for other clients: the lock
 // was held, and no quorum has confirmed its release.
-func (lk *Lock) isBlocked(undo *round) bool {
+func (lk *Lock) isBlocked(undo *vote.Round) bool {
 	lk.mu.Lock()
 	held := lk.phase != attempting
 	lk.mu.Unlock()
-	return held && !undo.confirmed()
+	return held && !undo.Confirmed()
 }
 
 // undoTimer is the alarm's view of a Lock whose undo Close waits for.
@@ -130,16 +147,16 @@ type undoTimer Lock
 // release or the keys have expired.
 func (o *undoTimer) Fire(*alarm.Alarm) {
 	k, now := (*Lock)(o), o.l.now()
-	undo := k.pendingUndo()
-	if undo == nil {
+	undo, registered := k.pendingUndo()
+	if !registered {
 		return // the last answer has arrived
 	}
-	if now.Before(undo.req.NotAfter) && k.isBlocked(undo) {
-		k.limitUndoAt(undo, min(undo.req.NotAfter, now.Add(time.Second)))
+	if now.Before(undo.Request.NotAfter) && k.isBlocked(undo) {
+		k.limitUndoAt(undo, min(undo.Request.NotAfter, now.Add(time.Second)))
 		return
 	}
 	k.l.mu.Lock()
-	k.l.leftover.add(undo.req.NotAfter, now)
+	k.l.leftover.add(undo.Request.NotAfter, now)
 	k.l.mu.Unlock()
 	k.l.remove(k)
 }
@@ -164,11 +181,11 @@ func (l *Locker) leftoverError() error {
 	left := l.leftover
 	l.mu.Unlock()
 	for _, k := range l.liveLocks() {
-		undo := k.pendingUndo()
+		undo, registered := k.pendingUndo()
 		switch {
-		case undo == nil || k.isHeld():
-		case undo.decided.Load():
-			left.add(undo.req.NotAfter, now)
+		case !registered || k.isHeld():
+		case undo != nil && undo.Decided():
+			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
 			k.mu.Lock()
 			if !k.resumed || k.phase != attempting { // an unfinished Resume has written nothing

@@ -276,7 +276,7 @@ func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing
 }
 
 // A quorum may confirm after the round's decision, and after the time that nodes have to recover.
-func TestCloseDoesNotWaitForTheRestOnceAQuorumHasConfirmedLate(t *testing.T) {
+func TestCloseEndsOnceAQuorumHasConfirmedLate(t *testing.T) {
 	for _, after := range []time.Duration{200 * time.Millisecond, 20 * time.Second} {
 		inBubbles(t, 3, func(fl *testbed) {
 			l := fl.locker()
@@ -365,11 +365,13 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		k.exchange.undo.pin()
+		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
+		k.undo.Pin()
+		fl.masters[2].Unfreeze()
 		require.NoError(t, l.Close(bg))
-		k.onComplete(&k.exchange.undo)
-		k.onDecision(&k.exchange.undo)
+		k.onUndoComplete(k.undo)
+		k.onUndoDecided(k.undo)
 		synctest.Wait() // the last answer ends Close before it clears the alarm
 		require.Zero(t, l.alarms.Len())
 	})

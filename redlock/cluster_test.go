@@ -160,7 +160,7 @@ func TestALockIsHeldAndPassedOnWhileItsSlotMoves(t *testing.T) {
 
 // A script with several keys fails while their slot moves. That Cluster has no vote, and the others
 // are a quorum.
-func TestFencedLocksGoOnWhileOneClusterMovesTheirSlot(t *testing.T) {
+func TestFencedLocksContinueWhileOneClusterMovesTheirSlot(t *testing.T) {
 	onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 		l := clusterClient(t, clusters, WithFencing())
 		last := int64(0)

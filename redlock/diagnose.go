@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Diagnose examines every node and reports whether the nodes are fit to hold locks. They must be
@@ -29,17 +30,17 @@ func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
 	defer stop()
 	q := l.examine(ctx, false)
 	select {
-	case <-q.done:
+	case <-q.Done():
 	case <-over:
 	case <-ctx.Done():
 		return nil, oneline.Join(fmt.Errorf("redlock: diagnose: %w", context.Cause(ctx)))
 	}
-	return l.report(q.found()), nil
+	return l.report(q.Replies()), nil
 }
 
 // examine examines every node. With survey it also scans for keys that may be locks, until ctx
 // ends.
-func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
+func (l *Locker) examine(ctx context.Context, survey bool) *vote.Broadcast {
 	// The key belongs to no lock: it is random and in the reserved namespace.
 	random := command.NewToken("")
 	key := l.set.prefix + command.DoctorPrefix + random
@@ -51,7 +52,7 @@ func (l *Locker) examine(ctx context.Context, survey bool) *broadcast {
 		counters = append(counters, command.FenceKey(l.set.prefix+command.DoctorPrefix+"{"+random+"}", true))
 	}
 	end := l.now().Add(l.readTimeout())
-	return l.queryAll(func(_ int, r *command.Request) {
+	return l.group.Broadcast(func(_ int, r *command.Request) {
 		command.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = l.set.clock, end
 		if survey {

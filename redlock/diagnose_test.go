@@ -67,7 +67,7 @@ func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
 	})
 }
 
-func TestADiagnosisTellsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
+func TestADiagnosisReportsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) {
 	inBubble(t, 4, func(fl *testbed) {
 		durable(fl)
 		fl.masters[0].SetInfo("role", "slave")

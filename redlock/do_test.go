@@ -123,7 +123,7 @@ func TestAnUnconfirmedReleaseIsNoErrorOfDo(t *testing.T) {
 	})
 }
 
-func TestDoReleasesWhenTheFunctionPanicsAndLetsThePanicGoOn(t *testing.T) {
+func TestDoReleasesWhenTheFunctionPanicsAndThePanicContinues(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		require.PanicsWithValue(t, "at the disco", func() {

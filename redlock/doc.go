@@ -22,8 +22,7 @@
 //	acquire.go, wait.go, attempt.go                    acquisition: queue, attempts, pauses
 //	wait_table.go, waiter.go, wake.go, fairness.go     waiting inside a process, and handoffs
 //	releases.go, poll.go, holders.go, sightings.go     waiting for locks held by other processes
-//	round.go, outcome.go, tie.go, roundtrip.go         one request to all nodes, one decision
-//	exchange.go, broadcast.go, undoqueue.go            memory and goroutines of requests
+//	rounds.go, outcome.go, undoqueue.go                requests to all nodes (internal/vote), their errors
 //	lock.go, hold.go, context.go, fence.go             the handle, its validity and its context
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do

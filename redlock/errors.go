@@ -69,9 +69,6 @@ var (
 	ErrGuardMismatch = command.ErrGuardMismatch
 )
 
-// errNotAwaited is the error in the vote of a node that had not answered at the decision.
-var errNotAwaited = errors.New("decided before this node answered")
-
 // Vote is one node's answer.
 type Vote struct {
 	Node    string

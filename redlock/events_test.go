@@ -114,7 +114,7 @@ func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
 	}
 }
 
-func TestAHookThatPanicsIsReportedAndTheOthersGoOn(t *testing.T) {
+func TestAHookThatPanicsIsReportedAndTheOthersContinue(t *testing.T) {
 	for name, fail := range map[string]func(){
 		"panics":             func() { panic("the hook is broken") },
 		"panics with nil":    func() { panic(nil) }, //nolint:govet // what a hook may do
@@ -186,16 +186,16 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 	})
 }
 
-func TestWhatHappensToALockIsToldInItsOrder(t *testing.T) {
+func TestEventsOfALockAreReportedInOrder(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
-		var told []string
-		l := fl.locker(WithTrace(hooks(func(hook string) { told = append(told, hook) })))
+		var reported []string
+		l := fl.locker(WithTrace(hooks(func(hook string) { reported = append(reported, hook) })))
 		life(t, l, "a")
 		synctest.Wait()
 		require.Equal(t, []string{
 			"vote", "attempt", "acquired", "vote", "extended", "ended", "vote", "released",
 			"vote", "attempt", "acquired", "ended",
-		}, told)
+		}, reported)
 	})
 }
 

@@ -192,12 +192,14 @@ func ExampleTrace() {
 	_, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	told := make(chan string, 10)
+	reported := make(chan string, 10)
 	locker, _ := redlock.Open(urls, redlock.WithTrace(&redlock.Trace{
-		Acquired: func(e redlock.AcquiredEvent) { told <- fmt.Sprint("acquired ", e.Names, " at attempt ", e.Attempts) },
-		Extended: func(e redlock.ExtendedEvent) { told <- fmt.Sprint("extended, error ", e.Err) },
-		Ended:    func(e redlock.EndedEvent) { told <- fmt.Sprint("ended: ", e.Cause) },
-		Released: func(e redlock.ReleasedEvent) { told <- fmt.Sprint("released, error ", e.Err) },
+		Acquired: func(e redlock.AcquiredEvent) {
+			reported <- fmt.Sprint("acquired ", e.Names, " at attempt ", e.Attempts)
+		},
+		Extended: func(e redlock.ExtendedEvent) { reported <- fmt.Sprint("extended, error ", e.Err) },
+		Ended:    func(e redlock.EndedEvent) { reported <- fmt.Sprint("ended: ", e.Cause) },
+		Released: func(e redlock.ReleasedEvent) { reported <- fmt.Sprint("released, error ", e.Err) },
 	}))
 	defer locker.Close(ctx)
 
@@ -210,7 +212,7 @@ func ExampleTrace() {
 	_ = lock.Release(ctx)
 
 	for range 4 { // hooks run on a goroutine of their own
-		fmt.Println(<-told)
+		fmt.Println(<-reported)
 	}
 	// Output:
 	// acquired [invoice/42] at attempt 1

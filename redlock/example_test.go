@@ -179,7 +179,7 @@ func ExampleQuorumError() {
 	_, err := locker.TryAcquire(ctx, "invoice/42", 30*time.Second)
 	switch {
 	case errors.Is(err, redlock.ErrHeld):
-		fmt.Println("somebody else is at it")
+		fmt.Println("another process does it")
 	case errors.Is(err, redlock.ErrNoQuorum):
 		fmt.Println("raise an alarm")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // The origin of an extension.
@@ -18,17 +19,15 @@ const (
 	autoExtension = true
 )
 
-// extension is a round that extends a lock.
+// extension is an extension of a lock that is under way.
 type extension struct {
-	round
+	round      *vote.Round
 	lock       *Lock
 	auto       bool
 	notOurs    atomic.Int32  // nodes that answered that the token does not hold the names
 	effective  bool          // it took effect; readable once applied is closed
 	eventsSeen atomic.Int32  // the decision and the last answer, which come on different goroutines
 	applied    chan struct{} // closed when the decision was applied; nil for automatic extensions
-	owner      extensionObserver
-	few        [3]ballot
 }
 
 // Extend asks the nodes to keep the lock for ttl from now. If a quorum confirms before the
@@ -72,8 +71,8 @@ func (x *extension) result(ctx context.Context) error {
 	select {
 	case <-x.applied:
 	case <-ctx.Done():
-		if !x.decided.Load() {
-			return &waitError{op: "extend", names: x.names, cause: context.Cause(ctx), last: x.asError(ErrNoQuorum)}
+		if !x.round.Decided() {
+			return &waitError{op: "extend", names: x.lock.names, cause: context.Cause(ctx), last: votesError(x.round, ErrNoQuorum)}
 		}
 		<-x.applied
 	}
@@ -85,7 +84,7 @@ func (x *extension) failure() error {
 	if x.effective {
 		return nil
 	}
-	k, now := x.lock, x.l.now()
+	k, now := x.lock, x.lock.l.now()
 	k.mu.Lock()
 	gone := k.phase == ended
 	lost := k.lost || !now.Before(k.endNowLocked())
@@ -95,11 +94,11 @@ func (x *extension) failure() error {
 	case gone:
 		return k.endError()
 	case lost:
-		return x.asError(ErrLost)
-	case x.won():
+		return votesError(x.round, ErrLost)
+	case x.round.Won():
 		return stopped
 	}
-	return x.asError(ErrNoQuorum)
+	return votesError(x.round, ErrNoQuorum)
 }
 
 // startExtend submits an extension. The caller holds sending, and startExtend unlocks it. Sending
@@ -110,29 +109,20 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	if !auto {
 		x.applied = make(chan struct{})
 	}
-	x.names, x.owner = lk.names, extensionObserver{lk, x}
-	x.start = lk.l.now()
+	r := lk.l.group.New(&extendKind, x, lk.names)
+	x.round, r.Start = r, lk.l.now()
 	old, err := lk.startable(x, ttl)
 	if err != nil {
 		return nil, err
 	}
-	command.NewExtend(&x.req, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
+	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
-	x.req.Clock, x.req.NotAfter = lk.l.set.clock, old
-	ballots := x.few[:]
-	if n := len(lk.l.nodes); n <= len(ballots) {
-		ballots = ballots[:n]
-	} else {
-		ballots = make([]ballot, n)
-	}
-	x.prepare(lk.l, &x.owner, ballots)
-	for i := range x.ballots {
-		x.ballots[i].cmd.To = x
-	}
+	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
 	if auto {
-		x.submittedBy(command.ByLibrary)
+		r.SubmittedBy(command.ByLibrary)
 	}
-	x.sendAll(lk.l.set.timeout(ttl), nil)
+	r.Arm(lk.l.set.timeout(ttl))
+	r.Send(nil, nil)
 	return x, nil
 }
 
@@ -146,12 +136,12 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	switch {
-	case lk.phase != held || lk.lost || !x.start.Before(lk.endNowLocked()):
+	case lk.phase != held || lk.lost || !x.round.Start.Before(lk.endNowLocked()):
 		return 0, errOver
 	case lk.extensionStopped:
 		return 0, lk.stopReasonLocked()
 	}
-	lk.registerLocked(&x.round)
+	lk.registerLocked(x.round)
 	if x.auto {
 		lk.l.extendLimiter.acquire()
 	}
@@ -161,16 +151,16 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 }
 
 // registerLocked registers a round about a held lock, which Detach waits for.
-func (lk *Lock) registerLocked(r *round) {
+func (lk *Lock) registerLocked(r *vote.Round) {
 	lk.inFlight = append(lk.inFlight, r)
 	lk.inFlightWG.Add(1)
 }
 
 // unregister removes a round that is complete.
-func (lk *Lock) unregister(r *round) {
+func (lk *Lock) unregister(r *vote.Round) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.inFlight = slices.DeleteFunc(lk.inFlight, func(u *round) bool { return u == r }); len(lk.inFlight) == 0 {
+	if lk.inFlight = slices.DeleteFunc(lk.inFlight, func(u *vote.Round) bool { return u == r }); len(lk.inFlight) == 0 {
 		lk.inFlight = nil
 	}
 }
@@ -184,15 +174,28 @@ func (lk *Lock) stopReasonLocked() error {
 	return fmt.Errorf("%w: %s: no extension after the end of its context", cause, quoted(lk.names))
 }
 
-// Answer counts refusals, also after the decision. If no majority can hold the lock any more, the
+// extendKind is the kind of an extension's round; its owner is the extension.
+var extendKind = vote.Kind{
+	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
+		r.Owner.(*extension).onReply(rep)
+		return rep
+	},
+	OnDecision: func(r *vote.Round) { r.Owner.(*extension).onDecision() },
+	OnComplete: func(r *vote.Round) {
+		x := r.Owner.(*extension)
+		x.lock.unregister(r)
+		x.onBoth()
+	},
+}
+
+// onReply counts refusals, also after the decision. If no majority can hold the lock any more, the
 // lock is lost now, whatever other nodes answer. It is marked as lost before the decision is
 // reported.
-func (x *extension) Answer(c *command.Command, rep command.Reply) {
-	spare := len(x.ballots) - quorum.Majority(len(x.ballots))
-	if rep.Outcome == command.Refused && int(x.notOurs.Add(1)) > spare {
+func (x *extension) onReply(rep command.Reply) {
+	n := len(x.lock.l.nodes)
+	if rep.Outcome == command.Refused && int(x.notOurs.Add(1)) > n-quorum.Majority(n) {
 		x.lock.markLost()
 	}
-	x.round.Answer(c, rep)
 }
 
 // markLost marks a hold as lost because a quorum refused its token. The alarms end it, because the
@@ -207,21 +210,13 @@ func (lk *Lock) markLost() {
 	}
 }
 
-// extensionObserver handles the events of an extension.
-type extensionObserver struct {
-	lock *Lock
-	x    *extension
-}
-
-func (o *extensionObserver) onReply(_ *round, rep command.Reply) command.Reply { return rep }
-
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
 // (docs/dev/hazards.md H114).
-func (o *extensionObserver) onDecision(r *round) {
-	k, x := o.lock, o.x
+func (x *extension) onDecision() {
+	k, r := x.lock, x.round
 	defer k.inFlightWG.Done()
-	won := r.won()
-	until := quorum.Until(r.start, r.req.TTL, k.l.set.drift)
+	won := r.Won()
+	until := quorum.Until(r.Start, r.Request.TTL, k.l.set.drift)
 	k.mu.Lock()
 	now := k.l.now() // read under mu: no goroutine has seen a later time and ended the hold
 	switch {
@@ -230,7 +225,7 @@ func (o *extensionObserver) onDecision(r *round) {
 		x.effective = true
 		k.lastExtended = now
 		k.until = max(k.until, until)
-		k.nextExtendAt = k.nextExtensionLocked(r.start)
+		k.nextExtendAt = k.nextExtensionLocked(r.Start)
 		k.scheduleLocked()
 	case x.auto:
 		k.nextExtendAt = k.nextRetryLocked(now)
@@ -244,28 +239,21 @@ func (o *extensionObserver) onDecision(r *round) {
 	if x.applied != nil {
 		close(x.applied)
 	}
-	o.onBoth()
-}
-
-func (o *extensionObserver) onComplete(r *round) {
-	o.lock.unregister(r)
-	o.onBoth()
+	x.onBoth()
 }
 
 // onBoth records the nodes to repair once both events have come: the last answer may arrive on
 // another goroutine while the decision is being applied.
-func (o *extensionObserver) onBoth() {
-	if o.x.eventsSeen.Add(1) == 2 {
-		o.lock.noteMissing(o.x)
+func (x *extension) onBoth() {
+	if x.eventsSeen.Add(1) == 2 {
+		x.lock.noteMissing(x)
 	}
 }
 
 // cancelExtensionsLocked cancels the unsent commands of extensions and repairs. Sent commands
-// precede any that is submitted later. The caller holds sending, and the hold has ended.
+// precede any that is submitted later. The caller holds sending and mu, and the hold has ended.
 func (lk *Lock) cancelExtensionsLocked() {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
 	for _, r := range lk.inFlight {
-		r.cancel()
+		r.Cancel()
 	}
 }

@@ -140,7 +140,7 @@ func TestAWorkerThatHangsLosesItsLock(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatGoesOnInTimeKeepsItsLock(t *testing.T) {
+func TestAWorkerThatContinuesInTimeKeepsItsLock(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend(), WithProgress(time.Second))
 		pass(20 * time.Second) // nothing was extended at 10 s

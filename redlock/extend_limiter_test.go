@@ -14,12 +14,12 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// behind is how many locks of a throng wait in the queue after those that are being extended.
+// behind is how many locks of many locks wait in the queue after those that are being extended.
 const behind = 3
 
-// throng has more locks than are extended at a time. Its nodes answer an extension only if its lock
+// manyLocks has more locks than are extended at a time. Its nodes answer an extension only if its lock
 // is in free.
-type throng struct {
+type manyLocks struct {
 	l     *Locker
 	locks []*Lock // in the order in which they fall due
 
@@ -29,13 +29,13 @@ type throng struct {
 	kept []func() // the answers that are held back
 }
 
-// inThrong runs f in a bubble when all locks are due.
-func inThrong(t *testing.T, f func(t *testing.T, c *throng), opts ...LockOption) {
+// inManyLocks runs f in a bubble when all locks are due.
+func inManyLocks(t *testing.T, f func(t *testing.T, c *manyLocks), opts ...LockOption) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		// With so long a node timeout an unanswered extension stays undecided.
 		nodes, l := fakes(t, 3, WithClock(clock.Runtime()), WithNodeTimeout(50*time.Second))
-		c := &throng{l: l, asks: map[string]int{}, free: map[string]bool{}}
+		c := &manyLocks{l: l, asks: map[string]int{}, free: map[string]bool{}}
 		for i, n := range nodes {
 			n.script = func(n *fakeNode, cmd *command.Command) bool { return c.keep(i, n, cmd) }
 		}
@@ -50,9 +50,9 @@ func inThrong(t *testing.T, f func(t *testing.T, c *throng), opts ...LockOption)
 	})
 }
 
-func (c *throng) last() *Lock { return c.locks[len(c.locks)-1] }
+func (c *manyLocks) last() *Lock { return c.locks[len(c.locks)-1] }
 
-func (c *throng) keep(node int, n *fakeNode, cmd *command.Command) bool {
+func (c *manyLocks) keep(node int, n *fakeNode, cmd *command.Command) bool {
 	if cmd.Op != command.Extend {
 		return false
 	}
@@ -70,7 +70,7 @@ func (c *throng) keep(node int, n *fakeNode, cmd *command.Command) bool {
 }
 
 // answerAll answers the extensions that were held back, and all later ones.
-func (c *throng) answerAll() {
+func (c *manyLocks) answerAll() {
 	c.mu.Lock()
 	kept := c.kept
 	c.kept, c.free = nil, nil
@@ -83,7 +83,7 @@ func (c *throng) answerAll() {
 
 // asked lists how many extensions of each lock the first node received. Equal neighbours among the
 // locks that are extended first count once. The locks in the queue follow, each by itself.
-func (c *throng) asked() []int {
+func (c *manyLocks) asked() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make([]int, len(c.locks))
@@ -97,7 +97,7 @@ func (c *throng) asked() []int {
 // Many locks fall due together. Only so many extensions are under way as the limit allows. The
 // others are sent once as soon as there is room, without retries.
 func TestLocksThatFallDueTogetherAreExtendedInTheirTurn(t *testing.T) {
-	inThrong(t, func(t *testing.T, c *throng) {
+	inManyLocks(t, func(t *testing.T, c *manyLocks) {
 		require.Equal(t, []int{1, 0, 0, 0}, c.asked())
 		c.answerAll()
 		require.Equal(t, []int{1, 1, 1, 1}, c.asked())
@@ -117,7 +117,7 @@ func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 		if margin > 0 {
 			opts = append(opts, WithStopMargin(margin))
 		}
-		inThrong(t, func(t *testing.T, c *throng) {
+		inManyLocks(t, func(t *testing.T, c *manyLocks) {
 			third := c.last().extendInterval()
 			pass(third - time.Second)
 			require.Equal(t, []int{1, 0, 0, 0}, c.asked())
@@ -131,7 +131,7 @@ func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 
 // A lock in the queue that is extended or released by its caller leaves the queue.
 func TestALockThatWasExtendedOrReleasedMeanwhileHasNoTurn(t *testing.T) {
-	inThrong(t, func(t *testing.T, c *throng) {
+	inManyLocks(t, func(t *testing.T, c *manyLocks) {
 		extended, released := c.last(), c.locks[maxExtending]
 		c.mu.Lock()
 		c.free[extended.names[0]] = true

@@ -64,7 +64,7 @@ func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 }
 
 // docs/dev/hazards.md H12: the lock ends while Extend is under way, after it checked the end.
-func TestAnEndThatComesBetweenTheLookAndTheSendIsNoticed(t *testing.T) {
+func TestAnEndBetweenTheCheckAndTheSendIsNoticed(t *testing.T) {
 	for cause, opts := range map[error][]LockOption{ErrLost: nil, ErrMaxHold: {WithMaxHold(9 * time.Second)}} {
 		synctest.Test(t, func(t *testing.T) {
 			skewed := clock.NewSkewed(clock.Runtime())

@@ -84,16 +84,16 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 
 // The subscribers of a release do not include the Locker's own subscription, once that is confirmed
 // on a majority of the nodes for all of the names.
-func TestOnlyASubscriptionThatStandsIsCountedAsOurOwn(t *testing.T) {
+func TestOnlyAConfirmedSubscriptionIsCountedAsOurOwn(t *testing.T) {
 	_, l := fakes(t, 3)
 	ws := l.waitTable
 	require.Zero(t, ws.ownSubscribersLocked([]string{"a"}))
 	for i, want := range []int{0, 0, 1, 1} {
-		stands := make([]bool, 3)
+		confirmed := make([]bool, 3)
 		for n := range i {
-			stands[n] = true
+			confirmed[n] = true
 		}
-		ws.channels["redlock:free:a"] = &releaseChannel{confirmed: stands}
+		ws.channels["redlock:free:a"] = &releaseChannel{confirmed: confirmed}
 		require.Equal(t, want, ws.ownSubscribersLocked([]string{"a"}))
 		require.Zero(t, ws.ownSubscribersLocked([]string{"a", "b"}))
 	}

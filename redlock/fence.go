@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // maxFence bounds fencing tokens. Redis scripts count in doubles, which represent whole numbers
@@ -48,8 +49,8 @@ func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
 // most the difference of their clocks and twice this value.
 func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
-// fenced prepares the arguments and the request of a fenced acquisition.
-func (lk *Lock) fenced(r *command.Request) {
+// fillFencedAcquire fills in the request of a fenced acquisition.
+func (lk *Lock) fillFencedAcquire(r *command.Request) {
 	lk.terms.SetCounters(lk.l.clustered)
 	command.NewFencedAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
@@ -60,7 +61,7 @@ func (lk *Lock) fenced(r *command.Request) {
 // H94).
 func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]int64
-	counted := lk.exchange.acquire.mayCountFence(few[:0])
+	counted := lk.acquire.AppendFences(few[:0])
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
 	lk.fence = fence
 	if agreed {
@@ -72,11 +73,12 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
-	r := lk.l.newRound(nil, lk.names)
-	command.NewConfirm(&r.req, &lk.terms, lk.fence)
-	r.start = lk.l.now()
-	r.req.Clock, r.req.NotAfter = lk.l.set.clock, until
-	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (command.Reply, bool) {
+	r := lk.l.group.New(&plainKind, nil, lk.names)
+	command.NewConfirm(&r.Request, &lk.terms, lk.fence)
+	r.Start = lk.l.now()
+	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, until
+	r.Arm(lk.l.set.timeout(lk.ttl))
+	r.Send(func(node int) (command.Reply, bool) {
 		switch counted[node] {
 		case lk.fence:
 			return command.Reply{Outcome: command.Granted, NotSent: true}, true
@@ -84,10 +86,10 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true
 		}
 		return command.Reply{}, false
-	})
-	in := r.wait(ctx.Done())
-	if in && !r.won() {
-		return withOp("acquire", r.asError(confirmReason(r)))
+	}, nil)
+	in := r.Wait(ctx.Done())
+	if in && !r.Won() {
+		return withOp("acquire", votesError(r, confirmReason(r)))
 	}
 	return lk.checkWon(ctx, true, until, lk.l.now())
 }
@@ -96,23 +98,9 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 var errNoGrant = errors.New("did not grant")
 
 // confirmReason returns ErrTooLate if nodes refused the confirmation: they have lost the key.
-func confirmReason(r *round) error {
-	if errors.Is(r.asLossError().Reason, ErrHeld) {
+func confirmReason(r *vote.Round) error {
+	if errors.Is(lossError(r).Reason, ErrHeld) {
 		return ErrTooLate
 	}
 	return ErrNoQuorum
-}
-
-// mayCountFence appends, by node, the count of each node that granted in time, and 0 for others.
-func (r *round) mayCountFence(list []int64) []int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.ballots {
-		b, c := &r.ballots[i], int64(0)
-		if b.voted && !b.late && b.outcome == command.Granted {
-			c = b.fence
-		}
-		list = append(list, c)
-	}
-	return list
 }

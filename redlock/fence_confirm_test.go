@@ -7,11 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
+func TestAConfirmationIsSentToNodesThatGrantedAndCountedLess(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		most := countTo(fl.masters[0], time.Hour)
@@ -32,7 +31,7 @@ func TestAConfirmationAsksThoseThatGrantedAndCountedLess(t *testing.T) {
 }
 
 // If a majority has equal counters they decide the fence, whatever another node's counter is.
-func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
+func TestNoConfirmationIsSentIfAMajorityCountedAlike(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
@@ -46,7 +45,7 @@ func TestNoConfirmationIsAskedForWhereAMajorityCountedAlike(t *testing.T) {
 
 // docs/dev/rules.md rule 12: a confirmation that does not check the key's owner would number locks
 // out of order.
-func TestANodeWhoseKeyWentAwayRefusesToConfirm(t *testing.T) {
+func TestANodeThatLostTheKeyRefusesToConfirm(t *testing.T) {
 	for _, next := range []string{"", "another's"} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing())
@@ -85,7 +84,7 @@ func requireUndone(t *testing.T, fl *testbed, l *Locker, other string) {
 	require.Zero(t, booked(l))
 }
 
-func TestAConfirmationThatNobodyAnswersIsNoQuorum(t *testing.T) {
+func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())
 		fl.apart()
@@ -196,16 +195,4 @@ func TestALateGrantDoesNotCount(t *testing.T) {
 		require.Equal(t, most+1, counter(t, fl.masters[2], "a"), "granted, with a number of its own")
 		require.Zero(t, scripts(fl.masters[2], "confirm"))
 	})
-}
-
-func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
-	r := &round{ballots: []ballot{
-		{voted: true, outcome: command.Granted, fence: 1},
-		{voted: true, outcome: command.Granted, fence: 2, late: true}, // Unknown, in the vote
-		{outcome: command.Granted, fence: 3},
-		{voted: true, outcome: command.Refused, fence: 4},
-		{voted: true, outcome: command.Unknown, fence: 5},
-		{voted: true, outcome: command.Failed, fence: 6},
-	}}
-	require.Equal(t, []int64{1, 0, 0, 0, 0, 0}, r.mayCountFence(nil))
 }

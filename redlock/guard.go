@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -84,7 +85,7 @@ func (e *QuorumError) QuarantinedFor() time.Duration {
 	}
 	all, failed := e.quarantines(), 0
 	for _, v := range e.Votes {
-		if (v.Outcome == OutcomeFailed || v.Outcome == OutcomeUnknown) && !errors.Is(v.Err, errNotAwaited) {
+		if (v.Outcome == OutcomeFailed || v.Outcome == OutcomeUnknown) && !errors.Is(v.Err, vote.ErrNotAwaited) {
 			failed++
 		}
 	}

@@ -19,7 +19,7 @@ func grades(r *Report) (short []string) {
 	return short
 }
 
-func TestADiagnosisLooksThroughNoKeysAndMarksNothing(t *testing.T) {
+func TestADiagnosisScansNoKeysAndMarksNothing(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(admitTTL))
 		diagnosed(t, l)
@@ -50,10 +50,10 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) 
 	return r.Nodes[0], texts
 }
 
-func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
+func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		m, guarded := fl.masters[0], WithRestartGuard(admitTTL)
-		stands := func(opts []Option, state GuardState, left time.Duration, words string) {
+		requireState := func(opts []Option, state GuardState, left time.Duration, words string) {
 			t.Helper()
 			n, texts := guarding(t, fl, opts...)
 			require.Equal(t, state, n.Guard)
@@ -66,34 +66,34 @@ func TestADiagnosisSaysWhereANodeStandsWithTheGuard(t *testing.T) {
 			require.Contains(t, texts[0], words)
 		}
 		ours := []Option{guarded}
-		stands(nil, "", 0, "")
+		requireState(nil, "", 0, "")
 		n, _ := guarding(t, fl, ours...)
 		require.Equal(t, GradeNote, n.Findings[0].Grade)
 		require.Contains(t, n.Findings[0].Text, "forgets locks when it is restarted: the guard keeps it from voting")
-		stands(ours, GuardNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
+		requireState(ours, GuardNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
 
 		l := fl.locker(guarded)
 		require.ErrorIs(t, tried(l), ErrQuarantined)
 		time.Sleep(4 * time.Second)
-		stands(ours, GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
-		stands(nil, GuardQuarantined, 116*time.Second, "error: n1 is guarded")
-		stands([]Option{WithRestartGuard(time.Minute)}, GuardForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
+		requireState(ours, GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
+		requireState(nil, GuardQuarantined, 116*time.Second, "error: n1 is guarded")
+		requireState([]Option{WithRestartGuard(time.Minute)}, GuardForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
 		fl.close(l)
 		time.Sleep(2 * time.Minute)
-		stands(ours, GuardQuarantined, 0, "")
+		requireState(ours, GuardQuarantined, 0, "")
 
 		require.NoError(t, releasedAtOnce(fl.locker(guarded)))
-		stands(ours, GuardOK, 0, "")
-		stands(nil, GuardOK, 0, "with a maxTTL of 2m0s")
+		requireState(ours, GuardOK, 0, "")
+		requireState(nil, GuardOK, 0, "with a maxTTL of 2m0s")
 		marker, _ := m.Get(guard.Key)
 		require.NoError(t, m.Restart(true))
-		stands(ours, GuardOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
+		requireState(ours, GuardOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
 		m.Set(guard.Key, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
-		stands(ours, GuardForeign, 0, `the node is called "n7" there and "n1" here`)
+		requireState(ours, GuardForeign, 0, `the node is called "n7" there and "n1" here`)
 		m.Set(guard.Key, "1|what|ever", 0)
-		stands(ours, GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (it is not of version 2)")
+		requireState(ours, GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
 		m.PushList(guard.Key)
-		stands(ours, GuardUnreadable, 0, "(WRONGTYPE")
+		requireState(ours, GuardUnreadable, 0, "(WRONGTYPE")
 	})
 }
 
@@ -148,7 +148,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 }
 
 // docs/dev/hazards.md H112: a client without the guard may read guarded nodes, and do nothing else.
-func TestAClientWithoutTheGuardMayLookAtGuardedNodesOnly(t *testing.T) {
+func TestAClientWithoutTheGuardMayOnlyInspectGuardedNodes(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ours := fl.locker(WithRestartGuard(admitTTL))
 		_, err := ours.Admit(bg)

@@ -10,7 +10,7 @@ import (
 
 const guardTTL = 10 * time.Second
 
-func TestANewFleetWaitsOnceByItself(t *testing.T) {
+func TestANewDeploymentWaitsOnceByItself(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithRestartGuard(guardTTL))
 		_, err := l.TryAcquire(bg, "a", 5*time.Second)

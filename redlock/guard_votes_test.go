@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // ballotLetters are the letters of a vote vector.
@@ -105,8 +106,8 @@ func TestHowLongNoQuorumCanVoteWhenNotAllHaveAnswered(t *testing.T) {
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 3 * time.Second}},
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: time.Second}},
 		{Outcome: OutcomeFailed, Err: &QuarantineError{Remaining: 2 * time.Second}},
-		{Outcome: OutcomeUnknown, Err: errNotAwaited},
-		{Outcome: OutcomeUnknown, Err: errNotAwaited},
+		{Outcome: OutcomeUnknown, Err: vote.ErrNotAwaited},
+		{Outcome: OutcomeUnknown, Err: vote.ErrNotAwaited},
 	}}
 	require.Equal(t, time.Second, e.QuarantinedFor())
 	e.Votes[3].Err = ErrNodeTimeout

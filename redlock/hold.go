@@ -21,6 +21,28 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.scheduleLocked()
 }
 
+// shrinkAfter is how long a lock is held before it drops the round of its acquisition, and how soon
+// it tries again if a node has not answered by then.
+const shrinkAfter = 500 * time.Millisecond
+
+// dropAcquireLocked drops the acquisition of a lock that is held for long, once every node has
+// answered it. It keeps only the set of nodes that hold nothing.
+func (lk *Lock) dropAcquireLocked(now clock.Instant) {
+	if now.Before(lk.nextShrink) {
+		return
+	}
+	lk.nextShrink = now.Add(shrinkAfter)
+	if lk.acquire != nil {
+		holding, all := lk.acquire.MayHold()
+		if !all {
+			return
+		}
+		lk.acquire.Release()
+		lk.acquire, lk.mayHold = nil, holding
+	}
+	lk.nextShrink = noDeadline
+}
+
 // leaseTimer is the alarm's view of a Lock. It keeps Fire out of Lock's method set.
 type leaseTimer Lock
 
@@ -72,7 +94,7 @@ func (lk *Lock) applyDue() (deferred bool) {
 		}
 		return false
 	}
-	lk.dropExchangeLocked(now)
+	lk.dropAcquireLocked(now)
 	end, cause := lk.endNowLocked(), lk.endCauseLocked()
 	switch {
 	case lk.lost || !now.Before(end):

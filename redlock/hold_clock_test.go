@@ -143,7 +143,7 @@ func TestAnExtendedLockSurvivesAShortSuspend(t *testing.T) {
 
 // docs/dev/hazards.md H66: the process gets no processor time, so timers are late. The call that
 // checks the lock extends or ends it in the timer's place.
-func TestAStarvedLockIsRightWheneverItIsAsked(t *testing.T) {
+func TestTheStateOfALockIsRightWithoutTimers(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()

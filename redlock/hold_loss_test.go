@@ -68,7 +68,7 @@ func TestAnExtendThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
 }
 
 // docs/dev/hazards.md H16: a lock that only a minority disowns continues.
-func TestALockThatAMinorityDisownsGoesOn(t *testing.T) {
+func TestALockThatAMinorityLostContinues(t *testing.T) {
 	inBubbles(t, 5, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		fl.masters[0].Del("a")
@@ -104,7 +104,7 @@ func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testin
 }
 
 // The alarm is set for the loss. A goroutine that has not noticed the loss must not move it.
-func TestALossIsNotPutOffByWhoeverSetsTheAlarmAnew(t *testing.T) {
+func TestALossIsNotDelayedByALaterAlarm(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second)
 		ctx := k.Context()

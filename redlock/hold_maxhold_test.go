@@ -61,7 +61,7 @@ func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 }
 
 // docs/dev/hazards.md H17.
-func TestAnAutoExtendedLockIsHeldForADayUnlessToldOtherwise(t *testing.T) {
+func TestAnAutoExtendedLockIsHeldForADayByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		_, l := fakes(t, 1, WithClock(clock.Runtime())) // its clock is not read every 10 s of the day

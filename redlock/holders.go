@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // contention describes why a contender did not get a name.
@@ -32,7 +33,7 @@ type contention struct {
 // nodes that refused, because they answered recently. It waits for others only while they can show
 // a token on a quorum: a frozen node must not block it if the others are conclusive.
 type holderQuery struct {
-	*round
+	round *vote.Round
 	votes []Vote // of the attempt
 }
 
@@ -51,29 +52,30 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	if ctx.Err() != nil {
 		return contention{cut: true}, err
 	}
-	k, cut := l.queryHolders(w, first), false
+	q, cut := l.queryHolders(w, first), false
 	select {
-	case <-k.wake:
+	case <-q.round.Woken():
 	case <-ctx.Done():
 		cut = true
 	case <-l.closing: // the result would not be used
 		cut = true
 	}
-	l.alarms.Clear(&k.alarm)
-	e := attempt.exchange.acquire.asError(ErrHeld) // with the votes that arrived meanwhile
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.fillInLocked(e.Votes)
+	q.round.EndVote()
+	e := votesError(attempt.acquire, ErrHeld) // with the votes that arrived meanwhile
+	var seen contention
+	held := false
+	q.round.View(func(s vote.Results) {
+		q.fillIn(s, e.Votes)
+		seen = contentionOf(s, len(w.names))
+		if held = seen.held; !held {
+			seen.freeIn, seen.held, seen.blocked = w.waiter.blockedFor(l, q.votes, s)
+		}
+	})
 	if cut {
 		return contention{cut: true}, e
 	}
-	seen := k.contentionLocked()
-	held := seen.held
-	if !held {
-		seen.freeIn, seen.held, seen.blocked = w.waiter.blockedForLocked(k)
-	}
-	stands := held || seen.blocked > l.readTimeout() || e.foreign()
-	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, stands) {
+	blocked := held || seen.blocked > l.readTimeout() || e.foreign()
+	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, blocked) {
 	case quorum.NoQuorum:
 		e.Reason = e.faultReason()
 	case quorum.Split:
@@ -82,10 +84,10 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	return seen, e
 }
 
-// fillInLocked adds the results of the query to the votes of the attempt.
-func (q *holderQuery) fillInLocked(votes []Vote) {
-	for i := range q.ballots {
-		b, v, why := &q.ballots[i], &votes[i], asHeldError(q.keyStates[i])
+// fillIn adds the results of the query to the votes of the attempt.
+func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
+	for i := range s.Ballots {
+		b, v, why := &s.Ballots[i], &votes[i], asHeldError(s.KeyStates[i])
 		if q.votes[i].notAwaited() && errors.Is(v.Err, command.ErrGivenUp) {
 			*v = q.votes[i] // the undo cancelled the acquire: the node did not fail
 		}
@@ -96,154 +98,127 @@ func (q *holderQuery) fillInLocked(votes []Vote) {
 			if unheard {
 				v.Outcome = OutcomeRefused
 			}
-		case unheard && b.failed():
-			v.Outcome, v.Err, v.Took = Outcome(b.outcome), b.err, b.latency
+		case unheard && b.Failed():
+			v.Outcome, v.Err, v.Took = Outcome(b.Outcome), b.Err, b.Latency
 		}
 	}
 }
 
-// failed reports whether a node was queried and failed, or did not answer in time.
-func (b *ballot) failed() bool {
-	return b.voted && b.outcome != command.Granted && b.outcome != command.Refused
-}
-
-// queryHolders begins a query. Its wake channel gets a value when the result is conclusive.
+// queryHolders begins a query. Its round wakes the caller when the result is conclusive.
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
-	k := &holderQuery{round: l.inspectRound(nil, w.names), votes: lost.Votes}
-	for i := range k.ballots {
-		k.ballots[i].cmd.To = k
-	}
+	q := &holderQuery{votes: lost.Votes}
+	q.round = l.inspectRound(&holderKind, q, w.names)
 	unheard := 0
-	for i := range k.votes {
-		if k.votes[i].notAwaited() {
+	for i := range q.votes {
+		if q.votes[i].notAwaited() {
 			unheard++
 		}
 	}
 	refused, failed := lost.against()
-	mayFail := failed+unheard > len(k.votes)-lost.Need
+	mayFail := failed+unheard > len(q.votes)-lost.Need
 	more := mayFail || refused < lost.Need && refused+unheard >= lost.Need
 	timeout := l.set.timeout(w.ttl)
 	if took, granted := lost.hadVote(); more && granted && !mayFail {
-		// It may be a split vote: see armTieTimeout.
-		timeout = min(timeout, l.notAwaitedTimeout(k.votes, took))
+		// It may be a split vote: see package vote, tie.go.
+		timeout = min(timeout, l.notAwaitedTimeout(q.votes, took))
 	}
-	k.rule, k.start = afterAll, l.now()
-	k.sendAll(timeout, func(node int) (command.Reply, bool) {
-		v := &k.votes[node]
+	q.round.Rule = vote.AfterAll
+	q.round.Arm(timeout)
+	q.round.Send(func(node int) (command.Reply, bool) {
+		v := &q.votes[node]
 		return command.Reply{Outcome: command.Refused, NotSent: true}, v.Outcome != OutcomeRefused && (!more || !v.notAwaited())
-	})
-	return k
+	}, nil)
+	return q
 }
 
 // notAwaitedTimeout returns how long to wait for nodes that had not answered, as after a tie.
 func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
-	d := tieTimeout(took)
+	d := vote.TieTimeout(took)
 	for i := range votes {
 		if votes[i].notAwaited() {
-			d = max(d, l.trips[i].patience())
+			d = max(d, l.group.Patience(i))
 		}
 	}
 	return d
 }
 
-// Answer records one node's answer.
-func (q *holderQuery) Answer(c *command.Command, rep command.Reply) {
-	q.round.Answer(c, rep)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.decided.Load() || !q.conclusiveLocked() {
-		return
+// holderKind is the kind of a query's round; its owner is the holderQuery. It wakes the caller before
+// the decision if the answers so far are conclusive.
+var holderKind = vote.Kind{OnCounted: func(r *vote.Round) {
+	over := false
+	r.View(func(s vote.Results) { over = !s.Decided && r.Owner.(*holderQuery).conclusive(s) })
+	if over {
+		r.Signal()
 	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
+}}
 
-// conclusiveLocked reports whether a token is on a quorum, or no pending answer can show one.
-func (q *holderQuery) conclusiveLocked() bool {
+// conclusive reports whether a token is on a quorum, or no pending answer can show one.
+func (q *holderQuery) conclusive(s vote.Results) bool {
 	open, most := 0, 0
-	for i := range q.ballots {
-		if q.ballots[i].voted {
+	for i := range s.Ballots {
+		if s.Ballots[i].Voted {
 			continue
 		}
 		if open++; q.votes[i].Outcome == OutcomeRefused {
 			return false
 		}
 	}
-	for name := range q.names {
-		for _, left := range q.tokensHoldingLocked(name) {
+	for name := range q.round.Names {
+		for _, left := range tokensHolding(s, name) {
 			most = max(most, len(left))
 		}
 	}
-	if most >= q.tally.Need() {
+	if most >= s.Need {
 		return true
 	}
-	return most+open < q.tally.Need() && !q.mayFailLocked(open)
+	return most+open < s.Need && !q.mayFail(s, open)
 }
 
-// mayFailLocked reports whether pending answers decide between a fault and a split vote.
-func (q *holderQuery) mayFailLocked(open int) bool {
+// mayFail reports whether pending answers decide between a fault and a split vote.
+func (q *holderQuery) mayFail(s vote.Results, open int) bool {
 	failed := 0
 	for i := range q.votes {
-		v, b := &q.votes[i], &q.ballots[i]
-		if v.notAwaited() && b.failed() || v.Outcome != OutcomeGranted && v.Outcome != OutcomeRefused && !v.notAwaited() {
+		v, b := &q.votes[i], &s.Ballots[i]
+		if v.notAwaited() && b.Failed() || v.Outcome != OutcomeGranted && v.Outcome != OutcomeRefused && !v.notAwaited() {
 			failed++
 		}
 	}
-	spare := len(q.votes) - q.tally.Need()
+	spare := len(q.votes) - s.Need
 	return failed <= spare && failed+open > spare
 }
 
-// notAwaited reports whether the attempt was decided before the node answered, other than by a
-// timeout.
-func (v *Vote) notAwaited() bool { return errors.Is(v.Err, errNotAwaited) && v.Took == 0 }
-
-// hadVote reports whether a node granted the attempt, and how long refusals took.
-func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
-	for _, v := range e.Votes {
-		switch v.Outcome {
-		case OutcomeGranted:
-			granted = true
-		case OutcomeRefused:
-			took = max(took, v.Took)
-		}
-	}
-	return took, granted
-}
-
-// tokensHoldingLocked maps the tokens that hold a name to the remaining times on each node.
-func (r *round) tokensHoldingLocked(name int) map[string][]time.Duration {
+// tokensHolding maps the tokens that hold a name to the remaining times on each node.
+func tokensHolding(s vote.Results, name int) map[string][]time.Duration {
 	held := make(map[string][]time.Duration)
-	for i := range r.ballots {
-		if h := r.keyStates[i]; len(h) > name && !h[name].Free() {
+	for _, h := range s.KeyStates {
+		if len(h) > name && !h[name].Free() {
 			held[h[name].Value] = append(held[h[name].Value], h[name].TTL)
 		}
 	}
 	return held
 }
 
-// contentionLocked finds the name that one token holds on a quorum for the longest. freeIn is the
-// time until that quorum expires, unless it is extended.
-func (r *round) contentionLocked() contention {
-	var s contention
+// contentionOf finds the name that one token holds on a quorum for the longest. freeIn is the time
+// until that quorum expires, unless it is extended.
+func contentionOf(s vote.Results, names int) contention {
+	var c contention
 	var tokens strings.Builder
-	for name := range r.names {
-		for token, left := range r.tokensHoldingLocked(name) {
-			s.foreign = s.foreign || token != "" && !command.WellFormed(token)
-			if len(left) < r.tally.Need() {
+	for name := range names {
+		for token, left := range tokensHolding(s, name) {
+			c.foreign = c.foreign || token != "" && !command.WellFormed(token)
+			if len(left) < s.Need {
 				continue
 			}
 			_, _ = fmt.Fprintln(&tokens, name, token)
 			slices.Sort(left)
 			// The name is free when fewer than a quorum are left.
-			if d := left[len(left)-r.tally.Need()]; !s.held || d < 0 || s.freeIn >= 0 && d > s.freeIn {
-				s.held, s.freeIn = true, d
+			if d := left[len(left)-s.Need]; !c.held || d < 0 || c.freeIn >= 0 && d > c.freeIn {
+				c.held, c.freeIn = true, d
 			}
 		}
 	}
-	s.tokens = tokens.String()
-	return s
+	c.tokens = tokens.String()
+	return c
 }
 
 // asHeldError describes the first key that is not free.

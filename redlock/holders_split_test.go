@@ -9,7 +9,7 @@ import (
 // with one vote. This must not be taken for a split vote, whichever node answers first.
 //
 // Otherwise there would be 40 commands a second, and 150 if one of the three nodes is slow.
-func TestABareQuorumIsToldFromASplitVoteWhileAMasterIsDown(t *testing.T) {
+func TestABareQuorumIsDistinguishedFromASplitVoteWhileANodeIsDown(t *testing.T) {
 	t.Parallel()
 	for what, late := range map[string]func(i int) bool{
 		"all answer at once":           func(int) bool { return false },

@@ -32,8 +32,8 @@ func seenAs(n *fakeNode, letter byte) {
 	}
 }
 
-// whoWasAsked lists the nodes that were queried for the holder.
-func whoWasAsked(nodes []*fakeNode) string {
+// queriedNodes lists the nodes that were queried for the holder.
+func queriedNodes(nodes []*fakeNode) string {
 	var list []byte
 	for i, n := range nodes {
 		if len(n.commands(command.Inspect)) > 0 {
@@ -49,14 +49,14 @@ func lose(l *Locker, w *request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.exchange.acquire.send(nil, nil)
+	k.acquire.Send(nil, nil)
 	return k, l.finishAttempt(bg, k)
 }
 
 // docs/dev/rules.md rule 22: the query after an attempt tells a holder from a split vote. The rows
 // have the nodes that are queried, the time that it takes, and the result.
-func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
-	const short, long = minTie, maxNodeTimeout
+func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
+	short, long := minTie, maxNodeTimeout
 	for _, c := range []struct {
 		nodes, asked string
 		held         bool
@@ -101,7 +101,7 @@ func TestWhoIsAskedWhoHoldsAName(t *testing.T) {
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
 			var seen contention
 			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
-			require.Equal(t, c.asked, whoWasAsked(nodes), c.nodes)
+			require.Equal(t, c.asked, queriedNodes(nodes), c.nodes)
 			require.Equal(t, c.held, seen.held, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
 		})
@@ -133,7 +133,7 @@ func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
 
 // A minority is down (f) or lacks the key (a dot). One token on a quorum must be told from a split
 // vote in every order of the answers to the attempt and to the query.
-func TestAHolderIsToldFromASplitVoteInWhateverOrderNodesAnswer(t *testing.T) {
+func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"fxx", ".xx", "fxxx", ".xxx", "fxxxx", "ffxxx", "f.xxx", "..xxx"} {
 		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {

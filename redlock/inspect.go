@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Status describes who holds a name, as the nodes reported it.
@@ -49,47 +50,48 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	if err := l.set.checkName(name); err != nil {
 		return nil, err
 	}
-	r := l.inspectRound(nil, []string{name})
-	r.rule, r.start = afterAll, l.now()
-	if err := r.run(ctx, l.readTimeout()); err != nil {
+	r := l.inspectRound(&plainKind, nil, []string{name})
+	r.Rule = vote.AfterAll
+	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
 		return nil, err
 	}
 	s := l.status(name, r)
-	if !r.won() {
-		return s, r.asError(ErrNoQuorum)
+	if !r.Won() {
+		return s, votesError(r, ErrNoQuorum)
 	}
 	return s, nil
 }
 
-func (l *Locker) status(name string, r *round) *Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (l *Locker) status(name string, r *vote.Round) *Status {
 	s := &Status{Name: name}
+	r.View(func(res vote.Results) { s.fillIn(r, res) })
+	return s
+}
+
+func (s *Status) fillIn(r *vote.Round, res vote.Results) {
 	ends := make(map[string][]clock.Instant)
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		n := NodeStatus{Node: l.nodes[i].Name(), Err: b.err}
-		if holds := r.keyStates[i]; len(holds) > 0 {
-			h := holds[0]
+	for i := range res.Ballots {
+		n := NodeStatus{Node: r.NodeName(i), Err: res.Ballots[i].Err}
+		if states := res.KeyStates[i]; len(states) > 0 {
+			h := states[0]
 			n.Held, n.Owner, n.Token, n.Remaining = h.Value != "", command.Owner(h.Value), command.Mask(h.Value), h.TTL
 			if h.ForeignType != "" {
 				n.Err = ErrForeignKey
 			}
 			if n.Held {
-				ends[h.Value] = append(ends[h.Value], keptUntil(r.start, h.TTL))
+				ends[h.Value] = append(ends[h.Value], keptUntil(r.Start, h.TTL))
 			}
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
 	for token, untils := range ends {
-		if end, ok := quorum.Supported(untils, r.tally.Need()); ok {
-			s.Held, s.Owner, s.Remaining = true, command.Owner(token), end.Sub(r.start)
+		if end, ok := quorum.Supported(untils, res.Need); ok {
+			s.Held, s.Owner, s.Remaining = true, command.Owner(token), end.Sub(r.Start)
 			if end == noDeadline {
 				s.Remaining = -time.Millisecond // as nodes report it
 			}
 		}
 	}
-	return s
 }
 
 func keptUntil(start clock.Instant, ttl time.Duration) clock.Instant {
@@ -111,19 +113,19 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	if l.isClosed() {
 		return ErrClosed
 	}
-	r := l.newRound(nil, nil)
+	r := l.group.New(&plainKind, nil, nil)
 	if l.set.guarded {
-		command.NewGuardedPing(&r.req)
+		command.NewGuardedPing(&r.Request)
 	} else {
-		command.NewPing(&r.req)
+		command.NewPing(&r.Request)
 	}
-	r.start = l.now()
-	r.req.Clock, r.req.NotAfter = l.set.clock, r.start.Add(l.readTimeout())
-	if err := r.run(ctx, l.readTimeout()); err != nil {
+	r.Start = l.now()
+	r.Request.Clock, r.Request.NotAfter = l.set.clock, r.Start.Add(l.readTimeout())
+	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
 		return err
 	}
-	if !r.won() {
-		return r.asFaultError()
+	if !r.Won() {
+		return faultError(r)
 	}
 	return nil
 }

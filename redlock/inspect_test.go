@@ -38,7 +38,7 @@ func TestInspectShowsTheHolder(t *testing.T) {
 }
 
 // A token on less than a quorum is not a holder, even if no other token could reach a quorum.
-func TestInspectTellsAPartialHoldFromALock(t *testing.T) {
+func TestInspectDistinguishesAPartialHoldFromALock(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		mine := command.NewToken("she")

@@ -38,7 +38,7 @@ func clustered(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return kindOf(n).Cluster })
 }
 
-// reusable reports whether all nodes drop every command that they have answered (see isFinal). That
+// reusable reports whether all nodes drop every command that they have answered. That
 // is known of package pool's nodes that are single masters. A user's node, also one that wraps such
 // a node, may read a command after its answer.
 func reusable(nodes []Node) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Lock is one acquisition of one or several names, or a share of one. A Lock is not reusable: to
@@ -40,12 +41,11 @@ type Lock struct {
 	began   clock.Instant // start of the acquisition, from which maximum and minimum hold count
 	oneName [1]string
 
-	// Requests to the nodes. While the lock is held mu guards both fields. Before and after that
-	// they are constant, except that renewExchange sets exchange under mu.
-	// nil while the lock is held for long (see dropExchangeLocked). After the release it may belong
-	// to another lock.
-	exchange *exchange
-	mayHold  []bool // by node: whether it may hold our keys; nil: all nodes may
+	// The acquisition. While the lock is held mu guards both fields; before and after that they are
+	// constant. acquire is nil after Resume, for a share, and for a lock that is held for long (see
+	// dropAcquireLocked). After the release it may belong to another lock.
+	acquire *vote.Round
+	mayHold []bool // by node: whether it may hold our keys; nil: all nodes may
 
 	alarm alarm.Alarm // for the next instant at which applyDue has something to do
 
@@ -71,13 +71,14 @@ type Lock struct {
 	endedAt      clock.Instant  // the validity was over at this instant at the latest
 	until        clock.Instant  // end of the validity
 	longest      time.Duration  // longest TTL that any command set
-	inFlight     []*round       // extensions and repairs
+	inFlight     []*vote.Round  // extensions and repairs
 	inFlightWG   sync.WaitGroup // rounds in inFlight without a decision
 	toRepair     []bool         // nodes to repair; nil: none
 	repaired     []bool         // nodes that were repaired; changed under both sending and mu
 	lastExtended clock.Instant  // when an extension last took effect
 	nextExtendAt clock.Instant  // next automatic extension
-	nextShrink   clock.Instant  // when to drop the exchange; noDeadline: it was dropped
+	nextShrink   clock.Instant  // when to drop the acquisition; noDeadline: it was dropped
+	undo         *vote.Round    // the release, or another undo; nil before that, constant afterwards
 	progress     clock.Instant  // last call of Progress
 	shares       map[*Lock]struct{}
 

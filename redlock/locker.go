@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fifo"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -19,20 +20,18 @@ import (
 // them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
 // zero Locker, including Close, return ErrClosed.
 type Locker struct {
-	nodes           []Node
-	trips           []roundTrips // by node
-	ownedNodes      []*pool.Node // made by Open, closed by Close
-	set             settings
-	nodeSet         *command.NodeSet // state that the nodes share
-	clustered       bool             // at least one node is a Redis Cluster
-	alarms          *alarm.Queue     // node timeouts and ends of held locks
-	queue           *fifo.Queue      // waiters of this process, by name
-	waitTable       *waitTable       // heads of the queues, and holders of the names that they want
-	dispatcher      *dispatcher      // nil without traces and without a logger
-	extendLimiter   extendLimiter    // limits undecided automatic extensions
-	undos           undoQueue        // of locks that the library ended
-	exchangePool    sync.Pool        // of *exchange
-	reusesExchanges bool             // only a lock and its answers refer to an exchange
+	nodes         []Node
+	ownedNodes    []*pool.Node // made by Open, closed by Close
+	set           settings
+	nodeSet       *command.NodeSet // state that the nodes share
+	group         *vote.Group      // the nodes as voters
+	clustered     bool             // at least one node is a Redis Cluster
+	alarms        *alarm.Queue     // node timeouts and ends of held locks
+	queue         *fifo.Queue      // waiters of this process, by name
+	waitTable     *waitTable       // heads of the queues, and holders of the names that they want
+	dispatcher    *dispatcher      // nil without traces and without a logger
+	extendLimiter extendLimiter    // limits undecided automatic extensions
+	undos         undoQueue        // of locks that the library ended
 
 	closing chan struct{} // closed by Close
 
@@ -60,7 +59,6 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	}
 	l := &Locker{
 		nodes:      append([]Node(nil), nodes...),
-		trips:      make([]roundTrips, len(nodes)),
 		set:        set,
 		nodeSet:    newNodeSet(set, nodes),
 		clustered:  clustered(nodes),
@@ -70,7 +68,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		closing:    make(chan struct{}),
 		locks:      make(map[string]*Lock),
 	}
-	l.reusesExchanges = l.dispatcher == nil && reusable(nodes)
+	l.group = newGroup(l)
 	l.waitTable = newWaitTable(l)
 	l.extendLimiter.alarms, l.extendLimiter.clock = l.alarms, set.clock
 	l.undos.blocking = !ownedNodes(nodes)
@@ -272,35 +270,6 @@ func (l *Locker) isClosed() bool {
 	default:
 		return false
 	}
-}
-
-// newRound makes a round outside of an exchange, with ballots of its own.
-func (l *Locker) newRound(owner observer, names []string) *round {
-	r := &round{names: names, wake: make(chan struct{}, 1)}
-	r.prepare(l, owner, make([]ballot, len(l.nodes)))
-	return r
-}
-
-// inspectRound makes a round that reads the keys for information only: it counts for no lock.
-func (l *Locker) inspectRound(owner observer, names []string) *round {
-	r := l.readRound(owner, names, false)
-	r.req.Informational = true
-	return r
-}
-
-// countedInspect makes a round that reads the keys and whose answers count as votes. Under the
-// restart guard only nodes that vote grant it.
-func (l *Locker) countedInspect(owner observer, names []string) *round {
-	return l.readRound(owner, names, l.set.guarded)
-}
-
-func (l *Locker) readRound(owner observer, names []string, guarded bool) *round {
-	r := l.newRound(owner, names)
-	r.keyStates = make([][]command.KeyState, len(l.nodes))
-	t := &command.LockArgs{Guarded: guarded}
-	t.Set(l.keys(names), "")
-	command.NewInspect(&r.req, t)
-	return r
 }
 
 // readTimeout returns how long answers count in rounds that have no TTL.

@@ -16,15 +16,15 @@ import (
 
 // freeable counts the Lockers that the garbage collector has not freed yet, and their node sets.
 type freeable struct {
-	lockers []weak.Pointer[Locker]
-	fleets  []weak.Pointer[command.NodeSet]
+	lockers  []weak.Pointer[Locker]
+	nodeSets []weak.Pointer[command.NodeSet]
 }
 
 func (f *freeable) add(l *Locker) {
-	f.lockers, f.fleets = append(f.lockers, weak.Make(l)), append(f.fleets, weak.Make(l.nodeSet))
+	f.lockers, f.nodeSets = append(f.lockers, weak.Make(l)), append(f.nodeSets, weak.Make(l.nodeSet))
 }
 
-func (f *freeable) left() (lockers, fleets int) {
+func (f *freeable) left() (lockers, nodeSets int) {
 	for range 3 { // a sync.Pool keeps its contents for two more collections
 		runtime.GC()
 	}
@@ -32,11 +32,11 @@ func (f *freeable) left() (lockers, fleets int) {
 		if f.lockers[i].Value() != nil {
 			lockers++
 		}
-		if f.fleets[i].Value() != nil {
-			fleets++
+		if f.nodeSets[i].Value() != nil {
+			nodeSets++
 		}
 	}
-	return lockers, fleets
+	return lockers, nodeSets
 }
 
 // The next health check drops the last reference of a connection to a Locker that was closed.
@@ -88,9 +88,9 @@ func TestClosedLockersOverSharedNodesAreFreedWhileTheConnectionsLive(t *testing.
 				}
 				require.NoError(fl.t, holder.Close(ctx))
 				pass(healthCheck)
-				lockers, fleets := all.left()
+				lockers, nodeSets := all.left()
 				require.Zero(fl.t, lockers)
-				require.Zero(fl.t, fleets)
+				require.Zero(fl.t, nodeSets)
 				for _, n := range nodes {
 					require.Equal(fl.t, int64(1), n.(*pool.Node).Stats().Dials)
 				}

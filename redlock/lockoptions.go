@@ -54,14 +54,14 @@ func WithMaxHold(d time.Duration) LockOption {
 // released before. It is for jobs that must not run twice because machines' clocks differ.
 // The key gets the larger of the TTL and d from the start, and the lock is valid for that long.
 // Such a lock cannot be detached. d has the bounds of a TTL: whole milliseconds, from MinTTL to
-// WithMaxTTL. The default is none.
+// WithMaxTTL. It is off by default.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minHold = s.positive("WithMinHold", d) })
 }
 
 // WithProgress stops the automatic extension if Lock.Progress has not been called for d, so that a
 // worker that hangs loses its lock. The acquisition counts as the first call. d must be more than
-// 0. WithProgress needs WithAutoExtend. The default is none.
+// 0. WithProgress needs WithAutoExtend. It is off by default.
 func WithProgress(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.progress = s.positive("WithProgress", d) })
 }
@@ -76,7 +76,7 @@ func WithMinValidity(d time.Duration) LockOption {
 // WithStopMargin ends the lock's context d before its validity or maximum hold ends, for work that
 // needs time to stop. From then on nothing extends the lock. The handle stays valid until its end
 // or Release. d is at most half of the TTL, and less than the validity of the TTL after drift. An
-// acquisition with at most d of validity left fails with ErrTooLate. The default is none.
+// acquisition with at most d of validity left fails with ErrTooLate. It is off by default.
 func WithStopMargin(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.stopMargin = s.positive("WithStopMargin", d) })
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// told returns the log's lines since the last call, with level and message.
-func (b *logged) told(t *testing.T) (list []string) {
+// newLines returns the log's lines since the last call, with level and message.
+func (b *logged) newLines(t *testing.T) (list []string) {
 	t.Helper()
 	synctest.Wait()
 	for _, line := range b.lines() {
@@ -38,7 +38,7 @@ func TestALockThatIsTakenExtendedAndReleasedIsNoNews(t *testing.T) {
 		take(t, fl.locker(), "b", time.Minute)
 		_, err := l.TryAcquire(bg, "b", time.Minute)
 		require.ErrorIs(t, err, ErrHeld, "nor is one that somebody else holds")
-		require.Empty(t, log.told(t))
+		require.Empty(t, log.newLines(t))
 	})
 }
 
@@ -51,10 +51,10 @@ func TestWhatEndsALockUnderItsHolderIsAWarning(t *testing.T) {
 		lines := strings.Join(log.lines(), "")
 		require.Contains(t, lines, "owner=me:…")
 		require.NotContains(t, lines, strings.TrimPrefix(k.Token(), "me:"), "the token could release the lock")
-		require.Equal(t, []string{"WARN lock ended under its holder"}, log.told(t))
+		require.Equal(t, []string{"WARN lock ended under its holder"}, log.newLines(t))
 		take(t, l, "a", time.Minute, WithMaxHold(time.Second))
 		pass(time.Second)
-		require.Equal(t, []string{"WARN lock ended under its holder"}, log.told(t))
+		require.Equal(t, []string{"WARN lock ended under its holder"}, log.newLines(t))
 	})
 }
 
@@ -65,9 +65,9 @@ func TestAnExtensionThatFailsAndAReleaseThatCannotBeConfirmedAreWarnings(t *test
 		k := take(t, l, "a", time.Minute)
 		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
 		require.ErrorIs(t, k.Extend(bg, time.Minute), ErrNoQuorum)
-		require.Equal(t, []string{"WARN extension failed"}, log.told(t))
+		require.Equal(t, []string{"WARN extension failed"}, log.newLines(t))
 		require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
-		require.Equal(t, []string{"WARN release"}, log.told(t))
+		require.Equal(t, []string{"WARN release"}, log.newLines(t))
 	})
 }
 
@@ -80,15 +80,15 @@ func TestNoQuorumIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 			_, err := l.TryAcquire(bg, "a", time.Minute)
 			require.ErrorIs(t, err, ErrNoQuorum)
 		}
-		require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.told(t))
+		require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.newLines(t))
 		fl.each(func(m *fakeredis.Master) { m.FailWith("*", "") })
 		pass(time.Second) // the connections are up again
 		for range 3 {
 			take(t, l, "a", time.Second)
 			pass(time.Second)
 		}
-		require.Equal(t, "INFO a quorum votes again", log.told(t)[0])
-		for _, line := range log.told(t) {
+		require.Equal(t, "INFO a quorum votes again", log.newLines(t)[0])
+		for _, line := range log.newLines(t) {
 			require.Equal(t, "WARN lock ended under its holder", line)
 		}
 	})
@@ -103,7 +103,7 @@ func TestAnAttemptThatItsContextCutsShortSaysNothingOfTheNodes(t *testing.T) {
 		defer cancel()
 		_, err := l.TryAcquire(ctx, "a", time.Minute)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Empty(t, log.told(t))
+		require.Empty(t, log.newLines(t))
 	})
 }
 
@@ -113,16 +113,16 @@ func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 		l := fl.guarded(WithLogger(log.logger()))
 		require.NoError(t, take(t, l, "a", time.Second).Release(bg)) // with the votes of all nodes
 		synctest.Wait()
-		require.Contains(t, log.told(t), "INFO a quorum votes again", "new nodes wait once")
+		require.Contains(t, log.newLines(t), "INFO a quorum votes again", "new nodes wait once")
 		require.NoError(t, fl.masters[2].Restart(false))
 		pass(time.Second)
 		for range 3 {
 			require.NoError(t, take(t, l, "a", time.Second).Release(bg))
 		}
-		require.Equal(t, []string{"WARN a node does not vote"}, log.told(t))
+		require.Equal(t, []string{"WARN a node does not vote"}, log.newLines(t))
 		pass(2 * guardTTL)
 		require.NoError(t, take(t, l, "a", time.Second).Release(bg))
-		require.Equal(t, []string{"INFO a node votes again"}, log.told(t))
+		require.Equal(t, []string{"INFO a node votes again"}, log.newLines(t))
 	})
 }
 
@@ -140,7 +140,7 @@ func TestSeveralTracesAreAllCalled(t *testing.T) {
 	})
 }
 
-func TestEventsSayForWhomAndWhenAndWhatValidityWasLeft(t *testing.T) {
+func TestEventsReportContextTimeAndValidity(t *testing.T) {
 	type mark struct{}
 	inBubble(t, 3, func(fl *testbed) {
 		began := time.Now()

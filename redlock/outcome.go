@@ -1,71 +1,54 @@
 package redlock
 
 import (
+	"errors"
+	"time"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// won reports whether a majority granted.
-func (r *round) won() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided.Load() && r.decision == quorum.Won
-}
-
-// lost reports whether it was decided that no majority can grant.
-func (r *round) lost() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided.Load() && r.decision == quorum.Lost
-}
-
-// refusedByQuorum reports whether so many nodes refused, including late answers, that no majority
-// can grant.
-func (r *round) refusedByQuorum() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refused > len(r.ballots)-quorum.Majority(len(r.ballots))
-}
-
-// surelyFree reports whether a majority released the token or, because it was skipped, never had
-// it. Other clients can then have the name. A node that had the token and lost it does not count,
-// because it is unknown how the hold ended there.
-func (r *round) surelyFree() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		if b.outcome == command.Granted || b.outcome == command.Refused && b.notSent {
-			n++
+// votesError returns the votes of a round as an error.
+func votesError(r *vote.Round, reason error) *QuorumError {
+	e := &QuorumError{Op: r.Request.Op.String(), Names: r.Names, Reason: reason}
+	r.View(func(s vote.Results) {
+		e.Need = s.Need
+		for i := range s.Ballots {
+			e.Votes = append(e.Votes, voteOf(r.NodeName(i), &s.Ballots[i]))
 		}
-	}
-	return n >= r.tally.Need()
+	})
+	return e
 }
 
-// confirmed reports whether a majority confirmed that it holds nothing of the token: it deleted the
-// keys or had none. It is for rounds that undo.
-func (r *round) confirmed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for i := range r.ballots {
-		if b := &r.ballots[i]; b.outcome == command.Granted || b.outcome == command.Refused || b.undone {
-			n++
-		}
+// voteOf returns a ballot as users see it.
+func voteOf(node string, b *vote.Ballot) Vote {
+	v := Vote{Node: node, Outcome: Outcome(b.Outcome), Err: b.Err, Took: b.Latency}
+	switch {
+	case !b.Voted && !b.Replied:
+		v.Err = vote.ErrNotAwaited
+	case b.Late && b.Outcome == command.Granted: // to be undone, and not a vote
+		v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 	}
-	return n >= r.tally.Need()
+	return v
 }
 
-// asLossError returns the votes of a round that was not won, with the reason as far as the votes
-// show it. ErrHeld is preliminary: describeHolders must confirm it. If the caller did not wait for
-// the decision, the reason is ErrHeld only if a node refused.
-func (r *round) asLossError() *QuorumError {
-	e := r.asError(ErrHeld)
+// lossError returns the votes of a round that was not won, with the reason as far as the votes show
+// it. ErrHeld is preliminary: describeHolders must confirm it. If the caller did not wait for the
+// decision, the reason is ErrHeld only if a node refused.
+func lossError(r *vote.Round) *QuorumError {
+	e := votesError(r, ErrHeld)
 	refused, failed := e.against()
-	if quorum.LossOf(len(e.Votes), refused, failed, true) == quorum.NoQuorum || refused == 0 && !r.decided.Load() {
+	if quorum.LossOf(len(e.Votes), refused, failed, true) == quorum.NoQuorum || refused == 0 && !r.Decided() {
 		e.Reason = e.faultReason()
 	}
+	return e
+}
+
+// faultError returns the votes of a round that too few nodes answered.
+func faultError(r *vote.Round) *QuorumError {
+	e := votesError(r, nil)
+	e.Reason = e.faultReason()
 	return e
 }
 
@@ -83,28 +66,19 @@ func (e *QuorumError) against() (refused, failed int) {
 	return refused, failed
 }
 
-// asError returns the votes of the round as an error.
-func (r *round) asError(reason error) *QuorumError {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := &QuorumError{Op: r.req.Op.String(), Names: r.names, Need: r.tally.Need(), Reason: reason}
-	for i := range r.ballots {
-		b := &r.ballots[i]
-		v := Vote{Node: r.l.nodes[i].Name(), Outcome: Outcome(b.outcome), Err: b.err, Took: b.latency}
-		switch {
-		case !b.voted && !b.replied:
-			v.Err = errNotAwaited
-		case b.late && b.outcome == command.Granted: // to be undone, and not a vote
-			v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
-		}
-		e.Votes = append(e.Votes, v)
-	}
-	return e
-}
+// notAwaited reports whether the attempt was decided before the node answered, other than by a
+// timeout.
+func (v *Vote) notAwaited() bool { return errors.Is(v.Err, vote.ErrNotAwaited) && v.Took == 0 }
 
-// asFaultError returns the votes of a round that too few nodes answered.
-func (r *round) asFaultError() *QuorumError {
-	e := r.asError(nil)
-	e.Reason = e.faultReason()
-	return e
+// hadVote reports whether a node granted the attempt, and how long refusals took.
+func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
+	for _, v := range e.Votes {
+		switch v.Outcome {
+		case OutcomeGranted:
+			granted = true
+		case OutcomeRefused:
+			took = max(took, v.Took)
+		}
+	}
+	return took, granted
 }

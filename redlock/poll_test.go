@@ -66,7 +66,7 @@ func (n slowToSubmit) Submit(c *command.Command) {
 }
 
 // A poll that is answered before the poller sleeps ends at once, and not with the node timeout.
-func TestAPollEndsAtOnceThatIsAnsweredBeforeItsRestBegins(t *testing.T) {
+func TestAPollThatIsAnsweredBeforeTheParkEndsAtOnce(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		nodes := make([]Node, 3)
 		for i, m := range fl.masters {
@@ -131,7 +131,7 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 }
 
 // A poll sends one command for each name.
-func TestAPollAsksForEachName(t *testing.T) {
+func TestAPollQueriesEachName(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.locker(), fl.process().locker()
 		k := take(t, a, "b", time.Hour)
@@ -166,7 +166,7 @@ func TestALostAnnouncementCostsASecond(t *testing.T) {
 
 // A holder extends its lock and then crashes. Polls have learned the new expiry, so the waiter
 // acquires when the keys expire.
-func TestAPollTellsWhenAnExtendedLockExpires(t *testing.T) {
+func TestAPollReportsWhenAnExtendedLockExpires(t *testing.T) {
 	for i := range 5 {
 		inBubble(t, 3, func(fl *testbed) {
 			token := command.NewToken("dead")
@@ -230,7 +230,7 @@ func (fl *testbed) isPolledUntilFree(value string, ttl, while, pause time.Durati
 func TestNoAttemptIsMadeWhileNodesDoNotVote(t *testing.T) {
 	t.Parallel()
 	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped} {
-		whereNobodyCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
+		whereNoClientCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
 			fl.forget()
 			pass(6 * time.Second)
 			require.Zero(t, scripts(fl.masters[2], "acquire"), what)

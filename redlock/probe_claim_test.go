@@ -54,9 +54,9 @@ func TestATokenIsNotResumedBeforeDetachHasJoinedItsExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l, _, _ := gated(t)
 		k := take(t, l, "a", 10*time.Second)
-		var letGo []func()
+		var answerLate []func()
 		for _, n := range nodes {
-			letGo = append(letGo, silent(n, command.Extend))
+			answerLate = append(answerLate, silent(n, command.Extend))
 		}
 		go func() { _ = k.Extend(bg, 20*time.Second) }()
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestATokenIsNotResumedBeforeDetachHasJoinedItsExtensions(t *testing.T) {
 		require.True(t, isClosed(k.Context().Done()), "the handle has ended")
 		_, err := l.Resume(bg, Claim{Names: []string{"a"}, Token: k.Token(), TTL: 10 * time.Second})
 		require.ErrorIs(t, err, ErrAlreadyHeld)
-		for _, f := range letGo {
+		for _, f := range answerLate {
 			f()
 		}
 		require.True(t, soon())

@@ -116,7 +116,7 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 }
 
 // docs/dev/rules.md rule 9: a repair gives a node back what it lost, and changes no other key.
-func TestARepairTouchesNoKeyThatStands(t *testing.T) {
+func TestARepairTouchesNoKeyThatExists(t *testing.T) {
 	others := map[string]func(m *fakeredis.Master, key string){
 		"another's": func(m *fakeredis.Master, key string) { m.Set(key, "another", time.Minute) },
 		"no lock":   func(m *fakeredis.Master, key string) { m.PushList(key) },
@@ -144,10 +144,10 @@ func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 						require.Equal(t, "another", v)
 						require.Equal(t, time.Minute, m.TTL(last))
 					}
-					require.Equal(t, []string{last}, standing(m, names))
+					require.Equal(t, []string{last}, keysOn(m, names))
 					require.NoError(t, k.Release(bg))
 					synctest.Wait()
-					require.Equal(t, []string{last}, standing(m, names))
+					require.Equal(t, []string{last}, keysOn(m, names))
 				})
 			})
 		}
@@ -155,7 +155,7 @@ func TestARepairTouchesNoKeyThatStands(t *testing.T) {
 }
 
 // standing lists those of the names whose keys a master has.
-func standing(m *fakeredis.Master, names []string) (some []string) {
+func keysOn(m *fakeredis.Master, names []string) (some []string) {
 	for _, key := range m.Keys() {
 		for _, name := range names {
 			if key == name {

@@ -133,7 +133,7 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
-		pass(time.Second) // after the alarm by which a lock drops its exchange
+		pass(time.Second) // after the alarm by which a lock drops its acquisition
 		fl.masters[2].Del(names[len(names)-1])
 		pass(k.extendInterval() - time.Second)
 		require.Equal(t, 3, fl.sees("extend"))
@@ -205,18 +205,18 @@ func extensions(list *[]ExtendedEvent) Option {
 }
 
 // A hook that receives the event of an extension also learns that it found the lock gone.
-func TestAnExtensionThatIsDisownedIsToldAsLost(t *testing.T) {
+func TestAnExtensionThatAQuorumRefusesIsReportedAsLost(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
-		var told []ExtendedEvent
-		k := takeAll(t, fl.locker(extensions(&told)), names, 10*time.Second)
+		var reported []ExtendedEvent
+		k := takeAll(t, fl.locker(extensions(&reported)), names, 10*time.Second)
 		for _, m := range fl.masters[:2] {
 			m.Del(names[0])
 		}
 		require.ErrorIs(t, k.Extend(bg, 10*time.Second), ErrLost)
 		synctest.Wait()
-		require.Len(t, told, 1)
-		require.ErrorIs(t, told[0].Err, ErrLost)
-		require.LessOrEqual(t, told[0].Validity, time.Duration(0))
+		require.Len(t, reported, 1)
+		require.ErrorIs(t, reported[0].Err, ErrLost)
+		require.LessOrEqual(t, reported[0].Validity, time.Duration(0))
 	})
 }
 
@@ -226,31 +226,31 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told []ExtendedEvent
-				nodes, l, skewed, _ := gated(t, extensions(&told))
+				var reported []ExtendedEvent
+				nodes, l, skewed, _ := gated(t, extensions(&reported))
 				k := take(t, l, "a", 10*time.Second)
-				var letGo []func()
+				var answerLate []func()
 				for _, n := range nodes {
-					letGo = append(letGo, silent(n, command.Extend))
+					answerLate = append(answerLate, silent(n, command.Extend))
 				}
 				extended := make(chan error, 1)
 				go func() { extended <- k.Extend(bg, 20*time.Second) }()
 				synctest.Wait()
 				skewed.Stall()
 				skewed.Jump(k.Remaining() - early)
-				for _, f := range letGo {
+				for _, f := range answerLate {
 					f()
 				}
 				err := <-extended
 				synctest.Wait()
-				require.Len(t, told, 1)
+				require.Len(t, reported, 1)
 				if early > 0 {
 					require.NoError(t, err)
-					require.NoError(t, told[0].Err)
+					require.NoError(t, reported[0].Err)
 					require.Greater(t, k.Remaining(), time.Second)
 				} else {
 					require.ErrorIs(t, err, ErrLost)
-					require.ErrorIs(t, told[0].Err, ErrLost)
+					require.ErrorIs(t, reported[0].Err, ErrLost)
 					require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 				}
 				skewed.Resume()
@@ -260,7 +260,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 }
 
 // A caller's context ends when the extension is decided already. The caller receives the decision.
-func TestACallerThatGivesUpHearsOfAnExtensionThatWasDecided(t *testing.T) {
+func TestACallerThatGivesUpReceivesAnExtensionThatWasDecided(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 10*time.Second)
 		k.sending.Lock()
@@ -323,23 +323,23 @@ func TestALockIsLostWhenTheFirstQuorumDisownsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, l, skewed, _ := gated(t)
 		k := take(t, l, "a", 10*time.Second)
-		var letGo []func()
+		var answerLate []func()
 		for _, n := range nodes {
-			letGo = append(letGo, silent(n, command.Extend))
+			answerLate = append(answerLate, silent(n, command.Extend))
 			n.forgetKey("a")
 		}
 		extended := make(chan error, 1)
 		go func() { extended <- k.Extend(bg, 20*time.Second) }()
 		synctest.Wait()
 		skewed.Stall() // the lock's alarm does not ring
-		letGo[0]()
-		letGo[1]()
+		answerLate[0]()
+		answerLate[1]()
 		k.mu.Lock()
 		lost := k.lost
 		k.mu.Unlock()
 		require.True(t, lost)
 		skewed.Jump(100 * time.Millisecond)
-		letGo[2]()
+		answerLate[2]()
 		var e *LostError
 		require.ErrorAs(t, k.Release(bg), &e)
 		require.Equal(t, 100*time.Millisecond, e.For)
@@ -355,16 +355,16 @@ func TestRefusalsAfterTheEndDoNotMoveIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nodes, l, skewed, _ := gated(t)
 				k := take(t, l, "a", 10*time.Second)
-				var letGo []func()
+				var answerLate []func()
 				for _, n := range nodes {
-					letGo = append(letGo, silent(n, command.Extend))
+					answerLate = append(answerLate, silent(n, command.Extend))
 					n.forgetKey("a")
 				}
 				skewed.Jump(k.Remaining() - 10*time.Millisecond)
 				extended := make(chan error, 1)
 				go func() { extended <- k.Extend(bg, 20*time.Second) }()
 				pass(late)
-				for _, f := range letGo {
+				for _, f := range answerLate {
 					f()
 				}
 				require.ErrorIs(t, <-extended, ErrLost)
@@ -383,7 +383,7 @@ func TestALoweredEndComesInTime(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second)
 		done := k.Context().Done()
-		pass(2 * time.Second) // after the alarm by which a lock drops its exchange
+		pass(2 * time.Second) // after the alarm by which a lock drops its acquisition
 		for _, m := range fl.masters {
 			m.Set(names[len(names)-1], k.Token(), 5*time.Second)
 		}
@@ -422,7 +422,7 @@ func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 
 // A Check that was sent at the instant at which an extension took effect may lower the end. One
 // that was sent earlier may not.
-func TestCheckLowersNothingByWhatItAskedBeforeAnExtension(t *testing.T) {
+func TestACheckFromBeforeAnExtensionShortensNothing(t *testing.T) {
 	for what, since := range map[string]time.Duration{"at the instant": 0, "before": 1} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
@@ -469,7 +469,7 @@ func TestAContextEndsSoonAfterASuspend(t *testing.T) {
 			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				k := takeAll(t, fl.locker(), names, ttl)
 				done := k.Context().Done()
-				pass(600 * time.Millisecond) // after the alarm by which a lock drops its exchange
+				pass(600 * time.Millisecond) // after the alarm by which a lock drops its acquisition
 				fl.clock.Suspend(ttl)
 				pass(min(250*time.Millisecond, ttl/10))
 				require.True(t, isClosed(done))

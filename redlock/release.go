@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Release releases the lock and ends the handle. It waits for the answers of a quorum, at most for
@@ -67,28 +68,29 @@ func (lk *Lock) releaseOnce() error {
 	}
 	var err error
 	if !lk.opts.asyncRelease {
-		lk.exchange.undo.wait(nil)
+		lk.undo.Wait(nil)
 		err = lk.releaseResult()
 		lk.l.traceReleased(lk, err, began)
 	}
-	if lk.l.reusesExchanges {
-		lk.exchange.unref(lk.l)
+	lk.undo.Release()
+	if lk.acquire != nil {
+		lk.acquire.Release()
 	}
 	return err
 }
 
 // releaseResult returns the result of the release by its votes.
 func (lk *Lock) releaseResult() error {
-	r := &lk.exchange.undo
+	r := lk.undo
 	switch {
-	case r.won():
+	case r.Won():
 		return nil
-	case r.refusedByQuorum():
-		return withOp("release", r.asError(ErrLost))
-	case r.surelyFree():
+	case r.RefusedByQuorum():
+		return withOp("release", votesError(r, ErrLost))
+	case r.SurelyFree():
 		return nil
 	}
-	e := r.asError(ErrNoQuorum)
+	e := votesError(r, ErrNoQuorum)
 	e.Expires = lk.longest
 	return withOp("release", e)
 }
@@ -125,23 +127,24 @@ func (lk *Lock) submitUndo(hold bool, by command.Submitter) {
 
 // submitUndoLocked is submitUndo for a caller that holds sending.
 func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
+	r := lk.l.group.New(&undoKind, lk, lk.names)
+	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
-	if lk.exchange == nil {
-		lk.renewExchange()
-	}
-	r := &lk.exchange.undo
-	r.start = lk.l.now()
+	lk.undo = r
+	lk.mu.Unlock()
+	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
+	r.Start = lk.l.now()
 	h := lk.buildUndo(r, hold)
-	var behind *round
+	var behind *vote.Round
 	if h.attempt != nil {
-		behind = &h.attempt.exchange.acquire
-		behind.submittedBy(by)
+		behind = h.attempt.acquire
+		behind.SubmittedBy(by)
 	}
-	r.submittedBy(by)
-	r.req.Clock, r.req.NotAfter = lk.l.set.clock, r.start.Add(lk.longest)
-	r.req.AcquiredHere = !lk.resumed && lk.repaired == nil
-	r.armTimeout(lk.l.set.timeout(lk.longest))
-	r.send(lk.skipNode, behind)
+	r.SubmittedBy(by)
+	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.longest)
+	r.Request.AcquiredHere = !lk.resumed && lk.repaired == nil
+	r.Arm(lk.l.set.timeout(lk.longest))
+	r.Send(lk.skipNode, behind)
 	if h.attempt != nil {
 		h.waiter.deliverHandoff(h.attempt)
 	}
@@ -149,25 +152,25 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 
 // buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is
 // submitted right after the undo.
-func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
+func (lk *Lock) buildUndo(r *vote.Round, hold bool) (h handoffPlan) {
 	if !hold {
 		lk.buildAttemptUndo(r)
 		return h
 	}
 	if left := lk.minHoldLeft(r); left > 0 {
-		command.NewShorten(&r.req, &lk.terms, left, lk.l.set.maxTTL)
+		command.NewShorten(&r.Request, &lk.terms, left, lk.l.set.maxTTL)
 		lk.l.waitTable.noteEnded(lk)
 		return h
 	}
-	h = lk.l.waitTable.planHandoff(lk, r.start)
+	h = lk.l.waitTable.planHandoff(lk, r.Start)
 	switch {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
 	case h.attempt == nil || !h.sameNames:
-		command.NewAnnouncingRelease(&r.req, &lk.terms, h.ownSubscribers)
+		command.NewAnnouncingRelease(&r.Request, &lk.terms, h.ownSubscribers)
 	case h.countWaiters:
-		command.NewCountingRelease(&r.req, &lk.terms, h.ownSubscribers)
+		command.NewCountingRelease(&r.Request, &lk.terms, h.ownSubscribers)
 	default:
-		command.NewRelease(&r.req, &lk.terms)
+		command.NewRelease(&r.Request, &lk.terms)
 	}
 	return h
 }
@@ -177,20 +180,20 @@ func (lk *Lock) buildUndo(r *round, hold bool) (h handoffPlan) {
 // all of them at once would split the votes again. Other attempts are announced, because waiters
 // may have taken them for holders. So is an attempt that was handed off, because its release was
 // not announced.
-func (lk *Lock) buildAttemptUndo(r *round) {
-	if lk.exchange.acquire.lost() && !lk.handedOff {
-		command.NewRelease(&r.req, &lk.terms)
+func (lk *Lock) buildAttemptUndo(r *vote.Round) {
+	if lk.acquire.Lost() && !lk.handedOff {
+		command.NewRelease(&r.Request, &lk.terms)
 		return
 	}
-	command.NewAnnouncingRelease(&r.req, &lk.terms, 0)
+	command.NewAnnouncingRelease(&r.Request, &lk.terms, 0)
 }
 
 // minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
-func (lk *Lock) minHoldLeft(r *round) time.Duration {
+func (lk *Lock) minHoldLeft(r *vote.Round) time.Duration {
 	if lk.opts.minHold == 0 {
 		return 0
 	}
-	left := lk.began.Add(lk.opts.minHold).Sub(r.start)
+	left := lk.began.Add(lk.opts.minHold).Sub(r.Start)
 	if left <= 0 {
 		return 0
 	}
@@ -206,51 +209,46 @@ func (lk *Lock) skipNode(node int) (command.Reply, bool) {
 // surelyEmptyLocked reports whether a node holds nothing of this token. The caller holds sending,
 // so that no repair begins meanwhile.
 func (lk *Lock) surelyEmptyLocked(node int) bool {
-	r := &lk.exchange.acquire
 	switch {
 	case lk.repaired != nil && lk.repaired[node]:
 		return false
-	// All nodes answered it long ago, or another handle acquired it.
-	case len(r.ballots) == 0:
+	case lk.acquire == nil: // all nodes answered it long ago, or another handle acquired the lock
 		return lk.mayHold != nil && !lk.mayHold[node]
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b := &r.ballots[node]
-	unsent := b.cmd.Cancel()
-	if b.replied {
-		return b.leftNothing()
-	}
-	return unsent
+	return lk.acquire.LeftNothing(node)
 }
 
-// onReply handles rounds that read (see check.go), and records remote waiters.
-func (lk *Lock) onReply(r *round, rep command.Reply) command.Reply {
-	switch {
-	case r.req.Op == command.Inspect:
-		return lk.voteOnKeys(r, rep)
-	case r.req.ReportWaiters:
-		if rep.RemoteWaiters {
-			lk.remoteWaiters.Store(true)
+// undoKind is the kind of an undo; its owner is the Lock.
+var undoKind = vote.Kind{
+	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
+		if rep.Outcome == command.Granted && rep.RemoteWaiters && r.Request.ReportWaiters {
+			r.Owner.(*Lock).remoteWaiters.Store(true)
 		}
-	}
-	return rep
+		return rep
+	},
+	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).onUndoDecided(r) },
+	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onUndoComplete(r) },
 }
 
-// onDecision passes on whether a node of the deciding quorum reported remote waiters. It also
+// onUndoDecided passes on whether a node of the deciding quorum reported remote waiters. It also
 // reports an asynchronous release.
-func (lk *Lock) onDecision(r *round) {
-	if !r.req.Op.Undoes() {
-		return
-	}
+func (lk *Lock) onUndoDecided(r *vote.Round) {
 	if lk.l.isClosed() {
 		lk.armUndoLimit(r)
 	}
-	if r.req.ReportWaiters {
+	if r.Request.ReportWaiters {
 		lk.l.waitTable.noteRemoteWaiters(lk, lk.remoteWaiters.Load())
 	}
 	if lk.opts.asyncRelease && lk.wasReleased() {
-		lk.l.traceReleased(lk, lk.releaseResult(), r.start)
+		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)
+	}
+}
+
+// onUndoComplete unregisters the lock when every node has answered its undo.
+func (lk *Lock) onUndoComplete(r *vote.Round) {
+	lk.l.remove(lk)
+	if lk.l.isClosed() {
+		r.ClearAlarm() // limitUndoAt may have set it
 	}
 }
 
@@ -258,15 +256,4 @@ func (lk *Lock) wasReleased() bool {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	return errors.Is(lk.cause, ErrReleased)
-}
-
-// onComplete unregisters the lock when every node has answered its undo.
-func (lk *Lock) onComplete(r *round) {
-	if !r.req.Op.Undoes() {
-		return
-	}
-	lk.l.remove(lk)
-	if lk.l.isClosed() {
-		lk.l.alarms.Clear(&r.alarm) // limitUndoAt may have set it
-	}
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // docs/dev/rules.md rule 10: the next lock on the name follows the release in every node's queue.
-func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
+func TestAnAsyncReleaseDoesNotWaitAndReportsByTrace(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		var told []ReleasedEvent
-		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e) }}))
+		var reported []ReleasedEvent
+		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { reported = append(reported, e) }}))
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(50 * time.Millisecond) })
 		k := take(t, l, "a", time.Minute, WithAsyncRelease())
 		require.Zero(t, elapsed(func() { require.NoError(t, k.Release(bg)) }))
@@ -25,23 +25,23 @@ func TestAnAsyncReleaseDoesNotWaitAndTellsByTrace(t *testing.T) {
 		next := take(t, l, "a", time.Minute)
 		require.NoError(t, k.Release(bg), "as the first time")
 		synctest.Wait()
-		require.Len(t, told, 1)
-		require.NoError(t, told[0].Err)
-		require.Positive(t, told[0].Took)
+		require.Len(t, reported, 1)
+		require.NoError(t, reported[0].Err)
+		require.Positive(t, reported[0].Took)
 		require.NoError(t, next.Release(bg))
 	})
 }
 
-func TestAnAsyncReleaseThatNobodyConfirmsIsToldByTraceAndClosed(t *testing.T) {
+func TestAnUnconfirmedAsyncReleaseIsReportedByTraceAndClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		var told []error
-		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { told = append(told, e.Err) }}))
+		var reported []error
+		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { reported = append(reported, e.Err) }}))
 		k := take(t, l, "a", 10*time.Second, WithAsyncRelease())
 		fl.each(func(m *fakeredis.Master) { m.Freeze() })
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
-		require.Len(t, told, 1)
-		require.ErrorIs(t, told[0], ErrNoQuorum)
+		require.Len(t, reported, 1)
+		require.ErrorIs(t, reported[0], ErrNoQuorum)
 		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
 		require.NoError(t, l.Close(bg), "it waits for what is being undone")
 		require.Zero(t, fl.keys("a"))

@@ -59,7 +59,7 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 				for _, c := range commands {
 					m.FailWith(c, "")
 				}
-				pass(lookAgain)
+				pass(recheckAfter)
 				take(t, l, "x", time.Minute)
 				require.Equal(t, 3, fl.keys("x"), "it votes again")
 			})
@@ -68,7 +68,7 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 }
 
 // lookAgain is the time after which a node votes again once its health checks succeed.
-const lookAgain = 500 * time.Millisecond
+const recheckAfter = 500 * time.Millisecond
 
 // A node did not execute the acquire, but a repair gave it the token.
 func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {
@@ -121,7 +121,7 @@ func TestTheUndoOfALockThatANodeSurelyHasNotIsSentOnce(t *testing.T) {
 		l, m := fl.locker(), fl.masters[2]
 		m.FailWith("SET", scriptRuns)
 		k := take(t, l, "a", 8*time.Second)
-		pass(time.Second) // also after the lock has dropped its exchange
+		pass(time.Second) // also after the lock has dropped its acquisition
 		defer overloaded(m)()
 		m.ForgetLog()
 		require.NoError(t, k.Release(bg))

@@ -106,8 +106,8 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
 func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
-		var told []error
-		trace := &Trace{Extended: func(e ExtendedEvent) { told = append(told, e.Err) }}
+		var reported []error
+		trace := &Trace{Extended: func(e ExtendedEvent) { reported = append(reported, e.Err) }}
 		a, b := fl.locker(WithTrace(trace)), fl.locker()
 		k := take(t, a, "a", 10*time.Second)
 		for _, m := range fl.masters {
@@ -126,8 +126,8 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 		require.NoError(t, <-released)
 		require.ErrorIs(t, <-extended, ErrReleased)
 		synctest.Wait()
-		require.Len(t, told, 1)
-		require.ErrorIs(t, told[0], ErrReleased, "though a quorum granted")
+		require.Len(t, reported, 1)
+		require.ErrorIs(t, reported[0], ErrReleased, "though a quorum granted")
 		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 		require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
 		require.NoError(t, next.Check(ctx))

@@ -134,7 +134,7 @@ func TestTheThreeEndingsOfARelease(t *testing.T) {
 }
 
 // docs/dev/hazards.md H21: a release that no node answers.
-func TestAReleaseThatNobodyAnswersSaysWhenTheRestExpires(t *testing.T) {
+func TestAReleaseThatNoNodeAnswersReportsWhenTheKeysExpire(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()

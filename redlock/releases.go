@@ -141,8 +141,8 @@ func (wt *waitTable) close() {
 // The caller holds waitTable.mu.
 func (t *releaseChannel) confirmedOnMajorityLocked() bool {
 	nodes := 0
-	for _, stands := range t.confirmed {
-		if stands {
+	for _, confirmed := range t.confirmed {
+		if confirmed {
 			nodes++
 		}
 	}

@@ -90,7 +90,7 @@ func TestWaitingWhileAMasterIsDownCostsABoundedPollOnly(t *testing.T) {
 }
 
 // The query for the holder does not wait for a frozen master if the others decide.
-func TestAFrozenMasterKeepsNobodyFromHearingWhileAnotherIsDown(t *testing.T) {
+func TestAFrozenNodeDelaysNoAnnouncementWhileAnotherIsDown(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)
@@ -129,7 +129,7 @@ func TestAReleaseWhileTheSubscriptionIsMadeIsNotMissed(t *testing.T) {
 
 // A process that contends for a name again is still subscribed from before its attempt. So it needs
 // no second attempt to be sure that it missed no release.
-func TestWhoWaitsAgainListensFromTheStart(t *testing.T) {
+func TestAWaiterOfAKnownNameSubscribesBeforeItsAttempt(t *testing.T) {
 	t.Parallel()
 	for ms := range 40 {
 		inBubble(t, 3, func(fl *testbed) {
@@ -241,7 +241,7 @@ func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 
 // The holder has crashed, or its client announces nothing. The lock is found when its keys have
 // expired.
-func TestAHolderThatDiesIsFoundByExpiry(t *testing.T) {
+func TestTheLockOfACrashedHolderIsFoundByExpiry(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		b := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 700*time.Millisecond) })
@@ -313,7 +313,7 @@ func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 
 // A waiter is notified of a release while it acquires the lock, so its alarm may have begun to
 // ring. Its memory must not be reused, or the alarm would read what another acquisition writes.
-func TestWhoHeardSomethingIsNotUsedAgain(t *testing.T) {
+func TestARequestWithAnAnnouncementIsNotReused(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()
 		k := take(t, a, "a", time.Hour)

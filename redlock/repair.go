@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // noteMissing records the nodes on which an extension found no keys of ours, for repair. It is
@@ -10,14 +11,14 @@ func (lk *Lock) noteMissing(x *extension) {
 	if !lk.l.set.repair {
 		return
 	}
-	x.mu.Lock()
-	missing := make([]bool, len(x.ballots))
+	missing := make([]bool, len(lk.l.nodes))
 	some := false
-	for i := range x.ballots {
-		missing[i] = x.ballots[i].outcome == command.Refused
-		some = some || missing[i]
-	}
-	x.mu.Unlock()
+	x.round.View(func(s vote.Results) {
+		for i := range s.Ballots {
+			missing[i] = s.Ballots[i].Outcome == command.Refused
+			some = some || missing[i]
+		}
+	})
 	if !some {
 		return
 	}
@@ -35,12 +36,12 @@ func (lk *Lock) noteMissing(x *extension) {
 // sending, and repair unlocks it.
 func (lk *Lock) repair() {
 	defer lk.sending.Unlock()
-	r := lk.l.newRound(&repairObserver{lk}, lk.names)
-	r.rule, r.start = afterAll, lk.l.now() // Detach waits for the answers of all nodes
+	r := lk.l.group.New(&repairKind, lk, lk.names)
+	r.Rule, r.Start = vote.AfterAll, lk.l.now() // Detach waits for the answers of all nodes
 	lk.mu.Lock()
 	missing := lk.toRepair
 	lk.toRepair = nil
-	if missing == nil || lk.phase != held || lk.lost || !r.start.Before(lk.endNowLocked()) {
+	if missing == nil || lk.phase != held || lk.lost || !r.Start.Before(lk.endNowLocked()) {
 		lk.mu.Unlock()
 		return
 	}
@@ -50,19 +51,19 @@ func (lk *Lock) repair() {
 	for i, m := range missing {
 		lk.repaired[i] = lk.repaired[i] || m
 	}
-	r.req.Clock, r.req.NotAfter = lk.l.set.clock, lk.endNowLocked()
+	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.endNowLocked()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
-	r.submittedBy(command.ByLibrary)
-	command.NewRepair(&r.req, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.fence)
-	r.sendAll(lk.l.set.timeout(lk.ttl), func(node int) (command.Reply, bool) {
+	r.SubmittedBy(command.ByLibrary)
+	command.NewRepair(&r.Request, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.fence)
+	r.Arm(lk.l.set.timeout(lk.ttl))
+	r.Send(func(node int) (command.Reply, bool) {
 		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing[node]
-	})
+	}, nil)
 }
 
-// repairObserver handles the events of a repair.
-type repairObserver struct{ lock *Lock }
-
-func (o *repairObserver) onReply(_ *round, rep command.Reply) command.Reply { return rep }
-func (o *repairObserver) onDecision(*round)                                 { o.lock.inFlightWG.Done() }
-func (o *repairObserver) onComplete(r *round)                               { o.lock.unregister(r) }
+// repairKind is the kind of a repair; its owner is the Lock.
+var repairKind = vote.Kind{
+	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).inFlightWG.Done() },
+	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).unregister(r) },
+}

@@ -56,22 +56,25 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 
 // The node that lost its copy may answer last, before the goroutine of the deciding vote has
 // recorded the decision.
-func TestACopyComesBackWhicheverIsToldFirst(t *testing.T) {
+func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 4*time.Second)
 		fl.masters[2].Del("a")
 		x := &extension{lock: k}
-		x.owner, x.start = extensionObserver{k, x}, l.now()
+		g, nodes := muteGroup(l, 3)
+		x.round = g.New(&plainKind, x, k.names) // the test reports the events
+		x.round.Start = l.now()
 		_, err := k.startable(x, 4*time.Second)
 		require.NoError(t, err)
-		command.NewExtend(&x.req, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
-		x.prepare(l, nil, x.few[:])
+		command.NewExtend(&x.round.Request, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
+		x.round.Arm(time.Second)
+		x.round.Send(nil, nil)
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
-			x.ballots[i].cmd.Answer(command.Reply{Outcome: command.Outcome(o)})
+			nodes[i].command.Answer(command.Reply{Outcome: command.Outcome(o)})
 		}
-		x.owner.onComplete(&x.round)
-		x.owner.onDecision(&x.round)
+		extendKind.OnComplete(x.round)
+		extendKind.OnDecision(x.round)
 		synctest.Wait()
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.Equal(t, 3, fl.keys("a"))

@@ -46,7 +46,6 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	}
 	s := lk.l.newLock(ctx, w)
 	s.shareOf, s.root, s.terms, s.ttl, s.fence = lk, root, root.terms, root.ttl, root.fence
-	s.exchange = nil // a share sends no commands
 	now := lk.l.now()
 	s.began = now
 	if !lk.addShare(s) {

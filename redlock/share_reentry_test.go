@@ -12,7 +12,7 @@ import (
 )
 
 // docs/dev/hazards.md H109: a call under a lock's own context does not acquire that lock again.
-func TestALockIsNotTakenAgainByWhoHoldsIt(t *testing.T) {
+func TestALockIsNotAcquiredAgainByItsHolder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		outer, err := l.AcquireAll(bg, []string{"a", "b"}, 10*time.Second)
@@ -112,7 +112,7 @@ func TestOtherNamesAndOtherLockersAreNotHeldAlready(t *testing.T) {
 	})
 }
 
-func TestWithSharedIsAPlainAcquisitionForWhoHoldsNothing(t *testing.T) {
+func TestWithSharedIsAPlainAcquisitionWithoutALock(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithShared())
 		require.Equal(t, 3, fl.keys("a"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // sighting is the token that a node holds, and since when it was seen there. Contenders with a
@@ -25,29 +26,29 @@ const noExpiry time.Duration = math.MaxInt64
 // blockedForLocked reports whether contenders are stuck: none can have a quorum until an unchanged
 // key expires or a failed node votes again. free is how soon that can be without a release;
 // negative if unknown. An attempt before that is useless. blocked is how long the same keys have
-// left no quorum. The caller holds the query's mu.
-func (v *waiter) blockedForLocked(k *holderQuery) (free time.Duration, stuck bool, blocked time.Duration) {
-	now, longest := k.l.now(), k.l.readTimeout()
+// left no quorum. votes are the attempt's; s is what the query found.
+func (v *waiter) blockedFor(l *Locker, votes []Vote, s vote.Results) (free time.Duration, stuck bool, blocked time.Duration) {
+	now, longest := l.now(), l.readTimeout()
 	if v.sightings == nil {
-		v.sightings = make([]sighting, len(k.ballots))
+		v.sightings = make([]sighting, len(votes))
 	}
 	var inTheWay, ages []time.Duration
-	for i := range k.ballots {
-		s, holds := &v.sightings[i], k.keyStates[i]
-		token, left := firstHolder(holds)
-		if token != "" && token == s.token {
-			ages = append(ages, now.Sub(s.since))
+	for i, states := range s.KeyStates {
+		seen := &v.sightings[i]
+		token, left := firstHolder(states)
+		if token != "" && token == seen.token {
+			ages = append(ages, now.Sub(seen.since))
 		}
 		switch {
-		case k.votes[i].Outcome == OutcomeFailed:
-			inTheWay = append(inTheWay, quarantineLeft(k.votes[i].Err))
-		case token != s.token && len(holds) > 0:
-			*s = sighting{token, now}
-		case token != "" && now.Sub(s.since) > longest:
+		case votes[i].Outcome == OutcomeFailed:
+			inTheWay = append(inTheWay, quarantineLeft(votes[i].Err))
+		case token != seen.token && len(states) > 0:
+			*seen = sighting{token, now}
+		case token != "" && now.Sub(seen.since) > longest:
 			inTheWay = append(inTheWay, left)
 		}
 	}
-	spare := len(k.ballots) - k.tally.Need()
+	spare := len(votes) - s.Need
 	if len(ages) > spare {
 		slices.Sort(ages)
 		blocked = ages[len(ages)-1-spare]

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whereNobodyCan runs f while a waiter waits for a name that cannot be acquired. Of three masters
+// whereNoClientCan runs f while a waiter waits for a name that cannot be acquired. Of three masters
 // the second holds a key, the third is free, and out changes the first.
-func whereNobodyCan(t *testing.T, out func(fl *testbed, k *Lock), f func(fl *testbed, k *Lock, waiting <-chan won)) {
+func whereNoClientCan(t *testing.T, out func(fl *testbed, k *Lock), f func(fl *testbed, k *Lock, waiting <-chan won)) {
 	t.Helper()
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.guarded(), "a", guardTTL)
@@ -34,10 +34,10 @@ func heldToo(fl *testbed, _ *Lock) { fl.masters[0].Set("a", "another's", time.Ho
 
 // Each attempt gets one vote and one refusal, as if votes were split, for as long as that lasts.
 // The waiter must not try twenty times a second.
-func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
+func TestANameThatNoClientCanHaveIsPolledSeldom(t *testing.T) {
 	t.Parallel()
 	for what, out := range map[string]func(*testbed, *Lock){"quarantined": flushed, "stopped": stopped, "held for another": heldToo} {
-		whereNobodyCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
+		whereNoClientCan(t, out, func(fl *testbed, _ *Lock, _ <-chan won) {
 			fl.forget()
 			pass(6 * time.Second)
 			require.LessOrEqual(t, fl.count("EVALSHA"), 12*9, "%s: two attempts a second, who it is, what was got, and the guard", what)
@@ -46,7 +46,7 @@ func TestANameThatNobodyCanHaveIsPolledSeldom(t *testing.T) {
 }
 
 // An event that makes the name available is noticed as if a holder had released it.
-func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
+func TestANameThatNoClientCouldHaveIsAcquiredWhenItIsFree(t *testing.T) {
 	t.Parallel()
 	const begun = 2 * time.Second // so long ago
 	for what, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 		}, maxPollPause},
 	} {
 		for range 3 { // a poll may come at the right time by chance
-			whereNobodyCan(t, c.out, func(fl *testbed, k *Lock, waiting <-chan won) {
+			whereNoClientCan(t, c.out, func(fl *testbed, k *Lock, waiting <-chan won) {
 				began := time.Now()
 				in := c.then(fl, k)
 				w := gets(t, waiting)
@@ -90,7 +90,7 @@ func TestANameThatNobodyCouldHaveIsTakenWhenItCanBe(t *testing.T) {
 
 // A key that exists no longer than an attempt may last is a vote that its contender undoes without
 // an announcement. The waiter must keep trying.
-func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
+func TestVotesThatAreUndoneAreNotTakenForAHold(t *testing.T) {
 	const votes, long = 15, maxNodeTimeout - 100*time.Millisecond
 	voting := func(fl *testbed, k *Lock) {
 		flushed(fl, k)
@@ -101,7 +101,7 @@ func TestVotesThatAreGivenBackAreNotTakenForAHold(t *testing.T) {
 			}
 		}()
 	}
-	whereNobodyCan(t, voting, func(fl *testbed, _ *Lock, waiting <-chan won) {
+	whereNoClientCan(t, voting, func(fl *testbed, _ *Lock, waiting <-chan won) {
 		fl.forget()
 		pass(votes*long - 2*time.Second)
 		require.Greater(t, scripts(fl.masters[2], "acquire"), 40, "of 80 attempts in four seconds")

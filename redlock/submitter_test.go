@@ -84,7 +84,7 @@ func TestWhatTheLibraryStartsItselfIsLeftToTheWriters(t *testing.T) {
 	})
 }
 
-func TestWhatCallersAskForIsWrittenByThem(t *testing.T) {
+func TestCommandsOfCallersAreWrittenByThem(t *testing.T) {
 	caller := []command.Submitter{command.ByCaller}
 	inBubble(t, 3, func(fl *testbed) {
 		l, n := fl.watched()

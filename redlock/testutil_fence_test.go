@@ -58,15 +58,15 @@ func down(m *fakeredis.Master) { _ = downFor(m) }
 
 // downFor is down. It returns a channel that reports when the node has refused a script.
 func downFor(m *fakeredis.Master) (asked <-chan struct{}) {
-	told, once := make(chan struct{}), sync.Once{}
+	reported, once := make(chan struct{}), sync.Once{}
 	m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 		if cmd != "EVALSHA" && cmd != "EVAL" && cmd != "SET" {
 			return "", false
 		}
-		once.Do(func() { close(told) })
+		once.Do(func() { close(reported) })
 		return "MISCONF Errors writing to the AOF file", true
 	})
-	return told
+	return reported
 }
 
 // up ends down. An earlier command may still be in transit: synctest.Wait lets it be refused first.

@@ -120,7 +120,7 @@ func answerTo(op command.Op, rep command.Reply) func(*fakeNode, *command.Command
 }
 
 // silent makes a node hold back the answers of one operation. The returned function sends them.
-func silent(n *fakeNode, op command.Op) (letGo func()) {
+func silent(n *fakeNode, op command.Op) (answerLate func()) {
 	var kept []*command.Command
 	n.script = func(_ *fakeNode, c *command.Command) bool {
 		if c.Op == op {

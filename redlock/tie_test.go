@@ -64,8 +64,8 @@ func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 			})
 			require.Less(t, took, 100*time.Millisecond, "slow %d", slow)
 			synctest.Wait()
-			_, stands := fl.masters[1].Get("a")
-			require.False(t, stands, "its own vote is given back")
+			_, found := fl.masters[1].Get("a")
+			require.False(t, found, "its own vote is given back")
 		})
 	}
 }

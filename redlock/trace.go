@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Trace is a set of hooks, like net/http/httptrace.ClientTrace. A nil hook is not called. Hooks run
@@ -224,7 +225,7 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 		return
 	}
 	e := ExtendedEvent{
-		EventInfo: k.eventInfo(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.start), Validity: k.Remaining(),
+		EventInfo: k.eventInfo(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
 	}
 	// The end of a hold has a log entry of its own.
 	if e.Err != nil && e.Validity > 0 {
@@ -257,14 +258,14 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 	post(l.dispatcher, l.dispatcher.trace.Released, ReleasedEvent{k.eventInfo(), k.names, err, l.now().Sub(began)})
 }
 
-func (d *dispatcher) vote(r *round, node int, rep command.Reply, took time.Duration, late bool) {
-	if r.req.Op == command.Acquire {
-		d.noteVote(node, r.l.nodes[node].Name(), rep)
+func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {
+	if r.Request.Op == command.Acquire {
+		d.noteVote(node, r.NodeName(node), rep)
 	}
 	if d.trace.Vote == nil || rep.NotSent && rep.Err == nil {
 		// The node was skipped: no request was sent to it.
 		return
 	}
-	v := Vote{Node: r.l.nodes[node].Name(), Outcome: Outcome(rep.Outcome), Err: rep.Err, Took: took}
-	post(d, d.trace.Vote, VoteEvent{r.req.Op.String(), r.names, v, late})
+	v := Vote{Node: r.NodeName(node), Outcome: Outcome(rep.Outcome), Err: rep.Err, Took: took}
+	post(d, d.trace.Vote, VoteEvent{r.Request.Op.String(), r.Names, v, late})
 }

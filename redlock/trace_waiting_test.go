@@ -47,7 +47,7 @@ func (j *journal) trace() *Trace {
 }
 
 // Hooks receive which holder is waited for, what ends the wait, and how.
-func TestHooksAreToldOfWaiting(t *testing.T) {
+func TestHooksReportWaiting(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var j journal
 		a, b := fl.process().locker(WithOwner("she")), fl.process().locker(WithTrace(j.trace()), longBackoff)

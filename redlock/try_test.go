@@ -80,7 +80,7 @@ func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 // Two contenders that crashed have left a key each. TryAcquire tries until the node timeout is
 // over, and then returns that the name is held. If the keys change meanwhile, it returns a split
 // vote.
-func TestTryAcquireTellsKeysThatStayFromASplitVote(t *testing.T) {
+func TestTryAcquireDistinguishesKeysThatRemainFromASplitVote(t *testing.T) {
 	for _, stay := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
 			stop := make(chan struct{})
@@ -130,7 +130,7 @@ func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
 
 // The query for a plain holder is cut short, in the first attempt or a later one. The error must
 // not report a split vote, and must have the reason for which the call ended.
-func TestAQueryThatIsCutShortTellsNoSplitVote(t *testing.T) {
+func TestAQueryThatIsCutShortReportsNoSplitVote(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
 		token := command.NewToken("holder")
@@ -207,16 +207,16 @@ func TestARefusalWithoutAQuorumIsAFault(t *testing.T) {
 			err := tried(l)
 			require.ErrorIs(t, err, ErrNoQuorum, what)
 			require.NotErrorIs(t, err, ErrHeld, what)
-			require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.told(t), what)
+			require.Equal(t, []string{"WARN no quorum votes: nothing can be acquired"}, log.newLines(t), what)
 			_, err = l.Acquire(bg, "a", time.Minute, WithFailFast())
 			require.ErrorIs(t, err, ErrNoQuorum, what)
 			require.NotErrorIs(t, err, ErrHeld, what)
-			require.Empty(t, log.told(t), "%s: no quorum votes again", what)
+			require.Empty(t, log.newLines(t), "%s: no quorum votes again", what)
 			ctx, cancel := context.WithTimeout(bg, time.Millisecond)
 			defer cancel()
 			_, err = l.TryAcquire(ctx, "a", time.Minute)
 			require.Error(t, err, what)
-			require.Empty(t, log.told(t), "%s: nor did one in an attempt that was cut short", what)
+			require.Empty(t, log.newLines(t), "%s: nor did one in an attempt that was cut short", what)
 			require.Len(t, attempts, 3)
 			attempts = attempts[:2]
 			for _, err := range attempts {

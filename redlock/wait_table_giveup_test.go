@@ -27,7 +27,7 @@ func (n *hesitant) SubmitBoth(first, second *command.Command) {
 
 // The waiter that a lock is handed to gives up before the release is sent. That release is not
 // announced, because an attempt was to follow it. The next waiter must get the lock all the same.
-func TestAContenderThatGivesUpWhileItIsHandedTheLockLeavesItToTheNext(t *testing.T) {
+func TestAWaiterThatGivesUpDuringAHandoffLeavesTheLockToTheNext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		slow := &hesitant{Node: fl.node(fl.masters[0], pool.Config{})}
 		fl.t.Cleanup(func() { _ = slow.Close() })

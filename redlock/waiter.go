@@ -170,7 +170,7 @@ func (v *waiter) dropWakeupLocked() {
 // listen subscribes to the releases of the names, unless that was done before. It reports whether
 // this call did so, and whether the subscriptions are confirmed on a majority of the nodes. Any
 // release then reaches at least one of them.
-func (v *waiter) listen() (first, stands bool) {
+func (v *waiter) listen() (first, confirmed bool) {
 	ws := v.l.waitTable
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -219,21 +219,21 @@ func (v *waiter) waitForRelease(seen contention, pause *backoff, took time.Durat
 		v.noteRefusal(seen.held)
 	}
 	v.noteVain(seen)
-	first, stands, woken := false, false, none
+	first, confirmed, woken := false, false, none
 	if seen.held {
-		first, stands = v.listen()
+		first, confirmed = v.listen()
 		if free := seen.freeIn + expiryMargin; seen.freeIn >= 0 && free < d {
 			d, timed = free, byExpiry
 		}
 	}
-	if !stands {
+	if !confirmed {
 		given, woken, err = v.park(d, timed)
 	}
-	if stands || seen.held && woken == bySubscription {
+	if confirmed || seen.held && woken == bySubscription {
 		// It was no split vote, so the next split vote begins with short pauses again.
 		pause.current = 0
 		// The lock may have been released before the subscription.
-		given, woken, err = v.whileHeld(seen, first || !stands)
+		given, woken, err = v.whileHeld(seen, first || !confirmed)
 	}
 	if err == nil && given == nil {
 		v.reason = woken

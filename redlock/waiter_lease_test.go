@@ -10,7 +10,7 @@ import (
 
 // The Err method of a lock's context applies what is due, and so may end the lock. The code that
 // chooses the next waiter must not call it where no lock may end.
-func TestALockWhoseTimeIsOverMayBeWhatTheNextInLineDependsOn(t *testing.T) {
+func TestAnExpiredLockMayBlockTheNextWaiter(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		outer, k := take(t, l, "outer", time.Minute), take(t, l, "a", time.Hour)

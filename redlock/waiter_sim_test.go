@@ -81,7 +81,7 @@ func (c *crowd) end(k *Lock, random *rand.Rand) {
 	_ = k.Release(bg)
 }
 
-func TestOfACrowdNobodyWaitsForEver(t *testing.T) {
+func TestEveryWaiterOfACrowdGetsTheLock(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

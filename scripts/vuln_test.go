@@ -23,7 +23,7 @@ func executable(t *testing.T, name, body string) string {
 // unreachable is how govulncheck ends where it finds no database.
 const unreachable = `echo 'govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/": no such host' >&2; exit 1`
 
-func TestAnUnreachableDatabaseIsToldFromAVulnerability(t *testing.T) {
+func TestAnUnreachableDatabaseIsDistinguishedFromAVulnerability(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, environment string
 		fails             bool
@@ -75,7 +75,7 @@ func TestEveryModuleIsChecked(t *testing.T) {
 	require.Contains(t, says, "vuln: two: vulnerable")
 }
 
-func TestADatabaseThatCannotBeReachedIsAskedForOnce(t *testing.T) {
+func TestADatabaseThatCannotBeReachedIsQueriedOnce(t *testing.T) {
 	asked, says, err := vuln(t, `if [ "$2" = one ]; then `+unreachable+`; fi`)
 	require.NoError(t, err)
 	require.Equal(t, ".\none\n", asked)

@@ -62,7 +62,7 @@ With --json it prints one object:
 `
 
 func acquireFlags(f *flagSet) runFunc {
-	// The pid is that of the script: this process is gone while the lock lives.
+	// The pid is that of the script: this process has ended while the lock is held.
 	w := lockRequestFlags(f, ownerOf(os.Getppid()), "pid of the caller")
 	asJSON := jsonFlag(f)
 	return func(ctx context.Context, c *invocation) (exit int) {
@@ -78,7 +78,7 @@ func acquireFlags(f *flagSet) runFunc {
 			return c.misused("%v", err)
 		}
 		defer func() {
-			if exit == exitOK { // the claim is printed, and its time runs: a script waits for our end
+			if exit == exitOK { // the claim is printed and its time runs, but a script waits until this process ends
 				closeWithin(locker, answerTimeout)
 				return
 			}
@@ -93,8 +93,8 @@ func acquireFlags(f *flagSet) runFunc {
 	}
 }
 
-// handOut prints the claim on a lock. When it returns another status than 0 the lock is
-// given back.
+// handOut prints the claim on a lock. If it returns another status than 0 it has released the lock,
+// or could not.
 func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *redlock.Lock, in signalQueue, asJSON bool) int {
 	untilAllAnswered(ctx, locker, lock)
 	if sig, ok := in.pending(); ok {
@@ -127,7 +127,7 @@ func untilAllAnswered(ctx context.Context, locker *redlock.Locker, lock *redlock
 	_, _ = locker.Inspect(ctx, lock.Names()[0]) // its answer does not matter
 }
 
-// claimJSON is what programs are told of a lock that is held by a claim.
+// claimJSON is the JSON form of a lock that is held by a claim.
 type claimJSON struct {
 	Names  []string `json:"names"`
 	ID     string   `json:"id"`

@@ -27,7 +27,7 @@ func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locke
 	}
 	if !allVote(report) {
 		c.say("the nodes are quarantined for %v; clients without the guard are refused from now on", maxTTL)
-		// A lock of a short TTL takes another node timeout than a look at the nodes.
+		// A lock with a short TTL needs another node timeout than a query of the nodes.
 		opts := append(guarding(maxTTL), c.prefix(d.prefix), redlock.WithOwner("doctor"), redlock.WithNodeTimeout(nodeTimeout(beginTTL(maxTTL))))
 		client, err := nodes.open(opts...)
 		if err != nil {
@@ -53,8 +53,8 @@ func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locke
 // behind Sentinels add.
 const lateVotes = time.Minute
 
-// whenAllVote has a client acquire a lock of its own, which begins quarantines and ends them, until
-// every node votes.
+// whenAllVote acquires and releases a lock again and again until every node votes. The acquisitions
+// begin the quarantines, and end those that are over.
 func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL time.Duration) (*redlock.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*maxTTL+lateVotes)
 	defer cancel()
@@ -64,18 +64,18 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 		if err != nil {
 			return nil, err
 		}
-		_ = lock.Release(ctx) // what is left of it expires
+		_ = lock.Release(ctx) // leftover keys expire
 		report, err := locker.Diagnose(ctx)
 		if err != nil || allVote(report) {
 			return report, err
 		}
-		if err := rest(ctx, guardPause); err != nil { // the last ones follow soon
+		if err := rest(ctx, guardPause); err != nil { // the last nodes follow soon
 			return nil, fmt.Errorf("not all nodes vote: %w", err)
 		}
 	}
 }
 
-// beginTTL is the TTL of that lock.
+// beginTTL returns the TTL of that lock.
 func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL) }
 
 // allVote reports whether every node has a marker that lets it vote.

@@ -61,7 +61,7 @@ func TestNoSubcommandBeginsTheGuardByItself(t *testing.T) {
 	}
 }
 
-func TestOneMarkerOfTheseClientsIsEnoughToGoOn(t *testing.T) {
+func TestOneMarkerOfTheseClientsIsEnough(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
 	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
@@ -78,7 +78,7 @@ func TestOneMarkerOfTheseClientsIsEnoughToGoOn(t *testing.T) {
 	require.Equal(t, exitHeld, invoke(t, envOf(all), append(acquire, "job")...).status, "two are quarantined")
 }
 
-func TestTheGuardIsNotAskedForWhileTooFewMastersAnswer(t *testing.T) {
+func TestTheGuardIsNotUsedWhileTooFewNodesAnswer(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
 	all[0].Stop()
@@ -142,7 +142,7 @@ func TestTheGuardIsNotBegunWhereAMasterIsNotFit(t *testing.T) {
 	}
 }
 
-func TestWrongUsageIsToldBeforeTheGuardIsLookedFor(t *testing.T) {
+func TestWrongUsageIsReportedBeforeTheGuardIsQueried(t *testing.T) {
 	t.Parallel()
 	env := []string{"REDLOCK_NODES=redis://127.0.0.1:1", "REDLOCK_GUARD=10s"}
 	forged, err := redlock.Claim{Names: []string{"n"}, Token: "known", TTL: time.Second}.MarshalText()

@@ -59,11 +59,11 @@ With --json it prints one object:
     buckets   below_us, and the number n between that and the bucket before
 `
 
-// bench is what was asked for, and what is going on.
+// bench is one run of `bench`: its flags and its state.
 type bench struct {
 	clients int
 	bound   time.Duration
-	count   int // 0: no bound
+	count   int // 0: no limit
 	guard   time.Duration
 
 	locker *redlock.Locker
@@ -95,7 +95,7 @@ func benchFlags(f *flagSet) runFunc {
 			return c.misused("%v", err)
 		}
 		defer end()
-		// The library's node timeout would take connections that are still being made for dead.
+		// With the library's node timeout, connections that are still being made would count as failures.
 		opts := append(guarding(b.guard), c.prefix(prefix), redlock.WithNodeTimeout(nodeTimeout(b.ttl())), redlock.WithOwner("bench"))
 		if b.locker, err = nodes.open(opts...); err != nil {
 			return c.misused("%v", err)
@@ -105,7 +105,7 @@ func benchFlags(f *flagSet) runFunc {
 	}
 }
 
-// prepare checks what was asked for, and finds the nodes.
+// prepare checks the flags and the words, and resolves the nodes. The caller calls end.
 func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
@@ -136,7 +136,8 @@ func (b *bench) ttl() time.Duration {
 	return benchTTL
 }
 
-// measure measures until it is over, and tells the result.
+// measure runs the clients until the time or the count is over, and prints the result. It returns
+// the exit status.
 func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
@@ -168,8 +169,8 @@ func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool)
 	return exitOK
 }
 
-// warm makes the samples of all clients, and has connections and scripts in place before
-// anything counts. It fails where nothing can be measured.
+// warm makes the samples of all clients. It acquires a few locks first, so that connections and
+// scripts are in place before the measurement. It returns an error if no lock can be acquired.
 func (b *bench) warm(ctx context.Context) ([]sample, error) {
 	samples := make([]sample, b.clients)
 	for i := range samples {
@@ -188,10 +189,11 @@ func (b *bench) warm(ctx context.Context) ([]sample, error) {
 	return samples, nil
 }
 
-// name is that of a client.
+// name returns the lock name of a client. Each client has its own, so clients do not wait for each
+// other.
 func (b *bench) name(i int) string { return fmt.Sprintf("%s/%d", b.prefix, i+1) }
 
-// work has all clients go on until it is over.
+// work runs all clients until the time or the count is over.
 func (b *bench) work(ctx context.Context, c *invocation, samples []sample) {
 	b.begun.Store(0)
 	b.done.Store(0)
@@ -210,7 +212,7 @@ func (b *bench) work(ctx context.Context, c *invocation, samples []sample) {
 	shown.Wait()
 }
 
-// progress tells on a terminal how far it is.
+// progress shows the counts on a terminal until over is closed.
 func (b *bench) progress(c *invocation, over <-chan struct{}) {
 	line := newStatusLine(c.stderr)
 	if !line.begin() {
@@ -231,8 +233,8 @@ func (b *bench) progress(c *invocation, over <-chan struct{}) {
 	}
 }
 
-// leftovers are the names of which a key is left. On each connection the question is
-// answered behind the releases.
+// leftovers returns the nodes, and the names of which a key is left. On each connection the query
+// is answered after the releases that were sent before it.
 func (b *bench) leftovers(ctx context.Context) (nodes, left []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -240,7 +242,7 @@ func (b *bench) leftovers(ctx context.Context) (nodes, left []string) {
 		name := b.name(i)
 		s, _ := b.locker.Inspect(ctx, name)
 		if s == nil {
-			continue // nodes are slow to answer, or gone: what is left there expires
+			continue // too few nodes answer: leftover keys expire
 		}
 		if nodes == nil {
 			for _, n := range s.Nodes {

@@ -8,18 +8,19 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// sample is what one client has measured.
+// sample holds the measurements of one client. Only that client writes it.
 type sample struct {
 	name                   string
 	acquire, release, both histogram
 	errors                 map[string]int
 }
 
-// failurePause keeps a client from asking dead nodes as fast as it can.
+// failurePause is the pause after a failed acquisition, so that a client does not flood nodes that
+// are down.
 const failurePause = 10 * time.Millisecond
 
-// takeAll goes on until ctx is done, or all clients together have begun as many as were
-// asked for.
+// takeAll acquires and releases until ctx ends, or until all clients together have begun as many
+// acquisitions as --count allows.
 func (s *sample) takeAll(ctx context.Context, b *bench) {
 	for ctx.Err() == nil && (b.begun.Add(1) <= int64(b.count) || b.count == 0) {
 		if s.take(ctx, b) {
@@ -34,8 +35,8 @@ func (s *sample) takeAll(ctx context.Context, b *bench) {
 	}
 }
 
-// take measures one acquisition and its release. What has begun when ctx ends is
-// finished, and counts.
+// take measures one acquisition and its release. One that has begun when ctx ends is finished, and
+// counts.
 func (s *sample) take(ctx context.Context, b *bench) bool {
 	ctx = context.WithoutCancel(ctx)
 	began := b.clock.Now()
@@ -62,8 +63,8 @@ func (s *sample) fails(err error) bool {
 	return false
 }
 
-// errorKind is an error without what differs from time to time, so that equal ones can be
-// counted.
+// errorKind returns an error's text without the parts that vary, such as durations, so that equal
+// errors are counted together.
 func errorKind(err error) string {
 	for _, kind := range []error{
 		redlock.ErrHeld, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, redlock.ErrNoQuorum,

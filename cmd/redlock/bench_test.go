@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABenchMeasuresAsManyAsAskedForAndLeavesNothing(t *testing.T) {
+func TestABenchMeasuresTheRequestedCountAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no lock is left
 	for _, m := range all {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// benchResult is what all clients have measured.
+// benchResult holds the measurements of all clients together.
 type benchResult struct {
 	nodes    []string
 	embedded bool
@@ -84,7 +84,7 @@ func (p *printer) bars(h *histogram) {
 	}
 }
 
-// thousands writes a number with commas.
+// thousands formats a number with commas.
 func thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {

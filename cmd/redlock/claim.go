@@ -127,7 +127,7 @@ func (flags claimFlags) with(ctx context.Context, c *invocation, ttl time.Durati
 	switch {
 	case ttl == 0:
 		ttl = claim.TTL
-	case ttl < redlock.MinTTL: // the library would say it, but not before it has asked the nodes
+	case ttl < redlock.MinTTL: // the library reports it only after it has queried the nodes
 		return c.misused("--ttl must be at least %v", redlock.MinTTL)
 	}
 	maxTTL, err := c.guard(flags.guard)
@@ -160,7 +160,7 @@ func (flags claimFlags) open(c *invocation, claim redlock.Claim, guard, ttl time
 		return nil, err
 	}
 	opts := append(guarding(guard), c.prefix(flags.prefix), redlock.WithNodeTimeout(nodeTimeout(min(ttl, claim.TTL))))
-	if guard == 0 && claim.TTL > redlock.DefaultMaxTTL { // of a program that allows so much
+	if guard == 0 && claim.TTL > redlock.DefaultMaxTTL { // a claim of a program with a longer maxTTL
 		opts = append(opts, redlock.WithMaxTTL(claim.TTL))
 	}
 	return nodes.open(opts...)
@@ -169,7 +169,7 @@ func (flags claimFlags) open(c *invocation, claim redlock.Claim, guard, ttl time
 // maxClaim bounds what is read: several names of 512 bytes, and to spare.
 const maxClaim = 1 << 20
 
-// claim reads the one that was given.
+// claim reads the claim that was given.
 func (inv *invocation) claim() (claim redlock.Claim, err error) {
 	words := inv.all()
 	if len(words) != 1 {

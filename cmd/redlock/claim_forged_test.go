@@ -34,7 +34,7 @@ func TestAForgedClaimTouchesNoKeyOfAnotherApplication(t *testing.T) {
 	}
 }
 
-func TestAllSubcommandsOfAClaimTellTheSameID(t *testing.T) {
+func TestAllSubcommandsOfAClaimPrintTheSameID(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	env := envOf(all)

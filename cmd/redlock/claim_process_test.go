@@ -34,7 +34,7 @@ func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 	require.Equal(t, silent, invoke(t, envOf(all), "release", next))
 }
 
-func TestALockWhoseClaimNobodyCanReadIsGivenBack(t *testing.T) {
+func TestALockWhoseClaimCannotBePrintedIsReleased(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no key is left
 	p := start(t, all, "acquire", "--wait", "0", "job")

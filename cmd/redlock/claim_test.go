@@ -84,7 +84,7 @@ func TestAClaimIsOfTheNextHolderAndNoneBeforeIt(t *testing.T) {
 	require.Equal(t, silent, invokeWith(t, next, env, "release", "-"))
 }
 
-func TestProgramsAreToldOfAClaimInObjects(t *testing.T) {
+func TestClaimsArePrintedAsJSON(t *testing.T) {
 	t.Parallel()
 	env := envOf(masters(t))
 	var h map[string]any
@@ -136,7 +136,7 @@ func TestAKeyThatIsNoLockIsNotWaitedForByAcquire(t *testing.T) {
 	}
 	got := invoke(t, envOf(all), "acquire", "--wait", "1h", "job")
 	require.Equal(t, exitUnavailable, got.status)
-	require.Contains(t, got.err, "no lock")
+	require.Contains(t, got.err, "not a lock")
 	setFree(all, "job")
 }
 
@@ -178,7 +178,7 @@ func TestALockThatExpiredIsLostToItsClaim(t *testing.T) {
 }
 
 // What is not sent when the handle ends is never sent.
-func TestALockIsHandedOutWhenAllMastersHaveIt(t *testing.T) {
+func TestAClaimIsPrintedWhenAllNodesHaveAnswered(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	all[2].SetDelay(30 * time.Millisecond)

@@ -5,36 +5,36 @@ import (
 	"strconv"
 )
 
-// command is a subcommand: an entry of the table that help, completion, docs/command.md
-// and the reading of words all go by.
+// subcommand is an entry of the table of subcommands. Help, completion, docs/command.md and the
+// parsing of words all use this table.
 type subcommand struct {
 	name    string
-	words   string   // what may stand beside the flags; "" when nothing may
-	choices []string // what the word may be, where it is one of a few
+	words   string   // the words beside the flags; "" if there may be none
+	choices []string // the values of the word, if it has a fixed set
 	summary string   // one line, as the end of "redlock NAME: …"
 
-	// flags defines them, and returns what is done once they have been read.
+	// flags defines the flags, and returns the function that runs after they were parsed.
 	flags func(f *flagSet) runFunc
 
-	about        string // paragraphs with blank lines between them; lines that begin with spaces are shown as they stand
+	about        string // paragraphs with blank lines between them; lines that begin with spaces are not wrapped
 	exitStatuses []exitStatus
 	examples     []string
-	noJSON       string // why there is no --json, where there is none
+	noJSON       string // why there is no --json; "" if there is
 }
 
-// runFunc is what a subcommand does.
+// runFunc executes a subcommand and returns its exit status.
 type runFunc func(ctx context.Context, c *invocation) int
 
-// exitStatus is an exit status, and when it is that of a subcommand.
+// exitStatus is an exit status, and the condition under which a subcommand returns it.
 type exitStatus struct {
 	status int
 	when   string
 }
 
-// childStatus is the status of somebody else.
+// childStatus is the status of a command, which redlock passes on.
 const childStatus = -1
 
-// label is how a status is written.
+// label returns the status as help prints it.
 func (e exitStatus) label() string {
 	switch e.status {
 	case childStatus:

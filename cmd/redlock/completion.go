@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shells are those that a completion can be made for.
+// shells are the shells for which there is a completion script.
 var shells = []string{"bash", "zsh", "fish"}
 
 func completionEntry() subcommand {
@@ -17,7 +17,7 @@ func completionEntry() subcommand {
 		summary: "print a script with which a shell completes redlock's words",
 		flags:   completionFlags,
 		about: `It completes subcommands, flags, and the COMMAND of redlock run. It knows no NAMEs:
-that would take a look at the nodes for every key that is pressed.
+that would query the nodes for every key that is pressed.
 
 The script goes where the shell looks for it:
   bash  source <(redlock completion bash)     in ~/.bashrc
@@ -45,7 +45,7 @@ func completionFlags(*flagSet) runFunc {
 		case "fish":
 			script = fishCompletion(commands())
 		default:
-			return c.misused("there is none for %q, but for %s", words[0], strings.Join(shells, ", "))
+			return c.misused("no completion for %q: the shells are %s", words[0], strings.Join(shells, ", "))
 		}
 		_, _ = fmt.Fprint(c.stdout, script)
 		return exitOK

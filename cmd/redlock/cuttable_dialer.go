@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// cuttableDialer is our way to one node, which can be cut at our end: to us the node is as
-// good as dead then, and to its other clients nothing has happened.
+// cuttableDialer dials one node and can cut its connections at this end. To this client the node is
+// then down, and to other clients nothing has happened.
 type cuttableDialer struct {
-	mu    sync.Mutex // guards what follows; nobody is called under it but Close
+	mu    sync.Mutex // guards the fields below; only Close is called under it
 	dead  bool
 	conns []net.Conn
 }
 
 var errCut = errors.New("the demo has cut this connection")
 
-// dial is for pool.Config.Dial.
+// dial is a function for pool.Config.Dial.
 func (l *cuttableDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if l.isDead() {
 		return nil, errCut

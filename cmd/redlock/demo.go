@@ -48,12 +48,12 @@ type show struct {
 	stage *stage
 	clock clock.Clock
 	run   string   // in every name of this run
-	names []string // that were used
+	names []string // used so far
 
 	result showResult
 }
 
-// act is one part. It returns what went wrong.
+// act is one part of the demo.
 type act struct {
 	title, point string
 	play         func(ctx context.Context) error
@@ -120,7 +120,7 @@ func demoFlags(f *flagSet) runFunc {
 	}
 }
 
-// showResult is what programs are told.
+// showResult is the JSON form of the result.
 type showResult struct {
 	OK     bool        `json:"ok"`
 	TookMS int64       `json:"took_ms"`
@@ -133,7 +133,7 @@ type actResult struct {
 	Error string `json:"error"`
 }
 
-// wrong says what went wrong besides the acts.
+// wrong records an error that belongs to no act.
 func (s *show) wrong(err error) {
 	s.bad("%s", withoutPrefix(err))
 	s.result.Error = withoutPrefix(err)
@@ -155,7 +155,7 @@ func setStage(nodes nodeList, prefix string) (*stage, error) {
 	return st, nil
 }
 
-// findStage plays on the nodes that were given, or on its own.
+// findStage makes a stage of the given nodes, or of three nodes in this process.
 func findStage(nodes nodeList) (*stage, error) {
 	if len(nodes.urls) == 0 {
 		return ownStage()
@@ -173,7 +173,7 @@ func (s *show) all(ctx context.Context) int {
 	s.result.Acts = []actResult{}
 	s.open()
 	if err := s.healthy(ctx); err != nil {
-		s.wrong(err) // every act would wait for nodes that don't come
+		s.wrong(err) // every act would wait for nodes that are down
 		s.line("")
 		return exitFailed
 	}
@@ -201,7 +201,7 @@ func (s *show) all(ctx context.Context) int {
 	return exitOK
 }
 
-// playAll plays the acts until ctx is done, and counts those that went wrong.
+// playAll plays the acts until ctx ends, and counts those that failed.
 func (s *show) playAll(ctx context.Context) (failed int) {
 	for i, a := range s.acts() {
 		if ctx.Err() != nil {
@@ -240,7 +240,7 @@ func (s *show) healthy(ctx context.Context) error {
 	return l.Healthy(ctx)
 }
 
-// name is one that nobody else uses, and that is looked for at the end.
+// name returns a lock name of this run. The names are checked for keys that are left at the end.
 func (s *show) name(of string) string {
 	name := s.run + "/" + of
 	s.names = append(s.names, name)

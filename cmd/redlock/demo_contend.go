@@ -13,13 +13,12 @@ import (
 
 const (
 	contenders = 8
-	turns      = 10              // of each
-	turnsTime  = 4 * time.Second // after which none begins: a busy machine has fewer
+	turns      = 10              // of each client
+	turnsTime  = 4 * time.Second // no turn begins after this time, so a busy machine makes fewer
 )
 
-// contend shows eight clients, each with connections of its own as if it were a
-// program on another machine, who add to a counter in a way that loses additions
-// unless one alone does it.
+// contend shows eight clients that add to one counter. Each has connections of its own, like a
+// program on another machine. The counter loses additions unless only one client at a time adds.
 func (s *show) contend(ctx context.Context) error {
 	var without counter
 	all, err := s.crowd(func(int) error { return without.add(ctx) })
@@ -59,12 +58,12 @@ func (s *show) contend(ctx context.Context) error {
 	return nil
 }
 
-// counter loses additions of those who overlap: it is read, and written later. Its
-// fields are atomic only so that it does nothing worse.
+// counter loses additions that overlap: a value is read first and written later. The fields are
+// atomic, so that an overlap loses additions but is no data race.
 type counter struct {
 	value  atomic.Int64
 	inside atomic.Int64
-	most   atomic.Int64 // inside at a time
+	most   atomic.Int64 // most clients inside at a time
 }
 
 func (c *counter) add(ctx context.Context) error {
@@ -78,8 +77,8 @@ func (c *counter) add(ctx context.Context) error {
 	return nil
 }
 
-// crowd lets every contender take its turns, and returns how many were taken. One
-// failure tells as much as eight.
+// crowd lets every contender take its turns, and returns the number of turns. It returns the first
+// failure.
 func (s *show) crowd(turn func(contender int) error) (taken int64, err error) {
 	errs := make([]error, contenders)
 	var count atomic.Int64
@@ -124,10 +123,10 @@ func (s *show) crew(n int) (clients []*redlock.Locker, end func(), err error) {
 	return clients, end, nil
 }
 
-// bar shows a part of a whole, and says it.
+// bar draws a part of a whole, with its number.
 func (s *show) bar(part, whole int64) string {
 	const width = 40
-	n := int(min(part, whole) * width / max(whole, 1)) // a turn that failed may have added
+	n := int(min(part, whole) * width / max(whole, 1)) // a failed turn may have added
 	colour := amber
 	if part == whole {
 		colour = green
@@ -135,7 +134,7 @@ func (s *show) bar(part, whole int64) string {
 	return fmt.Sprintf("%s%s %3d of %d", s.in(colour, strings.Repeat("█", n)), s.in(faint, strings.Repeat("░", width-n)), part, whole)
 }
 
-// raise makes a the larger of itself and v.
+// raise sets a to v if v is larger.
 func raise(a *atomic.Int64, v int64) {
 	old := a.Load()
 	for old < v && !a.CompareAndSwap(old, v) {
@@ -143,7 +142,7 @@ func raise(a *atomic.Int64, v int64) {
 	}
 }
 
-// rest lets time pass.
+// rest waits for d, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

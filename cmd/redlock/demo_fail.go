@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// fail shows work that goes on while one node is down, and the node's return.
+// fail shows that work continues while one node is down, and when it returns.
 func (s *show) fail(ctx context.Context) error {
 	if !s.stage.spare() {
 		s.row("skipped", "of fewer than 3 nodes none may fail")
@@ -54,7 +54,7 @@ func (s *show) fail(ctx context.Context) error {
 	return nil
 }
 
-// deeds says what is done to the node, and taken back.
+// deeds returns the words for making a node fail, and for its return.
 func (s *show) deeds(node string) (down, up string) {
 	node = s.in(bold, node)
 	if s.stage.masters == nil {
@@ -64,12 +64,12 @@ func (s *show) deeds(node string) (down, up string) {
 	return node + " is stopped", node + " is started again, empty"
 }
 
-// worker takes one lock after the other.
+// worker acquires one lock after another.
 type worker struct {
 	*show
 	locker *redlock.Locker
 	name   string
-	took   []time.Duration // since tell, each turn's acquisition
+	took   []time.Duration // the acquisitions since the last tell
 	total  int
 	missed int
 }
@@ -84,7 +84,7 @@ func (w *worker) work(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// turn is one acquisition that does not wait for a holder, with a little work.
+// turn acquires a lock without waiting for a holder, does a little work, and releases it.
 func (w *worker) turn(ctx context.Context) error {
 	began := w.clock.Now()
 	lock, err := w.locker.TryAcquire(ctx, w.name, 5*time.Second)
@@ -100,7 +100,7 @@ func (w *worker) turn(ctx context.Context) error {
 	return oneline.Join(rest(ctx, 10*time.Millisecond), lock.Release(ctx))
 }
 
-// tell prints the turns since it was last called: a mark each, and the slowest.
+// tell prints the turns since its last call: a mark for each, and the slowest.
 func (w *worker) tell(when string) {
 	slowest := time.Duration(0)
 	for _, d := range w.took {
@@ -111,7 +111,7 @@ func (w *worker) tell(when string) {
 	w.took = nil
 }
 
-// untilVote works until the node grants again, and returns how long that took.
+// untilVote takes turns until the node grants again, and returns how long that took.
 func (w *worker) untilVote(ctx context.Context, votes votes, node string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New(node+" did not come back"))
 	defer cancel()
@@ -127,7 +127,7 @@ func (w *worker) untilVote(ctx context.Context, votes votes, node string) (time.
 	}
 }
 
-// forget drops what has come in.
+// forget discards the votes received so far.
 func (v votes) forget() {
 	for {
 		select {
@@ -138,7 +138,7 @@ func (v votes) forget() {
 	}
 }
 
-// granted reports whether a node has granted an acquisition since it was asked last.
+// granted reports whether the node has granted an acquisition since the last call.
 func (v votes) granted(node string) bool {
 	for {
 		select {

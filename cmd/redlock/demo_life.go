@@ -20,14 +20,14 @@ func (s *show) life(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	if err := anna.Healthy(ctx); err != nil { // the first votes would show the dialling
+	if err := anna.Healthy(ctx); err != nil { // otherwise the first votes would include the dials
 		return err
 	}
 	lock, err := anna.TryAcquire(ctx, name, ttl)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Release(ctx) }() // does nothing when all went well
+	defer func() { _ = lock.Release(ctx) }() // a second Release does nothing
 	valid := lock.Remaining()
 	s.row("acquire", "%s for %v, by %s", s.in(bold, name), ttl, s.in(bold, "anna"))
 	if err := s.showVotes(ctx, votes, "acquire"); err != nil {
@@ -58,7 +58,7 @@ func (s *show) life(ctx context.Context) error {
 	return nil
 }
 
-// refused shows what a second client is told.
+// refused shows the error that a second client gets.
 func (s *show) refused(ctx context.Context, name string, ttl time.Duration) error {
 	ben, end, err := s.stage.client("ben")
 	if err != nil {
@@ -77,18 +77,18 @@ func (s *show) refused(ctx context.Context, name string, ttl time.Duration) erro
 	return nil
 }
 
-// votes are collected from the hooks of a Locker.
+// votes receives votes from the hooks of a Locker.
 type votes chan redlock.VoteEvent
 
 func (v votes) add(e redlock.VoteEvent) {
 	select {
 	case v <- e:
-	default: // nobody looks at so many
+	default: // more votes than are shown
 	}
 }
 
-// showVotes waits for all nodes, and prints what each said and when. A quorum must have
-// granted.
+// showVotes waits for all nodes, and prints each vote with its time. It returns an error unless a
+// quorum granted.
 func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
 	for range all {
 		e, err := votes.next(ctx, op)
 		if err != nil {
-			break // a node that says nothing
+			break // a node that does not answer
 		}
 		s.vote(e.Vote, granted >= need)
 		if e.Vote.Outcome == redlock.OutcomeGranted {
@@ -135,7 +135,7 @@ func (s *show) vote(v redlock.Vote, late bool) {
 	s.row("", "%s %s  %9s  %s", mark, pad(v.Node, s.width()), short(v.Took), text)
 }
 
-// width is that of the longest name of a node.
+// width returns the length of the longest node name.
 func (s *show) width() int {
 	w := 0
 	for _, cfg := range s.stage.configs {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// stage is what the demo plays on: nodes of its own, or those of --nodes.
+// stage is the set of nodes that the demo uses: its own, or those of --nodes.
 type stage struct {
 	configs []pool.Config
 	lines   []*cuttableDialer
@@ -40,7 +40,7 @@ func ownStage() (*stage, error) {
 	return s, nil
 }
 
-// givenStage plays on somebody's nodes.
+// givenStage uses the nodes of --nodes.
 func givenStage(nodes nodeList) (*stage, error) {
 	s := &stage{tls: nodes.tls}
 	for _, u := range nodes.urls {
@@ -56,7 +56,7 @@ func (s *stage) add(url string) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Name == "" { // the default, which stands in votes, and so has to be known here
+	if cfg.Name == "" { // the default, which votes contain
 		cfg.Name = fmt.Sprintf("%s/%d", cfg.Address, cfg.Database)
 	}
 	if s.tls != nil && cfg.TLS != nil {
@@ -68,11 +68,12 @@ func (s *stage) add(url string) error {
 	return nil
 }
 
-// stageTimeout is longer than the default, because nodes, clients and whatever else
-// this machine does may share one core. Nothing waits for it: who is down says so.
+// stageTimeout is the node timeout. It is longer than the default, because the nodes, the clients
+// and other programs may share one core. The acts do not depend on it: a node that is down refuses
+// connections at once.
 const stageTimeout = time.Second
 
-// client is one program that uses locks: a Locker with connections of its own.
+// client makes a program that uses locks: a Locker with connections of its own.
 func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
 	var nodes []redlock.Node
 	var ends []func() error
@@ -101,7 +102,7 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 // spare reports whether one node can fail and leave a quorum.
 func (s *stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
 
-// fail makes a node fail, as far as that is ours to do.
+// fail makes a node fail for the clients of the demo. It does not touch a node of --nodes itself.
 func (s *stage) fail(i int) {
 	if s.masters != nil {
 		s.masters[i].Stop()
@@ -110,8 +111,7 @@ func (s *stage) fail(i int) {
 	s.lines[i].cut()
 }
 
-// mend takes a failure back. An embedded node comes back empty, as one without
-// persistence does.
+// mend ends a failure. An embedded node comes back empty, like a server without persistence.
 func (s *stage) mend(i int) error {
 	if s.masters != nil {
 		return s.masters[i].Restart(false)
@@ -120,7 +120,7 @@ func (s *stage) mend(i int) error {
 	return nil
 }
 
-// leftovers says what keys are left of these names.
+// leftovers returns an error that names the keys that are left of these names.
 func (s *stage) leftovers(ctx context.Context, names []string) error {
 	l, end, err := s.client("")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// takeOver shows a holder that hangs: it extends twice and then no more. Its context
-// ends when the validity does, and only then the next one holds the lock.
+// takeOver shows a holder that hangs. It extends twice and then stops. Its context ends with the
+// validity, and only then the next client holds the lock.
 func (s *show) takeOver(ctx context.Context) error {
 	const ttl = 1500 * time.Millisecond
 	name := s.name("leader")
@@ -48,7 +48,7 @@ func (s *show) takeOver(ctx context.Context) error {
 		return oneline.Join(context.Cause(ctx), err)
 	}
 	until := s.clock.Now().Add(dora.Remaining())
-	t.mark("dora hangs: from here on nobody extends")
+	t.mark("dora hangs: no extension from here on")
 	<-dora.Context().Done()
 	lost := s.clock.Now()
 	t.mark("dora's context ends: %s", withoutPrefix(context.Cause(dora.Context())))
@@ -64,7 +64,7 @@ func (s *show) takeOver(ctx context.Context) error {
 	return t.judge(dora, until, lost, got)
 }
 
-// timeline prints what happens when.
+// timeline prints events with their times.
 type timeline struct {
 	*show
 	began clock.Instant
@@ -93,7 +93,7 @@ func (t *timeline) extendTwice(ctx context.Context, lock *redlock.Lock, ttl time
 	return nil
 }
 
-// draw shows both on one axis.
+// draw draws both holds on one time axis.
 func (t *timeline) draw(until, got, end clock.Instant) {
 	const width = 56
 	column := func(at clock.Instant) int { return int(at.Sub(t.began) * width / end.Sub(t.began)) }
@@ -104,7 +104,7 @@ func (t *timeline) draw(until, got, end clock.Instant) {
 	t.line("")
 }
 
-// judge says whether it was as promised.
+// judge returns an error if the holds overlapped, or ended at the wrong time.
 func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant) error {
 	const late = time.Second
 	switch err := context.Cause(dora.Context()); {

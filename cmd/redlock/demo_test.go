@@ -42,7 +42,7 @@ func TestTheDemoFailsWithoutAQuorum(t *testing.T) {
 	require.NotContains(t, got.out, "contenders", "nothing more is tried")
 }
 
-func TestTheDemoFailsWhereMastersGrantToEverybody(t *testing.T) {
+func TestTheDemoFailsIfNodesGrantToAllClients(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	for _, m := range all {

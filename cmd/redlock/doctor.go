@@ -83,7 +83,7 @@ func doctorFlags(f *flagSet) runFunc {
 	return d.examine
 }
 
-// doctor is what the doctor was asked for.
+// doctor holds the flags of `doctor`.
 type doctor struct {
 	given         nodeFlags
 	guardGiven    flag.Value
@@ -134,7 +134,7 @@ func (d *doctor) examine(ctx context.Context, c *invocation) int {
 	return d.print(c, report, err)
 }
 
-// print shows what was found, and says what was refused.
+// print prints the report, and why an admission was refused.
 func (d *doctor) print(c *invocation, report *redlock.Report, err error) int {
 	if *d.asJSON {
 		_ = c.object(report)
@@ -143,7 +143,7 @@ func (d *doctor) print(c *invocation, report *redlock.Report, err error) int {
 	}
 	switch {
 	case err != nil && *d.asJSON:
-		c.say("%v", err) // which has it all in words
+		c.say("%v", err) // the error describes everything
 		return exitFailed
 	case err != nil:
 		c.say("%s", notAdmitted(report))
@@ -173,7 +173,7 @@ func notAdmitted(report *redlock.Report) string {
 // blocksAdmission reports whether a finding is why no node, or not this one, was admitted.
 func blocksAdmission(f redlock.Finding) bool { return f.Code == "admission" }
 
-// mastersOf are those given, or some of this process.
+// mastersOf returns the given nodes, or starts three in this process.
 func (inv *invocation) mastersOf(given nodeFlags, inside bool) (nodes nodeList, end func(), err error) {
 	if !inside {
 		nodes, err = inv.nodes(given)

@@ -20,7 +20,7 @@ func fits(t *testing.T, out string) {
 	}
 }
 
-func TestTheDoctorFindsSoundMastersFit(t *testing.T) {
+func TestTheDoctorFindsHealthyNodesFit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ env, args []string }{
 		{nil, []string{"doctor", "--nodes", nodesOf(masters(t))}},
@@ -37,7 +37,7 @@ func TestTheDoctorFindsSoundMastersFit(t *testing.T) {
 	}
 }
 
-func TestTheDoctorTellsWhatIsWrongAndFails(t *testing.T) {
+func TestTheDoctorReportsWhatIsWrongAndFails(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	all[0].SetInfo("role", "slave")

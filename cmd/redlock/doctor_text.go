@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// columns is how wide the output is: a terminal's least.
+// columns is the width of the output.
 const columns = 80
 
-// printReport shows what was found: a table, and below it the findings.
+// printReport prints a table of the nodes, and the findings below it.
 func printReport(p *printer, r *redlock.Report) {
 	g := table{gap: 2}
 	head, name, guarded := []string{"NODE", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
@@ -47,7 +47,7 @@ func printReport(p *printer, r *redlock.Report) {
 	p.line("\n%s", summary(len(r.Nodes), counts))
 }
 
-// details are a row's cells behind the name, each within its width.
+// details returns the cells of a node after its name, each within its width.
 func details(n redlock.NodeReport) []string {
 	if !n.Answered {
 		return []string{"–", "–", "–", "–", "–", "–"}
@@ -64,12 +64,12 @@ func details(n redlock.NodeReport) []string {
 	return []string{or(n.Role), tail(or(n.Version), 7), age(n.Uptime), ahead, answer, keeps}
 }
 
-// isGuarded reports whether any node stands somewhere with the restart guard.
+// isGuarded reports whether any node has a state under the restart guard.
 func isGuarded(r *redlock.Report) bool {
 	return slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != "" })
 }
 
-// guardColumn is where a node stands with the guard, in ten columns.
+// guardColumn describes a node's state under the guard in ten columns.
 func guardColumn(n redlock.NodeReport) string {
 	if n.Guard == redlock.GuardQuarantined {
 		return "wait " + age(n.Quarantine)
@@ -84,7 +84,7 @@ func or(s string) string {
 	return s
 }
 
-// tail is the end of what is too long: names differ there more often.
+// tail returns the end of a text that is too long: names differ at the end more often.
 func tail(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -93,7 +93,7 @@ func tail(s string, most int) string {
 	return "…" + string(r[len(r)-most+1:])
 }
 
-// age is a time in its largest unit.
+// age formats a duration in its largest unit.
 func age(d time.Duration) string {
 	switch {
 	case d >= 24*time.Hour:
@@ -123,7 +123,7 @@ func sign(grade redlock.Grade) string {
 	return "✓"
 }
 
-// colorOf is the colour of a grade.
+// colorOf returns the colour of a grade.
 func colorOf(grade redlock.Grade) color {
 	switch grade {
 	case redlock.GradeError:
@@ -134,7 +134,7 @@ func colorOf(grade redlock.Grade) color {
 	return green
 }
 
-// printFinding writes one with its grade, broken into lines between words.
+// printFinding prints a finding with its grade, broken between words.
 func printFinding(p *printer, f redlock.Finding) {
 	const margin = 9
 	grade := pad(f.Grade.String(), margin)

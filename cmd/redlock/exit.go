@@ -14,19 +14,19 @@ import (
 // Exit statuses: those of sysexits.h where it has a fitting one, and a shell's.
 const (
 	exitOK            = 0
-	exitFailed        = 1  // the demo: something went wrong; the doctor: something is
+	exitFailed        = 1  // the demo failed, or the doctor found an error
 	exitUsage         = 64 // EX_USAGE
 	exitUnavailable   = 69 // EX_UNAVAILABLE: no quorum
-	exitSystem        = 71 // EX_OSERR: this machine could not do it
-	exitLost          = 74 // EX_IOERR: the lock was lost under way
-	exitHeld          = 75 // EX_TEMPFAIL: somebody else holds it, or nodes are quarantined
-	exitConfig        = 78 // EX_CONFIG: the nodes are guarded, and not for us
+	exitSystem        = 71 // EX_OSERR: an error of this machine
+	exitLost          = 74 // EX_IOERR: the lock was lost
+	exitHeld          = 75 // EX_TEMPFAIL: another client holds it, or nodes are quarantined
+	exitConfig        = 78 // EX_CONFIG: the nodes are guarded for other clients
 	exitNotExecutable = 126
 	exitNotFound      = 127
-	exitSignal        = 128 // and the signal's number
+	exitSignal        = 128 // plus the signal's number
 )
 
-// refusal is the status of a lock that could not be had, or looked at.
+// refusal returns the status for a lock that could not be acquired or inspected.
 func refusal(err error) int {
 	var sig signalError
 	switch {
@@ -37,17 +37,17 @@ func refusal(err error) int {
 	case notForUs(err), isNotBegun(err):
 		return exitConfig
 	case errors.Is(err, redlock.ErrForeignKey):
-		// Waiting would not help: 75 would tell a cron job that all is well.
+		// Waiting does not help: a cron job would take 75 for a normal state.
 		return exitUnavailable
 	case errors.Is(err, redlock.ErrHeld), errors.Is(err, redlock.ErrQuarantined):
-		return exitHeld // it passes by itself
-	default: // ErrNoQuorum, ErrTooLate, or not decided in the time given
+		return exitHeld // it ends by itself
+	default: // ErrNoQuorum, ErrTooLate, or no decision in time
 		return exitUnavailable
 	}
 }
 
-// notForUs reports whether the nodes that are guarded for others are why there is no
-// quorum: a mistake in somebody's settings, which no waiting cures.
+// notForUs reports whether there is no quorum because nodes are guarded for other clients. That is
+// a mistake in the settings, so waiting does not help.
 func notForUs(err error) bool {
 	var qe *redlock.QuorumError
 	if !errors.As(err, &qe) {
@@ -62,7 +62,7 @@ func notForUs(err error) bool {
 	return votes > len(qe.Votes)-qe.Need
 }
 
-// inShort is an error in a few words, where the long form names every node's vote.
+// inShort returns an error in a few words. The long form names every node's vote.
 func inShort(err error) string {
 	var held *redlock.HeldError
 	var qe *redlock.QuorumError
@@ -84,7 +84,7 @@ func inShort(err error) string {
 	}
 }
 
-// signalError is the end by a signal of a wait, as the cause of a context.
+// signalError is the cause of a context that a signal ended.
 type signalError struct{ syscall.Signal }
 
 func (e signalError) Error() string { return e.String() }

@@ -49,7 +49,7 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 	return took, err
 }
 
-func TestALockIsGivenBackAtOnceWhereAQuorumAnswers(t *testing.T) {
+func TestALockIsReleasedAtOnceIfAQuorumAnswers(t *testing.T) {
 	took, err := parting(t, 0)
 	require.NoError(t, err)
 	require.Zero(t, took)

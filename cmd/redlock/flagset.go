@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// flagSet is how a subcommand is called: the flags of its entry, and what they were given.
+// flagSet holds the flags of a subcommand and its entry in the table.
 type flagSet struct {
 	*flag.FlagSet
 	command subcommand
@@ -20,7 +20,7 @@ type flagSet struct {
 
 func newFlagSet(cmd subcommand) *flagSet {
 	f := &flagSet{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd}
-	f.SetOutput(io.Discard) // misused says it, in one form for all mistakes
+	f.SetOutput(io.Discard) // misused reports all mistakes in one form
 	f.run = cmd.flags(f)
 	return f
 }
@@ -41,9 +41,8 @@ func (inv *invocation) parseAndRun(ctx context.Context, cmd subcommand, args []s
 	return f.run(ctx, inv)
 }
 
-// read parses the words. Flags may stand before and after the others, which flag by
-// itself does not allow: it stops at the first other word. What stands behind the
-// first "--" is not looked at.
+// read parses the words. Flags may come before and after other words. Package flag alone stops at
+// the first other word. Words after the first "--" are not parsed.
 func (f *flagSet) read(c *invocation, args []string) error {
 	for i, a := range args {
 		if a == "--" {
@@ -59,8 +58,8 @@ func (f *flagSet) read(c *invocation, args []string) error {
 	}
 }
 
-// emptyFlag is an error if one of the flags that name nodes or files was given as empty. A script with an empty variable
-// would use what the environment has instead.
+// emptyFlag returns an error if a flag that names nodes or files was given an empty value. A script
+// with an empty variable would otherwise use the value of the environment.
 func (f *flagSet) emptyFlag() (err error) {
 	f.Visit(func(fl *flag.Flag) {
 		if slices.Contains([]string{"nodes", "nodes-file", "cacert", "cert", "key"}, fl.Name) && fl.Value.String() == "" {
@@ -70,8 +69,8 @@ func (f *flagSet) emptyFlag() (err error) {
 	return err
 }
 
-// twoDashes shows flags as they are documented: package flag takes one or two
-// dashes and writes one.
+// twoDashes writes the flags in an error with two dashes, as they are documented. Package flag
+// accepts one or two and writes one.
 func twoDashes(err error) string {
 	text := err.Error()
 	for _, before := range []string{"flag: ", "defined: ", "for flag ", "argument: "} {

@@ -10,27 +10,28 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// restartGuard is the guard that --guard asks for. A Locker with WithRestartGuard writes
-// markers on nodes that have none, and clients without the guard are refused from then on.
-// The command does not begin that by itself: one stray --guard would lock them all out.
+// restartGuard is the guard of --guard. A Locker with WithRestartGuard writes markers on nodes that
+// have none, and from then on clients without the guard are refused. The command does not begin a
+// guard by itself, because one mistaken --guard would lock out all of those clients.
 type restartGuard struct {
 	locker *redlock.Locker
-	maxTTL time.Duration // 0: none
+	maxTTL time.Duration // 0: no guard
 }
 
-// begun is nil where a node has a marker of this guard. Without any it is a notBegunError; it
-// matches ErrNoQuorum while too few nodes answer to tell. It changes nothing on them.
+// begun returns nil if a node has a marker of this guard. If none has one, it returns a
+// notBegunError. The error matches ErrNoQuorum if too few nodes answered. begun changes nothing on
+// the nodes.
 func (g restartGuard) begun(ctx context.Context) error {
 	if g.maxTTL == 0 {
 		return nil
 	}
-	err := g.locker.Healthy(ctx) // which is soon known where all is well
+	err := g.locker.Healthy(ctx) // one round trip if the nodes are healthy
 	if err == nil {
 		return nil
 	}
-	report, lookErr := g.locker.Diagnose(ctx)
-	if lookErr != nil {
-		return lookErr
+	report, diagnoseErr := g.locker.Diagnose(ctx)
+	if diagnoseErr != nil {
+		return diagnoseErr
 	}
 	answered := 0
 	for _, n := range report.Nodes {
@@ -47,8 +48,8 @@ func (g restartGuard) begun(ctx context.Context) error {
 	return notBegunError{g.maxTTL, report}
 }
 
-// begunFor is begun, unless the library refuses what it would be asked for: it looks at that before
-// it looks at a context, which has ended here, so that nothing is sent.
+// begunFor is begun after a check of the arguments. It calls ask with a context that has ended: the
+// library checks the arguments before the context, so nothing is sent.
 func (g restartGuard) begunFor(ctx context.Context, ask func(context.Context) error) error {
 	if g.maxTTL == 0 {
 		return nil
@@ -61,8 +62,8 @@ func (g restartGuard) begunFor(ctx context.Context, ask func(context.Context) er
 	return g.begun(ctx)
 }
 
-// await asks again while too few nodes answer to tell, and returns what begun does. Once ctx is
-// done that is the last answer: err, if there was no other.
+// await asks again while too few nodes answer, and then returns what begun returns. When ctx ends
+// it returns the last answer, or err if there was none.
 func (g restartGuard) await(ctx context.Context, err error) error {
 	for errors.Is(err, redlock.ErrNoQuorum) && rest(ctx, guardPause) == nil {
 		if next := g.begun(ctx); ctx.Err() == nil {
@@ -72,10 +73,10 @@ func (g restartGuard) await(ctx context.Context, err error) error {
 	return err
 }
 
-// guardPause is the pause between two looks at the nodes' markers.
+// guardPause is the pause between two queries of the nodes' markers.
 const guardPause = 250 * time.Millisecond
 
-// notBegunError is the refusal to begin the guard.
+// notBegunError reports that the command does not begin the guard.
 type notBegunError struct {
 	maxTTL time.Duration
 	report *redlock.Report
@@ -98,7 +99,7 @@ func (e notBegunError) Error() string {
 		"which skips the wait", e.maxTTL, command, e.maxTTL, command)
 }
 
-// isNotBegun reports whether that is why the nodes were not asked for a lock.
+// isNotBegun reports whether no lock was requested for this reason.
 func isNotBegun(err error) bool {
 	var e notBegunError
 	return errors.As(err, &e)

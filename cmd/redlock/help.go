@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// help is what `redlock COMMAND -h` prints.
+// help prints the help of one subcommand.
 func (f *flagSet) help(w io.Writer) {
 	cmd := f.command
 	_, _ = fmt.Fprintf(w, "redlock %s: %s.\n\nUsage: %s\n", cmd.name, cmd.summary, cmd.usage())
@@ -28,7 +28,7 @@ func (f *flagSet) help(w io.Writer) {
 	}
 }
 
-// usage is how a subcommand is called.
+// usage returns the usage line of a subcommand.
 func (cmd subcommand) usage() string {
 	parts := []string{"redlock", cmd.name}
 	if len(newFlagSet(cmd).all()) > 0 {
@@ -40,14 +40,14 @@ func (cmd subcommand) usage() string {
 	return strings.Join(parts, " ")
 }
 
-// option is what is told of a flag.
+// option is a flag as help prints it.
 type option struct {
 	name  string
-	arg   string // what it is given; "" when it is a switch
+	arg   string // its argument; "" for a switch
 	usage string
 }
 
-// all are the flags, by name.
+// all returns the flags, sorted by name.
 func (f *flagSet) all() (options []option) {
 	f.VisitAll(func(def *flag.Flag) {
 		arg, usage := flag.UnquoteUsage(def)
@@ -69,7 +69,7 @@ func folded(text string, width int, lineBreak string) string {
 	return strings.Join(append(lines, line), lineBreak)
 }
 
-// overview is what `redlock help` prints.
+// overview prints the list of subcommands.
 func overview(w io.Writer) {
 	_, _ = fmt.Fprint(w, "redlock holds locks over several independent Redis nodes, by quorum.\n\nUsage:\n")
 	for _, cmd := range commands() {

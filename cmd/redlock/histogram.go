@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets that are at most 3 % wide, in the same memory
-// however many there are. The zero one is empty.
+// histogram counts durations in buckets that are at most 3 % wide. Its size is fixed. The zero
+// value is empty.
 type histogram struct {
 	counts      [bucketCount]int
 	n           int
@@ -21,14 +21,15 @@ const (
 	bucketCount = (64 - octaveBits) * perOctave
 )
 
-// bucketOf is linear below perOctave nanoseconds, and logarithmic above.
+// bucketOf returns the bucket of a duration. Buckets are linear below perOctave nanoseconds, and
+// logarithmic above.
 func bucketOf(d time.Duration) int {
 	ns := uint64(max(d, 0))
 	shift := max(0, bits.Len64(ns)-octaveBits-1)
 	return shift*perOctave + int(ns>>shift)
 }
 
-// lowest is the smallest duration of a bucket.
+// lowest returns the smallest duration of a bucket.
 func lowest(bucket int) time.Duration {
 	if bucket < 2*perOctave {
 		return time.Duration(bucket)
@@ -58,7 +59,7 @@ func (h *histogram) merge(other *histogram) {
 	}
 }
 
-// quantile is the duration that a share of all did not exceed, to within a bucket.
+// quantile returns the duration that a share of all did not exceed, to within a bucket.
 func (h *histogram) quantile(share float64) time.Duration {
 	seen := 0
 	for i, n := range h.counts {
@@ -71,14 +72,14 @@ func (h *histogram) quantile(share float64) time.Duration {
 
 func (h *histogram) mean() time.Duration { return h.sum / time.Duration(max(1, h.n)) }
 
-// bar is how many durations were within a range.
+// bar is the number of durations within a range.
 type bar struct {
 	below time.Duration
 	n     int
 }
 
-// bars are ranges that end at 1, 2 and 5 times powers of ten, from the first to the last
-// with anything in it.
+// bars returns ranges that end at 1, 2 and 5 times powers of ten, from the first to the last that
+// is not empty.
 func (h *histogram) bars() (all []bar) {
 	ends := roundNumbers()
 	for i, n := range h.counts {
@@ -101,7 +102,7 @@ func (h *histogram) bars() (all []bar) {
 	return all
 }
 
-// roundNumbers go up to more than any bucket.
+// roundNumbers returns these ends, up to more than any bucket.
 func roundNumbers() (all []time.Duration) {
 	for d := time.Duration(10); d < 1<<59; d *= 10 {
 		all = append(all, d, 2*d, 5*d)

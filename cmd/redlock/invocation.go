@@ -17,19 +17,19 @@ import (
 type invocation struct {
 	command     subcommand
 	args        []string // beside the flags
-	afterDashes []string // behind the first --
-	hasDashes   bool     // there was one
+	afterDashes []string // after the first --
+	hasDashes   bool     // there was a --
 	env         []string
 	stdin       *os.File
 	stdout      *os.File
 	stderr      *os.File
 }
 
-// all are the words, wherever they stand: for a subcommand to which -- means no more than
-// that no flags follow.
+// all returns all words, before and after --. It is for subcommands to which -- only means that no
+// flags follow.
 func (inv *invocation) all() []string { return slices.Concat(inv.args, inv.afterDashes) }
 
-// name is the lock's name, where one is all there is.
+// name returns the lock's name, which must be the only word.
 func (inv *invocation) name() (string, error) {
 	words := inv.all()
 	if len(words) != 1 {
@@ -38,58 +38,60 @@ func (inv *invocation) name() (string, error) {
 	return words[0], notClaim(words[0])
 }
 
-// notClaim refuses a claim, or a URL with a password, where a name belongs: it would be printed, and locked as a name.
+// notClaim rejects a claim, or a URL with a password, in place of a name: it would be printed, and
+// locked as a name.
 func notClaim(name string) error {
 	if strings.Contains(name, "://") && strings.Contains(name, "@") {
-		return errors.New("that is a URL and no NAME")
+		return errors.New("that is a URL and not a NAME")
 	}
 	var claim redlock.Claim
 	if claim.UnmarshalText([]byte(name)) == nil {
-		return fmt.Errorf("that is a claim and no NAME: it is a claim on %q", claim.Names)
+		return fmt.Errorf("that is a claim and not a NAME: it is a claim on %q", claim.Names)
 	}
 	return nil
 }
 
-// say tells the person at standard error something, on a line of its own.
+// say prints a message on standard error, on a line of its own.
 func (inv *invocation) say(format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case error:
 			args[i] = withoutPrefix(a)
-		case string: // a name, a file or a word that was given
+		case string: // a name, a file or a word of the user
 			args[i] = oneline.Printable(a)
 		}
 	}
-	// A message that nobody can read any more changes nothing.
+	// A message that cannot be written is dropped: the status does not depend on it.
 	_, _ = fmt.Fprintf(inv.stderr, "redlock: %s\n", masked(fmt.Sprintf(format, args...)))
 }
 
-// withoutPrefix is an error's text without the library's name, which stands there already.
+// withoutPrefix returns an error's text without the library's prefix, because the line begins with
+// the same word.
 func withoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "redlock: ", "") }
 
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
 	passwords = regexp.MustCompile(`(://)[^\n]*@`)
-	// The library's own words about URLs have nothing to hide.
+	// The library's own errors about URLs contain no password.
 	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03")
 	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @")
 )
 
-// masked hides claims, by which anyone can release the lock, and what may be a password in a URL. A message quotes them
-// if one was given in place of something else.
+// masked hides claims and passwords in URLs, which a message would quote if one was given in place
+// of something else. With a claim anyone can release its lock.
 func masked(text string) string {
 	text = claims.ReplaceAllString(hideForms.Replace(text), "redlock1.…")
 	return showForms.Replace(passwords.ReplaceAllString(text, "$1…@"))
 }
 
-// misused says what is wrong with the words that were given.
+// misused reports a mistake in the words, and returns the exit status for it.
 func (inv *invocation) misused(format string, args ...any) int {
 	inv.say(inv.command.name+": "+format, args...)
 	inv.say("`redlock %s -h` shows how it is used", inv.command.name)
 	return exitUsage
 }
 
-// object prints an object for programs.
+// object prints a value as JSON on one line.
 func (inv *invocation) object(v any) error {
 	e := json.NewEncoder(inv.stdout)
 	e.SetEscapeHTML(false)
@@ -97,7 +99,7 @@ func (inv *invocation) object(v any) error {
 	return e.Encode(v)
 }
 
-// getenv is the last value of a variable, as a process that is given env sees it.
+// getenv returns the last value of a variable, as a process that is given this environment sees it.
 func (inv *invocation) getenv(key string) string {
 	for _, entry := range slices.Backward(inv.env) {
 		if name, value, ok := strings.Cut(entry, "="); ok && name == key {

@@ -18,18 +18,18 @@ const drain = 500 * time.Millisecond
 // The steps are: wait for drain, send SIGTERM, and kill after the grace. A loss of the lock skips
 // the wait. The lock is released only after this.
 func (sv *supervisor) killRemaining() {
-	began, told := sv.deadline.clock.Now(), sv.lost
+	began, asked := sv.deadline.clock.Now(), sv.lost
 	lost := sv.lock.Context().Done()
 	for !sv.child.group.empty() {
 		now := sv.deadline.clock.Now()
 		switch spent := now.Sub(began); {
-		case told && (spent >= sv.opts.grace || sv.deadline.left() <= 0):
+		case asked && (spent >= sv.opts.grace || sv.deadline.left() <= 0):
 			sv.child.group.kill()
 			return
-		case !told && spent >= drain:
+		case !asked && spent >= drain:
 			sv.c.say("%s has ended and left processes behind: they have to end too", sv.opts.command[0])
 			sv.child.group.end()
-			began, told = now, true
+			began, asked = now, true
 		}
 		again, stop := clock.After(sv.deadline.clock, pollInterval)
 		select {
@@ -37,7 +37,7 @@ func (sv *supervisor) killRemaining() {
 		case s := <-sv.in:
 			sv.forward(s)
 		case <-lost:
-			lost, told = nil, true
+			lost, asked = nil, true
 			sv.lockLost()
 		}
 		stop()

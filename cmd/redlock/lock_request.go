@@ -12,27 +12,27 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// lockRequest is the lock that `run` and `acquire` are asked for.
+// lockRequest is the lock that `run` and `acquire` request.
 type lockRequest struct {
 	name    string
 	ttl     time.Duration
 	wait    time.Duration
 	owner   string
 	noFence bool
-	guard   time.Duration // maxTTL; 0: none
+	guard   time.Duration // maxTTL; 0: no guard
 	nodeList
 
 	nodesGiven nodeFlags
 	guardGiven flag.Value
 	prefix     *prefixValue
 
-	status *waitStatus // what a person sees of the wait
+	status *waitStatus // shows the wait on a terminal
 }
 
 const defaultTTL = 30 * time.Second
 
-// lockRequestFlags defines what both have in common. The label says who holds the lock: this
-// process, or the one that called it.
+// lockRequestFlags defines the flags that both have in common. The default owner identifies the
+// holder: this process, or the process that called it.
 func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
 	w := &lockRequest{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
 	f.DurationVar(&w.ttl, "ttl", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
@@ -43,8 +43,8 @@ func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
 	return w
 }
 
-// boundToCaller reads the nodes and the guard, and checks what the library can't know of. It
-// checks the TTL itself.
+// boundToCaller reads the nodes and the guard, and checks what the library cannot know. The library
+// checks the TTL.
 func (req *lockRequest) boundToCaller(c *invocation) (err error) {
 	if req.nodeList, err = c.nodes(req.nodesGiven); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (req *lockRequest) boundToCaller(c *invocation) (err error) {
 	return notClaim(req.name)
 }
 
-// open makes the Locker, and the line that tells of the wait.
+// open makes the Locker, and the line that shows the wait.
 func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
 	req.status = newWaitStatus(c.stderr, req.name)
 	opts := append(guarding(req.guard), c.prefix(req.prefix), redlock.WithOwner(req.owner), redlock.WithNodeTimeout(nodeTimeout(req.ttl)))
@@ -74,7 +74,7 @@ func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
 	return req.nodeList.open(append(opts, req.status.options()...)...)
 }
 
-// ownerOf is host/pid, as far as that is a label.
+// ownerOf returns host/pid, without the characters that a label must not contain.
 func ownerOf(pid int) string {
 	host, err := os.Hostname()
 	if err != nil {

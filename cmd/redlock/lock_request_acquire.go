@@ -8,14 +8,14 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// acquire takes the lock, or says why it could not be had. SIGINT and its like end the
+// acquire acquires the lock, or reports why it could not. SIGINT and the other end signals end the
 // wait.
 func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redlock.Locker, in signalQueue, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	ctx, stop := in.until(ctx)
 	defer stop()
 	lock, err := req.tryThenWait(ctx, c, locker, opts)
-	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but not for us
-		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it, as long as it waits for anything
+	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but in time for this function
+		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it within closeTimeout
 		err = context.Cause(ctx)
 	}
 	var sig signalError
@@ -32,7 +32,7 @@ func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redl
 	return nil, err
 }
 
-// tryThenWait makes one attempt and then waits, so that a person is told for what.
+// tryThenWait makes one attempt and then waits, so that a person sees the reason for the wait.
 func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
 	g := restartGuard{locker, req.guard}
 	var lock *redlock.Lock
@@ -68,7 +68,7 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *
 	return lock, waitErr
 }
 
-// mayPass reports whether an attempt may have another outcome a while later.
+// mayPass reports whether an attempt may have another outcome later.
 func mayPass(err error) bool {
 	if errors.Is(err, redlock.ErrForeignKey) || notForUs(err) {
 		return false
@@ -77,7 +77,7 @@ func mayPass(err error) bool {
 		errors.Is(err, redlock.ErrQuarantined)
 }
 
-// namesHolder reports whether an error says who holds the lock.
+// namesHolder reports whether an error names the holder of the lock.
 func namesHolder(err error) bool {
 	var held *redlock.HeldError
 	return errors.As(err, &held)
@@ -98,7 +98,7 @@ func quorumVoted(err error) bool {
 	return votes >= qe.Need
 }
 
-// foundFault reports whether any node failed, or was silent for as long as it may be.
+// foundFault reports whether any node failed, or did not answer within the node timeout.
 func foundFault(err error) bool {
 	var qe *redlock.QuorumError
 	return errors.As(err, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {

@@ -19,9 +19,9 @@ const closeTimeout = time.Second
 // answerTimeout bounds how long acquire waits for nodes that have not answered after a quorum has.
 const answerTimeout = 250 * time.Millisecond
 
-// coldTimeout is how long a node's answer counts. It is longer than the library's
-// default because every invocation begins without connections: the first answer
-// takes a dial, and perhaps a TLS handshake, before it.
+// coldTimeout is how long a node's answer counts. It is longer than the library's default, because
+// every call of the command begins without connections: the first answer takes a dial, and perhaps
+// a TLS handshake.
 const coldTimeout = 2 * time.Second
 
 // jsonFlag defines --json.
@@ -37,7 +37,8 @@ func prefixFlag(f *flagSet) *prefixValue {
 	return p
 }
 
-// prefixValue is a prefix that may not have been given; one that is empty is none.
+// prefixValue is the value of --prefix. It remembers whether the flag was given, because an empty
+// prefix means none.
 type prefixValue struct {
 	text  string
 	given bool
@@ -70,7 +71,7 @@ func guardFlag(f *flagSet) flag.Value {
 	return g
 }
 
-// guardValue is a maxTTL that may not have been given.
+// guardValue is the value of --guard. It remembers whether the flag was given.
 type guardValue struct{ text string }
 
 func (g *guardValue) String() string { return g.text }
@@ -89,7 +90,7 @@ func parseGuard(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// guard is the maxTTL: the flag, or else the variable; 0 is none.
+// guard is the maxTTL: the flag, or else the variable. 0 means no guard.
 func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
 	if text := given.String(); text != "" {
 		return parseGuard(text)
@@ -105,7 +106,7 @@ func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
 	return d, nil
 }
 
-// guarding is the guard's option; none for a maxTTL of 0.
+// guarding returns the option of the guard, and none for a maxTTL of 0.
 func guarding(maxTTL time.Duration) []redlock.Option {
 	if maxTTL == 0 {
 		return nil
@@ -119,18 +120,18 @@ func nodeTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/4, time.Millisecond), coldTimeout)
 }
 
-// closeIn closes a locker unless the time is over: Close would wait for the node timeout then.
+// closeIn closes a Locker unless ctx has ended: Close would then wait for the node timeout.
 func closeIn(ctx context.Context, l *redlock.Locker) {
 	if ctx.Err() == nil {
 		_ = l.Close(ctx)
 	}
 }
 
-// closeSoon closes a locker, and waits for its nodes at most for closeTimeout.
+// closeSoon closes a Locker, and waits for its nodes at most for closeTimeout.
 func closeSoon(l *redlock.Locker) { closeWithin(l, closeTimeout) }
 
 func closeWithin(l *redlock.Locker, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	_ = l.Close(ctx) // the release has reported what could not be undone; that expires
+	_ = l.Close(ctx) // the release has reported what could not be undone
 }

@@ -102,7 +102,7 @@ func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
 }
 
 // docs/dev/hazards.md H106: no write of the command after the end of the validity.
-func TestACommandIsGoneBeforeTheValidityEndsWhenNobodyExtendsIt(t *testing.T) {
+func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	all := masters(t)
@@ -127,15 +127,15 @@ func TestTheCommandAndItsChildrenDieWithRedlock(t *testing.T) {
 	all := masters(t)
 	p := start(t, all, "run", "--ttl", "5s", "job", "--", "sh", "-c", stubborn(t))
 	p.until("ready")
-	keeper := keeperOf(t, p.cmd.Process.Pid)
-	// What ends programs in passing does not end the keeper, nor what ends redlock's group.
+	reaper := reaperOf(t, p.cmd.Process.Pid)
+	// What ends programs in passing does not end the reaper, nor what ends redlock's group.
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE} {
-		require.NoError(t, syscall.Kill(keeper, s))
+		require.NoError(t, syscall.Kill(reaper, s))
 	}
 	require.NoError(t, syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL))
 	p.gone()
 	require.Equal(t, 128+int(syscall.SIGKILL), p.status())
-	eventually(t, "the keeper ends", func() bool { return strings.Trim(processState(t, keeper), "Z") == "" })
+	eventually(t, "the reaper ends", func() bool { return strings.Trim(processState(t, reaper), "Z") == "" })
 	eventually(t, "the keys expire", func() bool { return len(locks(all...)) == 0 })
 }
 
@@ -162,13 +162,13 @@ func TestTheKeeperEndsWithTheCommand(t *testing.T) {
 	t.Parallel()
 	p := start(t, masters(t), "run", "job", "--", "sh", "-c", "echo ready; read x")
 	require.Equal(t, "ready", p.line())
-	keeper := keeperOf(t, p.cmd.Process.Pid)
+	reaper := reaperOf(t, p.cmd.Process.Pid)
 	p.say("")
 	require.Equal(t, 0, p.status())
-	require.Empty(t, processState(t, keeper))
+	require.Empty(t, processState(t, reaper))
 }
 
-func TestTheGateStaysShutWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
+func TestTheStartBarrierStaysClosedWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
 	t.Parallel()
 	path, err := binary()
 	require.NoError(t, err)
@@ -183,8 +183,8 @@ func TestTheGateStaysShutWhenRedlockDiesBeforeTheCommandBegins(t *testing.T) {
 	require.Empty(t, out.String())
 }
 
-// keeperOf finds the keeper among a redlock's children.
-func keeperOf(t *testing.T, redlock int) int {
+// reaperOf finds the reaper among a redlock's children.
+func reaperOf(t *testing.T, redlock int) int {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", redlock, redlock))
 	if err != nil {
@@ -205,6 +205,6 @@ func keeperOf(t *testing.T, redlock int) int {
 			return id
 		}
 	}
-	t.Fatal("there is no keeper")
+	t.Fatal("there is no reaper")
 	return 0
 }

@@ -2,25 +2,26 @@
 // holds them, looks after the nodes, measures them, and demonstrates the library.
 // `redlock help` says how, and so does docs/command.md.
 //
-// How it is laid out:
+// The files:
 //
-//	main.go, table.go, form.go, help.go  from words to a subcommand; all that is told of each
-//	call.go, exit.go, page.go, grid.go   its streams and statuses; what a person reads
-//	nodes.go, tls.go, locker.go          the nodes, and how to reach them
-//	wish.go, take.go                     the lock that is asked for; taking it
-//	liveline.go, waitline.go             what a person sees while it waits
-//	run.go, plan.go                      `run`: what is asked for
-//	supervise.go, leash.go, sweep.go     watching over the command, until when, and what it leaves
-//	child.go, gate.go, group.go          the command's processes
-//	keeper.go, keep.go                   who kills them when this process can't
-//	signals.go, terminal.go, stop.go     signals and job control
-//	acquire.go, claim.go                 `acquire`, `extend` and `release`
-//	status.go, status_text.go, watch.go  `status`
-//	doctor.go, doctor_text.go            `doctor`
-//	guard.go, begin.go                   --guard: whether it has begun; `doctor --begin-guard`
-//	bench*.go, histogram.go              `bench`
-//	demo*.go, stage.go, line.go          `demo`
-//	completion*.go, version.go           `completion` and `version`
+//	main.go, commands.go, flagset.go, help.go      from words to a subcommand; its help
+//	invocation.go, exit.go, printer.go, table.go   streams and exit statuses; output for people
+//	nodes.go, tls.go, locker.go                    the nodes, and how to reach them
+//	lock_request.go, lock_request_acquire.go       the lock that is requested, and its acquisition
+//	status_line.go, wait_status.go                 the line on a terminal during a wait
+//	run.go, run_entry.go, run_options.go           `run`: its flags and its course
+//	supervisor.go, deadline.go, kill_remaining.go  watching the command, and ending it
+//	child.go, start_barrier.go, group.go           the command's processes
+//	reaper.go, reaper_process.go                   killing them if this process cannot
+//	signals.go, terminal.go, job_control.go        signals and job control
+//	adopt_linux.go, adopt_other.go, unsupported.go what depends on the system
+//	acquire.go, claim.go                           `acquire`, `extend` and `release`
+//	status.go, status_text.go, watch.go            `status`
+//	doctor.go, doctor_text.go                      `doctor`
+//	guard.go, begin.go                             --guard; `doctor --begin-guard`
+//	bench.go, bench_sample.go, bench_text.go       `bench`, with histogram.go
+//	demo.go, demo_*.go, cuttable_dialer.go         `demo`
+//	completion.go, completion_shells.go            `completion`, with version.go
 package main
 
 import (
@@ -34,9 +35,8 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program but for os.Exit. The streams are files because a child
-// process inherits them as they are: a copying goroutine in between would have to
-// outlive this process when it is killed.
+// run is the whole program except os.Exit. The streams are files, because a child process inherits
+// them directly. A goroutine that copies would have to outlive this process if it is killed.
 func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File) int {
 	c := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	if len(args) == 0 {

@@ -50,7 +50,7 @@ func invokeWith(t *testing.T, input string, env []string, args ...string) outcom
 	return outcome{status, text[0], text[1]}
 }
 
-func TestHelpIsPrintedWhereItIsAskedFor(t *testing.T) {
+func TestHelpIsPrintedOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		got := invoke(t, nil, args...)
@@ -94,9 +94,9 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"one NAME is needed, 0 given", nodes, []string{"status"}},
 		{"one NAME is needed, 2 given", nodes, []string{"status", "n", "m"}},
 		{"the name is empty", nodes, []string{"status", ""}},
-		{"that is a URL and no NAME", nodes, []string{"status", "redis://:pw@a"}},
-		{"that is a URL and no NAME", nodes, []string{"acquire", "redis://:pw@a"}},
-		{"that is a URL and no NAME", nodes, []string{"run", "redis://:pw@a", "--", "true"}},
+		{"that is a URL and not a NAME", nodes, []string{"status", "redis://:pw@a"}},
+		{"that is a URL and not a NAME", nodes, []string{"acquire", "redis://:pw@a"}},
+		{"that is a URL and not a NAME", nodes, []string{"run", "redis://:pw@a", "--", "true"}},
 		{"must be redis://[[user]:password@]host[:port][/database]; in user and password / ? # @ must be", nil, []string{"status", "--nodes", "127.0.0.1:1", "n"}},
 		{"--nodes is given and empty", nodes, []string{"status", "--nodes=", "n"}},
 		{"--cacert is given and empty", nodes, []string{"status", "n", "--cacert="}},
@@ -147,9 +147,9 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"damaged claim", nodes, []string{"release", "redlock1.e30x"}},
 		{"claim without a token", nodes, []string{"release", "redlock1.e30"}},
 		{"--ttl must be at least 10ms", nodes, []string{"extend", "--ttl", "1ms", someClaim}},
-		{"that is a claim and no NAME", nodes, []string{"status", someClaim}},
-		{"that is a claim and no NAME", nodes, []string{"acquire", someClaim}},
-		{"that is a claim and no NAME", nodes, []string{"run", someClaim, "--", "true"}},
+		{"that is a claim and not a NAME", nodes, []string{"status", someClaim}},
+		{"that is a claim and not a NAME", nodes, []string{"acquire", someClaim}},
+		{"that is a claim and not a NAME", nodes, []string{"run", someClaim, "--", "true"}},
 		{"--interval must be from 100ms to 1h", nodes, []string{"status", "--watch", "--interval", "99ms", "n"}},
 		{"--interval must be from 100ms to 1h", nodes, []string{"status", "--watch", "--interval", "61m", "n"}},
 		{"takes no NAME", nodes, []string{"bench", "n"}},
@@ -161,7 +161,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"--for must be at most 10m", nodes, []string{"bench", "--for", "0s"}},
 		{"--count must be at most", nodes, []string{"bench", "--count", "-1"}},
 		{"one shell is needed, 0 given: bash, zsh, fish", nil, []string{"completion"}},
-		{"there is none for \"csh\", but for bash, zsh, fish", nil, []string{"completion", "csh"}},
+		{"no completion for \"csh\": the shells are bash, zsh, fish", nil, []string{"completion", "csh"}},
 		{"there is no --json: what it prints is a script", nil, []string{"completion", "--json"}},
 		{"takes no arguments", nil, []string{"version", "now"}},
 	} {

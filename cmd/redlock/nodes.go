@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// nodeFlags say which nodes there are, and how to reach them.
+// nodeFlags are the flags that name the nodes and how to reach them.
 type nodeFlags struct {
 	list, file        *string
 	cacert, cert, key *string
@@ -109,11 +109,11 @@ func readNodes(name, file string) (list string, err error) {
 	return strings.Join(lines, ","), nil
 }
 
-// maxFile is the most that is read of a file, in bytes.
+// maxFile is the largest size of a file that is read, in bytes.
 const maxFile = 1 << 20
 
-// readFile reads the file that a flag or a variable names. A value with an @ may be a URL without its scheme, and is not
-// quoted.
+// readFile reads the file that a flag or a variable names. It does not quote a value with an @,
+// which may be a URL without its scheme.
 func readFile(name, file string) ([]byte, error) {
 	shown := oneline.Printable(file)
 	if strings.Contains(file, "@") {

@@ -53,7 +53,7 @@ func TestALockWithAPrefixIsAnotherLock(t *testing.T) {
 	require.Equal(t, silent, invokeWith(t, other, envOf(all), "release", "-"))
 }
 
-func TestWhatIsTriedOnTheMastersHasThePrefix(t *testing.T) {
+func TestTheKeysOfTheDemoHaveThePrefix(t *testing.T) {
 	t.Parallel()
 	for word, args := range map[string][]string{
 		"redlock:doctor:": {"doctor"},

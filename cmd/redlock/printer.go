@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// printer is what a person reads: short lines, aligned, with colours on a terminal.
+// printer prints what a person reads: short lines, aligned, with colours on a terminal.
 type printer struct {
 	w      io.Writer
 	colors bool
@@ -18,7 +18,7 @@ func newPrinter(c *invocation) *printer {
 	return &printer{w: c.stdout, colors: c.redraws() && !isTrue(c.getenv("NO_COLOR"))}
 }
 
-// redraws reports whether standard output is a terminal that knows more than lines.
+// redraws reports whether standard output is a terminal that can move its cursor.
 func (inv *invocation) redraws() bool { return isTerminal(inv.stdout) && inv.getenv("TERM") != "dumb" }
 
 // color is a colour of text, as ANSI terminals number them.
@@ -47,12 +47,12 @@ func (p *printer) title(number int, text, point string) {
 	p.line("    %s\n", p.in(faint, point))
 }
 
-// row is a line of two columns: what happens, and what came of it.
+// row prints a line of two columns: an event, and its result.
 func (p *printer) row(what, format string, args ...any) {
 	p.line("    %s%s", p.in(faint, pad(what, 11)), fmt.Sprintf(format, args...))
 }
 
-// good says what has been shown to hold; bad says what has not.
+// good prints a property that was shown to hold; bad prints one that was not.
 func (p *printer) good(format string, args ...any) {
 	p.line("    %s %s", p.in(green, "✓"), fmt.Sprintf(format, args...))
 }
@@ -61,11 +61,11 @@ func (p *printer) bad(format string, args ...any) {
 	p.line("    %s %s", p.in(red, "✗"), fmt.Sprintf(format, args...))
 }
 
-// pad fills up to n columns. fmt's widths count runes too, but would count the
-// escapes of colours as well.
+// pad fills a text up to n columns. The widths of package fmt count runes, which include the
+// escapes of colours.
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-len([]rune(s)))) }
 
-// short is a duration in about three digits.
+// short formats a duration in about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:

@@ -13,25 +13,25 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// reaperMode is how this binary is called to be the keeper; see keeper. It reads the
-// group, then answers to its questions, then dismissal.
-const reaperMode = "__keeper"
+// reaperMode is the argument that makes this binary the reaper (see reaperProcess). It reads the id
+// of the group, then the answers to its questions, then the message that ends it.
+const reaperMode = "__reaper"
 
 const (
 	question    = "left?"
 	doneMessage = "over"
 )
 
-// runReaper is the keeper's life.
+// runReaper is the main function of the reaper process.
 func runReaper(c *invocation) int {
-	// Nothing but SIGKILL ends it: not `pkill redlock`, nor SIGPIPE when it asks
-	// somebody who has died, which is the very moment it is there for.
+	// Only SIGKILL ends the reaper. `pkill redlock` must not, nor SIGPIPE when it asks a process
+	// that has died: that is when it is needed.
 	signal.Ignore()
 	reaper{in: c.stdin, out: c.stdout, clock: clock.System(), kill: group.kill}.watch()
 	return exitOK
 }
 
-// reaper is what a keeper has to do with, for tests.
+// reaper is the reaper without its process, for tests.
 type reaper struct {
 	in    io.Reader
 	out   io.Writer
@@ -39,14 +39,14 @@ type reaper struct {
 	kill  func(group)
 }
 
-// watch returns when it was dismissed, or has killed the group.
+// watch returns after it was told to end, or has killed the group.
 func (k reaper) watch() {
 	lines := k.lines()
 	id, err := strconv.Atoi(<-lines)
-	if err != nil || id <= 1 { // no group came, so that the command has not begun
+	if err != nil || id <= 1 { // no group arrived, so the command has not begun
 		return
 	}
-	asked, open := k.ask(), true // which says at the same time that the group is known
+	asked, open := k.ask(), true // the first question also confirms that the group is known
 	end := asked.Add(startTimeout)
 	for {
 		left := end.Sub(k.clock.Now())
@@ -71,7 +71,8 @@ func (k reaper) watch() {
 	k.kill(group(id))
 }
 
-// allowed is how long redlock lets the command run. What is no answer allows nothing.
+// allowed returns how long the command may run, by redlock's answer. An invalid answer allows
+// nothing.
 func allowed(line string) time.Duration {
 	ns, err := strconv.ParseInt(line, 10, 64)
 	if err != nil {
@@ -82,15 +83,15 @@ func allowed(line string) time.Duration {
 
 func (k reaper) ask() clock.Instant {
 	now := k.clock.Now()
-	_, _ = fmt.Fprintln(k.out, question) // an error is followed by the end of the input
+	_, _ = fmt.Fprintln(k.out, question) // after an error the input ends as well
 	return now
 }
 
-// lines reads until the end of the input, and so to the end of redlock: nobody else
-// has the other end of that pipe.
+// lines reads until the end of the input. The input ends when redlock ends, because no other
+// process has the other end of the pipe.
 func (k reaper) lines() <-chan string {
 	lines := make(chan string)
-	go func() { // ends with the process: it has no other to be joined by
+	go func() { // ends with the process
 		defer close(lines)
 		for s := bufio.NewScanner(k.in); s.Scan(); {
 			lines <- s.Text()

@@ -15,33 +15,33 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// reaperProcess is the process that kills the command when this one can't: when it was
-// killed, which closes the pipe between them, or when it is stopped and does not
-// answer. The keeper asks how long the command may run, and counts the answer from
-// before its question, as a lock's validity is counted: so no clock is shared, and
-// an answer that was long under way is worth less, never more.
+// reaperProcess is the process that kills the command when this one cannot: when it was killed,
+// which closes the pipe between them, or when it is stopped and does not answer. The reaper asks
+// how long the command may run. It counts the answer from before its question, as a lock's validity
+// is counted. So the processes share no clock, and a late answer allows less time and never more.
 //
-// PR_SET_PDEATHSIG is no substitute (docs/dev/hazards.md H106): it leaves the command's own
-// children, knows nothing of a stopped parent, and fires when a thread ends.
+// PR_SET_PDEATHSIG is no substitute (docs/dev/hazards.md H106): it does not reach the command's own
+// children, does not notice a stopped parent, and fires when a thread ends.
 //
-// What the keeper can't help is a kill that hits both, and a process that left the
-// group.
+// The reaper cannot prevent the effects of a kill that ends both processes, nor end a process that
+// has left the group.
 type reaperProcess struct {
 	cmd      *exec.Cmd
 	tell     io.WriteCloser
 	answerer sync.WaitGroup
 }
 
-// startTimeout bounds how long the keeper may take to start. It has nothing to do but ask.
+// startTimeout bounds how long the reaper may take to start and to ask its first question.
 const startTimeout = 5 * time.Second
 
-// startReaper returns when the keeper knows the group, and how long it may live.
+// startReaper starts the reaper. It returns when the reaper knows the group and how long it may
+// live.
 func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 	cmd := exec.Command(self(), reaperMode)
 	// A session of its own: no signal for this process's group or terminal reaches it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
-	cmd.Env = []string{} // it needs none of our secrets
+	cmd.Env = []string{} // it must not inherit secrets
 	tell, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("can't start the keeper: %w", err)
+		return nil, fmt.Errorf("can't start the reaper: %w", err)
 	}
 	k := &reaperProcess{cmd: cmd, tell: tell}
 	late := time.AfterFunc(startTimeout, func() { _ = cmd.Process.Kill() })
@@ -59,7 +59,7 @@ func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 	_, _ = fmt.Fprintln(tell, int(g))
 	if !asked.Scan() {
 		late.Stop()
-		return nil, oneline.Join(errors.New("the keeper does not answer"), cmd.Wait())
+		return nil, oneline.Join(errors.New("the reaper does not answer"), cmd.Wait())
 	}
 	late.Stop()
 	k.answer(left)
@@ -73,12 +73,12 @@ func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 
 func (k *reaperProcess) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
 
-// stop ends the keeper: there is nothing left to kill. It must not outlive this
-// process, because the group's id may be another's then.
+// stop ends the reaper when there is nothing left to kill. The reaper must not outlive this
+// process, because the kernel may then give the group's id to another group.
 func (k *reaperProcess) stop() {
 	_, _ = fmt.Fprintln(k.tell, doneMessage)
 	late := time.AfterFunc(time.Second, func() { _ = k.cmd.Process.Kill() })
 	defer late.Stop()
-	k.answerer.Wait() // ends with the keeper
+	k.answerer.Wait() // ends with the reaper
 	_ = k.cmd.Wait()
 }

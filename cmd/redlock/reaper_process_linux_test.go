@@ -37,7 +37,7 @@ func TestNoProcessThatRedlockStartsHasASecret(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 2, seen, "COMMAND and the keeper")
+	require.Equal(t, 2, seen, "COMMAND and the reaper")
 	p.say("")
 	require.Equal(t, 0, p.status())
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// keeping is a keeper in a bubble, and what redlock has of it.
-type keeping struct {
+// keeping is a reaper in a bubble, with redlock's ends of its pipes.
+type testReaper struct {
 	t         *testing.T
 	tell      *io.PipeWriter
 	questions *bufio.Scanner
-	killed    chan group // closed when the keeper has ended
+	killed    chan group // closed when the reaper has ended
 }
 
-func startKept(t *testing.T) *keeping {
+func startKept(t *testing.T) *testReaper {
 	t.Helper()
 	in, tell := io.Pipe()
 	asked, out := io.Pipe()
-	k := &keeping{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
+	k := &testReaper{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
 	go func() {
 		defer close(k.killed)
 		reaper{in: in, out: out, clock: clock.Runtime(), kill: func(g group) { k.killed <- g }}.watch()
@@ -38,19 +38,19 @@ func startKept(t *testing.T) *keeping {
 	return k
 }
 
-func (k *keeping) say(line any) {
+func (k *testReaper) say(line any) {
 	k.t.Helper()
 	_, err := fmt.Fprintln(k.tell, line)
 	require.NoError(k.t, err)
 }
 
-func (k *keeping) asked() {
+func (k *testReaper) asked() {
 	k.t.Helper()
 	require.True(k.t, k.questions.Scan())
 	require.Equal(k.t, question, k.questions.Text())
 }
 
-func TestAKeeperAsksAndEndsWhenItIsDismissed(t *testing.T) {
+func TestAReaperAsksAndEndsWhenItIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := startKept(t)
 		k.say(4711)
@@ -78,7 +78,7 @@ func TestAKeeperKillsWhenRedlockIsGone(t *testing.T) {
 	})
 }
 
-func TestAKeeperKillsWhenTheTimeIsOverThatItWasLastTold(t *testing.T) {
+func TestAReaperKillsAfterTheTimeOfTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := startKept(t)
 		k.say(4711)
@@ -91,7 +91,7 @@ func TestAKeeperKillsWhenTheTimeIsOverThatItWasLastTold(t *testing.T) {
 	})
 }
 
-// A lock's validity is counted from before the request; so is the keeper's answer.
+// A lock's validity is counted from before the request; so is the reaper's answer.
 func TestAKeeperCountsAnAnswerFromBeforeItsQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := startKept(t)

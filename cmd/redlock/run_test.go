@@ -179,7 +179,7 @@ func TestASecondRunWaitsForTheFirst(t *testing.T) {
 	require.Equal(t, "one ends\ntwo begins\n", string(order))
 }
 
-func TestAReaderOfTheMessagesWhoHasGoneEndsNothing(t *testing.T) {
+func TestALostReaderOfTheMessagesEndsNothing(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	first := start(t, all, "run", "job", "--", "sh", "-c", "echo one; read x")
@@ -192,7 +192,7 @@ func TestAReaderOfTheMessagesWhoHasGoneEndsNothing(t *testing.T) {
 	require.Equal(t, 0, second.status())
 }
 
-func TestAFrozenMasterHoldsUpNeitherTheWorkNorItsEnd(t *testing.T) {
+func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	p := start(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
@@ -264,7 +264,7 @@ func TestTheCommandLeadsAGroupOfItsOwn(t *testing.T) {
 	require.Equal(t, 0, p.status())
 }
 
-func TestAStoppedCommandKeepsItsLockAndGoesOn(t *testing.T) {
+func TestAStoppedCommandKeepsItsLockAndContinues(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	p := start(t, all, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo $$; read x")

@@ -23,7 +23,7 @@ func startIn(t *testing.T, entries []string, words ...string) *process {
 }
 
 // told is what COMMAND sees of redlock's variables, by name.
-func told(t *testing.T, p *process) map[string]string {
+func variables(t *testing.T, p *process) map[string]string {
 	t.Helper()
 	vars := map[string]string{}
 	for line := p.line(); line != "end"; line = p.line() {
@@ -52,7 +52,7 @@ func TestTheEnvironmentOfACommandHasNoSecret(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
-func TestACommandIsToldOfItsLockAndInheritsNoSecret(t *testing.T) {
+func TestACommandGetsItsLockInVariablesAndInheritsNoSecret(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	list := secured(all, "app", password)
@@ -69,7 +69,7 @@ func TestACommandIsToldOfItsLockAndInheritsNoSecret(t *testing.T) {
 	} {
 		words := append(append([]string{"run"}, c.flags...), "job", "--", "sh", "-c", "env; echo end; read x")
 		p := startIn(t, append(outer, c.env...), words...)
-		vars := told(t, p)
+		vars := variables(t, p)
 		token := ""
 		for _, m := range all {
 			if held, ok := m.Get("p:job"); ok {

@@ -13,26 +13,26 @@ import (
 // endSignals are the signals that ask a program to end.
 var endSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
-// others are those that a running command is sent on besides.
+// others are the other signals that are forwarded to a running command.
 var others = []syscall.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
 }
 
-// signalQueue receives this process's signals from listen to the end, without a gap in
-// which one would kill it and leave the lock to its TTL.
+// signalQueue receives this process's signals from listen to the end. A gap would let a signal kill
+// the process and leave the lock to its TTL.
 type signalQueue chan os.Signal
 
 func listen() signalQueue {
 	in := make(signalQueue, 16)
 	in.add(endSignals)
-	// A reader of standard error that has gone must not end this process, and with it
-	// the command. Ignoring SIGPIPE instead would make the command ignore it too.
+	// If the reader of standard error is gone, SIGPIPE must not end this process and with it the
+	// command. If SIGPIPE were ignored, the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return in
 }
 
-// add leaves alone what was ignored when this process began (nohup, and a shell's
-// background jobs): the command is to ignore it as well, and inherits just that.
+// add receives more signals. It leaves signals alone that were ignored when this process began, as
+// by nohup or in a background job of a shell: the command inherits that they are ignored.
 func (in signalQueue) add(sigs []syscall.Signal) {
 	for _, s := range sigs {
 		if !signal.Ignored(s) {
@@ -41,8 +41,8 @@ func (in signalQueue) add(sigs []syscall.Signal) {
 	}
 }
 
-// until returns a context that ends at the first signal with signalError as its
-// cause. Signals that come after stop wait in the inbox.
+// until returns a context that the first signal ends, with a signalError as its cause. Signals that
+// arrive after stop remain in the queue.
 func (in signalQueue) until(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	over := make(chan struct{})
@@ -61,7 +61,7 @@ func (in signalQueue) until(parent context.Context) (ctx context.Context, stop f
 	}
 }
 
-// pending is a signal that has come already, and is taken out of the inbox.
+// pending removes and returns a signal that has already arrived.
 func (in signalQueue) pending() (s syscall.Signal, ok bool) {
 	select {
 	case got := <-in:

@@ -18,7 +18,7 @@ import (
 //   - the barrier opens only after the reaper has confirmed that it knows the group, and
 //     after one more check of the lock;
 //   - from then on the reaper kills the group if redlock dies.
-const startBarrierMode = "__gate"
+const startBarrierMode = "__start-barrier"
 
 // startBarrierFD is the descriptor of the barrier: the first of exec.Cmd.ExtraFiles.
 const startBarrierFD = 3
@@ -32,9 +32,9 @@ func waitStartBarrier(c *invocation, args []string) int {
 	if len(args) < 2 {
 		return exitUsage
 	}
-	gate := os.NewFile(startBarrierFD, "gate")
-	n, _ := gate.Read(make([]byte, 1))
-	_ = gate.Close() // the command inherits only the standard streams
+	barrier := os.NewFile(startBarrierFD, "barrier")
+	n, _ := barrier.Read(make([]byte, 1))
+	_ = barrier.Close() // the command inherits only the standard streams
 	if n == 0 {
 		return exitLost
 	}

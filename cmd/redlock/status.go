@@ -102,7 +102,7 @@ func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name
 	return exitOK
 }
 
-// state is what a status comes to.
+// state is the result of a status query.
 type state string
 
 const (
@@ -111,8 +111,8 @@ const (
 	unclear state = "unclear"
 )
 
-// stateOf is free only where no holder can have a quorum, counting every node that
-// said nothing for it.
+// stateOf returns the state of a lock. It is free only if no holder can have a quorum, counting
+// every node that did not answer as held.
 func stateOf(s *redlock.Status) state {
 	if s.Held {
 		return held

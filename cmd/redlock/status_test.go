@@ -29,7 +29,7 @@ func trio(t *testing.T, holding int) []*fakeredis.Master {
 	return all
 }
 
-func TestStatusSaysWhoHoldsALock(t *testing.T) {
+func TestStatusNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	all := trio(t, 2)
 	got := invoke(t, nil, "status", "job", "--nodes", nodesOf(all))
@@ -87,11 +87,11 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	}, s)
 	c, _ := nodes[2].(map[string]any)
 	require.Equal(t, false, c["held"])
-	require.Contains(t, c["error"], "no lock")
+	require.Contains(t, c["error"], "not a lock")
 	require.NotContains(t, got.out, "ABCDEF", "who knows the token can release the lock")
 }
 
-func TestAStateIsFreeOnlyWhereNobodyCanHaveAQuorum(t *testing.T) {
+func TestAStateIsFreeOnlyIfNoHolderCanHaveAQuorum(t *testing.T) {
 	t.Parallel()
 	none := redlock.NodeStatus{}
 	anna := redlock.NodeStatus{Held: true, Owner: "anna"}

@@ -35,7 +35,7 @@ func printStatus(p *printer, s *redlock.Status) {
 
 func called(owner string) string {
 	if owner == "" {
-		return "somebody without a label"
+		return "a client without a label"
 	}
 	return strconv.Quote(owner)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// supervisor is what there is to watch over while the command runs.
+// supervisor watches the command while it runs: its end and its stops, signals, and the lock.
 type supervisor struct {
 	c        *invocation
 	opts     *runOptions
@@ -24,8 +24,12 @@ type supervisor struct {
 	lost bool // the command was told to end because the lock is lost
 }
 
-// hold runs the command and returns its status, or why there is none. When it
-// returns nothing of the command's group is left.
+// hold runs the command while the lock is held, and returns its exit status. When it returns, no
+// process of the command's group is left.
+//
+// The order keeps the command from running without supervision: the child waits at the start
+// barrier until the reaper knows its group, and the lock is checked once more before the barrier
+// opens.
 func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int {
 	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: openTerminal(c.stdin), deadline: newDeadline(lock, o)}
 	adopt()
@@ -35,13 +39,13 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 		return exitSystem
 	}
 	defer w.tty.takeBack(w.child.group)
-	keeper, err := startReaper(w.child.group, w.deadline.left)
+	reaper, err := startReaper(w.child.group, w.deadline.left)
 	if err != nil {
 		w.child.abandon()
 		c.say("%v", err)
 		return exitSystem
 	}
-	defer keeper.stop()
+	defer reaper.stop()
 	if lock.Context().Err() != nil {
 		w.child.abandon()
 		c.say("%s was lost before the command began", o.name)
@@ -58,16 +62,16 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	return status
 }
 
-// supervise returns the command's status when it has ended.
+// supervise returns the command's status after its end.
 func (sv *supervisor) supervise() int {
 	lost := sv.lock.Context().Done()
-	var look <-chan struct{} // at the leash, once the lock is lost
+	var look <-chan struct{} // the deadline, once the lock is lost
 	for {
 		select {
 		case ws, ok := <-sv.child.states:
 			switch {
-			case !ok: // somebody else has waited for it
-				sv.c.say("what became of %s is unknown", sv.opts.command[0])
+			case !ok: // another part of this process has waited for it
+				sv.c.say("the exit status of %s is unknown", sv.opts.command[0])
 				return exitSystem
 			case !ws.Stopped():
 				sv.child.waiter.Wait()
@@ -87,8 +91,8 @@ func (sv *supervisor) supervise() int {
 	}
 }
 
-// lockLost tells the command to end: it has the grace for that, if the lock's validity
-// lasts so long.
+// lockLost asks the command to end. The command has the grace for that, or what is left of the
+// validity if that is less.
 func (sv *supervisor) lockLost() {
 	sv.lost = true
 	what := "is lost"
@@ -105,7 +109,8 @@ func (sv *supervisor) lockLost() {
 	sv.child.group.end()
 }
 
-// onTick kills the command when its time is over, and returns when to look again.
+// onTick kills the command if its time is over. It returns a channel that is closed when it must be
+// called again.
 func (sv *supervisor) onTick() <-chan struct{} {
 	left := sv.deadline.left()
 	if left <= 0 {
@@ -115,7 +120,7 @@ func (sv *supervisor) onTick() <-chan struct{} {
 	return again
 }
 
-// forward passes a signal on to all of the command.
+// forward passes a signal on to the whole group of the command.
 func (sv *supervisor) forward(s os.Signal) {
 	if s == syscall.SIGCONT {
 		sv.resumeJob()

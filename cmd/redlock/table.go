@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// table is a table: a sign, and columns as wide as what is in them.
+// table is a table for a terminal: a sign, and columns as wide as their longest cell.
 type table struct {
 	gap  int // between columns
 	rows []tableRow
@@ -15,7 +15,7 @@ type tableRow struct {
 	mark  string
 	color color
 	cells []string
-	span  bool // the last cell goes on over the columns behind it
+	span  bool // the last cell extends over the columns after it
 }
 
 func (g *table) row(i color, sign string, cells ...string) {

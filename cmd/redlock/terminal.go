@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the one that standard input is, and that controls this process's
-// session. A nil one is none.
+// terminal is the terminal of standard input, if it controls this process's session. A nil terminal
+// does nothing.
 type terminal struct {
 	fd  int
 	own int // this process's group
@@ -25,8 +25,8 @@ func openTerminal(f *os.File) *terminal {
 	return &terminal{fd: fd, own: syscall.Getpgrp()}
 }
 
-// ours reports whether this process is in the foreground. A job started with & is
-// not, and takes nothing away from the shell.
+// ours reports whether this process is in the foreground. A job that was started with & is not, and
+// must not take the terminal from the shell.
 func (t *terminal) ours() bool {
 	if t == nil {
 		return false
@@ -35,7 +35,7 @@ func (t *terminal) ours() bool {
 	return err == nil && g == t.own
 }
 
-// lend has a child's group put in the foreground before the child begins.
+// lend makes the kernel put a child's group in the foreground before the child begins.
 func (t *terminal) lend(attr *syscall.SysProcAttr) {
 	if t.ours() {
 		attr.Foreground, attr.Ctty = true, t.fd
@@ -59,10 +59,9 @@ func (t *terminal) takeBack(g group) {
 	}
 }
 
-// stayAwake keeps this process from being stopped by SIGTTOU for what it does to the
-// terminal from the background: writing a message, where `stty tostop` was said, and
-// taking the foreground. The runtime has no way back, so that whoever would inherit
-// it must have been started before.
+// stayAwake keeps SIGTTOU from stopping this process when it uses the terminal from the background:
+// when it writes a message after `stty tostop`, and when it takes the foreground. Package signal
+// cannot restore the default, so a process that would inherit this must be started before.
 func (t *terminal) stayAwake() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU)
@@ -74,13 +73,13 @@ func (t *terminal) set(pgrp int) {
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
 }
 
-// isTerminal reports whether a person sees what is written to f.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// windowSize is that of a terminal, where it tells; at least 2 by 2.
+// windowSize returns the size of a terminal. ok is false if it is unknown or less than 2 by 2.
 func windowSize(f *os.File) (columns, rows int, ok bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col < 2 || size.Row < 2 {

@@ -98,7 +98,7 @@ func TestCtrlCReachesTheCommandAlone(t *testing.T) {
 	s.shows("status: 130")
 }
 
-func TestCtrlZStopsTheJobAndTheShellCanGoOnWithIt(t *testing.T) {
+func TestCtrlZStopsTheJobAndTheShellCanContinueIt(t *testing.T) {
 	t.Parallel()
 	s := onScreen(t, masters(t), `set -m; "$0" run job -- sh -c 'echo ready; read x; echo "command: <$x>"'
 echo "shell: $?"; read y; fg; echo "status: $?"`)
@@ -113,7 +113,7 @@ echo "shell: $?"; read y; fg; echo "status: $?"`)
 	s.shows("status: 0")
 }
 
-func TestCtrlZForTooLongLosesTheLockAndTheCommandDoesNotGoOn(t *testing.T) {
+func TestCtrlZForTooLongLosesTheLockAndTheCommandDoesNotContinue(t *testing.T) {
 	t.Parallel()
 	s := onScreen(t, masters(t), `set -m; "$0" run --ttl 3s job -- sh -c 'echo ready; read x; echo "command: <$x>"'
 "$0" run job -- echo next; fg; echo "status: $?"`)
@@ -125,7 +125,7 @@ func TestCtrlZForTooLongLosesTheLockAndTheCommandDoesNotGoOn(t *testing.T) {
 }
 
 // Without a shell that does job control nobody could go on with what has stopped.
-func TestCtrlZDoesNothingWhereNobodyControlsJobs(t *testing.T) {
+func TestCtrlZDoesNothingWithoutJobControl(t *testing.T) {
 	t.Parallel()
 	s := onScreen(t, masters(t), `exec "$0" run job -- sh -c 'echo ready; read x; echo "command: <$x>"; read y'`)
 	s.shows("ready")

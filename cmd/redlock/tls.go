@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// tlsConfig is how connections are encrypted. The files are read at every dial, so that
+// tlsConfig makes the TLS configuration of a connection. The files are read at every dial, so
 // certificates can be renewed while a command runs.
 type tlsConfig func(context.Context) (*tls.Config, error)
 
@@ -21,10 +21,11 @@ func (n nodeFlags) tlsConfig() (tlsConfig, error) {
 		return nil, nil
 	}
 	load := func(context.Context) (*tls.Config, error) { return n.loadTLS() }
-	_, err := n.loadTLS() // what is wrong is reported before anything is dialled
+	_, err := n.loadTLS() // errors are reported before the first dial
 	return load, err
 }
 
+// loadTLS returns the configuration of --cacert, --cert and --key, or nil if none of them is given.
 func (n nodeFlags) loadTLS() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if *n.cacert != "" {
@@ -48,7 +49,7 @@ func (n nodeFlags) loadTLS() (*tls.Config, error) {
 		}
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("--cert %s and --key %s are no pair in PEM form: %w", *n.cert, *n.key, err)
+			return nil, fmt.Errorf("--cert %s and --key %s do not match in PEM form: %w", *n.cert, *n.key, err)
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}

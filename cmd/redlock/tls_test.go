@@ -131,8 +131,8 @@ func TestTLSFilesThatCantBeUsedAre64(t *testing.T) {
 		"--cert and --key need each":                          {"--key", p.key},
 		"--cacert: /no/such/file can't be read: no such file": {"--cacert", "/no/such/file"},
 		"contains no certificate in PEM form":                 {"--cacert", garbage},
-		"are no pair in PEM form: tls: private key does not":  {"--cert", p.cert, "--key", other.key},
-		"are no pair in PEM form: tls: failed to find any":    {"--cert", garbage, "--key", p.key},
+		"do not match in PEM form: tls: private key does not": {"--cert", p.cert, "--key", other.key},
+		"do not match in PEM form: tls: failed to find any":   {"--cert", garbage, "--key", p.key},
 		"--key: /no/such/file can't be read":                  {"--cert", p.cert, "--key", "/no/such/file"},
 	} {
 		got := invoke(t, []string{"REDLOCK_NODES=rediss://127.0.0.1:1"}, append([]string{"status", "n"}, flags...)...)

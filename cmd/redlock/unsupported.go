@@ -13,9 +13,12 @@ import (
 // closes when a process dies. It is not offered where these are missing, rather than
 // offered with less: a lock that a command may outlive is no lock.
 
+// run keeps a command within the time of a lock by process groups, signals, and a pipe that closes
+// when a process dies. On systems without these it is not offered: a lock that its command may
+// outlive does not exclude anything.
 const (
-	startBarrierMode = "__gate"
-	reaperMode       = "__keeper"
+	startBarrierMode = "__start-barrier"
+	reaperMode       = "__reaper"
 )
 
 func runFlags(*flagSet) runFunc {
@@ -28,7 +31,7 @@ func waitStartBarrier(*invocation, []string) int { return exitUsage }
 
 func runReaper(*invocation) int { return exitUsage }
 
-// signalQueue is what signals.go has, for those who wait.
+// signalQueue receives the signals that end a wait.
 type signalQueue struct{}
 
 func listen() signalQueue { return signalQueue{} }
@@ -46,7 +49,7 @@ func (signalQueue) until(parent context.Context) (ctx context.Context, stop func
 
 func (signalQueue) pending() (syscall.Signal, bool) { return 0, false }
 
-// terminal is none.
+// terminal does nothing on this system.
 type terminal struct{}
 
 func openTerminal(*os.File) *terminal { return nil }

@@ -62,7 +62,7 @@ func versionOf(info *debug.BuildInfo, known bool) version {
 	}
 	v.Version = info.Main.Version
 	if v.Version == "" {
-		v.Version = "(devel)" // a test, which has no module of its own
+		v.Version = "(devel)" // a test binary has no module version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -77,7 +77,7 @@ func versionOf(info *debug.BuildInfo, known bool) version {
 	return v
 }
 
-// String is one line for a person.
+// String describes the version on one line.
 func (v version) String() string {
 	parts := []string{"redlock " + v.Version}
 	if v.Revision != "" {

@@ -14,7 +14,7 @@ import (
 type waitStatus struct {
 	*statusLine
 	name  string
-	until time.Time // written before the wait, and not after
+	until time.Time // set before the wait, constant afterwards
 }
 
 func newWaitStatus(stderr *os.File, name string) *waitStatus {

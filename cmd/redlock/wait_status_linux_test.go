@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnATerminalALineSaysWhoHoldsTheLock(t *testing.T) {
+func TestOnATerminalALineShowsTheHolder(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)

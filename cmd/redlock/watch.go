@@ -13,14 +13,14 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// watcher looks at a lock again and again.
+// watcher queries the status of a lock repeatedly.
 type watcher struct {
 	c        *invocation
 	locker   *redlock.Locker
 	name     string
 	interval time.Duration
 	show     func(*redlock.Status) error
-	last     []snapshot // what was shown
+	last     []snapshot // as shown last
 }
 
 func newWatcher(c *invocation, locker *redlock.Locker, name string, interval time.Duration, asJSON bool) *watcher {
@@ -36,7 +36,7 @@ func newWatcher(c *invocation, locker *redlock.Locker, name string, interval tim
 	return w
 }
 
-// watch goes on until a signal comes, or nobody reads any more.
+// watch prints the status until a signal arrives, or until the reader of the output is gone.
 func (w *watcher) watch(ctx context.Context) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
@@ -44,13 +44,13 @@ func (w *watcher) watch(ctx context.Context) int {
 		s, err := w.locker.Inspect(ctx, w.name)
 		switch {
 		case ctx.Err() != nil:
-			return exitOK // what was asked for
+			return exitOK // the end that the user asked for
 		case s == nil:
 			w.c.say("%v", err)
 			return refusal(err)
 		}
 		if err := w.show(s); err != nil {
-			return exitOK // the reader has gone: head, for one
+			return exitOK // the reader is gone, as with head
 		}
 		select {
 		case <-tick.C:
@@ -60,9 +60,9 @@ func (w *watcher) watch(ctx context.Context) int {
 	}
 }
 
-// snapshot is what of a node, or of all of them, can be news.
+// snapshot is the state of one node, or of the lock, as watch compares it.
 type snapshot struct {
-	state state // of all
+	state state // of the lock
 	held  bool
 	owner string
 	error bool
@@ -76,7 +76,7 @@ func snapshots(s *redlock.Status) []snapshot {
 	return all
 }
 
-// news shows only what differs from what was shown last.
+// news prints only what differs from the last output.
 func (w *watcher) news(show func(*redlock.Status) error) func(*redlock.Status) error {
 	return func(s *redlock.Status) error {
 		now := snapshots(s)
@@ -105,12 +105,12 @@ func (w *watcher) block(s *redlock.Status) error {
 	return err
 }
 
-// liveScreen is what stands on a terminal and is written over.
+// liveScreen is text on a terminal that is written over.
 type liveScreen struct {
 	out    *os.File
 	colors bool
 	every  time.Duration
-	lines  int // that stand there
+	lines  int // lines on the screen
 }
 
 func (r *liveScreen) show(s *redlock.Status) error {
@@ -120,7 +120,7 @@ func (r *liveScreen) show(s *redlock.Status) error {
 	p.line("\n%s", p.in(faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if width, rows, ok := windowSize(r.out); ok {
-		// What wraps, or scrolls out of sight, could not be written over.
+		// Lines that wrap or scroll out of sight could not be written over.
 		lines = lines[:min(len(lines), rows-1)]
 		for i := range lines {
 			lines[i] = clipped(lines[i], width-1)
@@ -135,7 +135,7 @@ func (r *liveScreen) show(s *redlock.Status) error {
 	return err
 }
 
-// clipped is as much of a line as fits; colours take no room.
+// clipped cuts a line to the width of the terminal. Colours take no room.
 func clipped(line string, width int) string {
 	var b strings.Builder
 	inEscape := false

@@ -49,7 +49,7 @@ func TestOnATerminalABenchShowsHowFarItIs(t *testing.T) {
 	s.shows("\r\x1b[Kstatus: 0")
 }
 
-func TestCtrlCEndsABenchWhichTellsWhatItHas(t *testing.T) {
+func TestCtrlCEndsABenchWithItsResult(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	s := onScreen(t, all, `trap : INT; "$0" bench --for 5m | (trap "" INT; cat); echo over`)

@@ -33,7 +33,7 @@ func watched(t *testing.T, holding int, more ...string) (p *process, next func()
 
 // settled skips what is seen while nodes are changed one after the other. It is bounded
 // by line, which fails when nothing comes.
-func settled(next func() map[string]any, is state) map[string]any {
+func awaitState(next func() map[string]any, is state) map[string]any {
 	for {
 		if s := next(); s["state"] == string(is) {
 			return s
@@ -52,9 +52,9 @@ func TestAWatchForProgramsPrintsALineForEachChange(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), at, time.Minute)
 	set("")
-	require.NotContains(t, settled(next, free), "owner")
+	require.NotContains(t, awaitState(next, free), "owner")
 	set("ben:ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	require.Equal(t, "ben", settled(next, held)["owner"])
+	require.Equal(t, "ben", awaitState(next, held)["owner"])
 	p.signal(syscall.SIGINT)
 	require.Equal(t, 0, p.status())
 	require.NotContains(t, p.gone(), "ABCDEF")
@@ -74,7 +74,7 @@ func TestAnExtensionIsNoNewsToAWatch(t *testing.T) {
 	require.Empty(t, p.gone())
 }
 
-func TestAWatchGoesOnWithoutAQuorumAndSeesItComeBack(t *testing.T) {
+func TestAWatchContinuesWithoutAQuorumAndSeesItReturn(t *testing.T) {
 	t.Parallel()
 	all := trio(t, 0)
 	all[0].Stop()
@@ -87,7 +87,7 @@ func TestAWatchGoesOnWithoutAQuorumAndSeesItComeBack(t *testing.T) {
 	require.Equal(t, "unclear", next()["state"])
 	require.NoError(t, all[0].Restart(false))
 	require.NoError(t, all[1].Restart(false))
-	settled(next, free)
+	awaitState(next, free)
 	p.signal(syscall.SIGINT)
 	require.Equal(t, 0, p.status())
 }
@@ -108,7 +108,7 @@ func TestAWatchInAFileIsReadable(t *testing.T) {
 	require.Equal(t, 0, p.status())
 }
 
-func TestAWatchEndsWhenNobodyReadsItAnyMore(t *testing.T) {
+func TestAWatchEndsWhenItsReaderIsGone(t *testing.T) {
 	t.Parallel()
 	p, _, set := watched(t, 3, "--json")
 	p.line()

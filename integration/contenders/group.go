@@ -69,15 +69,15 @@ func (c *Group) start(t testing.TB, task string) {
 }
 
 func (c *Group) take(text []byte) {
-	var told line
-	err := json.Unmarshal(text, &told)
+	var given line
+	err := json.Unmarshal(text, &given)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil && told.Held != nil:
-		c.holds = append(c.holds, *told.Held)
-	case err == nil && told.Failed != "":
-		c.faulty = append(c.faulty, told.Failed)
+	case err == nil && given.Held != nil:
+		c.holds = append(c.holds, *given.Held)
+	case err == nil && given.Failed != "":
+		c.faulty = append(c.faulty, given.Failed)
 	default:
 		c.faulty = append(c.faulty, string(text))
 	}

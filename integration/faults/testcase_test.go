@@ -75,14 +75,14 @@ const processes = 2
 
 func (c testCase) start(t *testing.T, s *site, r *register, guard bool) *contenders.Group {
 	t.Helper()
-	told := make([]task, processes)
-	for i := range told {
-		told[i] = task{
+	given := make([]task, processes)
+	for i := range given {
+		given[i] = task{
 			URLs: s.urls, Name: "lock", TTL: ttl, Work: c.work, Process: i, Contenders: c.contenders / processes,
 			Guard: guard, Register: r.listener.Addr().String(),
 		}
 	}
-	return contenders.Start(t, told...)
+	return contenders.Start(t, given...)
 }
 
 // strike injects the fault into some nodes. If others is true the other nodes suffice for the lock,

@@ -37,14 +37,14 @@ func (r *register) use(d time.Duration) {
 }
 
 // fleet is clients that all use the same few registers.
-type fleet struct {
+type clientGroup struct {
 	registers []*register
 	turns     []atomic.Int64 // of each client
 }
 
 // run has every client contend from several goroutines. keyOf returns the key by which a client
 // locks a register.
-func (f *fleet) run(t *testing.T, clients []adapters.Adapter, d time.Duration, keyOf func(client, register int) string) {
+func (f *clientGroup) run(t *testing.T, clients []adapters.Adapter, d time.Duration, keyOf func(client, register int) string) {
 	t.Helper()
 	f.turns = make([]atomic.Int64, len(clients))
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -63,7 +63,7 @@ func (f *fleet) run(t *testing.T, clients []adapters.Adapter, d time.Duration, k
 	all.Wait()
 }
 
-func (f *fleet) turn(ctx context.Context, t *testing.T, client adapters.Adapter, key string, register, number int) {
+func (f *clientGroup) turn(ctx context.Context, t *testing.T, client adapters.Adapter, key string, register, number int) {
 	t.Helper()
 	hold, err := client.Acquire(ctx, key)
 	if err != nil {
@@ -77,15 +77,15 @@ func (f *fleet) turn(ctx context.Context, t *testing.T, client adapters.Adapter,
 	assert.NoError(t, hold.Release(context.WithoutCancel(ctx)))
 }
 
-func (f *fleet) overlaps() (n int64) {
+func (f *clientGroup) overlaps() (n int64) {
 	for _, r := range f.registers {
 		n += r.overlaps.Load()
 	}
 	return n
 }
 
-// openFleet opens clients of both libraries on the same three servers.
-func openFleet(t *testing.T) (names []string, clients []adapters.Adapter) {
+// openGroup opens clients of both libraries on the same three servers.
+func openGroup(t *testing.T) (names []string, clients []adapters.Adapter) {
 	t.Helper()
 	nodes := redistest.Start(t, 3)
 	addrs := make([]string, len(nodes))
@@ -106,11 +106,11 @@ func openFleet(t *testing.T) (names []string, clients []adapters.Adapter) {
 	return names, clients
 }
 
-func newFleet() *fleet { return &fleet{registers: []*register{{}, {}, {}}} }
+func newGroup() *clientGroup { return &clientGroup{registers: []*register{{}, {}, {}}} }
 
 func TestRedsyncAndThisLibraryExcludeEachOther(t *testing.T) {
-	names, clients := openFleet(t)
-	f := newFleet()
+	names, clients := openGroup(t)
+	f := newGroup()
 	f.run(t, clients, contention, func(_, register int) string { return fmt.Sprintf("register/%d", register) })
 	assert.Zero(t, f.overlaps(), "two clients held one name at once")
 	for i, name := range names {
@@ -168,8 +168,8 @@ func TestAMigratedInstanceGetsItsShare(t *testing.T) {
 
 // The control: clients that lock different keys do not exclude each other, and the test detects it.
 func TestClientsThatDisagreeOnKeysAreDetected(t *testing.T) {
-	_, clients := openFleet(t)
-	f := newFleet()
+	_, clients := openGroup(t)
+	f := newGroup()
 	f.run(t, clients, 5*time.Second, func(client, register int) string { return fmt.Sprintf("register/%d/%d", register, client%2) })
 	assert.Positive(t, f.overlaps())
 }

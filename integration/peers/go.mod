@@ -88,3 +88,5 @@ replace (
 	github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.78
 	github.com/valkey-io/valkey-go/valkeycompat => github.com/valkey-io/valkey-go/valkeycompat v1.0.78
 )
+
+replace github.com/quorumlock/go-redlock/otelredlock => ../../otelredlock

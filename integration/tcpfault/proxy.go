@@ -87,7 +87,7 @@ func (p *Proxy) CutAfter(of Direction, n int64) {
 // Reset ends all existing connections by an RST on both sides. Bytes that are not delivered are
 // lost.
 func (p *Proxy) Reset() {
-	for _, l := range p.standing() {
+	for _, l := range p.open() {
 		l.reset()
 	}
 }
@@ -112,7 +112,7 @@ func (p *Proxy) change(of Direction, how func(*way)) {
 	how(&p.ways[of])
 }
 
-func (p *Proxy) standing() []*link {
+func (p *Proxy) open() []*link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := make([]*link, 0, len(p.links))

@@ -63,7 +63,7 @@ func bubble(t *testing.T, test func(t *testing.T, q *alarm.Queue, c *clock.Skewe
 	})
 }
 
-func TestAnAlarmRingsAtItsDeadline(t *testing.T) {
+func TestAnAlarmFiresAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Hour), time.Second, b)
@@ -79,7 +79,7 @@ func TestAnAlarmRingsAtItsDeadline(t *testing.T) {
 	})
 }
 
-func TestADeadlineThatHasPassedRingsAtOnce(t *testing.T) {
+func TestADeadlineThatHasPassedFiresAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(-time.Hour), time.Second, b)
@@ -138,7 +138,7 @@ func TestAnEarlierDeadlineThanTheTimersIsKept(t *testing.T) {
 	})
 }
 
-func TestAClearedAlarmNeverRings(t *testing.T) {
+func TestAClearedAlarmNeverFires(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		b := &bell{clock: c}
 		require.False(t, q.Clear(&b.Alarm), "the zero value is not set")
@@ -154,7 +154,7 @@ func TestAClearedAlarmNeverRings(t *testing.T) {
 	})
 }
 
-func TestRingMaySetAndClearAlarms(t *testing.T) {
+func TestFireMaySetAndClearAlarms(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		victim := &bell{clock: c}
 		var a alarm.Alarm
@@ -175,7 +175,7 @@ func TestRingMaySetAndClearAlarms(t *testing.T) {
 	})
 }
 
-func TestOnlyOneAlarmRingsAtATime(t *testing.T) {
+func TestOnlyOneAlarmFiresAtATime(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		release := make(chan struct{})
 		var slow, due alarm.Alarm
@@ -193,7 +193,7 @@ func TestOnlyOneAlarmRingsAtATime(t *testing.T) {
 	})
 }
 
-func TestAStoppedQueueNeverRings(t *testing.T) {
+func TestAStoppedQueueNeverFires(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		alarm.New(c).Stop() // one that never had an alarm
 		b, late := &bell{clock: c}, &bell{clock: c}
@@ -209,7 +209,7 @@ func TestAStoppedQueueNeverRings(t *testing.T) {
 	})
 }
 
-func TestARingMayStopTheQueue(t *testing.T) {
+func TestAFireMayStopTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		var a alarm.Alarm
 		next := &bell{clock: c}

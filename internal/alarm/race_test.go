@@ -29,7 +29,7 @@ func (c *chime) Fire(*alarm.Alarm) {
 	c.ringing.Add(-1)
 }
 
-func TestEverySettingEitherRingsOrIsClearedOnce(t *testing.T) {
+func TestEverySettingEitherFiresOrIsClearedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Runtime()
 		q := alarm.New(c)
@@ -61,7 +61,7 @@ func TestEverySettingEitherRingsOrIsClearedOnce(t *testing.T) {
 	})
 }
 
-func TestNothingBeginsToRingAfterStop(t *testing.T) {
+func TestNothingFiresAfterStop(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
 			c := clock.Runtime()

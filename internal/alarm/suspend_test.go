@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
-func TestAfterASuspendAnAlarmRingsWithinItsLagOfTheWaking(t *testing.T) {
+func TestAfterASuspendAnAlarmFiresWithinItsLagOfTheWaking(t *testing.T) {
 	lags := []time.Duration{
 		0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 63 * time.Millisecond,
 		125 * time.Millisecond, 999 * time.Millisecond, time.Second, time.Hour,
@@ -61,7 +61,7 @@ func TestAnAlarmSetAfterOneSuspendKeepsItsLagInTheNext(t *testing.T) {
 	})
 }
 
-func TestASlowOrStalledClockRingsByItsOwnTime(t *testing.T) {
+func TestASlowOrStalledClockFiresByItsOwnTime(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Minute), time.Second, b)
@@ -76,7 +76,7 @@ func TestASlowOrStalledClockRingsByItsOwnTime(t *testing.T) {
 	})
 }
 
-func TestAClockThatJumpsBackRingsAtTheDeadlineByItsTime(t *testing.T) {
+func TestAClockThatJumpsBackFiresAtTheDeadlineByItsTime(t *testing.T) {
 	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Second), time.Second, b)
@@ -130,7 +130,7 @@ func TestAnArmedTimerIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestARingThatSetsAlarmsLeavesTheTimerToTheQueue(t *testing.T) {
+func TestAFireThatSetsAlarmsLeavesTheTimerToTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{Clock: clock.Runtime()}
 		q := alarm.New(c)
@@ -189,7 +189,7 @@ func (c *byHand) AfterFunc(_ time.Duration, f func()) clock.Timer {
 	return time.NewTimer(time.Hour)
 }
 
-func TestAFiringThatComesWhileAnotherRingsLeavesItToThatOne(t *testing.T) {
+func TestAFiringThatComesWhileAnotherFiresLeavesItToThatOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &byHand{Clock: clock.Runtime()}
 		q := alarm.New(c)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// list is the API of a package, sorted: constants with their values, variables,
-// functions, types, and of types the exported fields and methods.
+// list returns the API of a package, sorted: constants with their values, variables, functions,
+// types, and the exported fields and methods of types.
 func list(p *types.Package) []string {
 	l := listing{pkg: p}
 	scope := p.Scope()
@@ -30,7 +30,7 @@ func (l *listing) add(format string, args ...any) {
 	l.lines = append(l.lines, fmt.Sprintf(format, args...))
 }
 
-// of writes a type as this package would: its own names without a package.
+// of returns a type as this package would write it: its own names without a package.
 func (l *listing) of(t types.Type) string { return types.TypeString(t, l.qualify) }
 
 func (l *listing) qualify(p *types.Package) string {
@@ -80,8 +80,8 @@ func (l *listing) typeName(o *types.TypeName) {
 	l.methods(o.Name(), named)
 }
 
-// incomparable says of a struct that it can't be compared: a field that changes that
-// breaks importers, also an unexported one.
+// incomparable marks a struct that cannot be compared. A field that changes this breaks importers,
+// even if it is unexported.
 func incomparable(s *types.Struct) string {
 	if types.Comparable(s) {
 		return ""
@@ -89,7 +89,7 @@ func incomparable(s *types.Struct) string {
 	return " // not comparable"
 }
 
-// sealed says of an interface that other packages can't implement it.
+// sealed marks an interface that other packages cannot implement.
 func sealed(i *types.Interface) string {
 	for method := range i.Methods() {
 		if !method.Exported() {
@@ -111,7 +111,7 @@ func (l *listing) fields(owner string, s *types.Struct) {
 	}
 }
 
-// methods are those of values and of pointers, promoted ones included.
+// methods lists the methods of values and of pointers, including promoted ones.
 func (l *listing) methods(owner string, named *types.Named) {
 	values := types.NewMethodSet(named)
 	all := types.NewMethodSet(types.NewPointer(named))

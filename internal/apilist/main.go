@@ -1,11 +1,11 @@
-// Apilist writes down the exported API of packages, a line for each thing that a user
-// can name, so that a change of it is seen in review.
+// Apilist writes the exported API of packages to files, with one line for each name that users can
+// use. A review then shows every change of the API.
 //
 // usage: apilist [-check] FOLDER PATTERN…
 //
-// It writes FOLDER/<package>.txt for each package that a pattern names, commands and
-// internal packages left out, and removes what is there of others. With -check it writes
-// nothing, and fails where something would change.
+// It writes FOLDER/<package>.txt for each package of the patterns, except commands and internal
+// packages, and removes the files of other packages. With -check it writes nothing, and fails if a
+// file would change.
 package main
 
 import (
@@ -49,7 +49,7 @@ func run(check bool, folder string, patterns []string) error {
 	return write(folder, have, want)
 }
 
-// listings are the files that should be there, by name.
+// listings returns the content of the files that should exist, by name.
 func listings(patterns []string) (map[string]string, error) {
 	packages, err := exported.Load(token.NewFileSet(), patterns...)
 	if err != nil {
@@ -72,12 +72,12 @@ func listings(patterns []string) (map[string]string, error) {
 	return files, nil
 }
 
-// fileName is the part of an import path below the module's, in one word.
+// fileName returns the part of an import path below the module's, as one word.
 func fileName(path string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(path, "github.com/quorumlock/go-redlock/"), "/", "_") + ".txt"
 }
 
-// committed are the files that are there.
+// committed returns the content of the files that exist.
 func committed(folder string) (map[string]string, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {
@@ -113,7 +113,7 @@ func write(folder string, have, want map[string]string) error {
 	return nil
 }
 
-// compare says what has come (+) and gone (-).
+// compare returns an error that lists the added (+) and removed (-) lines.
 func compare(folder string, have, want map[string]string) error {
 	all := map[string]bool{}
 	for name := range have {
@@ -134,7 +134,7 @@ func compare(folder string, have, want map[string]string) error {
 	return fmt.Errorf("the exported API is not what %s says; make api writes it down:\n%s", folder, strings.Join(changes, "\n"))
 }
 
-// diff are the lines that only one of two listings has.
+// diff returns the lines that only one of two listings has.
 func diff(have, want string) []string {
 	var changes []string
 	old, now := strings.Split(have, "\n"), strings.Split(want, "\n")

@@ -66,7 +66,7 @@ func TestAScriptThatIsGivenUpBetweenNOSCRIPTAndItsTextNeedsNoUndo(t *testing.T) 
 
 // Whichever comes first, the result of Cancel is true of the writes. If Cancel returns true,
 // nothing was or will be written. If it returns false, one write has happened.
-func TestGivingUpAndSendingAgreeWhoCameFirst(t *testing.T) {
+func TestCancelAndMarkSentAgreeOnTheirOrder(t *testing.T) {
 	var unsents int
 	for round := range 5000 {
 		var c command.Command
@@ -124,8 +124,8 @@ func TestACommandIsAnsweredOnce(t *testing.T) {
 	g.Wait()
 	require.Equal(t, int32(1), a.n.Load())
 
-	var nobody command.Command
-	nobody.Answer(command.Reply{}) // without a receiver
+	var unsent command.Command
+	unsent.Answer(command.Reply{}) // without a receiver
 }
 
 func TestADroppedCommandSaysWhetherItEverLeft(t *testing.T) {

@@ -6,7 +6,7 @@ import "errors"
 var (
 	// ErrForeignKey reports that the key holds something that is not a lock, such as a list or a
 	// hash. It refuses every acquire until the key is deleted (docs/dev/hazards.md H44).
-	ErrForeignKey = errors.New("the key holds a value that is no lock")
+	ErrForeignKey = errors.New("the key holds a value that is not a lock")
 	// ErrTimeout reports that the node did not answer within the node timeout. It does not match
 	// context.DeadlineExceeded, which means only the caller's own deadline (docs/dev/hazards.md
 	// H111).

@@ -27,7 +27,7 @@ func TestAServerVotesUnderOneNameAtATime(t *testing.T) {
 	require.Error(t, f.Join("run", "a"))
 }
 
-func TestAFleetExceptsWhomItNames(t *testing.T) {
+func TestANodeSetExemptsTheNodesThatItNames(t *testing.T) {
 	var none *command.NodeSet
 	require.False(t, none.Exempts("a"))
 	require.False(t, command.NewNodeSet(false).Exempts("a"))
@@ -37,7 +37,7 @@ func TestAFleetExceptsWhomItNames(t *testing.T) {
 	require.False(t, some.Exempts("b"))
 }
 
-func TestPersistenceIsToldInWords(t *testing.T) {
+func TestPersistenceIsReportedInWords(t *testing.T) {
 	known := command.Facts{Role: "master"}
 	withAOF := command.Facts{Role: "master", AOF: true}
 	for want, e := range map[string]command.Diagnosis{

@@ -231,7 +231,7 @@ func TestRequestsOfOneKeyCostNoAllocation(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { command.NewExtend(&r, &tm, 30*time.Second, time.Hour, 0) }), 4.0)
 }
 
-func TestAHoldIsFreeWhenNothingStandsThere(t *testing.T) {
+func TestAKeyStateIsFreeWithoutAKey(t *testing.T) {
 	require.True(t, command.KeyState{}.Free())
 	require.False(t, command.KeyState{Value: "tok"}.Free())
 	require.False(t, command.KeyState{ForeignType: "list"}.Free())

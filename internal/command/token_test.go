@@ -54,7 +54,7 @@ func TestATokenCarriesItsOwnersLabelAndMaskShowsNothingElse(t *testing.T) {
 }
 
 // Tokens of other clients have no label, so none of their characters is shown.
-func TestForeignTokensAreMaskedWhole(t *testing.T) {
+func TestForeignTokensAreMasked(t *testing.T) {
 	for _, token := range []string{
 		"8743c9c0-0795-4907-87fd-6c719a6b4586:1", // Redisson: uuid and thread
 		"8743c9c0-0795-4907-87fd-6c719a6b4586",

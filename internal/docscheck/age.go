@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// checkAge finds figures that were measured at a commit since which the code has changed. These are warnings: what takes
-// hours is not measured anew for every commit.
+// checkAge finds figures that were measured at a commit after which the code has changed. The
+// findings are warnings, because measurements that take hours are not repeated for every commit.
 func checkAge(pages []*page) (found []finding) {
 	seen := make(map[string]string) // by commit
 	for _, p := range pages {
@@ -25,7 +25,7 @@ func checkAge(pages []*page) (found []finding) {
 	return found
 }
 
-// changedSince is empty where redlock and pool are as they were at a commit.
+// changedSince returns "" if redlock and pool have not changed since a commit.
 func changedSince(commit string) string {
 	err := exec.Command("git", "diff", "--quiet", commit, "HEAD", "--", "redlock", "pool").Run()
 	var ended *exec.ExitError

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkCommands looks whether the targets of make, the subcommands and flags of redlock,
-// and the folders and scripts exist that pages name in commands, and counts the commands.
+// checkCommands checks that the targets of make, the subcommands and flags of redlock, and the
+// folders and scripts in the pages' commands exist. It counts the commands.
 func checkCommands(pages []*page) (int, []finding, error) {
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -33,8 +33,8 @@ func checkCommands(pages []*page) (int, []finding, error) {
 	return c.count, c.found, nil
 }
 
-// commandsOf are the lines that somebody may type: of blocks for a shell, after the prompt
-// where there are prompts, of blocks without a language, and of spans.
+// commandsOf returns the lines that a reader may type: in blocks for a shell, after the prompt if
+// there is one; in blocks without a language; and in spans.
 func commandsOf(p *page) []text {
 	lines := slices.Clone(p.spans)
 	for _, b := range p.blocks {
@@ -77,7 +77,7 @@ var (
 	flagName   = regexp.MustCompile(`^--[a-z][a-z-]*`)
 )
 
-// check says what is wrong with a line, if anything.
+// check returns what is wrong with a line, or "".
 func (c *commands) check(line string) string {
 	line, _, _ = strings.Cut(line, " #")
 	for _, part := range between.Split(line, -1) {
@@ -167,7 +167,7 @@ func hasWord(text, flag string) bool {
 	return regexp.MustCompile(regexp.QuoteMeta(flag) + `(?:[^a-z-]|$)`).MatchString(text)
 }
 
-// help asks the command itself, which is built for that.
+// help reads the help of the command, which it builds for that.
 type help struct {
 	folder, binary string
 	known          map[string]string
@@ -188,7 +188,7 @@ func newHelp() (*help, error) {
 
 func (h *help) close() { _ = os.RemoveAll(h.folder) }
 
-// of is what a subcommand says of itself.
+// of returns the help of a subcommand.
 func (h *help) of(subcommand string) (string, bool) {
 	if _, ok := h.known[subcommand]; !ok {
 		out, err := exec.Command(h.binary, subcommand, "-h").CombinedOutput()

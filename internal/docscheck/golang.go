@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/exported"
 )
 
-// known are the packages that a part of a program may use without importing them.
+// known are the packages that a block of Go may use without an import.
 var known = byName("context", "crypto/tls", "crypto/x509", "database/sql", "encoding/json", "errors", "fmt", "io", "log", "log/slog", "net",
 	"net/http", "os", "os/exec", "os/signal", "path/filepath", "strings", "sync", "sync/atomic", "syscall", "testing",
 	"testing/synctest", "time",
@@ -25,7 +25,7 @@ var known = byName("context", "crypto/tls", "crypto/x509", "database/sql", "enco
 	"github.com/quorumlock/go-redlock/internal/command", "github.com/quorumlock/go-redlock/redlock",
 	"github.com/quorumlock/go-redlock/redlock/redlocktest")
 
-// given are the variables that it may use without declaring them.
+// given are the variables that it may use without a declaration.
 var given = map[string]string{
 	"ctx":    "context.Context",
 	"locker": "*redlock.Locker",
@@ -90,8 +90,8 @@ func importPath(i *ast.ImportSpec) string {
 	return p
 }
 
-// program makes a whole file of a block: as it is, with imports and variables where it
-// is a file's declarations, and within a function where it is statements.
+// program makes a complete file of a block. A block may be a file, declarations, which get imports
+// and variables, or statements, which also get a function.
 func program(fset *token.FileSet, name string, b block) (*ast.File, error) {
 	at := fmt.Sprintf("\n//line %s:%d\n", path.Base(name), b.line)
 	if strings.HasPrefix(b.text, "package ") || strings.Contains(b.text, "\npackage ") {
@@ -113,8 +113,8 @@ func program(fset *token.FileSet, name string, b block) (*ast.File, error) {
 	return parser.ParseFile(fset, name, strings.Replace(source, "package block", "package block;"+missing(f), 1), parser.SkipObjectResolution)
 }
 
-// use uses the variables that statements declare, in lines of code: what comes after
-// them is for the reader to think of.
+// use uses the variables that statements declare, because what the reader adds after them is
+// unknown.
 func use(source string) string {
 	f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
 	if err != nil {
@@ -150,7 +150,7 @@ func declared(s ast.Stmt) []*ast.Ident {
 	return ids
 }
 
-// bodies gives the functions that are only declared a body.
+// bodies gives a body to functions that are only declared.
 func bodies(declarations string) string {
 	lines := strings.Split(declarations, "\n")
 	for i, line := range lines {
@@ -161,7 +161,7 @@ func bodies(declarations string) string {
 	return strings.Join(lines, "\n")
 }
 
-// missing declares what a file uses and does not declare, in one line.
+// missing declares, in one line, what a file uses and does not declare.
 func missing(f *ast.File) string {
 	imports, variables := map[string]string{}, map[string]string{}
 	var need func(name string)
@@ -191,7 +191,7 @@ func missing(f *ast.File) string {
 	return s.String()
 }
 
-// errorsOf are the compiler's errors, each with its place.
+// errorsOf returns the compiler's errors, each with its line.
 func errorsOf(name string, line int, err error) []finding {
 	var t types.Error
 	if errors.As(err, &t) {

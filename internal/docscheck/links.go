@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkLinks looks whether links within the repository lead to something, headings
-// included, and whether others have the form of one.
+// checkLinks checks that links within the repository have a target, including headings, and that
+// other links have a valid form.
 func checkLinks(pages []*page) (int, []finding) {
 	read := map[string]*page{}
 	for _, p := range pages {
@@ -26,7 +26,7 @@ func checkLinks(pages []*page) (int, []finding) {
 	return count, found
 }
 
-// brokenLink says what is wrong with a link, if anything.
+// brokenLink returns what is wrong with a link, or "".
 func brokenLink(p *page, link string, pages map[string]*page) string {
 	u, err := url.Parse(link)
 	switch {

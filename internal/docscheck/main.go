@@ -1,6 +1,6 @@
-// Docscheck checks what documents say against what is there: that every link leads
-// somewhere, that Go code compiles, and that the targets of make, the redlock command's
-// flags, the Go files and the API's names which they mention exist. It finds long sentences, long
+// Docscheck checks the documents against the code. Every link must have a target, and Go code must
+// compile. The targets of make, the redlock command's flags, the Go files and the API's names that
+// they mention must exist. It finds long sentences, long
 // lines and phrases that need a second reading, also in the godoc of exported names. The doc.go of
 // redlock and pool must name every file. It warns of figures that were measured at an older state
 // of the code ("commit 1bfe5c8"). It fetches nothing.
@@ -48,7 +48,7 @@ func main() {
 // publicPackages have comments that users read.
 var publicPackages = []string{"redlock", "redlock/redlocktest", "pool", "clock", "otelredlock"}
 
-// finding is something that a page says and that is not so.
+// finding is a wrong statement of a page.
 type finding struct {
 	page string
 	line int
@@ -57,7 +57,7 @@ type finding struct {
 
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.page, f.line, f.text) }
 
-// check finds what is wrong in pages, and figures that are old.
+// check returns what is wrong in pages, and the figures that are old.
 func check(roots []string) (found, old []finding, summary string, _ error) {
 	paths, err := pagesOf(roots)
 	if err != nil {
@@ -107,7 +107,7 @@ func check(roots []string) (found, old []finding, summary string, _ error) {
 		len(pages), links, blocks, commands, names, len(found)), nil
 }
 
-// pagesOf are the Markdown files that are named, and those in the folders.
+// pagesOf returns the Markdown files that are named, and those in the folders.
 func pagesOf(roots []string) ([]string, error) {
 	var paths []string
 	for _, root := range roots {

@@ -9,15 +9,15 @@ import (
 	"github.com/quorumlock/go-redlock/internal/exported"
 )
 
-// api is what can be named: pkg.Name, Name, and Type.Member.
+// api holds the names of the API: pkg.Name, Name, and Type.Member.
 type api struct {
 	names    map[string]bool
 	packages map[string]bool
 	types    map[string]bool
 }
 
-// checkNames looks whether the names of the API exist that pages mention in spans of
-// code, and counts them. Pages about the past, such as decisions, may use old names.
+// checkNames checks that the names of the API exist that pages mention in spans of code, and counts
+// them. Pages about the past, such as decisions, may use old names.
 func checkNames(pages []*page) (int, []finding, error) {
 	a, err := loadAPI()
 	if err != nil {
@@ -89,8 +89,8 @@ var (
 	ofTest = regexp.MustCompile(`^\.(Test|Fuzz|Benchmark|Example)`)
 )
 
-// check says whether a span is a name of the API, and what is wrong if it is none but
-// looks like one.
+// check returns 1 if a span is a name of the API. It returns an error text if the span looks like a
+// name and is not one.
 func (a *api) check(span string) (int, string) {
 	if m := alone.FindStringSubmatch(span); m != nil {
 		return a.find(m[1])

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// page is what of a Markdown file can be checked.
+// page holds the parts of a Markdown file that can be checked.
 type page struct {
 	path    string
 	anchors map[string]bool
@@ -49,7 +49,7 @@ var (
 	comment    = regexp.MustCompile(`(?s)<!--\s*(with|not compiled):\s*(.*?)\s*-->`)
 )
 
-// reader goes through a page line by line.
+// reader reads a page line by line.
 type reader struct {
 	page  *page
 	slugs map[string]int
@@ -107,7 +107,7 @@ func (r *reader) take(number int, line string) {
 	}
 }
 
-// start opens a block, which what the comment before it says belongs to.
+// start begins a block. The comment before it belongs to the block.
 func (r *reader) start(number int, language string) {
 	r.open, r.lines = &block{line: number, language: language}, nil
 	if m := comment.FindStringSubmatch(r.note); m != nil {
@@ -192,7 +192,7 @@ func (r *reader) anchor(s string) {
 
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// slug is a heading's anchor, as GitHub makes it.
+// slug returns a heading's anchor, as GitHub makes it.
 func slug(heading string) string {
 	heading = linked.ReplaceAllString(heading, "$1")
 	return strings.Map(func(c rune) rune {

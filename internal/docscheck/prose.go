@@ -13,13 +13,14 @@ import (
 	"strings"
 )
 
-// maxSentence is the number of words in a sentence, and maxLine the number of characters in a line of prose.
+// maxSentence is the largest number of words of a sentence, and maxLine the largest number of
+// characters of a line of prose.
 const (
 	maxSentence = 35
 	maxLine     = 120
 )
 
-// habits are turns of phrase that a second reading is needed for. The documents do without them.
+// habits are phrases that need a second reading.
 var habits = []struct {
 	pattern *regexp.Regexp
 	cure    string
@@ -32,7 +33,7 @@ var habits = []struct {
 	{regexp.MustCompile(`\bof (no )?use\b`), `write "useful", "useless"`},
 }
 
-// exempt are the pages that are not held to the rules of prose. Programs write most of them.
+// exempt are the pages to which the rules of prose do not apply. Programs write most of them.
 var exempt = regexp.MustCompile(`^docs/(benchmarks|command|dev/faults|dev/mutants|dev/nightly)\.md$`)
 
 // checkProse finds long sentences, long lines and habits in pages.
@@ -53,7 +54,7 @@ func checkProse(pages []*page) (found []finding) {
 	return found
 }
 
-// wrongProse says what is wrong with a paragraph.
+// wrongProse returns what is wrong with a paragraph.
 func wrongProse(paragraph string) (wrong []string) {
 	plain := inline.ReplaceAllString(span.ReplaceAllString(paragraph, "x"), "]")
 	plain = strings.NewReplacer("[", "", "]", "", "*", "", "default is none", "default").Replace(plain)
@@ -101,7 +102,7 @@ func checkGodoc(folders []string) (found []finding, _ error) {
 	return found, nil
 }
 
-// exportedDocs are the comments of a file that go doc shows.
+// exportedDocs returns the comments of a file that go doc shows.
 func exportedDocs(f *ast.File) (docs []*ast.CommentGroup) {
 	add := func(name string, doc *ast.CommentGroup) {
 		if doc != nil && ast.IsExported(name) {
@@ -162,7 +163,8 @@ func fieldsOf(t ast.Expr) []*ast.Field {
 	return nil
 }
 
-// paragraphsOf are the paragraphs of a doc comment, without blocks of code. An item of a list is one.
+// paragraphsOf returns the paragraphs of a doc comment, without blocks of code. An item of a list
+// is a paragraph.
 func paragraphsOf(doc string) (all []string) {
 	var open []string
 	end := func() {

@@ -1,5 +1,5 @@
-// Package exported reads what packages export, from the build's own export data: for
-// the tools that list the API and that check the documents against it.
+// Package exported reads the exported names of packages from the build's export data, for the tools
+// that list the API and check the documents against it.
 package exported
 
 import (
@@ -16,15 +16,15 @@ import (
 	"strings"
 )
 
-// Packages are packages that were built, and all that they import.
+// Packages are packages that were built, and all packages that they import.
 type Packages struct {
 	// Paths are the import paths of those that were asked for, in order.
 	Paths []string
 	types.Importer
 }
 
-// Load builds the packages that patterns name, as `go list` takes them, and reads their
-// export data. An error has the compiler's words.
+// Load builds the packages of patterns, which have the form of `go list`, and reads their export
+// data. An error has the compiler's text.
 func Load(fset *token.FileSet, patterns ...string) (*Packages, error) {
 	type entry struct {
 		ImportPath, Export string

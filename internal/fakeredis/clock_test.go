@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-func TestAMastersOwnClockIsWhatItTellsAndWhatKeysExpireBy(t *testing.T) {
+func TestAMastersTimeAndExpiriesFollowItsOwnClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		ahead := func() time.Duration {
@@ -47,7 +47,7 @@ func TestAMastersClockHasARate(t *testing.T) {
 	})
 }
 
-func TestAMasterRestartsWithOlderDataOfWhichTheTTLsHaveGoneOn(t *testing.T) {
+func TestAMasterRestartsWithOlderDataWhoseTTLsHaveContinued(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		m.Set("old", "v", time.Minute)
 		m.Set("short", "v", time.Second)

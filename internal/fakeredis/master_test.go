@@ -79,7 +79,7 @@ func TestTTLsFollowTheBubblesTime(t *testing.T) {
 	})
 }
 
-func TestAMasterTellsWhatANodeIsCheckedFor(t *testing.T) {
+func TestAMasterReportsWhatANodeIsCheckedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		time.Sleep(90 * time.Second)

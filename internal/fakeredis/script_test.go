@@ -37,7 +37,7 @@ func TestAScriptedErrorTakesACommandsPlace(t *testing.T) {
 	})
 }
 
-func TestAScriptsErrorsLookAsTheyDoSinceRedis7(t *testing.T) {
+func TestErrorsOfScriptsHaveTheFormOfRedis7(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 		c := connect(t, m)
 		m.PushList("list")

@@ -131,7 +131,7 @@ func TestANameGivenTwiceCountsOnce(t *testing.T) {
 	require.Zero(t, q.Waiting("a"))
 }
 
-func TestNoNameIsNobodysToWaitFor(t *testing.T) {
+func TestNoNameHasNoQueue(t *testing.T) {
 	q := fifo.New()
 	none := enter(q)
 	requireTurn(t, true, none)
@@ -162,7 +162,7 @@ func TestATicketThatLeftEntersAgainAtTheEnd(t *testing.T) {
 	requireTurn(t, true, b)
 }
 
-func TestATicketThatLeftIsNotToldOfATurn(t *testing.T) {
+func TestATicketThatLeftGetsNoTurn(t *testing.T) {
 	q := fifo.New()
 	head, leaver := enter(q, "a"), enter(q, "a")
 	leaver.leave()
@@ -170,7 +170,7 @@ func TestATicketThatLeftIsNotToldOfATurn(t *testing.T) {
 	require.False(t, come(leaver.turn))
 }
 
-func TestATurnHasBeenToldWhenLeaveReturns(t *testing.T) {
+func TestATurnWasReportedWhenLeaveReturns(t *testing.T) {
 	q := fifo.New()
 	head := enter(q, "a", "b")
 	one, two := enter(q, "a"), enter(q, "b")

@@ -90,7 +90,7 @@ func TestALeaveThatRacesWithTheTurnLosesNoTurn(t *testing.T) {
 	}
 }
 
-func TestATurnGoesOnWhileOthersEnterAndLeave(t *testing.T) {
+func TestATurnContinuesWhileOthersEnterAndLeave(t *testing.T) {
 	q := fifo.New()
 	held := enter(q, "a")
 	var all sync.WaitGroup

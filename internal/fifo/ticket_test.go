@@ -74,15 +74,15 @@ func BenchmarkFreshNames(b *testing.B) {
 }
 
 // told counts notifications.
-type told int
+type notified int
 
-func (n *told) OnHead() { *n++ }
+func (n *notified) OnHead() { *n++ }
 
 func BenchmarkHandingOn(b *testing.B) {
 	q := New()
 	names := []string{"a"}
 	var one, two Ticket
-	var turns told
+	var turns notified
 	holder, next := &one, &two
 	q.Enter(holder, names, &turns)
 	b.ReportAllocs()

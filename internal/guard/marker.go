@@ -27,7 +27,7 @@ type Marker struct {
 func ParseMarker(text string) (Marker, error) {
 	part := strings.Split(text, "|")
 	if part[0] != Version {
-		return Marker{}, fmt.Errorf("it is not of version %s", Version)
+		return Marker{}, fmt.Errorf("its version is not %s", Version)
 	}
 	const parts = 8
 	if len(part) != parts {
@@ -45,7 +45,7 @@ func ParseMarker(text string) (Marker, error) {
 		}
 	}
 	if m.RunID == "" || m.ReplID2 == "" || m.Fingerprint == "" {
-		return Marker{}, errors.New("a part of it is empty")
+		return Marker{}, errors.New("it has an empty part")
 	}
 	return m, nil
 }
@@ -54,7 +54,7 @@ func parseMS(text string) (time.Duration, error) {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("%.20q is no time in milliseconds", text)
+		return 0, fmt.Errorf("invalid time in milliseconds %.20q", text)
 	}
 	return time.Duration(n) * time.Millisecond, nil
 }
@@ -66,7 +66,7 @@ func parseState(text string) (until int64, err error) {
 	digits, quarantined := strings.CutPrefix(text, "q")
 	until, err = strconv.ParseInt(digits, 10, 64)
 	if !quarantined || err != nil || until <= 0 {
-		return 0, fmt.Errorf("%.20q is no state", text)
+		return 0, fmt.Errorf("invalid state %.20q", text)
 	}
 	return until, nil
 }

@@ -28,20 +28,20 @@ func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	}, guard.New(time.Second, []string{"a"}).Mismatches(m, "a"))
 }
 
-func TestWhatIsNoMarkerIsToldSo(t *testing.T) {
+func TestAnInvalidMarkerIsReportedAsSuch(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                                  "not of version 2",
-		"1|r|p|1|0|f|n|ok":                  "not of version 2",
+		"":                                  "its version is not 2",
+		"1|r|p|1|0|f|n|ok":                  "its version is not 2",
 		"2|r|p|1|0|f|n":                     "7 parts",
 		"2|r|p|1|0|f|n|ok|":                 "9 parts",
-		"2|r|p|x|0|f|n|ok":                  `"x" is no time`,
-		"2|r|p|1|-1|f|n|ok":                 `"-1" is no time`,
-		"2|r|p|9223372036854775807|0|f|n|q": "is no time",
+		"2|r|p|x|0|f|n|ok":                  `invalid time in milliseconds "x"`,
+		"2|r|p|1|-1|f|n|ok":                 `invalid time in milliseconds "-1"`,
+		"2|r|p|9223372036854775807|0|f|n|q": "invalid time",
 		"2|r|p|1|0|f|%zz|ok":                "invalid URL escape",
-		"2|r|p|1|0|f|n|well":                `"well" is no state`,
-		"2|r|p|1|0|f|n|q":                   "no state",
-		"2|r|p|1|0|f|n|q0":                  "no state",
-		"2||p|1|0|f|n|ok":                   "is empty",
+		"2|r|p|1|0|f|n|well":                `invalid state "well"`,
+		"2|r|p|1|0|f|n|q":                   "invalid state",
+		"2|r|p|1|0|f|n|q0":                  "invalid state",
+		"2||p|1|0|f|n|ok":                   "an empty part",
 	} {
 		_, err := guard.ParseMarker(text)
 		require.ErrorContains(t, err, says, text)

@@ -10,7 +10,7 @@ func (m fenceModel) expireEarly(s fence, a, n int, emit func(step, fence)) {
 	before := s.node[n]
 	for i := range names {
 		if s.node[n] = before; before.owner[i] == int8(a+1) {
-			s.node[n].owner[i] = nobody
+			s.node[n].owner[i] = noOwner
 			emit(step{text: "FAULT: %a's key expires early on %n", a: int8(a), n: int8(n)}, s)
 		}
 	}

@@ -71,7 +71,7 @@ func (s *fence) owns(a, n int) bool {
 // free reports whether a node would grant a's SET NX.
 func (s *fence) free(a, n int) bool {
 	for i := range names {
-		if s.attempt[a].over(i) && s.node[n].owner[i] != nobody {
+		if s.attempt[a].over(i) && s.node[n].owner[i] != noOwner {
 			return false
 		}
 	}
@@ -83,7 +83,7 @@ func (n *fenceNode) drop(a int) bool {
 	was := n.owner
 	for i := range n.owner {
 		if n.owner[i] == int8(a+1) {
-			n.owner[i] = nobody
+			n.owner[i] = noOwner
 		}
 	}
 	return n.owner != was

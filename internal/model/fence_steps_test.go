@@ -107,7 +107,7 @@ func (m fenceModel) grant(s fence, a, n int, emit func(step, fence)) {
 			continue // the same as without it
 		}
 		at.copy[a].granted = c
-		if at.first == nobody {
+		if at.first == noOwner {
 			at.first = int8(a + 1)
 		}
 		for i := range names {

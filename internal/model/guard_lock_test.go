@@ -4,7 +4,7 @@ package model
 // attempt has ended.
 func (m guardModel) grant(s guard, a, n int, emit func(step, guard)) {
 	at, who := &s.node[n], &s.attempt[a]
-	if at.copy[a].asked || at.owner != nobody || !m.creates(at, a) {
+	if at.copy[a].asked || at.owner != noOwner || !m.creates(at, a) {
 		return
 	}
 	if who.phase == idle {
@@ -93,10 +93,10 @@ func (m guardModel) recycle(s *guard, a int) {
 
 // drop deletes the key. A log may bring it back.
 func (m guardModel) drop(at *guardNode) {
-	if !m.logs && at.owner != nobody {
+	if !m.logs && at.owner != noOwner {
 		at.copy[at.owner-1].life = 0
 	}
-	at.owner = nobody
+	at.owner = noOwner
 }
 
 // extend is an extension that executes: it finds the token, lengthens the TTL, and counts where the
@@ -159,7 +159,7 @@ func (s *guard) votes(a int) (count int) {
 func (m guardModel) repair(s guard, a, n int, emit func(step, guard)) {
 	at, c := &s.node[n], &s.node[n].copy[a]
 	valid := s.attempt[a].phase == held || s.attempt[a].phase == detached
-	if !m.repairs || !valid || at.owner != nobody || !m.creates(at, a) && !m.repairAnywhere {
+	if !m.repairs || !valid || at.owner != noOwner || !m.creates(at, a) && !m.repairAnywhere {
 		return
 	}
 	at.owner, c.life, c.repaired = int8(a+1), m.ttl, s.attempt[a].round > 0

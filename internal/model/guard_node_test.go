@@ -118,7 +118,7 @@ func (m guardModel) admitWrongly(s guard, emit func(step, guard)) {
 	for n := range s.node {
 		s = before
 		at := &s.node[n]
-		if m.admitEnds && at.marker == quarantined || m.admitBeside && at.marker == missing && at.owner == nobody {
+		if m.admitEnds && at.marker == quarantined || m.admitBeside && at.marker == missing && at.owner == noOwner {
 			at.marker, at.wait = ok, 0
 			emit(step{text: "the operator admits %n", n: int8(n)}, s)
 		}
@@ -144,7 +144,7 @@ func (m guardModel) restart(s guard, n int, emit func(step, guard)) {
 	if m.distrust(at); m.sameRun {
 		at.marker, at.wait = ok, 0
 	}
-	at.owner = nobody
+	at.owner = noOwner
 	emit(step{text: "FAULT: %n restarts, and its key is lost", n: int8(n)}, s)
 	for a := range attempts {
 		if at.copy[a].life > 0 {
@@ -194,7 +194,7 @@ func (m guardModel) age(s *guard, at *guardNode) {
 	for a := range at.copy {
 		c := &at.copy[a]
 		if c.life = max(0, c.life-1); c.life == 0 && at.owner == int8(a+1) {
-			at.owner = nobody
+			at.owner = noOwner
 		}
 		if m.resumable(s.attempt[a]) {
 			c.vote = max(0, c.vote-1) // an instant, in a Resume

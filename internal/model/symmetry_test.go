@@ -17,7 +17,7 @@ const (
 )
 
 // nobody is the holder of a missing key. The holder a is written as 1 + a.
-const nobody = 0
+const noOwner = 0
 
 // sortNodes sorts nodes by their keys, which hold all that a node's state holds, and returns the
 // sorted keys. All nodes are alike, and no part of a state names one. So states that differ only in
@@ -58,8 +58,8 @@ func bit(b bool) int8 {
 
 // swapped exchanges the contenders in the name of a holder.
 func swapped(holder int8) int8 {
-	if holder == nobody {
-		return nobody
+	if holder == noOwner {
+		return noOwner
 	}
 	return attempts + 1 - holder
 }

@@ -33,7 +33,7 @@ func TestForeignTextIsCut(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", 512), Printable(strings.Repeat("x", 512)))
 }
 
-func TestASecretIsReplacedWhereverItStands(t *testing.T) {
+func TestASecretIsReplacedWhereverItOccurs(t *testing.T) {
 	require.Equal(t, "… and …", Redact("s3cret and s3cret", "s3cret"))
 	for _, none := range []string{"", "as"} {
 		require.Equal(t, "as it is", Redact("as it is", none))

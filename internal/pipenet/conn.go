@@ -1,10 +1,9 @@
-// Package pipenet is a network inside the process: pairs of net.Conn with a
-// bounded buffer in each direction, as a kernel would keep for a TCP connection.
+// Package pipenet is a network inside the process: pairs of net.Conn with a bounded buffer in each
+// direction, like that of a kernel for a TCP connection.
 //
-// It differs from net.Pipe where that matters to a test of faults: a write
-// succeeds before anybody reads it, what was written survives the writer's
-// Close, and the line can be cut with bytes in flight. It does no real I/O, so
-// that a reader in a testing/synctest bubble blocks durably.
+// It differs from net.Pipe in what tests of faults need. A write succeeds before the peer reads it,
+// written bytes survive the writer's Close, and the connection can be cut with bytes in flight. There
+// is no real I/O, so a reader in a testing/synctest bubble blocks durably.
 package pipenet
 
 import (
@@ -16,7 +15,7 @@ import (
 	"time"
 )
 
-// Buffer is the number of bytes that a direction takes in before a write blocks.
+// Buffer is the number of bytes that a direction can hold before a write blocks.
 const Buffer = 64 << 10
 
 // Conn is one end of a pair. All methods are safe for concurrent use, but two
@@ -29,13 +28,13 @@ type Conn struct {
 // Addr is the address of an end: any name.
 type Addr string
 
-// Network is "pipe".
+// Network returns "pipe".
 func (Addr) Network() string { return "pipe" }
 
-// String is the name.
+// String returns the name.
 func (a Addr) String() string { return string(a) }
 
-// Pipe makes a connected pair. In a bubble it must be called inside of it.
+// Pipe makes a connected pair. A pair for a bubble must be made inside the bubble.
 func Pipe(client, server Addr) (*Conn, *Conn) {
 	there, back := newFlow(), newFlow()
 	return &Conn{in: back, out: there, local: client, far: server},
@@ -56,8 +55,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, c.wrap("write", err)
 }
 
-// Close ends both directions. The peer reads what was written before, then
-// io.EOF; what it writes from then on fails with EPIPE. Closing twice is no error.
+// Close ends both directions. The peer reads what was written before, and then io.EOF. Its later
+// writes fail with EPIPE. A second Close returns nil.
 func (c *Conn) Close() error {
 	c.in.abandon(net.ErrClosed, syscall.EPIPE)
 	c.out.finish(net.ErrClosed, io.EOF)
@@ -70,29 +69,27 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Sever cuts the line without either end closing: the peer's writes fail with
-// ECONNRESET at once, and so do its reads when it has read what had reached it.
-// What the peer wrote before stays readable here, and then ends by io.EOF. It is
-// the way in which a server executes commands of a connection that is no more
-// (docs/dev/hazards.md H95).
+// Sever cuts the connection without a Close of either end. The peer's writes fail with ECONNRESET
+// at once. Its reads fail so after the bytes that had reached it. What the peer wrote before can
+// still be read here, and then comes io.EOF. In this way a server executes commands of a connection
+// that has ended (docs/dev/hazards.md H95).
 func (c *Conn) Sever() {
-	// This direction first: who reads the other one's end may close at once, and
-	// the peer would take the cut for an orderly end.
+	// This direction first. The reader of the other direction may close at once, and the peer
+	// would then take the cut for an orderly end.
 	c.out.finish(syscall.EPIPE, syscall.ECONNRESET)
 	c.in.finish(syscall.ECONNRESET, io.EOF)
 }
 
-// Unread is the number of bytes that this end has written and the peer has not
-// read.
+// Unread returns the number of bytes that this end has written and the peer has not read.
 func (c *Conn) Unread() int { return c.out.len() }
 
-// LocalAddr is this end's name.
+// LocalAddr returns this end's name.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is the peer's name.
+// RemoteAddr returns the peer's name.
 func (c *Conn) RemoteAddr() net.Addr { return c.far }
 
-// SetDeadline sets both deadlines; the zero time means none.
+// SetDeadline sets both deadlines. The zero time removes them.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.in.setDeadline(&c.in.reading, t)
 	c.out.setDeadline(&c.out.writing, t)
@@ -111,7 +108,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// wrap gives errors the shape that package net gives its own.
+// wrap returns an error in the form of package net.
 func (c *Conn) wrap(op string, err error) error {
 	var no syscall.Errno
 	switch {

@@ -75,8 +75,8 @@ func (f *flow) put(p []byte) (n int, err error) {
 	}
 }
 
-// finish ends the flow from the writer's side: the bytes on their way stay.
-// The first reason stands.
+// finish ends the flow from the writer's side. Bytes in flight are kept. Only the first reason
+// counts.
 func (f *flow) finish(broken, ended error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *flow) finish(broken, ended error) {
 	f.moved.Broadcast()
 }
 
-// abandon ends the flow from the reader's side: the bytes on their way are lost.
+// abandon ends the flow from the reader's side. Bytes in flight are lost.
 func (f *flow) abandon(closed, broken error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,9 +101,8 @@ func (f *flow) len() int {
 	return f.data.Len()
 }
 
-// setDeadline sets one of the flow's own two. The timer's function compares
-// itself with the one in force, because a timer that was stopped too late may
-// still run.
+// setDeadline sets one of the two deadlines of the flow. The timer's function checks that its timer
+// is still the current one, because a timer that was stopped too late may still fire.
 func (f *flow) setDeadline(d *deadline, t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

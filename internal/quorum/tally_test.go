@@ -108,7 +108,7 @@ func TestEverySequenceOfVotesIsDecidedOnceAndAsEarlyAsPossible(t *testing.T) {
 	}
 }
 
-func TestLargeFleetsAreDecidedLikeSmallOnes(t *testing.T) {
+func TestLargeGroupsAreDecidedLikeSmallOnes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
 		n := 1 + r.IntN(99)
@@ -136,7 +136,7 @@ func TestAnyTwoMajoritiesMeetAndNoSmallerNumberDoes(t *testing.T) {
 	}
 }
 
-func TestAnEvenFleetIsLostOneRefusalBelowAMajority(t *testing.T) {
+func TestAnEvenGroupIsLostOneRefusalBelowAMajority(t *testing.T) {
 	tally := quorum.NewTally(4)
 	require.Equal(t, quorum.Open, tally.Refuse())
 	require.Equal(t, quorum.Lost, tally.Refuse())

@@ -148,7 +148,7 @@ func TestSupportedOfTheLeastInstantIsFound(t *testing.T) {
 	require.Equal(t, instant(math.MinInt64), got)
 }
 
-func TestNobodySupportsNothing(t *testing.T) {
+func TestNoInstantsSupportNothing(t *testing.T) {
 	for _, need := range []int{0, -1, math.MinInt} {
 		_, ok := quorum.Supported([]instant{1, 2, 3}, need)
 		require.False(t, ok)

@@ -91,7 +91,7 @@ func TestAReplyThatHasBegunIsKnown(t *testing.T) {
 	}
 }
 
-func TestALengthIsReadAsItStands(t *testing.T) {
+func TestALengthIsReadAsWritten(t *testing.T) {
 	for text, want := range map[string]int{"0": 0, "7": 7, "-1": -1, "0012": 12} {
 		n, ok := length([]byte(text))
 		require.True(t, ok)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// bom is the part of CycloneDX 1.5 that is used here.
+// bom is the part of CycloneDX 1.5 that this program uses.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	SpecVersion  string       `json:"specVersion"`
@@ -55,7 +55,7 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// describe is the bill of a binary with this build and this SHA-256.
+// describe returns the bill of materials of a binary with this build information and this SHA-256.
 func describe(info *debug.BuildInfo, sum string) bom {
 	main := component{
 		Type: "application", Name: path.Base(info.Path), Version: info.Main.Version,
@@ -82,8 +82,8 @@ func describe(info *debug.BuildInfo, sum string) bom {
 	return b
 }
 
-// module is a component by its module path. The sum of go.sum is a SHA-256 of the
-// module's files, in base64 behind "h1:".
+// module returns the component of a module. sum is the one of go.sum: a SHA-256 of the module's
+// files, in base64 after "h1:".
 func module(name, version, sum string) component {
 	c := component{Type: "library", Name: name, Version: version, PURL: purl(name, version)}
 	c.Ref = c.PURL

@@ -1,6 +1,6 @@
-// Sbom writes what a Go binary was made of, as its build recorded it, in CycloneDX 1.5
-// JSON: every module with its version and sum, Go itself, and the settings of the build.
-// It needs nothing but the binary, and gives the same bytes for the same one.
+// Sbom writes the bill of materials of a Go binary in CycloneDX 1.5 JSON, as the build recorded it:
+// every module with its version and sum, Go itself, and the settings of the build. It needs only the
+// binary, and writes the same bytes for the same binary.
 //
 // usage: sbom BINARY >FILE.cdx.json
 package main

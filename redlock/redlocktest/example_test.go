@@ -16,16 +16,18 @@ import (
 	"github.com/quorumlock/go-redlock/redlock/redlocktest"
 )
 
-// Settler is the service that is to be tested: it settles an invoice step by step, and only one process may do that at a time.
+// Settler is the service under test. It settles an invoice step by step, and only one process may do
+// that at a time.
 type Settler struct {
 	locker *redlock.Locker
 	step   func() (last bool)
 }
 
-// ErrInterrupted says that the lock was lost in the middle of the work, which somebody else may have begun again meanwhile.
+// ErrInterrupted reports that the lock was lost during the work. Another process may have begun the
+// work again.
 var ErrInterrupted = errors.New("interrupted: the lock was lost")
 
-// Settle takes no step any more once the lock is lost.
+// Settle takes no further step once the lock is lost.
 func (s *Settler) Settle(ctx context.Context, invoice int) error {
 	err := s.locker.Do(ctx, fmt.Sprintf("invoice/%d", invoice), 30*time.Second, func(ctx context.Context, _ *redlock.Lock) error {
 		for ctx.Err() == nil {
@@ -41,7 +43,7 @@ func (s *Settler) Settle(ctx context.Context, invoice int) error {
 	return err
 }
 
-// What a service does when its lock is lost. In a test of one's own t is the *testing.T.
+// A service loses its lock during the work. In your test, t is the *testing.T.
 func Example() {
 	t := &exampleT{}
 	defer t.end()
@@ -60,7 +62,7 @@ func Example() {
 	// Output: true after 2 steps
 }
 
-// What a service does while somebody else holds the lock, and when no quorum can be reached.
+// Another owner holds the lock, and then no quorum can be reached.
 func ExampleQuorum_HoldElsewhere() {
 	t := &exampleT{}
 	defer t.end()
@@ -86,7 +88,8 @@ func ExampleQuorum_HoldElsewhere() {
 	// acquired: true
 }
 
-// A lock that somebody else got hold of: only the fence tells the resource who is late.
+// Another owner gets the lock although it is held. Only the fence shows the resource which holder is
+// late.
 func ExampleQuorum_StealLock() {
 	t := &exampleT{}
 	defer t.end()
@@ -108,8 +111,8 @@ func ExampleQuorum_StealLock() {
 	// knows: redlock: lock lost
 }
 
-// The same in a bubble, where time is virtual: nobody lets the lock expire here, the masters are gone for longer than it is valid.
-func TestASettlementEndsWhenItsLockCanNotBeExtended(t *testing.T) {
+// The same in a bubble, where time is virtual: the nodes are down for longer than the lock is valid.
+func TestASettlementEndsWhenItsLockCannotBeExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		began, steps := time.Now(), 0
@@ -125,7 +128,7 @@ func TestASettlementEndsWhenItsLockCanNotBeExtended(t *testing.T) {
 	})
 }
 
-// exampleT is what a *testing.T is in a test.
+// exampleT takes the place of a *testing.T.
 type exampleT struct{ cleanups []func() }
 
 func (t *exampleT) Helper() {}

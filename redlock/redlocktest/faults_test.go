@@ -50,7 +50,7 @@ func TestAnExpiredLockEndsAtOnceThoughItIsExtended(t *testing.T) {
 	})
 }
 
-func TestTheHolderOfAStolenLockFindsOutWhenItAsks(t *testing.T) {
+func TestCheckFindsAStolenLock(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := redlocktest.New(t, 5)
 		k := take(t, q.Locker(patient))
@@ -148,7 +148,7 @@ func TestAFrozenMajorityIsANodeTimeoutAndNotARefusal(t *testing.T) {
 	})
 }
 
-func TestASlowMasterAnswersLaterByWhatWasSaid(t *testing.T) {
+func TestASlowMasterAnswersLaterByItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		l := q.Locker(patient)

@@ -99,14 +99,14 @@ func (s *scenario) verify(ctx context.Context, turnedAway bool) error {
 	if err != nil {
 		return err
 	}
-	want, told := before+ofA, fmt.Sprintf("B's %d are lost, without an error", ofB)
+	want, given := before+ofA, fmt.Sprintf("B's %d are lost, without an error", ofB)
 	if s.bank.checks() {
-		want, told = before+ofA+ofB, "nothing is lost"
+		want, given = before+ofA+ofB, "nothing is lost"
 	}
 	if balance != want || turnedAway != s.bank.checks() {
 		return fmt.Errorf("a balance of %d instead of %d; the paused worker was turned away: %t", balance, want, turnedAway)
 	}
-	s.Say("  In the end the account holds %d: %s.\n", balance, told)
+	s.Say("  In the end the account holds %d: %s.\n", balance, given)
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/examples/show"
 )
 
-func TestTheReportIsWrittenOnceByTheWholeFleet(t *testing.T) {
+func TestTheReportIsWrittenOnceByAllInstances(t *testing.T) {
 	var out, errs bytes.Buffer
 	require.Zero(t, show.Run("nightly", play, nil, &out, &errs), "%s%s", &out, &errs)
 	require.Empty(t, errs.String())

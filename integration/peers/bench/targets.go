@@ -113,7 +113,7 @@ func faultTargets() (list []target) {
 			half, halfLimit := multiple(p50)
 			most, mostLimit := multiple(p99)
 			list = append(list,
-				maximum(fmt.Sprintf("one of three %s, %s: p50 as a multiple of when all are well", f, goroutines(g)), 1.2, half, halfLimit),
+				maximum(fmt.Sprintf("one of three %s, %s: p50 as a multiple of when all are healthy", f, goroutines(g)), 1.2, half, halfLimit),
 				maximum("… p99", 1.5, most, mostLimit))
 		}
 	}
@@ -147,7 +147,7 @@ func nameTargets() (list []target) {
 
 func waitingTargets() []target {
 	return []target{
-		maximum("hand-over to a waiter of another client, p50 in ms", 1, only("hand-over", adapters.Ours, func(r row) float64 {
+		maximum("wake-up of a waiter of another client, p50 in ms", 1, only("hand-over", adapters.Ours, func(r row) float64 {
 			return float64(at(r.HandoffGap, 0.5)) / 1e6
 		}), nil),
 		maximum("1,000 waiters: commands a second", 20, only("waiters", adapters.Ours, func(r row) float64 { return r.CommandsPerSecond }), nil),

@@ -9,35 +9,35 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// unused reports whether no reference to an exchange is left. An unused exchange is empty and may
-// become another lock's at any time.
-func (t *exchange) unused() bool { return t.refs.Load() == 0 && t.undo.observer == nil }
+// unused reports whether no reference to a round is left. An unused round is empty and may become
+// another lock's at any time.
+func unused(r *vote.Round) bool { return r.Users() == 0 && r.Owner == nil }
 
-// A lock that every node granted and released leaves its exchange to the next lock.
-func TestATalkIsUsedAgain(t *testing.T) {
+// A lock that every node granted and released leaves its rounds to the next lock.
+func TestARoundIsUsedAgain(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		inBubble(t, n, func(fl *testbed) {
 			l := fl.locker()
 			for range 100 {
 				k := take(t, l, "a", time.Minute)
-				x := k.exchange
-				require.Len(t, x.acquire.ballots, n)
-				require.Len(t, x.undo.ballots, n)
+				require.EqualValues(t, 1, k.acquire.Users(), "every node has answered")
 				require.NoError(t, k.Release(bg))
 				synctest.Wait()
-				require.True(t, x.unused())
+				require.True(t, unused(k.acquire))
+				require.True(t, unused(k.undo))
 			}
 			require.Empty(t, fl.left())
 		})
 	}
 }
 
-// A lock with an asynchronous release also leaves its exchange to the next lock, after the last
+// A lock with an asynchronous release also leaves its rounds to the next lock, after the last
 // answer.
-func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
+func TestARoundIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		for range 100 {
@@ -45,35 +45,35 @@ func TestATalkIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 			fl.masters[2].Freeze()
 			require.NoError(t, k.Release(bg))
 			synctest.Wait()
-			require.EqualValues(t, 1, k.exchange.refs.Load(), "one node has not answered")
-			require.Equal(t, k, k.exchange.undo.observer)
+			require.EqualValues(t, 1, k.undo.Users(), "one node has not answered")
+			require.Equal(t, k, k.undo.Owner)
 			fl.masters[2].Unfreeze()
 			synctest.Wait()
-			require.True(t, k.exchange.unused())
+			require.True(t, unused(k.undo))
+			require.True(t, unused(k.acquire))
 		}
 		require.Empty(t, fl.left())
 	})
 }
 
-// The exchange is kept until the last answer, which may come long after Release has returned.
-func TestATalkIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
+// The round is kept until the last answer, which may come long after Release has returned.
+func TestARoundIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		x := k.exchange
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
-		require.EqualValues(t, 1, x.refs.Load())
-		require.Equal(t, k, x.undo.observer)
+		require.EqualValues(t, 1, k.undo.Users())
+		require.Equal(t, k, k.undo.Owner)
 		fl.masters[2].Unfreeze()
 		synctest.Wait()
-		require.True(t, x.unused())
+		require.True(t, unused(k.undo))
 	})
 }
 
 // Servers that are down, and commands to frozen ones that are cancelled, make no difference.
-func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
+func TestARoundIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	for what, fail := range map[string]func(m *fakeredis.Master){"down": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
@@ -85,52 +85,53 @@ func TestATalkIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 			k := take(fl.t, l, "c", time.Minute)
 			require.NoError(fl.t, k.Release(bg))
 			pass(100 * time.Millisecond)
-			require.True(fl.t, k.exchange.unused(), what)
+			require.True(fl.t, unused(k.undo), what)
+			require.True(fl.t, unused(k.acquire), what)
 			fl.masters[2].Unfreeze()
 		})
 	}
 }
 
-// An exchange that is still referred to is not used again. This may be by an alarm that rang, a
+// A round that is still referred to is not used again. This may be by an alarm that rang, a
 // node that sent a command twice or will repeat it, or hooks, which read it later.
-func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
+func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	acquired := func(fl *testbed, opts ...Option) *Lock {
 		return take(fl.t, fl.locker(opts...), "a", time.Minute)
 	}
-	for why, release := range map[string]func(fl *testbed) *exchange{
-		"a node that refused": func(fl *testbed) *exchange {
+	for why, release := range map[string]func(fl *testbed) *vote.Round{
+		"a node that refused": func(fl *testbed) *vote.Round {
 			fl.masters[2].Set("a", "x", time.Hour)
 			k := acquired(fl)
 			require.NoError(fl.t, k.Release(bg))
-			return k.exchange
+			return k.acquire
 		},
-		"nodes that answered after the node timeout": func(fl *testbed) *exchange {
+		"nodes that answered after the node timeout": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
 			fl.masters[1].Freeze()
 			fl.masters[2].Freeze()
 			require.ErrorIs(fl.t, k.Release(bg), ErrNoQuorum)
 			fl.masters[1].Unfreeze()
 			fl.masters[2].Unfreeze()
-			return k.exchange
+			return k.undo
 		},
-		"an undo that was sent anew": func(fl *testbed) *exchange {
+		"an undo that was sent anew": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
 			synctest.Wait()
 			fl.masters[2].FailWith("EVALSHA", "")
-			return k.exchange
+			return k.undo
 		},
-		"an undo that no answer ended before its keys had expired": func(fl *testbed) *exchange {
+		"an undo that no answer ended before its keys had expired": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
 			pass(2 * time.Minute)
 			require.Zero(fl.t, booked(k.l))
 			fl.masters[2].FailWith("EVALSHA", "")
-			return k.exchange
+			return k.undo
 		},
-		"an undo that another connection may have carried": func(fl *testbed) *exchange {
+		"an undo that another connection may have carried": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
 			fl.masters[2].Freeze()
 			require.NoError(fl.t, k.Release(bg))
@@ -138,56 +139,56 @@ func TestATalkThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].Stop()
 			require.NoError(fl.t, fl.masters[2].Restart(true))
 			fl.masters[2].Unfreeze()
-			return k.exchange
+			return k.undo
 		},
-		"hooks": func(fl *testbed) *exchange {
+		"hooks": func(fl *testbed) *vote.Round {
 			k := acquired(fl, WithTrace(&Trace{}))
 			require.NoError(fl.t, k.Release(bg))
-			return k.exchange
+			return k.undo
 		},
 	} {
 		inBubble(t, 3, func(fl *testbed) {
-			x := release(fl)
+			r := release(fl)
 			pass(10 * time.Second)
-			require.False(fl.t, x.unused(), why)
+			require.False(fl.t, unused(r), why)
 		})
 	}
 }
 
 // An alarm has begun to ring when the last answer decides. It must ring on a round that belongs to
 // no other lock.
-func TestATalkIsNotUsedAgainUnderAnAlarmThatRings(t *testing.T) {
+func TestARoundIsNotUsedAgainUnderAnAlarmThatFires(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"waited for": nil, "not waited for": {WithAsyncRelease()}} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			k := take(fl.t, l, "a", time.Minute, opts...)
-			undo := &k.exchange.undo
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(time.Millisecond) })
 			done := make(chan error, 1)
 			go func() { done <- k.Release(bg) }()
 			synctest.Wait()
-			require.True(fl.t, l.alarms.Clear(&undo.alarm), "as when it begins to ring")
+			k.undo.ClearAlarm() // as when it begins to ring
 			require.NoError(fl.t, <-done)
 			pass(time.Second)
-			undo.Fire(nil)
-			require.False(fl.t, k.exchange.unused(), what)
+			require.False(fl.t, unused(k.undo), what)
 		})
 	}
 }
 
-// An alarm of the exchange bounds how long Close waits for an undo. The exchange is not used again,
+// The alarm of an undo bounds how long Close waits for it. The round is not used again,
 // even if the last answer comes at that time.
-func TestATalkIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
+func TestARoundIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
-		require.NotNil(t, k.pendingUndo())
+		_, registered := k.pendingUndo()
+		require.True(t, registered)
 		fl.masters[2].Unfreeze()
 		synctest.Wait()
-		require.Nil(t, k.pendingUndo(), "it has left the books")
-		require.False(t, k.exchange.unused())
+		_, registered = k.pendingUndo()
+		require.False(t, registered)
+		require.False(t, unused(k.undo))
 	})
 }
 
@@ -218,7 +219,7 @@ func (o notingTo) Answer(c *command.Command, r command.Reply) {
 }
 
 // The library cannot know what a user's own nodes keep, even if they wrap a pool.Node.
-func TestATalkIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
+func TestARoundIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		n := &noting{Node: fl.node(fl.masters[0], pool.Config{})}
 		l, err := New([]Node{n, fl.node(fl.masters[1], pool.Config{}), fl.node(fl.masters[2], pool.Config{})}, WithClock(fl.clock))
@@ -231,6 +232,7 @@ func TestATalkIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
 		require.Equal(t, []string{"acquire", "release"}, n.seen)
-		require.False(t, k.exchange.unused())
+		require.False(t, unused(k.undo))
+		require.False(t, unused(k.acquire))
 	})
 }

@@ -1,11 +1,12 @@
-// Command prometheus shows the metrics of a service that takes locks, as Prometheus reads them.
+// Command prometheus serves the metrics of a service that uses locks, as Prometheus reads them.
 //
-// Some workers contend for a few locks, in a process with masters of its own; for a while one of the masters is down and then quarantined,
-// and in the end there is no quorum, so that locks are lost. What OpenTelemetry has recorded is served at /metrics by the Prometheus
-// exporter, and docs/telemetry has a Grafana dashboard for it.
+// Some workers contend for a few locks, on nodes in memory. For a while one of the nodes is down
+// and then quarantined. In the end there is no quorum, so locks are lost. The OpenTelemetry
+// exporter for Prometheus serves the metrics at /metrics, and docs/telemetry has a Grafana
+// dashboard for them.
 //
-//	go run ./examples/prometheus                       prints the metrics of three seconds
-//	go run ./examples/prometheus --listen 127.0.0.1:9464 --for 10m
+//	go run ./integration/examples/prometheus                       prints the metrics of three seconds
+//	go run ./integration/examples/prometheus --listen 127.0.0.1:9464 --for 10m
 //
 // Exit status: 0, 1 when something went wrong, 2 for wrong usage.
 package main

@@ -96,7 +96,7 @@ func ties(t *testing.T, far time.Duration) {
 		fl.masters[2].Freeze()
 		took, err = tie()
 		require.ErrorIs(t, err, ErrHeld)
-		require.Equal(t, min(tripsPatience*far, maxNodeTimeout), took)
+		require.Equal(t, min(2*far, maxNodeTimeout), took)
 		for range 5 {
 			took, err = tie()
 			require.ErrorIs(t, err, ErrHeld)

@@ -14,12 +14,12 @@ import (
 func (lk *Lock) resting() bool {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	return lk.exchange == nil
+	return lk.acquire == nil
 }
 
 // A lock that is held for long keeps little of its acquisition. It can still be extended, checked
 // and released.
-func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
+func TestALockThatIsHeldForLongDropsItsAcquisition(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
 		pass(shrinkAfter - 1)
@@ -34,8 +34,8 @@ func TestALockThatIsHeldForLongGivesUpWhatItNeedsToTalk(t *testing.T) {
 	})
 }
 
-// A lock keeps its exchange while an acquire is unanswered, because the undo needs it.
-func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
+// A lock keeps its acquisition while an acquire is unanswered, because the undo needs it.
+func TestALockKeepsItsAcquisitionUntilAllNodesHaveAnswered(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		late := silent(nodes[2], command.Acquire)
 		k, err := l.TryAcquire(bg, "a", time.Minute)
@@ -50,8 +50,8 @@ func TestALockDoesNotRestWhileAnAcquireIsUnderWay(t *testing.T) {
 	})
 }
 
-// A lock that dropped its exchange remembers which nodes hold nothing. They are sent no release.
-func TestALockThatRestedSparesNodesThatRefusedIt(t *testing.T) {
+// A lock that dropped its acquisition remembers which nodes hold nothing. They are sent no release.
+func TestALockThatDroppedItsAcquisitionSkipsNodesThatRefusedIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.masters[2].Set("a", "x", time.Hour)
 		k := take(t, fl.locker(), "a", 10*time.Second)

@@ -27,7 +27,7 @@ var (
 // Series that a run of peace need not have; package otelredlock's tests see them made.
 var rare = map[string]bool{"redlock_wakeups_total{": true, "redlock_extend_duration_seconds_count{": true}
 
-func TestTheDashboardAsksForWhatIsServed(t *testing.T) {
+func TestTheDashboardQueriesExportedMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/telemetry/dashboard.json")
 	require.NoError(t, err)
 	var d dashboard

@@ -1,10 +1,8 @@
-package redlock
+package vote
 
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // roundTrips estimates how long a node takes to answer an acquire. Most answers of a distant node
@@ -57,20 +55,4 @@ func (t *roundTrips) patience() time.Duration {
 		return 0
 	}
 	return tripsPatience * time.Duration(t.estimate.Load())
-}
-
-// latency returns the time from the round's start to an answer. It is 0 for a grant that is not
-// measured.
-func (r *round) latency(node int, rep command.Reply) time.Duration {
-	voted := r.req.Op == command.Acquire && (rep.Outcome == command.Granted || rep.Outcome == command.Refused)
-	t := &r.l.trips[node]
-	due := voted && t.isDue()
-	if !due && rep.Outcome == command.Granted && r.l.dispatcher == nil {
-		return 0
-	}
-	took := r.l.now().Sub(r.start)
-	if voted {
-		t.measured(took, r.deadline.Sub(r.start))
-	}
-	return took
 }

@@ -1,0 +1,159 @@
+package vote
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
+
+// ErrNotAwaited is the error in the ballot of a node that had not answered at the decision.
+var ErrNotAwaited = errors.New("decided before this node answered")
+
+// receiver is the nodes' view of a round.
+type receiver Round
+
+// Answer counts one node's answer. If that decides the round, it reports the decision.
+func (o *receiver) Answer(c *command.Command, rep command.Reply) {
+	r := (*Round)(o)
+	g, kind := r.group, r.kind
+	if kind.OnReply != nil {
+		rep = kind.OnReply(r, c.Node, rep)
+	}
+	took := r.latency(c.Node, rep)
+	r.mu.Lock()
+	b := &r.ballots[c.Node]
+	late, behind := b.Voted, b.Voted || r.decided.Load()
+	b.Undone = rep.Undone
+	b.Replied, b.Late, b.Outcome, b.NotSent, b.Err, b.Latency = true, late, rep.Outcome, rep.NotSent, rep.Err, took
+	b.Fence = rep.Fence
+	if r.keyStates != nil {
+		r.keyStates[c.Node] = rep.KeyStates
+	}
+	if rep.Outcome == command.Refused {
+		r.refused++
+	}
+	before := r.tiedLocked()
+	news := r.countLocked(b)
+	if !rep.Retrying {
+		r.pending--
+	}
+	last := r.pending == 0 && !rep.Retrying
+	tied := !r.decided.Load() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
+	r.mu.Unlock()
+	if g.OnAnswer != nil {
+		g.OnAnswer(r, c.Node, rep, took, behind)
+	}
+	if tied {
+		r.armTieTimeout()
+	}
+	r.report(news, last)
+	if kind.OnCounted != nil {
+		kind.OnCounted(r)
+	}
+	if g.Reuse && isFinal(c, rep) {
+		r.Release()
+	}
+}
+
+// timer is the alarms' view of a round.
+type timer Round
+
+// Fire ends the vote, at the node timeout or soon after a tie. Nodes that have not answered count as
+// Unknown.
+func (t *timer) Fire(*alarm.Alarm) {
+	r := (*Round)(t)
+	r.Pin()
+	now := r.group.Clock.Now()
+	took, why := now.Sub(r.Start), command.ErrTimeout
+	timedOut := !now.Before(r.deadline)
+	if !timedOut {
+		why = ErrNotAwaited // a tie: see armTieTimeout
+	}
+	news := false
+	r.mu.Lock()
+	for i := range r.ballots {
+		if b := &r.ballots[i]; !b.Replied {
+			b.Outcome, b.Err, b.Latency = command.Unknown, why, took
+			if r.Request.Op == command.Acquire {
+				r.group.trips[i].missed(took, timedOut)
+			}
+			news = r.countLocked(b) || news
+		}
+	}
+	r.mu.Unlock()
+	r.report(news, false)
+}
+
+// countLocked counts a ballot once in the tally, and reports whether that decides the round.
+func (r *Round) countLocked(b *Ballot) (news bool) {
+	if b.Voted {
+		return false
+	}
+	b.Voted = true
+	var d quorum.Decision
+	switch b.Outcome {
+	case command.Granted:
+		d = r.tally.Grant()
+	case command.Refused:
+		d = r.tally.Refuse()
+	default:
+		d = r.tally.Fail()
+	}
+	if r.decided.Load() || d == quorum.Open || r.needsMoreVotesLocked(d) {
+		return false
+	}
+	r.decision = d
+	r.decided.Store(true)
+	return true
+}
+
+// needsMoreVotesLocked reports whether the round's rule requires more votes.
+func (r *Round) needsMoreVotesLocked(d quorum.Decision) bool {
+	if r.tally.Outstanding() == 0 {
+		return false
+	}
+	switch r.Rule {
+	case AfterAll:
+		return true
+	case LossAfterAll:
+		return d == quorum.Lost
+	case FaultAfterAll:
+		return d == quorum.Lost && !r.tally.RefusedByQuorum()
+	}
+	return false
+}
+
+// report reports the events of an answer or of the end of the vote.
+func (r *Round) report(decided, last bool) {
+	if decided {
+		if !r.group.Alarms.Clear(&r.alarm) {
+			r.Pin() // it is about to fire
+		}
+		if r.kind.OnDecision != nil {
+			r.kind.OnDecision(r)
+		}
+		r.Signal()
+	}
+	if last && r.kind.OnComplete != nil {
+		r.kind.OnComplete(r)
+	}
+}
+
+// latency returns the time from the round's start to an answer. It is 0 for a grant that is not
+// measured.
+func (r *Round) latency(node int, rep command.Reply) time.Duration {
+	voted := r.Request.Op == command.Acquire && (rep.Outcome == command.Granted || rep.Outcome == command.Refused)
+	t := &r.group.trips[node]
+	due := voted && t.isDue()
+	if !due && rep.Outcome == command.Granted && r.group.OnAnswer == nil {
+		return 0
+	}
+	took := r.group.Clock.Now().Sub(r.Start)
+	if voted {
+		t.measured(took, r.deadline.Sub(r.Start))
+	}
+	return took
+}

@@ -1,0 +1,138 @@
+package vote
+
+import (
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
+
+// Ballot is the state of a round on one node.
+type Ballot struct {
+	cmd command.Command
+
+	Voted   bool // counted in the tally
+	Replied bool // the command was answered
+	Late    bool // … after it had been counted as Unknown
+	NotSent bool
+	Undone  bool // see command.Reply
+	Outcome command.Outcome
+	Latency time.Duration
+	Err     error
+	Fence   int64
+}
+
+// Failed reports whether a node was asked and failed, or did not answer in time.
+func (b *Ballot) Failed() bool {
+	return b.Voted && b.Outcome != command.Granted && b.Outcome != command.Refused
+}
+
+// leftNothing reports whether an answered acquire left nothing on the node.
+func (b *Ballot) leftNothing() bool { return b.NotSent || b.Outcome == command.Refused }
+
+// Results is the state of a round. It is valid only inside View.
+type Results struct {
+	Ballots   []Ballot             // by node
+	KeyStates [][]command.KeyState // by node; nil unless the round reads keys
+	Need      int                  // votes for a majority
+	Decided   bool
+}
+
+// View calls f with the state of the round, which does not change meanwhile. f must be short and
+// must not call the round.
+func (r *Round) View(f func(Results)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(Results{r.ballots, r.keyStates, r.tally.Need(), r.decided.Load()})
+}
+
+// NodeName returns the name of a node.
+func (r *Round) NodeName(node int) string { return r.group.Nodes[node].Name() }
+
+// Decided reports whether the round was decided.
+func (r *Round) Decided() bool { return r.decided.Load() }
+
+// Won reports whether a majority granted.
+func (r *Round) Won() bool { return r.ended(quorum.Won) }
+
+// Lost reports whether it was decided that no majority can grant.
+func (r *Round) Lost() bool { return r.ended(quorum.Lost) }
+
+func (r *Round) ended(as quorum.Decision) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.decided.Load() && r.decision == as
+}
+
+// RefusedByQuorum reports whether so many nodes refused, including late answers, that no majority
+// can grant.
+func (r *Round) RefusedByQuorum() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused > len(r.ballots)-r.tally.Need()
+}
+
+// SurelyFree reports whether a majority released the token or, because it was skipped, never had
+// it. Other clients can then have the name. A node that had the token and lost it does not count,
+// because it is unknown how the hold ended there.
+func (r *Round) SurelyFree() bool {
+	return r.majority(func(b *Ballot) bool {
+		return b.Outcome == command.Granted || b.Outcome == command.Refused && b.NotSent
+	})
+}
+
+// Confirmed reports whether a majority confirmed that it holds nothing of the token: it deleted the
+// keys or had none. It is for rounds that undo.
+func (r *Round) Confirmed() bool {
+	return r.majority(func(b *Ballot) bool {
+		return b.Outcome == command.Granted || b.Outcome == command.Refused || b.Undone
+	})
+}
+
+func (r *Round) majority(is func(*Ballot) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for i := range r.ballots {
+		if is(&r.ballots[i]) {
+			n++
+		}
+	}
+	return n >= r.tally.Need()
+}
+
+// AppendFences appends, by node, the count of each node that granted in time, and 0 for others.
+func (r *Round) AppendFences(list []int64) []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ballots {
+		b, c := &r.ballots[i], int64(0)
+		if b.Voted && !b.Late && b.Outcome == command.Granted {
+			c = b.Fence
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// MayHold lists the nodes that may hold keys of an acquire; nil stands for all. answered reports that
+// every node has answered, so nothing is in flight.
+func (r *Round) MayHold() (nodes []bool, answered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	some := false
+	for i := range r.ballots {
+		if !r.ballots[i].Replied {
+			return nil, false
+		}
+		some = some || r.ballots[i].leftNothing()
+	}
+	if !some {
+		return nil, true
+	}
+	nodes = make([]bool, len(r.ballots))
+	for i := range nodes {
+		nodes[i] = !r.ballots[i].leftNothing()
+	}
+	return nodes, true
+}

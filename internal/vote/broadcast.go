@@ -1,0 +1,58 @@
+package vote
+
+import (
+	"sync"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// Broadcast is a request to every node whose answers are collected without a vote.
+type Broadcast struct {
+	reqs []command.Request
+	cmds []command.Command
+	done chan struct{} // closed when every node has answered
+
+	mu      sync.Mutex // guards the fields below; nothing is called under it
+	replies []*command.Reply
+	pending int
+}
+
+// Broadcast submits to each node the request that fill makes for it.
+func (g *Group) Broadcast(fill func(node int, r *command.Request)) *Broadcast {
+	n := len(g.Nodes)
+	b := &Broadcast{
+		reqs: make([]command.Request, n), cmds: make([]command.Command, n), done: make(chan struct{}),
+		replies: make([]*command.Reply, n), pending: n,
+	}
+	for i, node := range g.Nodes {
+		r, c := &b.reqs[i], &b.cmds[i]
+		fill(i, r)
+		r.NodeSet = g.Set
+		c.Request, c.Node, c.To = r, i, (*collector)(b)
+		node.Submit(c)
+	}
+	return b
+}
+
+// Done returns a channel that is closed when every node has answered.
+func (b *Broadcast) Done() <-chan struct{} { return b.done }
+
+// Replies returns a copy of the answers so far, nil for a node that has not answered.
+func (b *Broadcast) Replies() []*command.Reply {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]*command.Reply(nil), b.replies...)
+}
+
+// collector is the nodes' view of a Broadcast.
+type collector Broadcast
+
+// Answer records one node's answer.
+func (b *collector) Answer(c *command.Command, r command.Reply) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.replies[c.Node] = &r
+	if b.pending--; b.pending == 0 {
+		close(b.done)
+	}
+}

@@ -1,0 +1,14 @@
+// Package vote sends one request to all nodes of a group and makes one decision of their answers.
+//
+// A [Round] is decided as early as its rule allows: when a majority granted, or when none can grant
+// any more. The caller does not wait for the other nodes. A later answer changes no decision, but it
+// is recorded.
+//
+//   - group.go: Group, the nodes and what their rounds share
+//   - round.go: Round and its owner's methods: set up, send, wait, read the result
+//   - answer.go: the path of an answer: count it, decide, report the events
+//   - ballot.go: one node's answer, and what the ballots say together
+//   - tie.go, roundtrip.go: when a tied vote ends, from the nodes' recent round trips
+//   - reuse.go: rounds are reused; the only place that counts their users
+//   - broadcast.go: a request to every node without a vote
+package vote

@@ -1,0 +1,61 @@
+package vote
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// Group is a fixed set of nodes that vote together. Its methods are safe for concurrent use. Its
+// exported fields do not change after NewGroup.
+type Group struct {
+	Nodes  []command.Node
+	Set    *command.NodeSet // the state that the nodes share
+	Clock  clock.Clock
+	Alarms *alarm.Queue // ends the votes
+	// OnAnswer is called for every answer, after it was counted and before any event of its round.
+	// late reports that the round was decided or the vote was over. It must not block. It may be nil;
+	// the latency of most grants is then not measured, because reading the clock is costly.
+	OnAnswer func(r *Round, node int, rep command.Reply, took time.Duration, late bool)
+	// Reuse reports that a node drops each command that it has answered (see isFinal). Rounds are then
+	// reused.
+	Reuse bool
+
+	trips []roundTrips // by node
+	spare sync.Pool    // of *Round
+}
+
+// NewGroup completes a group whose exported fields are set.
+func NewGroup(g *Group) *Group {
+	g.trips = make([]roundTrips, len(g.Nodes))
+	return g
+}
+
+// Patience returns how long after its start a tied vote waits for a node. It is 0 for a node that
+// was never measured or that is silent.
+func (g *Group) Patience(node int) time.Duration { return g.trips[node].patience() }
+
+// New makes a round about the names. The caller fills in the request, sets Start, and sends it.
+func (g *Group) New(kind *Kind, owner any, names []string) *Round {
+	r, _ := g.spare.Get().(*Round)
+	if r == nil {
+		r = &Round{wake: make(chan struct{}, 1)}
+		if n := len(g.Nodes); n <= len(r.inline) {
+			r.ballots = r.inline[:n]
+		} else {
+			r.ballots = make([]Ballot, n)
+		}
+	}
+	r.prepare(g, kind, owner, names)
+	return r
+}
+
+// NewReading makes a round that reads keys. It keeps their states.
+func (g *Group) NewReading(kind *Kind, owner any, names []string) *Round {
+	r := g.New(kind, owner, names)
+	r.keyStates = make([][]command.KeyState, len(g.Nodes))
+	return r
+}

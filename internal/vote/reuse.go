@@ -1,0 +1,49 @@
+package vote
+
+import (
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
+
+// Release drops a reference to the round. The last one makes the round available to another lock.
+// There is one reference for each node's answer until it was handled, and one for the owner until it
+// calls Release, after which it must not use the round. A round whose owner never calls Release is
+// left to the garbage collector.
+//
+// An answer that is not final (see isFinal) keeps its reference, so its round is never reused
+// (docs/dev/adr/0012-reuse-of-in-flight-state.md). Such a round costs memory but is never shared by
+// mistake.
+func (r *Round) Release() {
+	g := r.group
+	if !g.Reuse || r.users.Add(-1) > 0 {
+		return
+	}
+	r.reset()
+	g.spare.Put(r)
+}
+
+// reset empties the round, except for its group, its wake channel and its ballots' memory. Nothing
+// else uses it now.
+func (r *Round) reset() {
+	clear(r.ballots)
+	r.Request, r.Names, r.Start, r.Rule, r.Owner, r.kind = command.Request{}, nil, 0, Earliest, nil, nil
+	r.alarm, r.deadline = alarm.Alarm{}, 0
+	r.keyStates, r.refused, r.decision = nil, 0, quorum.Open
+	r.decided.Store(false)
+	if len(r.wake) > 0 { // left by a decision that no caller waited for
+		<-r.wake
+	}
+}
+
+// Pin prevents the reuse of the round. The caller must have a reference to it.
+func (r *Round) Pin() { r.users.Add(1) }
+
+// isFinal reports whether a node no longer uses a command after this answer.
+func isFinal(c *command.Command, rep command.Reply) bool {
+	once := c.Retries == 0 && !c.WasResent()
+	return once && (rep.NotSent || rep.Outcome == command.Granted && !rep.WillRetry)
+}
+
+// Users returns the number of references. It is 0 for a round that may be reused at any time.
+func (r *Round) Users() int { return int(r.users.Load()) }

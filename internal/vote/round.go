@@ -1,0 +1,187 @@
+package vote
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
+
+// Round is one request to all nodes and its vote. The owner sets the exported fields before it sends
+// the round, and reads them only while it has a reference (see Release).
+type Round struct {
+	Request command.Request
+	Names   []string
+	Start   clock.Instant // read before the first send (docs/dev/hazards.md H5)
+	Rule    Rule
+	Owner   any // for the functions of the kind
+
+	group *Group
+	kind  *Kind
+	wake  chan struct{} // of capacity 1; see Wait
+	users atomic.Int32  // see reuse.go
+
+	alarm    alarm.Alarm   // ends the vote; afterwards the owner may use it
+	deadline clock.Instant // of the vote, by the node timeout
+
+	mu        sync.Mutex // guards the fields below; nothing is called under it
+	ballots   []Ballot
+	keyStates [][]command.KeyState
+	tally     quorum.Tally
+	refused   int         // nodes that refused, also after the vote
+	pending   int         // nodes without a final answer
+	decided   atomic.Bool // written under mu
+	decision  quorum.Decision
+
+	inline [3]Ballot // the ballots of up to three nodes
+}
+
+// Rule states how many votes a decision waits for.
+type Rule uint8
+
+// The rules, from the earliest decision to the latest.
+const (
+	Earliest      Rule = iota // won or lost as early as possible
+	LossAfterAll              // won as early as possible, lost after all votes
+	FaultAfterAll             // like LossAfterAll, but lost as soon as enough nodes refused
+	AfterAll                  // after all votes
+)
+
+// Kind is a set of functions that a round calls, on goroutines of the nodes or of the alarms. They
+// must not block. A nil function is not called.
+type Kind struct {
+	// OnReply is called for each answer before it is counted, and returns the answer to count.
+	OnReply func(r *Round, node int, rep command.Reply) command.Reply
+	// OnCounted is called for each answer after it was counted and after the events that it caused.
+	OnCounted func(r *Round)
+	// OnDecision is called once, after the decision.
+	OnDecision func(r *Round)
+	// OnComplete is called once, when every command has been answered. On the goroutine that calls
+	// OnDecision it is called after that. On another goroutine it may run before OnDecision or
+	// concurrently.
+	OnComplete func(r *Round)
+}
+
+// prepare sets up a round whose ballots are empty.
+func (r *Round) prepare(g *Group, kind *Kind, owner any, names []string) {
+	r.group, r.kind, r.Owner, r.Names = g, kind, owner, names
+	r.Request.NodeSet = g.Set
+	r.tally = quorum.NewTally(len(r.ballots))
+	r.pending = len(r.ballots)
+	r.users.Store(int32(len(r.ballots) + 1)) // the answers, and the owner
+	for i := range r.ballots {
+		c := &r.ballots[i].cmd
+		c.Request, c.Node, c.To = &r.Request, i, (*receiver)(r)
+	}
+}
+
+// SubmittedBy sets the kind of goroutine that is about to send the round.
+func (r *Round) SubmittedBy(by command.Submitter) {
+	for i := range r.ballots {
+		r.ballots[i].cmd.Submitter = by
+	}
+}
+
+// Arm sets the time, counted from Start, in which answers count. It must precede Send.
+func (r *Round) Arm(timeout time.Duration) {
+	r.deadline = r.Start.Add(timeout)
+	r.group.Alarms.Set(&r.alarm, r.deadline, timeout, (*timer)(r))
+}
+
+// Send submits the commands. A node for which known returns true is skipped, and its answer is the
+// one that known returns. If behind is not nil, Send submits each command of behind right after the
+// node's command of r, in the same flush if the node supports that.
+func (r *Round) Send(known func(node int) (rep command.Reply, ok bool), behind *Round) {
+	for i, n := range r.group.Nodes {
+		c := &r.ballots[i].cmd
+		if known != nil {
+			if rep, ok := known(i); ok {
+				c.Answer(rep)
+				c = nil
+			}
+		}
+		switch {
+		case behind == nil && c != nil:
+			n.Submit(c)
+		case behind != nil && c == nil:
+			n.Submit(&behind.ballots[i].cmd)
+		case behind != nil:
+			submitBoth(n, c, &behind.ballots[i].cmd)
+		}
+	}
+}
+
+func submitBoth(n command.Node, first, second *command.Command) {
+	if p, ok := n.(interface {
+		SubmitBoth(first, second *command.Command)
+	}); ok {
+		p.SubmitBoth(first, second)
+		return
+	}
+	n.Submit(first)
+	n.Submit(second)
+}
+
+// Cancel cancels the commands that are still unsent.
+func (r *Round) Cancel() {
+	for i := range r.ballots {
+		r.ballots[i].cmd.Cancel()
+	}
+}
+
+// LeftNothing reports whether an acquire left nothing on a node and never will. It cancels an unsent
+// command.
+func (r *Round) LeftNothing(node int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := &r.ballots[node]
+	unsent := b.cmd.Cancel()
+	if b.Replied {
+		return b.leftNothing()
+	}
+	return unsent
+}
+
+// Wait returns true when the round is decided, or false if done is closed first. With a nil done it
+// waits for the decision, which the node timeout bounds. Only one goroutine may wait.
+func (r *Round) Wait(done <-chan struct{}) bool {
+	for !r.decided.Load() {
+		if done == nil {
+			<-r.wake // a select takes three times as long
+			continue
+		}
+		select {
+		case <-r.wake:
+		case <-done:
+			return r.decided.Load()
+		}
+	}
+	return true
+}
+
+// Woken returns the channel that receives a value at the decision, and after Signal.
+func (r *Round) Woken() <-chan struct{} { return r.wake }
+
+// Signal wakes the goroutine that waits, before the decision.
+func (r *Round) Signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// EndVote stops the timer of a vote that the owner no longer waits for.
+func (r *Round) EndVote() { r.group.Alarms.Clear(&r.alarm) }
+
+// SetAlarm sets the round's alarm for the owner's use, after the decision. It pins the round.
+func (r *Round) SetAlarm(at clock.Instant, lag time.Duration, h alarm.Handler) {
+	r.Pin()
+	r.group.Alarms.Set(&r.alarm, at, lag, h)
+}
+
+// ClearAlarm clears the alarm that SetAlarm set.
+func (r *Round) ClearAlarm() { r.group.Alarms.Clear(&r.alarm) }

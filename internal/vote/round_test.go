@@ -1,0 +1,129 @@
+package vote_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// decidedAfter returns after how many of the answers a round is decided.
+func decidedAfter(t *testing.T, rule vote.Rule, replies ...command.Reply) (n int) {
+	t.Helper()
+	inGroup(t, len(replies), func(_ *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Kind{}, rule)
+		for i, rep := range replies {
+			nodes[i].Answer(rep)
+			if r.Decided() {
+				n = i + 1
+				return
+			}
+		}
+	})
+	return n
+}
+
+func TestARuleStatesHowManyVotesADecisionWaitsFor(t *testing.T) {
+	for _, c := range []struct {
+		rule                vote.Rule
+		won, refused, fault int
+	}{
+		{vote.Earliest, 2, 2, 2},
+		{vote.LossAfterAll, 2, 3, 3},
+		{vote.FaultAfterAll, 2, 2, 3},
+		{vote.AfterAll, 3, 3, 3},
+	} {
+		require.Equal(t, c.won, decidedAfter(t, c.rule, granted, granted, granted), "rule %d", c.rule)
+		require.Equal(t, c.refused, decidedAfter(t, c.rule, refused, refused, refused), "rule %d", c.rule)
+		require.Equal(t, c.fault, decidedAfter(t, c.rule, failed, failed, failed), "rule %d", c.rule)
+	}
+}
+
+// events records the calls of a kind's functions.
+type events []string
+
+func (e *events) kind() *vote.Kind {
+	return &vote.Kind{
+		OnReply: func(_ *vote.Round, _ int, rep command.Reply) command.Reply {
+			*e = append(*e, "reply")
+			return rep
+		},
+		OnCounted:  func(*vote.Round) { *e = append(*e, "counted") },
+		OnDecision: func(*vote.Round) { *e = append(*e, "decision") },
+		OnComplete: func(*vote.Round) { *e = append(*e, "complete") },
+	}
+}
+
+// Each event is reported once and in this order, also if a node answers after the vote.
+func TestEventsComeOnceAndInOrder(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		var e events
+		r := acquire(g, e.kind(), vote.Earliest)
+		nodes[0].Answer(granted)
+		time.Sleep(2 * timeout)
+		synctest.Wait()
+		nodes[1].Answer(granted)
+		nodes[2].Answer(granted)
+		nodes[2].Answer(granted) // a second answer is ignored
+		require.Equal(t, events{"reply", "counted", "decision", "reply", "counted", "reply", "complete", "counted"}, e)
+		require.True(t, r.Lost())
+		require.Len(t, r.Woken(), 1)
+		require.Zero(t, g.Alarms.Len())
+	})
+}
+
+// OnReply turns an answer into another vote.
+func TestTheReplyThatCountsIsThatOfTheKind(t *testing.T) {
+	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Kind{OnReply: func(_ *vote.Round, node int, rep command.Reply) command.Reply {
+			require.Zero(t, node)
+			require.Equal(t, command.Granted, rep.Outcome)
+			return refused
+		}}, vote.Earliest)
+		nodes[0].Answer(granted)
+		require.True(t, r.RefusedByQuorum())
+	})
+}
+
+// A skipped node gets no command, and a round behind another one is submitted to it nevertheless.
+func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		behind := g.New(&vote.Kind{}, nil, nil)
+		command.NewPing(&behind.Request)
+		behind.Start = g.Clock.Now()
+		behind.Arm(timeout)
+		r := g.New(&vote.Kind{}, nil, nil)
+		command.NewPing(&r.Request)
+		r.Start = g.Clock.Now()
+		r.Arm(timeout)
+		r.Send(func(node int) (command.Reply, bool) { return failed, node == 1 }, behind)
+		for _, n := range nodes {
+			require.Same(t, &behind.Request, n.Request, "the last command")
+			n.Answer(granted)
+		}
+		require.True(t, behind.Won())
+		require.False(t, r.Decided())
+		r.View(func(s vote.Results) { require.True(t, s.Ballots[1].Replied) })
+		r.EndVote()
+		require.Zero(t, g.Alarms.Len())
+	})
+}
+
+func TestWaitEndsWithTheDecisionOrItsCaller(t *testing.T) {
+	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Kind{}, vote.Earliest)
+		done := make(chan struct{})
+		close(done)
+		require.False(t, r.Wait(done))
+		go func() {
+			time.Sleep(time.Millisecond)
+			nodes[0].Answer(granted)
+		}()
+		require.True(t, r.Wait(nil))
+		require.True(t, r.Wait(done))
+	})
+}

@@ -1,0 +1,57 @@
+package vote_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// node is a node that answers nothing by itself. The test answers its last command.
+type node struct {
+	name string
+	*command.Command
+}
+
+func (n *node) Name() string              { return n.name }
+func (n *node) Submit(c *command.Command) { n.Command = c }
+
+// inGroup runs f with a group of n nodes, in virtual time.
+func inGroup(t *testing.T, n int, f func(t *testing.T, g *vote.Group, nodes []*node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.Runtime()
+		g := &vote.Group{Clock: c, Alarms: alarm.New(c), Reuse: true}
+		defer g.Alarms.Stop()
+		nodes := make([]*node, n)
+		for i := range nodes {
+			nodes[i] = &node{name: string(rune('a' + i))}
+			g.Nodes = append(g.Nodes, nodes[i])
+		}
+		f(t, vote.NewGroup(g), nodes)
+	})
+}
+
+// timeout is the time in which the answers of acquire count.
+const timeout = time.Second
+
+// acquire sends a round that acquires a name, by a rule.
+func acquire(g *vote.Group, kind *vote.Kind, rule vote.Rule) *vote.Round {
+	r, t := g.New(kind, nil, []string{"name"}), &command.LockArgs{}
+	t.Set(r.Names, command.NewToken(""))
+	command.NewAcquire(&r.Request, t, time.Minute, time.Hour)
+	r.Rule, r.Start = rule, g.Clock.Now()
+	r.Arm(timeout)
+	r.Send(nil, nil)
+	return r
+}
+
+var (
+	granted = command.Reply{Outcome: command.Granted}
+	refused = command.Reply{Outcome: command.Refused}
+	failed  = command.Reply{Outcome: command.Failed, NotSent: true}
+)

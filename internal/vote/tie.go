@@ -1,0 +1,39 @@
+package vote
+
+import "time"
+
+// tiedLocked reports whether enough nodes for a quorum have voted, some with a grant and some with
+// a refusal. With fewer votes no contender can win, and the node timeout detects a fault.
+func (r *Round) tiedLocked() bool {
+	granted, refused := r.tally.Granted(), r.tally.Refused()
+	return granted > 0 && refused > 0 && granted+refused >= r.tally.Need()
+}
+
+// A tied vote waits at least tieFactor times as long as the answers took, and at least minTie.
+const (
+	tieFactor = 4
+	minTie    = 10 * time.Millisecond
+)
+
+// armTieTimeout ends an acquire's vote soon after a tie. If two contenders have a vote each, neither
+// may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
+// rule 22). Losing is always safe. A distant node gets time according to its own recent round trips
+// (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
+func (r *Round) armTieTimeout() {
+	now := r.group.Clock.Now()
+	took := now.Sub(r.Start)
+	d := TieTimeout(took)
+	r.mu.Lock()
+	for i := range r.ballots {
+		if !r.ballots[i].Voted {
+			d = max(d, r.group.Patience(i)-took)
+		}
+	}
+	r.mu.Unlock()
+	if at := now.Add(d); at.Before(r.deadline) {
+		r.group.Alarms.Set(&r.alarm, at, d, (*timer)(r))
+	}
+}
+
+// TieTimeout returns how long to wait for more answers if the others took this long.
+func TieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, minTie) }

@@ -1,0 +1,51 @@
+package vote_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// A tied vote ends soon if nothing is known of the missing node, and waits for the round trips of a
+// node that was measured.
+func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		tie := func() time.Duration {
+			r := acquire(g, &vote.Kind{}, vote.Earliest)
+			nodes[0].Answer(granted)
+			nodes[1].Answer(refused)
+			r.Wait(nil)
+			r.View(func(s vote.Results) { require.ErrorIs(t, s.Ballots[2].Err, vote.ErrNotAwaited) })
+			return g.Clock.Now().Sub(r.Start)
+		}
+		require.Equal(t, vote.TieTimeout(0), tie())
+		require.Zero(t, g.Patience(2))
+		acquire(g, &vote.Kind{}, vote.Earliest)
+		time.Sleep(50 * time.Millisecond)
+		nodes[2].Answer(granted)
+		require.Equal(t, 100*time.Millisecond, g.Patience(2))
+		require.Equal(t, 100*time.Millisecond, tie())
+		require.Zero(t, g.Patience(2), "it did not answer in twice its round trip")
+		require.Equal(t, vote.TieTimeout(0), tie())
+	})
+}
+
+// Only an acquire is tied: other votes wait for the node timeout.
+func TestATieOfAnotherRequestWaitsForTheNodeTimeout(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := g.New(&vote.Kind{}, nil, nil)
+		command.NewPing(&r.Request)
+		r.Start = g.Clock.Now()
+		r.Arm(timeout)
+		r.Send(nil, nil)
+		nodes[0].Answer(granted)
+		nodes[1].Answer(refused)
+		r.Wait(nil)
+		require.Equal(t, timeout, g.Clock.Now().Sub(r.Start))
+		r.View(func(s vote.Results) { require.ErrorIs(t, s.Ballots[2].Err, command.ErrTimeout) })
+	})
+}

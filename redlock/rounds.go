@@ -1,0 +1,62 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// newGroup makes the group of nodes whose votes decide for the Locker.
+func newGroup(l *Locker) *vote.Group {
+	nodes := make([]command.Node, len(l.nodes))
+	for i, n := range l.nodes {
+		nodes[i] = n
+	}
+	g := &vote.Group{Nodes: nodes, Set: l.nodeSet, Clock: l.set.clock, Alarms: l.alarms}
+	if l.dispatcher == nil {
+		g.Reuse = reusable(l.nodes)
+	} else {
+		g.OnAnswer = l.dispatcher.vote
+	}
+	return vote.NewGroup(g)
+}
+
+// plainKind is the kind of a round that has no events.
+var plainKind vote.Kind
+
+// inspectRound makes a round that reads the keys for information only: it counts for no lock.
+func (l *Locker) inspectRound(kind *vote.Kind, owner any, names []string) *vote.Round {
+	r := l.readRound(kind, owner, names, false)
+	r.Request.Informational = true
+	return r
+}
+
+// countedInspect makes a round that reads the keys and whose answers count as votes. Under the
+// restart guard only nodes that vote grant it.
+func (l *Locker) countedInspect(kind *vote.Kind, owner any, names []string) *vote.Round {
+	return l.readRound(kind, owner, names, l.set.guarded)
+}
+
+func (l *Locker) readRound(kind *vote.Kind, owner any, names []string, guarded bool) *vote.Round {
+	r := l.group.NewReading(kind, owner, names)
+	t := &command.LockArgs{Guarded: guarded}
+	t.Set(l.keys(names), "")
+	command.NewInspect(&r.Request, t)
+	r.Start = l.now()
+	return r
+}
+
+// runRound sends a round and waits for its decision, or until ctx ends.
+func (l *Locker) runRound(ctx context.Context, r *vote.Round, timeout time.Duration) error {
+	if ctx.Err() != nil {
+		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: errNoAttempt}
+	}
+	r.Arm(timeout)
+	r.Send(nil, nil)
+	if !r.Wait(ctx.Done()) {
+		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: votesError(r, ErrNoQuorum)}
+	}
+	return nil
+}
