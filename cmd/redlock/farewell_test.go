@@ -41,7 +41,7 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 		began := time.Now()
 		bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		err = giveBack(bye, lock)
+		err = releaseLock(bye, lock)
 		closeIn(bye, l)
 		took = time.Since(began)
 		time.Sleep(time.Minute) // what it left in the background comes to its end

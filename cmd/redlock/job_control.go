@@ -26,7 +26,7 @@ func (sv *supervisor) stopsJob(ws syscall.WaitStatus) bool {
 // nothing runs here until SIGCONT. The lock is checked after the wake-up, because its validity
 // may have ended during the stop.
 func (sv *supervisor) stopWithJob() {
-	sv.tty.takeBack(sv.child.group)
+	sv.tty.reclaim(sv.child.group)
 	sv.c.say("stopped: nothing extends %s now, which leaves it %v", sv.opts.name, (sv.deadline.left() - sv.opts.grace).Round(time.Second/10))
 	// Not SIGTSTP: the runtime swallows it from its first Notify on, also after a Reset. Not
 	// SIGSTOP: it would stop redlock even if no shell could continue it.

@@ -42,7 +42,7 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 	defer func() { closeIn(bye, locker) }() // closing uses what is left of closeTimeout after the release
 	// The release is also sent after a loss: the loss may be reported before the validity ends, so
 	// the key may still be this lock's.
-	switch err := giveBack(bye, lock); {
+	switch err := releaseLock(bye, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
 		c.say("%s was lost while the command ran: %v", o.name, err)
 		return exitLost
@@ -55,9 +55,9 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 // errNotAllAnswered reports a release that was sent but not confirmed within closeTimeout.
 var errNotAllAnswered = errors.New("some nodes did not confirm the release in time; remaining keys expire")
 
-// giveBack releases the lock and waits for the nodes until ctx is done. Release runs in a
+// releaseLock releases the lock and waits for the nodes until ctx is done. Release runs in a
 // goroutine because it waits for the node timeout and does not stop when ctx is done.
-func giveBack(ctx context.Context, lock *redlock.Lock) error {
+func releaseLock(ctx context.Context, lock *redlock.Lock) error {
 	done := make(chan error, 1)
 	go func() { done <- lock.Release(ctx) }()
 	select {

@@ -38,7 +38,7 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 		c.say("%v", err)
 		return exitSystem
 	}
-	defer w.tty.takeBack(w.child.group)
+	defer w.tty.reclaim(w.child.group)
 	reaper, err := startReaper(w.child.group, w.deadline.left)
 	if err != nil {
 		w.child.abandon()

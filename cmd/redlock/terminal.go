@@ -49,8 +49,8 @@ func (t *terminal) give(g group) {
 	}
 }
 
-// takeBack puts this process's group in the foreground again, if g has it.
-func (t *terminal) takeBack(g group) {
+// reclaim puts this process's group in the foreground again, if g has it.
+func (t *terminal) reclaim(g group) {
 	if t == nil {
 		return
 	}
