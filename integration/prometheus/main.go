@@ -5,8 +5,8 @@
 // exporter for Prometheus serves the metrics at /metrics, and docs/telemetry has a Grafana
 // dashboard for them.
 //
-//	go run ./integration/examples/prometheus                       prints the metrics of three seconds
-//	go run ./integration/examples/prometheus --listen 127.0.0.1:9464 --for 10m
+//	go run ./integration/prometheus                       prints the metrics of three seconds
+//	go run ./integration/prometheus --listen 127.0.0.1:9464 --for 10m
 //
 // Exit status: 0, 1 when something went wrong, 2 for wrong usage.
 package main

@@ -28,7 +28,7 @@ var (
 var rare = map[string]bool{"redlock_wakeups_total{": true, "redlock_extend_duration_seconds_count{": true}
 
 func TestTheDashboardQueriesExportedMetrics(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/telemetry/dashboard.json")
+	text, err := os.ReadFile("../../docs/telemetry/dashboard.json")
 	require.NoError(t, err)
 	var d dashboard
 	require.NoError(t, json.Unmarshal(text, &d))
