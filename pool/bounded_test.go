@@ -144,14 +144,14 @@ func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 }
 
 func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
-		dials := s.node.Stats().Dials
+		dials := s.(*subscription).node.Stats().Dials
 		publish(t, m, "a", strings.Repeat("x", replyLimits.Bulk+1))
 		require.Equal(t, "down", <-heard)
 		require.Equal(t, "subscribed a", <-heard)
-		require.Equal(t, dials, s.node.Stats().Dials, "the pipelined connection stays")
+		require.Equal(t, dials, s.(*subscription).node.Stats().Dials, "the pipelined connection stays")
 		publish(t, m, "a", "1")
 		require.Equal(t, "a: 1", <-heard)
 	})

@@ -23,7 +23,7 @@ var errUnwanted = errors.New("no channels")
 // pubsubConn is one connection of a subscription. Two goroutines use it: write alone writes to
 // it, and read alone reads. fail, which either may call, ends both.
 type pubsubConn struct {
-	s        *Subscription
+	s        *subscription
 	raw      *rawConn
 	dead     chan struct{}
 	once     sync.Once

@@ -88,17 +88,17 @@ func TestARefusedSubscriptionIsReportedAndTriedAgainAfterHalfAMinute(t *testing.
 // The server may soon execute what it refused now. A right that other commands lack does not keep
 // the node from subscribing.
 func TestASubscriptionThatEndsForAnotherReasonIsMadeAgainAtOnce(t *testing.T) {
-	for name, refuse := range map[string]func(m *fakeredis.Master, s *Subscription){
-		"a script is running": func(m *fakeredis.Master, _ *Subscription) {
+	for name, refuse := range map[string]func(m *fakeredis.Master, s command.Subscription){
+		"a script is running": func(m *fakeredis.Master, _ command.Subscription) {
 			m.FailWith("SUBSCRIBE", "BUSY Redis is busy running a script")
 			m.Clients()[1].Drop()
 		},
-		"no right to unsubscribe": func(m *fakeredis.Master, s *Subscription) {
+		"no right to unsubscribe": func(m *fakeredis.Master, s command.Subscription) {
 			m.Deny("UNSUBSCRIBE")
 			s.Remove("b")
 		},
 	} {
-		subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+		subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 			s.Add("a")
 			require.Equal(t, "subscribed a", <-heard)
 			s.Add("b")

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
@@ -22,7 +23,7 @@ type watcher struct {
 	resolver *sentinelResolver
 	index    int   // in the list
 	node     *Node // connects to the Sentinel; it has no pipelines and no scripts
-	sub      *Subscription
+	sub      command.Subscription
 	wake     chan struct{} // query at once; holds one signal
 	soon     int           // used by run only: queries in a row that an announcement advanced
 }

@@ -5,26 +5,17 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// Listener receives the events of a Subscription. One goroutine calls it. It must not block.
-type Listener interface {
-	// Subscribed reports that messages of the channel arrive from now on. It is called again
-	// after each reconnect: messages in between are lost.
-	Subscribed(channel string)
-	// Message reports a message on the channel. Messages may be lost.
-	Message(channel, payload string)
-	// Down reports that the connection ended. Nothing arrives until Subscribed is called again.
-	Down(err error)
-}
-
-// Subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
+// subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
 // It is dialled when the first channel is added, and again, with backoff, when it ends. It is
 // closed some seconds after the last channel was removed. A server that refuses to subscribe is
-// asked again after 30 s. A Subscription is safe for concurrent use, and only Close waits.
-type Subscription struct {
+// asked again after 30 s. A subscription is safe for concurrent use, and only Close waits.
+type subscription struct {
 	node     *Node
-	listener Listener
+	listener command.Listener
 	life     context.Context
 	end      context.CancelFunc
 	done     sync.WaitGroup
@@ -40,11 +31,11 @@ type Subscription struct {
 	closed  bool
 }
 
-// Subscribe returns a subscription without channels. It ends at the latest with the node, whose
+// Subscribe is for package redlock. It returns a subscription without channels. It ends at the latest with the node, whose
 // Close waits for it.
-func (n *Node) Subscribe(listener Listener) *Subscription {
+func (n *Node) Subscribe(listener command.Listener) command.Subscription {
 	life, end := context.WithCancel(n.life)
-	return &Subscription{
+	return &subscription{
 		node: n, listener: listener, life: life, end: end, redial: newBackoff(n.cfg),
 		wake: make(chan struct{}, 1), wanted: make(map[string]bool),
 	}
@@ -53,7 +44,7 @@ func (n *Node) Subscribe(listener Listener) *Subscription {
 // Add subscribes to a channel. It starts the connection if necessary. The goroutine is
 // started under the mutex, so Close, which sets closed under it, either prevents the start or
 // waits for the goroutine.
-func (s *Subscription) Add(channel string) {
+func (s *subscription) Add(channel string) {
 	s.mu.Lock()
 	// A channel that is already wanted keeps its mark: it was sent, or will be.
 	if _, ok := s.wanted[channel]; !ok {
@@ -69,7 +60,7 @@ func (s *Subscription) Add(channel string) {
 }
 
 // Remove unsubscribes from a channel. Some of its messages may still arrive.
-func (s *Subscription) Remove(channel string) {
+func (s *subscription) Remove(channel string) {
 	s.mu.Lock()
 	if sent, ok := s.wanted[channel]; ok {
 		delete(s.wanted, channel)
@@ -83,7 +74,7 @@ func (s *Subscription) Remove(channel string) {
 }
 
 // Close ends the connection and waits until the listener is no longer called.
-func (s *Subscription) Close() {
+func (s *subscription) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -94,7 +85,7 @@ func (s *Subscription) Close() {
 
 // wakeUp has the writer look at the channels. A signal that is already pending covers this
 // change, because the writer looks at all channels.
-func (s *Subscription) wakeUp() {
+func (s *subscription) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -106,7 +97,7 @@ func (s *Subscription) wakeUp() {
 const refusedPause = 30 * time.Second
 
 // run connects while there are channels, until ctx is done.
-func (s *Subscription) run(ctx context.Context) {
+func (s *subscription) run(ctx context.Context) {
 	for s.keepRunning(ctx) {
 		heard, err := s.serve(ctx)
 		// A server that answered anything has changed, so a later refusal is logged again.
@@ -138,7 +129,7 @@ func (s *Subscription) run(ctx context.Context) {
 
 // keepRunning reports whether another connection is needed. It decides under the mutex of Add:
 // after false the next Add starts a new goroutine.
-func (s *Subscription) keepRunning(ctx context.Context) bool {
+func (s *subscription) keepRunning(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeping = ctx.Err() == nil && len(s.wanted) > 0
@@ -146,7 +137,7 @@ func (s *Subscription) keepRunning(ctx context.Context) bool {
 }
 
 // hasChannels reports whether there are channels.
-func (s *Subscription) hasChannels() bool {
+func (s *subscription) hasChannels() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.wanted) > 0
@@ -154,7 +145,7 @@ func (s *Subscription) hasChannels() bool {
 
 // serve runs one connection until it ends. It returns how long the connection lasted, or 0 if
 // nothing was received.
-func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err error) {
+func (s *subscription) serve(ctx context.Context) (heard time.Duration, err error) {
 	c, err := s.node.dialReady(ctx)
 	if err != nil {
 		return 0, err
@@ -182,7 +173,7 @@ func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err erro
 }
 
 // resetSent marks all channels as not yet subscribed on a new connection.
-func (s *Subscription) resetSent() {
+func (s *subscription) resetSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped = nil
@@ -193,7 +184,7 @@ func (s *Subscription) resetSent() {
 
 // pendingChanges returns the channels to subscribe and to unsubscribe, and marks them as sent. A
 // channel that was added again after its removal is not unsubscribed.
-func (s *Subscription) pendingChanges() (join, leave []any) {
+func (s *subscription) pendingChanges() (join, leave []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ch, sent := range s.wanted {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -20,7 +21,7 @@ func (d diary) Subscribed(channel string)       { d <- "subscribed " + channel }
 func (d diary) Message(channel, payload string) { d <- channel + ": " + payload }
 func (d diary) Down(error)                      { d <- "down" }
 
-func subscribing(t *testing.T, f func(m *fakeredis.Master, s *Subscription, heard diary)) {
+func subscribing(t *testing.T, f func(m *fakeredis.Master, s command.Subscription, heard diary)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
@@ -48,7 +49,7 @@ func publish(t *testing.T, m *fakeredis.Master, channel, payload string) {
 }
 
 func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
 		s.Add("b")
@@ -64,7 +65,7 @@ func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {
 }
 
 func TestASubscriptionIsDialledOnlyWhenSomethingIsWanted(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		synctest.Wait()
 		require.Equal(t, 1, m.Connections(), "the node's pipelined connection alone")
 		s.Add("a")
@@ -74,7 +75,7 @@ func TestASubscriptionIsDialledOnlyWhenSomethingIsWanted(t *testing.T) {
 }
 
 func TestASubscriptionThatIsKilledComesBackWithItsChannels(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
 		clients := m.Clients()
@@ -87,7 +88,7 @@ func TestASubscriptionThatIsKilledComesBackWithItsChannels(t *testing.T) {
 }
 
 func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		m.Stop()
@@ -101,7 +102,7 @@ func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
 }
 
 func TestASubscriptionOnASilentConnectionIsDialledAgainAfterTwoPings(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		began := time.Now()
@@ -114,7 +115,7 @@ func TestASubscriptionOnASilentConnectionIsDialledAgainAfterTwoPings(t *testing.
 }
 
 func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		time.Sleep(time.Minute) // virtual
@@ -127,7 +128,7 @@ func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
 // A subscription without channels ends, with its connection and its goroutine. It is made again
 // when a channel is added.
 func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		for range 3 {
 			s.Add("a")
 			require.Equal(t, "subscribed a", <-heard)
@@ -140,7 +141,7 @@ func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 			time.Sleep(2 * pingEvery)
 			synctest.Wait()
 			require.Equal(t, 1, m.Connections())
-			require.False(t, s.keeping)
+			require.False(t, s.(*subscription).keeping)
 			require.Empty(t, heard)
 		}
 	})
@@ -148,7 +149,7 @@ func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 
 // The connection is dead, and channels change all the time. The node must notice it all the same.
 func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
 		s.Add("a")
 		<-heard
 		m.Freeze()

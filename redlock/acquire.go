@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/fifo"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // maxNames bounds the names of one lock. Each name adds to a script that blocks its server.
@@ -71,9 +71,13 @@ type request struct {
 	failures      int   // attempts that failed
 	boundToCaller bool  // the lock's context ends with the caller's
 	parent        *Lock // the lock that the caller's context belongs to; may be nil
-	ticket        fifo.Ticket
 
-	waiter waiter // used while the request is queued
+	// Used while the request waits:
+	locker    *Locker
+	ctx       context.Context
+	waiter    waiting.Waiter
+	sightings []sighting // by node; made on first use
+	last      error      // error of the last attempt
 }
 
 // requestPool holds requests for reuse. Most locks are granted at the first attempt.
@@ -90,7 +94,7 @@ func newRequest(name string, ttl time.Duration) *request {
 // recycle returns the request to the pool. It keeps a request that has waited or received an
 // announcement out of the pool, because its alarm may be about to fire.
 func (req *request) recycle() {
-	if req.failures > 0 || req.waiter.wake != nil || req.waiter.announcedBy != nil {
+	if req.failures > 0 || !req.waiter.Reusable() {
 		return
 	}
 	*req = request{}
@@ -129,15 +133,14 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 		return k, lost
 	}
 	timeout := l.set.timeout(w.ttl)
-	v, until := &w.waiter, start.Add(timeout)
-	v.l, v.ctx, v.done = l, ctx, ctx.Done()
-	pause := backoff{min: l.set.minBackoff, max: l.set.maxBackoff}
+	until := start.Add(timeout)
+	pause := l.set.backoff
 	for {
-		d := pause.next(seen.took)
+		d := pause.Next(seen.Took)
 		if !l.now().Add(d).Before(until) {
 			return nil, unsplit(lost, seen.blocked > timeout/2)
 		}
-		if _, err := v.sleep(d, nil); err != nil {
+		if err := l.waiting.Sleep(ctx, d); err != nil {
 			return nil, l.waitError(w, err, lost)
 		}
 		before := lost

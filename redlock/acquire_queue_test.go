@@ -41,16 +41,16 @@ func TestContendersOfOneProcessGoInTheirOrder(t *testing.T) {
 			})
 			synctest.Wait() // one after the other
 		}
-		require.Equal(t, 10, l.queue.Waiting("a"))
+		require.Equal(t, 10, l.waiting.Queued("a"))
 		giveUp(errStop)
 		synctest.Wait()
-		require.Equal(t, 7, l.queue.Waiting("a"))
+		require.Equal(t, 7, l.waiting.Queued("a"))
 		require.ElementsMatch(t, []int{0, -4, -9}, order)
 		order = nil
 		require.NoError(t, k.Release(bg))
 		done.Wait()
 		require.Equal(t, []int{1, 2, 3, 5, 6, 7, 8}, order)
-		require.Zero(t, l.queue.Waiting("a"))
+		require.Zero(t, l.waiting.Queued("a"))
 	})
 }
 
@@ -95,7 +95,7 @@ func TestTryAcquireDoesNotQueue(t *testing.T) {
 			require.LessOrEqual(t, m.Commands()["SET"], 1)
 		}
 		require.GreaterOrEqual(t, fl.count("SET"), 2)
-		require.Equal(t, 5, l.queue.Waiting("a"))
+		require.Equal(t, 5, l.waiting.Queued("a"))
 		fl.each(func(m *fakeredis.Master) { m.Del("a") }) // the name is free, and the waiters got no announcement
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)

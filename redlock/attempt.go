@@ -7,26 +7,29 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
 // attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
 // and queries the nodes for the reason.
-func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *Lock) (*Lock, contention, error) {
-	k := begun
-	if k == nil {
+func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *vote.Round) (*Lock, contention, error) {
+	var k *Lock
+	if begun != nil {
+		k = begun.Owner.(*Lock)
+	} else {
 		var err error
 		if k, err = l.newAttempt(ctx, w, start); err != nil {
 			return nil, contention{}, err
 		}
 		k.acquire.Send(nil, nil)
 	}
-	if lost := l.finishAttempt(ctx, k); lost != nil {
+	if lost := l.finishAttempt(ctx, w, k); lost != nil {
 		w.failures++
 		decided := k.undo.Start
 		seen, lost := l.describeHolders(ctx, w, k, lost)
 		l.traceAttempt(k, lost, decided)
-		seen.took = decided.Sub(start)
+		seen.Took = decided.Sub(start)
 		return nil, seen, lost
 	}
 	if l.isClosed() { // won while Close listed the held locks
@@ -43,8 +46,8 @@ func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant
 	if err := l.add(k); err != nil {
 		return nil, err
 	}
-	k.began = start
-	r := l.group.New(&plainKind, nil, k.names)
+	k.hold.Began = start
+	r := l.group.New(&plainKind, k, k.hold.Names)
 	k.fillAcquire(&r.Request)
 	r.Start = start
 	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, k.ttl, l.set.drift)
@@ -54,7 +57,7 @@ func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant
 }
 
 // finishAttempt waits for the outcome of a submitted attempt, and begins the hold or the undo.
-func (l *Locker) finishAttempt(ctx context.Context, k *Lock) error {
+func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
 	until := k.acquire.Request.NotAfter
 	in := k.acquire.Wait(ctx.Done())
 	now := l.now()
@@ -67,7 +70,7 @@ func (l *Locker) finishAttempt(ctx context.Context, k *Lock) error {
 		k.startUndo(undoAttempt)
 		return err
 	}
-	l.waitTable.noteAcquired(k)
+	l.waiting.Acquired(&k.hold, &w.waiter)
 	k.markHeld(until, now)
 	l.traceAttempt(k, nil, now)
 	return nil
@@ -83,12 +86,12 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	k := &Lock{l: l, opts: w.opts, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl}
-	k.names = w.names
+	k.hold.Names = w.names
 	if len(w.names) == 1 {
 		k.oneName[0] = w.names[0]
-		k.names = k.oneName[:]
+		k.hold.Names = k.oneName[:]
 	}
-	k.terms.Set(l.keys(k.names), command.NewToken(l.set.owner))
+	k.terms.Set(l.keys(k.hold.Names), command.NewToken(l.set.owner))
 	k.terms.Guarded = l.set.guarded
 	return k
 }
@@ -113,7 +116,7 @@ func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Ins
 		if won {
 			last.Reason = ErrTooLate
 		}
-		return &waitError{op: "acquire", names: lk.names, cause: context.Cause(ctx), last: last}
+		return &waitError{op: "acquire", names: lk.hold.Names, cause: context.Cause(ctx), last: last}
 	case lk.l.isClosed():
 		return ErrClosed
 	case !won:

@@ -29,7 +29,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if lk.root != nil {
 		return lk.root.Check(ctx)
 	}
-	r := lk.l.countedInspect(&checkKind, lk, lk.names)
+	r := lk.l.countedInspect(&checkKind, lk, lk.hold.Names)
 	r.Request.Token = lk.terms.Token
 	r.Rule = vote.LossAfterAll
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.ttl)); err != nil {

@@ -203,7 +203,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 		return nil, err
 	}
 	k := l.newLock(ctx, &w)
-	k.terms.Set(l.keys(k.names), claim.Token)
+	k.terms.Set(l.keys(k.hold.Names), claim.Token)
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
@@ -255,9 +255,9 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.
 func (lk *Lock) resume(ctx context.Context) error {
-	r := lk.l.countedInspect(&claimKind, lk, lk.names)
+	r := lk.l.countedInspect(&claimKind, lk, lk.hold.Names)
 	r.Rule = vote.LossAfterAll
-	lk.began = r.Start
+	lk.hold.Began = r.Start
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.ttl)); err != nil {
 		return withOp("resume", err)
 	}
@@ -276,7 +276,7 @@ func (lk *Lock) resume(ctx context.Context) error {
 	lk.mu.Lock()
 	lk.longest = max(lk.longest, lk.l.maxRemaining(r))
 	lk.mu.Unlock()
-	lk.l.waitTable.noteAcquired(lk)
+	lk.l.waiting.Acquired(&lk.hold, nil)
 	lk.markHeld(until, now)
 	return nil
 }

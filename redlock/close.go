@@ -54,7 +54,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		err = l.abandon(ctx, idle, grace)
 		l.undos.join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 	}
-	l.waitTable.close()
+	l.waiting.Close()
 	l.nodeSet.End()
 	if left := l.leftoverError(); err == nil {
 		err = left
@@ -218,7 +218,7 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 		k.extensionStopped = true
 		k.scheduleLocked()
 		k.mu.Unlock()
-		names = append(names, k.names...)
+		names = append(names, k.hold.Names...)
 	}
 	if l.awaitUndos(grace) && len(names) == 0 {
 		return nil

@@ -47,7 +47,7 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &waitError{op: "extend", names: lk.names, cause: context.Cause(ctx), last: errNoAttempt}
+		return &waitError{op: "extend", names: lk.hold.Names, cause: context.Cause(ctx), last: errNoAttempt}
 	}
 	if !lk.isHeld() {
 		return lk.endError()
@@ -72,7 +72,7 @@ func (x *extension) result(ctx context.Context) error {
 	case <-x.applied:
 	case <-ctx.Done():
 		if !x.round.Decided() {
-			return &waitError{op: "extend", names: x.lock.names, cause: context.Cause(ctx), last: votesError(x.round, ErrNoQuorum)}
+			return &waitError{op: "extend", names: x.lock.hold.Names, cause: context.Cause(ctx), last: votesError(x.round, ErrNoQuorum)}
 		}
 		<-x.applied
 	}
@@ -109,7 +109,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	if !auto {
 		x.applied = make(chan struct{})
 	}
-	r := lk.l.group.New(&extendKind, x, lk.names)
+	r := lk.l.group.New(&extendKind, x, lk.hold.Names)
 	x.round, r.Start = r, lk.l.now()
 	old, err := lk.startable(x, ttl)
 	if err != nil {
@@ -171,7 +171,7 @@ func (lk *Lock) stopReasonLocked() error {
 	if cause == nil {
 		cause = lk.endCauseLocked() // its context is about to end
 	}
-	return fmt.Errorf("%w: %s: no extension after the end of its context", cause, quoted(lk.names))
+	return fmt.Errorf("%w: %s: no extension after the end of its context", cause, quoted(lk.hold.Names))
 }
 
 // extendKind is the kind of an extension's round; its owner is the extension.

@@ -134,7 +134,7 @@ func TestALockThatWasExtendedOrReleasedMeanwhileHasNoTurn(t *testing.T) {
 	inManyLocks(t, func(t *testing.T, c *manyLocks) {
 		extended, released := c.last(), c.locks[maxExtending]
 		c.mu.Lock()
-		c.free[extended.names[0]] = true
+		c.free[extended.hold.Names[0]] = true
 		c.mu.Unlock()
 		require.NoError(t, extended.Extend(bg, time.Minute))
 		require.NoError(t, released.Release(bg))

@@ -73,7 +73,7 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
-	r := lk.l.group.New(&plainKind, nil, lk.names)
+	r := lk.l.group.New(&plainKind, nil, lk.hold.Names)
 	command.NewConfirm(&r.Request, &lk.terms, lk.fence)
 	r.Start = lk.l.now()
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, until

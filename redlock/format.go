@@ -26,7 +26,7 @@ func (lk *Lock) ID() string {
 // String describes the lock without its token: names, ID, fence and remaining validity.
 func (lk *Lock) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lock %s id=%s", quoted(lk.names), lk.ID())
+	fmt.Fprintf(&b, "lock %s id=%s", quoted(lk.hold.Names), lk.ID())
 	if lk.fence != 0 {
 		fmt.Fprintf(&b, " fence=%d", lk.fence)
 	}
@@ -42,7 +42,7 @@ func (lk *Lock) LogValue() slog.Value {
 	if lk == nil { // as after an Acquire that failed
 		return slog.AnyValue(nil)
 	}
-	attrs := []slog.Attr{slog.Any("names", printable(lk.names)), slog.String("id", lk.ID())}
+	attrs := []slog.Attr{slog.Any("names", printable(lk.hold.Names)), slog.String("id", lk.ID())}
 	if lk.fence != 0 {
 		attrs = append(attrs, slog.Int64("fence", lk.fence))
 	}
@@ -57,7 +57,7 @@ func (lk *Lock) MarshalJSON() ([]byte, error) {
 		ID        string   `json:"id"`
 		Fence     int64    `json:"fence,omitempty"`
 		Remaining int64    `json:"remaining_ms"`
-	}{printable(lk.names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
+	}{printable(lk.hold.Names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
 }
 
 // printable returns the names as logs may show them: those of a claim can contain any bytes.

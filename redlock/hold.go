@@ -154,7 +154,7 @@ func (lk *Lock) endNowLocked() clock.Instant {
 	if lk.opts.maxHold == 0 {
 		return lk.until
 	}
-	return min(lk.until, lk.began.Add(lk.opts.maxHold))
+	return min(lk.until, lk.hold.Began.Add(lk.opts.maxHold))
 }
 
 // endCauseLocked returns the cause of that end.
@@ -175,7 +175,7 @@ func (lk *Lock) nextDeadlineLocked() clock.Instant {
 		at = at.Add(-lk.opts.stopMargin)
 	}
 	if lk.toRepair != nil && !lk.extensionStopped {
-		at = lk.began // now
+		at = lk.hold.Began // now
 	}
 	if lk.extendsLocked() {
 		at = min(at, lk.nextExtendAt)
@@ -288,7 +288,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	case keys == undoByLibrary:
 		lk.l.undos.add(lk)
 	default:
-		lk.l.waitTable.noteEnded(lk)
+		lk.l.waiting.Ended(&lk.hold)
 	}
 	return true
 }

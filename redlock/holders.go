@@ -11,20 +11,13 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // contention describes why a contender did not get a name.
 type contention struct {
-	// It is no split vote: one token is on a quorum, or no contender can have a quorum.
-	held bool
-	// Time until that can be over without a release. Negative: unknown.
-	freeIn time.Duration
-
+	waiting.Contention
 	blocked time.Duration // how long the same keys have left no quorum
-	took    time.Duration // duration of the attempt until its decision
-	tokens  string        // that are on a quorum, for all names
-	// A token is not from this library, so its release is not announced.
-	foreign bool
 	// The end of the context, or Close, cut the query short. No other field is set.
 	cut bool
 }
@@ -66,9 +59,9 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	held := false
 	q.round.View(func(s vote.Results) {
 		q.fillIn(s, e.Votes)
-		seen = contentionOf(s, len(w.names))
-		if held = seen.held; !held {
-			seen.freeIn, seen.held, seen.blocked = w.waiter.blockedFor(l, q.votes, s)
+		seen.Contention = contentionOf(s, len(w.names))
+		if held = seen.Held; !held {
+			seen.FreeIn, seen.Held, seen.blocked = w.blockedFor(l, q.votes, s)
 		}
 	})
 	if cut {
@@ -200,24 +193,24 @@ func tokensHolding(s vote.Results, name int) map[string][]time.Duration {
 
 // contentionOf finds the name that one token holds on a quorum for the longest. freeIn is the time
 // until that quorum expires, unless it is extended.
-func contentionOf(s vote.Results, names int) contention {
-	var c contention
+func contentionOf(s vote.Results, names int) waiting.Contention {
+	var c waiting.Contention
 	var tokens strings.Builder
 	for name := range names {
 		for token, left := range tokensHolding(s, name) {
-			c.foreign = c.foreign || token != "" && !command.WellFormed(token)
+			c.Foreign = c.Foreign || token != "" && !command.WellFormed(token)
 			if len(left) < s.Need {
 				continue
 			}
 			_, _ = fmt.Fprintln(&tokens, name, token)
 			slices.Sort(left)
 			// The name is free when fewer than a quorum are left.
-			if d := left[len(left)-s.Need]; !c.held || d < 0 || c.freeIn >= 0 && d > c.freeIn {
-				c.held, c.freeIn = true, d
+			if d := left[len(left)-s.Need]; !c.Held || d < 0 || c.FreeIn >= 0 && d > c.FreeIn {
+				c.Held, c.FreeIn = true, d
 			}
 		}
 	}
-	c.tokens = tokens.String()
+	c.Tokens = tokens.String()
 	return c
 }
 

@@ -50,7 +50,7 @@ func lose(l *Locker, w *request) (*Lock, error) {
 		return nil, err
 	}
 	k.acquire.Send(nil, nil)
-	return k, l.finishAttempt(bg, k)
+	return k, l.finishAttempt(bg, w, k)
 }
 
 // docs/dev/rules.md rule 22: the query after an attempt tells a holder from a split vote. The rows
@@ -102,7 +102,7 @@ func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 			var seen contention
 			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
 			require.Equal(t, c.asked, queriedNodes(nodes), c.nodes)
-			require.Equal(t, c.held, seen.held, c.nodes)
+			require.Equal(t, c.held, seen.Held, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
 		})
 	}
@@ -150,7 +150,7 @@ func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 					k, err := lose(l, w)
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
 					seen, _ := l.describeHolders(bg, w, k, err)
-					require.True(t, seen.held, "%s: attempt %v, look %v", what, acquires, looks)
+					require.True(t, seen.Held, "%s: attempt %v, look %v", what, acquires, looks)
 					pass(minTie) // late answers have arrived
 					for i := range looks {
 						looks[i] = len(looks) - 1 - looks[i]

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Lock is one acquisition of one or several names, or a share of one. A Lock is not reusable: to
@@ -26,10 +27,9 @@ import (
 // Release and a maximum hold of its own. It ends no later than the Lock that it shares.
 type Lock struct {
 	l             *Locker
-	names         []string
+	hold          waiting.Hold
 	terms         command.LockArgs
 	opts          lockSettings
-	handedOff     bool        // by the previous holder, in this process
 	confirmed     bool        // the fence took a second round trip
 	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
 	acquiredUnder *Lock       // the lock whose context was given; may be nil
@@ -38,7 +38,6 @@ type Lock struct {
 
 	ttl     time.Duration // as acquired; automatic extensions ask for it
 	fence   int64         // constant once the lock is held
-	began   clock.Instant // start of the acquisition, from which maximum and minimum hold count
 	oneName [1]string
 
 	// The acquisition. While the lock is held mu guards both fields; before and after that they are
@@ -101,7 +100,7 @@ const (
 )
 
 // Names returns a copy of the names that the lock holds, sorted.
-func (lk *Lock) Names() []string { return slices.Clone(lk.names) }
+func (lk *Lock) Names() []string { return slices.Clone(lk.hold.Names) }
 
 // Token returns the value of the lock's keys. A client that knows it and can reach a quorum of the
 // nodes can extend and release the lock: use ID for logs and databases.
@@ -160,7 +159,7 @@ func (lk *Lock) isHeld() bool {
 func (lk *Lock) overlaps(names []string) (some, all bool) {
 	n := 0
 	for _, name := range names {
-		if slices.Contains(lk.names, name) {
+		if slices.Contains(lk.hold.Names, name) {
 			n++
 		}
 	}

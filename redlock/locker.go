@@ -9,9 +9,9 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/fifo"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -27,8 +27,7 @@ type Locker struct {
 	group         *vote.Group      // the nodes as voters
 	clustered     bool             // at least one node is a Redis Cluster
 	alarms        *alarm.Queue     // node timeouts and ends of held locks
-	queue         *fifo.Queue      // waiters of this process, by name
-	waitTable     *waitTable       // heads of the queues, and holders of the names that they want
+	waiting       *waiting.Table   // waiters and holders of this process, by name
 	dispatcher    *dispatcher      // nil without traces and without a logger
 	extendLimiter extendLimiter    // limits undecided automatic extensions
 	undos         undoQueue        // of locks that the library ended
@@ -63,13 +62,12 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		nodeSet:    newNodeSet(set, nodes),
 		clustered:  clustered(nodes),
 		alarms:     alarm.New(set.clock),
-		queue:      fifo.New(),
 		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
 		closing:    make(chan struct{}),
 		locks:      make(map[string]*Lock),
 	}
 	l.group = newGroup(l)
-	l.waitTable = newWaitTable(l)
+	l.waiting = newWaitTable(l)
 	l.extendLimiter.alarms, l.extendLimiter.clock = l.alarms, set.clock
 	l.undos.blocking = !ownedNodes(nodes)
 	return l, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -41,8 +42,7 @@ type settings struct {
 	owner       string
 	nodeTimeout time.Duration // 0: derived from the TTL
 	drift       quorum.Drift
-	minBackoff  time.Duration
-	maxBackoff  time.Duration
+	backoff     waiting.Backoff
 	maxTTL      time.Duration
 	maxTTLSet   bool // WithMaxTTL was given
 	fencing     bool
@@ -60,12 +60,11 @@ type settings struct {
 
 func defaults() settings {
 	return settings{
-		drift:      quorum.Drift{Factor: 0.01, Floor: int64(2 * time.Millisecond)},
-		minBackoff: time.Millisecond,
-		maxBackoff: 100 * time.Millisecond,
-		maxTTL:     DefaultMaxTTL,
-		clock:      clock.System(),
-		wall:       clock.Wall,
+		drift:   quorum.Drift{Factor: 0.01, Floor: int64(2 * time.Millisecond)},
+		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
+		maxTTL:  DefaultMaxTTL,
+		clock:   clock.System(),
+		wall:    clock.Wall,
 	}
 }
 
@@ -108,7 +107,7 @@ func WithDrift(factor float64, floor time.Duration) Option {
 // longest is above 1 s. If a client of another library holds the lock, which announces no release,
 // it polls every 50 to 250 ms whatever longest is, but no sooner than shortest.
 func WithBackoff(shortest, longest time.Duration) Option {
-	return option(func(s *settings) { s.minBackoff, s.maxBackoff = shortest, longest })
+	return option(func(s *settings) { s.backoff = waiting.Backoff{Min: shortest, Max: longest} })
 }
 
 // WithMaxTTL sets the longest TTL that this Locker gives to a key: whole milliseconds, from 10 ms
@@ -210,8 +209,8 @@ func (s *settings) check() error {
 		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
 		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
 			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
-		invalidIf(s.minBackoff <= 0 || s.maxBackoff < s.minBackoff,
-			"WithBackoff(%v, %v): 0 < shortest <= longest", s.minBackoff, s.maxBackoff),
+		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min,
+			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoff.Min, s.backoff.Max),
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"WithMaxTTL(%v): whole milliseconds from %v to %v", s.maxTTL, MinTTL, year),
 	)

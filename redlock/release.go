@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Release releases the lock and ends the handle. It waits for the answers of a quorum, at most for
@@ -101,9 +102,9 @@ func (lk *Lock) endError() error {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if errors.Is(lk.cause, ErrLost) {
-		return &LostError{Names: lk.names, For: max(0, now.Sub(lk.endedAt))}
+		return &LostError{Names: lk.hold.Names, For: max(0, now.Sub(lk.endedAt))}
 	}
-	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.names))
+	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.hold.Names))
 }
 
 // Kinds of undo: of an attempt that never became a lock, or of a hold.
@@ -127,7 +128,7 @@ func (lk *Lock) submitUndo(hold bool, by command.Submitter) {
 
 // submitUndoLocked is submitUndo for a caller that holds sending.
 func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
-	r := lk.l.group.New(&undoKind, lk, lk.names)
+	r := lk.l.group.New(&undoKind, lk, lk.hold.Names)
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
 	lk.undo = r
@@ -135,40 +136,36 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
 	h := lk.buildUndo(r, hold)
-	var behind *vote.Round
-	if h.attempt != nil {
-		behind = h.attempt.acquire
-		behind.SubmittedBy(by)
+	if h.Attempt != nil {
+		h.Attempt.SubmittedBy(by)
 	}
 	r.SubmittedBy(by)
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.longest)
 	r.Request.AcquiredHere = !lk.resumed && lk.repaired == nil
 	r.Arm(lk.l.set.timeout(lk.longest))
-	r.Send(lk.skipNode, behind)
-	if h.attempt != nil {
-		h.waiter.deliverHandoff(h.attempt)
-	}
+	r.Send(lk.skipNode, h.Attempt)
+	h.Deliver()
 }
 
 // buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is
 // submitted right after the undo.
-func (lk *Lock) buildUndo(r *vote.Round, hold bool) (h handoffPlan) {
+func (lk *Lock) buildUndo(r *vote.Round, hold bool) (h waiting.Handoff) {
 	if !hold {
 		lk.buildAttemptUndo(r)
 		return h
 	}
 	if left := lk.minHoldLeft(r); left > 0 {
 		command.NewShorten(&r.Request, &lk.terms, left, lk.l.set.maxTTL)
-		lk.l.waitTable.noteEnded(lk)
+		lk.l.waiting.Ended(&lk.hold)
 		return h
 	}
-	h = lk.l.waitTable.planHandoff(lk, r.Start)
+	h = lk.l.waiting.Releasing(&lk.hold, r.Start)
 	switch {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
-	case h.attempt == nil || !h.sameNames:
-		command.NewAnnouncingRelease(&r.Request, &lk.terms, h.ownSubscribers)
-	case h.countWaiters:
-		command.NewCountingRelease(&r.Request, &lk.terms, h.ownSubscribers)
+	case h.Attempt == nil || !h.SameNames:
+		command.NewAnnouncingRelease(&r.Request, &lk.terms, h.OwnSubscribers)
+	case h.CountWaiters:
+		command.NewCountingRelease(&r.Request, &lk.terms, h.OwnSubscribers)
 	default:
 		command.NewRelease(&r.Request, &lk.terms)
 	}
@@ -181,7 +178,7 @@ func (lk *Lock) buildUndo(r *vote.Round, hold bool) (h handoffPlan) {
 // may have taken them for holders. So is an attempt that was handed off, because its release was
 // not announced.
 func (lk *Lock) buildAttemptUndo(r *vote.Round) {
-	if lk.acquire.Lost() && !lk.handedOff {
+	if lk.acquire.Lost() && !lk.hold.HandedOff {
 		command.NewRelease(&r.Request, &lk.terms)
 		return
 	}
@@ -193,7 +190,7 @@ func (lk *Lock) minHoldLeft(r *vote.Round) time.Duration {
 	if lk.opts.minHold == 0 {
 		return 0
 	}
-	left := lk.began.Add(lk.opts.minHold).Sub(r.Start)
+	left := lk.hold.Began.Add(lk.opts.minHold).Sub(r.Start)
 	if left <= 0 {
 		return 0
 	}
@@ -237,7 +234,7 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 		lk.armUndoLimit(r)
 	}
 	if r.Request.ReportWaiters {
-		lk.l.waitTable.noteRemoteWaiters(lk, lk.remoteWaiters.Load())
+		lk.l.waiting.NoteRemoteWaiters(&lk.hold, lk.endedAt, lk.remoteWaiters.Load())
 	}
 	if lk.opts.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)

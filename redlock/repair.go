@@ -36,7 +36,7 @@ func (lk *Lock) noteMissing(x *extension) {
 // sending, and repair unlocks it.
 func (lk *Lock) repair() {
 	defer lk.sending.Unlock()
-	r := lk.l.group.New(&repairKind, lk, lk.names)
+	r := lk.l.group.New(&repairKind, lk, lk.hold.Names)
 	r.Rule, r.Start = vote.AfterAll, lk.l.now() // Detach waits for the answers of all nodes
 	lk.mu.Lock()
 	missing := lk.toRepair

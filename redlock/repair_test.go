@@ -63,7 +63,7 @@ func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 		fl.masters[2].Del("a")
 		x := &extension{lock: k}
 		g, nodes := muteGroup(l, 3)
-		x.round = g.New(&plainKind, x, k.names) // the test reports the events
+		x.round = g.New(&plainKind, x, k.hold.Names) // the test reports the events
 		x.round.Start = l.now()
 		_, err := k.startable(x, 4*time.Second)
 		require.NoError(t, err)

@@ -47,7 +47,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	s := lk.l.newLock(ctx, w)
 	s.shareOf, s.root, s.terms, s.ttl, s.fence = lk, root, root.terms, root.ttl, root.fence
 	now := lk.l.now()
-	s.began = now
+	s.hold.Began = now
 	if !lk.addShare(s) {
 		return nil, lk.endError()
 	}

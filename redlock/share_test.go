@@ -18,7 +18,7 @@ import (
 // shared acquires a share of the lock k.
 func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 	t.Helper()
-	s, err := k.l.Acquire(k.Context(), k.names[0], 100*time.Millisecond, append(opts, WithShared())...)
+	s, err := k.l.Acquire(k.Context(), k.hold.Names[0], 100*time.Millisecond, append(opts, WithShared())...)
 	require.NoError(t, err)
 	require.NotNil(t, s.root)
 	return s

@@ -3,13 +3,13 @@ package redlock
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // sighting is the token that a node holds, and since when it was seen there. Contenders with a
@@ -20,21 +20,18 @@ type sighting struct {
 	since clock.Instant
 }
 
-// noExpiry is the remaining time of a key that never expires, or of an outage of unknown duration.
-const noExpiry time.Duration = math.MaxInt64
-
-// blockedForLocked reports whether contenders are stuck: none can have a quorum until an unchanged
+// blockedFor reports whether contenders are stuck: none can have a quorum until an unchanged
 // key expires or a failed node votes again. free is how soon that can be without a release;
 // negative if unknown. An attempt before that is useless. blocked is how long the same keys have
 // left no quorum. votes are the attempt's; s is what the query found.
-func (v *waiter) blockedFor(l *Locker, votes []Vote, s vote.Results) (free time.Duration, stuck bool, blocked time.Duration) {
+func (w *request) blockedFor(l *Locker, votes []Vote, s vote.Results) (free time.Duration, stuck bool, blocked time.Duration) {
 	now, longest := l.now(), l.readTimeout()
-	if v.sightings == nil {
-		v.sightings = make([]sighting, len(votes))
+	if w.sightings == nil {
+		w.sightings = make([]sighting, len(votes))
 	}
 	var inTheWay, ages []time.Duration
 	for i, states := range s.KeyStates {
-		seen := &v.sightings[i]
+		seen := &w.sightings[i]
 		token, left := firstHolder(states)
 		if token != "" && token == seen.token {
 			ages = append(ages, now.Sub(seen.since))
@@ -58,7 +55,7 @@ func (v *waiter) blockedFor(l *Locker, votes []Vote, s vote.Results) (free time.
 		return 0, false, blocked
 	}
 	slices.Sort(inTheWay)
-	if free = inTheWay[over-1]; free == noExpiry {
+	if free = inTheWay[over-1]; free == waiting.NoExpiry {
 		free = -1
 	}
 	return free, true, blocked
@@ -70,7 +67,7 @@ func firstHolder(holds []command.KeyState) (token string, left time.Duration) {
 		switch {
 		case h.Free():
 		case h.TTL < 0:
-			return cmp.Or(h.Value, h.ForeignType), noExpiry
+			return cmp.Or(h.Value, h.ForeignType), waiting.NoExpiry
 		default:
 			return cmp.Or(h.Value, h.ForeignType), h.TTL
 		}
@@ -78,11 +75,11 @@ func firstHolder(holds []command.KeyState) (token string, left time.Duration) {
 	return "", 0
 }
 
-// quarantineLeft returns how much longer a failed node does not vote; noExpiry if unknown.
+// quarantineLeft returns how much longer a failed node does not vote; waiting.NoExpiry if unknown.
 func quarantineLeft(err error) time.Duration {
 	var q *QuarantineError
 	if errors.As(err, &q) && q.Remaining > 0 {
 		return q.Remaining + quarantineSlack
 	}
-	return noExpiry
+	return waiting.NoExpiry
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // whereNoClientCan runs f while a waiter waits for a name that cannot be acquired. Of three masters
@@ -60,20 +62,20 @@ func TestANameThatNoClientCouldHaveIsAcquiredWhenItIsFree(t *testing.T) {
 		}, func(_ *testbed, k *Lock) time.Duration {
 			go func() { _ = k.Release(bg) }()
 			return 0
-		}, announceGrace},
+		}, waiting.AnnounceGrace},
 		"a key's end": {heldToo, func(fl *testbed, _ *Lock) time.Duration {
 			fl.masters[1].Set("a", "somebody's", 2*time.Second)
 			return 2 * time.Second
-		}, 2 * expiryMargin},
+		}, 2 * waiting.ExpiryMargin},
 		"a quarantine's end": {flushed, func(*testbed, *Lock) time.Duration { return guardTTL - begun }, 2 * quarantineSlack},
 		"a key that is deleted": {flushed, func(fl *testbed, _ *Lock) time.Duration {
 			fl.masters[1].Del("a")
 			return 0
-		}, maxPollPause},
+		}, waiting.MaxPollPause},
 		"a start": {stopped, func(fl *testbed, _ *Lock) time.Duration {
 			require.NoError(fl.t, fl.masters[0].Restart(true))
 			return guardTTL
-		}, maxPollPause},
+		}, waiting.MaxPollPause},
 	} {
 		for range 3 { // a poll may come at the right time by chance
 			whereNoClientCan(t, c.out, func(fl *testbed, k *Lock, waiting <-chan won) {

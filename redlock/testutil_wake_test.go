@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -97,11 +99,22 @@ func onRelease(m *fakeredis.Master, f func()) {
 // quiet checks that a Locker has no state of holders or waiters, and no subscription.
 func quiet(t *testing.T, l *Locker) {
 	t.Helper()
-	ws := l.waitTable
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	require.Empty(t, ws.names)
-	require.Empty(t, ws.channels)
+	names, channels := l.waiting.Size()
+	require.Zero(t, names)
+	require.Zero(t, channels)
+}
+
+// publisher returns a function that publishes the release of a name on a master.
+func publisher(t *testing.T, m *fakeredis.Master, name string) (publish func()) {
+	t.Helper()
+	raw, err := m.Dial(bg, "", "")
+	require.NoError(t, err)
+	c := redis.NewConn(raw, 0, 0)
+	t.Cleanup(func() { _ = c.Close() })
+	return func() {
+		_, err := c.Do("PUBLISH", command.FreePrefix+name, "")
+		assert.NoError(t, err)
+	}
 }
 
 // announced returns how many releases a master was asked to announce.

@@ -53,7 +53,7 @@ func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 					var err error
 					took := elapsed(func() { k, err = l.Acquire(bg, "a", 10*time.Second) })
 					require.NoError(t, err)
-					if most := 2*far + minTie + l.set.maxBackoff; i == 0 { // one round trip to learn, a pause, one to win
+					if most := 2*far + minTie + l.set.backoff.Max; i == 0 { // one round trip to learn, a pause, one to win
 						require.LessOrEqual(t, took, most, "%v away", far)
 					} else {
 						require.Equal(t, far, took, "%v away", far)

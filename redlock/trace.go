@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Trace is a set of hooks, like net/http/httptrace.ClientTrace. A nil hook is not called. Hooks run
@@ -176,7 +177,7 @@ func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
 		return
 	}
 	e := AttemptEvent{
-		EventInfo: k.eventInfo(), Names: k.names, Err: err, Took: decided.Sub(k.began), Confirmed: k.confirmed,
+		EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: decided.Sub(k.hold.Began), Confirmed: k.confirmed,
 	}
 	if err == nil {
 		e.Validity = k.Remaining()
@@ -184,7 +185,7 @@ func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
 	} else {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
-	l.dispatcher.noteAttempt(k.names, err)
+	l.dispatcher.noteAttempt(k.hold.Names, err)
 	post(l.dispatcher, l.dispatcher.trace.Attempt, e)
 }
 
@@ -198,7 +199,7 @@ func (l *Locker) traceTime() clock.Instant {
 
 func (l *Locker) traceAcquired(k *Lock, attempts int, began clock.Instant) {
 	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Acquired, AcquiredEvent{k.eventInfo(), k.names, attempts, l.now().Sub(began)})
+		post(l.dispatcher, l.dispatcher.trace.Acquired, AcquiredEvent{k.eventInfo(), k.hold.Names, attempts, l.now().Sub(began)})
 	}
 }
 
@@ -214,9 +215,9 @@ func (l *Locker) traceAcquireFailed(ctx context.Context, w *request, err error, 
 	}
 }
 
-func (l *Locker) traceWoken(v *waiter, by wakeReason) {
+func (l *Locker) traceWoken(w *request, why waiting.Reason) {
 	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Woken, WokenEvent{v.req.names, by.String()})
+		post(l.dispatcher, l.dispatcher.trace.Woken, WokenEvent{w.names, why.String()})
 	}
 }
 
@@ -225,11 +226,11 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 		return
 	}
 	e := ExtendedEvent{
-		EventInfo: k.eventInfo(), Names: k.names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
+		EventInfo: k.eventInfo(), Names: k.hold.Names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
 	}
 	// The end of a hold has a log entry of its own.
 	if e.Err != nil && e.Validity > 0 {
-		l.dispatcher.warn("extension failed", "names", printable(k.names), "valid for", e.Validity, "error", e.Err)
+		l.dispatcher.warn("extension failed", "names", printable(k.hold.Names), "valid for", e.Validity, "error", e.Err)
 	}
 	post(l.dispatcher, l.dispatcher.trace.Extended, e)
 }
@@ -240,10 +241,10 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		return
 	}
 	e := EndedEvent{
-		EventInfo: lk.eventInfo(), Names: lk.names, Cause: cause, Held: now.Sub(lk.began), Validity: max(0, left), Shared: lk.root != nil,
+		EventInfo: lk.eventInfo(), Names: lk.hold.Names, Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", printable(lk.names), "owner", command.Mask(lk.terms.Token), "cause", cause, "held", e.Held)
+		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token), "cause", cause, "held", e.Held)
 	}
 	post(ev, ev.trace.Ended, e)
 }
@@ -253,9 +254,9 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 		return
 	}
 	if err != nil {
-		l.dispatcher.warn("release", "names", printable(k.names), "error", err)
+		l.dispatcher.warn("release", "names", printable(k.hold.Names), "error", err)
 	}
-	post(l.dispatcher, l.dispatcher.trace.Released, ReleasedEvent{k.eventInfo(), k.names, err, l.now().Sub(began)})
+	post(l.dispatcher, l.dispatcher.trace.Released, ReleasedEvent{k.eventInfo(), k.hold.Names, err, l.now().Sub(began)})
 }
 
 func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {

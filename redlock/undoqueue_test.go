@@ -47,7 +47,7 @@ func endsAt(t *testing.T, fl *testbed, l *Locker, k *Lock, at clock.Instant) {
 	require.NotEqual(t, k.Token(), w.k.Token())
 	require.NoError(t, w.k.Release(bg))
 	synctest.Wait()
-	require.Zero(t, fl.keys(k.names[0]))
+	require.Zero(t, fl.keys(k.hold.Names[0]))
 }
 
 // A lock of Do ends with the user's context. Its end must not run the user's code on the goroutine

@@ -4,23 +4,114 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
+
+// newWaitTable makes the table of the Locker's waiters and holders.
+func newWaitTable(l *Locker) *waiting.Table {
+	return waiting.NewTable(waiting.Config{
+		Nodes: l.group.Nodes, Set: l.nodeSet, Clock: l.set.clock, Alarms: l.alarms, Prefix: l.set.prefix, Backoff: l.set.backoff,
+		PollTimeout: l.readTimeout(), OutageLeft: quarantineLeft, Closing: l.closing, ErrClosed: ErrClosed,
+	})
+}
 
 // acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds.
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	began := l.traceTime()
-	v := &w.waiter
-	v.enqueue(ctx, l, w)
-	defer v.dequeue()
-	k, n, err := v.run()
+	w.locker, w.ctx = l, ctx
+	k, n, err := w.run()
+	w.waiter.Leave()
 	if err != nil {
 		l.traceAcquireFailed(ctx, w, err, began)
 		return nil, err
 	}
 	l.traceAcquired(k, n, began)
 	return k, nil
+}
+
+// run makes attempts until one succeeds, and returns their number.
+func (w *request) run() (k *Lock, attempts int, err error) {
+	l, ctx := w.locker, w.ctx
+	w.last = errQueued
+	begun, err := l.waiting.Enter(ctx, &w.waiter, w.names, w)
+	for n := 1; err == nil; n++ {
+		if n > 1 || begun != nil { // before the first attempt there is no signal to clear
+			w.waiter.ClearSignals()
+		}
+		k, seen, lost := l.attempt(ctx, w, l.now(), begun)
+		if lost == nil {
+			return k, n, nil
+		}
+		if ctx.Err() != nil && n > 1 {
+			// An attempt that was cut short, or its query, has seen less than those before it.
+			break
+		}
+		if w.last = lost; l.permanent(w, lost) {
+			return nil, n, lost
+		}
+		l.traceWaiting(w, n, lost)
+		seen.Refused, seen.Pause = errors.Is(lost, ErrHeld), quarantineDelay(lost)
+		begun, err = w.waiter.Wait(seen.Contention)
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return nil, 0, l.waitError(w, err, w.last)
+}
+
+// NewAttempt makes an attempt for a handoff. It implements waiting.Contender.
+func (w *request) NewAttempt() *vote.Round {
+	k, err := w.locker.newAttempt(w.ctx, w, w.locker.now())
+	if err != nil {
+		return nil
+	}
+	k.hold.HandedOff = true
+	return k.acquire
+}
+
+// Failed returns which nodes failed in the last attempt.
+func (w *request) Failed() []bool {
+	failed := make([]bool, len(w.locker.nodes))
+	var last *QuorumError
+	if errors.As(w.last, &last) {
+		for i := range last.Votes {
+			failed[i] = last.Votes[i].Outcome == OutcomeFailed
+		}
+	}
+	return failed
+}
+
+// Woken reports why the request makes another attempt.
+func (w *request) Woken(why waiting.Reason) { w.locker.traceWoken(w, why) }
+
+// StillHeld updates the remaining times of the keys in the error of the last attempt, and reports
+// that the request still waits. It copies the error, because a hook may be reading it.
+func (w *request) StillHeld(until []clock.Instant) {
+	l := w.locker
+	defer func() { l.traceWaiting(w, w.failures, w.last) }()
+	var last *QuorumError
+	if !errors.As(w.last, &last) {
+		return
+	}
+	now := l.now()
+	fresh := *last
+	fresh.Votes = slices.Clone(last.Votes)
+	for i := range fresh.Votes {
+		var held *HeldError
+		switch v := &fresh.Votes[i]; {
+		case until[i] == 0 || !errors.As(v.Err, &held):
+		case until[i] == noDeadline:
+			v.Err = &HeldError{Owner: held.Owner, Remaining: -time.Millisecond}
+		default:
+			v.Err = &HeldError{Owner: held.Owner, Remaining: max(0, until[i].Sub(now)-waiting.ExpiryMargin)}
+		}
+	}
+	w.last = &fresh
 }
 
 // errQueued is the reason of an Acquire that ended in the queue: another request of this process
@@ -70,22 +161,3 @@ func quarantineDelay(err error) time.Duration {
 
 // quarantineSlack is how long after a quarantine's end the next attempt is made.
 const quarantineSlack = 5 * time.Millisecond
-
-// backoff is the pause between two attempts. It starts at one round trip and doubles. The jitter
-// covers all of the growth, so that contenders with a split vote drift apart (docs/dev/rules.md rule
-// 22).
-type backoff struct {
-	min, max time.Duration // 0 < min <= max
-	current  time.Duration
-}
-
-func (b *backoff) next(roundTrip time.Duration) time.Duration {
-	// Half of the range is left for jitter, however long a round trip takes.
-	least := max(b.min, min(roundTrip, b.max/2))
-	if b.current > b.max/2 {
-		b.current = b.max
-	} else {
-		b.current = max(2*b.current, least)
-	}
-	return least + rand.N(min(b.current, b.max-least)+1)
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -86,7 +87,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 			r := race{hold: hold}
 			r.run(lockers, 4, time.Duration(holds)*hold)
 			longest, turns := r.turns(2)
-			most := min(maxStreak, int(maxStreakTime/hold)+1)
+			most := min(waiting.MaxStreak, int(waiting.MaxStreakTime/hold)+1)
 			fl.t.Log(hold, "longest", longest, "of", 2*most, "turns", turns)
 			require.LessOrEqual(fl.t, longest, 3*most+1)
 			require.Greater(fl.t, min(turns[0], turns[1]), len(r.who)*2/5)
@@ -155,7 +156,7 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 		r.run(lockers, 4, time.Second)
 		longest, turns := r.turns(2)
 		t.Log("longest", longest, "turns", turns)
-		require.LessOrEqual(t, longest, 10*maxStreak)
+		require.LessOrEqual(t, longest, 10*waiting.MaxStreak)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -101,23 +102,20 @@ func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 		done := wants(bg, l, "a")
 		pass(6 * time.Second)
 		fl.masters[2].SetDelay(400 * time.Millisecond)
-		ws := l.waitTable
-		stirred := func() bool {
-			ws.mu.Lock()
-			defer ws.mu.Unlock()
-			v := ws.names["a"].head
-			if v.poll == nil || v.poll.unanswered[2] == 0 {
-				return false
+		polled := make(chan struct{}, 1)
+		fl.masters[0].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+			if cmd == "PTTL" && len(polled) == 0 {
+				polled <- struct{}{}
 			}
-			fl.each(func(m *fakeredis.Master) { m.Set("a", command.NewToken(m.Name()), time.Hour) })
-			for len(by) > 0 {
-				<-by
-			}
-			v.wakeForLocked(byMessage)
-			return true
+			return "", false
+		})
+		<-polled // the third node answers in 400 ms
+		fl.each(func(m *fakeredis.Master) { m.Set("a", command.NewToken(m.Name()), time.Hour) })
+		for len(by) > 0 {
+			<-by
 		}
-		for !stirred() {
-			pass(time.Millisecond)
+		for _, m := range fl.masters[:2] {
+			publisher(t, m, "a")()
 		}
 		pass(time.Second)
 		require.Equal(t, "message", <-by)
@@ -159,7 +157,7 @@ func TestALostAnnouncementCostsASecond(t *testing.T) {
 			})
 			released := time.Now()
 			require.NoError(t, k.Release(bg))
-			require.LessOrEqual(t, gets(t, done).at.Sub(released), maxPollPause)
+			require.LessOrEqual(t, gets(t, done).at.Sub(released), waiting.MaxPollPause)
 		})
 	}
 }
@@ -177,7 +175,7 @@ func TestAPollReportsWhenAnExtendedLockExpires(t *testing.T) {
 			fl.each(func(m *fakeredis.Master) { m.Set("a", token, left) })
 			took := elapsed(func() { gets(t, done) })
 			require.GreaterOrEqual(t, took, left)
-			require.LessOrEqual(t, took, left+2*expiryMargin)
+			require.LessOrEqual(t, took, left+2*waiting.ExpiryMargin)
 		})
 	}
 }
@@ -198,14 +196,14 @@ func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
 		require.LessOrEqual(t, fl.count("SET"), 3*3)
 		require.LessOrEqual(t, fl.count("PTTL"), 3*8)
 		extended := time.Now()
-		require.LessOrEqual(t, gets(t, done).at.Sub(extended), 90*time.Millisecond+maxPollPause)
+		require.LessOrEqual(t, gets(t, done).at.Sub(extended), 90*time.Millisecond+waiting.MaxPollPause)
 	})
 }
 
 // A name whose key never expires is waited for and polled like any other.
 func TestAKeyThatNeverExpiresIsPolled(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.isPolledUntilFree(command.NewToken(""), 0, 4*time.Second, maxPollPause, 4, 5, 7)
+		fl.isPolledUntilFree(command.NewToken(""), 0, 4*time.Second, waiting.MaxPollPause, 4, 5, 7)
 	})
 }
 
@@ -298,19 +296,23 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 // libraries poll.
 func TestAForeignHolderIsPolledOften(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.isPolledUntilFree("vUaK0H9tNXAZqK8q1vUaKQ==", time.Hour, 15*time.Second, maxForeignPause, 60, 200, 210)
+		fl.isPolledUntilFree("vUaK0H9tNXAZqK8q1vUaKQ==", time.Hour, 15*time.Second, waiting.MaxForeignPause, 60, 200, 210)
 	})
 }
 
 // flood announces a release a thousand times a second on all nodes, until stop is called.
-func flood(l *Locker, name string) (stop func()) {
+func (fl *testbed) flood(name string) (stop func()) {
 	var over atomic.Bool
 	ended := make(chan struct{})
+	var publishers []func()
+	for _, m := range fl.masters {
+		publishers = append(publishers, publisher(fl.t, m, name))
+	}
 	go func() {
 		defer close(ended)
 		for !over.Load() {
-			for i := range l.nodes {
-				(&nodeListener{table: l.waitTable, node: i}).Message(command.FreePrefix+name, "")
+			for _, publish := range publishers {
+				publish()
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -330,14 +332,14 @@ func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
 			k := take(t, a, "a", time.Hour)
 			done := wants(bg, b, "a")
 			fl.settled()
-			stop := flood(b, "a")
+			stop := fl.flood("a")
 			defer stop()
 			pass(10 * time.Second)
 			require.LessOrEqual(t, fl.masters[0].Commands()["SET"], 25, "ten until the pause is a second, and then less than two a second")
 			released := time.Now()
 			require.NoError(t, k.Release(bg))
 			w := gets(t, done)
-			require.LessOrEqual(t, w.at.Sub(released), maxPollPause)
+			require.LessOrEqual(t, w.at.Sub(released), waiting.MaxPollPause)
 			require.NoError(t, w.k.Release(bg))
 		})
 	}
@@ -352,7 +354,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 		done := wants(bg, b, "a")
 		fl.settled()
 		for i := range 2 { // a majority
-			(&nodeListener{table: b.waitTable, node: i}).Message(command.FreePrefix+"a", "")
+			publisher(t, fl.masters[i], "a")()
 		}
 		synctest.Wait()
 		require.Positive(t, fl.count("SET"), "it was followed by an attempt")
@@ -370,14 +372,14 @@ func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
 		k := take(t, a, "a", time.Hour)
 		done := wants(bg, b, "a")
 		fl.settled()
-		stop := flood(b, "a")
+		stop := fl.flood("a")
 		pass(10 * time.Second)
 		stop()
 		pass(2 * time.Second)
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
 		w := gets(t, done)
-		require.LessOrEqual(t, w.at.Sub(released), announceGrace)
+		require.LessOrEqual(t, w.at.Sub(released), waiting.AnnounceGrace)
 		require.NoError(t, w.k.Release(bg))
 	})
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // settled is how long it takes at most until no subscription is left: first the channel lingers,
 // and then the connection.
-const settled = linger + 15*time.Second
+const settled = waiting.Linger + 15*time.Second
 
 // Waiters that give up leave the queue at once, at any position. When all have left, no
 // subscription, goroutine or timer remains.
@@ -35,7 +36,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 			cancels[i]()
 			synctest.Wait()
 			require.ErrorIs(t, (<-all[i]).err, context.Canceled)
-			require.Equal(t, 8-left, b.queue.Waiting("a"))
+			require.Equal(t, 8-left, b.waiting.Queued("a"))
 		}
 		fl.forget()
 		pass(settled)
@@ -61,7 +62,7 @@ func TestASubscriptionLingers(t *testing.T) {
 			done := waitingFor(bg, b, "a")
 			require.NoError(t, k.Release(bg))
 			require.NoError(t, gets(t, done).k.Release(bg))
-			pass(linger / 2)
+			pass(waiting.Linger / 2)
 		}
 		require.Equal(t, 3, fl.count("SUBSCRIBE"))
 	})
@@ -93,9 +94,8 @@ func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
 
 func quietButTopics(t *testing.T, l *Locker) {
 	t.Helper()
-	l.waitTable.mu.Lock()
-	defer l.waitTable.mu.Unlock()
-	require.Empty(t, l.waitTable.names)
+	names, _ := l.waiting.Size()
+	require.Zero(t, names)
 }
 
 // A call that waits for a lock of its own context would never return. It fails at once, whether or

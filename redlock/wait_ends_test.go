@@ -113,7 +113,7 @@ func TestADetachedLockIsWaitedForUntilItsNextHolderReleasesIt(t *testing.T) {
 			require.Empty(fl.t, done)
 			released := time.Now()
 			require.NoError(fl.t, k.Release(bg))
-			require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(released), 2*a.set.minBackoff)
+			require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(released), 2*a.set.backoff.Min)
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // longBackoff keeps contenders from trying by themselves, so that the test sees what wakes them.
@@ -50,7 +50,7 @@ func TestWaitingCostsABoundedPollOnly(t *testing.T) {
 		require.LessOrEqual(t, fl.count("SET", "EVALSHA"), 80*6)
 		require.LessOrEqual(t, fl.count("PING"), 3*13)
 		require.Zero(t, fl.count("SUBSCRIBE"), "one subscription, made before")
-		require.Equal(t, 1000, b.queue.Waiting("a"))
+		require.Equal(t, 1000, b.waiting.Queued("a"))
 	})
 }
 
@@ -208,7 +208,7 @@ func TestAReleaseThatIsNotHeardOfIsFoundByPoll(t *testing.T) {
 					time.Sleep(before)
 					released := time.Now()
 					_ = k.Release(bg)
-					bound := maxPollPause + 300*time.Millisecond + 100*time.Millisecond
+					bound := waiting.MaxPollPause + 300*time.Millisecond + 100*time.Millisecond
 					require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(released), bound)
 					fl.thaw()
 				})
@@ -232,9 +232,9 @@ func TestNodesThatCannotBeSubscribedToArePolled(t *testing.T) {
 			require.NoError(fl.t, k.Release(bg))
 			late := gets(fl.t, done).at.Sub(released)
 			if denied < 2 {
-				require.LessOrEqual(fl.t, late, announceGrace, "%d denied", denied)
+				require.LessOrEqual(fl.t, late, waiting.AnnounceGrace, "%d denied", denied)
 			}
-			require.LessOrEqual(fl.t, late, 2*b.set.maxBackoff, "%d denied", denied)
+			require.LessOrEqual(fl.t, late, 2*b.set.backoff.Max, "%d denied", denied)
 		})
 	}
 }
@@ -247,7 +247,7 @@ func TestTheLockOfACrashedHolderIsFoundByExpiry(t *testing.T) {
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 700*time.Millisecond) })
 		took := gets(t, wants(bg, b, "a")).took
 		require.GreaterOrEqual(t, took, 700*time.Millisecond)
-		require.LessOrEqual(t, took, 700*time.Millisecond+2*expiryMargin)
+		require.LessOrEqual(t, took, 700*time.Millisecond+2*waiting.ExpiryMargin)
 	})
 }
 
@@ -270,7 +270,7 @@ func TestAReleaseOfAForeignClientIsFoundByPoll(t *testing.T) {
 		pass(5 * time.Second)
 		freed := time.Now()
 		fl.each(func(m *fakeredis.Master) { m.Del("a") })
-		require.LessOrEqual(t, gets(t, done).at.Sub(freed), maxPollPause)
+		require.LessOrEqual(t, gets(t, done).at.Sub(freed), waiting.MaxPollPause)
 	})
 }
 
@@ -287,7 +287,7 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 		}
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
-		require.Equal(t, announceGrace, gets(t, done).at.Sub(released))
+		require.Equal(t, waiting.AnnounceGrace, gets(t, done).at.Sub(released))
 		synctest.Wait()
 	})
 }
@@ -323,12 +323,11 @@ func TestARequestWithAnAnnouncementIsNotReused(t *testing.T) {
 		require.NoError(t, gets(t, done).k.Release(bg))
 
 		w := newRequest("a", time.Hour)
-		w.waiter.enqueue(bg, b, w)
-		behind, _ := w.waiter.mustWait()
-		require.False(t, behind)
-		require.True(t, w.waiter.subscribedBefore, "the channels stand, so that it listens from before its attempt on")
-		(&nodeListener{table: b.waitTable}).Message(command.FreePrefix+"a", "")
-		w.waiter.dequeue()
+		_, err := b.waiting.Enter(bg, &w.waiter, w.names, w)
+		require.NoError(t, err)
+		publisher(t, fl.masters[0], "a")() // the channel is subscribed to before the attempt
+		synctest.Wait()
+		w.waiter.Leave()
 		w.recycle()
 		require.Equal(t, []string{"a"}, w.names)
 		w.waiter.Fire(nil)

@@ -1,0 +1,102 @@
+package waiting
+
+import (
+	"slices"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// Handoff is what a release does for the next holder.
+type Handoff struct {
+	Attempt        *vote.Round // its acquire is submitted right after the release; nil: there is none
+	SameNames      bool        // the attempt takes exactly the released names: no announcement
+	CountWaiters   bool        // the release counts remote waiters and announces nothing
+	OwnSubscribers int         // our own subscriptions that would receive an announcement
+
+	waiter *Waiter // gets the attempt
+}
+
+// Releasing ends a hold. It chooses the next holder in this process, before the release is sent.
+// The caller submits the attempt, if there is one, and then calls Deliver.
+func (t *Table) Releasing(h *Hold, now clock.Instant) Handoff {
+	t.mu.Lock()
+	next, plan := t.pickNextLocked(h, now)
+	t.mu.Unlock()
+	if next == nil {
+		return plan
+	}
+	if plan.Attempt = next.contender.NewAttempt(); plan.Attempt == nil {
+		next.receive(nil)
+		return plan
+	}
+	plan.waiter, plan.SameNames = next, slices.Equal(next.names, h.Names)
+	return plan
+}
+
+// Deliver passes the attempt to its waiter. It must not be called before the attempt is submitted:
+// if the waiter gave up before that, no waiter would learn of the release.
+func (p *Handoff) Deliver() {
+	if p.waiter != nil {
+		p.waiter.receive(p.Attempt)
+	}
+}
+
+// receive passes an attempt to the waiter, or tells it that there is none.
+func (w *Waiter) receive(attempt *vote.Round) {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	if attempt == nil {
+		w.phase = running
+	}
+	w.handoff = attempt
+	w.wakeLocked(ByHandoff)
+}
+
+// pickNextLocked ends the hold of the lock's names. It picks a head that can have all of its names
+// now, unless another process must have its turn first. It wakes the other heads, which attempt for
+// themselves.
+func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan Handoff) {
+	due := false
+	for _, name := range h.Names {
+		s := t.names[name]
+		if s == nil || s.holder != h {
+			continue
+		}
+		s.holder = nil
+		plan.CountWaiters = s.holdEnds(now) || plan.CountWaiters
+		due = due || s.mustYield
+	}
+	plan.OwnSubscribers = t.ownSubscribersLocked(h.Names)
+	for _, name := range h.Names {
+		s := t.names[name]
+		if s == nil {
+			continue
+		}
+		switch head := s.head(); {
+		case head == nil || head == next:
+		case next == nil && !due && head.canReceiveLocked():
+			next = head
+			next.phase = receiving
+		default:
+			head.wakeLocked(ByHandoff)
+		}
+		t.removeIfIdleLocked(s)
+	}
+	return next, plan
+}
+
+// canReceiveLocked reports whether a head waits and no lock of this process holds any of its names.
+// It runs on another goroutine than the waiter's. So it must not call the waiter's context, which
+// may be the user's or that of a lock that ends when it is queried.
+func (w *Waiter) canReceiveLocked() bool {
+	if w.phase != parked {
+		return false
+	}
+	select {
+	case <-w.done:
+		return false
+	default:
+	}
+	return !w.table.heldLocked(w.names)
+}

@@ -1,0 +1,151 @@
+package waiting
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// held makes a contender hold names.
+func held(t *Table, names ...string) *Hold {
+	h := &Hold{Names: names, Began: t.now()}
+	t.Acquired(h, nil)
+	return h
+}
+
+// A release hands the lock to a head that waits and can have all of its names.
+func TestAReleaseHandsTheLockToTheHead(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a")
+		first, second := enter(table, "a"), enter(table, "a")
+		plan := table.Releasing(h, table.now())
+		require.Same(t, first.attempt, plan.Attempt)
+		require.True(t, plan.SameNames)
+		requireTurn(t, false, first, second)
+		plan.Deliver()
+		require.Equal(t, outcome{attempt: first.attempt}, <-first.begun)
+		requireTurn(t, false, second)
+		first.Leave()
+		require.Equal(t, outcome{}, <-second.begun)
+		second.Leave()
+	})
+}
+
+// A waiter whose context has ended gets no handoff, and neither does one that no attempt can be made
+// for. The release is then announced, and the head attempts for itself.
+func TestAHeadThatCannotReceiveGetsNoHandoff(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a")
+		c := enter(table, "a")
+		c.attempt = nil
+		plan := table.Releasing(h, table.now())
+		require.Nil(t, plan.Attempt)
+		plan.Deliver()
+		require.Equal(t, outcome{}, <-c.begun)
+
+		table.Acquired(h, &c.Waiter)
+		c = enter(table, "a")
+		table.mu.Lock()
+		c.cancel() // the waiter cannot leave meanwhile
+		require.False(t, c.canReceiveLocked())
+		table.mu.Unlock()
+		require.Equal(t, outcome{err: context.Canceled}, <-c.begun)
+		c.Leave()
+		require.Nil(t, table.Releasing(h, table.now()).Attempt)
+	})
+}
+
+// A head of several names gets no handoff while another lock of this process holds one of them.
+func TestAHeadWithAHeldNameGetsNoHandoff(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		a, b := held(table, "a"), held(table, "b")
+		both := enter(table, "a", "b")
+		require.Nil(t, table.Releasing(a, table.now()).Attempt)
+		synctest.Wait()
+		requireTurn(t, false, both)
+		plan := table.Releasing(b, table.now())
+		require.Same(t, both.attempt, plan.Attempt)
+		require.False(t, plan.SameNames)
+		plan.Deliver()
+		require.NotNil(t, (<-both.begun).attempt)
+		both.Leave()
+	})
+}
+
+// A waiter that gives up while it is being handed the lock receives the attempt all the same, so
+// that the attempt is undone.
+func TestAWaiterThatGivesUpDuringAHandoffReceivesTheAttempt(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a")
+		c := enter(table, "a")
+		plan := table.Releasing(h, table.now())
+		c.cancel()
+		synctest.Wait()
+		require.Empty(t, c.begun)
+		plan.Deliver()
+		require.Equal(t, outcome{attempt: c.attempt}, <-c.begun)
+		c.Leave()
+	})
+}
+
+// After a streak of holds the head must yield if other processes wait, so it gets no handoff.
+func TestAfterAStreakTheHeadYieldsToOtherProcesses(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a")
+		table.NoteRemoteWaiters(h, 0, true)
+		c := enter(table, "a")
+		time.Sleep(MaxStreakTime)
+		plan := table.Releasing(h, table.now())
+		require.Nil(t, plan.Attempt)
+		require.True(t, plan.CountWaiters)
+		began := time.Now()
+		require.Equal(t, outcome{}, <-c.begun)
+		require.Equal(t, 3*time.Millisecond, time.Since(began), "two round trips and the shortest pause")
+		c.Leave()
+		time.Sleep(2 * Linger) // then the state of the streak is removed
+	})
+}
+
+// The end of the Locker ends every wait.
+func TestClosingEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, closeWaits := newTable()
+		defer table.cfg.Alarms.Stop()
+		h := held(table, "a")
+		c := enter(table, "a")
+		closeWaits()
+		require.Equal(t, outcome{err: errClosed}, <-c.begun)
+		require.Equal(t, errClosed, table.Sleep(bg, time.Hour))
+		c.Leave()
+		table.Ended(h)
+		table.Close()
+	})
+}
+
+// The subscribers of a release do not include this Table's own subscription, once that is confirmed
+// on a majority of the nodes for all of the names.
+func TestOnlyAConfirmedSubscriptionIsCountedAsOurOwn(t *testing.T) {
+	table, _ := newTable()
+	require.Zero(t, table.ownSubscribersLocked([]string{"a"}))
+	for i, want := range []int{0, 0, 1, 1} {
+		confirmed := make([]bool, 3)
+		for n := range i {
+			confirmed[n] = true
+		}
+		table.channels["redlock:free:a"] = &channel{confirmed: confirmed}
+		require.Equal(t, want, table.ownSubscribersLocked([]string{"a"}))
+		require.Zero(t, table.ownSubscribersLocked([]string{"a", "b"}))
+	}
+}
+
+// Reasons take precedence in this order, and have these names.
+func TestReasonsHaveNames(t *testing.T) {
+	var texts []string
+	for r := none; r <= ByHandoff; r++ {
+		texts = append(texts, r.String())
+	}
+	require.Equal(t, []string{"none", "none", "poll", "expiry", "subscription", "message", "handoff"}, texts)
+}

@@ -1,0 +1,214 @@
+package waiting
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// Config is what a Table needs of its Locker.
+type Config struct {
+	Nodes   []command.Node
+	Set     *command.NodeSet
+	Clock   clock.Clock
+	Alarms  *alarm.Queue
+	Prefix  string  // of the names' keys
+	Backoff Backoff // the bounds of the pause between attempts
+	// PollTimeout is how long a waiter waits for the answers to a poll.
+	PollTimeout time.Duration
+	// OutageLeft returns how much longer a node that answered with an error will not vote. It is
+	// NoExpiry if that is unknown.
+	OutageLeft func(error) time.Duration
+	Closing    <-chan struct{} // ends every wait
+	ErrClosed  error           // the error of a wait that Closing ended
+}
+
+// NoExpiry is the remaining time of a key that never expires, or of an outage of unknown duration.
+const NoExpiry time.Duration = 1<<63 - 1
+
+// never is an instant that does not come.
+const never = clock.Instant(1<<63 - 1)
+
+// Table records which locks are held and which waiters are queued in this process, by name. It also
+// receives the release announcements of other processes. Its methods are safe for concurrent use.
+type Table struct {
+	cfg Config
+
+	// mu guards the fields below, the states in them, and those fields of Waiter that name it.
+	mu       sync.Mutex
+	names    map[string]*nameState
+	channels map[string]*channel // by channel name
+	subs     []command.Subscription
+	closed   bool
+	freeList []*nameState // for reuse: most names are acquired without contention and released soon
+}
+
+// NewTable returns an empty Table.
+func NewTable(cfg Config) *Table {
+	return &Table{cfg: cfg, names: make(map[string]*nameState), channels: make(map[string]*channel)}
+}
+
+// Hold is a lock that this process holds. Its fields are constant.
+type Hold struct {
+	Names     []string      // distinct
+	Began     clock.Instant // start of the acquisition
+	HandedOff bool          // by the previous holder, in this process
+}
+
+// nameState is the state of one name. It exists while a lock of this process holds the name or a
+// waiter is queued for it, and for a while after that if other processes wait.
+type nameState struct {
+	table  *Table
+	name   string
+	holder *Hold
+	queue
+	streak
+
+	alarm     alarm.Alarm // removes a state that lingers for its streak
+	lingering bool        // alarm was set at some time
+}
+
+// Linger is how long a subscription remains after its last waiter, and a streak after its last
+// hold: a process often contends for the same name again.
+const Linger = time.Second
+
+// Acquired records a lock that is held here. Its waiter leaves the queue. w may be nil.
+func (t *Table) Acquired(h *Hold, w *Waiter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range h.Names {
+		s := t.getOrCreateLocked(name)
+		s.holder = h
+		if !h.HandedOff {
+			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
+		}
+	}
+	if w != nil {
+		w.leaveLocked()
+	}
+}
+
+// Ended records that a lock is no longer held here, although its keys may remain. It wakes the
+// heads that wait for its names, which then attempt for themselves.
+func (t *Table) Ended(h *Hold) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range h.Names {
+		s := t.names[name]
+		if s == nil {
+			continue
+		}
+		if s.holder == h {
+			s.holder = nil
+		}
+		if head := s.head(); head != nil {
+			head.wakeLocked(ByHandoff)
+		}
+		t.removeIfIdleLocked(s)
+	}
+}
+
+// heldLocked reports whether a lock of this process holds one of the names.
+func (t *Table) heldLocked(names []string) bool {
+	for _, name := range names {
+		if s := t.names[name]; s != nil && s.holder != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends the subscriptions. No lock is held and no waiter waits any more.
+func (t *Table) Close() {
+	t.mu.Lock()
+	t.closed = true
+	subs := t.subs
+	for _, c := range t.channels {
+		t.cfg.Alarms.Clear(&c.alarm)
+	}
+	for _, s := range t.names {
+		t.removeIfIdleLocked(s)
+	}
+	t.mu.Unlock()
+	for _, sub := range subs {
+		if sub != nil {
+			sub.Close()
+		}
+	}
+}
+
+// getOrCreateLocked returns the state of a name, and makes it if necessary.
+func (t *Table) getOrCreateLocked(name string) *nameState {
+	s := t.names[name]
+	if s != nil {
+		return s
+	}
+	if last := len(t.freeList) - 1; last >= 0 {
+		s, t.freeList = t.freeList[last], t.freeList[:last]
+	} else {
+		s = &nameState{}
+	}
+	s.table, s.name = t, name
+	t.names[name] = s
+	return s
+}
+
+// removeIfIdleLocked removes the state of a name that is neither held nor waited for. If other
+// processes wait it does so only later, so that the streak continues if this process acquires the
+// name again soon.
+func (t *Table) removeIfIdleLocked(s *nameState) {
+	if s.holder != nil || !s.empty() {
+		return
+	}
+	if s.remoteWaiters && !t.closed {
+		s.lingering = true
+		t.cfg.Alarms.Set(&s.alarm, t.now().Add(Linger), Linger, s)
+		return
+	}
+	delete(t.names, s.name)
+	if s.lingering {
+		t.cfg.Alarms.Clear(&s.alarm) // it may be firing
+		return
+	}
+	if len(t.freeList) < maxFree {
+		*s = nameState{}
+		t.freeList = append(t.freeList, s)
+	}
+}
+
+// maxFree bounds the list of states for reuse.
+const maxFree = 256
+
+// Fire removes the state of a name that has been idle for a while.
+func (s *nameState) Fire(*alarm.Alarm) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if s.holder == nil && s.empty() && s.table.names[s.name] == s {
+		s.remoteWaiters = false
+		s.table.removeIfIdleLocked(s)
+	}
+}
+
+// Queued returns how many waiters are queued for a name, including the head. It is for tests.
+func (t *Table) Queued(name string) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.names[name]; s != nil {
+		for e := s.first; e != nil; e = e.next {
+			n++
+		}
+	}
+	return n
+}
+
+// Size returns how many names have a state, and how many channels a subscription. It is for tests.
+func (t *Table) Size() (names, channels int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.names), len(t.channels)
+}
+
+func (t *Table) now() clock.Instant { return t.cfg.Clock.Now() }

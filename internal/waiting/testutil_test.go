@@ -1,0 +1,101 @@
+package waiting
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+var (
+	bg        = context.Background()
+	errClosed = errors.New("closed")
+)
+
+// newTable returns a table over three nodes without pub/sub, and a function that closes its wait.
+func newTable() (t *Table, closeWaits func()) {
+	closing := make(chan struct{})
+	c := clock.Runtime()
+	return NewTable(Config{
+		Nodes: make([]command.Node, 3), Clock: c, Alarms: alarm.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second},
+		PollTimeout: time.Second, Closing: closing, ErrClosed: errClosed,
+	}), func() { close(closing) }
+}
+
+// inBubble runs f with a table, in virtual time.
+func inBubble(t *testing.T, f func(t *testing.T, table *Table)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := newTable()
+		defer table.cfg.Alarms.Stop()
+		f(t, table)
+		names, channels := table.Size()
+		require.Zero(t, names, "names with a state")
+		require.Zero(t, channels)
+	})
+}
+
+// contender waits for names on a goroutine of its own.
+type contender struct {
+	Waiter
+	table   *Table
+	attempt *vote.Round        // that NewAttempt returns; may be nil
+	begun   chan outcome       // of Enter
+	cancel  context.CancelFunc // ends the context of Enter
+}
+
+type outcome struct {
+	attempt *vote.Round
+	err     error
+}
+
+func (c *contender) NewAttempt() *vote.Round   { return c.attempt }
+func (c *contender) Failed() []bool            { return make([]bool, 3) }
+func (c *contender) StillHeld([]clock.Instant) {}
+func (c *contender) Woken(Reason)              {}
+
+// enter returns a new contender in the queues of names, which waits or has its turn.
+func enter(t *Table, names ...string) *contender {
+	c := &contender{table: t, attempt: new(vote.Round)}
+	c.enter(names...)
+	return c
+}
+
+// enter queues the contender, and returns when it waits or has its turn.
+func (c *contender) enter(names ...string) {
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancel(bg)
+	c.begun = make(chan outcome, 1)
+	go func() {
+		attempt, err := c.table.Enter(ctx, &c.Waiter, names, c)
+		c.begun <- outcome{attempt, err}
+	}()
+	synctest.Wait()
+}
+
+// hasTurn reports whether the contender is at the head and was told so.
+func (c *contender) hasTurn() bool { return len(c.begun) > 0 && c.atHead() }
+
+// leave gives the contender's turn up, or cancels its wait.
+func (c *contender) leave() {
+	c.cancel()
+	<-c.begun
+	c.Leave()
+	synctest.Wait()
+}
+
+// requireTurn checks that the contenders have their turn, or that none of them has.
+func requireTurn(t *testing.T, want bool, all ...*contender) {
+	t.Helper()
+	for i, c := range all {
+		require.Equal(t, want, c.hasTurn(), "contender %d", i)
+	}
+}
