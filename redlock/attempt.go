@@ -79,13 +79,17 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
 // insufficient reports whether a validity is useless: the context would end at once, or it is less
 // than WithMinValidity.
 func (lk *Lock) insufficient(left time.Duration) bool {
-	return left <= lk.opts.stopMargin || left < lk.opts.minValidity
+	return left <= lk.lease.Terms.StopMargin || left < lk.minValidity
 }
 
 // newLock makes a Lock with a new token. It is the hot path, so it makes few allocations.
 func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
-	k := &Lock{l: l, opts: w.opts, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl}
+	k := &Lock{
+		l: l, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl,
+		minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease,
+	}
+	k.lease.Terms = l.leaseTerms(ttl, &w.opts)
 	k.hold.Names = w.names
 	if len(w.names) == 1 {
 		k.oneName[0] = w.names[0]

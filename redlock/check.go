@@ -62,7 +62,7 @@ func (lk *Lock) voteOnKeys(rep *command.Reply) {
 	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token, rep.KeyStates)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if !ours || latest.Add(time.Millisecond).Before(lk.until) {
+	if !ours || latest.Add(time.Millisecond).Before(lk.lease.Until()) {
 		rep.Outcome = command.Refused
 	}
 }
@@ -122,12 +122,6 @@ func (l *Locker) supported(start clock.Instant, token string, holds []command.Ke
 func (lk *Lock) shortenTo(until, asked clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.lastExtended.After(asked) {
-		return // the nodes may have answered before that extension reached them
-	}
-	if lk.phase == held && until.Before(lk.until) {
-		lk.until = until
-		lk.nextExtendAt = min(lk.nextExtendAt, lk.nextExtensionLocked(lk.l.now()))
-		lk.scheduleLocked()
-	}
+	lk.lease.Shorten(until, asked, lk.l.now())
+	lk.scheduleLocked()
 }

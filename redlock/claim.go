@@ -158,7 +158,7 @@ func (lk *Lock) Detach() (Claim, error) {
 	switch {
 	case lk.root != nil:
 		return Claim{}, invalid("a share cannot be detached: detach the shared lock")
-	case lk.opts.minHold > 0:
+	case lk.minHold > 0:
 		return Claim{}, invalid("a lock with WithMinHold cannot be detached")
 	}
 	lk.applyDue()
@@ -303,7 +303,7 @@ var claimKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply)
 	}
 	k := r.Owner.(*Lock)
 	until, ours := k.l.supported(r.Start, k.terms.Token, rep.KeyStates)
-	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
+	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.minValidity+time.Millisecond {
 		rep.Outcome = command.Refused
 	}
 	return rep

@@ -134,7 +134,7 @@ func (lk *Lock) limitUndoAt(undo *vote.Round, at clock.Instant) {
 // was held, and no quorum has confirmed its release.
 func (lk *Lock) isBlocked(undo *vote.Round) bool {
 	lk.mu.Lock()
-	held := lk.phase != attempting
+	held := !lk.lease.Acquiring()
 	lk.mu.Unlock()
 	return held && !undo.Confirmed()
 }
@@ -188,7 +188,7 @@ func (l *Locker) leftoverError() error {
 			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
 			k.mu.Lock()
-			if !k.resumed || k.phase != attempting { // an unfinished Resume has written nothing
+			if !k.resumed || !k.lease.Acquiring() { // an unfinished Resume has written nothing
 				left.add(now.Add(k.longest), now)
 			}
 			k.mu.Unlock()
@@ -215,7 +215,7 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 	var names []string
 	for _, k := range l.held() {
 		k.mu.Lock()
-		k.extensionStopped = true
+		k.lease.StopExtending()
 		k.scheduleLocked()
 		k.mu.Unlock()
 		names = append(names, k.hold.Names...)

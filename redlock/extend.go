@@ -86,8 +86,7 @@ func (x *extension) failure() error {
 	}
 	k, now := x.lock, x.lock.l.now()
 	k.mu.Lock()
-	gone := k.phase == ended
-	lost := k.lost || !now.Before(k.endNowLocked())
+	gone, lost := !k.lease.Held(), !k.lease.Valid(now)
 	stopped := k.stopReasonLocked()
 	k.mu.Unlock()
 	switch {
@@ -136,18 +135,18 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	switch {
-	case lk.phase != held || lk.lost || !x.round.Start.Before(lk.endNowLocked()):
+	case !lk.lease.Valid(x.round.Start):
 		return 0, errOver
-	case lk.extensionStopped:
+	case lk.lease.Stopped():
 		return 0, lk.stopReasonLocked()
 	}
 	lk.registerLocked(x.round)
 	if x.auto {
 		lk.l.extendLimiter.acquire()
 	}
-	lk.extendQueued = false
+	lk.lease.Sent()
 	lk.longest = max(lk.longest, ttl)
-	return lk.endNowLocked(), nil
+	return lk.lease.Ends(), nil
 }
 
 // registerLocked registers a round about a held lock, which Detach waits for.
@@ -204,8 +203,7 @@ func (lk *Lock) markLost() {
 	now := lk.l.now()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.phase == held && !lk.lost {
-		lk.lost, lk.endedAt = true, min(now, lk.endNowLocked())
+	if lk.lease.MarkLost(now) {
 		lk.l.alarms.Set(&lk.alarm, now, time.Second, (*leaseTimer)(lk))
 	}
 }
@@ -220,17 +218,12 @@ func (x *extension) onDecision() {
 	k.mu.Lock()
 	now := k.l.now() // read under mu: no goroutine has seen a later time and ended the hold
 	switch {
-	case k.phase != held || k.lost || k.extensionStopped || !now.Before(k.endNowLocked()):
 	case won:
-		x.effective = true
-		k.lastExtended = now
-		k.until = max(k.until, until)
-		k.nextExtendAt = k.nextExtensionLocked(r.Start)
-		k.scheduleLocked()
+		x.effective = k.lease.Extended(r.Start, until, now)
 	case x.auto:
-		k.nextExtendAt = k.nextRetryLocked(now)
-		k.scheduleLocked()
+		k.lease.ExtendFailed(now)
 	}
+	k.scheduleLocked()
 	k.mu.Unlock()
 	if x.auto {
 		k.l.extendLimiter.release()

@@ -46,7 +46,7 @@ func TestAFailedExtensionIsTriedAgainAndAgainWhileTheLockIsValid(t *testing.T) {
 		k := take(t, fl.locker(), "a", 30*time.Second, WithAutoExtend())
 		ctx := k.Context()
 		defer failing(fl.masters...)()
-		pass(k.extendInterval())
+		pass(k.lease.Terms.Interval)
 		require.Equal(t, 3, fl.orders(command.Extend))
 		pass(k.Remaining() - 1)
 		require.NoError(t, ctx.Err())

@@ -45,7 +45,7 @@ func inManyLocks(t *testing.T, f func(t *testing.T, c *manyLocks), opts ...LockO
 			c.locks = append(c.locks, k)
 			time.Sleep(time.Microsecond) // virtual
 		}
-		pass(c.last().extendInterval())
+		pass(c.last().lease.Terms.Interval)
 		f(t, c)
 	})
 }
@@ -118,7 +118,7 @@ func TestALockWaitsForItsTurnNoLongerThanItHasTimeFor(t *testing.T) {
 			opts = append(opts, WithStopMargin(margin))
 		}
 		inManyLocks(t, func(t *testing.T, c *manyLocks) {
-			third := c.last().extendInterval()
+			third := c.last().lease.Terms.Interval
 			pass(third - time.Second)
 			require.Equal(t, []int{1, 0, 0, 0}, c.asked())
 			pass(time.Second)

@@ -93,7 +93,7 @@ func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing
 		heal := failing(fl.masters[0])
 		defer heal()
 		fl.masters[2].SetDelay(300 * time.Millisecond)
-		pass(k.extendInterval() + time.Millisecond)
+		pass(k.lease.Terms.Interval + time.Millisecond)
 		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Len(t, k.inFlight, 1, "one answered, one failed, one under way")
 		began := fl.clock.Now()

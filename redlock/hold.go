@@ -1,23 +1,33 @@
 package redlock
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/lease"
 )
 
 // noDeadline is an instant that never comes, such as the end of a share's own validity.
-const noDeadline = clock.Instant(1<<63 - 1)
+const noDeadline = lease.Never
+
+// leaseTerms returns the terms of the lease of an acquisition.
+func (l *Locker) leaseTerms(ttl time.Duration, s *lockSettings) lease.Terms {
+	return lease.Terms{
+		AutoExtend: s.autoExtend,
+		Interval:   (l.set.validity(ttl) - s.stopMargin) / 3,
+		StopMargin: s.stopMargin,
+		MaxHold:    s.maxHold,
+		Progress:   s.progress,
+	}
+}
 
 // markHeld turns the acquisition into a held lock.
 func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	lk.phase, lk.until, lk.progress = held, until, now
+	lk.lease.Begin(lk.hold.Began, until, now)
 	lk.nextShrink = now.Add(shrinkAfter)
-	lk.nextExtendAt = lk.nextExtensionLocked(now)
 	lk.scheduleLocked()
 }
 
@@ -54,19 +64,25 @@ func (lk *Lock) onTimer() {
 	deferred := lk.applyDue()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	at := lk.nextDeadlineLocked()
-	if deferred && !lk.lost {
-		at = min(lk.l.now().Add(lk.firstPause()), lk.endNowLocked().Add(-lk.opts.stopMargin))
+	if deferred {
+		lk.scheduleAtLocked(lk.lease.Deferred(lk.l.now()))
+		return
+	}
+	lk.scheduleLocked()
+}
+
+// scheduleLocked sets the alarm to the next instant at which something is due.
+func (lk *Lock) scheduleLocked() {
+	at := lk.lease.Next()
+	if at != noDeadline {
+		at = min(at, lk.nextShrink)
 	}
 	lk.scheduleAtLocked(at)
 }
 
-// scheduleLocked sets the alarm to the next instant at which something is due.
-func (lk *Lock) scheduleLocked() { lk.scheduleAtLocked(lk.nextDeadlineLocked()) }
-
 // scheduleAtLocked sets the alarm to an instant if the lock is held.
 func (lk *Lock) scheduleAtLocked(at clock.Instant) {
-	if lk.phase != held || at == noDeadline {
+	if !lk.lease.Held() || at == noDeadline {
 		lk.l.alarms.Clear(&lk.alarm)
 		return
 	}
@@ -86,7 +102,7 @@ func (lk *Lock) applyDue() (deferred bool) {
 	}
 	now := lk.l.now()
 	lk.mu.Lock()
-	if lk.phase != held { // before that no other goroutine may read the fields below
+	if !lk.lease.Held() { // before that no other goroutine may read the fields below
 		cause := lk.cause
 		lk.mu.Unlock()
 		if cause != nil {
@@ -95,135 +111,70 @@ func (lk *Lock) applyDue() (deferred bool) {
 		return false
 	}
 	lk.dropAcquireLocked(now)
-	end, cause := lk.endNowLocked(), lk.endCauseLocked()
-	switch {
-	case lk.lost || !now.Before(end):
+	switch due, cause := lk.lease.Due(now), lk.endCauseLocked(); due {
+	case lease.End:
 		lk.mu.Unlock()
 		lk.end(cause, undoByLibrary)
-	case !now.Before(end.Add(-lk.opts.stopMargin)):
-		if !lk.extensionStopped {
-			lk.extensionStopped = true
-			lk.scheduleLocked()
-		}
+	case lease.EndContext:
+		lk.scheduleLocked()
 		lk.mu.Unlock()
 		lk.cancelContext(cause)
-	case lk.toRepair != nil && !lk.extensionStopped && !lk.sending.TryLock():
-		lk.mu.Unlock()
-		return true
-	case lk.toRepair != nil && !lk.extensionStopped:
-		lk.mu.Unlock()
-		lk.repair()
-	case lk.wantsExtensionLocked(now) && now.Before(lk.extendQueueLimitLocked()) && lk.l.extendLimiter.enqueue(lk):
-		lk.extendQueued, lk.nextExtendAt = true, lk.extendQueueLimitLocked()
-		lk.scheduleLocked()
-		lk.mu.Unlock()
-	case lk.wantsExtensionLocked(now) && !lk.sending.TryLock():
-		lk.mu.Unlock()
-		return true
-	case lk.wantsExtensionLocked(now):
-		ttl := lk.ttl
-		lk.nextExtendAt = now.Add(2 * lk.l.set.timeout(ttl)) // replaced by the outcome
-		lk.scheduleLocked()
-		lk.mu.Unlock()
-		_, _ = lk.startExtend(ttl, autoExtension) // the outcome comes by onDecision
+	case lease.Repair:
+		return lk.applyRepair()
+	case lease.Extend:
+		return lk.applyExtend(now)
 	default:
 		lk.mu.Unlock()
 	}
 	return false
 }
 
-// extendQueueLimitLocked returns until when an extension may be queued in the extendLimiter: one
-// regular interval before the stop margin begins.
-func (lk *Lock) extendQueueLimitLocked() clock.Instant {
-	return lk.until.Add(-lk.opts.stopMargin - lk.extendInterval())
+// applyRepair starts a repair. The caller holds mu, and applyRepair unlocks it.
+func (lk *Lock) applyRepair() (deferred bool) {
+	free := lk.sending.TryLock()
+	lk.mu.Unlock()
+	if free {
+		lk.repair()
+	}
+	return !free
+}
+
+// applyExtend starts an automatic extension, or queues it. The caller holds mu, and applyExtend
+// unlocks it.
+func (lk *Lock) applyExtend(now clock.Instant) (deferred bool) {
+	switch {
+	case now.Before(lk.lease.QueueLimit()) && lk.l.extendLimiter.enqueue(lk):
+		lk.lease.Queued()
+		lk.scheduleLocked()
+		lk.mu.Unlock()
+	case !lk.sending.TryLock():
+		lk.mu.Unlock()
+		return true
+	default:
+		ttl := lk.ttl
+		lk.lease.Extending(now, 2*lk.l.set.timeout(ttl))
+		lk.scheduleLocked()
+		lk.mu.Unlock()
+		_, _ = lk.startExtend(ttl, autoExtension) // the outcome comes by onDecision
+	}
+	return false
 }
 
 // resumeExtend is called by the extendLimiter when the lock may extend.
 func (lk *Lock) resumeExtend() {
 	now := lk.l.now()
 	lk.mu.Lock()
-	if lk.extendQueued {
-		lk.extendQueued, lk.nextExtendAt = false, now
-	}
+	lk.lease.Unqueue(now)
 	lk.mu.Unlock()
 	lk.onTimer()
 }
 
-// endNowLocked returns the instant at which the hold ends if nothing else happens.
-func (lk *Lock) endNowLocked() clock.Instant {
-	if lk.opts.maxHold == 0 {
-		return lk.until
-	}
-	return min(lk.until, lk.hold.Began.Add(lk.opts.maxHold))
-}
-
-// endCauseLocked returns the cause of that end.
+// endCauseLocked returns why the hold ends if nothing else happens.
 func (lk *Lock) endCauseLocked() error {
-	if !lk.lost && lk.endNowLocked().Before(lk.until) {
+	if lk.lease.EndsByMaxHold() {
 		return ErrMaxHold
 	}
 	return ErrLost
-}
-
-// nextDeadlineLocked returns the next instant at which applyDue has something to do.
-func (lk *Lock) nextDeadlineLocked() clock.Instant {
-	if lk.lost {
-		return lk.endedAt
-	}
-	at := lk.endNowLocked()
-	if at != noDeadline && !lk.extensionStopped {
-		at = at.Add(-lk.opts.stopMargin)
-	}
-	if lk.toRepair != nil && !lk.extensionStopped {
-		at = lk.hold.Began // now
-	}
-	if lk.extendsLocked() {
-		at = min(at, lk.nextExtendAt)
-	}
-	if at != noDeadline {
-		at = min(at, lk.nextShrink)
-	}
-	return at
-}
-
-// extendsLocked reports whether the lock is extended automatically.
-func (lk *Lock) extendsLocked() bool {
-	return lk.opts.autoExtend && !lk.extensionStopped && lk.root == nil
-}
-
-func (lk *Lock) wantsExtensionLocked(now clock.Instant) bool {
-	if !lk.extendsLocked() || now.Before(lk.nextExtendAt) {
-		return false
-	}
-	if lk.opts.progress > 0 && now.Sub(lk.progress) >= lk.opts.progress {
-		lk.nextExtendAt = noDeadline // the work hangs; a later Progress resumes the extensions
-		return false
-	}
-	return true
-}
-
-// nextExtensionLocked returns when to extend next, after a success at now. That is after a third of
-// the validity before the stop margin. It is less than the regular interval after Resume, after an
-// Extend for a short time, or after a Check that shortened the validity.
-func (lk *Lock) nextExtensionLocked(now clock.Instant) clock.Instant {
-	lk.retries = 0
-	return now.Add(min(lk.extendInterval(), max(0, lk.until.Sub(now)-lk.opts.stopMargin)/3))
-}
-
-// nextRetryLocked returns when to extend again after a failure: soon at first, then at doubling
-// intervals up to the regular one.
-func (lk *Lock) nextRetryLocked(now clock.Instant) clock.Instant {
-	const doublings = 8
-	pause := min(lk.firstPause()<<lk.retries, lk.extendInterval())
-	lk.retries = min(lk.retries+1, doublings)
-	return now.Add(pause/2 + rand.N(pause/2+1))
-}
-
-// firstPause returns the pause before the first retry of a failed or deferred extension.
-func (lk *Lock) firstPause() time.Duration { return max(lk.extendInterval()/16, time.Millisecond) }
-
-func (lk *Lock) extendInterval() time.Duration {
-	return (lk.l.set.validity(lk.ttl) - lk.opts.stopMargin) / 3
 }
 
 // cancelContext ends the context of the lock and of its shares, but not the handles. Only the first
@@ -260,17 +211,14 @@ const (
 func (lk *Lock) end(cause error, keys endMode) bool {
 	now := lk.l.now()
 	lk.mu.Lock()
-	if lk.phase != held {
+	if !lk.lease.Held() {
 		lk.mu.Unlock()
 		return false
 	}
-	lk.phase, lk.cause = ended, cause
-	var left time.Duration
-	if !lk.lost {
-		lk.endedAt = min(now, lk.endNowLocked())
-		if lk.root == nil {
-			left = lk.endNowLocked().Sub(now)
-		}
+	lk.cause = cause
+	left := lk.lease.End(now)
+	if lk.root != nil {
+		left = 0
 	}
 	shares := lk.shareListLocked()
 	lk.scheduleLocked()

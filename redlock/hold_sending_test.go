@@ -33,7 +33,7 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 				a := take(t, l, "a", time.Minute, WithAutoExtend())
 				b := take(t, l, "b", 20050*time.Millisecond)
 				c := take(t, l, "c", 30*time.Second, WithAutoExtend())
-				pass(a.extendInterval() - 100*time.Millisecond)
+				pass(a.lease.Terms.Interval - 100*time.Millisecond)
 
 				leave := make(chan struct{})
 				for i, n := range nodes {
@@ -66,7 +66,7 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 				require.Greater(t, c.Remaining(), 29*time.Second, "another lock was extended")
 
 				close(leave)
-				pass(a.firstPause())
+				pass(a.lease.FirstPause())
 				require.Len(t, on(nodes[row.node], a, row.due), row.sent)
 				require.ErrorIs(t, <-extended, row.err)
 				require.NoError(t, a.Release(bg))

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
@@ -29,7 +30,9 @@ type Lock struct {
 	l             *Locker
 	hold          waiting.Hold
 	terms         command.LockArgs
-	opts          lockSettings
+	minHold       time.Duration
+	minValidity   time.Duration // of the acquisition, and of Resume
+	asyncRelease  bool
 	confirmed     bool        // the fence took a second round trip
 	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
 	acquiredUnder *Lock       // the lock whose context was given; may be nil
@@ -55,31 +58,21 @@ type Lock struct {
 
 	// mu guards all fields below. Under it only the alarms are called, which call nothing back
 	// while they hold a lock.
-	mu               sync.Mutex
-	phase            phase
-	lost             bool  // a quorum reported that the token is gone; the lock is about to end
-	extensionStopped bool  // nothing extends the lock any more, although it is held
-	extendQueued     bool  // the extension waits in the extendLimiter
-	retries          uint8 // failed extensions since the last success, up to a bound
-	boundToCaller    bool  // the lock's context ends with the caller's; for Do
-	resumed          bool  // another handle acquired the lock
-	releasing        bool  // Release was called
-	released         bool  // Release has a result
+	mu            sync.Mutex
+	lease         lease.Lease
+	boundToCaller bool // the lock's context ends with the caller's; for Do
+	resumed       bool // another handle acquired the lock
+	releasing     bool // Release was called
+	released      bool // Release has a result
 
-	cause        error          // why the hold ended
-	endedAt      clock.Instant  // the validity was over at this instant at the latest
-	until        clock.Instant  // end of the validity
-	longest      time.Duration  // longest TTL that any command set
-	inFlight     []*vote.Round  // extensions and repairs
-	inFlightWG   sync.WaitGroup // rounds in inFlight without a decision
-	toRepair     []bool         // nodes to repair; nil: none
-	repaired     []bool         // nodes that were repaired; changed under both sending and mu
-	lastExtended clock.Instant  // when an extension last took effect
-	nextExtendAt clock.Instant  // next automatic extension
-	nextShrink   clock.Instant  // when to drop the acquisition; noDeadline: it was dropped
-	undo         *vote.Round    // the release, or another undo; nil before that, constant afterwards
-	progress     clock.Instant  // last call of Progress
-	shares       map[*Lock]struct{}
+	cause      error          // why the hold ended
+	longest    time.Duration  // longest TTL that any command set
+	inFlight   []*vote.Round  // extensions and repairs
+	inFlightWG sync.WaitGroup // rounds in inFlight without a decision
+	repaired   []bool         // nodes that were repaired; changed under both sending and mu
+	nextShrink clock.Instant  // when to drop the acquisition; noDeadline: it was dropped
+	undo       *vote.Round    // the release, or another undo; nil before that, constant afterwards
+	shares     map[*Lock]struct{}
 
 	parentCtx context.Context // the lock's context is derived from it on first use
 	ctx       *leaseContext
@@ -89,15 +82,6 @@ type Lock struct {
 	result error         // of the first Release
 	others chan struct{} // closed with the result; made by a second Release that has to wait
 }
-
-// phase is the state of a Lock.
-type phase uint8
-
-const (
-	attempting phase = iota
-	held
-	ended
-)
 
 // Names returns a copy of the names that the lock holds, sorted.
 func (lk *Lock) Names() []string { return slices.Clone(lk.hold.Names) }
@@ -121,10 +105,7 @@ func (lk *Lock) Remaining() time.Duration {
 func (lk *Lock) remaining(now clock.Instant) time.Duration {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.phase != held || lk.lost {
-		return min(lk.endedAt.Sub(now), 0)
-	}
-	return lk.endNowLocked().Sub(now)
+	return lk.lease.Remaining(now)
 }
 
 // Progress reports that the work is making progress (WithProgress). Without that option it does
@@ -134,15 +115,13 @@ func (lk *Lock) Progress() {
 		lk.root.Progress()
 		return
 	}
-	if lk.opts.progress == 0 {
+	if lk.lease.Terms.Progress == 0 {
 		return
 	}
 	now := lk.l.now()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	lk.progress = now
-	if lk.nextExtendAt == noDeadline {
-		lk.nextExtendAt = now
+	if lk.lease.MadeProgress(now) {
 		lk.scheduleLocked()
 	}
 }
@@ -152,7 +131,7 @@ func (lk *Lock) isHeld() bool {
 	lk.applyDue()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	return lk.phase == held
+	return lk.lease.Held()
 }
 
 // overlaps reports whether the lock holds some of the names, and whether it holds all of them.

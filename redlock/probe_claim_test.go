@@ -96,14 +96,14 @@ func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second, WithAutoExtend())
 		heal := failing(fl.masters...)
-		pass(k.extendInterval())
+		pass(k.lease.Terms.Interval)
 		require.Equal(t, 3, fl.sees("extend"))
 		heal()
 		for _, m := range fl.masters {
 			m.Set(names[len(names)-1], k.Token(), 15*time.Second)
 		}
 		require.NoError(t, k.Check(bg))
-		pass(k.firstPause())
+		pass(k.lease.FirstPause())
 		require.Equal(t, 6, fl.sees("extend"))
 		require.NoError(t, k.Release(bg))
 	})

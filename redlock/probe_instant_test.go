@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/lease"
 )
 
 // These tests place events between two steps of a function, at one instant.
@@ -98,7 +99,7 @@ func extendUnnoticed(t *testing.T, k *Lock) *extension {
 	synctest.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	require.NotNil(t, k.toRepair)
+	require.Equal(t, lease.Repair, k.lease.Due(k.l.now()))
 	return x
 }
 
@@ -118,7 +119,7 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 		skewed.Stall()
 		extendUnnoticed(t, k)
 		k.mu.Lock()
-		k.extensionStopped = true // as Close does
+		k.lease.StopExtending() // as Close does
 		k.scheduleLocked()
 		k.mu.Unlock()
 		skewed.Resume()
@@ -135,7 +136,7 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
 		pass(time.Second) // after the alarm by which a lock drops its acquisition
 		fl.masters[2].Del(names[len(names)-1])
-		pass(k.extendInterval() - time.Second)
+		pass(k.lease.Terms.Interval - time.Second)
 		require.Equal(t, 3, fl.sees("extend"))
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.NoError(t, k.Release(bg))
@@ -335,7 +336,7 @@ func TestALockIsLostWhenTheFirstQuorumDisownsIt(t *testing.T) {
 		answerLate[0]()
 		answerLate[1]()
 		k.mu.Lock()
-		lost := k.lost
+		lost := k.lease.Lost()
 		k.mu.Unlock()
 		require.True(t, lost)
 		skewed.Jump(100 * time.Millisecond)

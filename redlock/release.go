@@ -68,7 +68,7 @@ func (lk *Lock) releaseOnce() error {
 		return nil // the lease belongs to the root
 	}
 	var err error
-	if !lk.opts.asyncRelease {
+	if !lk.asyncRelease {
 		lk.undo.Wait(nil)
 		err = lk.releaseResult()
 		lk.l.traceReleased(lk, err, began)
@@ -102,7 +102,7 @@ func (lk *Lock) endError() error {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if errors.Is(lk.cause, ErrLost) {
-		return &LostError{Names: lk.hold.Names, For: max(0, now.Sub(lk.endedAt))}
+		return &LostError{Names: lk.hold.Names, For: max(0, now.Sub(lk.lease.EndedAt()))}
 	}
 	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.hold.Names))
 }
@@ -187,10 +187,10 @@ func (lk *Lock) buildAttemptUndo(r *vote.Round) {
 
 // minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
 func (lk *Lock) minHoldLeft(r *vote.Round) time.Duration {
-	if lk.opts.minHold == 0 {
+	if lk.minHold == 0 {
 		return 0
 	}
-	left := lk.hold.Began.Add(lk.opts.minHold).Sub(r.Start)
+	left := lk.hold.Began.Add(lk.minHold).Sub(r.Start)
 	if left <= 0 {
 		return 0
 	}
@@ -234,9 +234,9 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 		lk.armUndoLimit(r)
 	}
 	if r.Request.ReportWaiters {
-		lk.l.waiting.NoteRemoteWaiters(&lk.hold, lk.endedAt, lk.remoteWaiters.Load())
+		lk.l.waiting.NoteRemoteWaiters(&lk.hold, lk.lease.EndedAt(), lk.remoteWaiters.Load())
 	}
-	if lk.opts.asyncRelease && lk.wasReleased() {
+	if lk.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)
 	}
 }

@@ -24,9 +24,9 @@ func (lk *Lock) noteMissing(x *extension) {
 	}
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if x.effective && lk.phase == held && !lk.lost && !lk.extensionStopped {
-		lk.toRepair = missing
-		lk.scheduleLocked() // not here: the caller may hold sending
+	if x.effective {
+		lk.lease.Missing(missing, lk.l.now())
+		lk.scheduleLocked() // it is not repaired here: the caller may hold sending
 	}
 }
 
@@ -39,9 +39,8 @@ func (lk *Lock) repair() {
 	r := lk.l.group.New(&repairKind, lk, lk.hold.Names)
 	r.Rule, r.Start = vote.AfterAll, lk.l.now() // Detach waits for the answers of all nodes
 	lk.mu.Lock()
-	missing := lk.toRepair
-	lk.toRepair = nil
-	if missing == nil || lk.phase != held || lk.lost || !r.Start.Before(lk.endNowLocked()) {
+	missing := lk.lease.TakeMissing(r.Start)
+	if missing == nil {
 		lk.mu.Unlock()
 		return
 	}
@@ -51,7 +50,7 @@ func (lk *Lock) repair() {
 	for i, m := range missing {
 		lk.repaired[i] = lk.repaired[i] || m
 	}
-	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.endNowLocked()
+	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
 	r.SubmittedBy(command.ByLibrary)

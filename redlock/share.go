@@ -46,6 +46,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	}
 	s := lk.l.newLock(ctx, w)
 	s.shareOf, s.root, s.terms, s.ttl, s.fence = lk, root, root.terms, root.ttl, root.fence
+	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()
 	s.hold.Began = now
 	if !lk.addShare(s) {
@@ -68,7 +69,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 func (lk *Lock) addShare(s *Lock) bool {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.phase != held {
+	if !lk.lease.Held() {
 		return false
 	}
 	if lk.shares == nil {

@@ -1,0 +1,203 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Never is an instant that does not come, such as the end of a lease without an end of its own.
+const Never = clock.Instant(1<<63 - 1)
+
+// Terms are the conditions of a lease. They are constant.
+type Terms struct {
+	AutoExtend bool
+	// Interval is the regular time between two automatic extensions.
+	Interval time.Duration
+	// StopMargin is how long before its end the lease stops being extended, and its context ends.
+	StopMargin time.Duration
+	// MaxHold bounds the lease from its beginning, regardless of extensions. 0: there is no bound.
+	MaxHold time.Duration
+	// Progress is how long the work may go without reporting progress before extensions stop. 0:
+	// there is no bound.
+	Progress time.Duration
+}
+
+// Lease is the validity of one lock. It has not begun before Begin.
+type Lease struct {
+	Terms Terms
+
+	phase phase
+	lost  bool // a quorum reported that the token is gone; the lease is about to end
+	// stopped: nothing extends the lease any more, although it is held.
+	stopped bool
+	queued  bool  // the extension waits for room
+	retries uint8 // failed extensions since the last success, up to a bound
+
+	began    clock.Instant // of the acquisition
+	until    clock.Instant // end of the validity
+	endedAt  clock.Instant // the validity was over at this instant at the latest
+	extended clock.Instant // when an extension last took effect
+	extendAt clock.Instant // next automatic extension
+	progress clock.Instant // last report of progress
+	missing  []bool        // by node: to repair; nil: none
+}
+
+type phase uint8
+
+const (
+	acquiring phase = iota
+	held
+	ended
+)
+
+// Begin begins the lease. began is the start of the acquisition, from which MaxHold counts. until
+// is the end of the validity.
+func (l *Lease) Begin(began, until, now clock.Instant) {
+	l.phase, l.began, l.until, l.progress = held, began, until, now
+	l.extendAt = l.nextExtension(now)
+}
+
+// Held reports whether the lease has begun and End was not called yet. Its validity may be over.
+func (l *Lease) Held() bool { return l.phase == held }
+
+// Acquiring reports whether the lease has not begun.
+func (l *Lease) Acquiring() bool { return l.phase == acquiring }
+
+// Valid reports whether the lease is valid at an instant.
+func (l *Lease) Valid(now clock.Instant) bool {
+	return l.phase == held && !l.lost && now.Before(l.Ends())
+}
+
+// Extendable reports whether the lease is valid and may still be extended or repaired.
+func (l *Lease) Extendable(now clock.Instant) bool { return l.Valid(now) && !l.stopped }
+
+// Lost reports whether MarkLost has marked the lease.
+func (l *Lease) Lost() bool { return l.lost }
+
+// Stopped reports whether nothing extends the lease any more.
+func (l *Lease) Stopped() bool { return l.stopped }
+
+// Until returns the end of the validity, without regard to MaxHold.
+func (l *Lease) Until() clock.Instant { return l.until }
+
+// Ends returns the instant at which the lease ends if nothing else happens. No extension and no
+// repair may be sent at or after that instant.
+func (l *Lease) Ends() clock.Instant {
+	if l.Terms.MaxHold == 0 {
+		return l.until
+	}
+	return min(l.until, l.began.Add(l.Terms.MaxHold))
+}
+
+// EndsByMaxHold reports whether MaxHold, and no loss, is why the lease ends.
+func (l *Lease) EndsByMaxHold() bool { return !l.lost && l.Ends().Before(l.until) }
+
+// EndedAt returns the instant at which the validity was over at the latest. It is 0 before.
+func (l *Lease) EndedAt() clock.Instant { return l.endedAt }
+
+// Remaining returns how long the lease is still valid. It is 0 or less if it is not.
+func (l *Lease) Remaining(now clock.Instant) time.Duration {
+	if l.phase != held || l.lost {
+		return min(l.endedAt.Sub(now), 0)
+	}
+	return l.Ends().Sub(now)
+}
+
+// MarkLost marks a lease whose token a quorum refused. The first call determines when it was lost.
+// It reports whether this was the first call.
+func (l *Lease) MarkLost(now clock.Instant) bool {
+	if l.phase != held || l.lost {
+		return false
+	}
+	l.lost, l.endedAt = true, min(now, l.Ends())
+	return true
+}
+
+// End ends the lease. It returns the validity that was left.
+func (l *Lease) End(now clock.Instant) (left time.Duration) {
+	l.phase = ended
+	if l.lost {
+		return 0
+	}
+	l.endedAt = min(now, l.Ends())
+	return l.Ends().Sub(now)
+}
+
+// StopExtending makes the lease end at its present end. It is neither extended nor repaired.
+func (l *Lease) StopExtending() { l.stopped = true }
+
+// Extended records an extension: a quorum confirmed at now that it keeps the lock until an instant,
+// counted from start. It reports whether the extension took effect. A lease that has ended stays
+// ended (docs/dev/hazards.md H114), and the end never moves back.
+func (l *Lease) Extended(start, until, now clock.Instant) bool {
+	if !l.Extendable(now) {
+		return false
+	}
+	l.extended = now
+	l.until = max(l.until, until)
+	l.extendAt = l.nextExtension(start)
+	return true
+}
+
+// ExtendFailed records that an automatic extension failed. The next one is due soon at first, then
+// at doubling intervals up to the regular one.
+func (l *Lease) ExtendFailed(now clock.Instant) {
+	if !l.Extendable(now) {
+		return
+	}
+	const doublings = 8
+	pause := min(l.FirstPause()<<l.retries, l.Terms.Interval)
+	l.retries = min(l.retries+1, doublings)
+	l.extendAt = now.Add(pause/2 + rand.N(pause/2+1))
+}
+
+// FirstPause returns the pause before the first retry of an extension that failed or was deferred.
+func (l *Lease) FirstPause() time.Duration { return max(l.Terms.Interval/16, time.Millisecond) }
+
+// nextExtension returns when to extend next, after a success at now. That is after a third of the
+// validity before the stop margin. It is less than the regular interval after Resume, after an
+// Extend for a short time, or after Check shortened the validity.
+func (l *Lease) nextExtension(now clock.Instant) clock.Instant {
+	l.retries = 0
+	return now.Add(min(l.Terms.Interval, max(0, l.until.Sub(now)-l.Terms.StopMargin)/3))
+}
+
+// Shorten sets the end of the validity to until if that is earlier. asked is when the nodes were
+// asked: an extension since then may not have reached them when they answered.
+func (l *Lease) Shorten(until, asked, now clock.Instant) {
+	if l.phase != held || l.extended.After(asked) || !until.Before(l.until) {
+		return
+	}
+	l.until = until
+	l.extendAt = min(l.extendAt, l.nextExtension(now))
+}
+
+// Missing records the nodes that lost the keys, by node, so that they are repaired.
+func (l *Lease) Missing(nodes []bool, now clock.Instant) {
+	if l.Extendable(now) {
+		l.missing = nodes
+	}
+}
+
+// TakeMissing returns the nodes to repair, and forgets them. It returns nil if there are none or if
+// the lease is not valid any more.
+func (l *Lease) TakeMissing(now clock.Instant) (nodes []bool) {
+	nodes, l.missing = l.missing, nil
+	if !l.Valid(now) {
+		return nil
+	}
+	return nodes
+}
+
+// MadeProgress records that the work made progress. It reports whether an extension is due because
+// of that.
+func (l *Lease) MadeProgress(now clock.Instant) (resumed bool) {
+	l.progress = now
+	if l.extendAt != Never {
+		return false
+	}
+	l.extendAt = now
+	return true
+}
