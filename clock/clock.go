@@ -5,7 +5,7 @@ import "time"
 // Clock returns elapsed time and runs functions later. Implementations are safe for concurrent use.
 type Clock interface {
 	// Now returns the present instant. It never goes back between two calls if one happens before
-	// the other. Only a [Skewed] clock can go back, by Jump. Now neither blocks nor allocates.
+	// the other. Only a clock for tests can go back (package clocktest). Now neither blocks nor allocates.
 	Now() Instant
 
 	// AfterFunc runs f once on a goroutine of its own, after d has passed by the runtime's timers.

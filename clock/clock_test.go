@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 )
 
 func TestAfterClosesItsChannelWhenTheTimeHasPassed(t *testing.T) {
@@ -53,7 +54,7 @@ func TestTimersStopAndReset(t *testing.T) {
 	for name, newClock := range map[string]func() clock.Clock{
 		"runtime": clock.Runtime,
 		"system":  clock.System,
-		"skewed":  func() clock.Clock { return clock.NewSkewed(clock.Runtime()) },
+		"skewed":  func() clock.Clock { return clocktest.NewSkewed(clock.Runtime()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,9 @@
 //   - [System] counts suspended time. Programs use it.
 //   - [Runtime] follows the Go runtime, and so the virtual time of a testing/synctest bubble. It does
 //     not count suspended time.
-//   - [Skewed] is for tests: it runs at another rate than its base, jumps, stalls and is suspended.
+//
+// Package clocktest has a clock that runs at another rate than its base, jumps, stalls and is
+// suspended.
 //
 // No clock of a machine shows that the machine itself was stopped from outside, as a virtual machine
 // that is paused or restored (docs/dev/hazards.md H63). Only a query of a quorum and a fencing token

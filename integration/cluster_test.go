@@ -209,9 +209,9 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 			k := acquired(t, holder, name, time.Minute)
 			events := make(chan string, 1000)
 			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{
-				Woken:    func(e redlock.WokenEvent) { events <- e.Reason },
-				Waiting:  func(redlock.WaitingEvent) { events <- "waiting" },
-				Acquired: func(redlock.AcquiredEvent) { events <- "acquired" },
+				Woken:    func(e redlock.WaitEvent) { events <- e.Reason },
+				Waiting:  func(redlock.WaitEvent) { events <- "waiting" },
+				Acquired: func(redlock.AcquireEvent) { events <- "acquired" },
 			}))
 			got := make(chan *redlock.Lock, 1)
 			go func() {

@@ -59,7 +59,7 @@ type confirmations struct {
 }
 
 func (c *confirmations) trace() redlock.Option {
-	return redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.AttemptEvent) {
+	return redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.RoundEvent) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if e.Err == nil {

@@ -108,7 +108,7 @@ type extensions struct {
 }
 
 func (e *extensions) trace() redlock.Option {
-	return redlock.WithTrace(&redlock.Trace{Extended: func(ev redlock.ExtendedEvent) {
+	return redlock.WithTrace(&redlock.Trace{Extended: func(ev redlock.RoundEvent) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if ev.Err == nil {

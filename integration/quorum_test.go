@@ -15,10 +15,10 @@ import (
 )
 
 // watched is a Locker whose attempts the test can count.
-func watched(t *testing.T, nodes []*redistest.Node) (l *redlock.Locker, attempts <-chan redlock.AttemptEvent) {
+func watched(t *testing.T, nodes []*redistest.Node) (l *redlock.Locker, attempts <-chan redlock.RoundEvent) {
 	t.Helper()
-	seen := make(chan redlock.AttemptEvent, 1)
-	return open(t, nodes, redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.AttemptEvent) {
+	seen := make(chan redlock.RoundEvent, 1)
+	return open(t, nodes, redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.RoundEvent) {
 		select {
 		case seen <- e:
 		default:

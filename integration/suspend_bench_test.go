@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -29,7 +30,7 @@ func BenchmarkAfterASuspend(b *testing.B) {
 			var ended, undone time.Duration
 			for b.Loop() {
 				b.StopTimer()
-				asleep := clock.NewSkewed(clock.System())
+				asleep := clocktest.NewSkewed(clock.System())
 				l, _ := openServers(b, servers, redlock.WithClock(asleep))
 				done := make([]<-chan struct{}, n)
 				var all sync.WaitGroup

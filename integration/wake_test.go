@@ -33,7 +33,7 @@ type waiter struct {
 func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, listens bool, opts ...redlock.Option) *waiter {
 	t.Helper()
 	w := &waiter{woken: make(chan string, 1000), got: make(chan time.Time, 1)}
-	opts = append(opts, redlock.WithTrace(&redlock.Trace{Woken: func(e redlock.WokenEvent) { w.woken <- e.Reason }}))
+	opts = append(opts, redlock.WithTrace(&redlock.Trace{Woken: func(e redlock.WaitEvent) { w.woken <- e.Reason }}))
 	l, err := redlock.Open(urls, opts...)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

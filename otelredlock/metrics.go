@@ -18,6 +18,7 @@ type metrics struct {
 
 	attempts, acquisitions, holds, validity, extensions, releases, answers metric.Float64Histogram
 	losses, errors, wakeups                                                metric.Int64Counter
+	held                                                                   metric.Int64UpDownCounter
 }
 
 // Bounds of histograms, in seconds. A round trip takes some tenths of a millisecond at best, and a
@@ -51,7 +52,9 @@ func newMetrics(s settings) (*metrics, error) {
 	m.losses = counter("redlock.losses", "{lock}", "Locks that ended under their holder: lost, or held for their maximum time.")
 	m.errors = counter("redlock.node.errors", "{error}", "Answers of nodes that were no vote.")
 	m.wakeups = counter("redlock.wakeups", "{wakeup}", "Waiting acquisitions that went on to try again.")
-	_, err := meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
+	held, err := meter.Int64UpDownCounter("redlock.locks.held", metric.WithUnit("{lock}"), metric.WithDescription("Locks that are held now."))
+	m.held, errs = held, append(errs, err)
+	_, err = meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
 		metric.WithDescription("Nodes that do not vote because they may have forgotten locks, as far as was seen."),
 		metric.WithInt64Callback(m.quarantined.observe))
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -68,7 +71,7 @@ func (m *metrics) beginLosses() {
 		return
 	}
 	for _, end := range []string{"lost", "max_hold"} {
-		m.losses.Add(background, 0, with([]attribute.KeyValue{EndReasonKey.String(end)}))
+		m.losses.Add(background, 0, with([]attribute.KeyValue{endReasonKey.String(end)}))
 	}
 }
 
@@ -76,43 +79,48 @@ func with(list []attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(list...))
 }
 
-func (m *metrics) attempt(e redlock.AttemptEvent) {
+func (m *metrics) attempt(e redlock.RoundEvent) {
 	m.attempts.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, outcomes(e.Err, "acquired")...)))
 }
 
-func (m *metrics) acquired(e redlock.AcquiredEvent) {
-	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(nil, "acquired")...)))
+func (m *metrics) acquired(e redlock.AcquireEvent) {
+	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(e.Err, "acquired")...)))
 }
 
-func (m *metrics) gaveUp(e redlock.AcquireFailedEvent) {
-	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(e.Err, "")...)))
+// started counts the locks that are held. It does not count shares, because another handle has their
+// lease.
+func (m *metrics) started(e redlock.HoldEvent) {
+	if !e.Shared {
+		m.held.Add(e.Context, 1, with(m.of(e.Names)))
+	}
 }
 
-// ended counts holds. It does not count shares, because another handle has their lease.
-func (m *metrics) ended(e redlock.EndedEvent) {
+// ended counts holds, without shares.
+func (m *metrics) ended(e redlock.HoldEvent) {
 	if e.Shared {
 		return
 	}
+	m.held.Add(e.Context, -1, with(m.of(e.Names)))
 	end := reason(e.Cause)
-	m.holds.Record(e.Context, e.Held.Seconds(), with(m.of(e.Names, EndReasonKey.String(end))))
+	m.holds.Record(e.Context, e.Held.Seconds(), with(m.of(e.Names, endReasonKey.String(end))))
 	switch end {
 	case "released":
 		m.validity.Record(e.Context, e.Validity.Seconds(), with(m.of(e.Names)))
 	case "lost", "max_hold":
-		m.losses.Add(e.Context, 1, with(m.of(e.Names, EndReasonKey.String(end))))
+		m.losses.Add(e.Context, 1, with(m.of(e.Names, endReasonKey.String(end))))
 	}
 }
 
-func (m *metrics) extended(e redlock.ExtendedEvent) {
-	m.extensions.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, append(outcomes(e.Err, "extended"), AutomaticKey.Bool(e.Auto))...)))
+func (m *metrics) extended(e redlock.RoundEvent) {
+	m.extensions.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, append(outcomes(e.Err, "extended"), automaticKey.Bool(e.Auto))...)))
 }
 
-func (m *metrics) released(e redlock.ReleasedEvent) {
+func (m *metrics) released(e redlock.RoundEvent) {
 	m.releases.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, outcomes(e.Err, "released")...)))
 }
 
-func (m *metrics) woken(e redlock.WokenEvent) {
-	m.wakeups.Add(background, 1, with(m.of(e.Names, WakeUpKey.String(e.Reason))))
+func (m *metrics) woken(e redlock.WaitEvent) {
+	m.wakeups.Add(background, 1, with(m.of(e.Names, wakeUpKey.String(e.Reason))))
 }
 
 // vote counts the answer of a node. A node that was skipped has no answer.
@@ -121,8 +129,8 @@ func (m *metrics) vote(e redlock.VoteEvent) {
 		return
 	}
 	of := server(e.Vote.Node)
-	asked := append(slices.Clone(of), OperationKey.String(e.Op))
-	took := append(slices.Clone(asked), OutcomeKey.String(e.Vote.Outcome.String()))
+	asked := append(slices.Clone(of), operationKey.String(e.Op))
+	took := append(slices.Clone(asked), outcomeKey.String(e.Vote.Outcome.String()))
 	m.answers.Record(background, e.Vote.Took.Seconds(), with(took))
 	m.quarantined.saw(e)
 	if word, some := code(e.Vote.Err); some {

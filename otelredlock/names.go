@@ -17,16 +17,16 @@ import (
 
 // The attributes for which no semantic convention has a name.
 const (
-	NamesKey     = attribute.Key("redlock.names")            // of the lock; on spans only
-	OutcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release, or a node's vote
-	EndReasonKey = attribute.Key("redlock.end_reason")       // why a hold ended
-	AutomaticKey = attribute.Key("redlock.extend.automatic") // whether an extension was automatic
-	NodeKey      = attribute.Key("redlock.node")             // the node's name
-	OperationKey = attribute.Key("redlock.operation")        // of a request to a node
-	WakeUpKey    = attribute.Key("redlock.wakeup")           // why a waiting Acquire continues
-	ConfirmedKey = attribute.Key("redlock.confirmed")        // the fencing token took a second round trip
-	AttemptsKey  = attribute.Key("redlock.attempts")         // the number of attempts of an acquisition
-	ValidityKey  = attribute.Key("redlock.validity")         // the remaining validity, in seconds
+	namesKey     = attribute.Key("redlock.names")            // of the lock; on spans only
+	outcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release, or a node's vote
+	endReasonKey = attribute.Key("redlock.end_reason")       // why a hold ended
+	automaticKey = attribute.Key("redlock.extend.automatic") // whether an extension was automatic
+	nodeKey      = attribute.Key("redlock.node")             // the node's name
+	operationKey = attribute.Key("redlock.operation")        // of a request to a node
+	wakeUpKey    = attribute.Key("redlock.wakeup")           // why a waiting Acquire continues
+	confirmedKey = attribute.Key("redlock.confirmed")        // the fencing token took a second round trip
+	attemptsKey  = attribute.Key("redlock.attempts")         // the number of attempts of an acquisition
+	validityKey  = attribute.Key("redlock.validity")         // the remaining validity, in seconds
 )
 
 // errorType is the attribute error.type.
@@ -79,7 +79,7 @@ func outcome(err error, success string) (word string, failed bool) {
 // outcomes returns the attributes of an outcome.
 func outcomes(err error, success string) []attribute.KeyValue {
 	word, failed := outcome(err, success)
-	list := []attribute.KeyValue{OutcomeKey.String(word)}
+	list := []attribute.KeyValue{outcomeKey.String(word)}
 	if failed {
 		list = append(list, errorType(word))
 	}
@@ -135,7 +135,7 @@ func code(err error) (word string, some bool) {
 // server returns the attributes of a node: its name, and the server's address if the name is the
 // default (host:port/database).
 func server(node string) []attribute.KeyValue {
-	list := []attribute.KeyValue{NodeKey.String(node)}
+	list := []attribute.KeyValue{nodeKey.String(node)}
 	where, _, found := strings.Cut(node, "/")
 	host, digits, err := net.SplitHostPort(where)
 	if !found || err != nil || host == "" {

@@ -76,14 +76,14 @@ func New(opts ...Option) (*redlock.Trace, error) {
 	}
 	t := &spans{tracer: s.tracers.Tracer(Scope), settings: s}
 	return &redlock.Trace{
-		Vote:          m.vote,
-		Woken:         m.woken,
-		Extended:      m.extended,
-		Attempt:       func(e redlock.AttemptEvent) { m.attempt(e); t.attempt(e) },
-		Acquired:      func(e redlock.AcquiredEvent) { m.acquired(e); t.acquired(e) },
-		AcquireFailed: func(e redlock.AcquireFailedEvent) { m.gaveUp(e); t.gaveUp(e) },
-		Ended:         func(e redlock.EndedEvent) { m.ended(e); t.ended(e) },
-		Released:      func(e redlock.ReleasedEvent) { m.released(e); t.released(e) },
+		Vote:     m.vote,
+		Woken:    m.woken,
+		Extended: m.extended,
+		Attempt:  func(e redlock.RoundEvent) { m.attempt(e); t.attempt(e) },
+		Acquired: func(e redlock.AcquireEvent) { m.acquired(e); t.acquired(e) },
+		Started:  m.started,
+		Ended:    func(e redlock.HoldEvent) { m.ended(e); t.ended(e) },
+		Released: func(e redlock.RoundEvent) { m.released(e); t.released(e) },
 	}, nil
 }
 

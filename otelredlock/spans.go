@@ -22,7 +22,7 @@ type spans struct {
 func (t *spans) span(m redlock.EventInfo, name string, names []string, took time.Duration, err error, of ...attribute.KeyValue) {
 	of = t.of(names, of...)
 	if !t.hideNames {
-		of = append(of, NamesKey.StringSlice(names))
+		of = append(of, namesKey.StringSlice(names))
 	}
 	_, s := t.tracer.Start(m.Context, name, trace.WithTimestamp(m.At.Add(-took)), trace.WithAttributes(of...), trace.WithSpanKind(trace.SpanKindClient))
 	defer s.End(trace.WithTimestamp(m.At))
@@ -46,33 +46,29 @@ func (t *spans) span(m redlock.EventInfo, name string, names []string, took time
 
 // ballot returns the attributes of a vote.
 func ballot(v redlock.Vote) []attribute.KeyValue {
-	list := append(server(v.Node), OutcomeKey.String(v.Outcome.String()))
+	list := append(server(v.Node), outcomeKey.String(v.Outcome.String()))
 	if word, some := code(v.Err); some {
 		list = append(list, errorType(word))
 	}
 	return list
 }
 
-func (t *spans) attempt(e redlock.AttemptEvent) {
+func (t *spans) attempt(e redlock.RoundEvent) {
 	of := outcomes(e.Err, "acquired")
 	if e.Err == nil {
-		of = append(of, ConfirmedKey.Bool(e.Confirmed), ValidityKey.Float64(e.Validity.Seconds()))
+		of = append(of, confirmedKey.Bool(e.Confirmed), validityKey.Float64(e.Validity.Seconds()))
 	}
 	t.span(e.EventInfo, "redlock.attempt", e.Names, e.Took, e.Err, of...)
 }
 
-func (t *spans) acquired(e redlock.AcquiredEvent) {
-	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, nil, append(outcomes(nil, "acquired"), AttemptsKey.Int(e.Attempts))...)
-}
-
-func (t *spans) gaveUp(e redlock.AcquireFailedEvent) {
-	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, e.Err, outcomes(e.Err, "")...)
+func (t *spans) acquired(e redlock.AcquireEvent) {
+	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, e.Err, append(outcomes(e.Err, "acquired"), attemptsKey.Int(e.Attempts))...)
 }
 
 // ended makes the span of a hold, also of a share.
-func (t *spans) ended(e redlock.EndedEvent) {
+func (t *spans) ended(e redlock.HoldEvent) {
 	end := reason(e.Cause)
-	of := []attribute.KeyValue{EndReasonKey.String(end)}
+	of := []attribute.KeyValue{endReasonKey.String(end)}
 	var err error
 	if end == "lost" || end == "max_hold" {
 		err, of = e.Cause, append(of, errorType(end))
@@ -80,6 +76,6 @@ func (t *spans) ended(e redlock.EndedEvent) {
 	t.span(e.EventInfo, "redlock.hold", e.Names, e.Held, err, of...)
 }
 
-func (t *spans) released(e redlock.ReleasedEvent) {
+func (t *spans) released(e redlock.RoundEvent) {
 	t.span(e.EventInfo, "redlock.release", e.Names, e.Took, e.Err, outcomes(e.Err, "released")...)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -56,8 +57,8 @@ func TestAFaultIsAnErrorWithEveryNodesVote(t *testing.T) {
 		require.Contains(t, s.Status().Description, "no quorum")
 		require.Equal(t, "no_quorum", attributes(s)["error.type"])
 		require.Len(t, s.Events(), 3)
-		require.Contains(t, s.Events()[0].Attributes, otelredlock.NodeKey.String("n1"))
-		require.Contains(t, s.Events()[0].Attributes, otelredlock.OutcomeKey.String("failed"))
+		require.Contains(t, s.Events()[0].Attributes, attribute.String("redlock.node", "n1"))
+		require.Contains(t, s.Events()[0].Attributes, attribute.String("redlock.outcome", "failed"))
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
@@ -186,7 +187,7 @@ func TestNothingIsSentUnderAContextThatIsDone(t *testing.T) {
 // at. Its grants are undone.
 func TestNoSuccessAfterTheContextEnded(t *testing.T) {
 	for _, at := range []int{0, 1, 2} { // the node at whose vote the context ends; the second decides
-		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 			ctx, cancel := context.WithCancelCause(bg)
 			nodes[at].script = func(_ *fakeNode, c *command.Command) bool {
 				if c.Op == command.Acquire {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
@@ -137,7 +137,7 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 
 // Each vote has the time that it took. An error does not change after it was made.
 func TestVotesSayHowLongTheyTook(t *testing.T) {
-	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 		for i, d := range []time.Duration{20 * time.Millisecond, 30 * time.Millisecond, time.Hour} {
 			nodes[i].script = func(_ *fakeNode, c *command.Command) bool {
 				if c.Op == command.Acquire {

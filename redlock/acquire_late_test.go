@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -58,7 +58,7 @@ func TestTheSameLockerDoesNotEnterTwice(t *testing.T) {
 // docs/dev/rules.md rule 4: a node that does not answer in time may hold the key. Its vote is
 // Unknown, never Failed, and its key is undone.
 func TestANodeThatTimesOutIsUnknownAndNotFailed(t *testing.T) {
-	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 		nodes[0].script, nodes[1].script = silently, silently
 		_, err := l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrNoQuorum)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
@@ -40,7 +40,7 @@ func TestEveryAttemptHasATokenOfItsOwn(t *testing.T) {
 // H65: a token has 130 bits from crypto/rand, and no token occurs twice.
 func TestNoTokenComesTwice(t *testing.T) {
 	t.Parallel()
-	onFakes(t, 1, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+	onFakes(t, 1, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 		all := map[string]bool{}
 		for range 5_000 {
 			k, err := l.TryAcquire(bg, "a", time.Minute)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -78,7 +78,7 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 		"not sent yet":        {func(_ *fakeNode, c *command.Command) bool { return c.Op == command.Acquire }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+			onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 				nodes[0].script = c.script
 				for _, n := range nodes[1:] {
 					n.held["a"] = "x"

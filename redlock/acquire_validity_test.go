@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
@@ -93,7 +93,7 @@ func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 		{worth(15*time.Second) - 1, []LockOption{WithMinHold(15 * time.Second)}, nil},
 		{worth(15 * time.Second), []LockOption{WithMinHold(15 * time.Second)}, ErrTooLate},
 	} {
-		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, now *clock.Skewed) {
+		onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, now *clocktest.Skewed) {
 			nodes[1].script = func(_ *fakeNode, cmd *command.Command) bool {
 				if cmd.Op == command.Acquire {
 					now.Suspend(c.d)
@@ -120,7 +120,7 @@ func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 
 // H6: a waiting Acquire tries again after a quorum that came too late.
 func TestAcquireTriesAgainAfterAQuorumThatCameTooLate(t *testing.T) {
-	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, now *clock.Skewed) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, now *clocktest.Skewed) {
 		slow := 3
 		nodes[1].script = func(_ *fakeNode, cmd *command.Command) bool {
 			if cmd.Op == command.Acquire && slow > 0 {
@@ -138,7 +138,7 @@ func TestAcquireTriesAgainAfterAQuorumThatCameTooLate(t *testing.T) {
 
 // H5, H6: an acquire that could not be sent before its validity was over is never sent.
 func TestAnAcquireIsNotSentAfterItsValidity(t *testing.T) {
-	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 		start := l.now()
 		_, err := l.TryAcquire(bg, "a", 10*time.Second)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
@@ -158,7 +159,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 		OutcomeFailed:  {Outcome: command.Failed, Err: errSome},
 	}
 	for n := 1; n <= 5; n++ {
-		onFakes(t, n, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		onFakes(t, n, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 			vectors(n, func(v []Outcome) {
 				count := map[Outcome]int{}
 				for i, o := range v {

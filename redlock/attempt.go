@@ -28,7 +28,7 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 		w.failures++
 		decided := k.undo.Start
 		seen, lost := l.describeHolders(ctx, w, k, lost)
-		l.traceAttempt(k, lost, decided)
+		l.traceAttempt(k, lost, decided, 0)
 		seen.Took = decided.Sub(start)
 		return nil, seen, lost
 	}
@@ -71,8 +71,8 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
 		return err
 	}
 	l.waiting.Acquired(&k.hold, &w.waiter)
+	l.traceAttempt(k, nil, now, until.Sub(now))
 	k.markHeld(until, now)
-	l.traceAttempt(k, nil, now)
 	return nil
 }
 

@@ -20,11 +20,12 @@ import (
 func hooks(f func(hook string)) *Trace {
 	return &Trace{
 		Vote:     func(VoteEvent) { f("vote") },
-		Attempt:  func(AttemptEvent) { f("attempt") },
-		Acquired: func(AcquiredEvent) { f("acquired") },
-		Extended: func(ExtendedEvent) { f("extended") },
-		Ended:    func(EndedEvent) { f("ended") },
-		Released: func(ReleasedEvent) { f("released") },
+		Attempt:  func(RoundEvent) { f("attempt") },
+		Acquired: func(AcquireEvent) { f("acquired") },
+		Started:  func(HoldEvent) { f("started") },
+		Extended: func(RoundEvent) { f("extended") },
+		Ended:    func(HoldEvent) { f("ended") },
+		Released: func(RoundEvent) { f("released") },
 	}
 }
 
@@ -66,7 +67,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 			called[hook] = err
 		})))
 		helper := fl.locker()
-		for _, hook := range []string{"vote", "attempt", "acquired", "extended", "ended", "released"} {
+		for _, hook := range []string{"vote", "attempt", "started", "acquired", "extended", "ended", "released"} {
 			k := take(t, helper, hook, time.Minute)
 			claim, err := k.Detach()
 			require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 		}
 		life(t, l, "a")
 		pass(time.Second)
-		require.Len(t, called, 6)
+		require.Len(t, called, 7)
 		for hook, err := range called {
 			require.NoError(t, err, hook)
 			require.Zero(t, fl.keys(hook))
@@ -88,7 +89,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 
 // Nothing waits for a hook: neither Acquire, Release, Detach or Close nor a node's reader.
 func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
-	for _, blocked := range []string{"vote", "attempt", "acquired", "extended", "ended", "released"} {
+	for _, blocked := range []string{"vote", "attempt", "started", "acquired", "extended", "ended", "released"} {
 		t.Run(blocked, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
 				gate := make(chan struct{})
@@ -133,7 +134,7 @@ func TestAHookThatPanicsIsReportedAndTheOthersContinue(t *testing.T) {
 				})))
 				life(t, l, "a")
 				synctest.Wait()
-				require.Len(t, called, 6)
+				require.Len(t, called, 7)
 				require.Equal(t, 2, called["acquired"])
 			})
 			if name != "ends its goroutine" {
@@ -156,7 +157,7 @@ func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 func TestALoggerThatPanicsEndsNothing(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ended := 0
-		trace := &Trace{Ended: func(EndedEvent) { ended++; panic("as well") }}
+		trace := &Trace{Ended: func(HoldEvent) { ended++; panic("as well") }}
 		l := fl.locker(WithLogger(slog.New(brokenLog{})), WithTrace(trace))
 		k := take(t, l, "a", time.Second)
 		pass(2 * time.Second)
@@ -172,17 +173,47 @@ func TestHooksThatFallBehindLoseEventsAndTheLogCountsThem(t *testing.T) {
 	log := &logged{}
 	synctest.Test(t, func(t *testing.T) {
 		ran, gate := 0, make(chan struct{})
-		ev := newDispatcher([]*Trace{{Ended: func(EndedEvent) { <-gate; ran++ }}}, log.logger(), 1)
-		post(ev, ev.trace.Ended, EndedEvent{})
+		ev := newDispatcher([]*Trace{{Ended: func(HoldEvent) { <-gate; ran++ }}}, log.logger(), 1)
+		post(ev, ev.trace.Ended, HoldEvent{})
 		synctest.Wait() // from here on everything waits for the hook
 		for range maxQueued + 100 {
-			post(ev, ev.trace.Ended, EndedEvent{})
+			post(ev, ev.trace.Ended, HoldEvent{})
 		}
 		close(gate)
 		synctest.Wait()
 		require.GreaterOrEqual(t, ran, maxQueued)
 		require.Less(t, ran, maxQueued+101)
 		require.Contains(t, strings.Join(log.lines(), ""), fmt.Sprintf("dropped=%d", maxQueued+101-ran))
+	})
+}
+
+// A hold starts and ends once, however it was acquired, also one that another handle acquired.
+func TestEveryHoldIsReportedFromItsStart(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		var reported []string
+		note := func(what string) func(HoldEvent) {
+			return func(e HoldEvent) {
+				reported = append(reported, fmt.Sprint(what, " ", e.Names, " ", e.Shared, " ", e.Cause))
+			}
+		}
+		l := fl.locker(WithTrace(&Trace{Started: note("started"), Ended: note("ended")}))
+		k, err := l.TryAcquire(bg, "a", 10*time.Second)
+		require.NoError(t, err)
+		share, err := l.TryAcquire(k.Context(), "a", time.Second, WithShared())
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		k, err = l.Resume(bg, claim)
+		require.NoError(t, err)
+		_, err = l.TryAcquire(bg, "a", time.Second)
+		require.ErrorIs(t, err, ErrHeld)
+		require.NoError(t, k.Release(bg))
+		synctest.Wait()
+		require.Equal(t, []string{
+			"started [a] false <nil>", "started [a] true <nil>", "ended [a] true " + ErrReleased.Error(), "ended [a] false " + ErrDetached.Error(),
+			"started [a] false <nil>", "ended [a] false " + ErrReleased.Error(),
+		}, reported)
 	})
 }
 
@@ -193,8 +224,8 @@ func TestEventsOfALockAreReportedInOrder(t *testing.T) {
 		life(t, l, "a")
 		synctest.Wait()
 		require.Equal(t, []string{
-			"vote", "attempt", "acquired", "vote", "extended", "ended", "vote", "released",
-			"vote", "attempt", "acquired", "ended",
+			"vote", "attempt", "started", "acquired", "vote", "extended", "ended", "vote", "released",
+			"vote", "attempt", "started", "acquired", "ended",
 		}, reported)
 	})
 }

@@ -194,12 +194,12 @@ func ExampleTrace() {
 	ctx := context.Background()
 	reported := make(chan string, 10)
 	locker, _ := redlock.Open(urls, redlock.WithTrace(&redlock.Trace{
-		Acquired: func(e redlock.AcquiredEvent) {
+		Acquired: func(e redlock.AcquireEvent) {
 			reported <- fmt.Sprint("acquired ", e.Names, " at attempt ", e.Attempts)
 		},
-		Extended: func(e redlock.ExtendedEvent) { reported <- fmt.Sprint("extended, error ", e.Err) },
-		Ended:    func(e redlock.EndedEvent) { reported <- fmt.Sprint("ended: ", e.Cause) },
-		Released: func(e redlock.ReleasedEvent) { reported <- fmt.Sprint("released, error ", e.Err) },
+		Extended: func(e redlock.RoundEvent) { reported <- fmt.Sprint("extended, error ", e.Err) },
+		Ended:    func(e redlock.HoldEvent) { reported <- fmt.Sprint("ended: ", e.Cause) },
+		Released: func(e redlock.RoundEvent) { reported <- fmt.Sprint("released, error ", e.Err) },
 	}))
 	defer locker.Close(ctx)
 

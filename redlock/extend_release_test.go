@@ -109,7 +109,7 @@ func TestAReleaseDuringAnAutoExtensionWaitsForNothingButItsOwnAnswers(t *testing
 // the release overtook is not reported as a failure.
 func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
 	var seen []error
-	trace := &Trace{Extended: func(e ExtendedEvent) { seen = append(seen, e.Err) }}
+	trace := &Trace{Extended: func(e RoundEvent) { seen = append(seen, e.Err) }}
 	log := &logged{}
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 10*time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -67,7 +68,7 @@ func TestNothingIsSentOnceTheValidityIsOver(t *testing.T) {
 func TestAnEndBetweenTheCheckAndTheSendIsNoticed(t *testing.T) {
 	for cause, opts := range map[error][]LockOption{ErrLost: nil, ErrMaxHold: {WithMaxHold(9 * time.Second)}} {
 		synctest.Test(t, func(t *testing.T) {
-			skewed := clock.NewSkewed(clock.Runtime())
+			skewed := clocktest.NewSkewed(clock.Runtime())
 			c := &gatedClock{Clock: skewed}
 			nodes, l := fakes(t, 3, WithClock(c))
 			k := take(t, l, "a", 10*time.Second, opts...)

@@ -27,7 +27,7 @@ type grant struct {
 
 // trace counts the confirmations.
 func (g *grants) trace() Option {
-	return WithTrace(&Trace{Attempt: func(e AttemptEvent) {
+	return WithTrace(&Trace{Attempt: func(e RoundEvent) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if e.Err == nil {

@@ -24,6 +24,7 @@ func (l *Locker) leaseTerms(ttl time.Duration, s *lockSettings) lease.Terms {
 
 // markHeld turns the acquisition into a held lock.
 func (lk *Lock) markHeld(until, now clock.Instant) {
+	lk.traceStart(until, now)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	lk.lease.Begin(lk.hold.Began, until, now)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -165,7 +166,7 @@ func TestTheStateOfALockIsRightWithoutTimers(t *testing.T) {
 // goroutine may see a context that is still valid.
 func TestAContextSaysNoWhileAnotherIsStillEndingIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		skewed := clock.NewSkewed(clock.Runtime())
+		skewed := clocktest.NewSkewed(clock.Runtime())
 		c := &gatedClock{Clock: skewed}
 		_, l := fakes(t, 3, WithClock(c))
 		k := take(t, l, "a", 10*time.Second)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -136,7 +137,7 @@ func answersAfter(n *fakeNode, down bool, acquire, look time.Duration) {
 func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"fxx", ".xx", "fxxx", ".xxx", "fxxxx", "ffxxx", "f.xxx", "..xxx"} {
-		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 			for i, n := range nodes {
 				seenAs(n, what[i])
 			}
@@ -164,7 +165,7 @@ func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 // With a plain holder TryAcquire makes one attempt and one query, and does not repeat them.
 func TestTryAcquireReportsAPlainHolderAtOnce(t *testing.T) {
 	for _, what := range []string{"xxx", "gxx", "xxX", "fxx", "ggxxx", "gxxxX", "fxxX-", "ffxxX", "xxXX"} {
-		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+		onFakes(t, len(what), func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 			for i, n := range nodes {
 				seenAs(n, what[i])
 			}

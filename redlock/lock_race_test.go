@@ -18,7 +18,7 @@ import (
 func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 	for n := range 4 {
 		inBubbles(t, 3, func(fl *testbed) {
-			l := fl.locker(WithTrace(&Trace{Vote: func(VoteEvent) {}, Extended: func(ExtendedEvent) {}}))
+			l := fl.locker(WithTrace(&Trace{Vote: func(VoteEvent) {}, Extended: func(RoundEvent) {}}))
 			for i, m := range fl.masters {
 				m.SetDelay(time.Duration(i+1) * time.Millisecond)
 			}

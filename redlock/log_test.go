@@ -135,7 +135,7 @@ func TestSeveralTracesAreAllCalled(t *testing.T) {
 			WithTrace(hooks(func(hook string) { second[hook]++ })))
 		life(t, l, "a")
 		synctest.Wait()
-		require.Len(t, second, 6)
+		require.Len(t, second, 7)
 		require.Equal(t, first, second)
 	})
 }
@@ -145,15 +145,15 @@ func TestEventsReportContextTimeAndValidity(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		began := time.Now()
 		var when []EventInfo
-		var ends []EndedEvent
+		var starts, ends []HoldEvent
 		note := func(m EventInfo) { when = append(when, m) }
 		l := fl.locker(WithTrace(&Trace{
-			Attempt:       func(e AttemptEvent) { note(e.EventInfo) },
-			Acquired:      func(e AcquiredEvent) { note(e.EventInfo) },
-			AcquireFailed: func(e AcquireFailedEvent) { note(e.EventInfo) },
-			Extended:      func(e ExtendedEvent) { note(e.EventInfo) },
-			Ended:         func(e EndedEvent) { note(e.EventInfo); ends = append(ends, e) },
-			Released:      func(e ReleasedEvent) { note(e.EventInfo) },
+			Attempt:  func(e RoundEvent) { note(e.EventInfo) },
+			Acquired: func(e AcquireEvent) { note(e.EventInfo) },
+			Started:  func(e HoldEvent) { note(e.EventInfo); starts = append(starts, e) },
+			Extended: func(e RoundEvent) { note(e.EventInfo) },
+			Ended:    func(e HoldEvent) { note(e.EventInfo); ends = append(ends, e) },
+			Released: func(e RoundEvent) { note(e.EventInfo) },
 		}))
 		ctx := context.WithValue(bg, mark{}, "span")
 		k, err := l.Acquire(ctx, "a", 10*time.Second)
@@ -174,10 +174,14 @@ func TestEventsReportContextTimeAndValidity(t *testing.T) {
 		require.Equal(t, worth(10*time.Second), ends[1].Validity)
 		require.ErrorIs(t, ends[2].Cause, ErrLost)
 		require.Zero(t, ends[2].Validity)
-		for _, m := range when[:6] {
+		require.Len(t, starts, 3)
+		require.Equal(t, worth(10*time.Second), starts[0].Validity)
+		require.True(t, starts[1].Shared)
+		require.Zero(t, starts[1].Validity)
+		for _, m := range when[:8] {
 			require.Equal(t, "span", m.Context.Value(mark{}))
 		}
 		require.Equal(t, began.UnixMicro(), when[0].At.UnixMicro())
-		require.Equal(t, began.Add(time.Second).UnixMicro(), when[5].At.UnixMicro())
+		require.Equal(t, began.Add(time.Second).UnixMicro(), when[7].At.UnixMicro())
 	})
 }

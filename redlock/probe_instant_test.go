@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
 )
@@ -17,10 +18,10 @@ import (
 
 // endings are the ways in which a lock can end while a goroutine is about to submit a command for
 // it.
-var endings = map[string]func(skewed *clock.Skewed, k *Lock){
-	"its end, to the instant": func(skewed *clock.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
-	"a quorum disowns it":     func(_ *clock.Skewed, k *Lock) { k.markLost() },
-	"a release": func(_ *clock.Skewed, k *Lock) {
+var endings = map[string]func(skewed *clocktest.Skewed, k *Lock){
+	"its end, to the instant": func(skewed *clocktest.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
+	"a quorum disowns it":     func(_ *clocktest.Skewed, k *Lock) { k.markLost() },
+	"a release": func(_ *clocktest.Skewed, k *Lock) {
 		ended := k.Context().Done()
 		go func() { _ = k.Release(bg) }()
 		<-ended
@@ -29,9 +30,9 @@ var endings = map[string]func(skewed *clock.Skewed, k *Lock){
 
 // gated makes a Locker over three fakes. Its clock can stop, jump, and block a goroutine that reads
 // it.
-func gated(t *testing.T, opts ...Option) (nodes []*fakeNode, l *Locker, skewed *clock.Skewed, c *gatedClock) {
+func gated(t *testing.T, opts ...Option) (nodes []*fakeNode, l *Locker, skewed *clocktest.Skewed, c *gatedClock) {
 	t.Helper()
-	skewed = clock.NewSkewed(clock.Runtime())
+	skewed = clocktest.NewSkewed(clock.Runtime())
 	c = &gatedClock{Clock: skewed}
 	nodes, l = fakes(t, 3, append(opts, WithClock(c))...)
 	return nodes, l, skewed, c
@@ -201,14 +202,14 @@ func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 }
 
 // extensions collects the events of extensions.
-func extensions(list *[]ExtendedEvent) Option {
-	return WithTrace(&Trace{Extended: func(e ExtendedEvent) { *list = append(*list, e) }})
+func extensions(list *[]RoundEvent) Option {
+	return WithTrace(&Trace{Extended: func(e RoundEvent) { *list = append(*list, e) }})
 }
 
 // A hook that receives the event of an extension also learns that it found the lock gone.
 func TestAnExtensionThatAQuorumRefusesIsReportedAsLost(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
-		var reported []ExtendedEvent
+		var reported []RoundEvent
 		k := takeAll(t, fl.locker(extensions(&reported)), names, 10*time.Second)
 		for _, m := range fl.masters[:2] {
 			m.Del(names[0])
@@ -227,7 +228,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 	for what, early := range map[string]time.Duration{"at the end": 0, "just before": 1} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var reported []ExtendedEvent
+				var reported []RoundEvent
 				nodes, l, skewed, _ := gated(t, extensions(&reported))
 				k := take(t, l, "a", 10*time.Second)
 				var answerLate []func()

@@ -16,8 +16,8 @@ import (
 // docs/dev/rules.md rule 10: the next lock on the name follows the release in every node's queue.
 func TestAnAsyncReleaseDoesNotWaitAndReportsByTrace(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		var reported []ReleasedEvent
-		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { reported = append(reported, e) }}))
+		var reported []RoundEvent
+		l := fl.locker(WithTrace(&Trace{Released: func(e RoundEvent) { reported = append(reported, e) }}))
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(50 * time.Millisecond) })
 		k := take(t, l, "a", time.Minute, WithAsyncRelease())
 		require.Zero(t, elapsed(func() { require.NoError(t, k.Release(bg)) }))
@@ -35,7 +35,7 @@ func TestAnAsyncReleaseDoesNotWaitAndReportsByTrace(t *testing.T) {
 func TestAnUnconfirmedAsyncReleaseIsReportedByTraceAndClosed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var reported []error
-		l := fl.locker(WithTrace(&Trace{Released: func(e ReleasedEvent) { reported = append(reported, e.Err) }}))
+		l := fl.locker(WithTrace(&Trace{Released: func(e RoundEvent) { reported = append(reported, e.Err) }}))
 		k := take(t, l, "a", 10*time.Second, WithAsyncRelease())
 		fl.each(func(m *fakeredis.Master) { m.Freeze() })
 		require.NoError(t, k.Release(bg))

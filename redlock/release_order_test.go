@@ -107,7 +107,7 @@ func TestTheRepliesOfAnExtensionReviveNoLockThatWasReleased(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		var reported []error
-		trace := &Trace{Extended: func(e ExtendedEvent) { reported = append(reported, e.Err) }}
+		trace := &Trace{Extended: func(e RoundEvent) { reported = append(reported, e.Err) }}
 		a, b := fl.locker(WithTrace(trace)), fl.locker()
 		k := take(t, a, "a", 10*time.Second)
 		for _, m := range fl.masters {

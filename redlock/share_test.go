@@ -121,8 +121,8 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 	} {
 		t.Run(test.cause.Error(), func(t *testing.T) {
 			inBubbles(t, 3, func(fl *testbed) {
-				var ended []EndedEvent
-				l := fl.locker(WithTrace(&Trace{Ended: func(e EndedEvent) { ended = append(ended, e) }}))
+				var ended []HoldEvent
+				l := fl.locker(WithTrace(&Trace{Ended: func(e HoldEvent) { ended = append(ended, e) }}))
 				k := take(t, l, "a", 10*time.Second, test.opts...)
 				pass(100 * time.Millisecond)
 				s := shared(t, k)

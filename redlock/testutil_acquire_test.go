@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
@@ -33,7 +34,7 @@ var errSome = errors.New("some trouble")
 
 // process returns another process on the same masters, with a clock of its own.
 func (fl *testbed) process() *testbed {
-	return &testbed{t: fl.t, masters: fl.masters, clock: clock.NewSkewed(clock.Runtime()), two: fl.two}
+	return &testbed{t: fl.t, masters: fl.masters, clock: clocktest.NewSkewed(clock.Runtime()), two: fl.two}
 }
 
 func (fl *testbed) each(f func(m *fakeredis.Master)) {
@@ -141,10 +142,10 @@ func goroutines() int {
 var bubble = regexp.MustCompile(`synctest bubble \d+`)
 
 // onFakes runs f in a bubble on n fake nodes with a clock that can be skewed.
-func onFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Locker, c *clock.Skewed)) {
+func onFakes(t *testing.T, n int, f func(t *testing.T, nodes []*fakeNode, l *Locker, c *clocktest.Skewed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := clock.NewSkewed(clock.Runtime())
+		c := clocktest.NewSkewed(clock.Runtime())
 		nodes, l := fakes(t, n, WithClock(c))
 		f(t, nodes, l, c)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -101,7 +102,7 @@ func (v *view) losing(all ...*fakeredis.Sentinel) {
 // client makes a guarded Locker over the groups, as another process would.
 func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 	t.Helper()
-	c := clock.NewSkewed(clock.Runtime())
+	c := clocktest.NewSkewed(clock.Runtime())
 	nodes := make([]Node, len(groups))
 	for i, g := range groups {
 		s := pool.Sentinels{Master: "m", MaxAge: settleTime}

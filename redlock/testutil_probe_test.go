@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
@@ -32,7 +33,7 @@ func (n *probe) Submit(c *command.Command) {
 
 // probes are the nodes of one Locker.
 type probes struct {
-	clock *clock.Skewed
+	clock *clocktest.Skewed
 
 	mu      sync.Mutex
 	takes   map[command.Op]time.Duration // how long the Submit of an operation takes

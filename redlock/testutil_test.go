@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
@@ -29,15 +30,15 @@ func TestMain(m *testing.M) {
 type testbed struct {
 	t       *testing.T
 	masters []*fakeredis.Master
-	clock   *clock.Skewed // of every Locker that the testbed makes
-	two     bool          // take acquires two names if it is given one
+	clock   *clocktest.Skewed // of every Locker that the testbed makes
+	two     bool              // take acquires two names if it is given one
 }
 
 // inBubble runs f on n masters in virtual time. The bubble fails if a goroutine is left at its end.
 func inBubble(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fl := &testbed{t: t, clock: clock.NewSkewed(clock.Runtime())}
+		fl := &testbed{t: t, clock: clocktest.NewSkewed(clock.Runtime())}
 		for i := range n {
 			fl.masters = append(fl.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 		}

@@ -20,22 +20,22 @@ type Trace struct {
 	Vote func(VoteEvent)
 	// Attempt is called when an attempt was decided: one request to all nodes for a lock, also by
 	// TryAcquire. After a failed attempt it is called once the query for the reason has ended.
-	Attempt func(AttemptEvent)
+	Attempt func(RoundEvent)
 	// Waiting is called when an attempt of Acquire or AcquireAll failed, or a poll found the name
 	// still held, and the call waits.
-	Waiting func(WaitingEvent)
+	Waiting func(WaitEvent)
 	// Woken is called when a waiting acquisition continues.
-	Woken func(WokenEvent)
-	// Acquired is called when Acquire, AcquireAll or Do got its lock, at once or after waiting.
-	Acquired func(AcquiredEvent)
-	// AcquireFailed is called when such a call failed.
-	AcquireFailed func(AcquireFailedEvent)
+	Woken func(WaitEvent)
+	// Acquired is called when Acquire, AcquireAll or Do has got its lock, or has failed.
+	Acquired func(AcquireEvent)
+	// Started is called when a hold begins: by any Acquire method, by Do or by Resume, or as a share.
+	Started func(HoldEvent)
 	// Extended is called when an extension was decided.
-	Extended func(ExtendedEvent)
-	// Ended is called when a hold ended, for any reason.
-	Ended func(EndedEvent)
+	Extended func(RoundEvent)
+	// Ended is called when a hold ended, for any reason. Every hold that started ends once.
+	Ended func(HoldEvent)
 	// Released is called when the outcome of a release is known.
-	Released func(ReleasedEvent)
+	Released func(RoundEvent)
 }
 
 // add makes t also call the hooks of more, after its own.
@@ -45,7 +45,7 @@ func (t *Trace) add(more *Trace) {
 	t.Waiting = chain(t.Waiting, more.Waiting)
 	t.Woken = chain(t.Woken, more.Woken)
 	t.Acquired = chain(t.Acquired, more.Acquired)
-	t.AcquireFailed = chain(t.AcquireFailed, more.AcquireFailed)
+	t.Started = chain(t.Started, more.Started)
 	t.Extended = chain(t.Extended, more.Extended)
 	t.Ended = chain(t.Ended, more.Ended)
 	t.Released = chain(t.Released, more.Released)
@@ -84,86 +84,61 @@ type VoteEvent struct {
 	Late bool
 }
 
-// AttemptEvent is the outcome of one attempt. Err is nil if it won.
-type AttemptEvent struct {
+// RoundEvent is the outcome of one request to all nodes: an attempt, an extension or a release.
+type RoundEvent struct {
 	EventInfo
-	Names    []string
+	Names []string
+	// Err is nil if a quorum granted the request and it took effect in time.
 	Err      error
 	Took     time.Duration // from before the first send to the decision
-	Validity time.Duration // at the decision, if it won
-	// Confirmed reports that the nodes had counted differently, so the fencing token took a second
-	// round trip (WithFencing).
+	Validity time.Duration // of the lock, at the decision; 0 after a failed attempt and a release
+	// Auto reports that the library extended the lock (WithAutoExtend), not a call of Extend.
+	Auto bool
+	// Confirmed reports that the nodes had counted differently, so the fencing token of an attempt
+	// took a second round trip (WithFencing).
 	Confirmed bool
 }
 
-// AcquiredEvent reports that an Acquire got its lock.
-type AcquiredEvent struct {
+// AcquireEvent reports that an Acquire, AcquireAll or Do got its lock or failed.
+type AcquireEvent struct {
 	EventInfo
 	Names    []string
-	Attempts int           // at least 1; includes the one that won
+	Err      error         // that the call returns; nil if it got the lock
+	Attempts int           // that were made; if it got the lock, the last one won
 	Waited   time.Duration // since the call
 }
 
-// WaitingEvent reports that an Acquire waits. Err is the error of its last attempt. It contains the
-// holder and the remaining time (HeldError), which a poll updates.
-type WaitingEvent struct {
+// WaitEvent reports that an Acquire waits, or that it continues.
+type WaitEvent struct {
 	Names   []string
-	Attempt int // from 1
-	Err     error
-}
-
-// AcquireFailedEvent reports the error that an Acquire returned.
-type AcquireFailedEvent struct {
-	EventInfo
-	Names  []string
-	Err    error
-	Waited time.Duration // since the call
-}
-
-// WokenEvent reports why a waiting Acquire makes another attempt. Reason is one of:
-//
-//   - "message": a release was announced
-//   - "expiry": the holder's keys or a quarantine have expired
-//   - "poll": a poll found that an attempt can succeed, or the pause between attempts is over
-//   - "subscription": release announcements are received from now on
-//   - "handoff": a lock of this process ended
-//
-// There is no event if a poll finds the name still held, or if the waiter receives a lock by a
-// handoff: see AcquiredEvent.
-type WokenEvent struct {
-	Names  []string
+	Attempt int // the number of attempts made, from 1; 0 before the first
+	// Err is the error of the last attempt. It contains the holder and the remaining time
+	// (HeldError), which a poll updates.
+	Err error
+	// Reason is why the call continues. It is empty if the call waits. Otherwise it is one of:
+	//
+	//   - "message": a release was announced
+	//   - "expiry": the holder's keys or a quarantine have expired
+	//   - "poll": a poll found that an attempt can succeed, or the pause between attempts is over
+	//   - "subscription": release announcements are received from now on
+	//   - "handoff": a lock of this process ended
+	//
+	// There is no event if a poll finds the name still held, or if the waiter receives a lock by a
+	// handoff: see AcquireEvent.
 	Reason string
 }
 
-// ExtendedEvent is the outcome of one extension. Err is nil if it took effect.
-type ExtendedEvent struct {
-	EventInfo
-	Names    []string
-	Auto     bool // by WithAutoExtend, not by Extend
-	Err      error
-	Took     time.Duration
-	Validity time.Duration // left afterwards
-}
-
-// EndedEvent reports that a hold ended.
-type EndedEvent struct {
+// HoldEvent reports that a hold started or ended.
+type HoldEvent struct {
 	EventInfo
 	Names []string
-	Cause error         // ErrReleased, ErrLost, ErrMaxHold or ErrDetached
+	Cause error         // why the hold ended: ErrReleased, ErrLost, ErrMaxHold or ErrDetached
 	Held  time.Duration // since the start of the acquisition
-	// Validity is the validity that was left. It is 0 for a lock that was lost or whose validity
-	// was over, and for a share.
+	// Validity is the validity that is left. It is 0 for a lock that was lost or whose validity was
+	// over, and for a share.
 	Validity time.Duration
-	// Shared reports that the handle was a share (WithShared). The shared lock continues.
+	// Shared reports that the handle is a share (WithShared). When it ends the shared lock continues.
 	Shared bool
-}
-
-// ReleasedEvent reports the outcome of Release.
-type ReleasedEvent struct {
-	EventInfo
-	Names []string
-	Err   error
-	Took  time.Duration
 }
 
 func (l *Locker) eventInfo(ctx context.Context) EventInfo {
@@ -172,17 +147,16 @@ func (l *Locker) eventInfo(ctx context.Context) EventInfo {
 
 func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.parentCtx) }
 
-func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant) {
+// traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
+// reason of a failure came after that.
+func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant, validity time.Duration) {
 	if l.dispatcher == nil {
 		return
 	}
-	e := AttemptEvent{
-		EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: decided.Sub(k.hold.Began), Confirmed: k.confirmed,
+	e := RoundEvent{
+		EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.confirmed,
 	}
-	if err == nil {
-		e.Validity = k.Remaining()
-		// The query for the reason came after the decision.
-	} else {
+	if err != nil {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
 	l.dispatcher.noteAttempt(k.hold.Names, err)
@@ -197,35 +171,49 @@ func (l *Locker) traceTime() clock.Instant {
 	return l.now()
 }
 
-func (l *Locker) traceAcquired(k *Lock, attempts int, began clock.Instant) {
-	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Acquired, AcquiredEvent{k.eventInfo(), k.hold.Names, attempts, l.now().Sub(began)})
+// traceAcquired reports the outcome of a call. k is nil if it failed. The event keeps the lock's
+// names, because a request that succeeded is used again.
+func (l *Locker) traceAcquired(w *request, k *Lock, err error, began clock.Instant) {
+	if l.dispatcher == nil {
+		return
 	}
+	e := AcquireEvent{EventInfo: l.eventInfo(w.ctx), Names: w.names, Err: err, Attempts: w.failures, Waited: l.now().Sub(began)}
+	if k != nil {
+		e.Names = k.hold.Names
+		e.Attempts++
+	}
+	post(l.dispatcher, l.dispatcher.trace.Acquired, e)
 }
 
 func (l *Locker) traceWaiting(w *request, attempt int, err error) {
 	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Waiting, WaitingEvent{w.names, attempt, err})
-	}
-}
-
-func (l *Locker) traceAcquireFailed(ctx context.Context, w *request, err error, began clock.Instant) {
-	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.AcquireFailed, AcquireFailedEvent{l.eventInfo(ctx), w.names, err, l.now().Sub(began)})
+		post(l.dispatcher, l.dispatcher.trace.Waiting, WaitEvent{Names: w.names, Attempt: attempt, Err: err})
 	}
 }
 
 func (l *Locker) traceWoken(w *request, why waiting.Reason) {
 	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Woken, WokenEvent{w.names, why.String()})
+		post(l.dispatcher, l.dispatcher.trace.Woken, WaitEvent{Names: w.names, Attempt: w.failures, Err: w.last, Reason: why.String()})
 	}
+}
+
+// traceStart reports the start of a hold. It precedes all other events of the hold.
+func (lk *Lock) traceStart(until, now clock.Instant) {
+	if lk.l.dispatcher == nil {
+		return
+	}
+	e := HoldEvent{EventInfo: lk.eventInfo(), Names: lk.hold.Names, Held: now.Sub(lk.hold.Began), Shared: lk.root != nil}
+	if !e.Shared {
+		e.Validity = until.Sub(now)
+	}
+	post(lk.l.dispatcher, lk.l.dispatcher.trace.Started, e)
 }
 
 func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 	if l.dispatcher == nil {
 		return
 	}
-	e := ExtendedEvent{
+	e := RoundEvent{
 		EventInfo: k.eventInfo(), Names: k.hold.Names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
 	}
 	// The end of a hold has a log entry of its own.
@@ -240,7 +228,7 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 	if ev == nil {
 		return
 	}
-	e := EndedEvent{
+	e := HoldEvent{
 		EventInfo: lk.eventInfo(), Names: lk.hold.Names, Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
@@ -256,7 +244,7 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 	if err != nil {
 		l.dispatcher.warn("release", "names", printable(k.hold.Names), "error", err)
 	}
-	post(l.dispatcher, l.dispatcher.trace.Released, ReleasedEvent{k.eventInfo(), k.hold.Names, err, l.now().Sub(began)})
+	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: l.now().Sub(began)})
 }
 
 func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {

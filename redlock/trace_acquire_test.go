@@ -12,7 +12,7 @@ import (
 func TestAHookMayReadTheErrorOfAnAttemptWhileItIsExplained(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		read := make(chan string, 1)
-		l := fl.locker(WithTrace(&Trace{Attempt: func(e AttemptEvent) { read <- e.Err.Error() }}))
+		l := fl.locker(WithTrace(&Trace{Attempt: func(e RoundEvent) { read <- e.Err.Error() }}))
 		_, err := fl.locker(WithOwner("other")).TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		_, err = l.TryAcquire(bg, "a", time.Minute)

@@ -39,10 +39,15 @@ func (j *journal) take() []string {
 
 func (j *journal) trace() *Trace {
 	return &Trace{
-		Waiting:       func(e WaitingEvent) { j.note("waiting: " + heldBy(e.Err)) },
-		Woken:         func(e WokenEvent) { j.note("woken by " + e.Reason) },
-		Acquired:      func(AcquiredEvent) { j.note("acquired") },
-		AcquireFailed: func(AcquireFailedEvent) { j.note("gave up") },
+		Waiting: func(e WaitEvent) { j.note("waiting: " + heldBy(e.Err)) },
+		Woken:   func(e WaitEvent) { j.note("woken by " + e.Reason) },
+		Acquired: func(e AcquireEvent) {
+			if e.Err != nil {
+				j.note("gave up")
+				return
+			}
+			j.note("acquired")
+		},
 	}
 }
 

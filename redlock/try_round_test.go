@@ -53,7 +53,7 @@ func TestEveryRoundOfProcessesThatTryAtOnceHasOneWinner(t *testing.T) {
 	for nodes, rounds := range map[int]int{3: 100, 5: 30} {
 		inBubble(t, nodes, func(fl *testbed) {
 			var splits atomic.Int64
-			trace := &Trace{Attempt: func(e AttemptEvent) {
+			trace := &Trace{Attempt: func(e RoundEvent) {
 				if isSplit(e.Err) {
 					splits.Add(1)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
@@ -199,7 +200,7 @@ func TestARefusalWithoutAQuorumIsAFault(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log, attempts := &logged{}, []error(nil)
 			nodes, l := fakes(t, 3, WithClock(clock.Runtime()), WithLogger(log.logger()),
-				WithTrace(&Trace{Attempt: func(e AttemptEvent) { attempts = append(attempts, e.Err) }}))
+				WithTrace(&Trace{Attempt: func(e RoundEvent) { attempts = append(attempts, e.Err) }}))
 			defer func() { _ = l.Close(bg) }()
 			for i, n := range nodes {
 				seenAs(n, what[i])
@@ -229,7 +230,7 @@ func TestARefusalWithoutAQuorumIsAFault(t *testing.T) {
 // One node is down and one refuses. The third node's acquire is cancelled by the undo before it was
 // sent, which is not a failure of that node. So this is a split vote.
 func TestACancelledAcquireIsNoFault(t *testing.T) {
-	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clock.Skewed) {
+	onFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker, _ *clocktest.Skewed) {
 		seenAs(nodes[0], 'f')
 		seenAs(nodes[1], 'x')
 		var queued *command.Command

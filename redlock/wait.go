@@ -24,18 +24,14 @@ func newWaitTable(l *Locker) *waiting.Table {
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	began := l.traceTime()
 	w.locker, w.ctx = l, ctx
-	k, n, err := w.run()
+	k, err := w.run()
 	w.waiter.Leave()
-	if err != nil {
-		l.traceAcquireFailed(ctx, w, err, began)
-		return nil, err
-	}
-	l.traceAcquired(k, n, began)
-	return k, nil
+	l.traceAcquired(w, k, err, began)
+	return k, err
 }
 
-// run makes attempts until one succeeds, and returns their number.
-func (w *request) run() (k *Lock, attempts int, err error) {
+// run makes attempts until one succeeds.
+func (w *request) run() (k *Lock, err error) {
 	l, ctx := w.locker, w.ctx
 	w.last = errQueued
 	begun, err := l.waiting.Enter(ctx, &w.waiter, w.names, w)
@@ -45,14 +41,14 @@ func (w *request) run() (k *Lock, attempts int, err error) {
 		}
 		k, seen, lost := l.attempt(ctx, w, l.now(), begun)
 		if lost == nil {
-			return k, n, nil
+			return k, nil
 		}
 		if ctx.Err() != nil && n > 1 {
 			// An attempt that was cut short, or its query, has seen less than those before it.
 			break
 		}
 		if w.last = lost; l.permanent(w, lost) {
-			return nil, n, lost
+			return nil, lost
 		}
 		l.traceWaiting(w, n, lost)
 		seen.Refused, seen.Pause = errors.Is(lost, ErrHeld), quarantineDelay(lost)
@@ -61,7 +57,7 @@ func (w *request) run() (k *Lock, attempts int, err error) {
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	return nil, 0, l.waitError(w, err, w.last)
+	return nil, l.waitError(w, err, w.last)
 }
 
 // NewAttempt makes an attempt for a handoff. It implements waiting.Contender.

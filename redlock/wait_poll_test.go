@@ -96,7 +96,7 @@ func TestAPollThatIsAnsweredBeforeTheParkEndsAtOnce(t *testing.T) {
 func TestAnInterruptedPollWakesNoLaterRest(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		by := make(chan string, 100)
-		l := fl.locker(WithTrace(&Trace{Woken: func(e WokenEvent) { by <- e.Reason }}), WithBackoff(4*time.Second, 4*time.Second))
+		l := fl.locker(WithTrace(&Trace{Woken: func(e WaitEvent) { by <- e.Reason }}), WithBackoff(4*time.Second, 4*time.Second))
 		token := command.NewToken("x")
 		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		done := wants(bg, l, "a")

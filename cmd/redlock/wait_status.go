@@ -28,7 +28,7 @@ func (w *waitStatus) options() []redlock.Option {
 		return nil
 	}
 	return []redlock.Option{redlock.WithTrace(&redlock.Trace{
-		Waiting: func(e redlock.WaitingEvent) { w.showAttempt(e.Err) },
+		Waiting: func(e redlock.WaitEvent) { w.showAttempt(e.Err) },
 	})}
 }
 

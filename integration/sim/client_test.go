@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -19,7 +19,7 @@ type client struct {
 	world  *world
 	id     int
 	rate   float64
-	clock  *clock.Skewed
+	clock  *clocktest.Skewed
 	locker *redlock.Locker
 	nodes  []*pool.Node
 

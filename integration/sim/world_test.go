@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -120,7 +121,7 @@ func (w *world) hook(m *fakeredis.Master, cmd string, args []string) (string, bo
 
 // client creates a process with its own clock.
 func (w *world) client(id int, rate float64) *client {
-	c := &client{world: w, id: id, rate: rate, clock: clock.NewSkewed(clock.Runtime())}
+	c := &client{world: w, id: id, rate: rate, clock: clocktest.NewSkewed(clock.Runtime())}
 	c.clock.SetRate(rate)
 	var nodes []redlock.Node
 	for _, m := range w.masters {

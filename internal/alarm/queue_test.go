@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
@@ -53,10 +54,10 @@ func elapse(d time.Duration) {
 }
 
 // bubble runs test with a queue by a clock of virtual time that can be skewed.
-func bubble(t *testing.T, test func(t *testing.T, q *alarm.Queue, c *clock.Skewed)) {
+func bubble(t *testing.T, test func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := clock.NewSkewed(clock.Runtime())
+		c := clocktest.NewSkewed(clock.Runtime())
 		q := alarm.New(c)
 		test(t, q, c)
 		q.Stop()
@@ -64,7 +65,7 @@ func bubble(t *testing.T, test func(t *testing.T, q *alarm.Queue, c *clock.Skewe
 }
 
 func TestAnAlarmFiresAtItsDeadline(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Hour), time.Second, b)
 		require.Equal(t, 1, q.Len())
@@ -80,7 +81,7 @@ func TestAnAlarmFiresAtItsDeadline(t *testing.T) {
 }
 
 func TestADeadlineThatHasPassedFiresAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(-time.Hour), time.Second, b)
 		synctest.Wait()
@@ -89,7 +90,7 @@ func TestADeadlineThatHasPassedFiresAtOnce(t *testing.T) {
 }
 
 func TestAlarmsRingInTheOrderOfTheirDeadlines(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		r := rand.New(rand.NewPCG(1, 1))
 		bells := make([]*bell, 1000)
 		for i, place := range r.Perm(len(bells)) {
@@ -113,7 +114,7 @@ func TestAlarmsRingInTheOrderOfTheirDeadlines(t *testing.T) {
 func TestSettingAgainMovesAnAlarm(t *testing.T) {
 	for name, to := range map[string]time.Duration{"earlier": time.Second, "later": 2 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+			bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 				b, other := &bell{clock: c}, &bell{clock: c}
 				q.Set(&other.Alarm, at(time.Minute), time.Second, other)
 				q.Set(&b.Alarm, at(time.Minute), time.Second, b)
@@ -128,7 +129,7 @@ func TestSettingAgainMovesAnAlarm(t *testing.T) {
 }
 
 func TestAnEarlierDeadlineThanTheTimersIsKept(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		late, early := &bell{clock: c}, &bell{clock: c}
 		q.Set(&late.Alarm, at(900*time.Millisecond), time.Second, late)
 		q.Set(&early.Alarm, at(300*time.Millisecond), time.Second, early)
@@ -139,7 +140,7 @@ func TestAnEarlierDeadlineThanTheTimersIsKept(t *testing.T) {
 }
 
 func TestAClearedAlarmNeverFires(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
 		require.False(t, q.Clear(&b.Alarm), "the zero value is not set")
 		q.Set(&b.Alarm, at(time.Second), time.Second, b)
@@ -155,7 +156,7 @@ func TestAClearedAlarmNeverFires(t *testing.T) {
 }
 
 func TestFireMaySetAndClearAlarms(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		victim := &bell{clock: c}
 		var a alarm.Alarm
 		var rung []clock.Instant
@@ -176,7 +177,7 @@ func TestFireMaySetAndClearAlarms(t *testing.T) {
 }
 
 func TestOnlyOneAlarmFiresAtATime(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		release := make(chan struct{})
 		var slow, due alarm.Alarm
 		second := &bell{clock: c}
@@ -194,7 +195,7 @@ func TestOnlyOneAlarmFiresAtATime(t *testing.T) {
 }
 
 func TestAStoppedQueueNeverFires(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		alarm.New(c).Stop() // one that never had an alarm
 		b, late := &bell{clock: c}, &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Second), time.Second, b)
@@ -210,7 +211,7 @@ func TestAStoppedQueueNeverFires(t *testing.T) {
 }
 
 func TestAFireMayStopTheQueue(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		var a alarm.Alarm
 		next := &bell{clock: c}
 		q.Set(&a, at(time.Second), time.Second, ringer(q.Stop))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 )
 
@@ -22,7 +23,7 @@ func TestAfterASuspendAnAlarmFiresWithinItsLagOfTheWaking(t *testing.T) {
 		within := min(max(lag, time.Millisecond), time.Second)
 		for _, awake := range []time.Duration{0, time.Millisecond, 777 * time.Millisecond, time.Minute} {
 			t.Run(fmt.Sprintf("lag %v, awake for %v", lag, awake), func(t *testing.T) {
-				bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+				bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 					b := &bell{clock: c}
 					q.Set(&b.Alarm, at(time.Hour), lag, b)
 					elapse(awake)
@@ -37,7 +38,7 @@ func TestAfterASuspendAnAlarmFiresWithinItsLagOfTheWaking(t *testing.T) {
 }
 
 func TestTheSmallestLagHoldsForThatAlarmWhateverElseIsSet(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		slow, quick := &bell{clock: c}, &bell{clock: c}
 		q.Set(&slow.Alarm, at(time.Hour), time.Second, slow)
 		elapse(time.Millisecond) // the timer is armed for a second
@@ -50,7 +51,7 @@ func TestTheSmallestLagHoldsForThatAlarmWhateverElseIsSet(t *testing.T) {
 }
 
 func TestAnAlarmSetAfterOneSuspendKeepsItsLagInTheNext(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		slow, quick := &bell{clock: c}, &bell{clock: c}
 		q.Set(&slow.Alarm, at(time.Hour), time.Second, slow)
 		c.Suspend(900 * time.Millisecond) // by the clock 100 ms to go, by the timer 1 s
@@ -62,7 +63,7 @@ func TestAnAlarmSetAfterOneSuspendKeepsItsLagInTheNext(t *testing.T) {
 }
 
 func TestASlowOrStalledClockFiresByItsOwnTime(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Minute), time.Second, b)
 		c.SetRate(0.5)
@@ -77,7 +78,7 @@ func TestASlowOrStalledClockFiresByItsOwnTime(t *testing.T) {
 }
 
 func TestAClockThatJumpsBackFiresAtTheDeadlineByItsTime(t *testing.T) {
-	bubble(t, func(t *testing.T, q *alarm.Queue, c *clock.Skewed) {
+	bubble(t, func(t *testing.T, q *alarm.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
 		q.Set(&b.Alarm, at(time.Second), time.Second, b)
 		c.Jump(-time.Minute)

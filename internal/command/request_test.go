@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -151,7 +152,7 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 }
 
 func TestARequestExpiresAtItsNotAfterInstant(t *testing.T) {
-	c := clock.NewSkewed(clock.Runtime())
+	c := clocktest.NewSkewed(clock.Runtime())
 	c.Stall()
 	r := command.Request{Clock: c, NotAfter: c.Now().Add(time.Second)}
 	require.False(t, r.Expired())

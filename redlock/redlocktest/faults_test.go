@@ -18,7 +18,7 @@ func TestWhatAnotherHoldsIsWaitedForUntilItIsReleased(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		release := q.HoldElsewhere(name, long)
 		waits := make(chan error, 100)
-		l := q.Locker(patient, redlock.WithTrace(&redlock.Trace{Waiting: func(e redlock.WaitingEvent) { waits <- e.Err }}))
+		l := q.Locker(patient, redlock.WithTrace(&redlock.Trace{Waiting: func(e redlock.WaitEvent) { waits <- e.Err }}))
 		got := make(chan error, 1)
 		go func() {
 			_, err := l.Acquire(t.Context(), name, ttl)
@@ -181,7 +181,7 @@ func TestADayWithoutAQuorumIsSoonOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := redlocktest.New(t, 3)
 		var attempts atomic.Int64
-		l := q.Locker(patient, redlock.WithTrace(&redlock.Trace{Attempt: func(redlock.AttemptEvent) { attempts.Add(1) }}))
+		l := q.Locker(patient, redlock.WithTrace(&redlock.Trace{Attempt: func(redlock.RoundEvent) { attempts.Add(1) }}))
 		q.LoseMajority()
 		got := make(chan error, 1)
 		go func() {

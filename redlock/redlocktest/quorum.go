@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -30,7 +31,7 @@ type T interface {
 type Quorum struct {
 	t       T
 	masters []*fakeredis.Master
-	clock   *clock.Skewed
+	clock   *clocktest.Skewed
 
 	mu     sync.Mutex // guards the fields below; nothing blocks under it
 	nodes  [][]*pool.Node
@@ -50,7 +51,7 @@ func New(t T, n int) *Quorum {
 	if n < 1 || n > 9 {
 		t.Fatalf("redlocktest: %d servers: 1 to 9", n)
 	}
-	q := &Quorum{t: t, clock: clock.NewSkewed(clock.Runtime()), faulty: map[int]bool{}}
+	q := &Quorum{t: t, clock: clocktest.NewSkewed(clock.Runtime()), faulty: map[int]bool{}}
 	for i := range n {
 		q.masters = append(q.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 	}

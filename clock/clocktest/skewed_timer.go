@@ -1,13 +1,15 @@
-package clock
+package clocktest
 
 import (
 	"math"
 	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
 )
 
 // AfterFunc runs f after d by this clock's timers. They do not count jumps and suspends, and they
 // stop during a stall.
-func (s *Skewed) AfterFunc(d time.Duration, f func()) Timer {
+func (s *Skewed) AfterFunc(d time.Duration, f func()) clock.Timer {
 	t := &skewedTimer{clock: s, f: f}
 	t.Reset(d)
 	return t
@@ -18,8 +20,8 @@ func (s *Skewed) AfterFunc(d time.Duration, f func()) Timer {
 type skewedTimer struct {
 	clock *Skewed
 	f     func()
-	due   Instant // by what the clock's timers count
-	base  Timer
+	due   clock.Instant // by what the clock's timers count
+	base  clock.Timer
 }
 
 func (t *skewedTimer) Stop() bool {
@@ -58,7 +60,7 @@ func (t *skewedTimer) halt() {
 
 // arm sets the base's timer for what is left at its instant now, rounded up so
 // that it does not fire a fraction too early.
-func (t *skewedTimer) arm(now Instant) {
+func (t *skewedTimer) arm(now clock.Instant) {
 	s := t.clock
 	if s.stalled {
 		t.halt()

@@ -1,4 +1,4 @@
-package clock_test
+package clocktest_test
 
 import (
 	"math"
@@ -10,15 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 )
 
 // skewed runs test in a bubble with a skewed clock and its base.
-func skewed(t *testing.T, test func(t *testing.T, s *clock.Skewed, base clock.Clock)) {
+func skewed(t *testing.T, test func(t *testing.T, s *clocktest.Skewed, base clock.Clock)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		base := clock.Runtime()
-		test(t, clock.NewSkewed(base), base)
+		test(t, clocktest.NewSkewed(base), base)
 	})
+}
+
+// elapse lets d of a bubble's virtual time pass, and runs what is due.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // rings sets a timer. The returned function reports when the timer fired, by base, or -1 while it
@@ -39,7 +46,7 @@ func rings(s, base clock.Clock, d time.Duration) func() time.Duration {
 }
 
 func TestASkewedClockFollowsItsBaseUntilItIsSet(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		rang := rings(s, base, time.Second)
 		elapse(1000 * time.Hour)
 		require.Equal(t, clock.Instant(1000*time.Hour), s.Now())
@@ -48,7 +55,7 @@ func TestASkewedClockFollowsItsBaseUntilItIsSet(t *testing.T) {
 }
 
 func TestARateAppliesToNowAndToTimersAlreadySet(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		rang := rings(s, base, 10*time.Second)
 		elapse(4 * time.Second) // 6 s to go
 		s.SetRate(2)
@@ -62,7 +69,7 @@ func TestARateAppliesToNowAndToTimersAlreadySet(t *testing.T) {
 
 func TestATimerOfAnOddRateFiresWhenTheClockShowsItsTime(t *testing.T) {
 	for _, rate := range []float64{0.99, 1.02, 1.0 / 3, 3, 0.98, 7.7} {
-		skewed(t, func(t *testing.T, s *clock.Skewed, _ clock.Clock) {
+		skewed(t, func(t *testing.T, s *clocktest.Skewed, _ clock.Clock) {
 			s.SetRate(rate)
 			for d := time.Duration(1); d < time.Hour; d = d*3 + 1 {
 				due := s.Now().Add(d)
@@ -76,7 +83,7 @@ func TestATimerOfAnOddRateFiresWhenTheClockShowsItsTime(t *testing.T) {
 }
 
 func TestAnAdvanceRunsWhatIsDueWithinItNow(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		soon, late := rings(s, base, time.Minute), rings(s, base, time.Hour)
 		elapse(time.Second)
 		s.Advance(time.Minute)
@@ -90,7 +97,7 @@ func TestAnAdvanceRunsWhatIsDueWithinItNow(t *testing.T) {
 }
 
 func TestAnAdvanceInAStallIsTimeThatPassed(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		rang := rings(s, base, time.Minute)
 		s.Stall()
 		s.Advance(time.Minute)
@@ -103,7 +110,7 @@ func TestAnAdvanceInAStallIsTimeThatPassed(t *testing.T) {
 }
 
 func TestAJumpMovesNowAndNoTimer(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		rang := rings(s, base, time.Minute)
 		s.Jump(time.Hour)
 		require.Equal(t, clock.Instant(time.Hour), s.Now())
@@ -116,7 +123,7 @@ func TestAJumpMovesNowAndNoTimer(t *testing.T) {
 }
 
 func TestASuspendMovesNowAndNoTimer(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		rang := rings(s, base, time.Minute)
 		elapse(time.Second)
 		s.Suspend(time.Hour)
@@ -127,7 +134,7 @@ func TestASuspendMovesNowAndNoTimer(t *testing.T) {
 }
 
 func TestAStalledClockStopsAndItsTimersWaitForResume(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		before := rings(s, base, time.Minute)
 		elapse(20 * time.Second)
 		s.Stall()
@@ -148,7 +155,7 @@ func TestAStalledClockStopsAndItsTimersWaitForResume(t *testing.T) {
 }
 
 func TestATimerStoppedInAStallNeverFires(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, _ clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, _ clock.Clock) {
 		s.Stall()
 		timer := s.AfterFunc(time.Second, func() { t.Error("rang") })
 		require.True(t, timer.Stop())
@@ -158,7 +165,7 @@ func TestATimerStoppedInAStallNeverFires(t *testing.T) {
 }
 
 func TestATimerBeyondTheRangeNeverFires(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, _ clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, _ clock.Clock) {
 		s.SetRate(0.5)
 		timer := s.AfterFunc(math.MaxInt64, func() { t.Error("rang") })
 		elapse(1000 * time.Hour)
@@ -167,7 +174,7 @@ func TestATimerBeyondTheRangeNeverFires(t *testing.T) {
 }
 
 func TestATimersFunctionMayUseTheClock(t *testing.T) {
-	skewed(t, func(t *testing.T, s *clock.Skewed, base clock.Clock) {
+	skewed(t, func(t *testing.T, s *clocktest.Skewed, base clock.Clock) {
 		var again func() time.Duration
 		s.AfterFunc(time.Second, func() {
 			s.Jump(time.Second)
@@ -179,7 +186,7 @@ func TestATimersFunctionMayUseTheClock(t *testing.T) {
 }
 
 func TestASkewedClockRefusesNonsense(t *testing.T) {
-	s := clock.NewSkewed(clock.Runtime())
+	s := clocktest.NewSkewed(clock.Runtime())
 	for _, r := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
 		require.Panics(t, func() { s.SetRate(r) }, "rate %v", r)
 	}
@@ -206,7 +213,7 @@ func (c *byHand) Reset(time.Duration) bool { c.set++; return true }
 
 func TestABaseTimerThatFiresTooSoonOrTooLateRunsNothing(t *testing.T) {
 	base := &byHand{}
-	s := clock.NewSkewed(base)
+	s := clocktest.NewSkewed(base)
 	timer := s.AfterFunc(time.Second, func() { t.Error("ran") })
 	base.fire() // as if the pace was changed too late for the timer
 	require.Equal(t, 2, base.set, "set for what is left")
@@ -220,7 +227,7 @@ func TestABaseTimerThatFiresTooSoonOrTooLateRunsNothing(t *testing.T) {
 }
 
 func TestASkewedClockIsSafeForConcurrentUse(t *testing.T) {
-	skewed(t, func(_ *testing.T, s *clock.Skewed, _ clock.Clock) {
+	skewed(t, func(_ *testing.T, s *clocktest.Skewed, _ clock.Clock) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {

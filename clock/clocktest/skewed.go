@@ -1,9 +1,11 @@
-package clock
+package clocktest
 
 import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
 )
 
 // Skewed is a clock for tests that shows errors on command. It has two times, as a machine has. Its
@@ -11,26 +13,26 @@ import (
 // and suspends to that time. All methods are safe for concurrent use, also by functions that its
 // timers run.
 type Skewed struct {
-	base Clock
+	base clock.Clock
 
 	// mu guards the fields below and those of the timers. base is called under it, and no
 	// function of a timer is.
 	mu      sync.Mutex
 	rate    float64
 	stalled bool
-	since   Instant // base's instant for which counted is right
-	counted Instant // the time that the timers had counted then
+	since   clock.Instant // base's instant for which counted is right
+	counted clock.Instant // the time that the timers had counted then
 	off     time.Duration
 	waiting map[*skewedTimer]struct{}
 }
 
 // NewSkewed returns a clock that shows 0 now and follows base until another method changes it.
-func NewSkewed(base Clock) *Skewed {
+func NewSkewed(base clock.Clock) *Skewed {
 	return &Skewed{base: base, rate: 1, since: base.Now(), waiting: map[*skewedTimer]struct{}{}}
 }
 
 // Now returns the present instant of this clock. It goes back after a Jump by a negative time.
-func (s *Skewed) Now() Instant {
+func (s *Skewed) Now() clock.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count(s.base.Now()).Add(s.off)
@@ -40,7 +42,7 @@ func (s *Skewed) Now() Instant {
 // are already set. SetRate panics unless r is positive and finite.
 func (s *Skewed) SetRate(r float64) {
 	if !(r > 0) || math.IsInf(r, 1) {
-		panic("clock: a rate must be positive and finite")
+		panic("clocktest: a rate must be positive and finite")
 	}
 	s.change(func() { s.rate = r })
 }
@@ -58,7 +60,7 @@ func (s *Skewed) Resume() { s.change(func() { s.stalled = false }) }
 func (s *Skewed) Jump(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.off = time.Duration(addSaturating(int64(s.off), int64(d)))
+	s.off = time.Duration(clock.Instant(s.off).Add(d))
 }
 
 // Advance moves Now and the timers forward by d at once. Timers that are due within d fire now,
@@ -66,24 +68,24 @@ func (s *Skewed) Jump(d time.Duration) {
 // sees the same. Advance lets time pass in a test outside of a bubble. It panics if d is negative.
 func (s *Skewed) Advance(d time.Duration) {
 	if d < 0 {
-		panic("clock: time does not go back; Jump does")
+		panic("clocktest: time does not go back; Jump does")
 	}
 	s.change(func() { s.counted = s.counted.Add(d) })
 }
 
 // Suspend simulates a machine that was suspended for d, with a clock that counts suspended time, as
-// [System] does. Now advances by d at once, and timers do not count d. Suspend panics if d is
+// [clock.System] does. Now advances by d at once, and timers do not count d. Suspend panics if d is
 // negative.
 func (s *Skewed) Suspend(d time.Duration) {
 	if d < 0 {
-		panic("clock: nothing is suspended for a negative time")
+		panic("clocktest: nothing is suspended for a negative time")
 	}
 	s.Jump(d)
 }
 
 // count returns the time that the timers have counted at the base's instant now. The product is
 // exact for a rate of 1, and for up to 104 days between changes.
-func (s *Skewed) count(now Instant) Instant {
+func (s *Skewed) count(now clock.Instant) clock.Instant {
 	if s.stalled {
 		return s.counted
 	}
