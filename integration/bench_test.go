@@ -72,7 +72,9 @@ func openServers(b *testing.B, servers []master, opts ...redlock.Option) (*redlo
 	pools := make([]*pool.Node, len(servers))
 	voters := make([]redlock.Node, len(servers))
 	for i, s := range servers {
-		n, err := pool.OpenURL(s.URL())
+		cfg, err := pool.ParseURL(s.URL())
+		require.NoError(b, err)
+		n, err := pool.Open(cfg)
 		require.NoError(b, err)
 		pools[i], voters[i] = n, n
 	}

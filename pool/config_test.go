@@ -127,7 +127,7 @@ func TestAURLIsNoAddressAndNoNameAndIsNotShown(t *testing.T) {
 				require.NotContains(t, shown, "hunter2", what)
 			}
 		}
-		_, err := Wrap(bad, nil)
+		_, err := Wrap(nil, Config{Name: bad})
 		require.ErrorIs(t, err, errIsURL)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
@@ -161,7 +161,7 @@ func TestNoRenderingOfANodeShowsThePassword(t *testing.T) {
 		n, err := Open(c)
 		require.NoError(t, err)
 		defer n.Close()
-		wrapped, err := Wrap("n", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, net.ErrClosed }})
+		wrapped, err := Wrap(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, net.ErrClosed }}, Config{Name: "n"})
 		require.NoError(t, err)
 		defer wrapped.Close()
 		require.Equal(t, `pool.Node(n)`, wrapped.GoString())

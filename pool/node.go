@@ -56,27 +56,21 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// OpenURL combines ParseURL and Open.
-func OpenURL(rawURL string) (*Node, error) {
-	cfg, err := ParseURL(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	return Open(cfg)
-}
-
 // Wrap makes a node from a redigo pool that a service already has. It dials with the pool's
 // DialContext, or Dial, and so with its address, TLS and password. It dials its own connections
 // and borrows none, because locks must not wait for the service's other work. The pool's limits,
 // TestOnBorrow and timeouts do not apply to them. With Dial alone a dial that hangs cannot be
-// cancelled; Stats.HangingDials counts such goroutines. Close does not close the pool. The name
-// must distinguish the node from the others.
+// cancelled; Stats.HangingDials counts such goroutines. Close does not close the pool.
+//
+// cfg needs a Name, and has no field that says how to dial: no address, credentials, TLS, Dial,
+// Sentinels or Cluster. Its Database is the one that the pool's dial selects. A connection with
+// another database does not vote, because locks in two databases do not exclude each other.
 //
 // Replies are not bounded on these connections, because the pool's dial hides the socket: redigo
 // allocates what a reply announces, so one hostile reply can end the process. A node made by Open
 // does not have this weakness.
-func Wrap(name string, p *redis.Pool, opts ...WrapOption) (*Node, error) {
-	cfg, err := wrapConfig(name, p, opts)
+func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
+	cfg, err := wrapConfig(p, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -116,13 +116,13 @@ func TestTheErrorOfADialIsPrintable(t *testing.T) {
 		},
 		"Wrap": func(c Config) (*Node, error) {
 			dial := func() (redis.Conn, error) { return nil, failing }
-			return Wrap("n", &redis.Pool{Dial: dial}, WithClock(c.Clock), WithLogger(c.Logger))
+			return Wrap(&redis.Pool{Dial: dial}, Config{Name: "n", Clock: c.Clock, Logger: c.Logger})
 		},
 		"AUTH of Wrap": func(c Config) (*Node, error) {
 			dial := func() (redis.Conn, error) {
 				return nil, fmt.Errorf("dialling: %w", redis.Error("ERR not 'hunter2'"+planted))
 			}
-			return Wrap("n", &redis.Pool{Dial: dial}, WithClock(c.Clock), WithLogger(c.Logger))
+			return Wrap(&redis.Pool{Dial: dial}, Config{Name: "n", Clock: c.Clock, Logger: c.Logger})
 		},
 	} {
 		var log strings.Builder

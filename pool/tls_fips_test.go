@@ -36,7 +36,9 @@ func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
 		}
 		return wellBehaved(name, args)
 	}).listen(t, "tcp", "127.0.0.1:0")
-	n, err := OpenURL("redis://:hunter2@" + l.Addr().String())
+	cfg, err := ParseURL("redis://:hunter2@" + l.Addr().String())
+	require.NoError(t, err)
+	n, err := Open(cfg)
 	require.NoError(t, err)
 	defer n.Close()
 	token := command.NewToken("owner")

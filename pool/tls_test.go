@@ -206,7 +206,7 @@ func frozenKinds(t *testing.T, m *fakeredis.Master) map[string]func() *Node {
 		return redis.NewConn(conn, 0, 0), nil
 	}
 	wrap := func(p *redis.Pool) *Node {
-		n, err := Wrap("n1", p, WithClock(configFor(m).Clock))
+		n, err := Wrap(p, Config{Name: "n1", Clock: configFor(m).Clock})
 		require.NoError(t, err)
 		return n
 	}

@@ -4,63 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// WrapOption changes how Wrap uses a pool. Wrap skips nil options.
-type WrapOption func(*Config)
-
-// WithHardTimeout sets Config.HardTimeout for a wrapped pool.
-func WithHardTimeout(d time.Duration) WrapOption { return func(c *Config) { c.HardTimeout = d } }
-
-// WithDialTimeout sets Config.DialTimeout for a wrapped pool.
-func WithDialTimeout(d time.Duration) WrapOption { return func(c *Config) { c.DialTimeout = d } }
-
-// WithProxied sets Config.Proxied for a wrapped pool.
-func WithProxied() WrapOption { return func(c *Config) { c.Proxied = true } }
-
-// WithClock sets Config.Clock for a wrapped pool.
-func WithClock(k clock.Clock) WrapOption { return func(c *Config) { c.Clock = k } }
-
-// WithDatabase sets the database that the wrapped pool's dial selects. It defaults to 0. A
-// connection with another database does not vote, because locks in two databases do not exclude
-// each other.
-func WithDatabase(n int) WrapOption { return func(c *Config) { c.Database = n } }
-
-// WithLogger sets Config.Logger for a wrapped pool.
-func WithLogger(l *slog.Logger) WrapOption { return func(c *Config) { c.Logger = l } }
-
 // wrapConfig returns the Config of a wrapped pool, with a placeholder for the address, which the
 // pool knows alone.
-func wrapConfig(name string, p *redis.Pool, opts []WrapOption) (Config, error) {
-	if err := notURL("the name", name); err != nil {
+func wrapConfig(p *redis.Pool, cfg Config) (Config, error) {
+	if err := notURL("the name", cfg.Name); err != nil {
 		return Config{}, fmt.Errorf("pool: Wrap: %w", err)
 	}
 	switch {
-	case name == "":
+	case cfg.Name == "":
 		return Config{}, errors.New("pool: Wrap needs a name for the node")
 	case p == nil:
-		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool is nil", name)
+		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool is nil", cfg.Name)
 	case p.DialContext == nil && p.Dial == nil:
-		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool has neither DialContext nor Dial", name)
+		return Config{}, fmt.Errorf("pool: Wrap(%q): the pool has neither DialContext nor Dial", cfg.Name)
+	case cfg.dials():
+		return Config{}, fmt.Errorf("pool: Wrap(%q): the wrapped pool dials, so the Config must not say how", cfg.Name)
 	}
-	// The address is never dialled. It only satisfies the check of the Config.
-	cfg := Config{Name: name, Address: "wrapped:0"}
-	// The options change the same Config that Open uses, so the same bounds apply.
-	for _, o := range opts {
-		if o != nil {
-			o(&cfg)
-		}
-	}
+	cfg.Address = "wrapped:0" // it is never dialled, and only satisfies the check of the Config
 	return cfg.withDefaults()
+}
+
+// dials reports whether the Config has a field that says how to dial.
+func (c Config) dials() bool {
+	return c.Network != "" || c.Address != "" || c.Username != "" || c.Password != "" || c.Credentials != nil ||
+		c.TLS != nil || c.Dial != nil || c.Sentinels != nil || len(c.Cluster) > 0
 }
 
 // wrappedPool dials by the functions of a service's own pool, but never takes a connection from
@@ -138,9 +113,12 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 		err = errors.New("pool: the wrapped pool's dial returned neither a connection nor an error")
 	}
 	if err != nil {
-		err = ofWrapped(err)
+		if c != nil {
+			_ = c.Close() // nobody else would
+		}
+		return nil, ofWrapped(err)
 	}
-	return c, err
+	return c, nil
 }
 
 // ofWrapped returns the error of a wrapped pool's dial. If it is a server's error, only the code

@@ -1,11 +1,11 @@
 package pool
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
-	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +43,7 @@ func wrapping(t *testing.T, p func(m *fakeredis.Master) *redis.Pool, f func(t *t
 		defer m.Close()
 		service := p(m)
 		defer service.Close()
-		n, err := Wrap("wrapped", service, WithClock(clock.Runtime()), WithDialTimeout(time.Second))
+		n, err := Wrap(service, Config{Name: "wrapped", Clock: clock.Runtime(), DialTimeout: time.Second})
 		require.NoError(t, err)
 		defer n.Close()
 		f(t, m, service, n)
@@ -132,11 +132,11 @@ func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeredis.New("n1")
 		defer m.Close()
-		silent, err := Wrap("n1", onDatabase2(m), WithClock(clock.Runtime()))
+		silent, err := Wrap(onDatabase2(m), Config{Name: "n1", Clock: clock.Runtime()})
 		require.NoError(t, err)
 		defer silent.Close()
 		requireUnfit(t, pinging().on(silent).reply(t), "n1 is used on database 2", "WithDatabase")
-		n, err := Wrap("n1", onDatabase2(m), WithClock(clock.Runtime()), WithDatabase(2))
+		n, err := Wrap(onDatabase2(m), Config{Name: "n1", Clock: clock.Runtime(), Database: 2})
 		require.NoError(t, err)
 		defer n.Close()
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
@@ -144,13 +144,13 @@ func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 }
 
 func TestAPoolThatCantBeDialledIsRefused(t *testing.T) {
-	_, err := Wrap("n", &redis.Pool{})
+	_, err := Wrap(&redis.Pool{}, Config{Name: "n"})
 	require.EqualError(t, err, `pool: Wrap("n"): the pool has neither DialContext nor Dial`)
-	_, err = Wrap("n", nil)
+	_, err = Wrap(nil, Config{Name: "n"})
 	require.EqualError(t, err, `pool: Wrap("n"): the pool is nil`)
-	_, err = Wrap("", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }})
+	_, err = Wrap(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}, Config{Name: ""})
 	require.EqualError(t, err, "pool: Wrap needs a name for the node")
-	_, err = Wrap("n", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}, WithDialTimeout(-1))
+	_, err = Wrap(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}, Config{Name: "n", DialTimeout: -1})
 	require.ErrorContains(t, err, "DialTimeout is -1ns")
 }
 
@@ -191,7 +191,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 				closed++
 			}}, err
 		}
-		n, err := Wrap("n", service, WithClock(clock.Runtime()), WithDialTimeout(time.Second))
+		n, err := Wrap(service, Config{Name: "n", Clock: clock.Runtime(), DialTimeout: time.Second})
 		require.NoError(t, err)
 		began := time.Now()
 		r := acquiring("A", longTTL, "k").on(n).reply(t)
@@ -224,7 +224,7 @@ func TestANodeRecoversFromHangingDials(t *testing.T) {
 		service := servicePool(m)
 		dial := service.DialContext
 		service.DialContext = func(ctx context.Context) (redis.Conn, error) { return dial(context.WithoutCancel(ctx)) }
-		n, err := Wrap("n", service, WithClock(clock.Runtime()), WithDialTimeout(10*time.Millisecond))
+		n, err := Wrap(service, Config{Name: "n", Clock: clock.Runtime(), DialTimeout: 10 * time.Millisecond})
 		require.NoError(t, err)
 		defer n.Close()
 		time.Sleep(100 * time.Millisecond)
@@ -274,26 +274,52 @@ func TestAConnectionWithoutTimeoutsIsAFailedDial(t *testing.T) {
 	})
 }
 
-func TestOptionsOfAWrappedPoolAreThoseOfAConfig(t *testing.T) {
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	k := clock.Runtime()
+func TestAWrappedPoolHasTheSettingsOfItsConfig(t *testing.T) {
 	p := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}
-	cfg, err := wrapConfig("n", p, []WrapOption{
-		WithClock(k), WithDialTimeout(3 * time.Second), WithHardTimeout(7 * time.Second), WithProxied(), WithLogger(logger),
-	})
+	cfg, err := wrapConfig(p, Config{Name: "n", Database: 3, DialTimeout: 3 * time.Second, HardTimeout: 7 * time.Second, Proxied: true})
 	require.NoError(t, err)
 	require.Equal(t, "n", cfg.Name)
-	require.Equal(t, k, cfg.Clock)
+	require.Equal(t, 3, cfg.Database)
 	require.Equal(t, 3*time.Second, cfg.DialTimeout)
 	require.Equal(t, 7*time.Second, cfg.HardTimeout)
 	require.True(t, cfg.Proxied)
-	require.Same(t, logger, cfg.Logger)
 }
 
-func TestANilWrapOptionIsSkipped(t *testing.T) {
-	n, err := Wrap("n", &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}, nil, WithDatabase(3), nil)
-	require.NoError(t, err)
-	require.Equal(t, 3, n.cfg.Database)
-	require.NoError(t, n.Close())
+func TestTheConfigOfAWrappedPoolDoesNotSayHowToDial(t *testing.T) {
+	p := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("x") }}
+	for what, cfg := range map[string]Config{
+		"network":     {Network: "unix"},
+		"address":     {Address: "h:1"},
+		"user":        {Username: "u"},
+		"password":    {Password: "hunter2"},
+		"credentials": {Credentials: func(context.Context) (string, string, error) { return "", "", nil }},
+		"TLS":         {TLS: func(context.Context) (*tls.Config, error) { return nil, nil }},
+		"dial":        {Dial: dialTo(nil)},
+		"Sentinels":   {Sentinels: &Sentinels{}},
+		"Cluster":     {Cluster: []string{"h:1"}},
+	} {
+		cfg.Name = "n"
+		_, err := Wrap(p, cfg)
+		require.EqualError(t, err, `pool: Wrap("n"): the wrapped pool dials, so the Config must not say how`, what)
+	}
+}
+
+// closes counts the calls of Close.
+type closes struct {
+	redis.Conn
+	n *int
+}
+
+func (c closes) Close() error {
+	*c.n++
+	return nil
+}
+
+func TestAConnectionThatAWrappedDialReturnsWithAnErrorIsClosed(t *testing.T) {
+	n := 0
+	w := newWrappedPool(&redis.Pool{Dial: func() (redis.Conn, error) { return closes{n: &n}, errors.New("x") }}, new(atomic.Int64))
+	c, err := w.connect(t.Context())
+	require.EqualError(t, err, "x")
+	require.Nil(t, c)
+	require.Equal(t, 1, n)
 }

@@ -336,7 +336,7 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 	m, err := fakeredis.Start("m") // sockets: not in a bubble
 	require.NoError(t, err)
 	defer m.Close()
-	n, err := pool.OpenURL(m.URL())
+	n, err := pool.Open(pool.Config{Address: m.Addr()})
 	require.NoError(t, err)
 	byNew, err := New([]Node{n})
 	require.NoError(t, err)

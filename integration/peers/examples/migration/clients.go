@@ -107,7 +107,7 @@ func (v *service) open(who string, opts func(nodes []string) []redlock.Option) (
 	var nodes []redlock.Node
 	for i, p := range v.pools() {
 		name := fmt.Sprintf("redis-%d", i)
-		node, err := pool.Wrap(name, p)
+		node, err := pool.Wrap(p, pool.Config{Name: name})
 		if err != nil {
 			return nil, err
 		}
