@@ -3,8 +3,9 @@
 // A node has one pipelined connection by default (Config.Connections). Callers queue commands and
 // never wait for a socket. All queued commands go out in one write, and a reader matches the
 // replies in order. All commands of one lock take the same connection, so an undo can't overtake
-// the command that it undoes (docs/dev/hazards.md H1). If a connection ended with an acquire
-// unanswered, the server is told to drop it before the undos follow on the next one (H95).
+// the command that it undoes. If a connection ended with an acquire unanswered, the server may still
+// read that acquire from it. So the next connection tells the server to drop the old one before it
+// sends the undos.
 //
 // Nodes and their configuration:
 //

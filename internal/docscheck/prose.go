@@ -92,7 +92,11 @@ func checkGodoc(folders []string) (found []finding, _ error) {
 			for _, doc := range exportedDocs(f) {
 				line := fset.Position(doc.Pos()).Line
 				for _, p := range paragraphsOf(doc.Text()) {
-					for _, wrong := range wrongProse(p) {
+					wrongs := wrongProse(p)
+					if cited := forContributors.FindString(p); cited != "" {
+						wrongs = append(wrongs, fmt.Sprintf("%q: a page for contributors: explain instead", cited))
+					}
+					for _, wrong := range wrongs {
 						found = append(found, finding{filepath.ToSlash(file), line, wrong})
 					}
 				}
@@ -101,6 +105,9 @@ func checkGodoc(folders []string) (found []finding, _ error) {
 	}
 	return found, nil
 }
+
+// forContributors is a citation that users should not have to look up.
+var forContributors = regexp.MustCompile(`docs/dev\b|\bH[0-9]{1,3}\b|\b[Rr]ules? [0-9]+`)
 
 // exportedDocs returns the comments of a file that go doc shows.
 func exportedDocs(f *ast.File) (docs []*ast.CommentGroup) {

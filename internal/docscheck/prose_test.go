@@ -72,6 +72,18 @@ func unexported() {}
 	require.Len(t, found, 4)
 }
 
+func TestGodocOfPublicPackagesCitesNoPageForContributors(t *testing.T) {
+	for _, cites := range []string{"docs/dev/rules.md", "H93", "rule 22"} {
+		file := "package p\n\n// T is safe (" + cites + ").\ntype T int\n\n// t is safe (" + cites + ").\ntype t int\n"
+		inFolder(t, map[string]string{"p/a.go": file})
+		found, err := checkGodoc([]string{"p"})
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Contains(t, words(found)[0], "p/a.go:3: ")
+		require.Contains(t, words(found)[0], "a page for contributors: explain instead")
+	}
+}
+
 func TestAGoFileThatDoesNotExistIsFound(t *testing.T) {
 	inFolder(t, map[string]string{
 		"pool/node.go": "package pool\n", "docs/a.md": "See pool/node.go and\npool/lane.go.\n", "CHANGELOG.md": "pool/lane.go\n",
