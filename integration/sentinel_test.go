@@ -147,7 +147,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 			won = acquireForGuardTTL(t.Context(), b, "x")
 		default:
 		}
-		if err := held.Extend(t.Context(), guardTTL); errors.Is(err, pool.ErrUnfit) {
+		if err := held.Extend(t.Context(), guardTTL); errors.Is(err, redlock.ErrUnfit) {
 			refused = err
 		}
 		require.False(t, len(won) > 0 && held.Remaining() > 0, "two clients hold the lock")
@@ -155,7 +155,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	}
 	require.ErrorContains(t, refused, "follows 3 Sentinels, of which 2 must name one master as watched within 4s")
 	_, err := a.TryAcquire(t.Context(), "x", guardTTL)
-	require.ErrorIs(t, err, pool.ErrUnfit)
+	require.ErrorIs(t, err, redlock.ErrUnfit)
 	if won == nil {
 		t.Log("the failover took longer than MaxAge")
 		<-switched

@@ -67,7 +67,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 		m.SetInfo("maxmemory_policy", "volatile-lru")
 		time.Sleep(healthyEvery + time.Second)
 		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" deletes keys when its memory is full")
-		require.ErrorIs(t, pinging().on(n).reply(t).Err, ErrUnfit)
+		require.ErrorIs(t, pinging().on(n).reply(t).Err, command.ErrUnfit)
 		m.SetInfo("maxmemory", "")
 		time.Sleep(time.Second)
 		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))

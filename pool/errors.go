@@ -18,14 +18,6 @@ var (
 	// ErrDisconnected reports that the connection ended before the reply.
 	ErrDisconnected = errors.New("pool: connection closed before the reply")
 
-	// ErrUnfit reports that the node does not vote, because of its role or configuration, or
-	// because it has answered three health checks in a row by errors. The error names the node,
-	// the problem and the remedy.
-	ErrUnfit = command.ErrUnfit
-	// ErrGuardMismatch reports that the node is guarded by clients with another restart guard
-	// than this one, or that this one has none. It also matches ErrUnfit.
-	ErrGuardMismatch = command.ErrGuardMismatch
-
 	// ErrExpired reports that the command waited unsent until it could no longer be useful.
 	ErrExpired = command.ErrExpired
 	// ErrGivenUp reports that the other nodes decided the vote before the command was sent. It is

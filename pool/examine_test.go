@@ -35,7 +35,7 @@ func examined(t *testing.T, n *Node) *command.Diagnosis {
 // codes lists the codes of the findings, with their grades.
 func codes(all []command.Finding) (list []string) {
 	for _, f := range all {
-		list = append(list, f.Grade.String()+" "+f.Code)
+		list = append(list, string(f.Grade)+" "+f.Code)
 	}
 	return list
 }

@@ -68,7 +68,7 @@ func TestEachFactThatMattersIsAFinding(t *testing.T) {
 			require.Contains(t, all[0].Text, w, what)
 		}
 		if c.grade == command.Error {
-			require.ErrorIs(t, unfitError(all), ErrUnfit, what)
+			require.ErrorIs(t, unfitError(all), command.ErrUnfit, what)
 			require.ErrorContains(t, unfitError(all), all[0].Text, what)
 		} else {
 			require.NoError(t, unfitError(all), what)

@@ -108,7 +108,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 		for range 20 {
 			r := acquiringUnder(f, "A", "k").on(n).reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
-			require.ErrorIs(t, r.Err, ErrUnfit)
+			require.ErrorIs(t, r.Err, command.ErrUnfit)
 			require.ErrorContains(t, r.Err, "is a replica")
 			time.Sleep(time.Second)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // health is the result of the health checks of a connection's server (health_check.go), which a
@@ -70,7 +71,7 @@ func (pc *pipeConn) checkFailed(err error) {
 	// One failed check may be a slow script on the server. A row of them means that the server
 	// cannot vote.
 	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
-		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", ErrUnfit, pc.pipeline.node.label(), err)
+		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", command.ErrUnfit, pc.pipeline.node.label(), err)
 	}
 	// Read under the mutex, logged without it.
 	news := before == nil && pc.health.why != nil

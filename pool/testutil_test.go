@@ -204,7 +204,7 @@ func requireUnsent(t *testing.T, r command.Reply) {
 func requireUnfit(t *testing.T, r command.Reply, words ...string) {
 	t.Helper()
 	requireUnsent(t, r)
-	require.ErrorIs(t, r.Err, ErrUnfit)
+	require.ErrorIs(t, r.Err, command.ErrUnfit)
 	for _, w := range words {
 		require.ErrorContains(t, r.Err, w)
 	}

@@ -158,12 +158,10 @@ func (e *QuorumError) expiry() string {
 	return fmt.Sprintf("; leftover keys expire within %v", e.Expires)
 }
 
-// Is reports whether target is Reason.
-func (e *QuorumError) Is(target error) bool { return e.Reason == target }
-
-// Unwrap returns each node's error, so that errors.Is and errors.As find it.
+// Unwrap returns Reason and each node's error, so that errors.Is and errors.As find them.
 func (e *QuorumError) Unwrap() []error {
-	errs := make([]error, 0, len(e.Votes))
+	errs := make([]error, 1, 1+len(e.Votes))
+	errs[0] = e.Reason
 	for _, v := range e.Votes {
 		if v.Err != nil {
 			errs = append(errs, v)

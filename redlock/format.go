@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -37,18 +36,6 @@ func (lk *Lock) String() string {
 // GoString returns String, so that %#v shows neither the token nor fields that change concurrently.
 func (lk *Lock) GoString() string { return lk.String() }
 
-// LogValue returns what package log/slog logs of a lock: names, id, fence and remaining.
-func (lk *Lock) LogValue() slog.Value {
-	if lk == nil { // as after an Acquire that failed
-		return slog.AnyValue(nil)
-	}
-	attrs := []slog.Attr{slog.Any("names", printable(lk.hold.Names)), slog.String("id", lk.ID())}
-	if lk.fence != 0 {
-		attrs = append(attrs, slog.Int64("fence", lk.fence))
-	}
-	return slog.GroupValue(append(attrs, slog.Duration("remaining", max(0, lk.Remaining())))...)
-}
-
 // MarshalJSON returns an object for logs with names, id, fence (omitted without fencing) and
 // remaining_ms. Unlike a Claim it cannot be resumed.
 func (lk *Lock) MarshalJSON() ([]byte, error) {
@@ -76,18 +63,3 @@ func (l *Locker) String() string {
 
 // GoString returns String, so that %#v shows no field that changes concurrently.
 func (l *Locker) GoString() string { return l.String() }
-
-// LogValue returns what package log/slog logs of a Locker: the names of its nodes.
-func (l *Locker) LogValue() slog.Value {
-	if l == nil {
-		return slog.AnyValue(nil)
-	}
-	return slog.GroupValue(slog.Any("nodes", nodeNames(l.nodes)))
-}
-
-// MarshalJSON returns an object with the names of the nodes.
-func (l *Locker) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Nodes []string `json:"nodes"`
-	}{nodeNames(l.nodes)})
-}

@@ -14,7 +14,7 @@ import (
 // grades returns all findings of a report in short form.
 func grades(r *Report) (short []string) {
 	for _, f := range r.All() {
-		short = append(short, f.Grade.String()+" "+f.Code)
+		short = append(short, string(f.Grade)+" "+f.Code)
 	}
 	return short
 }
@@ -44,7 +44,7 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) 
 	var texts []string
 	for _, f := range r.Nodes[0].Findings {
 		if f.Code == codeGuard {
-			texts = append(texts, f.Grade.String()+": "+f.Text)
+			texts = append(texts, string(f.Grade)+": "+f.Text)
 		}
 	}
 	return r.Nodes[0], texts
@@ -125,7 +125,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 			r, _ := diagnosed(t, fl.locker(opts...))
 			for _, f := range r.Nodes[0].Findings {
 				if f.Code == codeBacklog {
-					texts.WriteString(f.Grade.String() + ": " + f.Text)
+					texts.WriteString(string(f.Grade) + ": " + f.Text)
 				}
 			}
 			return texts.String()

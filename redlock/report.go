@@ -64,7 +64,7 @@ type Finding struct {
 }
 
 // Grade is the severity of a finding.
-type Grade uint8
+type Grade string
 
 // The grades of findings. A node with a GradeError does not vote, or cannot.
 const (
@@ -72,23 +72,6 @@ const (
 	GradeWarning = Grade(command.Warning)
 	GradeError   = Grade(command.Error)
 )
-
-// String returns "note", "warning" or "error".
-func (g Grade) String() string { return command.Grade(g).String() }
-
-// MarshalText returns String, so that JSON contains the name.
-func (g Grade) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
-
-// UnmarshalText parses the form of MarshalText.
-func (g *Grade) UnmarshalText(text []byte) error {
-	for known := GradeNote; known <= GradeError; known++ {
-		if known.String() == string(text) {
-			*g = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not a grade", text)
-}
 
 func newFinding(f command.Finding) Finding {
 	return Finding{Grade: Grade(f.Grade), Code: f.Code, Text: f.Text}

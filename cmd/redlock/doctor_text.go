@@ -106,11 +106,14 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-func worstFinding(all []redlock.Finding) (grade redlock.Grade) {
-	for _, f := range all {
-		grade = max(grade, f.Grade)
+// worstFinding returns the worst grade of the findings, or GradeNote if there are none.
+func worstFinding(all []redlock.Finding) redlock.Grade {
+	for _, grade := range []redlock.Grade{redlock.GradeError, redlock.GradeWarning} {
+		if slices.ContainsFunc(all, func(f redlock.Finding) bool { return f.Grade == grade }) {
+			return grade
+		}
 	}
-	return grade
+	return redlock.GradeNote
 }
 
 func sign(grade redlock.Grade) string {
@@ -137,7 +140,7 @@ func colorOf(grade redlock.Grade) color {
 // printFinding prints a finding with its grade, broken between words.
 func printFinding(p *printer, f redlock.Finding) {
 	const margin = 9
-	grade := pad(f.Grade.String(), margin)
+	grade := pad(string(f.Grade), margin)
 	if f.Grade != redlock.GradeNote {
 		grade = p.in(colorOf(f.Grade), grade)
 	}

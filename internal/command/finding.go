@@ -1,32 +1,14 @@
 package command
 
-import "strconv"
-
 // Grade is how severe a finding is.
-type Grade uint8
+type Grade string
 
 // The grades, from harmless to fatal.
 const (
-	// Note is worth knowing.
-	Note Grade = iota
-	// Warning is a risk.
-	Warning
-	// Error keeps a node from voting.
-	Error
+	Note    Grade = "note"    // worth knowing
+	Warning Grade = "warning" // a risk
+	Error   Grade = "error"   // keeps a node from voting
 )
-
-// String returns the grade's name.
-func (g Grade) String() string {
-	switch g {
-	case Note:
-		return "note"
-	case Warning:
-		return "warning"
-	case Error:
-		return "error"
-	}
-	return "grade(" + strconv.Itoa(int(g)) + ")"
-}
 
 // Finding is a problem or a remark about one node or about all of them.
 type Finding struct {
