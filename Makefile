@@ -169,15 +169,15 @@ mutants-check: ## check that the list of guards fits the code
 
 .PHONY: docs-check
 docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist
-	go run ./internal/docscheck $(DOCUMENTS)
+	go run ./internal/tools/docscheck $(DOCUMENTS)
 
 .PHONY: api
 api: ## write down the exported API, for review: api/*.txt
-	go run ./internal/apilist api $(PUBLIC)
+	go run ./internal/tools/apilist api $(PUBLIC)
 
 .PHONY: api-check
 api-check: ## fail where the exported API is not what api/*.txt says
-	go run ./internal/apilist -check api $(PUBLIC)
+	go run ./internal/tools/apilist -check api $(PUBLIC)
 
 # govulncheck can't read code for a newer Go than the one that built it.
 .PHONY: vuln

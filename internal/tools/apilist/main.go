@@ -18,7 +18,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/internal/exported"
+	"github.com/quorumlock/go-redlock/internal/tools/exported"
 )
 
 func main() {

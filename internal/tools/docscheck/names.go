@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/internal/exported"
+	"github.com/quorumlock/go-redlock/internal/tools/exported"
 )
 
 // api holds the names of the API: pkg.Name, Name, and Type.Member.

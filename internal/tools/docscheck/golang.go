@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/internal/exported"
+	"github.com/quorumlock/go-redlock/internal/tools/exported"
 )
 
 // known are the packages that a block of Go may use without an import.

@@ -162,7 +162,7 @@ func TestCommandsAreTakenFromShellsPromptsAndSpans(t *testing.T) {
 }
 
 func TestNamesThatTheAPIDoesNotHaveAreFound(t *testing.T) {
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	a, err := loadAPI()
 	require.NoError(t, err)
 	for span, wrong := range map[string]string{

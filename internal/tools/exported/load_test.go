@@ -9,7 +9,7 @@ import (
 )
 
 func TestWhatWasBuiltCanBeImported(t *testing.T) {
-	packages, err := Load(token.NewFileSet(), "../../clock", "../../scripts")
+	packages, err := Load(token.NewFileSet(), "../../../clock", "../../../scripts")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"github.com/quorumlock/go-redlock/clock"}, packages.Paths, "scripts has nothing but tests")
 
