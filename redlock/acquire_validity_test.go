@@ -103,7 +103,7 @@ func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 			k, err := l.TryAcquire(bg, "a", ttl, c.opt...)
 			if c.err == nil {
 				require.NoError(t, err)
-				require.Equal(t, worth(max(ttl, k.minHold))-c.d, k.Remaining())
+				require.Equal(t, worth(max(ttl, k.opts.minHold))-c.d, k.Remaining())
 				return
 			}
 			require.Nil(t, k)

@@ -22,11 +22,11 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 		if k, err = l.newAttempt(ctx, w, start); err != nil {
 			return nil, contention{}, err
 		}
-		k.acquire.Send(nil, nil)
+		k.keys.acquire.Send(nil, nil)
 	}
 	if lost := l.finishAttempt(ctx, w, k); lost != nil {
 		w.failures++
-		decided := k.undo.Start
+		decided := k.keys.undo.Start
 		seen, lost := l.describeHolders(ctx, w, k, lost)
 		l.traceAttempt(k, lost, decided, 0)
 		seen.Took = decided.Sub(start)
@@ -50,16 +50,16 @@ func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant
 	r := l.group.New(&plainKind, k, k.hold.Names)
 	k.fillAcquire(&r.Request)
 	r.Start = start
-	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, k.ttl, l.set.drift)
+	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, k.opts.ttl, l.set.drift)
 	r.Arm(l.set.timeout(w.ttl))
-	k.acquire = r
+	k.keys.acquire = r
 	return k, nil
 }
 
 // finishAttempt waits for the outcome of a submitted attempt, and begins the hold or the undo.
 func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
-	until := k.acquire.Request.NotAfter
-	in := k.acquire.Wait(ctx.Done())
+	until := k.keys.acquire.Request.NotAfter
+	in := k.keys.acquire.Wait(ctx.Done())
 	now := l.now()
 	err := k.checkWon(ctx, in, until, now)
 	if err == nil && l.set.fencing {
@@ -79,22 +79,18 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
 // insufficient reports whether a validity is useless: the context would end at once, or it is less
 // than WithMinValidity.
 func (lk *Lock) insufficient(left time.Duration) bool {
-	return left <= lk.lease.Terms.StopMargin || left < lk.minValidity
+	return left <= lk.lease.Terms.StopMargin || left < lk.opts.minValidity
 }
 
 // newLock makes a Lock with a new token. It is the hot path, so it makes few allocations.
 func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
-	k := &Lock{
-		l: l, acquiredUnder: w.parent, parentCtx: ctx, boundToCaller: w.boundToCaller, ttl: ttl, longest: ttl,
-		minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease,
-	}
+	k := &Lock{l: l}
+	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease}
+	k.family = family{acquiredUnder: w.parent, boundToCaller: w.boundToCaller}
+	k.ctx.parent, k.keys.longest = ctx, ttl
 	k.lease.Terms = l.leaseTerms(ttl, &w.opts)
-	k.hold.Names = w.names
-	if len(w.names) == 1 {
-		k.oneName[0] = w.names[0]
-		k.hold.Names = k.oneName[:]
-	}
+	k.hold.SetNames(w.names)
 	k.terms.Set(l.keys(k.hold.Names), command.NewToken(l.set.owner))
 	k.terms.Guarded = l.set.guarded
 	return k
@@ -106,13 +102,13 @@ func (lk *Lock) fillAcquire(r *command.Request) {
 		lk.fillFencedAcquire(r)
 		return
 	}
-	command.NewAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL)
+	command.NewAcquire(r, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL)
 }
 
 // checkWon returns nil if the attempt is now a lock. now was read after the decision: a quorum
 // alone is not enough (docs/dev/hazards.md H6).
 func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
-	r := lk.acquire
+	r := lk.keys.acquire
 	won := decided && r.Won()
 	switch {
 	case ctx.Err() != nil:

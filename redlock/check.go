@@ -26,13 +26,13 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if !lk.isHeld() {
 		return lk.endError()
 	}
-	if lk.root != nil {
-		return lk.root.Check(ctx)
+	if lk.family.root != nil {
+		return lk.family.root.Check(ctx)
 	}
 	r := lk.l.countedInspect(&checkKind, lk, lk.hold.Names)
 	r.Request.Token = lk.terms.Token
 	r.Rule = vote.LossAfterAll
-	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.ttl)); err != nil {
+	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("check", err)
 	}
 	if !r.Won() {

@@ -156,9 +156,9 @@ func (c *Claim) UnmarshalJSON(b []byte) error {
 // leaves no such key.
 func (lk *Lock) Detach() (Claim, error) {
 	switch {
-	case lk.root != nil:
+	case lk.family.root != nil:
 		return Claim{}, invalid("a share cannot be detached: detach the shared lock")
-	case lk.minHold > 0:
+	case lk.opts.minHold > 0:
 		return Claim{}, invalid("a lock with WithMinHold cannot be detached")
 	}
 	lk.applyDue()
@@ -169,13 +169,13 @@ func (lk *Lock) Detach() (Claim, error) {
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
 	lk.mu.Unlock()
-	if lk.acquire != nil {
-		lk.acquire.Cancel() // an unsent acquire must not be executed later
+	if lk.keys.acquire != nil {
+		lk.keys.acquire.Cancel() // an unsent acquire must not be executed later
 	}
 	lk.sending.Unlock()
-	lk.inFlightWG.Wait()
+	lk.extending.undecided.Wait()
 	lk.l.remove(lk)
-	return Claim{Names: lk.Names(), Token: lk.terms.Token, Fence: lk.fence, TTL: lk.ttl}, nil
+	return Claim{Names: lk.Names(), Token: lk.terms.Token, Fence: lk.fence.number, TTL: lk.opts.ttl}, nil
 }
 
 // Resume makes a handle for a lock that another handle, possibly in another process, gave up by
@@ -204,10 +204,10 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	}
 	k := l.newLock(ctx, &w)
 	k.terms.Set(l.keys(k.hold.Names), claim.Token)
-	if k.fence = claim.Fence; k.fence != 0 {
+	if k.fence.number = claim.Fence; k.fence.number != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
-	k.resumed = true
+	k.keys.resumed = true
 	if err := l.add(k); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
@@ -258,7 +258,7 @@ func (lk *Lock) resume(ctx context.Context) error {
 	r := lk.l.countedInspect(&claimKind, lk, lk.hold.Names)
 	r.Rule = vote.LossAfterAll
 	lk.hold.Began = r.Start
-	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.ttl)); err != nil {
+	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("resume", err)
 	}
 	ours, others := lk.supportedUntil(r)
@@ -274,7 +274,7 @@ func (lk *Lock) resume(ctx context.Context) error {
 		return withOp("resume", votesError(r, ErrTooLate))
 	}
 	lk.mu.Lock()
-	lk.longest = max(lk.longest, lk.l.maxRemaining(r))
+	lk.keys.longest = max(lk.keys.longest, lk.l.maxRemaining(r))
 	lk.mu.Unlock()
 	lk.l.waiting.Acquired(&lk.hold, nil)
 	lk.markHeld(until, now)
@@ -303,7 +303,7 @@ var claimKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply)
 	}
 	k := r.Owner.(*Lock)
 	until, ours := k.l.supported(r.Start, k.terms.Token, rep.KeyStates)
-	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.minValidity+time.Millisecond {
+	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
 		rep.Outcome = command.Refused
 	}
 	return rep

@@ -110,10 +110,10 @@ func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
 	if lk.l.locks[lk.terms.Token] != lk {
 		return nil, false
 	}
-	if lk.undo != nil {
-		lk.undo.Pin()
+	if lk.keys.undo != nil {
+		lk.keys.undo.Pin()
 	}
-	return lk.undo, true
+	return lk.keys.undo, true
 }
 
 // armUndoLimit sets the instant after which Close no longer waits for the nodes that have not
@@ -188,8 +188,8 @@ func (l *Locker) leftoverError() error {
 			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
 			k.mu.Lock()
-			if !k.resumed || !k.lease.Acquiring() { // an unfinished Resume has written nothing
-				left.add(now.Add(k.longest), now)
+			if !k.keys.resumed || !k.lease.Acquiring() { // an unfinished Resume has written nothing
+				left.add(now.Add(k.keys.longest), now)
 			}
 			k.mu.Unlock()
 		}

@@ -8,6 +8,14 @@ import (
 // heldKey is the context key of the innermost lock that a context belongs to.
 type heldKey struct{}
 
+// lockContext is the context of a lock, made on first use.
+type lockContext struct {
+	parent context.Context // of the acquisition; the lock's context has its values
+	own    *leaseContext   // nil before the first use
+	cancel context.CancelCauseFunc
+	cause  error // why the context ended; set no later than Lock.cause
+}
+
 // leaseContext is a lock's context: a cancel context whose Err and Value first call applyDue. It
 // therefore reports the end of the lock after a suspend, even if no timer has run yet. Done and the
 // identity of the cancel context are inherited, so child contexts end with it and need no
@@ -20,8 +28,8 @@ type leaseContext struct {
 // applyDue applies what is due to the lock, and to the locks whose contexts end this one.
 func (c *leaseContext) applyDue() {
 	k := c.lock
-	for k.applyDue(); k.boundToCaller && k.acquiredUnder != nil; k.applyDue() {
-		k = k.acquiredUnder
+	for k.applyDue(); k.family.boundToCaller && k.family.acquiredUnder != nil; k.applyDue() {
+		k = k.family.acquiredUnder
 	}
 }
 
@@ -68,12 +76,12 @@ func (c *leaseContext) GoString() string { return c.String() }
 func (lk *Lock) Context() context.Context {
 	lk.applyDue()
 	lk.mu.Lock()
-	ctx := lk.ctx
+	ctx := lk.ctx.own
 	lk.mu.Unlock()
 	if ctx != nil {
 		return ctx
 	}
-	return lk.contextWithin(context.WithoutCancel(lk.parentCtx))
+	return lk.contextWithin(context.WithoutCancel(lk.ctx.parent))
 }
 
 // contextWithin makes the lock's context unless it exists. The parent must be a context of package
@@ -89,11 +97,11 @@ func (lk *Lock) contextWithin(parent context.Context) context.Context {
 // context.
 func (lk *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context.Context {
 	lk.mu.Lock()
-	first := lk.ctx == nil
+	first := lk.ctx.own == nil
 	if first {
-		lk.ctx, lk.cancel = ctx, cancel
+		lk.ctx.own, lk.ctx.cancel = ctx, cancel
 	}
-	mine, cause := lk.ctx, lk.ctxCause
+	mine, cause := lk.ctx.own, lk.ctx.cause
 	lk.mu.Unlock()
 	switch {
 	case !first:

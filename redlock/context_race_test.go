@@ -44,10 +44,10 @@ func (c *leapClock) Now() clock.Instant {
 // contextOf makes the lock's context as an acquisition does. Do links it to the given one.
 func contextOf(t *testing.T, k *Lock) context.Context {
 	t.Helper()
-	if !k.boundToCaller {
+	if !k.family.boundToCaller {
 		return k.Context()
 	}
-	link, unlink := context.WithCancel(k.parentCtx)
+	link, unlink := context.WithCancel(k.ctx.parent)
 	t.Cleanup(unlink)
 	return k.contextWithin(link)
 }
@@ -94,7 +94,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 						c.leapNow()
 						require.Error(t, ctx.Err())
 						require.ErrorIs(t, context.Cause(ctx), ErrLost)
-						if inner.boundToCaller || inner.root != nil {
+						if inner.family.boundToCaller || inner.family.root != nil {
 							require.Error(t, inner.Context().Err())
 							require.ErrorIs(t, context.Cause(inner.Context()), ErrLost)
 						} else {

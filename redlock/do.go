@@ -33,7 +33,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	defer unlink()
 	defer func() { _ = k.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(k.contextWithin(link), k)
-	outlived := k.root != nil && !k.root.isHeld()
+	outlived := k.family.root != nil && !k.family.root.isHeld()
 	switch end := k.Release(ctx); {
 	case errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold):
 		return oneline.Join(end, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,12 @@ const (
 	byCaller      = false
 	autoExtension = true
 )
+
+// extending are the rounds about a held lock that are under way: extensions and repairs.
+type extending struct {
+	rounds    []*vote.Round
+	undecided sync.WaitGroup // those of rounds without a decision
+}
 
 // extension is an extension of a lock that is under way.
 type extension struct {
@@ -52,8 +59,8 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if !lk.isHeld() {
 		return lk.endError()
 	}
-	if lk.root != nil {
-		return lk.root.Extend(ctx, ttl)
+	if lk.family.root != nil {
+		return lk.family.root.Extend(ctx, ttl)
 	}
 	lk.sending.Lock()
 	x, err := lk.startExtend(ttl, byCaller)
@@ -114,7 +121,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	if err != nil {
 		return nil, err
 	}
-	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
+	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence.number)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
 	if auto {
@@ -145,28 +152,28 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 		lk.l.extendLimiter.acquire()
 	}
 	lk.lease.Sent()
-	lk.longest = max(lk.longest, ttl)
+	lk.keys.longest = max(lk.keys.longest, ttl)
 	return lk.lease.Ends(), nil
 }
 
 // registerLocked registers a round about a held lock, which Detach waits for.
 func (lk *Lock) registerLocked(r *vote.Round) {
-	lk.inFlight = append(lk.inFlight, r)
-	lk.inFlightWG.Add(1)
+	lk.extending.rounds = append(lk.extending.rounds, r)
+	lk.extending.undecided.Add(1)
 }
 
 // unregister removes a round that is complete.
 func (lk *Lock) unregister(r *vote.Round) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.inFlight = slices.DeleteFunc(lk.inFlight, func(u *vote.Round) bool { return u == r }); len(lk.inFlight) == 0 {
-		lk.inFlight = nil
+	if lk.extending.rounds = slices.DeleteFunc(lk.extending.rounds, func(u *vote.Round) bool { return u == r }); len(lk.extending.rounds) == 0 {
+		lk.extending.rounds = nil
 	}
 }
 
 // stopReasonLocked returns why a held lock is no longer extended.
 func (lk *Lock) stopReasonLocked() error {
-	cause := lk.ctxCause
+	cause := lk.ctx.cause
 	if cause == nil {
 		cause = lk.endCauseLocked() // its context is about to end
 	}
@@ -212,7 +219,7 @@ func (lk *Lock) markLost() {
 // (docs/dev/hazards.md H114).
 func (x *extension) onDecision() {
 	k, r := x.lock, x.round
-	defer k.inFlightWG.Done()
+	defer k.extending.undecided.Done()
 	won := r.Won()
 	until := quorum.Until(r.Start, r.Request.TTL, k.l.set.drift)
 	k.mu.Lock()
@@ -246,7 +253,7 @@ func (x *extension) onBoth() {
 // cancelExtensionsLocked cancels the unsent commands of extensions and repairs. Sent commands
 // precede any that is submitted later. The caller holds sending and mu, and the hold has ended.
 func (lk *Lock) cancelExtensionsLocked() {
-	for _, r := range lk.inFlight {
+	for _, r := range lk.extending.rounds {
 		r.Cancel()
 	}
 }

@@ -40,7 +40,13 @@ func WithFencing() Option { return option(func(s *settings) { s.fencing = true }
 // Fence returns the fencing token. It is larger than that of every earlier lock on any of the
 // names, and constant during the hold, also across Detach and Resume. It is 0 without WithFencing.
 // See AcceptFence for its use by a resource.
-func (lk *Lock) Fence() int64 { return lk.fence }
+func (lk *Lock) Fence() int64 { return lk.fence.number }
+
+// fenceState is the fencing token of a lock.
+type fenceState struct {
+	number    int64
+	confirmed bool // it took a second round trip
+}
 
 // hint returns this machine's time in the form that nodes take, in microseconds.
 func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
@@ -52,7 +58,7 @@ func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 // fillFencedAcquire fills in the request of a fenced acquisition.
 func (lk *Lock) fillFencedAcquire(r *command.Request) {
 	lk.terms.SetCounters(lk.l.clustered)
-	command.NewFencedAcquire(r, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
+	command.NewFencedAcquire(r, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
 
 // resolveFence determines the fence of an attempt that a majority granted. If the majority's
@@ -61,26 +67,26 @@ func (lk *Lock) fillFencedAcquire(r *command.Request) {
 // H94).
 func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]int64
-	counted := lk.acquire.AppendFences(few[:0])
+	counted := lk.keys.acquire.AppendFences(few[:0])
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
-	lk.fence = fence
+	lk.fence.number = fence
 	if agreed {
 		return nil
 	}
-	lk.confirmed = true
+	lk.fence.confirmed = true
 	return lk.confirm(ctx, until, slices.Clone(counted))
 }
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
 	r := lk.l.group.New(&plainKind, nil, lk.hold.Names)
-	command.NewConfirm(&r.Request, &lk.terms, lk.fence)
+	command.NewConfirm(&r.Request, &lk.terms, lk.fence.number)
 	r.Start = lk.l.now()
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, until
-	r.Arm(lk.l.set.timeout(lk.ttl))
+	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
 		switch counted[node] {
-		case lk.fence:
+		case lk.fence.number:
 			return command.Reply{Outcome: command.Granted, NotSent: true}, true
 		case 0:
 			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true

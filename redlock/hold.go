@@ -28,7 +28,7 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	lk.lease.Begin(lk.hold.Began, until, now)
-	lk.nextShrink = now.Add(shrinkAfter)
+	lk.keys.nextShrink = now.Add(shrinkAfter)
 	lk.scheduleLocked()
 }
 
@@ -39,19 +39,19 @@ const shrinkAfter = 500 * time.Millisecond
 // dropAcquireLocked drops the acquisition of a lock that is held for long, once every node has
 // answered it. It keeps only the set of nodes that hold nothing.
 func (lk *Lock) dropAcquireLocked(now clock.Instant) {
-	if now.Before(lk.nextShrink) {
+	if now.Before(lk.keys.nextShrink) {
 		return
 	}
-	lk.nextShrink = now.Add(shrinkAfter)
-	if lk.acquire != nil {
-		holding, all := lk.acquire.MayHold()
+	lk.keys.nextShrink = now.Add(shrinkAfter)
+	if lk.keys.acquire != nil {
+		holding, all := lk.keys.acquire.MayHold()
 		if !all {
 			return
 		}
-		lk.acquire.Release()
-		lk.acquire, lk.mayHold = nil, holding
+		lk.keys.acquire.Release()
+		lk.keys.acquire, lk.keys.mayHold = nil, holding
 	}
-	lk.nextShrink = noDeadline
+	lk.keys.nextShrink = noDeadline
 }
 
 // leaseTimer is the alarm's view of a Lock. It keeps Fire out of Lock's method set.
@@ -76,7 +76,7 @@ func (lk *Lock) onTimer() {
 func (lk *Lock) scheduleLocked() {
 	at := lk.lease.Next()
 	if at != noDeadline {
-		at = min(at, lk.nextShrink)
+		at = min(at, lk.keys.nextShrink)
 	}
 	lk.scheduleAtLocked(at)
 }
@@ -88,7 +88,7 @@ func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 		return
 	}
 	// After a suspend an end may be noticed this late: see Context.
-	lk.l.alarms.Set(&lk.alarm, at, min(250*time.Millisecond, lk.ttl/10), (*leaseTimer)(lk))
+	lk.l.alarms.Set(&lk.alarm, at, min(250*time.Millisecond, lk.opts.ttl/10), (*leaseTimer)(lk))
 }
 
 // applyDue does what the clock says is due: it ends the hold or its context, or starts an extension
@@ -98,8 +98,8 @@ func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 // It returns true if it deferred an extension or a repair because another goroutine holds sending.
 // That goroutine may be inside a node's Submit, and the timers' goroutine must not wait for it.
 func (lk *Lock) applyDue() (deferred bool) {
-	if lk.shareOf != nil {
-		lk.shareOf.applyDue() // a share ends with it
+	if lk.family.shareOf != nil {
+		lk.family.shareOf.applyDue() // a share ends with it
 	}
 	now := lk.l.now()
 	lk.mu.Lock()
@@ -152,7 +152,7 @@ func (lk *Lock) applyExtend(now clock.Instant) (deferred bool) {
 		lk.mu.Unlock()
 		return true
 	default:
-		ttl := lk.ttl
+		ttl := lk.opts.ttl
 		lk.lease.Extending(now, 2*lk.l.set.timeout(ttl))
 		lk.scheduleLocked()
 		lk.mu.Unlock()
@@ -182,11 +182,11 @@ func (lk *Lock) endCauseLocked() error {
 // cause counts.
 func (lk *Lock) cancelContext(cause error) {
 	lk.mu.Lock()
-	if lk.ctxCause == nil {
-		lk.ctxCause = cause
+	if lk.ctx.cause == nil {
+		lk.ctx.cause = cause
 	}
-	cause = lk.ctxCause
-	cancel, shares := lk.cancel, lk.shareListLocked()
+	cause = lk.ctx.cause
+	cancel, shares := lk.ctx.cancel, lk.shareListLocked()
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.cancelContext(cause)
@@ -218,7 +218,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	}
 	lk.cause = cause
 	left := lk.lease.End(now)
-	if lk.root != nil {
+	if lk.family.root != nil {
 		left = 0
 	}
 	shares := lk.shareListLocked()
@@ -230,8 +230,8 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	lk.cancelContext(cause)
 	lk.traceEnd(cause, now, left)
 	switch {
-	case lk.root != nil:
-		lk.shareOf.removeShare(lk)
+	case lk.family.root != nil:
+		lk.family.shareOf.removeShare(lk)
 	case keys == undoKeys:
 		lk.startUndo(undoHold)
 	case keys == undoByLibrary:

@@ -14,7 +14,7 @@ import (
 func (lk *Lock) resting() bool {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	return lk.acquire == nil
+	return lk.keys.acquire == nil
 }
 
 // A lock that is held for long keeps little of its acquisition. It can still be extended, checked
@@ -57,7 +57,7 @@ func TestALockThatDroppedItsAcquisitionSkipsNodesThatRefusedIt(t *testing.T) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		pass(2 * shrinkAfter)
 		require.True(t, k.resting())
-		require.Equal(t, []bool{true, true, false}, k.mayHold)
+		require.Equal(t, []bool{true, true, false}, k.keys.mayHold)
 		fl.forget()
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()

@@ -54,7 +54,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 		cut = true
 	}
 	q.round.EndVote()
-	e := votesError(attempt.acquire, ErrHeld) // with the votes that arrived meanwhile
+	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
 	var seen contention
 	held := false
 	q.round.View(func(s vote.Results) {

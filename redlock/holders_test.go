@@ -50,7 +50,7 @@ func lose(l *Locker, w *request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.acquire.Send(nil, nil)
+	k.keys.acquire.Send(nil, nil)
 	return k, l.finishAttempt(bg, w, k)
 }
 

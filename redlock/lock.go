@@ -1,17 +1,14 @@
 package redlock
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
-	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
@@ -27,60 +24,28 @@ import (
 // A share (WithShared) is a handle on the lease of another Lock. It sends no commands, and has a
 // Release and a maximum hold of its own. It ends no later than the Lock that it shares.
 type Lock struct {
-	l             *Locker
-	hold          waiting.Hold
-	terms         command.LockArgs
-	minHold       time.Duration
-	minValidity   time.Duration // of the acquisition, and of Resume
-	asyncRelease  bool
-	confirmed     bool        // the fence took a second round trip
-	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
-	acquiredUnder *Lock       // the lock whose context was given; may be nil
-	shareOf       *Lock       // the Lock that was shared: root, or another share of it
-	root          *Lock       // the Lock that owns the lease; nil if this one does
-
-	ttl     time.Duration // as acquired; automatic extensions ask for it
-	fence   int64         // constant once the lock is held
-	oneName [1]string
-
-	// The acquisition. While the lock is held mu guards both fields; before and after that they are
-	// constant. acquire is nil after Resume, for a share, and for a lock that is held for long (see
-	// dropAcquireLocked). After the release it may belong to another lock.
-	acquire *vote.Round
-	mayHold []bool // by node: whether it may hold our keys; nil: all nodes may
-
-	alarm alarm.Alarm // for the next instant at which applyDue has something to do
+	l      *Locker
+	hold   waiting.Hold // the names, and the start of the acquisition
+	terms  command.LockArgs
+	opts   holdOptions
+	fence  fenceState // constant once the lock is held
+	family family
+	alarm  alarm.Alarm // for the next instant at which applyDue has something to do
 
 	// sending is held while commands of this token are submitted, so that no extension is queued
 	// behind the release. It is locked before mu. Under mu only TryLock is allowed, because the
 	// timers' goroutine must not wait for sending.
 	sending sync.Mutex
 
-	// mu guards all fields below. Under it only the alarms are called, which call nothing back
-	// while they hold a lock.
-	mu            sync.Mutex
-	lease         lease.Lease
-	boundToCaller bool // the lock's context ends with the caller's; for Do
-	resumed       bool // another handle acquired the lock
-	releasing     bool // Release was called
-	released      bool // Release has a result
-
-	cause      error          // why the hold ended
-	longest    time.Duration  // longest TTL that any command set
-	inFlight   []*vote.Round  // extensions and repairs
-	inFlightWG sync.WaitGroup // rounds in inFlight without a decision
-	repaired   []bool         // nodes that were repaired; changed under both sending and mu
-	nextShrink clock.Instant  // when to drop the acquisition; noDeadline: it was dropped
-	undo       *vote.Round    // the release, or another undo; nil before that, constant afterwards
-	shares     map[*Lock]struct{}
-
-	parentCtx context.Context // the lock's context is derived from it on first use
-	ctx       *leaseContext
-	cancel    context.CancelCauseFunc
-	ctxCause  error // why the context ended; set no later than cause
-
-	result error         // of the first Release
-	others chan struct{} // closed with the result; made by a second Release that has to wait
+	// mu guards all fields below, and family.shares. Under it only the alarms are called, which call
+	// nothing back while they hold a lock.
+	mu        sync.Mutex
+	lease     lease.Lease
+	cause     error // why the hold ended
+	keys      keyState
+	extending extending
+	release   releaseCall
+	ctx       lockContext
 }
 
 // Names returns a copy of the names that the lock holds, sorted.
@@ -95,8 +60,8 @@ func (lk *Lock) Token() string { return lk.terms.Token }
 // must stop. Remaining needs no network.
 func (lk *Lock) Remaining() time.Duration {
 	left := lk.remaining(lk.l.now())
-	if left > 0 && lk.shareOf != nil {
-		left = min(left, lk.shareOf.Remaining())
+	if left > 0 && lk.family.shareOf != nil {
+		left = min(left, lk.family.shareOf.Remaining())
 	}
 	return left
 }
@@ -111,8 +76,8 @@ func (lk *Lock) remaining(now clock.Instant) time.Duration {
 // Progress reports that the work is making progress (WithProgress). Without that option it does
 // nothing.
 func (lk *Lock) Progress() {
-	if lk.root != nil {
-		lk.root.Progress()
+	if lk.family.root != nil {
+		lk.family.root.Progress()
 		return
 	}
 	if lk.lease.Terms.Progress == 0 {

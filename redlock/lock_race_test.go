@@ -65,8 +65,8 @@ func TestAHandleIsSafeForConcurrentUse(t *testing.T) {
 			require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 			require.Error(t, k.Context().Err())
 			require.Zero(t, booked(l))
-			require.Empty(t, k.inFlight)
-			require.Empty(t, k.shares)
+			require.Empty(t, k.extending.rounds)
+			require.Empty(t, k.family.shares)
 			for _, m := range fl.masters {
 				require.Empty(t, m.Keys())
 			}

@@ -28,6 +28,14 @@ type lockSettings struct {
 	err          error // for options that are out of bounds
 }
 
+// holdOptions are the options that a Lock keeps besides those of its lease. They are constant.
+type holdOptions struct {
+	ttl          time.Duration // as acquired; automatic extensions ask for it
+	minHold      time.Duration
+	minValidity  time.Duration // of the acquisition, and of Resume
+	asyncRelease bool
+}
+
 func (s *lockSettings) positive(what string, d time.Duration) time.Duration {
 	if d <= 0 {
 		s.err = joinInvalid(s.err, invalid("%s(%v): more than 0", what, d))

@@ -95,7 +95,7 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 func extendUnnoticed(t *testing.T, k *Lock) *extension {
 	t.Helper()
 	k.sending.Lock()
-	x, err := k.startExtend(k.ttl, byCaller)
+	x, err := k.startExtend(k.opts.ttl, byCaller)
 	require.NoError(t, err)
 	synctest.Wait()
 	k.mu.Lock()
@@ -173,8 +173,8 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 		k := takeAll(t, l, names, 4*time.Second)
 		require.NoError(t, k.Extend(bg, 4*time.Second))
 		pass(time.Second)
-		require.Nil(t, k.repaired)
-		require.Empty(t, k.inFlight)
+		require.Nil(t, k.keys.repaired)
+		require.Empty(t, k.extending.rounds)
 		require.NoError(t, k.Release(bg))
 	})
 }
@@ -194,7 +194,7 @@ func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, repairs(fl.masters[1]))
 		require.Equal(t, 1, repairs(fl.masters[2]))
-		require.Empty(t, k.inFlight, "nothing is kept of a repair that was answered")
+		require.Empty(t, k.extending.rounds, "nothing is kept of a repair that was answered")
 		require.NoError(t, k.Release(bg))
 		synctest.Wait()
 		require.Zero(t, fl.keys("a"))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
@@ -25,8 +27,8 @@ import (
 func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
 	lk.mu.Lock()
-	again := lk.releasing
-	lk.releasing = true
+	again := lk.release.called
+	lk.release.called = true
 	lk.mu.Unlock()
 	if again {
 		return lk.waitFirst()
@@ -34,28 +36,36 @@ func (lk *Lock) Release(ctx context.Context) error {
 	err := lk.releaseOnce()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	lk.released, lk.result = true, err
-	if lk.others != nil {
-		close(lk.others)
+	lk.release.done, lk.release.err = true, err
+	if lk.release.waiters != nil {
+		close(lk.release.waiters)
 	}
 	return err
+}
+
+// releaseCall is the state of the first call of Release.
+type releaseCall struct {
+	called  bool
+	done    bool          // err is its result
+	waiters chan struct{} // closed when it is done; made by a second call that has to wait
+	err     error
 }
 
 // waitFirst waits for the first Release. It uses a channel instead of sync.Once, because a
 // goroutine that blocks in sync.Once stops the time of a testing/synctest bubble.
 func (lk *Lock) waitFirst() error {
 	lk.mu.Lock()
-	if lk.released {
+	if lk.release.done {
 		defer lk.mu.Unlock()
-		return lk.result
+		return lk.release.err
 	}
-	if lk.others == nil {
-		lk.others = make(chan struct{})
+	if lk.release.waiters == nil {
+		lk.release.waiters = make(chan struct{})
 	}
-	others := lk.others
+	others := lk.release.waiters
 	lk.mu.Unlock()
 	<-others
-	return lk.result
+	return lk.release.err
 }
 
 func (lk *Lock) releaseOnce() error {
@@ -64,25 +74,25 @@ func (lk *Lock) releaseOnce() error {
 	if !lk.end(ErrReleased, undoKeys) {
 		return lk.endError()
 	}
-	if lk.root != nil {
+	if lk.family.root != nil {
 		return nil // the lease belongs to the root
 	}
 	var err error
-	if !lk.asyncRelease {
-		lk.undo.Wait(nil)
+	if !lk.opts.asyncRelease {
+		lk.keys.undo.Wait(nil)
 		err = lk.releaseResult()
 		lk.l.traceReleased(lk, err, began)
 	}
-	lk.undo.Release()
-	if lk.acquire != nil {
-		lk.acquire.Release()
+	lk.keys.undo.Release()
+	if lk.keys.acquire != nil {
+		lk.keys.acquire.Release()
 	}
 	return err
 }
 
 // releaseResult returns the result of the release by its votes.
 func (lk *Lock) releaseResult() error {
-	r := lk.undo
+	r := lk.keys.undo
 	switch {
 	case r.Won():
 		return nil
@@ -92,7 +102,7 @@ func (lk *Lock) releaseResult() error {
 		return nil
 	}
 	e := votesError(r, ErrNoQuorum)
-	e.Expires = lk.longest
+	e.Expires = lk.keys.longest
 	return withOp("release", e)
 }
 
@@ -105,6 +115,23 @@ func (lk *Lock) endError() error {
 		return &LostError{Names: lk.hold.Names, For: max(0, now.Sub(lk.lease.EndedAt()))}
 	}
 	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.hold.Names))
+}
+
+// keyState records what the commands of a lock's token did, or may have done, on the nodes.
+type keyState struct {
+	// The acquisition. While the lock is held Lock.mu guards acquire and mayHold; before and after
+	// that they are constant. acquire is nil after Resume, for a share, and for a lock that is held
+	// for long (see dropAcquireLocked). After the release it may belong to another lock.
+	acquire    *vote.Round
+	mayHold    []bool        // by node: whether it may hold our keys; nil: all nodes may
+	nextShrink clock.Instant // when to drop the acquisition; noDeadline: it was dropped
+
+	resumed  bool          // another handle acquired the lock
+	repaired []bool        // nodes that were repaired; changed under both sending and mu
+	longest  time.Duration // longest TTL that any command set
+
+	undo          *vote.Round // the release, or another undo; nil before that, constant afterwards
+	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
 }
 
 // Kinds of undo: of an attempt that never became a lock, or of a hold.
@@ -131,7 +158,7 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 	r := lk.l.group.New(&undoKind, lk, lk.hold.Names)
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
-	lk.undo = r
+	lk.keys.undo = r
 	lk.mu.Unlock()
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
@@ -140,9 +167,9 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 		h.Attempt.SubmittedBy(by)
 	}
 	r.SubmittedBy(by)
-	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.longest)
-	r.Request.AcquiredHere = !lk.resumed && lk.repaired == nil
-	r.Arm(lk.l.set.timeout(lk.longest))
+	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.keys.longest)
+	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == nil
+	r.Arm(lk.l.set.timeout(lk.keys.longest))
 	r.Send(lk.skipNode, h.Attempt)
 	h.Deliver()
 }
@@ -178,7 +205,7 @@ func (lk *Lock) buildUndo(r *vote.Round, hold bool) (h waiting.Handoff) {
 // may have taken them for holders. So is an attempt that was handed off, because its release was
 // not announced.
 func (lk *Lock) buildAttemptUndo(r *vote.Round) {
-	if lk.acquire.Lost() && !lk.hold.HandedOff {
+	if lk.keys.acquire.Lost() && !lk.hold.HandedOff {
 		command.NewRelease(&r.Request, &lk.terms)
 		return
 	}
@@ -187,10 +214,10 @@ func (lk *Lock) buildAttemptUndo(r *vote.Round) {
 
 // minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
 func (lk *Lock) minHoldLeft(r *vote.Round) time.Duration {
-	if lk.minHold == 0 {
+	if lk.opts.minHold == 0 {
 		return 0
 	}
-	left := lk.hold.Began.Add(lk.minHold).Sub(r.Start)
+	left := lk.hold.Began.Add(lk.opts.minHold).Sub(r.Start)
 	if left <= 0 {
 		return 0
 	}
@@ -207,19 +234,19 @@ func (lk *Lock) skipNode(node int) (command.Reply, bool) {
 // so that no repair begins meanwhile.
 func (lk *Lock) surelyEmptyLocked(node int) bool {
 	switch {
-	case lk.repaired != nil && lk.repaired[node]:
+	case lk.keys.repaired != nil && lk.keys.repaired[node]:
 		return false
-	case lk.acquire == nil: // all nodes answered it long ago, or another handle acquired the lock
-		return lk.mayHold != nil && !lk.mayHold[node]
+	case lk.keys.acquire == nil: // all nodes answered it long ago, or another handle acquired the lock
+		return lk.keys.mayHold != nil && !lk.keys.mayHold[node]
 	}
-	return lk.acquire.LeftNothing(node)
+	return lk.keys.acquire.LeftNothing(node)
 }
 
 // undoKind is the kind of an undo; its owner is the Lock.
 var undoKind = vote.Kind{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 		if rep.Outcome == command.Granted && rep.RemoteWaiters && r.Request.ReportWaiters {
-			r.Owner.(*Lock).remoteWaiters.Store(true)
+			r.Owner.(*Lock).keys.remoteWaiters.Store(true)
 		}
 		return rep
 	},
@@ -234,9 +261,9 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 		lk.armUndoLimit(r)
 	}
 	if r.Request.ReportWaiters {
-		lk.l.waiting.NoteRemoteWaiters(&lk.hold, lk.lease.EndedAt(), lk.remoteWaiters.Load())
+		lk.l.waiting.NoteRemoteWaiters(&lk.hold, lk.lease.EndedAt(), lk.keys.remoteWaiters.Load())
 	}
-	if lk.asyncRelease && lk.wasReleased() {
+	if lk.opts.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)
 	}
 }

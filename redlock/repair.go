@@ -44,18 +44,18 @@ func (lk *Lock) repair() {
 		lk.mu.Unlock()
 		return
 	}
-	if lk.repaired == nil {
-		lk.repaired = make([]bool, len(missing))
+	if lk.keys.repaired == nil {
+		lk.keys.repaired = make([]bool, len(missing))
 	}
 	for i, m := range missing {
-		lk.repaired[i] = lk.repaired[i] || m
+		lk.keys.repaired[i] = lk.keys.repaired[i] || m
 	}
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
 	r.SubmittedBy(command.ByLibrary)
-	command.NewRepair(&r.Request, &lk.terms, lk.ttl, lk.l.set.maxTTL, lk.fence)
-	r.Arm(lk.l.set.timeout(lk.ttl))
+	command.NewRepair(&r.Request, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.fence.number)
+	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
 		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing[node]
 	}, nil)
@@ -63,6 +63,6 @@ func (lk *Lock) repair() {
 
 // repairKind is the kind of a repair; its owner is the Lock.
 var repairKind = vote.Kind{
-	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).inFlightWG.Done() },
+	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).extending.undecided.Done() },
 	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).unregister(r) },
 }

@@ -24,11 +24,11 @@ func TestARoundIsUsedAgain(t *testing.T) {
 			l := fl.locker()
 			for range 100 {
 				k := take(t, l, "a", time.Minute)
-				require.EqualValues(t, 1, k.acquire.Users(), "every node has answered")
+				require.EqualValues(t, 1, k.keys.acquire.Users(), "every node has answered")
 				require.NoError(t, k.Release(bg))
 				synctest.Wait()
-				require.True(t, unused(k.acquire))
-				require.True(t, unused(k.undo))
+				require.True(t, unused(k.keys.acquire))
+				require.True(t, unused(k.keys.undo))
 			}
 			require.Empty(t, fl.left())
 		})
@@ -45,12 +45,12 @@ func TestARoundIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 			fl.masters[2].Freeze()
 			require.NoError(t, k.Release(bg))
 			synctest.Wait()
-			require.EqualValues(t, 1, k.undo.Users(), "one node has not answered")
-			require.Equal(t, k, k.undo.Owner)
+			require.EqualValues(t, 1, k.keys.undo.Users(), "one node has not answered")
+			require.Equal(t, k, k.keys.undo.Owner)
 			fl.masters[2].Unfreeze()
 			synctest.Wait()
-			require.True(t, unused(k.undo))
-			require.True(t, unused(k.acquire))
+			require.True(t, unused(k.keys.undo))
+			require.True(t, unused(k.keys.acquire))
 		}
 		require.Empty(t, fl.left())
 	})
@@ -64,11 +64,11 @@ func TestARoundIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
-		require.EqualValues(t, 1, k.undo.Users())
-		require.Equal(t, k, k.undo.Owner)
+		require.EqualValues(t, 1, k.keys.undo.Users())
+		require.Equal(t, k, k.keys.undo.Owner)
 		fl.masters[2].Unfreeze()
 		synctest.Wait()
-		require.True(t, unused(k.undo))
+		require.True(t, unused(k.keys.undo))
 	})
 }
 
@@ -85,8 +85,8 @@ func TestARoundIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 			k := take(fl.t, l, "c", time.Minute)
 			require.NoError(fl.t, k.Release(bg))
 			pass(100 * time.Millisecond)
-			require.True(fl.t, unused(k.undo), what)
-			require.True(fl.t, unused(k.acquire), what)
+			require.True(fl.t, unused(k.keys.undo), what)
+			require.True(fl.t, unused(k.keys.acquire), what)
 			fl.masters[2].Unfreeze()
 		})
 	}
@@ -103,7 +103,7 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].Set("a", "x", time.Hour)
 			k := acquired(fl)
 			require.NoError(fl.t, k.Release(bg))
-			return k.acquire
+			return k.keys.acquire
 		},
 		"nodes that answered after the node timeout": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
@@ -112,7 +112,7 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			require.ErrorIs(fl.t, k.Release(bg), ErrNoQuorum)
 			fl.masters[1].Unfreeze()
 			fl.masters[2].Unfreeze()
-			return k.undo
+			return k.keys.undo
 		},
 		"an undo that was sent anew": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
@@ -120,7 +120,7 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			require.NoError(fl.t, k.Release(bg))
 			synctest.Wait()
 			fl.masters[2].FailWith("EVALSHA", "")
-			return k.undo
+			return k.keys.undo
 		},
 		"an undo that no answer ended before its keys had expired": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
@@ -129,7 +129,7 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			pass(2 * time.Minute)
 			require.Zero(fl.t, booked(k.l))
 			fl.masters[2].FailWith("EVALSHA", "")
-			return k.undo
+			return k.keys.undo
 		},
 		"an undo that another connection may have carried": func(fl *testbed) *vote.Round {
 			k := acquired(fl)
@@ -139,12 +139,12 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			fl.masters[2].Stop()
 			require.NoError(fl.t, fl.masters[2].Restart(true))
 			fl.masters[2].Unfreeze()
-			return k.undo
+			return k.keys.undo
 		},
 		"hooks": func(fl *testbed) *vote.Round {
 			k := acquired(fl, WithTrace(&Trace{}))
 			require.NoError(fl.t, k.Release(bg))
-			return k.undo
+			return k.keys.undo
 		},
 	} {
 		inBubble(t, 3, func(fl *testbed) {
@@ -166,10 +166,10 @@ func TestARoundIsNotUsedAgainUnderAnAlarmThatFires(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- k.Release(bg) }()
 			synctest.Wait()
-			k.undo.ClearAlarm() // as when it begins to ring
+			k.keys.undo.ClearAlarm() // as when it begins to ring
 			require.NoError(fl.t, <-done)
 			pass(time.Second)
-			require.False(fl.t, unused(k.undo), what)
+			require.False(fl.t, unused(k.keys.undo), what)
 		})
 	}
 }
@@ -188,7 +188,7 @@ func TestARoundIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 		synctest.Wait()
 		_, registered = k.pendingUndo()
 		require.False(t, registered)
-		require.False(t, unused(k.undo))
+		require.False(t, unused(k.keys.undo))
 	})
 }
 
@@ -232,7 +232,7 @@ func TestARoundIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
 		require.Equal(t, []string{"acquire", "release"}, n.seen)
-		require.False(t, unused(k.undo))
-		require.False(t, unused(k.acquire))
+		require.False(t, unused(k.keys.undo))
+		require.False(t, unused(k.keys.acquire))
 	})
 }

@@ -5,12 +5,21 @@ import (
 	"fmt"
 )
 
+// family relates a lock to other locks. All fields but shares are constant once the lock is held.
+type family struct {
+	acquiredUnder *Lock // the lock whose context was given; may be nil
+	shareOf       *Lock // the Lock that was shared: root, or another share of it
+	root          *Lock // the Lock that owns the lease; nil if this one does
+	boundToCaller bool  // the lock's context ends with the caller's; for Do
+	shares        map[*Lock]struct{}
+}
+
 // checkReentrant checks whether the caller's context belongs to a lock that holds a requested name.
 // Waiting would then never end. Granting the name silently would let two goroutines under one lock
 // both enter (docs/dev/hazards.md H109).
 func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, err error) {
 	w.parent = lockOf(ctx)
-	for k := w.parent; k != nil; k = k.acquiredUnder {
+	for k := w.parent; k != nil; k = k.family.acquiredUnder {
 		if k.l != l {
 			continue
 		}
@@ -31,21 +40,21 @@ func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, e
 // newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk.
 func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	root := lk
-	if lk.root != nil {
-		root = lk.root
+	if lk.family.root != nil {
+		root = lk.family.root
 	}
 	switch {
-	case w.ttl > root.ttl:
-		return nil, invalid("share with a TTL of %v of a lock with %v", w.ttl, root.ttl)
+	case w.ttl > root.opts.ttl:
+		return nil, invalid("share with a TTL of %v of a lock with %v", w.ttl, root.opts.ttl)
 	case w.opts.minValidity > lk.Remaining():
 		return nil, fmt.Errorf("%w: a share with %v of validity", ErrTooLate, w.opts.minValidity)
-	case lk.l.set.fencing && root.fence == 0:
+	case lk.l.set.fencing && root.fence.number == 0:
 		return nil, invalid("share with fencing of a lock that was resumed without a fence")
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:
 		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
 	s := lk.l.newLock(ctx, w)
-	s.shareOf, s.root, s.terms, s.ttl, s.fence = lk, root, root.terms, root.ttl, root.fence
+	s.family.shareOf, s.family.root, s.terms, s.opts.ttl, s.fence.number = lk, root, root.terms, root.opts.ttl, root.fence.number
 	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()
 	s.hold.Began = now
@@ -58,7 +67,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 		return nil, lk.endError()
 	}
 	lk.mu.Lock()
-	stopped := lk.ctxCause
+	stopped := lk.ctx.cause
 	lk.mu.Unlock()
 	if stopped != nil {
 		s.cancelContext(stopped)
@@ -72,26 +81,26 @@ func (lk *Lock) addShare(s *Lock) bool {
 	if !lk.lease.Held() {
 		return false
 	}
-	if lk.shares == nil {
-		lk.shares = make(map[*Lock]struct{})
+	if lk.family.shares == nil {
+		lk.family.shares = make(map[*Lock]struct{})
 	}
-	lk.shares[s] = struct{}{}
+	lk.family.shares[s] = struct{}{}
 	return true
 }
 
 func (lk *Lock) removeShare(s *Lock) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	delete(lk.shares, s)
+	delete(lk.family.shares, s)
 }
 
 // shareListLocked returns a copy of the shares.
 func (lk *Lock) shareListLocked() []*Lock {
-	if len(lk.shares) == 0 {
+	if len(lk.family.shares) == 0 {
 		return nil
 	}
-	list := make([]*Lock, 0, len(lk.shares))
-	for s := range lk.shares {
+	list := make([]*Lock, 0, len(lk.family.shares))
+	for s := range lk.family.shares {
 		list = append(list, s)
 	}
 	return list

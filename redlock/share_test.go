@@ -20,7 +20,7 @@ func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 	t.Helper()
 	s, err := k.l.Acquire(k.Context(), k.hold.Names[0], 100*time.Millisecond, append(opts, WithShared())...)
 	require.NoError(t, err)
-	require.NotNil(t, s.root)
+	require.NotNil(t, s.family.root)
 	return s
 }
 
@@ -142,7 +142,7 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 				}
 				require.ErrorIs(t, inner.Release(bg), test.cause)
 				require.ErrorIs(t, s.Release(bg), test.cause)
-				require.Empty(t, k.shares)
+				require.Empty(t, k.family.shares)
 			})
 		})
 	}
@@ -185,7 +185,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 				s, err := l.Acquire(ctx, "a", time.Second, WithShared())
 				switch {
 				case err != nil:
-				case s.root != nil && s.Remaining() > 0:
+				case s.family.root != nil && s.Remaining() > 0:
 					err = errShared
 				default:
 					_ = s.Release(ctx)
@@ -201,7 +201,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 			require.NoError(t, k.Release(bg))
 			close(c.open)
 			require.NotErrorIs(t, <-got, errShared, "look %d", n)
-			require.Empty(t, k.shares)
+			require.Empty(t, k.family.shares)
 			k = take(t, l, "a", 10*time.Second)
 			ctx = k.Context()
 		}

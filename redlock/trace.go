@@ -145,7 +145,7 @@ func (l *Locker) eventInfo(ctx context.Context) EventInfo {
 	return EventInfo{ctx, time.UnixMicro(l.set.wall())}
 }
 
-func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.parentCtx) }
+func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent) }
 
 // traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
 // reason of a failure came after that.
@@ -154,7 +154,7 @@ func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant, validit
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.confirmed,
+		EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.fence.confirmed,
 	}
 	if err != nil {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
@@ -202,7 +202,7 @@ func (lk *Lock) traceStart(until, now clock.Instant) {
 	if lk.l.dispatcher == nil {
 		return
 	}
-	e := HoldEvent{EventInfo: lk.eventInfo(), Names: lk.hold.Names, Held: now.Sub(lk.hold.Began), Shared: lk.root != nil}
+	e := HoldEvent{EventInfo: lk.eventInfo(), Names: lk.hold.Names, Held: now.Sub(lk.hold.Began), Shared: lk.family.root != nil}
 	if !e.Shared {
 		e.Validity = until.Sub(now)
 	}
@@ -229,7 +229,7 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		return
 	}
 	e := HoldEvent{
-		EventInfo: lk.eventInfo(), Names: lk.hold.Names, Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.root != nil,
+		EventInfo: lk.eventInfo(), Names: lk.hold.Names, Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
 		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token), "cause", cause, "held", e.Held)

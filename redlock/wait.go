@@ -67,7 +67,7 @@ func (w *request) NewAttempt() *vote.Round {
 		return nil
 	}
 	k.hold.HandedOff = true
-	return k.acquire
+	return k.keys.acquire
 }
 
 // Failed returns which nodes failed in the last attempt.

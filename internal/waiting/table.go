@@ -51,11 +51,22 @@ func NewTable(cfg Config) *Table {
 	return &Table{cfg: cfg, names: make(map[string]*nameState), channels: make(map[string]*channel)}
 }
 
-// Hold is a lock that this process holds. Its fields are constant.
+// Hold is a lock that this process holds. Its fields are constant while the Table knows it.
 type Hold struct {
 	Names     []string      // distinct
 	Began     clock.Instant // start of the acquisition
 	HandedOff bool          // by the previous holder, in this process
+
+	single [1]string // backs one name, the usual case
+}
+
+// SetNames sets the names. It copies a single name, because its slice may be used again.
+func (h *Hold) SetNames(names []string) {
+	h.Names = names
+	if len(names) == 1 {
+		h.single[0] = names[0]
+		h.Names = h.single[:]
+	}
 }
 
 // nameState is the state of one name. It exists while a lock of this process holds the name or a
