@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -57,8 +56,6 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 		require.Equal(t, ErrClosed, call(), what)
 	}
 	require.Equal(t, "locker over []", fmt.Sprintf("%+v", &l))
-	_, err := json.Marshal(&l)
-	require.NoError(t, err)
 }
 
 // All invalid options must be reported. Only the first one was.
