@@ -171,6 +171,15 @@ mutants-check: ## check that the list of guards fits the code
 docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist
 	go run ./internal/tools/docscheck $(DOCUMENTS)
 
+# The default is a part of the tests that takes half a minute.
+LOCKTESTS    ?= Submit|Undo|Handoff|Frozen|Queue
+# These lock a mutex themselves, or take too long with mutexes that record their order.
+LOCKSKIP     := Alloc|Heap|Sim|TestAnUndoThatHasToWaitDelaysNoOtherLock
+
+.PHONY: lock-order
+lock-order: ## check that tests lock mutexes in the order of docs/dev/architecture.md (LOCKTESTS=. for all tests: 5 minutes)
+	go run ./internal/tools/lockorder docs/dev/architecture.md -- ./redlock ./pool ./internal/vote ./internal/waiting -timeout 20m -run '$(LOCKTESTS)' -skip '$(LOCKSKIP)'
+
 .PHONY: api
 api: ## write down the exported API, for review: api/*.txt
 	go run ./internal/tools/apilist api $(PUBLIC)
@@ -200,7 +209,7 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 # What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
 .PHONY: ci
 ci: hazards mutants-check docs-check api-check tidy-check ## what CI runs: about 15 minutes
-	scripts/together 'nice -n 19 $(MAKE) lint' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
+	scripts/together 'nice -n 19 $(MAKE) lint lock-order' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)

@@ -174,7 +174,7 @@ type rawConns map[*rawConn]struct{}
 
 // trackLocked adds a connection to the set until it is given back. The caller holds mu, which guards
 // the set. The new giveBack locks mu itself, and releases it before it calls redigo's pool.
-func (all rawConns) trackLocked(s *rawConn, mu *sync.Mutex) {
+func (all rawConns) trackLocked(s *rawConn, mu sync.Locker) {
 	all[s] = struct{}{}
 	put := s.giveBack
 	s.giveBack = func() {
