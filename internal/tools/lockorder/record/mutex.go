@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -70,15 +71,16 @@ func pop(class string) {
 	state.Lock()
 	defer state.Unlock()
 	held := state.held[id]
-	for i := len(held) - 1; i >= 0; i-- {
-		if held[i] == class {
-			if held = append(held[:i:i], held[i+1:]...); len(held) == 0 {
-				delete(state.held, id)
-				return
-			}
-			state.held[id] = held
+	for i, c := range slices.Backward(held) {
+		if c != class {
+			continue
+		}
+		if held = slices.Delete(held, i, i+1); len(held) == 0 {
+			delete(state.held, id)
 			return
 		}
+		state.held[id] = held
+		return
 	}
 }
 

@@ -22,12 +22,15 @@ func TestTheOrderOfMutexesIsRecordedOnce(t *testing.T) {
 	t.Setenv("LOCK_ORDER", file)
 	var first Mutex[a]
 	var second Mutex[b]
+	n := 0
 	for range 2 {
 		first.Lock()
 		second.Lock()
+		n++
 		second.Unlock()
 		first.Unlock()
 	}
+	require.Equal(t, 2, n)
 	second.Lock()
 	require.True(t, first.TryLock(), "an attempt cannot block, so its order does not matter")
 	require.False(t, first.TryLock())
