@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // illness makes a server unfit to vote, and fit again.
@@ -152,9 +153,9 @@ func TestADiagnosisOfRealServers(t *testing.T) {
 }
 
 // errorsOf returns the codes of the findings that keep a node from voting.
-func errorsOf(n redlock.NodeReport) (codes []string) {
+func errorsOf(n doctor.Node) (codes []string) {
 	for _, f := range n.Findings {
-		if f.Grade == redlock.GradeError {
+		if f.Grade == doctor.Error {
 			codes = append(codes, f.Code)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // marker is the restart guard's key on each node.
@@ -26,7 +27,7 @@ func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 }
 
 // awaitState waits until a Locker sees this guard state of a node.
-func awaitState(t *testing.T, l *redlock.Locker, node int, state redlock.GuardState) {
+func awaitState(t *testing.T, l *redlock.Locker, node int, state doctor.GuardState) {
 	t.Helper()
 	await(t, "node is "+string(state), func() bool {
 		r, err := l.Diagnose(t.Context())
@@ -42,7 +43,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	guard := redlock.WithRestartGuard(guardTTL)
 	restart := func(k *redlock.Lock, watch *redlock.Locker, node int) {
 		s.nodes[node].Restart(t)
-		awaitState(t, watch, node, redlock.GuardOK)
+		awaitState(t, watch, node, doctor.GuardOK)
 		assert.NoError(t, k.Context().Err(), "after node %d", node+1)
 	}
 	t.Run("with", func(t *testing.T) {
@@ -89,7 +90,7 @@ func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 		await(t, "the first node is foreign if "+differs+" differs", func() bool {
 			r, err := l.Admit(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
-			return r.Nodes[0].Guard == redlock.GuardForeign // a node that did not answer in time has no state
+			return r.Nodes[0].Guard == doctor.GuardForeign // a node that did not answer in time has no state
 		})
 	}
 	released(t, k)

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // exercised runs the exercise with all rights, and then without each of the given ones, which some
@@ -161,7 +162,7 @@ func rightsOfTheDoctor(t *testing.T) {
 		"plain":   {redlock.WithFencing()},
 		"guarded": {redlock.WithFencing(), redlock.WithRestartGuard(time.Minute)},
 	} {
-		diagnosed := func(t *testing.T, rights []string) redlock.NodeReport {
+		diagnosed := func(t *testing.T, rights []string) doctor.Node {
 			t.Helper()
 			allow(t, nodes, rights)
 			l := asApp(nodes, opts...)(t)

@@ -2,13 +2,12 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/diagnose"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // Diagnose examines every node and reports whether the nodes are fit to hold locks. They must be
@@ -21,90 +20,51 @@ import (
 //
 // A node that does not answer is a finding, not an error. An error matches ErrClosed, or the cause
 // of ctx.
-func (l *Locker) Diagnose(ctx context.Context) (*Report, error) {
+func (l *Locker) Diagnose(ctx context.Context) (*doctor.Report, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	timeout := l.readTimeout()
-	over, stop := clock.After(l.set.clock, timeout)
-	defer stop()
-	q := l.examine(ctx, false)
-	select {
-	case <-q.Done():
-	case <-over:
-	case <-ctx.Done():
-		return nil, oneline.Join(fmt.Errorf("redlock: diagnose: %w", context.Cause(ctx)))
+	r, err := l.diagnosis().Diagnose(ctx)
+	if err != nil {
+		return nil, oneline.Join(fmt.Errorf("redlock: diagnose: %w", err))
 	}
-	return l.report(q.Replies()), nil
+	return r, nil
 }
 
-// examine examines every node. With survey it also scans for keys that may be locks, until ctx
-// ends.
-func (l *Locker) examine(ctx context.Context, survey bool) *vote.Broadcast {
-	// The key belongs to no lock: it is random and in the reserved namespace.
-	random := command.NewToken("")
-	key := l.set.prefix + command.DoctorPrefix + random
-	var counters []string
-	if l.set.fencing {
-		counters = append(counters, command.FenceKey(key, l.clustered))
-	}
-	if l.set.fencing && l.clustered { // a counter's name depends on braces in the lock's key
-		counters = append(counters, command.FenceKey(l.set.prefix+command.DoctorPrefix+"{"+random+"}", true))
-	}
-	end := l.now().Add(l.readTimeout())
-	return l.group.Broadcast(func(_ int, r *command.Request) {
-		command.NewExamine(r, key, counters...)
-		r.Clock, r.NotAfter = l.set.clock, end
-		if survey {
-			r.ScanContext = ctx
-		}
-	})
-}
-
-// report turns the nodes' answers into a Report.
-func (l *Locker) report(replies []*command.Reply) *Report {
-	r := &Report{}
-	for i, reply := range replies {
-		n := NodeReport{Node: l.nodes[i].Name()}
-		if s, ok := l.nodes[i].(fmt.Stringer); ok {
-			n.Address = s.String()
-		}
-		switch {
-		case reply == nil:
-			n.unreachable(ErrNodeTimeout)
-		case reply.Diagnosis == nil && reply.Err != nil:
-			n.unreachable(reply.Err)
-		case reply.Diagnosis == nil:
-			n.unreachable(fmt.Errorf("answer: %v", reply.Outcome))
-		default:
-			n.fill(reply.Diagnosis)
-			l.reportGuard(&n, reply.Diagnosis)
-		}
-		r.Nodes = append(r.Nodes, n)
-	}
-	r.compare()
-	return r
-}
-
-func (n *NodeReport) unreachable(err error) {
-	n.Findings = []Finding{{
-		Grade: GradeError, Code: command.CodeUnreachable, Text: fmt.Sprintf("%s could not be examined: %v", n.Node, err),
-	}}
-}
-
-func (n *NodeReport) fill(e *command.Diagnosis) {
-	n.Answered = true
-	n.Version, n.RunID, n.Uptime, n.Role, n.Replicas = e.Version, e.RunID, e.Uptime, e.Role, e.Replicas
-	n.Persistence, n.Eviction, n.MaxMemory = e.Persistence(), e.Eviction, e.MaxMemory
-	n.RoundTrip, n.ClockRead, n.ClockOffset = e.RoundTrip.Round(time.Microsecond), e.ClockRead, e.Offset
-	n.MissingRights = e.MissingRights
-	for _, f := range e.Findings {
-		n.Findings = append(n.Findings, newFinding(f))
-	}
+// Admit lets the nodes of a new deployment vote at once. Otherwise the first acquisition starts a
+// quarantine of maxTTL. Admit, or redlock doctor --admit, must run before the first client is
+// started. By calling it the operator asserts that no client of these nodes is running, or was
+// running within the last maxTTL.
+//
+// Admit queries all nodes. It refuses unless every node answers, is fit to vote, and has no marker.
+// If only some nodes have a marker, the others may have forgotten theirs. Admit also refuses if a
+// key with a TTL exists outside the namespace redlock:, because it may be a lock. To find such keys
+// it scans each node's database (SCAN and PTTL) until ctx ends. Admit never ends a quarantine: a
+// node that a client contacts meanwhile stays quarantined.
+//
+// Admit needs WithRestartGuard; otherwise the error matches ErrInvalid. A refusal matches
+// ErrNotAdmitted and comes with a report, whose findings state for each node the reason and what to
+// do. If a node fails after others were admitted, those stay admitted and vote. The rest vote after
+// their quarantine. If the report is nil, no node was admitted: the Locker was closed (ErrClosed)
+// or ctx ended.
+func (l *Locker) Admit(ctx context.Context) (*doctor.Report, error) {
 	switch {
-	case e.Mode == "sentinel":
-		n.Role = "sentinel"
-	case n.Role == "slave":
-		n.Role = "replica"
+	case l.isClosed():
+		return nil, ErrClosed
+	case !l.set.guarded:
+		return nil, invalid("Admit needs WithRestartGuard: without it there is no quarantine")
+	case ctx.Err() != nil:
+		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", context.Cause(ctx)))
+	}
+	r, err := l.diagnosis().Admit(ctx)
+	if err != nil && !errors.Is(err, ErrNotAdmitted) {
+		return nil, oneline.Join(fmt.Errorf("redlock: admit: %w", err))
+	}
+	return r, err
+}
+
+func (l *Locker) diagnosis() *diagnose.Setup {
+	return &diagnose.Setup{
+		Group: l.group, Prefix: l.set.prefix, Fencing: l.set.fencing, Guarded: l.set.guarded, Clustered: l.clustered, Timeout: l.readTimeout(),
 	}
 }

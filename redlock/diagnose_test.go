@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,10 +13,11 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // diagnosed returns a report and its findings in short form.
-func diagnosed(t *testing.T, l *Locker) (*Report, []string) {
+func diagnosed(t *testing.T, l *Locker) (*doctor.Report, []string) {
 	t.Helper()
 	r, err := l.Diagnose(bg)
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
 		require.False(t, r.Failed())
 		require.Equal(t, 15*time.Millisecond, r.ClockSpread, "half of a round trip is what it is known to")
 		n := r.Nodes[1]
-		require.Equal(t, NodeReport{
+		require.Equal(t, doctor.Node{
 			Node: "n2", Address: "redis://n2:6379/0", Answered: true, Version: "7.2.4", RunID: fl.masters[1].RunID(),
 			Uptime: n.Uptime, Role: "master", Persistence: "AOF, fsync always", Eviction: "noeviction",
 			ClockRead: true, ClockOffset: -15 * time.Millisecond, RoundTrip: 30 * time.Millisecond,
@@ -128,7 +128,7 @@ func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithNodeTimeout(300 * time.Millisecond))
 		fl.masters[2].Freeze()
-		var r *Report
+		var r *doctor.Report
 		require.Equal(t, 300*time.Millisecond, elapsed(func() { r, _ = diagnosed(t, l) }))
 		require.True(t, r.Nodes[1].Answered)
 		require.False(t, r.Nodes[2].Answered)
@@ -148,25 +148,6 @@ func TestADiagnosisOfNodesThatKnowNoExaminationSaysSo(t *testing.T) {
 	r, short := diagnosed(t, l)
 	require.Equal(t, []string{"n1: error unreachable", "n2: error unreachable", "n3: error unreachable"}, short)
 	require.Empty(t, r.Nodes[0].Address)
-}
-
-func TestAReportIsAnObjectInJSON(t *testing.T) {
-	r := &Report{Nodes: []NodeReport{
-		{
-			Node: "a", Address: "redis://a:6379/0", Answered: true, Version: "7.0.15", RunID: "r", Uptime: 90 * time.Second,
-			Role: "master", Persistence: "none", Eviction: "noeviction", ClockRead: true, RoundTrip: 1500 * time.Microsecond,
-			MissingRights: []string{"ping"}, Findings: []Finding{{Grade: GradeWarning, Code: "rights", Text: "t"}},
-		},
-		{Node: "b", Findings: []Finding{{Grade: GradeError, Code: "unreachable", Text: "u"}}},
-	}, ClockSpread: time.Millisecond}
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"ok": false, "clock_spread_us": 1000, "findings": [], "nodes": [
-		{"node": "a", "address": "redis://a:6379/0", "answered": true, "version": "7.0.15", "run_id": "r", "uptime_s": 90,
-		 "role": "master", "persistence": "none", "eviction": "noeviction", "clock_offset_us": 0, "round_trip_us": 1500,
-		 "missing_rights": ["ping"], "findings": [{"grade": "warning", "code": "rights", "text": "t"}]},
-		{"node": "b", "answered": false, "findings": [{"grade": "error", "code": "unreachable", "text": "u"}]}
-	]}`, string(text))
 }
 
 // twice makes a Locker of three nodes, of which the last two are one server.

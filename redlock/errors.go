@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/diagnose"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
@@ -28,7 +29,7 @@ var (
 		"(new deployment: see redlock doctor --admit)")
 	// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
 	// reason and what to do.
-	ErrNotAdmitted = errors.New("redlock: not admitted")
+	ErrNotAdmitted = diagnose.ErrNotAdmitted
 	// ErrTooLate reports that a quorum granted the lock with too little validity left.
 	ErrTooLate = errors.New("redlock: granted with too little validity left")
 	// ErrLost reports that the lock's validity has ended, or that a quorum no longer holds it.

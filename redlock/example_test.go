@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // threeMasters starts three masters in this process, for the examples. A service passes the URLs of
@@ -60,7 +61,7 @@ func ExampleLocker_Diagnose() {
 	}
 	fmt.Println("errors:", report.Failed())
 	for _, f := range report.All() {
-		if f.Grade == redlock.GradeError {
+		if f.Grade == doctor.Error {
 			fmt.Println(f.Text)
 		}
 	}

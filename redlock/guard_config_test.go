@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // docs/dev/hazards.md H40: two groups of clients with different lists of nodes do not exclude each
@@ -116,9 +117,9 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 				require.ErrorContains(t, err, word, what)
 			}
 			r, _ := diagnosed(t, l)
-			require.Equal(t, GuardForeign, r.Nodes[0].Guard, what)
-			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f Finding) bool {
-				return f.Grade == GradeError && strings.HasPrefix(f.Text, "n1 has the key redlock:node")
+			require.Equal(t, doctor.GuardForeign, r.Nodes[0].Guard, what)
+			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f doctor.Finding) bool {
+				return f.Grade == doctor.Error && strings.HasPrefix(f.Text, "n1 has the key redlock:node")
 			}), what)
 			if opts != nil {
 				_, err = l.Admit(bg)
@@ -130,8 +131,8 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 			k, err := exempt.TryAcquire(bg, "a", time.Second)
 			require.NoError(t, err, what)
 			r, _ = diagnosed(t, exempt)
-			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f Finding) bool {
-				return f.Grade == GradeWarning && strings.HasPrefix(f.Text, "n1 has the key redlock:node") && strings.Contains(f.Text, "WithUnsafeNodes")
+			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f doctor.Finding) bool {
+				return f.Grade == doctor.Warning && strings.HasPrefix(f.Text, "n1 has the key redlock:node") && strings.Contains(f.Text, "WithUnsafeNodes")
 			}), what)
 			require.NoError(t, k.Release(bg))
 		})

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // begin has the nodes begin the restart guard, and waits until all of them vote.
-func (d *doctor) begin(ctx context.Context, c *invocation, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
+func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
 	report, err := locker.Diagnose(ctx)
@@ -55,7 +56,7 @@ const lateVotes = time.Minute
 
 // whenAllVote acquires and releases a lock again and again until every node votes. The acquisitions
 // begin the quarantines, and end those that are over.
-func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL time.Duration) (*redlock.Report, error) {
+func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL time.Duration) (*doctor.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*maxTTL+lateVotes)
 	defer cancel()
 	name := "begin-guard-" + strings.ToLower(rand.Text()[:10])
@@ -79,6 +80,6 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL) }
 
 // allVote reports whether every node has a marker that lets it vote.
-func allVote(r *redlock.Report) bool {
-	return !slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != redlock.GuardOK })
+func allVote(r *doctor.Report) bool {
+	return !slices.ContainsFunc(r.Nodes, func(n doctor.Node) bool { return n.Guard != doctor.GuardOK })
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 func doctorEntry() subcommand {
@@ -76,15 +77,15 @@ With --json it prints one object:
 `
 
 func doctorFlags(f *flagSet) runFunc {
-	d := &doctor{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
+	d := &doctorCommand{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 	f.BoolVar(&d.inside, "embedded", false, "examine three nodes inside this process, to see the output")
 	f.BoolVar(&d.admit, "admit", false, "admit new nodes at once (see below)")
 	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all nodes vote under it (see below)")
 	return d.examine
 }
 
-// doctor holds the flags of `doctor`.
-type doctor struct {
+// doctorCommand holds the flags of `doctor`.
+type doctorCommand struct {
 	given         nodeFlags
 	guardGiven    flag.Value
 	prefix        *prefixValue
@@ -93,7 +94,7 @@ type doctor struct {
 	admit, begins bool
 }
 
-func (d *doctor) examine(ctx context.Context, c *invocation) int {
+func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 	guard, err := c.guard(d.guardGiven)
 	switch {
 	case err != nil:
@@ -135,7 +136,7 @@ func (d *doctor) examine(ctx context.Context, c *invocation) int {
 }
 
 // print prints the report, and why an admission was refused.
-func (d *doctor) print(c *invocation, report *redlock.Report, err error) int {
+func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) int {
 	if *d.asJSON {
 		_ = c.object(report)
 	} else {
@@ -157,10 +158,10 @@ func (d *doctor) print(c *invocation, report *redlock.Report, err error) int {
 }
 
 // notAdmitted says what became of an admission, below a report that says why.
-func notAdmitted(report *redlock.Report) string {
+func notAdmitted(report *doctor.Report) string {
 	var admitted []string
 	for _, n := range report.Nodes {
-		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == redlock.GuardOK {
+		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == doctor.GuardOK {
 			admitted = append(admitted, n.Node)
 		}
 	}
@@ -171,7 +172,7 @@ func notAdmitted(report *redlock.Report) string {
 }
 
 // blocksAdmission reports whether a finding is why no node, or not this one, was admitted.
-func blocksAdmission(f redlock.Finding) bool { return f.Code == "admission" }
+func blocksAdmission(f doctor.Finding) bool { return f.Code == "admission" }
 
 // mastersOf returns the given nodes, or starts three in this process.
 func (inv *invocation) mastersOf(given nodeFlags, inside bool) (nodes nodeList, end func(), err error) {

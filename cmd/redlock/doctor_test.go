@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // fits fails where a line is wider than a terminal.
@@ -128,14 +128,14 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("name-of-the-universe.", 8)
-	r := &redlock.Report{Nodes: []redlock.NodeReport{
+	r := &doctor.Report{Nodes: []doctor.Node{
 		{
 			Node: long + "eu:6379/0", Answered: true, Version: "255.255.255", Role: "sentinel", Uptime: 1000 * 24 * time.Hour,
 			Persistence: "AOF, fsync everysec", ClockRead: true, ClockOffset: -999 * time.Millisecond, RoundTrip: 500 * time.Millisecond,
 		},
 		{Node: "b", Answered: true, Uptime: 3 * time.Hour, ClockRead: true, ClockOffset: time.Hour},
-		{Node: "c", Answered: true, Uptime: 3 * time.Minute, Findings: []redlock.Finding{
-			{Grade: redlock.GradeNote, Code: "x", Text: strings.Repeat("words that are many ", 20)},
+		{Node: "c", Answered: true, Uptime: 3 * time.Minute, Findings: []doctor.Finding{
+			{Grade: doctor.Note, Code: "x", Text: strings.Repeat("words that are many ", 20)},
 		}},
 	}}
 	var out strings.Builder
@@ -147,8 +147,8 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	require.Contains(t, out.String(), "\nnote     words")
 	require.Contains(t, out.String(), "\n         words")
 
-	r.Nodes[0].Guard, r.Nodes[0].Quarantine = redlock.GuardQuarantined, 365*24*time.Hour
-	r.Nodes[1].Guard, r.Nodes[2].Guard = redlock.GuardUnreadable, redlock.GuardForeign
+	r.Nodes[0].Guard, r.Nodes[0].Quarantine = doctor.GuardQuarantined, 365*24*time.Hour
+	r.Nodes[1].Guard, r.Nodes[2].Guard = doctor.GuardUnreadable, doctor.GuardForeign
 	out.Reset()
 	printReport(&printer{w: &out}, r)
 	fits(t, out.String())

@@ -7,14 +7,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // columns is the width of the output.
 const columns = 80
 
 // printReport prints a table of the nodes, and the findings below it.
-func printReport(p *printer, r *redlock.Report) {
+func printReport(p *printer, r *doctor.Report) {
 	g := table{gap: 2}
 	head, name, guarded := []string{"NODE", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
 	if guarded {
@@ -35,8 +35,8 @@ func printReport(p *printer, r *redlock.Report) {
 	if len(r.All()) > 0 {
 		p.line("")
 	}
-	counts := map[redlock.Grade]int{}
-	for _, grade := range []redlock.Grade{redlock.GradeError, redlock.GradeWarning, redlock.GradeNote} {
+	counts := map[doctor.Grade]int{}
+	for _, grade := range []doctor.Grade{doctor.Error, doctor.Warning, doctor.Note} {
 		for _, f := range r.All() {
 			if f.Grade == grade {
 				counts[grade]++
@@ -48,7 +48,7 @@ func printReport(p *printer, r *redlock.Report) {
 }
 
 // details returns the cells of a node after its name, each within its width.
-func details(n redlock.NodeReport) []string {
+func details(n doctor.Node) []string {
 	if !n.Answered {
 		return []string{"–", "–", "–", "–", "–", "–"}
 	}
@@ -65,13 +65,13 @@ func details(n redlock.NodeReport) []string {
 }
 
 // isGuarded reports whether any node has a state under the restart guard.
-func isGuarded(r *redlock.Report) bool {
-	return slices.ContainsFunc(r.Nodes, func(n redlock.NodeReport) bool { return n.Guard != "" })
+func isGuarded(r *doctor.Report) bool {
+	return slices.ContainsFunc(r.Nodes, func(n doctor.Node) bool { return n.Guard != "" })
 }
 
 // guardColumn describes a node's state under the guard in ten columns.
-func guardColumn(n redlock.NodeReport) string {
-	if n.Guard == redlock.GuardQuarantined {
+func guardColumn(n doctor.Node) string {
+	if n.Guard == doctor.GuardQuarantined {
 		return "wait " + age(n.Quarantine)
 	}
 	return or(string(n.Guard))
@@ -107,55 +107,55 @@ func age(d time.Duration) string {
 }
 
 // worstFinding returns the worst grade of the findings, or GradeNote if there are none.
-func worstFinding(all []redlock.Finding) redlock.Grade {
-	for _, grade := range []redlock.Grade{redlock.GradeError, redlock.GradeWarning} {
-		if slices.ContainsFunc(all, func(f redlock.Finding) bool { return f.Grade == grade }) {
+func worstFinding(all []doctor.Finding) doctor.Grade {
+	for _, grade := range []doctor.Grade{doctor.Error, doctor.Warning} {
+		if slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Grade == grade }) {
 			return grade
 		}
 	}
-	return redlock.GradeNote
+	return doctor.Note
 }
 
-func sign(grade redlock.Grade) string {
+func sign(grade doctor.Grade) string {
 	switch grade {
-	case redlock.GradeError:
+	case doctor.Error:
 		return "✗"
-	case redlock.GradeWarning:
+	case doctor.Warning:
 		return "!"
 	}
 	return "✓"
 }
 
 // colorOf returns the colour of a grade.
-func colorOf(grade redlock.Grade) color {
+func colorOf(grade doctor.Grade) color {
 	switch grade {
-	case redlock.GradeError:
+	case doctor.Error:
 		return red
-	case redlock.GradeWarning:
+	case doctor.Warning:
 		return amber
 	}
 	return green
 }
 
 // printFinding prints a finding with its grade, broken between words.
-func printFinding(p *printer, f redlock.Finding) {
+func printFinding(p *printer, f doctor.Finding) {
 	const margin = 9
 	grade := pad(string(f.Grade), margin)
-	if f.Grade != redlock.GradeNote {
+	if f.Grade != doctor.Note {
 		grade = p.in(colorOf(f.Grade), grade)
 	}
 	p.line("%s%s", grade, folded(f.Text, columns-margin, "\n"+strings.Repeat(" ", margin)))
 }
 
-func summary(masters int, counts map[redlock.Grade]int) string {
-	of := func(grade redlock.Grade) string {
+func summary(masters int, counts map[doctor.Grade]int) string {
+	of := func(grade doctor.Grade) string {
 		if counts[grade] == 1 {
 			return fmt.Sprintf("1 %s", grade)
 		}
 		return fmt.Sprintf("%d %ss", counts[grade], grade)
 	}
 	verdict := "fit to hold locks"
-	if counts[redlock.GradeError] > 0 {
+	if counts[doctor.Error] > 0 {
 		verdict = "not all fit to hold locks"
 	}
 	noun := "nodes"
@@ -163,5 +163,5 @@ func summary(masters int, counts map[redlock.Grade]int) string {
 		noun = "node"
 	}
 	return fmt.Sprintf("%d %s, %s: %s, %s, %s", masters, noun, verdict,
-		of(redlock.GradeError), of(redlock.GradeWarning), of(redlock.GradeNote))
+		of(doctor.Error), of(doctor.Warning), of(doctor.Note))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // restartGuard is the guard of --guard. A Locker with WithRestartGuard writes markers on nodes that
@@ -36,7 +37,7 @@ func (g restartGuard) begun(ctx context.Context) error {
 	answered := 0
 	for _, n := range report.Nodes {
 		switch {
-		case n.Guard == redlock.GuardOK, n.Guard == redlock.GuardQuarantined, n.Guard == redlock.GuardOutdated:
+		case n.Guard == doctor.GuardOK, n.Guard == doctor.GuardQuarantined, n.Guard == doctor.GuardOutdated:
 			return nil
 		case n.Answered:
 			answered++
@@ -79,12 +80,12 @@ const guardPause = 250 * time.Millisecond
 // notBegunError reports that the command does not begin the guard.
 type notBegunError struct {
 	maxTTL time.Duration
-	report *redlock.Report
+	report *doctor.Report
 }
 
 func (e notBegunError) Error() string {
 	for _, n := range e.report.Nodes {
-		if n.Guard != redlock.GuardForeign && n.Guard != redlock.GuardUnreadable {
+		if n.Guard != doctor.GuardForeign && n.Guard != doctor.GuardUnreadable {
 			continue
 		}
 		for _, f := range n.Findings {

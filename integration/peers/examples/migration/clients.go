@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // client is one process of the service, before its migration or after it.
@@ -148,12 +149,12 @@ func (c *ours) refused(err error) bool { return errors.Is(err, redlock.ErrHeld) 
 
 // states returns the guard state of each node, as this process sees it. The state is empty for a
 // node without guard.
-func (c *ours) states(ctx context.Context) ([]redlock.GuardState, error) {
+func (c *ours) states(ctx context.Context) ([]doctor.GuardState, error) {
 	r, err := c.locker.Diagnose(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var states []redlock.GuardState
+	var states []doctor.GuardState
 	for _, n := range r.Nodes {
 		states = append(states, n.Guard)
 	}
@@ -167,7 +168,7 @@ func (c *ours) guarded(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(states, func(s redlock.GuardState) bool { return s != redlock.GuardOK }) {
+		if !slices.ContainsFunc(states, func(s doctor.GuardState) bool { return s != doctor.GuardOK }) {
 			return nil
 		}
 		select {

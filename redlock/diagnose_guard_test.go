@@ -9,10 +9,11 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // grades returns all findings of a report in short form.
-func grades(r *Report) (short []string) {
+func grades(r *doctor.Report) (short []string) {
 	for _, f := range r.All() {
 		short = append(short, string(f.Grade)+" "+f.Code)
 	}
@@ -32,7 +33,7 @@ func TestADiagnosisScansNoKeysAndMarksNothing(t *testing.T) {
 }
 
 // guarding returns how a Locker with these options reports the marker on n1.
-func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) {
+func guarding(t *testing.T, fl *testbed, opts ...Option) (doctor.Node, []string) {
 	t.Helper()
 	l := fl.locker(opts...)
 	defer func() {
@@ -43,7 +44,7 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) 
 	r, _ := diagnosed(t, l)
 	var texts []string
 	for _, f := range r.Nodes[0].Findings {
-		if f.Code == codeGuard {
+		if f.Code == "guard" {
 			texts = append(texts, string(f.Grade)+": "+f.Text)
 		}
 	}
@@ -53,7 +54,7 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (NodeReport, []string) 
 func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		m, guarded := fl.masters[0], WithRestartGuard(admitTTL)
-		requireState := func(opts []Option, state GuardState, left time.Duration, words string) {
+		requireState := func(opts []Option, state doctor.GuardState, left time.Duration, words string) {
 			t.Helper()
 			n, texts := guarding(t, fl, opts...)
 			require.Equal(t, state, n.Guard)
@@ -68,32 +69,32 @@ func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 		ours := []Option{guarded}
 		requireState(nil, "", 0, "")
 		n, _ := guarding(t, fl, ours...)
-		require.Equal(t, GradeNote, n.Findings[0].Grade)
+		require.Equal(t, doctor.Note, n.Findings[0].Grade)
 		require.Contains(t, n.Findings[0].Text, "forgets locks when it is restarted: the guard keeps it from voting")
-		requireState(ours, GuardNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
+		requireState(ours, doctor.GuardNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
 
 		l := fl.locker(guarded)
 		require.ErrorIs(t, tried(l), ErrQuarantined)
 		time.Sleep(4 * time.Second)
-		requireState(ours, GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
-		requireState(nil, GuardQuarantined, 116*time.Second, "error: n1 is guarded")
-		requireState([]Option{WithRestartGuard(time.Minute)}, GuardForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
+		requireState(ours, doctor.GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
+		requireState(nil, doctor.GuardQuarantined, 116*time.Second, "error: n1 is guarded")
+		requireState([]Option{WithRestartGuard(time.Minute)}, doctor.GuardForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
 		fl.close(l)
 		time.Sleep(2 * time.Minute)
-		requireState(ours, GuardQuarantined, 0, "")
+		requireState(ours, doctor.GuardQuarantined, 0, "")
 
 		require.NoError(t, releasedAtOnce(fl.locker(guarded)))
-		requireState(ours, GuardOK, 0, "")
-		requireState(nil, GuardOK, 0, "with a maxTTL of 2m0s")
+		requireState(ours, doctor.GuardOK, 0, "")
+		requireState(nil, doctor.GuardOK, 0, "with a maxTTL of 2m0s")
 		marker, _ := m.Get(guard.Key)
 		require.NoError(t, m.Restart(true))
-		requireState(ours, GuardOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
+		requireState(ours, doctor.GuardOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
 		m.Set(guard.Key, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
-		requireState(ours, GuardForeign, 0, `the node is called "n7" there and "n1" here`)
+		requireState(ours, doctor.GuardForeign, 0, `the node is called "n7" there and "n1" here`)
 		m.Set(guard.Key, "1|what|ever", 0)
-		requireState(ours, GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
+		requireState(ours, doctor.GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
 		m.PushList(guard.Key)
-		requireState(ours, GuardUnreadable, 0, "(WRONGTYPE")
+		requireState(ours, doctor.GuardUnreadable, 0, "(WRONGTYPE")
 	})
 }
 
@@ -104,7 +105,7 @@ func TestAnotherListOfNodesIsNamed(t *testing.T) {
 		less := fl.process()
 		less.masters = fl.masters[:1]
 		n, texts := guarding(t, less, WithRestartGuard(admitTTL))
-		require.Equal(t, GuardForeign, n.Guard)
+		require.Equal(t, doctor.GuardForeign, n.Guard)
 		require.Contains(t, texts[0], "the list of the nodes' names is another one")
 	})
 }
@@ -124,7 +125,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 			var texts strings.Builder
 			r, _ := diagnosed(t, fl.locker(opts...))
 			for _, f := range r.Nodes[0].Findings {
-				if f.Code == codeBacklog {
+				if f.Code == "backlog" {
 					texts.WriteString(string(f.Grade) + ": " + f.Text)
 				}
 			}

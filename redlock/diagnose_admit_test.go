@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/diagnose"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // admitTTL is longer than the TTL of the locks that the test helpers acquire.
@@ -37,7 +39,7 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 		r, err := l.Admit(bg)
 		require.NoError(t, err)
 		for _, n := range r.Nodes {
-			require.Equal(t, GuardOK, n.Guard)
+			require.Equal(t, doctor.GuardOK, n.Guard)
 		}
 		require.False(t, r.Failed())
 		require.NotContains(t, grades(r), "note guard")
@@ -213,7 +215,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 		fl.close(other)
 		synctest.Wait() // every command that it was sent by then has executed
 		fl.masters[2].FlushAll()
-		time.Sleep(maxAdmitTime + time.Second)
+		time.Sleep(diagnose.MaxAdmitTime + time.Second)
 		late.Release()
 		synctest.Wait()
 		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())

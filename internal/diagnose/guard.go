@@ -1,4 +1,4 @@
-package redlock
+package diagnose
 
 import (
 	"fmt"
@@ -7,20 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
-)
-
-// GuardState is the state of a node's restart guard, by its marker.
-type GuardState string
-
-// The guard states. Only a node in state GuardOK votes.
-const (
-	GuardOK          GuardState = "ok"
-	GuardQuarantined GuardState = "quarantined" // it may have forgotten locks
-	// Started or promoted since it was marked. The first acquisition starts a quarantine.
-	GuardOutdated   GuardState = "outdated"
-	GuardForeign    GuardState = "foreign" // for other nodes, another maxTTL or another name
-	GuardUnreadable GuardState = "unreadable"
-	GuardNone       GuardState = "none" // the first acquisition starts a quarantine
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // The codes of findings about the guard.
@@ -30,37 +17,37 @@ const (
 	codeAdmit   = "admission"
 )
 
-func (n *NodeReport) add(grade Grade, code, format string, args ...any) {
-	n.Findings = append(n.Findings, Finding{Grade: grade, Code: code, Text: n.Node + " " + fmt.Sprintf(format, args...)})
+func (n *node) add(grade doctor.Grade, code, format string, args ...any) {
+	n.Findings = append(n.Findings, doctor.Finding{Grade: grade, Code: code, Text: n.Node + " " + fmt.Sprintf(format, args...)})
 }
 
 // reportGuard adds the state of the node's guard and the findings about it.
-func (l *Locker) reportGuard(n *NodeReport, e *command.Diagnosis) {
+func (s *Setup) reportGuard(n *node, e *command.Diagnosis) {
 	switch {
-	case e.Role != "master" && !l.set.guarded: // a replica has its master's marker
-	case e.OldMarker && e.Role == "master" && l.nodeSet.Exempts(n.Node):
-		n.add(GradeWarning, codeGuard, "has the key %s, the guard's marker of an older version, and votes only because of WithUnsafeNodes: its "+
+	case e.Role != "master" && !s.Guarded: // a replica has its master's marker
+	case e.OldMarker && e.Role == "master" && s.Group.Set.Exempts(n.Node):
+		n.add(doctor.Warning, codeGuard, "has the key %s, the guard's marker of an older version, and votes only because of WithUnsafeNodes: its "+
 			"clients and this one do not exclude each other", guard.OldKey)
 	case e.OldMarker && e.Role == "master":
-		n.Guard = GuardForeign
-		n.add(GradeError, codeGuard, "has the key %s, the guard's marker of an older version, so the node does not vote: stop all clients of "+
+		n.Guard = doctor.GuardForeign
+		n.add(doctor.Error, codeGuard, "has the key %s, the guard's marker of an older version, so the node does not vote: stop all clients of "+
 			"that version, wait for their maxTTL, and delete the key", guard.OldKey)
-	case !l.set.guarded:
+	case !s.Guarded:
 		n.reportNoGuard(e)
 	default:
-		n.reportGuarded(l.nodeSet.Guard, e)
+		n.reportGuarded(s.Group.Set.Guard, e)
 		n.reportBacklog(e)
 	}
 }
 
 // reportNoGuard reports a guarded node to a Locker without a guard (docs/dev/hazards.md H112).
-func (n *NodeReport) reportNoGuard(e *command.Diagnosis) {
+func (n *node) reportNoGuard(e *command.Diagnosis) {
 	if e.Marker == "" {
 		return
 	}
 	m, err := guard.ParseMarker(e.Marker)
 	n.Guard, n.Quarantine = markerState(m, err, e, 0)
-	n.add(GradeError, codeGuard, "is guarded (key %s exists) but this client has no guard, so the guard would not know its locks: use "+
+	n.add(doctor.Error, codeGuard, "is guarded (key %s exists) but this client has no guard, so the guard would not know its locks: use "+
 		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is introduced",
 		guard.Key, withMaxTTL(m))
 }
@@ -73,10 +60,10 @@ func withMaxTTL(m guard.Marker) string {
 }
 
 // reportGuarded interprets the marker as the node's own script would.
-func (n *NodeReport) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
+func (n *node) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
-		n.Guard = GuardNone
-		n.add(GradeNote, codeGuard, "has no marker of the restart guard: the first acquisition quarantines the node for %v; if no client is "+
+		n.Guard = doctor.GuardNone
+		n.add(doctor.Note, codeGuard, "has no marker of the restart guard: the first acquisition quarantines the node for %v; if no client is "+
 			"running yet, redlock doctor --admit (Locker.Admit) avoids that", g.Quarantine(n.Node))
 		return
 	}
@@ -84,20 +71,20 @@ func (n *NodeReport) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
 	n.Guard, n.Quarantine = markerState(m, err, e, g.Quarantine(n.Node))
 	different := g.Mismatches(m, n.Node)
 	switch {
-	case n.Guard == GuardUnreadable:
-		n.add(GradeError, codeGuard, "has a %s that can't be read (%s), so the node does not vote: grant the user the right to GET it; if the value "+
+	case n.Guard == doctor.GuardUnreadable:
+		n.add(doctor.Error, codeGuard, "has a %s that can't be read (%s), so the node does not vote: grant the user the right to GET it; if the value "+
 			"is not a marker, stop all clients, wait for the longest TTL, and delete the key", guard.Key, unreadable(e, err))
 	case len(different) > 0:
-		n.Guard, n.Quarantine = GuardForeign, 0
-		n.add(GradeError, codeGuard, "is guarded by clients with other settings (%s), and does not vote here because they do not exclude these "+
+		n.Guard, n.Quarantine = doctor.GuardForeign, 0
+		n.add(doctor.Error, codeGuard, "is guarded by clients with other settings (%s), and does not vote here because they do not exclude these "+
 			"clients: give all clients the same settings; to change them, stop the old clients, wait for their maxTTL of "+
 			"%v, and delete the node's %s",
 			strings.Join(different, "; "), m.MaxTTL, guard.Key)
-	case n.Guard == GuardOutdated:
-		n.add(GradeWarning, codeGuard, "was restarted or promoted since it was marked and may have forgotten locks: the next acquisition "+
+	case n.Guard == doctor.GuardOutdated:
+		n.add(doctor.Warning, codeGuard, "was restarted or promoted since it was marked and may have forgotten locks: the next acquisition "+
 			"quarantines the node for %v", g.Quarantine(n.Node))
-	case n.Guard == GuardQuarantined && n.Quarantine > 0:
-		n.add(GradeWarning, codeGuard, "is quarantined for %v more because it is new, or was restarted, emptied or promoted: it votes when "+
+	case n.Guard == doctor.GuardQuarantined && n.Quarantine > 0:
+		n.add(doctor.Warning, codeGuard, "is quarantined for %v more because it is new, or was restarted, emptied or promoted: it votes when "+
 			"every lock that it may have forgotten has expired; a quarantine is never shortened", n.Quarantine.Round(time.Millisecond))
 	}
 }
@@ -111,25 +98,25 @@ func unreadable(e *command.Diagnosis, err error) string {
 
 // markerState returns the guard state that a marker shows. full is the longest duration of a
 // quarantine, or 0 if it is unknown.
-func markerState(m guard.Marker, unreadable error, e *command.Diagnosis, full time.Duration) (GuardState, time.Duration) {
+func markerState(m guard.Marker, unreadable error, e *command.Diagnosis, full time.Duration) (doctor.GuardState, time.Duration) {
 	left := full
 	if e.ClockRead {
 		left = time.Duration(m.Until-e.Time/1000) * time.Millisecond
 	}
 	switch {
 	case unreadable != nil:
-		return GuardUnreadable, 0
+		return doctor.GuardUnreadable, 0
 	case m.RunID != e.RunID || m.ReplID2 != e.ReplID2, full > 0 && left > full: // clock set back
-		return GuardOutdated, 0
+		return doctor.GuardOutdated, 0
 	case m.Until == 0:
-		return GuardOK, 0
+		return doctor.GuardOK, 0
 	}
-	return GuardQuarantined, max(0, left)
+	return doctor.GuardQuarantined, max(0, left)
 }
 
 // reportBacklog warns about repl-backlog-ttl (docs/dev/hazards.md H116). After a failback that no
 // client notices within that time, the server has no record of its replica role.
-func (n *NodeReport) reportBacklog(e *command.Diagnosis) {
+func (n *node) reportBacklog(e *command.Diagnosis) {
 	had := e.Replicas > 0 || e.Backlog || strings.Trim(e.ReplID2, "0") != ""
 	if !had || e.Role != "master" || e.BacklogTTL == "0" {
 		return
@@ -138,6 +125,6 @@ func (n *NodeReport) reportBacklog(e *command.Diagnosis) {
 	if e.BacklogTTL != "" {
 		says = "is " + e.BacklogTTL + " s"
 	}
-	n.add(GradeWarning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: after that time without a replica it forgets that it "+
+	n.add(doctor.Warning, codeBacklog, "has or had replicas, and its repl-backlog-ttl %s: after that time without a replica it forgets that it "+
 		"was a replica, which causes another quarantine and may hide a failback: CONFIG SET repl-backlog-ttl 0, also on its replicas", says)
 }

@@ -1,0 +1,107 @@
+package diagnose
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
+)
+
+// Setup is what is examined, and for which use.
+type Setup struct {
+	Group     *vote.Group
+	Prefix    string // of the locks' keys
+	Fencing   bool
+	Guarded   bool // with the restart guard of Group.Set
+	Clustered bool // at least one node is a Redis Cluster
+	Timeout   time.Duration
+}
+
+// Diagnose examines every node. It returns the cause of ctx if that ends first.
+func (s *Setup) Diagnose(ctx context.Context) (*doctor.Report, error) {
+	over, stop := clock.After(s.Group.Clock, s.Timeout)
+	defer stop()
+	q := s.examine(ctx, false)
+	select {
+	case <-q.Done():
+	case <-over:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return (*doctor.Report)(s.report(q.Replies())), nil
+}
+
+// examine examines every node. With survey it also scans for keys that may be locks, until ctx
+// ends.
+func (s *Setup) examine(ctx context.Context, survey bool) *vote.Broadcast {
+	// The key belongs to no lock: it is random and in the reserved namespace.
+	random := command.NewToken("")
+	key := s.Prefix + command.DoctorPrefix + random
+	var counters []string
+	if s.Fencing {
+		counters = append(counters, command.FenceKey(key, s.Clustered))
+	}
+	if s.Fencing && s.Clustered { // a counter's name depends on braces in the lock's key
+		counters = append(counters, command.FenceKey(s.Prefix+command.DoctorPrefix+"{"+random+"}", true))
+	}
+	end := s.Group.Clock.Now().Add(s.Timeout)
+	return s.Group.Broadcast(func(_ int, r *command.Request) {
+		command.NewExamine(r, key, counters...)
+		r.Clock, r.NotAfter = s.Group.Clock, end
+		if survey {
+			r.ScanContext = ctx
+		}
+	})
+}
+
+// report turns the nodes' answers into a Report.
+func (s *Setup) report(replies []*command.Reply) *report {
+	r := &report{}
+	for i, reply := range replies {
+		n := doctor.Node{Node: s.Group.Nodes[i].Name()}
+		if named, ok := s.Group.Nodes[i].(fmt.Stringer); ok {
+			n.Address = named.String()
+		}
+		switch {
+		case reply == nil:
+			(*node)(&n).unreachable(command.ErrTimeout)
+		case reply.Diagnosis == nil && reply.Err != nil:
+			(*node)(&n).unreachable(reply.Err)
+		case reply.Diagnosis == nil:
+			(*node)(&n).unreachable(fmt.Errorf("answer: %v", reply.Outcome))
+		default:
+			(*node)(&n).fill(reply.Diagnosis)
+			s.reportGuard((*node)(&n), reply.Diagnosis)
+		}
+		r.Nodes = append(r.Nodes, n)
+	}
+	r.compare()
+	return r
+}
+
+func (n *node) unreachable(err error) {
+	n.Findings = []doctor.Finding{{
+		Grade: doctor.Error, Code: command.CodeUnreachable, Text: fmt.Sprintf("%s could not be examined: %v", n.Node, err),
+	}}
+}
+
+func (n *node) fill(e *command.Diagnosis) {
+	n.Answered = true
+	n.Version, n.RunID, n.Uptime, n.Role, n.Replicas = e.Version, e.RunID, e.Uptime, e.Role, e.Replicas
+	n.Persistence, n.Eviction, n.MaxMemory = e.Persistence(), e.Eviction, e.MaxMemory
+	n.RoundTrip, n.ClockRead, n.ClockOffset = e.RoundTrip.Round(time.Microsecond), e.ClockRead, e.Offset
+	n.MissingRights = e.MissingRights
+	for _, f := range e.Findings {
+		n.Findings = append(n.Findings, newFinding(f))
+	}
+	switch {
+	case e.Mode == "sentinel":
+		n.Role = "sentinel"
+	case n.Role == "slave":
+		n.Role = "replica"
+	}
+}
