@@ -113,22 +113,24 @@ func (pc *pipeConn) write() {
 	}
 }
 
-// Which goroutine writes a batch.
+// batchWriter is the goroutine that writes a batch.
+type batchWriter uint8
+
 const (
-	byWriter = false
-	byCaller = true // only as far as the socket accepts it without blocking
+	byWriter batchWriter = iota
+	byCaller             // a caller: only as far as the socket accepts it without blocking
 )
 
 // writeBatch writes queued commands in one system call and reports whether something is left. Its
 // caller must have the right to write. If nothing is left, writeBatch has given up that right. If
 // something is left, the right stays with the caller, or moves to the writer that it wakes.
-func (pc *pipeConn) writeBatch(caller bool) (more bool) {
+func (pc *pipeConn) writeBatch(by batchWriter) (more bool) {
 	// What a caller's write left goes out before more commands leave the queue, where they can
 	// still be given up.
 	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) {
 		return false
 	}
-	if !caller {
+	if by == byWriter {
 		pc.throttle()
 	}
 	if pc.recentlyBusy() {
@@ -141,7 +143,7 @@ func (pc *pipeConn) writeBatch(caller bool) (more bool) {
 	}
 	// takeBatch has unlocked mu by the time that failAll calls the owners.
 	failAll(pc.takeBatch())
-	if len(pc.batch) > 0 && !pc.checkWrite(pc.send(caller)) {
+	if len(pc.batch) > 0 && !pc.checkWrite(pc.send(by)) {
 		return false // writing stays set, so no goroutine writes on the dead connection
 	}
 	pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
@@ -232,7 +234,7 @@ func askingCommand() *command.Command {
 
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call. Only a goroutine with the right to write may call it.
-func (pc *pipeConn) send(caller bool) error {
+func (pc *pipeConn) send(by batchWriter) error {
 	for i, c := range pc.batch {
 		name, args := c.Call(c.UsesEval())
 		if pc.markers[i] != nil {
@@ -244,7 +246,7 @@ func (pc *pipeConn) send(caller bool) error {
 			return err
 		}
 	}
-	if caller {
+	if by == byCaller {
 		return pc.raw.tryFlush()
 	}
 	return pc.raw.flush()

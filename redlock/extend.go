@@ -14,10 +14,12 @@ import (
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// The origin of an extension.
+// origin is what asked for an extension.
+type origin uint8
+
 const (
-	byCaller      = false
-	autoExtension = true
+	byCaller  origin = iota // Lock.Extend
+	automatic               // WithAutoExtend
 )
 
 // extending are the rounds about a held lock that are under way: extensions and repairs.
@@ -30,7 +32,7 @@ type extending struct {
 type extension struct {
 	round      *vote.Round
 	lock       *Lock
-	auto       bool
+	from       origin
 	notOurs    atomic.Int32  // nodes that answered that the token does not hold the names
 	effective  bool          // it took effect; readable once applied is closed
 	eventsSeen atomic.Int32  // the decision and the last answer, which come on different goroutines
@@ -109,10 +111,10 @@ func (x *extension) failure() error {
 
 // startExtend submits an extension. The caller holds sending, and startExtend unlocks it. Sending
 // keeps the extension ahead of the release, which also looks for it in inFlight.
-func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
+func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) {
 	defer lk.sending.Unlock()
-	x := &extension{lock: lk, auto: auto}
-	if !auto {
+	x := &extension{lock: lk, from: from}
+	if from == byCaller {
 		x.applied = make(chan struct{})
 	}
 	r := lk.l.group.New(&extendKind, x, lk.hold.Names)
@@ -124,7 +126,7 @@ func (lk *Lock) startExtend(ttl time.Duration, auto bool) (*extension, error) {
 	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence.number)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
-	if auto {
+	if from == automatic {
 		r.SubmittedBy(command.ByLibrary)
 	}
 	r.Arm(lk.l.set.timeout(ttl))
@@ -148,7 +150,7 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 		return 0, lk.stopReasonLocked()
 	}
 	lk.registerLocked(x.round)
-	if x.auto {
+	if x.from == automatic {
 		lk.l.extendLimiter.acquire()
 	}
 	lk.lease.Sent()
@@ -227,12 +229,12 @@ func (x *extension) onDecision() {
 	switch {
 	case won:
 		x.effective = k.lease.Extended(r.Start, until, now)
-	case x.auto:
+	case x.from == automatic:
 		k.lease.ExtendFailed(now)
 	}
 	k.scheduleLocked()
 	k.mu.Unlock()
-	if x.auto {
+	if x.from == automatic {
 		k.l.extendLimiter.release()
 	}
 	k.l.traceExtended(k, x, now)

@@ -156,7 +156,7 @@ func (lk *Lock) applyExtend(now clock.Instant) (deferred bool) {
 		lk.lease.Extending(now, 2*lk.l.set.timeout(ttl))
 		lk.scheduleLocked()
 		lk.mu.Unlock()
-		_, _ = lk.startExtend(ttl, autoExtension) // the outcome comes by onDecision
+		_, _ = lk.startExtend(ttl, automatic) // the outcome comes by onDecision
 	}
 	return false
 }

@@ -134,27 +134,29 @@ type keyState struct {
 	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
 }
 
-// Kinds of undo: of an attempt that never became a lock, or of a hold.
+// undoTarget is what an undo deletes the keys of.
+type undoTarget uint8
+
 const (
-	undoAttempt = false
-	undoHold    = true
+	undoAttempt undoTarget = iota // an attempt that never became a lock
+	undoHold
 )
 
 // startUndo deletes on every node what this token may have written, after it in the same order
 // (docs/dev/hazards.md H1, H4). It continues in the background, independently of the caller's context
 // (H19), until every node has answered or the keys have expired. Nodes that cannot hold the token
 // are skipped: those that refused the acquire, and those to which it was never sent.
-func (lk *Lock) startUndo(hold bool) { lk.submitUndo(hold, command.ByCaller) }
+func (lk *Lock) startUndo(of undoTarget) { lk.submitUndo(of, command.ByCaller) }
 
 // submitUndo is startUndo for either kind of goroutine.
-func (lk *Lock) submitUndo(hold bool, by command.Submitter) {
+func (lk *Lock) submitUndo(of undoTarget, by command.Submitter) {
 	lk.sending.Lock()
 	defer lk.sending.Unlock()
-	lk.submitUndoLocked(hold, by)
+	lk.submitUndoLocked(of, by)
 }
 
 // submitUndoLocked is submitUndo for a caller that holds sending.
-func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
+func (lk *Lock) submitUndoLocked(of undoTarget, by command.Submitter) {
 	r := lk.l.group.New(&undoKind, lk, lk.hold.Names)
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
@@ -162,7 +164,7 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 	lk.mu.Unlock()
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
-	h := lk.buildUndo(r, hold)
+	h := lk.buildUndo(r, of)
 	if h.Attempt != nil {
 		h.Attempt.SubmittedBy(by)
 	}
@@ -176,8 +178,8 @@ func (lk *Lock) submitUndoLocked(hold bool, by command.Submitter) {
 
 // buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is
 // submitted right after the undo.
-func (lk *Lock) buildUndo(r *vote.Round, hold bool) (h waiting.Handoff) {
-	if !hold {
+func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
+	if of == undoAttempt {
 		lk.buildAttemptUndo(r)
 		return h
 	}

@@ -214,7 +214,7 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Names: k.hold.Names, Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
+		EventInfo: k.eventInfo(), Names: k.hold.Names, Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
 	}
 	// The end of a hold has a log entry of its own.
 	if e.Err != nil && e.Validity > 0 {
