@@ -107,13 +107,15 @@ func badPosition(u *url.URL) bool {
 func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 	// The schemes with several hosts come first: for all others more than one host is an error.
 	switch {
+	case u.Fragment != "":
+		return errors.New("a URL of a master has no fragment (#): in user and password # must be percent-encoded")
 	case u.Scheme == sentinelScheme || u.Scheme == encryptedSentinels:
 		return c.setSentinels(u, more)
 	case u.Scheme == clusterScheme || u.Scheme == encryptedCluster:
 		return c.setCluster(u, more)
 	case len(more) > 0:
 		return errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
-	case u.Opaque != "" || u.Fragment != "":
+	case u.Opaque != "":
 		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
 	// A socket has no host, and its path is not a database.
 	case u.Scheme == "unix":

@@ -53,7 +53,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	case <-l.closing: // the result would not be used
 		cut = true
 	}
-	q.round.EndVote()
+	q.round.ClearAlarm()
 	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
 	var seen contention
 	held := false

@@ -174,14 +174,12 @@ func (r *Round) Signal() {
 	}
 }
 
-// EndVote stops the timer of a vote that the owner no longer waits for.
-func (r *Round) EndVote() { r.group.Alarms.Clear(&r.alarm) }
-
 // SetAlarm sets the round's alarm for the owner's use, after the decision. It pins the round.
 func (r *Round) SetAlarm(at clock.Instant, lag time.Duration, h alarm.Handler) {
 	r.Pin()
 	r.group.Alarms.Set(&r.alarm, at, lag, h)
 }
 
-// ClearAlarm clears the alarm that SetAlarm set.
+// ClearAlarm clears the alarm: the end of a vote that the owner no longer waits for, or what SetAlarm
+// set.
 func (r *Round) ClearAlarm() { r.group.Alarms.Clear(&r.alarm) }

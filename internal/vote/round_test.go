@@ -108,7 +108,7 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 		require.True(t, behind.Won())
 		require.False(t, r.Decided())
 		r.View(func(s vote.Results) { require.True(t, s.Ballots[1].Replied) })
-		r.EndVote()
+		r.ClearAlarm()
 		require.Zero(t, g.Alarms.Len())
 	})
 }
