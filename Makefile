@@ -5,9 +5,12 @@ LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
 VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
 
-# ./... alone covers only the module in this folder.
-MODULES      := . integration otelredlock integration/peers
-PACKAGES     := ./... ./integration/... ./otelredlock/...
+# ./... alone covers only the module in this folder. PUBLIC has an API that others rely on; commands and internal packages
+# among them are left out.
+CONTRIB      := $(patsubst %/go.mod,%,$(wildcard contrib/*/go.mod))
+MODULES      := . integration $(CONTRIB) integration/peers
+PUBLIC       := ./... $(CONTRIB:%=./%/...)
+PACKAGES     := $(PUBLIC) ./integration/...
 
 # The module of the other libraries needs a newer Go than the library does, and so is not in the workspace.
 PEERS        := GOWORK=off go -C integration/peers
@@ -22,9 +25,7 @@ export GORACE ?= atexit_sleep_ms=100
 # CI demands coverage of the same run.
 COVERAGE     := $(if $(filter true,$(CI)),-coverprofile=coverage.out -covermode=atomic)
 
-# What has an API that others rely on; commands and internal packages among them are left out.
-PUBLIC       := ./... ./otelredlock/...
-DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs
+DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs $(wildcard contrib/*/README.md)
 
 # Five minutes for what comes over the network and is not needed, where the machine can count them.
 BOUNDED      := $(if $(shell command -v timeout),timeout 300)
@@ -63,7 +64,7 @@ test: test-unit ## all tests: those that need no Docker, then those that do, sid
 test-unit: ## the tests that need no Docker, with the dependencies that users get (TESTFLAGS='-run Name -v')
 	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
 	GOWORK=off go test $(RACE) -timeout 20m $(COVERAGE) $(TESTFLAGS) ./...
-	GOWORK=off go -C otelredlock test $(RACE) -timeout 20m $(TESTFLAGS) ./...
+	for module in $(CONTRIB); do GOWORK=off go -C $$module test $(RACE) -timeout 20m $(TESTFLAGS) ./... || exit; done
 	$(if $(COVERAGE),scripts/cover coverage.out)
 	$(MAKE) test-model
 
@@ -74,14 +75,14 @@ test-model: ## the model without the race detector, under which most of its sear
 .PHONY: test-oldest
 test-oldest: ## the tests that need no Docker, with the oldest Go that is promised: that of go.mod
 	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go test -timeout 20m $(TESTFLAGS) ./...
-	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C otelredlock test -timeout 20m $(TESTFLAGS) ./...
+	for module in $(CONTRIB); do GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C $$module test -timeout 20m $(TESTFLAGS) ./... || exit; done
 
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
 	scripts/integration $(RACE) $(TESTFLAGS)
 
 .PHONY: test-peers
-test-peers: ## the tests beside other libraries: a mixed fleet on real servers, and the faults in which others were seen to fail
+test-peers: ## the tests beside other libraries: clients of several libraries on real servers, and the faults in which others were seen to fail
 	scripts/integration --peers $(RACE) $(TESTFLAGS)
 
 .PHONY: peers
@@ -105,7 +106,7 @@ redis-image: ## build an image of Redis from the distribution's package, for mac
 	scripts/redis-image
 
 .PHONY: bench
-bench: ## measure this library beside others, and write docs/benchmarks.md: about 25 minutes (BENCHFLAGS='--only fault'; a look that writes nothing: BENCHFLAGS="--quick --out ''")
+bench: ## measure this library beside others, and write docs/benchmarks.md: about 25 minutes (BENCHFLAGS='--only fault'; a run that writes nothing: BENCHFLAGS="--quick --out ''")
 	$(PEERS) run ./bench --out ../../docs $(BENCHFLAGS)
 
 .PHONY: benchmarks

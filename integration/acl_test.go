@@ -48,6 +48,7 @@ var needs = map[string][]string{
 	"+subscribe":      nil, // see TestWakeWithoutTheRightToPublishOrSubscribe
 	"+unsubscribe":    nil, // without it a connection ends with each name that has no waiters left, and the others are subscribed again
 	"+pubsub|numsub":  nil, // without it other processes are assumed to wait
+	"+mget":           nil, // without it each release is sent by itself
 
 	"&redlock:free:app/*": nil, // for publish and subscribe
 }

@@ -4,11 +4,14 @@ go 1.25.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/gomodule/redigo v1.9.3
+	github.com/jonboulle/clockwork v0.5.0
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/quorumlock/go-redlock v0.0.0-00010101000000-000000000000
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
@@ -69,7 +72,8 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
-	github.com/quorumlock/go-redlock/otelredlock v0.0.0-00010101000000-000000000000
+	github.com/quorumlock/go-redlock/contrib/otelredlock v0.0.0-00010101000000-000000000000
+	github.com/quorumlock/go-redlock/contrib/schedlock v0.0.0-00010101000000-000000000000
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
@@ -91,4 +95,6 @@ require (
 
 replace github.com/quorumlock/go-redlock => ../
 
-replace github.com/quorumlock/go-redlock/otelredlock => ../otelredlock
+replace github.com/quorumlock/go-redlock/contrib/otelredlock => ../contrib/otelredlock
+
+replace github.com/quorumlock/go-redlock/contrib/schedlock => ../contrib/schedlock

@@ -3,10 +3,12 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,6 +196,7 @@ func (x *exercise) common() []step {
 			}
 			return x.whole(ctx, "{several}1", "{several}2")
 		}},
+		{"releases that come together", x.releaseTogether},
 		{"minimum hold", x.heldLongEnough},
 		{"resume", x.resume},
 		{"wake up", x.wakeUp},
@@ -211,6 +214,23 @@ func (x *exercise) heldLongEnough(ctx context.Context) error {
 	return errors.Join(err, until(ctx, func() bool {
 		return !slices.ContainsFunc(x.servers, func(n *redistest.Node) bool { return len(lockKeys(x.t, n)) > 0 })
 	}))
+}
+
+// releaseTogether releases so many locks at once that nodes merge their releases.
+func (x *exercise) releaseTogether(ctx context.Context) error {
+	errs := make([]error, 200)
+	held := make([]*redlock.Lock, len(errs))
+	for i := range held {
+		if held[i], errs[i] = x.a.Acquire(ctx, fmt.Sprint("together", i), heldFor); errs[i] != nil {
+			return errs[i]
+		}
+	}
+	var all sync.WaitGroup
+	for i, k := range held {
+		all.Go(func() { errs[i] = k.Release(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 func (x *exercise) healthy(ctx context.Context) error {

@@ -54,6 +54,9 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes, redlock.WithOwner("me"), redlock.WithKeyPrefix("lock/"))
 	connected(t, l)
+	// A connection loads the scripts once, before their first use.
+	released(t, acquired(t, l, "before", 45*time.Second))
+	redistest.NoKeys(t, nodes, time.Second)
 	given := make([]func() []string, len(nodes))
 	for i, n := range nodes {
 		given[i] = monitor(t, n)

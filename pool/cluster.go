@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // Cluster opens a node that is an independent Redis Cluster. Each lock is on the master that has
@@ -81,10 +82,10 @@ func (c Config) clusterURL(user string) string {
 // the slots of each, and where each unanswered acquire is. It routes each command to the pipeline
 // of one master.
 type cluster struct {
-	node           *Node
+	single                       // it has no pipelines: its shards have them
 	dialer         *poolDialer   // connections outside of the pipelines
 	topologyClient *Node         // queries the slot map
-	wake           chan struct{} // query at once; holds one signal
+	wake           signal.Signal // query at once
 
 	// mu guards what follows. It may be taken under pipeline.mu, so no pipeline is called and no
 	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
@@ -93,7 +94,7 @@ type cluster struct {
 	shards          map[string]*shard // by address: the masters, and those that were masters recently
 	slotOwners      [command.Slots]*shard
 	hasTopology     bool               // there was a slot map
-	changed         chan struct{}      // closed when there is a slot map; made by the goroutine that waits for one
+	changed         signal.Broadcast   // of a slot map, or that none will come
 	down            error              // why commands fail at once without a slot map; nil while one may come
 	parked          []*command.Command // commands that wait for the first slot map
 	pendingAcquires map[string]*shard  // the shard of each unanswered acquire, by token
@@ -107,12 +108,17 @@ type cluster struct {
 // that Open does not wait for the network.
 func newCluster(n *Node) *cluster {
 	cl := &cluster{
-		node: n, dialer: newOwnPool(n.cfg), wake: make(chan struct{}, 1),
+		single: single{n}, dialer: newOwnPool(n.cfg), wake: signal.New(),
 		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard), sessions: make(rawConns),
 	}
 	// It only dials: it has no pipelines, so it needs no start and no Close of its own.
-	cl.topologyClient = &Node{cfg: n.cfg, dialer: cl.dialer}
+	cl.topologyClient = newNode(n.cfg, cl.dialer)
 	return cl
+}
+
+// start starts the goroutine that queries the slot map.
+func (cl *cluster) start(ctx context.Context) {
+	cl.node.workers.Go(func() { cl.refreshLoop(ctx) })
 }
 
 // dial connects to any master: each receives what is published on any of them. The connection
@@ -130,7 +136,7 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, m.address))
 	if err != nil {
 		// The master may be gone, so the map is queried before the next dial.
-		cl.wakeUp()
+		cl.wake.Set()
 		return nil, err
 	}
 	s.address = m.address

@@ -34,11 +34,11 @@ func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
 		for round := range 3 {
 			all, err := parseSlots(mapOf(maxShards, fmt.Sprintf("h%d-", round)), nil, "me:7")
 			require.NoError(t, err)
-			n.cluster.apply(all)
+			clusterOf(n).apply(all)
 			synctest.Wait()
 			require.Equal(t, maxShards, memberCount(n))
 		}
-		require.NoError(t, n.cluster.refresh(t.Context()), "it is found again")
+		require.NoError(t, clusterOf(n).refresh(t.Context()), "it is found again")
 		synctest.Wait()
 		require.Equal(t, 3, n.Stats().Masters)
 	})
@@ -51,11 +51,11 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 		})
 		all, err := parseSlots(mapOf(maxShards-3, "h"), nil, "me:7")
 		require.NoError(t, err)
-		n.cluster.mu.Lock()
+		clusterOf(n).mu.Lock()
 		for _, r := range all {
-			n.cluster.shardOfLocked(r.address)
+			clusterOf(n).shardOfLocked(r.address)
 		}
-		n.cluster.mu.Unlock()
+		clusterOf(n).mu.Unlock()
 		r := acquiring("A", longTTL, "x").on(n).reply(t)
 		require.Equal(t, command.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "MOVED")
@@ -64,9 +64,9 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 }
 
 func memberCount(n *Node) int {
-	n.cluster.mu.Lock()
-	defer n.cluster.mu.Unlock()
-	return len(n.cluster.shards)
+	clusterOf(n).mu.Lock()
+	defer clusterOf(n).mu.Unlock()
+	return len(clusterOf(n).shards)
 }
 
 // A map named a thousand dead masters. The configured masters must still be queried for the map,
@@ -75,15 +75,18 @@ func TestFewMastersAreQueriedForTheMapAndFewErrorsReported(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")
 		require.NoError(t, err)
-		n.cluster.apply(all)
+		clusterOf(n).apply(all)
 		synctest.Wait()
-		asked := n.cluster.candidates()
+		asked := clusterOf(n).candidates()
 		require.Len(t, asked, maxCandidates+1)
 		require.Contains(t, asked, cl.Masters[0].Addr())
 		cl.Masters[0].Stop()
-		err = n.cluster.refresh(t.Context())
+		err = clusterOf(n).refresh(t.Context())
 		require.ErrorContains(t, err, fmt.Sprintf("and %d more", maxCandidates+1-maxReasons))
 		require.Less(t, len(err.Error()), 2<<10)
 		require.False(t, errors.Is(err, errNoMap))
 	})
 }
+
+// clusterOf returns the Cluster that a node is.
+func clusterOf(n *Node) *cluster { return n.kind.(*cluster) }

@@ -98,9 +98,9 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	each, errs := make([]*command.Diagnosis, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
-		wg.Go(func() { each[i], errs[i] = m.node.examineConn(ctx, r) })
+		wg.Go(func() { each[i], errs[i] = m.examine(ctx, r) })
 	}
-	// examineConn ends with ctx, and a scan ends with r.ScanContext, so this wait ends as well.
+	// examine ends with ctx, and a scan ends with r.ScanContext, so this wait ends as well.
 	wg.Wait()
 	var found *command.Diagnosis
 	var said []command.Finding
@@ -108,7 +108,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	for i, e := range each {
 		if errs[i] != nil {
 			said = append(said, command.Finding{Grade: command.Error, Code: command.CodeUnreachable, Text: fmt.Sprintf(
-				"%s could not be examined: %v", all[i].node.label(), withoutContextError(errs[i]))})
+				"%s could not be examined: %v", all[i].node.label, withoutContextError(errs[i]))})
 			continue
 		}
 		// One set of facts describes the whole Cluster in a report. The masters are sorted, so it
@@ -129,12 +129,12 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 		// No master could be examined, so the errors are all there is to report.
 		return nil, oneline.Join(errs...)
 	}
-	found.Replicas, found.Findings = replicas, slices.Concat(said, cl.findings(len(all), unserved, replicas), cl.clocks(each))
+	found.Replicas, found.Findings = replicas, slices.Concat(said, cl.topologyFindings(len(all), unserved, replicas), cl.clocks(each))
 	return found, nil
 }
 
-// findings returns the findings about the whole Cluster.
-func (cl *cluster) findings(masters, unserved, replicas int) (all []command.Finding) {
+// topologyFindings returns the findings about the whole Cluster.
+func (cl *cluster) topologyFindings(masters, unserved, replicas int) (all []command.Finding) {
 	add := func(g command.Grade, format string, args ...any) {
 		all = append(all, command.Finding{Grade: g, Code: command.CodeCluster, Text: cl.node.cfg.Name + " " + fmt.Sprintf(format, args...)})
 	}

@@ -46,11 +46,11 @@ func TestAnUnansweredUndoOfARetiredMasterGoesToItsSuccessor(t *testing.T) {
 		undo, other := releasing("A", "foo").within(n, longTTL).on(n), extending("X", longTTL, "foo").on(n)
 		synctest.Wait()
 		cl.TakeSlot(a, b, true)
-		n.cluster.wakeUp()
+		clusterOf(n).wake.Set()
 		time.Sleep(n.cfg.HardTimeout)
 		require.True(t, undo.pending())
 		require.Equal(t, 4, n.Stats().Connected)
-		n.cluster.wakeUp()
+		clusterOf(n).wake.Set()
 		synctest.Wait()
 		require.Equal(t, 3, n.Stats().Connected)
 		_, there := b.Get("foo")
@@ -102,15 +102,15 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 					}
 					require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 					a, b := cl.Owner("foo"), cl.Add()
-					m := n.cluster.shards[a.Addr()]
+					m := clusterOf(n).shards[a.Addr()]
 					cl.TakeSlot(a, b, true)
-					n.cluster.wakeUp()
+					clusterOf(n).wake.Set()
 					time.Sleep(refreshSeldom)
 					synctest.Wait()
 					a.ForgetLog()
-					n.cluster.mu.Lock()
-					delete(n.cluster.shards, m.address)
-					n.cluster.mu.Unlock()
+					clusterOf(n).mu.Lock()
+					delete(clusterOf(n).shards, m.address)
+					clusterOf(n).mu.Unlock()
 					if way == "repeated" { // it is due while the master is being dropped, or was removed from the queue before
 						hand(m, c)
 						end(m)
@@ -131,7 +131,7 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		a, b := cl.Owner("foo"), cl.Add()
-		m := n.cluster.shards[a.Addr()]
+		m := clusterOf(n).shards[a.Addr()]
 		cl.TakeSlot(a, b, true)
 		time.Sleep(2 * (refreshEvery + refreshSeldom))
 		synctest.Wait()
@@ -147,7 +147,7 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 // docs/dev/rules.md rule 4: the command's connection ended, and the master may have executed it.
 func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		m := n.cluster.shards[cl.Owner("foo").Addr()]
+		m := clusterOf(n).shards[cl.Owner("foo").Addr()]
 		m.retire()
 		require.NoError(t, n.Close())
 		fresh, carried := releasing("A", "foo"), releasing("B", "foo")
@@ -187,7 +187,7 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 // docs/dev/rules.md rule 4: the undo may have been executed where it was sent before.
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		k := n.cluster.shards[cl.Owner("foo").Addr()].node.pipelines[0].conn
+		k := clusterOf(n).shards[cl.Owner("foo").Addr()].node.pipelines[0].conn
 		require.NoError(t, n.Close())
 		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
 		for _, c := range []*call{carried, moved} {
@@ -195,9 +195,9 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 			c.MarkResend() // its connection ended
 		}
 		require.True(t, moved.MarkSent())
-		require.True(t, k.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379")))
-		n.cluster.dispatch(&carried.Command)
-		n.cluster.dispatch(&fresh.Command)
+		require.True(t, k.pipeline.node.kind.redirect(k, &moved.Command, redis.Error("MOVED 1 c-2:6379")))
+		clusterOf(n).dispatch(&carried.Command)
+		clusterOf(n).dispatch(&fresh.Command)
 		for _, c := range []*call{carried, moved} {
 			r := c.reply(t)
 			require.Equal(t, command.Unknown, r.Outcome)

@@ -16,36 +16,31 @@ const maxRedirects = 8
 // has the slot (MOVED) or, while the slot is being moved, the key (ASK). It reports whether it
 // has. It does not redirect a command that was cancelled meanwhile: its undo is behind it on this
 // connection and must not be overtaken. Only the reader calls it.
-func (pc *pipeConn) redirect(c *command.Command, err error) bool {
-	m := pc.pipeline.node.shard
-	// A node that is not part of a Cluster reports MOVED as any other error.
-	if m == nil || err == nil {
-		return false
-	}
+func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 	// Without a host in the error, the slot is on the same host at another port.
-	asking, slot, address := redirection(serverError(err).Error(), m.address)
+	asking, slot, address := redirection(serverError(err).Error(), sh.address)
 	if address == "" {
 		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe shows nothing new
-			m.cluster.wakeUp()
+			sh.cluster.wake.Set()
 		}
 		return false
 	}
 	// Each condition means that the error becomes the command's answer: the limit, a Cluster that
 	// names ever more addresses, or a command that was cancelled. UnmarkForRedirect comes last
 	// because it changes the command.
-	if c.Redirects >= maxRedirects || !m.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
+	if c.Redirects >= maxRedirects || !sh.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
 		return false
 	}
 	// The destination is recorded before the command is queued there, so every later undo follows
 	// it. An undo between the two steps may be queued first. Its acquire was cancelled before that,
 	// and is then never written.
-	to := m.cluster.onMoved(c, asking, slot, address)
+	to := sh.cluster.onMoved(c, asking, slot, address)
 	if to == nil {
 		c.Fail(ErrClosed)
 		return true
 	}
 	if c.Op.Undoes() { // and repeat it here while its acquire may still be executed (docs/dev/rules.md rule 6)
-		pc.pipeline.keep(c, false, pc.nothingToUndo(c))
+		pc.pipeline.scheduleRetry(c, false, pc.nothingToUndo(c))
 	}
 	// Read before requeue: from then on the other shard owns the command.
 	probe := c.Op.Undoes() && c.Retries > 0
@@ -103,7 +98,7 @@ func (cl *cluster) onMoved(c *command.Command, asking bool, slot int, address st
 		// MOVED is final for this slot. The other slots may have moved as well, so the whole map is
 		// queried soon.
 		cl.slotOwners[slot], to.slotlessSince, cl.hint = to, 0, address
-		cl.wakeUp()
+		cl.wake.Set()
 	case to.slotlessSince != 0:
 		to.slotlessSince = cl.node.cfg.Clock.Now() // it is still in use
 	}

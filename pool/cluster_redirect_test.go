@@ -206,9 +206,9 @@ func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 			require.Equal(t, command.Granted, acquire.reply(t).Outcome)
 		}
 		require.Equal(t, int64(2), n.Stats().Redirects)
-		n.cluster.mu.Lock()
-		defer n.cluster.mu.Unlock()
-		require.Empty(t, n.cluster.pendingAcquires)
+		clusterOf(n).mu.Lock()
+		defer clusterOf(n).mu.Unlock()
+		require.Empty(t, clusterOf(n).pendingAcquires)
 	})
 }
 

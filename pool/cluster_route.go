@@ -64,7 +64,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) {
 		return
 	}
 	second.To = &acquireTracker{cluster: cl, to: second.To}
-	two.node.submitBoth(first, second)
+	two.submitBoth(first, second)
 }
 
 // route returns the shard of a command. Without a shard and an error the command waits for the

@@ -8,9 +8,9 @@ import (
 // shard is one master of a Cluster: a node of its own, whose pipelines keep all the rules of a
 // single master, under the name of the whole Cluster.
 type shard struct {
+	single
 	cluster       *cluster
 	address       string
-	node          *Node
 	slotlessSince clock.Instant // since when it has no slot; 0 while it has one; guarded by cluster.mu
 }
 
@@ -23,8 +23,9 @@ func (cl *cluster) shardOfLocked(address string) *shard {
 		// of the Cluster.
 		cfg := *cl.node.cfg
 		cfg.Cluster, cfg.Address = nil, address
-		m = &shard{cluster: cl, address: address, node: &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}}
-		m.node.shard = m
+		n := newNode(&cfg, newOwnPool(&cfg))
+		m = &shard{single: single{n}, cluster: cl, address: address}
+		n.kind, n.whole, n.label = m, cl.node, cfg.Name+" at "+address
 		// The shard ends with the node at the latest. start only starts goroutines, so it may be
 		// called under cluster.mu.
 		m.node.start(cl.node.life)
@@ -33,13 +34,19 @@ func (cl *cluster) shardOfLocked(address string) *shard {
 	return m
 }
 
-// connLost reports that a connection ended, or could not be made: another master may have the
-// slots now. On a node outside of a Cluster it does nothing.
-func (sh *shard) connLost(l *pipeline) {
-	if sh != nil {
-		sh.cluster.wakeUp()
-		sh.moveQueuedFrom(l)
+// connEnded queries the slot map: another master may have the slots now.
+func (sh *shard) connEnded(l *pipeline) {
+	sh.cluster.wake.Set()
+	sh.moveQueuedFrom(l)
+}
+
+// checkReply assumes that other processes wait for a released name: a master does not count the
+// subscribers on other shards.
+func (sh *shard) checkReply(c *command.Command, _ string, r command.Reply) command.Reply {
+	if c.ReportWaiters {
+		r.RemoteWaiters = r.Outcome != command.Unknown
 	}
+	return r
 }
 
 // moveQueued moves the queued commands of the shard to the shards that have the slots now. A
@@ -111,13 +118,13 @@ func (cl drainedError) handBack(c *command.Command) {
 // for a next connection.
 func (sh *shard) retire() {
 	sh.drain() // before the goroutines end, which fail what is queued
-	sh.stop()
+	sh.end()
 	sh.drain()          // the undos without an answer
 	_ = sh.node.Close() // redigo's pool returns no error
 }
 
-// stop ends the connections, and waits for their goroutines.
-func (sh *shard) stop() {
+// end ends the connections, and waits for their goroutines.
+func (sh *shard) end() {
 	sh.node.stop()
 	for _, l := range sh.node.pipelines {
 		l.mu.Lock()
@@ -137,7 +144,7 @@ func (sh *shard) drain() {
 	var left []*command.Command
 	for _, l := range sh.node.pipelines {
 		l.mu.Lock()
-		l.drained = true
+		l.drained = drainedError{sh.cluster}
 		left = append(l.queue.popAll(left), l.cancelRetriesLocked()...)
 		l.mu.Unlock()
 	}
@@ -146,25 +153,25 @@ func (sh *shard) drain() {
 	}
 }
 
-// label returns the node's name in findings.
-func (n *Node) label() string {
-	if n.shard == nil {
-		return n.cfg.Name
-	}
-	return n.cfg.Name + " at " + n.cfg.Address
-}
+// severalSlots returns false. So a lock's script cannot read a marker beside the lock's key.
+func (*shard) severalSlots() bool { return false }
 
-// findings returns the findings about a server, from its facts. A member of a Cluster is fit if
-// the node is that Cluster.
-func (n *Node) findings(f command.Facts) []command.Finding {
-	clustered := f.Mode == "cluster"
-	if n.shard != nil && clustered {
+// findings takes a member of a Cluster for a single master, and reports one that is none.
+func (sh *shard) findings(f command.Facts) []command.Finding {
+	member := f.Mode == "cluster"
+	if member {
 		f.Mode = "standalone"
 	}
-	all := findings(n.label(), n.cfg.Database, f)
-	if n.shard != nil && !clustered && f.Unread == "" {
-		all = append(all, command.Finding{Grade: command.Error, Code: command.CodeCluster, Text: n.label() +
+	all := sh.single.findings(f)
+	if !member && f.Unread == "" {
+		all = append(all, command.Finding{Grade: command.Error, Code: command.CodeCluster, Text: sh.node.label +
 			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all
+}
+
+// probes returns steps that try the rights to read the slot map and to follow a redirect.
+func (*shard) probes(found *command.Diagnosis, key string) []step {
+	try := probe(found, key)
+	return []step{try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING")}
 }

@@ -27,15 +27,6 @@ const (
 // are reported.
 const maxCandidates, maxReasons = 16, 8
 
-// wakeUp advances the next query.
-func (cl *cluster) wakeUp() {
-	select {
-	// A signal that is pending already covers this one: the query that it causes has not begun yet.
-	case cl.wake <- struct{}{}:
-	default:
-	}
-}
-
 // refreshLoop queries the slot map until ctx is done.
 func (cl *cluster) refreshLoop(ctx context.Context) {
 	cfg := cl.node.cfg
@@ -77,8 +68,8 @@ func (cl *cluster) refresh(ctx context.Context) error {
 	var errs []error
 	// The first answer is believed. A wrong map costs redirects only, because every master refuses
 	// slots that it does not own.
-	witnesses := cl.candidates()
-	for _, address := range witnesses {
+	candidates := cl.candidates()
+	for _, address := range candidates {
 		all, err := cl.ask(ctx, address)
 		if err == nil {
 			cl.apply(all)
@@ -89,7 +80,7 @@ func (cl *cluster) refresh(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", address, withoutContextError(err)))
 		}
 	}
-	if more := len(witnesses) - len(errs); more > 0 {
+	if more := len(candidates) - len(errs); more > 0 {
 		errs = append(errs, fmt.Errorf("and %d more", more))
 	}
 	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", cl.node.cfg.Name, oneline.Join(errs...))
@@ -170,7 +161,7 @@ func (cl *cluster) apply(all []slotRange) {
 	// new connection is among the stale ones.
 	waiting, lost := cl.parked, cl.staleConnsLocked()
 	cl.hasTopology, cl.parked, cl.down, cl.hint = true, nil, nil, ""
-	cl.broadcastLocked()
+	cl.changed.Wake()
 	members := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	for _, c := range waiting {
@@ -262,7 +253,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 		}
 	}
 	cl.parked = kept
-	cl.broadcastLocked()
+	cl.changed.Wake()
 	cl.mu.Unlock()
 	for _, c := range drop {
 		// Outside the mutex: Fail calls the coordinator, which may submit to this node again.
@@ -271,30 +262,15 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 	return news
 }
 
-// broadcastLocked wakes the goroutines that wait for a slot map.
-func (cl *cluster) broadcastLocked() {
-	if cl.changed != nil {
-		// Closing wakes all of them. Each looks at the state again, and makes a new channel if it
-		// has to wait on.
-		close(cl.changed)
-		cl.changed = nil
-	}
-}
-
 // waitTopology returns when there is a slot map, or why there is none.
 func (cl *cluster) waitTopology(ctx context.Context) error {
 	for {
 		cl.mu.Lock()
-		charted, down := cl.hasTopology, cl.down
-		// The channel is made under the mutex together with the look at the state, so a change
-		// between the two is not missed.
-		if cl.changed == nil {
-			cl.changed = make(chan struct{})
-		}
-		news := cl.changed
+		hasTopology, down := cl.hasTopology, cl.down
+		news := cl.changed.Next()
 		cl.mu.Unlock()
 		switch {
-		case charted:
+		case hasTopology:
 			return nil
 		case down != nil:
 			return down

@@ -35,7 +35,7 @@ type Config struct {
 	// Address is host:port, or the socket's path. It has no default, and must be empty
 	// with Sentinels or a Cluster. It must not be a URL, which may contain a password: an
 	// address that contains "://" or "@" is refused, and not shown. An absolute path may
-	// contain "@". [OpenURL] accepts URLs.
+	// contain "@". [ParseURL] reads URLs.
 	Address string
 
 	// Sentinels, unless nil, name the address of the master; see [Sentinel]. Defaults to
@@ -104,6 +104,11 @@ type Config struct {
 	// the restart guard every script verifies the server again, because the server behind the
 	// proxy may change during a connection. Defaults to false.
 	Proxied bool
+
+	// SeparateReleases sends each release by itself. Otherwise a node sends up to 64 releases of one
+	// name each, of one Locker, that come together as one call of a script. It does not on a Cluster,
+	// behind a proxy, and on a connection whose user lacks the right to MGET. Defaults to false.
+	SeparateReleases bool
 
 	// Clock measures the timeouts. Defaults to clock.System().
 	Clock clock.Clock

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
@@ -23,7 +24,7 @@ type pipeConn struct {
 	raw      *rawConn
 	facts    facts // changed by the reader, under pipeline.mu
 
-	wake    chan struct{} // wakes the writer; holds one signal
+	wake    signal.Signal // wakes the writer: see write
 	dead    chan struct{} // closed by fail
 	once    sync.Once
 	err     error // the reason; readable once dead is closed
@@ -43,16 +44,21 @@ type pipeConn struct {
 	healthTimer clock.Timer // of check
 	health      health
 	guards      map[*command.NodeSet]*guardState
+	merge       mergeState
+	loaded      command.ScriptSet // scripts that were loaded on this connection
 
 	answered atomic.Int64
 
 	// Used only by the goroutine with the right to write:
 	batch               []*command.Command
 	markers             []any // the markers that are appended to their arguments; nil for most
-	args                []any // arguments and marker of one command
-	recentBatch         int   // how many commands came together recently: fades by one with each write
-	answeredAtLastBatch int64 // answered, when the last batch was taken
-	writesWithoutReply  int   // batches in a row without a reply in between
+	args                []any // arguments and marker of one command, or arguments of a merged call
+	merging             []*command.Command
+	mergingKeys         map[string]struct{} // of merging
+	evalMerged          bool                // the batch's merged calls send the script's text
+	recentBatch         int                 // how many commands came together recently: fades by one with each write
+	answeredAtLastBatch int64               // answered, when the last batch was taken
+	writesWithoutReply  int                 // batches in a row without a reply in between
 
 	silentSince clock.Instant // when writesWithoutReply reached its threshold
 
@@ -68,8 +74,11 @@ type pipeConn struct {
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
 // fit is decided here, before any command can reach it.
 func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
-	unfit := unfitError(l.node.findings(f.Facts))
-	return &pipeConn{pipeline: l, raw: s, facts: f, unfit: unfit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
+	unfit := unfitError(l.node.kind.findings(f.Facts))
+	return &pipeConn{
+		pipeline: l, raw: s, facts: f, unfit: unfit, wake: signal.New(), dead: make(chan struct{}),
+		merge: newMergeState(l.node), mergingKeys: make(map[string]struct{}),
+	}
 }
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
@@ -130,6 +139,10 @@ func (pc *pipeConn) read() error {
 		if c == nil {
 			return errProtocol
 		}
+		if c.Merged > 0 {
+			pc.handleMergedReply(c, v, err)
+			continue
+		}
 		pc.handleReply(c, v, err)
 	}
 }
@@ -158,7 +171,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 // The order of the steps matters. A change of role ends the connection before the answer, so the
 // caller's next command waits for the next dial. A redirected command has no answer yet. A stale
 // grant of a former master becomes Unknown before anything else looks at the outcome. A script
-// that the server does not know goes out again by its text. An undo is booked for repetition
+// that the server does not know goes out again by its text. An undo is scheduled for a retry
 // before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	pc.pipeline.node.count.replies.Add(1)
@@ -171,10 +184,11 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		return
 	}
 	// After true the command belongs to another shard and must not be touched.
-	if pc.redirect(c, err) {
+	kind := pc.pipeline.node.kind
+	if err != nil && kind.redirect(pc, c, err) {
 		return
 	}
-	r := pc.pipeline.node.resolver.discardStale(c, pc.raw.address, decode(c, v, err, pc.raw.password))
+	r := kind.checkReply(c, pc.raw.address, decode(c, v, err, pc.raw.password))
 	if unscripted(c, r) && c.UnmarkForEval() {
 		pc.pipeline.requeue(c)
 		return
@@ -189,9 +203,6 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	}
 	if c.Op == command.Acquire && err != nil && r.Outcome != command.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
 		pc.checkSoon() // the reply shows that the state of the server has changed
-	}
-	if pc.pipeline.node.shard != nil && c.ReportWaiters {
-		r.RemoteWaiters = r.Outcome != command.Unknown // subscribers on other shards are not counted there
 	}
 	if r.Outcome == command.Refused && c.WasResent() {
 		// The first sending may have undone what is missing now.

@@ -24,7 +24,7 @@ func TestAScriptThatTheServerForgotIsSentOnceByItsText(t *testing.T) {
 		} {
 			m.FlushAll()
 			m.Set("held", "H", longTTL)
-			m.FlushScripts()
+			flushScripts(m, n)
 			m.ForgetLog()
 			require.Equal(t, command.Granted, c().outcome(t, n), name)
 			require.Equal(t, []string{"EVALSHA " + name, "EVAL " + name}, names(m))
@@ -41,7 +41,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 	const many = 100
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.FlushScripts()
+		flushScripts(m, n)
 		only(t, m).HoldReplies()
 		var calls []*call
 		for range many {
@@ -60,7 +60,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.FlushScripts()
+		flushScripts(m, n)
 		m.ForgetLog()
 		only(t, m).HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
@@ -86,7 +86,7 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.FlushScripts()
+		flushScripts(m, n)
 		only(t, m).HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.FlushScripts()
+		flushScripts(m, n)
 		client := only(t, m)
 		client.HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
@@ -132,7 +132,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.FlushScripts()
+		flushScripts(m, n)
 		client := only(t, m)
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "EVAL" {
@@ -163,5 +163,41 @@ func TestAServerThatForgetsAtOnceIsNotQueriedForever(t *testing.T) {
 		require.Equal(t, command.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "NOSCRIPT")
 		require.Equal(t, 2, asked, "by its hash, and by its text")
+	})
+}
+
+// A connection loads a script right before its first use, and never again. So a fresh connection
+// meets no NOSCRIPT, even on a server that has lost all scripts.
+func TestAScriptIsLoadedBeforeItsFirstUseOnAConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		for range 2 {
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n), "it needs no script")
+			require.NotContains(t, allNames(m), "SCRIPT LOAD")
+			m.ForgetLog()
+			for range 2 {
+				require.Equal(t, command.Granted, extending("A", longTTL, "k").outcome(t, n))
+			}
+			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
+			require.Equal(t, []string{"SCRIPT LOAD", "EVALSHA extend", "EVALSHA extend", "SCRIPT LOAD", "EVALSHA release"}, allNames(m))
+			m.FlushScripts()
+			only(t, m).Drop()
+			synctest.Wait()
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			m.ForgetLog()
+		}
+	})
+}
+
+// Without the right to load scripts the server answers NOSCRIPT, and gets the text.
+func TestScriptsThatMayNotBeLoadedAreSentByTheirText(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.Deny("SCRIPT")
+		m.Set("k", "A", longTTL)
+		for _, want := range [][]string{{"SCRIPT LOAD", "EVALSHA extend", "EVAL extend"}, {"EVALSHA extend"}} {
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			m.ForgetLog()
+			require.Equal(t, command.Granted, extending("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, want, allNames(m))
+		}
 	})
 }

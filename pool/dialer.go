@@ -33,8 +33,9 @@ type rawConn struct {
 	closeReason atomic.Pointer[error]
 }
 
-// closeFor closes the connection for a reason of the library's own. The first reason counts. It is
-// stored before the socket is closed: the reader notices the closing only, and looks up why.
+// closeFor closes the connection because the library decided so. Only the first reason is kept. It is
+// stored before the socket is closed, because the reader then notices only the closing and looks up
+// the reason.
 func (rc *rawConn) closeFor(why error) {
 	rc.closeReason.CompareAndSwap(nil, &why)
 	rc.abort()

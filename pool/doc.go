@@ -22,6 +22,7 @@
 //	queue.go, ring.go     queued commands, and how those that are not sent end
 //	conn.go               one connection's life: its reader
 //	write.go              batches, and who writes them
+//	merge.go              releases that are sent in one call
 //	coalesce.go           collects what redigo writes into one system call
 //	socket_unix.go        writes what a socket takes in at once; socket_other.go: a stub for other systems
 //	reply.go              from Redis replies to votes
@@ -37,13 +38,14 @@
 //	handshake.go          what is read and set before the first command
 //	facts.go, fitness.go  what INFO says, and whether the server may vote
 //	health.go             failed checks; health_check.go: the checks
-//	examine.go, scan.go   the doctor's questions
+//	examine.go, scan.go   the doctor's questions; scan_keys.go: the keys that match a pattern
 //	guard.go              the restart guard's marker on a connection
 //	guard_history.go      what is remembered of it across connections; guard_errors.go: its errors
 //	subscription.go       a connection for pub/sub; pubsub_conn.go: one such connection
 //
 // Kinds of nodes:
 //
+//	kind.go               where a node differs from a master at a fixed address
 //	sentinel.go           a node behind Sentinels
 //	sentinel_resolver.go  which master their majority names; sentinel_majority.go: the count
 //	sentinel_watcher.go   asks one Sentinel

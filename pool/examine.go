@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -21,12 +22,12 @@ const maxExaminations = 8
 
 // examineLimit counts the goroutines that answer Examine.
 type examineLimit struct {
-	// mu guards closed and underWay, and orders done.Add before close: Node.Close waits for done
+	// mu guards closed and inFlight, and orders done.Add before close: Node.Close waits for done
 	// after close, and a WaitGroup forbids an Add from zero during a Wait. No callback runs
 	// under mu.
 	mu       sync.Mutex
 	closed   bool
-	underWay int
+	inFlight int
 	done     sync.WaitGroup
 }
 
@@ -39,10 +40,10 @@ func (e *examineLimit) begin() error {
 	case e.closed:
 		return ErrClosed
 	// A caller that examines again and again must not open connections without end.
-	case e.underWay == maxExaminations:
+	case e.inFlight == maxExaminations:
 		return ErrQueueFull
 	}
-	e.underWay++
+	e.inFlight++
 	e.done.Add(1)
 	return nil
 }
@@ -51,7 +52,7 @@ func (e *examineLimit) begin() error {
 // of this goroutine may be left to run.
 func (e *examineLimit) end() {
 	e.mu.Lock()
-	e.underWay--
+	e.inFlight--
 	e.mu.Unlock()
 	e.done.Done()
 }
@@ -88,7 +89,10 @@ func (n *Node) examine(c *command.Command) {
 			c.Fail(command.ErrGivenUp)
 			return
 		}
-		found, err := n.examineConn(ctx, c.Request)
+		found, err := n.kind.examine(ctx, c.Request)
+		if bound < n.cfg.DialTimeout && errors.Is(err, errHandshakeTimeout) {
+			err = command.ErrTimeout // the caller's time was over, and not the dial timeout
+		}
 		if err != nil {
 			// Failed and not Unknown: an examination writes nothing that would have to be undone.
 			c.Answer(command.Reply{Outcome: command.Failed, Err: withoutContextError(err)})
@@ -98,12 +102,8 @@ func (n *Node) examine(c *command.Command) {
 	}()
 }
 
-// examineConn dials, reads everything, and closes the connection.
-func (n *Node) examineConn(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
-	// A Cluster has no server of its own. All of its masters are examined.
-	if n.cluster != nil {
-		return n.cluster.examine(ctx, r)
-	}
+// examineServer dials, reads everything, and closes the connection.
+func (n *Node) examineServer(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
 	s, err := n.dialer.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -137,23 +137,16 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *command.Request) 
 	// All of the probes go out in one flush, so a report costs few round trips to each node.
 	steps := append(readConfig(found), probeRights(found, r.Keys[0])...)
 	steps = append(steps, n.keyRights(found, r)...)
-	if n.shard != nil {
-		try := probe(found, r.Keys[0])
-		// Only members of a Cluster need these two.
-		steps = append(steps, try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING"))
-	}
+	steps = append(steps, n.kind.probes(found, r.Keys[0])...)
 	if r.ScanContext == nil { // a connection that has subscribed can't SCAN
 		steps = append(steps, probePubSub(found, r.Keys[0])...)
 	}
 	if err := s.run(steps); err != nil {
 		return nil, n.abortReason(ctx, err)
 	}
-	// After the network part: the answers are then as recent as the facts.
-	if n.resolver != nil {
-		found.Sentinels = n.resolver.sentinelAnswers()
-	}
-	found.Findings = append(n.findings(found.Facts), doctorFindings(n.label(), found, r)...)
-	found.Findings = append(found.Findings, sentinelFindings(n.cfg.Name, s.address, found.Sentinels)...)
+	found.Findings = append(n.kind.findings(found.Facts), doctorFindings(n.label, found, r)...)
+	// After the network part: what it adds is then as recent as the facts.
+	n.kind.addFindings(found, s.address)
 	return found, nil
 }
 
@@ -232,6 +225,7 @@ func probeRights(found *command.Diagnosis, key string) []step {
 		try("client|kill", "CLIENT", "KILL", "ID", int64(math.MaxInt64)),
 		try("publish", "PUBLISH", channel, ""),
 		try("pubsub|numsub", "PUBSUB", "NUMSUB", channel),
+		try("mget", "MGET", key),
 	}
 }
 
@@ -252,18 +246,17 @@ func (n *Node) keyRights(found *command.Diagnosis, r *command.Request) (steps []
 			steps = append(steps, probe(found, counter)("pexpire", "PEXPIRE", counter, 1))
 		}
 	}
+	if !n.kind.severalSlots() {
+		return steps
+	}
 	try := probe(found, guard.Key)
 	switch {
-	case n.shard != nil: // the marker is not used there
 	case r.NodeSet != nil && r.NodeSet.Guard != nil:
 		steps = append(steps, try("pexpire", "PEXPIRE", guard.Key, "no number"))
 	default:
 		steps = append(steps, try("get", "GET", guard.Key))
 	}
-	if n.shard == nil {
-		steps = append(steps, probe(found, guard.OldKey)("exists", "EXISTS", guard.OldKey))
-	}
-	return steps
+	return append(steps, probe(found, guard.OldKey)("exists", "EXISTS", guard.OldKey))
 }
 
 // probe returns a function that makes steps. Each records in found whether the right to a command, to

@@ -100,7 +100,7 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	for right, grade := range map[string]string{
 		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "strlen": "error", "pttl": "error", "pexpire": "error",
 		"evalsha": "error", "eval": "warning", "ping": "warning", "client|id": "warning", "client|kill": "warning",
-		"publish": "warning", "subscribe": "warning", "pubsub|numsub": "note", "unsubscribe": "note", "client|info": "note", "client|setname": "note", "time": "note", "script|load": "note",
+		"publish": "warning", "subscribe": "warning", "pubsub|numsub": "note", "unsubscribe": "note", "client|info": "note", "client|setname": "note", "time": "note", "script|load": "note", "mget": "note",
 	} {
 		onMaster(t, func(m *fakeredis.Master) { m.Deny(right) }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			e := examined(t, n)
@@ -248,6 +248,7 @@ func TestAnExaminationThatCantBeMadeSaysWhy(t *testing.T) {
 		r := examining().within(n, 300*time.Millisecond).on(n).reply(t)
 		require.Equal(t, command.Failed, r.Outcome)
 		require.Equal(t, 300*time.Millisecond, time.Since(began))
+		require.ErrorIs(t, r.Err, command.ErrTimeout, "the dial timeout is longer")
 		m.Stop()
 		r = examining().on(n).reply(t)
 		require.ErrorContains(t, r.Err, "connection refused")

@@ -111,14 +111,18 @@ func persistenceFindings(add addFunc, f command.Facts) {
 // right the library omits something, or takes longer; the user may have the right to other keys.
 var (
 	necessary = []string{"set", "get", "del", "exists", "type", "strlen", "pttl", "pexpire", "evalsha", "cluster|slots"}
-	optional  = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe"}
+	optional  = []string{"client|setname", "client|info", "time", "script|load", "pubsub|numsub", "unsubscribe", "mget"}
 )
 
 // doctorFindings returns the findings that need more than the facts of a handshake.
 func doctorFindings(node string, e *command.Diagnosis, r *command.Request) []command.Finding {
 	var all []command.Finding
 	// With fencing an Examine also names the counters, so it has more than one key.
-	guarded, fenced := r.NodeSet != nil && r.NodeSet.Guard != nil, len(r.Keys) > 1
+	var g *guard.Settings
+	if r.NodeSet != nil {
+		g = r.NodeSet.Guard
+	}
+	guarded, fenced := g != nil, len(r.Keys) > 1
 	needed := slices.Clone(necessary)
 	if guarded {
 		needed = append(needed, "~"+guard.Key)
@@ -143,7 +147,7 @@ func doctorFindings(node string, e *command.Diagnosis, r *command.Request) []com
 	// A replica has an error already, and its settings of durability are not those of the master to
 	// be used.
 	if e.Role == "master" {
-		all = append(all, durabilityFinding(node, e, guarded)...)
+		all = append(all, durabilityFinding(node, e, g)...)
 	}
 	return all
 }
@@ -181,11 +185,14 @@ func byImportance(missing, needed []string) (parts [3][]string) {
 
 // durabilityFinding reports a server that may lose locks in a restart. Such a lock may be granted
 // twice (docs/safety.md), unless the restart guard is used.
-func durabilityFinding(node string, e *command.Diagnosis, guarded bool) []command.Finding {
+func durabilityFinding(node string, e *command.Diagnosis, g *guard.Settings) []command.Finding {
 	grade, cure := command.Warning, "set appendonly yes and appendfsync always, or keep it down for the longest TTL after a crash"
-	if guarded {
+	switch {
+	case g != nil:
 		// The guard makes such a restart safe, so it is only worth a note.
-		grade, cure = command.Note, "the guard keeps it from voting for maxTTL afterwards"
+		grade, cure = command.Note, fmt.Sprintf("the guard keeps it from voting for %v afterwards", g.Quarantine(node))
+	case e.Mode != "cluster": // a Cluster cannot have the guard
+		cure = "use the restart guard (WithRestartGuard, redlock --guard), or " + cure
 	}
 	text := ""
 	switch {

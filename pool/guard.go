@@ -22,7 +22,7 @@ type guardState struct {
 
 	// Guarded by pipeline.mu:
 	asked    bool          // a VerifyMarker was sent on this connection, or is queued
-	underWay bool          // … and is not answered yet
+	inFlight bool          // … and is not answered yet
 	votes    bool          // the marker was the expected one
 	why      error         // why the node does not vote, unless it is quarantined
 	until    clock.Instant // the end of the quarantine; 0 if there is none
@@ -79,7 +79,7 @@ func (pc *pipeConn) withMarkerLocked(c *command.Command) (want any, first *comma
 	// asked is set with the command in hand, under the mutex: no second command of this batch asks
 	// again.
 	if !g.asked && needsVerify(c.Op) && !c.NodeSet.Ended() {
-		g.asked, g.underWay = true, true
+		g.asked, g.inFlight = true, true
 		first = g.verifyCommand()
 		first.MarkSent() // it goes out with this batch, and no other goroutine can cancel it
 	}
@@ -103,9 +103,9 @@ func (g *guardState) verifyCommand() *command.Command {
 func (g *guardState) ask() {
 	l := g.conn.pipeline
 	l.mu.Lock()
-	idle := l.conn == g.conn && !g.underWay && !g.nodeSet.Ended()
+	idle := l.conn == g.conn && !g.inFlight && !g.nodeSet.Ended()
 	if idle {
-		g.asked, g.underWay, g.votes = true, true, false
+		g.asked, g.inFlight, g.votes = true, true, false
 	}
 	l.mu.Unlock()
 	if idle {
@@ -130,7 +130,7 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	var news string
 	pc.pipeline.mu.Lock()
 	// Even if the answer is outdated: a command that comes now must be able to ask.
-	g.underWay = false
+	g.inFlight = false
 	if !outdated {
 		g.applyLocked(rep, now)
 		news = g.logLineLocked()
@@ -247,7 +247,7 @@ func (g *guardState) whyNotVotingLocked(now clock.Instant) error {
 // connection knows its marker. It sends nothing.
 func (pc *pipeConn) whyNotVotingLocked(s *command.NodeSet) error {
 	g := pc.guards[s]
-	if g == nil || !g.asked || g.underWay || g.votes {
+	if g == nil || !g.asked || g.inFlight || g.votes {
 		return nil
 	}
 	return g.whyNotVotingLocked(pc.pipeline.node.cfg.Clock.Now())
@@ -274,7 +274,7 @@ func (pc *pipeConn) parkOrAnswer(c *command.Command, r command.Reply) {
 	}
 	now := pc.pipeline.node.cfg.Clock.Now()
 	pc.pipeline.mu.Lock()
-	waits := g != nil && g.underWay
+	waits := g != nil && g.inFlight
 	switch {
 	case waits:
 		g.parked = append(g.parked, parkedReply{c, r})
@@ -312,7 +312,7 @@ func (pc *pipeConn) verifyAgainLocked() {
 	waiting := queue.popAll(nil)
 	for _, s := range pc.pipeline.node.histories.nodeSets() {
 		g := pc.guardOfLocked(s)
-		g.asked, g.underWay = true, true
+		g.asked, g.inFlight = true, true
 		queue.push(g.verifyCommand())
 	}
 	for _, c := range waiting {

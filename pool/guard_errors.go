@@ -53,7 +53,8 @@ func errMarkerNoMaster(node string) error {
 	return fmt.Errorf("pool: %w: %s is a replica, and the restart guard admits only masters: give the address of a master", command.ErrUnfit, node)
 }
 
-// QuarantineError is why a healthy node does not vote under the guard.
+// QuarantineError reports that a healthy node does not vote yet, because the restart guard quarantines
+// it.
 type QuarantineError struct {
 	Node string
 	// Remaining is how much longer the quarantine lasts, from when the error was made.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
@@ -20,8 +19,8 @@ type step struct {
 	take func(reply any, err error) error // uses the reply; its error ends the handshake
 }
 
-// handshake authenticates, reads the facts and loads the scripts in one round trip. When ctx is
-// done it aborts the connection.
+// handshake authenticates and reads the facts in one round trip. When ctx is done it aborts the
+// connection.
 func (n *Node) handshake(ctx context.Context, s *rawConn) (f facts, err error) {
 	err = n.greet(ctx, s, n.preparing(&f))
 	return f, err
@@ -61,11 +60,14 @@ func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	return s, nil
 }
 
+// errHandshakeTimeout is the first part of the error of a handshake that its context ended.
+var errHandshakeTimeout = errors.New("pool: the handshake took longer than the dial timeout")
+
 // abortReason returns the error of a handshake. Aborting the connection fails its read with an
 // error of the network, which would hide that the dial timeout was the reason.
 func (n *Node) abortReason(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("pool: the handshake took longer than the dial timeout of %v", n.cfg.DialTimeout)
+		return fmt.Errorf("%w of %v", errHandshakeTimeout, n.cfg.DialTimeout)
 	}
 	return err
 }
@@ -85,7 +87,7 @@ func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 	return append(steps, step{"CLIENT", []any{"SETNAME", n.cfg.ClientName}, ignore}), nil
 }
 
-// preparing returns the steps that read the facts into f and load the scripts.
+// preparing returns the steps that read the facts into f.
 func (n *Node) preparing(f *facts) []step {
 	steps := []step{
 		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
@@ -112,19 +114,13 @@ func (n *Node) preparing(f *facts) []step {
 		}},
 	}
 	// Only single masters and masters behind Sentinels can have the guard.
-	if n.shard == nil { // in a Cluster one server would have the marker of all
+	if n.kind.severalSlots() {
 		steps = append(steps, step{"GET", []any{guard.Key}, func(reply any, err error) error {
 			f.parseMarker(reply, err)
 			return nil // INFO reports all other errors of the server, and better
 		}}, step{"EXISTS", []any{guard.OldKey}, func(reply any, err error) error {
 			f.parseOldMarker(reply, err)
 			return nil
-		}})
-	}
-	// All scripts are loaded once for each connection, so a command is its hash and its arguments.
-	for _, script := range command.Scripts() {
-		steps = append(steps, step{"SCRIPT", []any{"LOAD", script.Source}, func(_ any, err error) error {
-			return unusable(err) // if SCRIPT is denied, NOSCRIPT makes the node send the text
 		}})
 	}
 	return steps
@@ -233,8 +229,8 @@ func (rc *rawConn) receiveAll(steps []step) error {
 	return first
 }
 
-// kill closes an older connection on the server. It returns before the undos are sent, so that no
-// command which the server has not read yet runs after them (docs/dev/rules.md rule 6).
+// kill closes an older connection on the server. The caller sends undos only after kill has returned,
+// so the server executes no unread command of the old connection after them (docs/dev/rules.md rule 6).
 func (rc *rawConn) kill(ctx context.Context, id int64) (killed bool, err error) {
 	stop := context.AfterFunc(ctx, rc.abort)
 	defer stop()

@@ -22,7 +22,7 @@ type health struct {
 const maxFailedChecks = 3
 
 // checkEveryLocked returns the pause until the next check. An unhealthy server with parked undos
-// is asked every unhealthyEvery as well, but by checks and probes in turn.
+// gets a check or a probe every unhealthyEvery, alternately.
 func (pc *pipeConn) checkEveryLocked() time.Duration {
 	switch {
 	case pc.unfit == nil && pc.health.failed == 0:
@@ -71,7 +71,7 @@ func (pc *pipeConn) checkFailed(err error) {
 	// One failed check may be a slow script on the server. A row of them means that the server
 	// cannot vote.
 	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
-		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", command.ErrUnfit, pc.pipeline.node.label(), err)
+		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", command.ErrUnfit, pc.pipeline.node.label, err)
 	}
 	// Read under the mutex, logged without it.
 	news := before == nil && pc.health.why != nil

@@ -27,7 +27,7 @@ func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
 		return nil
 	}
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
-	if err := pc.pipeline.node.resolver.rejectReason(c, pc.raw.address); err != nil {
+	if err := pc.pipeline.node.kind.rejectReason(c, pc.raw.address); err != nil {
 		return err
 	}
 	node := pc.pipeline.node.cfg.Name
@@ -198,7 +198,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 		return
 	}
 	// Computed before the lock, because it builds texts.
-	unfit := unfitError(pc.pipeline.node.findings(next.Facts))
+	unfit := unfitError(pc.pipeline.node.kind.findings(next.Facts))
 	pc.pipeline.mu.Lock()
 	news := (unfit == nil) != (pc.whyUnfit() == nil)
 	// approved is cleared: the next command of each node set passes all checks again.

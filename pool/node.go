@@ -20,9 +20,9 @@ var ErrClosed = errors.New("pool: node is closed")
 type Node struct {
 	cfg       *Config // a pointer, so that fmt does not print its fields; never changed
 	dialer    dialer
-	resolver  *sentinelResolver // of Sentinels; nil without
-	cluster   *cluster          // the Cluster that it is; nil for a single master
-	shard     *shard            // the shard of a Cluster that it is; nil otherwise
+	kind      kind
+	label     string // its name in findings
+	whole     *Node  // the Cluster for a member of it, otherwise the node itself
 	pipelines []*pipeline
 	seed      maphash.Seed
 	life      context.Context // ends with Close
@@ -40,20 +40,26 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: &cfg}
+	n := newNode(&cfg, nil)
 	switch {
 	case cfg.Sentinels != nil:
-		n.resolver = newSentinelResolver(n)
-		n.resolver.begin()
-		n.dialer = n.resolver
+		sr := newSentinelResolver(n)
+		n.kind, n.dialer = sr, sr
 	case len(cfg.Cluster) > 0:
-		n.cluster = newCluster(n)
-		n.dialer = n.cluster
+		cl := newCluster(n)
+		n.kind, n.dialer = cl, cl
 	default:
 		n.dialer = newOwnPool(&cfg)
 	}
 	n.start(context.Background())
 	return n, nil
+}
+
+// newNode makes a node that does not dial before start.
+func newNode(cfg *Config, d dialer) *Node {
+	n := &Node{cfg: cfg, dialer: d, label: cfg.Name}
+	n.kind, n.whole = single{n}, n
+	return n
 }
 
 // Wrap makes a node from a redigo pool that a service already has. It dials with the pool's
@@ -74,27 +80,18 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: &cfg}
+	n := newNode(&cfg, nil)
 	n.dialer = newWrappedPool(p, &n.count.hanging)
 	n.start(context.Background())
 	return n, nil
 }
 
-// start begins to dial, on one goroutine for each connection. A Cluster has no connection of its
-// own: its goroutine queries the slot map.
+// start begins to dial.
 func (n *Node) start(parent context.Context) {
 	ctx, end := context.WithCancel(parent)
 	// The seed is the node's own: a client cannot choose names that all use one connection.
 	n.life, n.stop, n.seed = ctx, end, maphash.MakeSeed()
-	if n.cluster != nil { // its shards have the pipelines
-		n.workers.Go(func() { n.cluster.refreshLoop(ctx) })
-		return
-	}
-	for range n.cfg.Connections {
-		l := newPipeline(n)
-		n.pipelines = append(n.pipelines, l)
-		n.workers.Go(func() { l.run(ctx) })
-	}
+	n.kind.start(ctx)
 }
 
 // Name returns the node's name in votes, errors and logs.
@@ -109,16 +106,16 @@ func (n *Node) String() string {
 	return n.cfg.String()
 }
 
-// GoString is String for %#v. It shows no password, and reads no field that changes.
+// GoString returns what String returns, for %#v. It reads no field that changes.
 func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 
 // Kind returns what a coordinator must know about the node before it sends anything to it.
 func (n *Node) Kind() command.NodeKind {
-	t := command.NodeKind{Cluster: n.cluster != nil, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
+	t := command.NodeKind{Cluster: len(n.cfg.Cluster) > 0, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
 	// Only a node behind Sentinels needs longer quarantines: a failover may lose what was granted
 	// shortly before.
-	if n.resolver != nil {
-		t.MaxAge = n.cfg.Sentinels.MaxAge
+	if s := n.cfg.Sentinels; s != nil {
+		t.MaxAge = s.MaxAge
 	}
 	return t
 }
@@ -138,14 +135,11 @@ func (n *Node) Submit(c *command.Command) {
 	// Before the command is queued: from then on it may be answered, and counted as answered, at
 	// any time.
 	n.count.commands.Add(1)
-	switch {
-	case c.Op == command.Examine:
+	if c.Op == command.Examine {
 		n.examine(c)
-	case n.cluster != nil:
-		n.cluster.submit(c)
-	default:
-		n.pipelineOf(c).submit(c, nil)
+		return
 	}
+	n.kind.submit(c)
 }
 
 // SubmitBoth submits two commands that are written together, the second after the first: a
@@ -153,23 +147,7 @@ func (n *Node) Submit(c *command.Command) {
 // if their first keys differ, and then have no order.
 func (n *Node) SubmitBoth(first, second *command.Command) {
 	n.count.commands.Add(2)
-	if n.cluster != nil {
-		n.cluster.submitBoth(first, second)
-		return
-	}
-	n.submitBoth(first, second)
-}
-
-// submitBoth is SubmitBoth for one server. The commands share a write only if they share a
-// connection.
-func (n *Node) submitBoth(first, second *command.Command) {
-	one, two := n.pipelineOf(first), n.pipelineOf(second)
-	if one == two {
-		one.submit(first, second)
-		return
-	}
-	one.submit(first, nil)
-	two.submit(second, nil)
+	n.kind.submitBoth(first, second)
 }
 
 // pipelineOf returns the pipeline of a name. All commands of a lock have the same keys and use
@@ -187,9 +165,7 @@ func (n *Node) pipelineOf(c *command.Command) *pipeline {
 // all goroutines have ended, except hanging dials of a wrapped pool. It may be called more than
 // once.
 func (n *Node) Close() error {
-	if n.cluster != nil {
-		n.cluster.stop()
-	}
+	n.kind.stop()
 	for _, l := range n.pipelines {
 		l.close() // before the goroutines end: from now on nothing is kept for a next connection
 	}

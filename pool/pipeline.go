@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ type pipeline struct {
 	conn       *pipeConn // nil while there is no connection
 	downErr    error     // why commands fail at once; nil while connected, and while a dial may still succeed
 	closed     bool
-	drained    bool // the node was a member of a Cluster, and was retired
+	drained    error // the node was a shard of a Cluster, and was retired
 	unacked    unackedAcquires
 	retries    map[*command.Request]*retryTimer // by the undo's request
 	parked     parked
@@ -76,14 +77,14 @@ func (pl *pipeline) submit(c, behind *command.Command) {
 	refuse(c, wrong)
 	refuse(behind, wrongBehind)
 	if !here {
-		k.wakeWriter()
+		k.wake.Set()
 		return
 	}
 	defer k.callers.Done()
 	if k.writeBatch(byCaller) {
 		// The socket was full, or commands were queued meanwhile. The right to write moves to the
 		// writer, which may block.
-		k.wakeWriter()
+		k.wake.Set()
 	}
 }
 
@@ -106,8 +107,8 @@ func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 	switch {
 	// Before closed: a drained pipeline is also closed, and its commands go to the successor all
 	// the same.
-	case pl.drained:
-		return drainedError{pl.node.shard.cluster}
+	case pl.drained != nil:
+		return pl.drained
 	case pl.closed:
 		return ErrClosed
 	case c.Op.Undoes():
@@ -141,7 +142,7 @@ func (pl *pipeline) run(ctx context.Context) {
 			} else if well {
 				// Queued commands remain: failUnsent is not called, and the next dial follows
 				// without a pause.
-				pl.node.shard.connLost(pl)
+				pl.node.kind.connEnded(pl)
 				continue // most likely a restart: commands wait for one dial
 			}
 		} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
@@ -152,7 +153,7 @@ func (pl *pipeline) run(ctx context.Context) {
 		}
 		// After failUnsent: what the pipeline does not fail may go to another member of the
 		// Cluster.
-		pl.node.shard.connLost(pl)
+		pl.node.kind.connEnded(pl)
 		redial.pause(ctx)
 	}
 	// On a closed pipeline this also answers the undos, which no connection will send.
@@ -208,7 +209,7 @@ func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 	return s, f, nil
 }
 
-// serveConn runs the connection until it ends, and handles the commands that it leaves. It
+// serveConn runs the connection until it ends, and handles its unanswered commands. It
 // reports how long the connection lasted.
 func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	began := pl.node.cfg.Clock.Now()
@@ -239,9 +240,12 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	}
 	// Only now, outside mu: the writer starts in run, and finds the value in the channel.
 	if wake {
-		k.wakeWriter()
+		k.wake.Set()
 	}
 	err = k.run()
+	if errors.Is(err, errProtocol) || errors.Is(err, errMergedReply) || errors.Is(err, ErrReplyLimit) {
+		pl.node.count.violations.Add(1)
+	}
 	left := pl.detach(k)
 	// After detach no goroutine reads or writes the connection, as close requires.
 	k.raw.close()

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // sentinelResolver follows the node's Sentinels (docs/dev/rules.md rule 29). It dials the master
@@ -20,7 +21,7 @@ import (
 // taken under pipeline.mu (rejectReason), so the resolver never calls a pipeline while it holds
 // the mutex: connections are ended after it is released.
 type sentinelResolver struct {
-	node     *Node
+	single
 	dialer   *poolDialer
 	watchers []*watcher
 
@@ -30,16 +31,16 @@ type sentinelResolver struct {
 	until    clock.Instant // … and the instant until which that counts
 	why      error         // why the node does not vote; built at the first use
 	sessions rawConns
-	changed  chan struct{} // closed at each answer; made by the goroutine that waits for one
+	changed  signal.Broadcast // of an answer
 	switches int64
 }
 
-// newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. begin starts
+// newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
 func newSentinelResolver(n *Node) *sentinelResolver {
 	// Connections to the master are dialled by their own pool, because the address is known only at
 	// the dial.
-	f := &sentinelResolver{node: n, dialer: newOwnPool(n.cfg), sessions: make(rawConns)}
+	f := &sentinelResolver{single: single{n}, dialer: newOwnPool(n.cfg), sessions: make(rawConns)}
 	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
 	for i, a := range n.cfg.Sentinels.Addresses {
 		f.answers = append(f.answers, answer{sentinel: a})
@@ -48,17 +49,18 @@ func newSentinelResolver(n *Node) *sentinelResolver {
 	return f
 }
 
-// begin starts the watchers.
-func (sr *sentinelResolver) begin() {
+// start starts the watchers and the connections to the master.
+func (sr *sentinelResolver) start(ctx context.Context) {
 	for _, w := range sr.watchers {
 		w.begin()
 	}
+	sr.single.start(ctx)
 }
 
 // wakeAll has every Sentinel queried at once.
 func (sr *sentinelResolver) wakeAll() {
 	for _, w := range sr.watchers {
-		w.wakeUp()
+		w.wake.Set()
 	}
 }
 
@@ -106,10 +108,7 @@ func (sr *sentinelResolver) recordFailure(index int, err error) {
 func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	// The text was about the answers before this one.
 	sr.why = nil
-	if sr.changed != nil {
-		close(sr.changed)
-		sr.changed = nil
-	}
+	sr.changed.Wake()
 	s := sr.node.cfg.Sentinels
 	master, until, ok := majorityMaster(sr.answers, s.majority(), s.maxAge())
 	// The old master is remembered, but it does not count. Its connections stay: if the same master
@@ -144,11 +143,8 @@ func (sr *sentinelResolver) currentLocked() (master string, ok bool) {
 
 // rejectReason returns why a command is not sent on a connection to address: no majority has
 // named the address in time, or the command's client would not wait for what a failover may have
-// lost. It returns nil without Sentinels. WithUnsafeNodes makes no exception from this.
+// lost. WithUnsafeNodes makes no exception from this.
 func (sr *sentinelResolver) rejectReason(c *command.Command, address string) error {
-	if sr == nil {
-		return nil
-	}
 	// A client whose quarantines do not cover MaxAge could grant again what the former master had
 	// granted.
 	if !c.Informational && !c.NodeSet.KnowsMaxAge(sr.node.cfg.Name, sr.node.cfg.Sentinels.MaxAge) {
@@ -186,12 +182,12 @@ var (
 	errNoMajorityMaster = fmt.Errorf("pool: %w: a node behind Sentinels votes only under the restart guard, with quarantines of maxTTL and MaxAge", command.ErrUnfit)
 )
 
-// discardStale turns a grant into Unknown if no majority named its server any more when it
+// checkReply turns a grant into Unknown if no majority named its server any more when it
 // arrived. A majority named the server when the command was sent, and the validity counts from
 // before that, so accepting the grant would be safe today. But every future use of a grant would
 // have to keep it safe.
-func (sr *sentinelResolver) discardStale(c *command.Command, address string, r command.Reply) command.Reply {
-	if sr == nil || r.Outcome != command.Granted || !votes(c) {
+func (sr *sentinelResolver) checkReply(c *command.Command, address string, r command.Reply) command.Reply {
+	if r.Outcome != command.Granted || !votes(c) {
 		return r
 	}
 	if err := sr.voteError(address); err != nil {
@@ -225,11 +221,7 @@ func (sr *sentinelResolver) waitMaster(ctx context.Context) (string, error) {
 			sr.mu.Unlock()
 			return "", why
 		}
-		// Made under the same lock as the look at the answers, so no answer in between is missed.
-		if sr.changed == nil {
-			sr.changed = make(chan struct{})
-		}
-		changed := sr.changed
+		changed := sr.changed.Next()
 		sr.mu.Unlock()
 		select {
 		case <-changed:
@@ -272,8 +264,8 @@ func (sr *sentinelResolver) track(s *rawConn) {
 	}
 }
 
-// explain returns how many Sentinels name the present master, and how often it changed.
-func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
+// addStats adds how many Sentinels name the present master, and how often it changed.
+func (sr *sentinelResolver) addStats(s *Stats) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	now, fresh := sr.node.cfg.Clock.Now(), sr.node.cfg.Sentinels.maxAge()
@@ -281,17 +273,21 @@ func (sr *sentinelResolver) explain() (sentinels int, switches int64) {
 		// The same rule as that of the majority: an answer that is too old is no vote for the
 		// master.
 		if n.master != "" && n.master == sr.master && now.Before(n.asked.Add(fresh)) {
-			sentinels++
+			s.Sentinels++
 		}
 	}
-	return sentinels, sr.switches
+	s.Switches = sr.switches
 }
 
-// sentinelAnswers returns the answers of the Sentinels, for a Diagnosis.
-func (sr *sentinelResolver) sentinelAnswers() []command.SentinelAnswer {
+// addFindings adds the answers of the Sentinels, and what they mean for the server at address.
+func (sr *sentinelResolver) addFindings(found *command.Diagnosis, address string) {
+	found.Sentinels = sr.sentinelAnswers()
+	found.Findings = append(found.Findings, sentinelFindings(sr.node.cfg.Name, address, found.Sentinels)...)
+}
+
+func (sr *sentinelResolver) sentinelAnswers() (all []command.SentinelAnswer) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
-	var all []command.SentinelAnswer
 	for _, n := range sr.answers {
 		v := command.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
 		if n.master != "" {

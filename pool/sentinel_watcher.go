@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
@@ -24,17 +25,17 @@ type watcher struct {
 	index    int   // in the list
 	node     *Node // connects to the Sentinel; it has no pipelines and no scripts
 	sub      command.Subscription
-	wake     chan struct{} // query at once; holds one signal
+	wake     signal.Signal // query at once
 	soon     int           // used by run only: queries in a row that an announcement advanced
 }
 
 // newWatcher makes the watcher of one Sentinel, with a node that has no pipelines: it serves only
 // to dial, and for the subscription.
 func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
-	w := &watcher{resolver: sr, index: index, wake: make(chan struct{}, 1)}
+	w := &watcher{resolver: sr, index: index, wake: signal.New()}
 	// This node is never given to a Locker: it submits nothing, and has neither pipelines nor
 	// health checks.
-	w.node = &Node{cfg: &cfg, dialer: newOwnPool(&cfg)}
+	w.node = newNode(&cfg, newOwnPool(&cfg))
 	// The context has no parent: the watcher's close ends it, through Node.Close.
 	w.node.life, w.node.stop = context.WithCancel(context.Background())
 	w.sub = w.node.Subscribe(w)
@@ -54,16 +55,8 @@ func (w *watcher) close() error {
 	return w.node.Close()
 }
 
-// wakeUp requests a query at once. A signal that is already pending covers this one.
-func (w *watcher) wakeUp() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Subscribed requests a query: announcements before it were not received.
-func (w *watcher) Subscribed(string) { w.wakeUp() }
+func (w *watcher) Subscribed(string) { w.wake.Set() }
 
 // Message has all Sentinels queried when one announces another master. The announcement itself
 // does not count as an answer, because the instant at which it was true is unknown.

@@ -24,13 +24,16 @@ type Stats struct {
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
 	ParkedUndos  int   // undos that will be retried; at most 10,000
 	DroppedUndos int64 // undos dropped because that many were parked: their keys remain until their TTL
+	Merged       int64 // releases sent in one call with others: see Config.SeparateReleases
+	Unmerged     int64 // of these, releases sent again by themselves because the call failed
+	Violations   int64 // connections ended because the peer broke the protocol or exceeded the bounds on replies
 }
 
 // counters are atomic, because readers, writers and callers of all connections change them
 // without a common lock.
 type counters struct {
 	commands, written, writes, replies, dials, dialFailures, hanging, killed, lines atomic.Int64
-	parked, dropped                                                                 atomic.Int64
+	parked, dropped, merged, unmerged, violations                                   atomic.Int64
 	// dropping is set once a dropped undo was logged, until no undo is parked.
 	dropping atomic.Bool
 }
@@ -49,14 +52,12 @@ func (n *Node) Stats() Stats {
 		Killed:       n.count.killed.Load(),
 		ParkedUndos:  int(n.count.parked.Load()),
 		DroppedUndos: n.count.dropped.Load(),
+		Merged:       n.count.merged.Load(),
+		Unmerged:     n.count.unmerged.Load(),
+		Violations:   n.count.violations.Load(),
 	}
 	// The parts below take mutexes of their own, one after the other and never two at once.
-	if n.resolver != nil {
-		s.Sentinels, s.Switches = n.resolver.explain()
-	}
-	if n.cluster != nil {
-		n.cluster.stats(&s)
-	}
+	n.kind.addStats(&s)
 	for _, l := range n.pipelines {
 		up, queued := l.stats()
 		s.Queued += queued
@@ -67,9 +68,9 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// stats adds the counters of the present members. The counters of members that have left the
+// addStats adds the counters of the present members. The counters of members that have left the
 // Cluster are lost.
-func (cl *cluster) stats(s *Stats) {
+func (cl *cluster) addStats(s *Stats) {
 	// masters locks cl.mu itself, so it comes before the lock below.
 	masters, _ := cl.masters()
 	cl.mu.Lock()
@@ -88,5 +89,6 @@ func (cl *cluster) stats(s *Stats) {
 		s.Dials += each.Dials
 		s.DialFailures += each.DialFailures
 		s.Killed += each.Killed
+		s.Violations += each.Violations
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
@@ -19,7 +20,7 @@ type subscription struct {
 	life     context.Context
 	end      context.CancelFunc
 	done     sync.WaitGroup
-	wake     chan struct{} // the channels have changed; holds one signal
+	wake     signal.Signal // the channels have changed
 
 	redial  *backoff // used by run only
 	refused bool     // used by run only: the refusal was logged
@@ -37,7 +38,7 @@ func (n *Node) Subscribe(listener command.Listener) command.Subscription {
 	life, end := context.WithCancel(n.life)
 	return &subscription{
 		node: n, listener: listener, life: life, end: end, redial: newBackoff(n.cfg),
-		wake: make(chan struct{}, 1), wanted: make(map[string]bool),
+		wake: signal.New(), wanted: make(map[string]bool),
 	}
 }
 
@@ -56,7 +57,7 @@ func (s *subscription) Add(channel string) {
 		s.done.Go(func() { s.run(s.life) })
 	}
 	s.mu.Unlock()
-	s.wakeUp()
+	s.wake.Set()
 }
 
 // Remove unsubscribes from a channel. Some of its messages may still arrive.
@@ -70,7 +71,7 @@ func (s *subscription) Remove(channel string) {
 		}
 	}
 	s.mu.Unlock()
-	s.wakeUp()
+	s.wake.Set()
 }
 
 // Close ends the connection and waits until the listener is no longer called.
@@ -81,15 +82,6 @@ func (s *subscription) Close() {
 	// Outside the mutex: the goroutine of run takes it on its way out.
 	s.end()
 	s.done.Wait()
-}
-
-// wakeUp has the writer look at the channels. A signal that is already pending covers this
-// change, because the writer looks at all channels.
-func (s *subscription) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // refusedPause is the pause before a server that refused to subscribe is asked again. Its
@@ -158,7 +150,7 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	// Before the writer starts: the new connection has no channel yet. The signal then makes the
 	// writer subscribe to all.
 	s.resetSent()
-	s.wakeUp()
+	s.wake.Set()
 	var writer sync.WaitGroup
 	writer.Go(p.write)
 	// This goroutine is the reader. When it ends, fail releases the writer.

@@ -52,6 +52,16 @@ func onMaster(
 	})
 }
 
+// flushScripts has the master forget all scripts after the node has loaded them.
+func flushScripts(m *fakeredis.Master, n *Node) {
+	for _, l := range n.pipelines {
+		l.mu.Lock()
+		l.conn.loaded = ^command.ScriptSet(0)
+		l.mu.Unlock()
+	}
+	m.FlushScripts()
+}
+
 func configFor(m *fakeredis.Master) Config {
 	return Config{Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()}
 }
@@ -218,8 +228,13 @@ func only(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 	return all[0]
 }
 
-// names lists the commands that the master executed since ForgetLog.
+// names lists the commands that the master executed since ForgetLog, without the loading of scripts.
 func names(m *fakeredis.Master) []string {
+	return slices.DeleteFunc(allNames(m), func(name string) bool { return name == "SCRIPT LOAD" })
+}
+
+// allNames is names with the loading of scripts.
+func allNames(m *fakeredis.Master) []string {
 	all := []string{}
 	for _, e := range m.Log() {
 		all = append(all, strings.TrimSpace(e.Name+" "+sub(e)))

@@ -61,8 +61,8 @@ func (o *unackedAcquires) add(c *command.Command, f facts) {
 // prune forgets acquires whose keys have expired. It goes through all of them, and so is called
 // once for each ended connection, and not for each acquire: there may be tens of thousands.
 func (o *unackedAcquires) prune(now clock.Instant) {
-	for token, orphan := range o.tokens {
-		if !now.Before(orphan.until) {
+	for token, acquire := range o.tokens {
+		if !now.Before(acquire.until) {
 			delete(o.tokens, token)
 		}
 	}
@@ -75,11 +75,11 @@ func (o *unackedAcquires) prune(now clock.Instant) {
 // startExpiry sets the time until which an acquire may still be executed, if its connection could
 // not be killed. That is twice its TTL from the instant at which there is a connection again.
 func (o *unackedAcquires) startExpiry(now clock.Instant) {
-	for token, orphan := range o.tokens {
+	for token, acquire := range o.tokens {
 		// Only where no end is set yet: a later connection must not postpone it.
-		if orphan.until == noDeadline {
-			orphan.until = now.Add(2 * orphan.ttl)
-			o.tokens[token] = orphan
+		if acquire.until == noDeadline {
+			acquire.until = now.Add(2 * acquire.ttl)
+			o.tokens[token] = acquire
 		}
 	}
 }
@@ -130,15 +130,15 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 // mu.
 func (pl *pipeline) requeue(c *command.Command) {
 	pl.mu.Lock()
-	if pl.drained {
+	if drained := pl.drained; drained != nil {
 		// Handing back submits the command to another pipeline, and so happens outside mu.
 		pl.mu.Unlock()
-		drainedError{pl.node.shard.cluster}.handBack(c)
+		refuse(c, drained)
 		return
 	}
 	if pl.closed || pl.conn == nil && pl.downErr != nil && !c.Op.Undoes() {
 		pl.mu.Unlock()
-		c.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: ErrDisconnected})
+		c.Fail(ErrDisconnected)
 		return
 	}
 	pl.queue.push(c)
@@ -150,11 +150,11 @@ func (pl *pipeline) requeue(c *command.Command) {
 	}
 	pl.mu.Unlock()
 	if wake {
-		k.wakeWriter() // it does not write by itself: this may be the reader, which must not wait
+		k.wake.Set() // it does not write by itself: this may be the reader, which must not wait
 	}
 }
 
-// retry sends an answered undo once more if that is needed. kept reports that there will be one
+// retry sends an answered undo once more if that is needed. willRetry reports that there will be one
 // more sending, pending that its answer is still to come.
 //
 // While the acquire of its token may still be executed, an undo is repeated after a pause. If the
@@ -162,26 +162,26 @@ func (pl *pipeline) requeue(c *command.Command) {
 // undone. The undo is then sent behind a probe, and its answer is pending, until the command's
 // not-after instant. An undo is not repeated for its error if the user lacks the permission, which
 // no repetition cures, or if it has nothing to undo.
-func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (kept, pending bool) {
+func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (willRetry, pending bool) {
 	refused := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
-	kept, pending = pl.keep(c, refused, nothing)
+	willRetry, pending = pl.scheduleRetry(c, refused, nothing)
 	// The server executed a repeated undo, and so probably executes the others that wait. Outside
 	// mu, as requeue demands.
 	if !refused && c.Retries > 0 {
 		pl.sendParked()
 	}
-	return kept, pending
+	return willRetry, pending
 }
 
-// keep schedules one more sending of an undo if one is needed. refused says that the server
+// scheduleRetry schedules one more sending of an undo if one is needed. refused says that the server
 // answered it by an error.
-func (pl *pipeline) keep(c *command.Command, refused, nothing bool) (kept, pending bool) {
+func (pl *pipeline) scheduleRetry(c *command.Command, refused, nothing bool) (willRetry, pending bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	orphaned := pl.mayStillExecuteLocked(c.Token)
+	mayExecute := pl.mayStillExecuteLocked(c.Token)
 	// An undo without a clock has no owner and no not-after instant: only an acquire that may
 	// still be executed keeps it.
-	if pl.closed || !refused && !orphaned || !orphaned && (c.Clock == nil || c.Expired() || nothing) {
+	if pl.closed || !refused && !mayExecute || !mayExecute && (c.Clock == nil || c.Expired() || nothing) {
 		return false, false
 	}
 	pending = refused && c.To != nil
@@ -232,7 +232,7 @@ func (pl *pipeline) retryLaterLocked(c *command.Command, refused bool) *retryTim
 		pl.mu.Lock()
 		mine := pl.retries[c.Request] == next
 		if mine {
-			pl.unbookLocked(c.Request)
+			pl.removeRetryLocked(c.Request)
 		}
 		pl.mu.Unlock()
 		// Outside mu, because submit locks it.
@@ -247,8 +247,8 @@ func (pl *pipeline) retryLaterLocked(c *command.Command, refused bool) *retryTim
 // The count is bounded, so that the shift does not overflow.
 func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }
 
-// unbookLocked removes an undo from those that will be sent once more, and from their count.
-func (pl *pipeline) unbookLocked(r *command.Request) {
+// removeRetryLocked removes an undo from those that will be sent once more, and from their count.
+func (pl *pipeline) removeRetryLocked(r *command.Request) {
 	delete(pl.retries, r)
 	pl.node.releaseUndo()
 }
@@ -268,7 +268,7 @@ func (pl *pipeline) cancelRetriesLocked() (left []*command.Command) {
 			next.timer.Stop()
 		}
 		left = append(left, next.command)
-		pl.unbookLocked(r)
+		pl.removeRetryLocked(r)
 	}
 	pl.parked.end()
 	return left
@@ -276,8 +276,8 @@ func (pl *pipeline) cancelRetriesLocked() (left []*command.Command) {
 
 // mayStillExecuteLocked reports whether an acquire of the token may still be executed.
 func (pl *pipeline) mayStillExecuteLocked(token string) bool {
-	orphan, ok := pl.unacked.tokens[token]
-	return ok && pl.node.cfg.Clock.Now().Before(orphan.until)
+	acquire, ok := pl.unacked.tokens[token]
+	return ok && pl.node.cfg.Clock.Now().Before(acquire.until)
 }
 
 // detachedUndo returns the undo of an acquire that may still be executed, for the time after the

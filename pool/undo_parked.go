@@ -89,7 +89,7 @@ func (pl *pipeline) probe() {
 	pl.parked.armed = false
 	dropped := pl.dropOutdatedLocked()
 	var next *command.Command
-	if pl.conn != nil || pl.drained { // if it is drained, requeue hands the undo back
+	if pl.conn != nil || pl.drained != nil { // if it is drained, requeue hands the undo back
 		next = pl.unparkLocked()
 	}
 	// Counted before the timer is set again, so that the interval doubles. sendParked resets the
@@ -113,9 +113,9 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	for range waiting.len() {
 		c := waiting.pop()
 		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token) {
-			pl.unbookLocked(c.Request)
+			pl.removeRetryLocked(c.Request)
 			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
-			// unbookLocked has freed a place, but another goroutine may have taken it: the bound
+			// removeRetryLocked has freed a place, but another goroutine may have taken it: the bound
 			// is the node's, and mu only this pipeline's.
 			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
 				continue
@@ -136,7 +136,7 @@ func (pl *pipeline) unparkLocked() *command.Command {
 		return nil
 	}
 	c := pl.parked.waiting.pop()
-	pl.unbookLocked(c.Request)
+	pl.removeRetryLocked(c.Request)
 	return c
 }
 
@@ -151,7 +151,7 @@ func (pl *pipeline) unparkIfLocked(condition func(c *command.Command) bool) (tak
 			waiting.push(c)
 			continue
 		}
-		pl.unbookLocked(c.Request)
+		pl.removeRetryLocked(c.Request)
 		taken = append(taken, c)
 	}
 	return taken
@@ -178,20 +178,11 @@ func (pl *pipeline) sendParked() {
 	}
 }
 
-// whole returns the node that the user knows: the Cluster for a member of it, otherwise the node
-// itself.
-func (n *Node) whole() *Node {
-	if n.shard != nil {
-		return n.shard.cluster.node
-	}
-	return n
-}
-
 // admitsUndo counts an undo that will be sent once more, and reports false if there are too many.
 // The counters are atomic, because all pipelines of a node, and all members of a Cluster, share
 // them.
 func (n *Node) admitsUndo() bool {
-	n = n.whole()
+	n = n.whole
 	// Counted first and taken back if it was too many, so that concurrent calls never exceed the
 	// bound.
 	if n.count.parked.Add(1) <= maxParked {
@@ -211,7 +202,7 @@ var errTooManyParked = fmt.Errorf(
 // releaseUndo removes an undo from the count. When none is left, the next dropped undo is logged
 // again.
 func (n *Node) releaseUndo() {
-	n = n.whole()
+	n = n.whole
 	if n.count.parked.Add(-1) == 0 {
 		n.count.dropping.Store(false)
 	}

@@ -95,7 +95,7 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			m.Set("a", "A", longTTL)
 		}},
 		"an acquire that was sent again by its text": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
-			m.FlushScripts()
+			flushScripts(m, n)
 			m.FailWith("EVAL", busy)
 			require.Equal(t, command.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n))
 			require.Equal(t, 1, count(m, "EVAL acquire"))

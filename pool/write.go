@@ -90,17 +90,8 @@ func (pc *pipeConn) callerMayWriteLocked() bool {
 	return pc.raw.canTryFlush() && !pc.peerSilent()
 }
 
-// wakeWriter makes the writer run. The caller has the right to write, and passes it on by this
-// call. The channel holds one value, so that it also works before the writer has started.
-func (pc *pipeConn) wakeWriter() {
-	select {
-	case pc.wake <- struct{}{}:
-	default: // already woken
-	}
-}
-
-// write is the writer's goroutine. The goroutine that wakes it has set writing, so that the right
-// to write is the writer's from here on.
+// write is the writer's goroutine. The goroutine that sets the signal wake has the right to write,
+// and passes it on by that. The signal also works before the writer has started.
 func (pc *pipeConn) write() {
 	for {
 		select {
@@ -148,7 +139,7 @@ func (pc *pipeConn) writeBatch(by batchWriter) (more bool) {
 	}
 	pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
 	clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
-	// The queue is looked at and the right to write given up under one lock. So a command that is
+	// The queue is checked, and the right to write is released, under one lock. So a command that is
 	// queued before is found here, and the submitter of a later one finds writing unset and takes
 	// the right.
 	pc.pipeline.mu.Lock()
@@ -179,8 +170,9 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pc.batch, pc.markers = pc.batch[:0], pc.markers[:0]
+	pc.evalMerged = false
 	size := 0
-	for len(pc.batch) < maxBatch && l.queue.len() > 0 {
+	for len(pc.batch)+len(pc.merging) < maxBatch && l.queue.len() > 0 {
 		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch) > 0 {
 			break
 		}
@@ -204,11 +196,13 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
 		}
-		if c.Asking {
-			pc.appendToBatchLocked(askingCommand(), nil) // right before the command, which alone it concerns
+		if pc.setAsideLocked(c) {
+			continue
 		}
+		c.Merged = 0
 		pc.appendToBatchLocked(c, want)
 	}
+	pc.appendMergedLocked()
 	// Under the same lock as unanswered: the watchdog compares sent with the answers.
 	pc.sent += int64(len(pc.batch))
 	pc.recordBatchLocked()
@@ -216,8 +210,21 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	return dropped
 }
 
-// appendToBatchLocked puts a command into the batch, and among those that await an answer.
+// appendToBatchLocked puts a command into the batch, and among those that await an answer. Before the
+// first use of a script on this connection it puts a command there that loads the script. So the
+// server never lacks it, unless it is told to forget it: NOSCRIPT would have the command sent again,
+// behind later ones.
 func (pc *pipeConn) appendToBatchLocked(c *command.Command, want any) {
+	if load := pc.loaded.Add(c); load != nil {
+		pc.pushLocked(load, nil)
+	}
+	if c.Asking {
+		pc.pushLocked(askingCommand(), nil) // right before the command, which alone it concerns
+	}
+	pc.pushLocked(c, want)
+}
+
+func (pc *pipeConn) pushLocked(c *command.Command, want any) {
 	pc.batch, pc.markers = append(pc.batch, c), append(pc.markers, want)
 	pc.unanswered.push(c)
 }
@@ -235,10 +242,16 @@ func askingCommand() *command.Command {
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call. Only a goroutine with the right to write may call it.
 func (pc *pipeConn) send(by batchWriter) error {
-	for i, c := range pc.batch {
+	for i := 0; i < len(pc.batch); i++ {
+		c := pc.batch[i]
 		name, args := c.Call(c.UsesEval())
-		if pc.markers[i] != nil {
-			// args is reused, as only the goroutine with the right to write uses it.
+		// pc.args is reused, as only the goroutine with the right to write uses it.
+		switch {
+		case c.Merged > 0:
+			name, args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)])
+			pc.args = args
+			i += int(c.Merged) - 1
+		case pc.markers[i] != nil:
 			args = append(append(pc.args[:0], args...), pc.markers[i])
 			pc.args = args
 		}

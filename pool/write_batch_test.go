@@ -37,6 +37,7 @@ func TestACallerThatIsAloneWritesItself(t *testing.T) {
 func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, acquiring("one", longTTL, "a").on(n).reply(t).Outcome)
+		require.Equal(t, command.Refused, releasing("other", "a").on(n).reply(t).Outcome) // its script is loaded from now on
 		before := n.Stats()
 		for range 50 {
 			first, second := releasing("one", "a"), acquiring("one", longTTL, "a")
@@ -58,6 +59,7 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 		n, err := Open(Config{Address: l.Addr().String()})
 		require.NoError(t, err)
 		settle(t, n)
+		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n)) // its script is loaded from now on
 		before := n.Stats()
 		var g sync.WaitGroup
 		for i := range callers {
@@ -183,7 +185,7 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	}
 	link.writing = true
 	link.pipeline.mu.Unlock()
-	link.wakeWriter()
+	link.wake.Set()
 	close(mute)
 	for _, c := range calls {
 		require.Equal(t, command.Granted, c.reply(t).Outcome)
@@ -206,7 +208,7 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 		for range 10 {
 			calls = append(calls, pinging().on(n))
 		}
-		k.wakeWriter()
+		k.wake.Set()
 		synctest.Wait()
 		for _, c := range calls {
 			require.True(t, c.Cancel())
@@ -296,8 +298,8 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		m.Unfreeze()
 		stuck.reply(t)
 		synctest.Wait()
-		require.Equal(t, int64(5), n.Stats().Replies)
-		require.Equal(t, int64(5), n.Stats().Written)
+		require.Equal(t, int64(6), n.Stats().Replies, "also to the loading of a script")
+		require.Equal(t, int64(6), n.Stats().Written)
 
 		m.Stop()
 		time.Sleep(time.Second)

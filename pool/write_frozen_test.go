@@ -222,7 +222,7 @@ func TestASocketThatWasMadeToWaitIsNotWaitedFor(t *testing.T) {
 		t.Error("an offer waited")
 	}
 	close(mute)
-	k.wakeWriter()
+	k.wake.Set()
 }
 
 func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
@@ -394,7 +394,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 // compared with the time that it took to make the commands.
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = 20_000
-	l := newPipeline(&Node{cfg: &Config{Clock: clock.Runtime()}})
+	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}, nil))
 	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	made, sorted := time.Hour, time.Hour // the shortest of each: a busy machine interrupts some
 	for range 10 {                       // one connection after the other, while nothing expires

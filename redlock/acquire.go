@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,9 +15,9 @@ import (
 // maxNames bounds the names of one lock. Each name adds to a script that blocks its server.
 const maxNames = 1024
 
-// Acquire acquires the lock on a name for ttl. It waits until ctx ends for a holder to release the
-// lock, and for unreachable nodes. Waiters of one Locker queue in order of arrival, and only the
-// first sends requests to the nodes.
+// Acquire acquires the lock on a name for ttl, and does not extend it without WithAutoExtend. It waits
+// until ctx ends, or for WithWait, for a holder to release the lock and for unreachable nodes. Waiters
+// of one Locker queue in order of arrival, and only the first sends requests to the nodes.
 //
 // A name has 1 to 512 bytes of any value. ttl is in whole milliseconds, from MinTTL to WithMaxTTL.
 // Its validity after drift must be longer than the node timeout. ttl is how long the lock outlives
@@ -67,17 +68,18 @@ type request struct {
 	oneName       [1]string
 	ttl           time.Duration
 	opts          lockSettings
-	singleAttempt bool  // TryAcquire
-	failures      int   // attempts that failed
-	boundToCaller bool  // the lock's context ends with the caller's
-	parent        *Lock // the lock that the caller's context belongs to; may be nil
+	singleAttempt bool            // TryAcquire
+	failures      int             // attempts that failed
+	boundToCaller bool            // the lock's context ends with the caller's
+	caller        context.Context // the parent of the lock's context, if that is not the one that bounds the wait
+	parent        *Lock           // the lock that the caller's context belongs to; may be nil
 
 	// Used while the request waits:
 	locker    *Locker
 	ctx       context.Context
 	waiter    waiting.Waiter
-	sightings []sighting // by node; made on first use
-	last      error      // error of the last attempt
+	sightings waiting.Sightings
+	last      error // error of the last attempt
 }
 
 // requestPool holds requests for reuse. Most locks are granted at the first attempt.
@@ -92,7 +94,7 @@ func newRequest(name string, ttl time.Duration) *request {
 }
 
 // recycle returns the request to the pool. It keeps a request that has waited or received an
-// announcement out of the pool, because its alarm may be about to fire.
+// announcement out of the pool, because its timer may be about to fire.
 func (req *request) recycle() {
 	if req.failures > 0 || !req.waiter.Reusable() {
 		return
@@ -110,15 +112,29 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	}
 	var k *Lock
 	var err error
-	if !w.singleAttempt {
-		k, err = l.acquireQueued(ctx, w)
-	} else {
+	switch bounded := w.opts.waitBounded; {
+	case w.singleAttempt || bounded && w.opts.wait == 0:
 		k, err = l.try(ctx, w)
+	case bounded:
+		k, err = l.acquireWithin(ctx, w)
+	default:
+		k, err = l.acquireQueued(ctx, w)
 	}
 	if err == nil {
 		w.recycle()
 	}
 	return k, err
+}
+
+// acquireWithin is acquireQueued with a bound on the wait. The context that ends the wait is no parent
+// of the lock's.
+func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
+	wait, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	timer := l.set.clock.AfterFunc(w.opts.wait, func() { end(fmt.Errorf("waited for %v", w.opts.wait)) })
+	defer timer.Stop()
+	w.caller = ctx
+	return l.acquireQueued(wait, w)
 }
 
 // try makes attempts until one contender has the lock or the node timeout is over.

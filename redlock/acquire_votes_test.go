@@ -24,9 +24,9 @@ type mute struct {
 func (m *mute) Name() string              { return m.name }
 func (m *mute) Submit(c *command.Command) { m.command = c }
 
-// muteGroup makes a group of mute nodes with the clock and the alarms of a Locker.
+// muteGroup makes a group of mute nodes with the clock and the timers of a Locker.
 func muteGroup(l *Locker, n int) (*vote.Group, []*mute) {
-	g := &vote.Group{Set: l.nodeSet, Clock: l.set.clock, Alarms: l.alarms}
+	g := &vote.Group{Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers}
 	nodes := make([]*mute, n)
 	for i := range nodes {
 		nodes[i] = &mute{name: string(rune('a' + i))}

@@ -89,6 +89,9 @@ func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease}
 	k.family = family{acquiredUnder: w.parent, boundToCaller: w.boundToCaller}
 	k.ctx.parent, k.keys.longest = ctx, ttl
+	if w.caller != nil {
+		k.ctx.parent = w.caller
+	}
 	k.lease.Terms = l.leaseTerms(ttl, &w.opts)
 	k.hold.SetNames(w.names)
 	k.terms.Set(l.keys(k.hold.Names), command.NewToken(l.set.owner))

@@ -2,15 +2,12 @@ package redlock
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"time"
-	"unicode/utf8"
 
+	"github.com/quorumlock/go-redlock/internal/claim"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -44,102 +41,32 @@ func (c Claim) GoString() string { return c.String() }
 // LogValue returns String. Otherwise package log/slog would marshal the claim and show the token.
 func (c Claim) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// claimPrefix identifies the version of the text form.
-const claimPrefix = "redlock1."
-
-// claimText is the content of the text form, in JSON. Names are any bytes, which a JSON string
-// cannot represent.
-type claimText struct {
-	Names [][]byte      `json:"n"`
-	Token []byte        `json:"t"`
-	Fence int64         `json:"f,omitempty"`
-	TTL   time.Duration `json:"d"`
-}
-
 // MarshalText returns a form without spaces, for command lines and environment variables.
-func (c Claim) MarshalText() ([]byte, error) {
-	t := claimText{Token: []byte(c.Token), Fence: c.Fence, TTL: c.TTL}
-	for _, n := range c.Names {
-		t.Names = append(t.Names, []byte(n))
-	}
-	b, err := json.Marshal(t)
-	if err != nil {
-		return nil, err
-	}
-	return append([]byte(claimPrefix), base64.RawURLEncoding.EncodeToString(b)...), nil
-}
+func (c Claim) MarshalText() ([]byte, error) { return claim.Claim(c).Text() }
 
 // UnmarshalText parses the form of MarshalText. Its errors match ErrInvalid.
-func (c *Claim) UnmarshalText(text []byte) error {
-	b, ok := cutPrefix(text, claimPrefix)
-	if !ok {
-		return invalid("a claim begins with %q", claimPrefix)
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(string(b))
-	if err != nil {
-		return invalid("damaged claim")
-	}
-	var t claimText
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return invalid("damaged claim")
-	}
-	*c = Claim{Token: string(t.Token), Fence: t.Fence, TTL: t.TTL}
-	for _, n := range t.Names {
-		c.Names = append(c.Names, string(n))
-	}
-	return nil
-}
-
-func cutPrefix(b []byte, prefix string) ([]byte, bool) {
-	if len(b) < len(prefix) || string(b[:len(prefix)]) != prefix {
-		return nil, false
-	}
-	return b[len(prefix):], true
-}
-
-// claimJSON is the JSON form.
-type claimJSON struct {
-	Names  []string `json:"names"`
-	Token  string   `json:"token"`
-	Fence  int64    `json:"fence,omitempty"`
-	Millis *int64   `json:"ttl_ms"`
-	// OldTTL is what versions before the first release wrote, in nanoseconds.
-	OldTTL json.RawMessage `json:"ttl,omitempty"`
-}
+func (c *Claim) UnmarshalText(text []byte) error { return c.parse(claim.ParseText(text)) }
 
 // MarshalJSON returns a JSON object with names, token, fence (omitted if it is 0) and ttl_ms, not the
 // text form. It returns an error that matches ErrInvalid if a name is not valid UTF-8, which JSON
 // would change, or if the TTL is not in whole milliseconds. MarshalText accepts any name.
 func (c Claim) MarshalJSON() ([]byte, error) {
-	for _, s := range append([]string{c.Token}, c.Names...) {
-		if !utf8.ValidString(s) {
-			return nil, invalid("name is not valid UTF-8, which JSON cannot represent: use the claim's text form")
-		}
+	b, err := claim.Claim(c).JSON()
+	if err != nil {
+		return nil, invalid("%w", err)
 	}
-	if c.TTL < 0 || c.TTL%time.Millisecond != 0 {
-		return nil, invalid("claim's TTL of %v is not a number of whole milliseconds", c.TTL)
-	}
-	ms := c.TTL.Milliseconds()
-	return json.Marshal(claimJSON{Names: c.Names, Token: c.Token, Fence: c.Fence, Millis: &ms})
+	return b, nil
 }
 
 // UnmarshalJSON parses the form of MarshalJSON. Its errors match ErrInvalid. It refuses an object
 // with the field ttl: versions before the first release wrote nanoseconds there.
-func (c *Claim) UnmarshalJSON(b []byte) error {
-	var j claimJSON
-	if err := json.Unmarshal(b, &j); err != nil {
-		return invalid("damaged claim")
+func (c *Claim) UnmarshalJSON(b []byte) error { return c.parse(claim.ParseJSON(b)) }
+
+func (c *Claim) parse(parsed claim.Claim, err error) error {
+	if err != nil {
+		return invalid("%w", err)
 	}
-	if j.OldTTL != nil {
-		return invalid("claim with the field ttl, of an older version: the field is ttl_ms, in milliseconds")
-	}
-	if j.Millis == nil {
-		return invalid("claim without ttl_ms")
-	}
-	if *j.Millis < 0 || *j.Millis > math.MaxInt64/int64(time.Millisecond) {
-		return invalid("claim's ttl_ms is out of range")
-	}
-	*c = Claim{Names: j.Names, Token: j.Token, Fence: j.Fence, TTL: time.Duration(*j.Millis) * time.Millisecond}
+	*c = Claim(parsed)
 	return nil
 }
 

@@ -138,7 +138,7 @@ func TestAnAutoExtenderEndsWithDetach(t *testing.T) {
 		pass(time.Minute)
 		require.Equal(t, sent, fl.orders(command.Extend))
 		require.Zero(t, fl.orders(command.Release))
-		require.Zero(t, l.alarms.Len())
+		require.Zero(t, l.timers.Len())
 		require.Zero(t, fl.keys("a"), "it died by its TTL")
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -49,10 +49,10 @@ func (l *Locker) Close(ctx context.Context) error {
 	var err error
 	select {
 	case <-idle:
-		l.undos.join(l.set.clock, l.readTimeout())
+		l.undos.Join(l.set.clock, l.readTimeout())
 	case <-ctx.Done():
 		err = l.abandon(ctx, idle, grace)
-		l.undos.join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
+		l.undos.Join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 	}
 	l.waiting.Close()
 	l.nodeSet.End()
@@ -124,9 +124,9 @@ func (lk *Lock) armUndoLimit(undo *vote.Round) {
 }
 
 func (lk *Lock) limitUndoAt(undo *vote.Round, at clock.Instant) {
-	undo.SetAlarm(at, time.Second, (*undoTimer)(lk))
-	if !lk.l.has(lk) { // the last answer may have come before SetAlarm
-		undo.ClearAlarm()
+	undo.SetTimer(at, time.Second, (*undoTimer)(lk))
+	if !lk.l.has(lk) { // the last answer may have come before SetTimer
+		undo.ClearTimer()
 	}
 }
 
@@ -139,13 +139,13 @@ func (lk *Lock) isBlocked(undo *vote.Round) bool {
 	return held && !undo.Confirmed()
 }
 
-// undoTimer is the alarm's view of a Lock whose undo Close waits for.
+// undoTimer is the timer's view of a Lock whose undo Close waits for.
 type undoTimer Lock
 
 // Fire unregisters the lock. By then every reachable node had time to answer on a new connection.
 // If the keys may block a quorum for other clients, Fire waits on until a quorum has confirmed the
 // release or the keys have expired.
-func (o *undoTimer) Fire(*alarm.Alarm) {
+func (o *undoTimer) Fire(*timer.Timer) {
 	k, now := (*Lock)(o), o.l.now()
 	undo, registered := k.pendingUndo()
 	if !registered {
@@ -258,8 +258,5 @@ func (l *Locker) awaitUndos(within time.Duration) bool {
 func (l *Locker) nextChange(k *Lock) (change <-chan struct{}, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.changed == nil {
-		l.changed = make(chan struct{})
-	}
-	return l.changed, l.locks[k.terms.Token] == k
+	return l.changed.Next(), l.locks[k.terms.Token] == k
 }

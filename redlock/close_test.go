@@ -227,8 +227,8 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 					} else {
 						require.NoError(t, err)
 					}
-					synctest.Wait() // the last answer ends Close before it clears the alarm
-					require.Zero(t, l.alarms.Len())
+					synctest.Wait() // the last answer ends Close before it clears the timer
+					require.Zero(t, l.timers.Len())
 					fl.masters[2].Unfreeze()
 					if !fl.masters[2].Up() {
 						require.NoError(t, fl.masters[2].Restart(true))
@@ -291,8 +291,8 @@ func TestCloseEndsOnceAQuorumHasConfirmedLate(t *testing.T) {
 			fl.masters[1].Unfreeze()
 			require.ErrorIs(t, <-done, ErrKeysLeft)
 			require.LessOrEqual(t, fl.clock.Now().Sub(began), max(10*time.Second, after+7*time.Second), "and not an hour")
-			synctest.Wait() // the last answer ends Close before it clears the alarm
-			require.Zero(t, l.alarms.Len())
+			synctest.Wait() // the last answer ends Close before it clears the timer
+			require.Zero(t, l.timers.Len())
 			fl.masters[2].Unfreeze()
 		})
 	}
@@ -319,16 +319,16 @@ func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
 	})
 }
 
-// An undo that was answered before Close leaves no alarm.
-func TestCloseLeavesNoAlarmOfAnUndoThatWasAnswered(t *testing.T) {
+// An undo that was answered before Close leaves no timer.
+func TestCloseLeavesNoTimerOfAnUndoThatWasAnswered(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].SetDelay(200 * time.Millisecond)
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, l.Close(bg))
-		synctest.Wait() // the last answer ends Close before it clears the alarm
-		require.Zero(t, l.alarms.Len())
+		synctest.Wait() // the last answer ends Close before it clears the timer
+		require.Zero(t, l.timers.Len())
 	})
 }
 
@@ -361,7 +361,7 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 }
 
 // The last answer may arrive before the deciding one is handled.
-func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
+func TestCloseLeavesNoTimerOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
@@ -372,8 +372,8 @@ func TestCloseLeavesNoAlarmOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 		require.NoError(t, l.Close(bg))
 		k.onUndoComplete(k.keys.undo)
 		k.onUndoDecided(k.keys.undo)
-		synctest.Wait() // the last answer ends Close before it clears the alarm
-		require.Zero(t, l.alarms.Len())
+		synctest.Wait() // the last answer ends Close before it clears the timer
+		require.Zero(t, l.timers.Len())
 	})
 }
 

@@ -112,6 +112,13 @@ func (lk *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context
 	return mine
 }
 
+// FromContext returns the lock whose context ctx is, or derives from: the innermost one if there are
+// several. It returns false if ctx belongs to no lock. The lock may have ended.
+func FromContext(ctx context.Context) (*Lock, bool) {
+	lk := lockOf(ctx)
+	return lk, lk != nil
+}
+
 // lockOf returns the innermost lock that ctx belongs to, or nil.
 func lockOf(ctx context.Context) *Lock {
 	k, _ := ctx.Value(heldKey{}).(*Lock)

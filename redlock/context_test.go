@@ -140,7 +140,7 @@ func TestAHeldLockCostsNoGoroutine(t *testing.T) {
 		}
 		synctest.Wait()
 		require.LessOrEqual(t, goroutines(), before)
-		require.Zero(t, l.alarms.Len(), "and nothing to wake up for")
+		require.Zero(t, l.timers.Len(), "and nothing to wake up for")
 		for _, m := range fl.masters {
 			require.Empty(t, m.Keys())
 		}

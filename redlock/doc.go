@@ -19,15 +19,15 @@
 //
 //	locker.go, options.go, lockoptions.go, close.go    a Locker: settings, start and end
 //	node.go, kinds.go                                  what a Locker needs of a node
-//	acquire.go, wait.go, attempt.go                    acquisition: queue, attempts, pauses
-//	wait_table.go, waiter.go, wake.go, fairness.go     waiting inside a process, and handoffs
-//	releases.go, poll.go, holders.go, sightings.go     waiting for locks held by other processes
-//	rounds.go, outcome.go, undoqueue.go                requests to all nodes (internal/vote), their errors
+//	acquire.go, wait.go, attempt.go, holders.go        acquisition: attempts, waiting, who holds the names
+//	rounds.go, outcome.go                              requests to all nodes, and their errors
 //	lock.go, hold.go, context.go, fence.go             the handle, its validity and its context
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do
-//	guard.go, guard_report.go, admit.go                the restart guard
+//	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
 //	errors.go, format.go, inspect.go                   errors, text forms, who holds a name
-//	trace.go, events.go, log.go                        hooks and logs
-//	diagnose.go, report.go, report_json.go             whether nodes are fit to hold locks
+//	trace.go, events.go                                hooks and logs
+//
+// Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
+// and when) and internal/lease (what a held lock has to do next) have the rest.
 package redlock

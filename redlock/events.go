@@ -1,26 +1,25 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
+
+	"github.com/quorumlock/go-redlock/internal/background"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // maxQueued bounds the queued calls of hooks and log entries.
 const maxQueued = 4096
 
-// dispatcher runs hooks and writes the log on a goroutine of its own, which exists while calls are
-// queued. Locks do not wait for it, so a hook may block or call the library (docs/dev/hazards.md H105).
+// dispatcher runs hooks and writes the log in the background. Locks do not wait for it, so a hook may block or call the library (docs/dev/hazards.md H105).
 type dispatcher struct {
-	trace  Trace
-	logger *slog.Logger // may be nil
-	state  stateLog
-
-	mu      sync.Mutex // guards the fields below
-	queue   []func()
-	running bool
-	dropped int
+	trace   Trace
+	logger  *slog.Logger // may be nil
+	state   stateLog
+	queue   *background.Queue[func()]
+	dropped atomic.Int64 // calls since the last report of such
 }
 
 func newDispatcher(traces []*Trace, logger *slog.Logger, nodes int) *dispatcher {
@@ -28,6 +27,7 @@ func newDispatcher(traces []*Trace, logger *slog.Logger, nodes int) *dispatcher 
 		return nil
 	}
 	ev := &dispatcher{logger: logger}
+	ev.queue = background.NewQueue(maxQueued, ev.call)
 	ev.state.notVoting = make([]atomic.Bool, nodes)
 	for _, t := range traces {
 		ev.trace.add(t)
@@ -55,50 +55,17 @@ func (d *dispatcher) info(msg string, args ...any) {
 }
 
 func (d *dispatcher) run(f func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.queue) >= maxQueued {
-		d.dropped++
-		return
-	}
-	d.queue = append(d.queue, f)
-	if !d.running {
-		d.running = true
-		go d.drain()
+	if !d.queue.Add(f) {
+		d.dropped.Add(1)
 	}
 }
 
-// drain runs the queued calls one after another until the queue is empty.
-func (d *dispatcher) drain() {
-	over := false
-	defer func() {
-		if !over {
-			// A hook ended this goroutine by runtime.Goexit, as t.FailNow does.
-			go d.drain()
-		}
-	}()
-	for f := d.next(); f != nil; f = d.next() {
-		d.callSafely(f)
+// call runs a queued call.
+func (d *dispatcher) call(f func()) {
+	if n := d.dropped.Swap(0); n > 0 {
+		d.report("hooks fell behind", "dropped", n)
 	}
-	over = true
-}
-
-// next removes the next call from the queue. It returns nil if there is none; drain then ends.
-func (d *dispatcher) next() func() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.dropped; n > 0 {
-		d.dropped = 0
-		return func() { d.report("hooks fell behind", "dropped", n) }
-	}
-	if len(d.queue) == 0 {
-		d.queue, d.running = nil, false
-		return nil
-	}
-	f := d.queue[0]
-	d.queue[0] = nil
-	d.queue = d.queue[1:]
-	return f
+	d.callSafely(f)
 }
 
 func (d *dispatcher) callSafely(f func()) {
@@ -117,4 +84,62 @@ func (d *dispatcher) report(msg string, args ...any) {
 		logger = slog.Default()
 	}
 	logger.Error("redlock: "+msg, args...)
+}
+
+// stateLog logs lasting states when they begin and when they end, not at every attempt: whether a
+// quorum votes, and which nodes do not vote.
+type stateLog struct {
+	noQuorum  atomic.Bool   // the latest attempt found no quorum
+	notVoting []atomic.Bool // by node: it does not vote
+}
+
+// noteAttempt records an attempt's outcome.
+func (d *dispatcher) noteAttempt(names []string, err error) {
+	switch {
+	case d.logger == nil:
+	case errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrQuarantined):
+		// An error of the context shows nothing about the nodes.
+		var cut *waitError
+		if !errors.As(err, &cut) && !d.state.noQuorum.Swap(true) {
+			d.warn("no quorum votes: nothing can be acquired", "names", printable(names), "error", err)
+		}
+	case err == nil || quorumVoted(err):
+		if d.state.noQuorum.Load() && d.state.noQuorum.Swap(false) {
+			d.info("a quorum votes again")
+		}
+	}
+}
+
+// quorumVoted reports whether a quorum of nodes voted in a failed attempt.
+func quorumVoted(err error) bool {
+	var e *QuorumError
+	if !errors.As(err, &e) {
+		return false
+	}
+	votes := 0
+	for _, v := range e.Votes {
+		if v.Outcome == OutcomeGranted || v.Outcome == OutcomeRefused {
+			votes++
+		}
+	}
+	return votes >= e.Need
+}
+
+// noteVote records a vote on an acquisition. Other commands are no evidence, because nodes that do
+// not vote also execute them.
+func (d *dispatcher) noteVote(node int, name string, rep command.Reply) {
+	if d.logger == nil {
+		return
+	}
+	out := &d.state.notVoting[node]
+	if rep.Outcome == command.Granted || rep.Outcome == command.Refused {
+		if out.Load() && out.Swap(false) {
+			d.info("a node votes again", "node", name)
+		}
+		return
+	}
+	var q *QuarantineError
+	if (errors.Is(rep.Err, ErrUnfit) || errors.As(rep.Err, &q)) && !out.Swap(true) {
+		d.warn("a node does not vote", "node", name, "error", rep.Err)
+	}
 }

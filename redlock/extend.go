@@ -206,14 +206,14 @@ func (x *extension) onReply(rep command.Reply) {
 	}
 }
 
-// markLost marks a hold as lost because a quorum refused its token. The alarms end it, because the
+// markLost marks a hold as lost because a quorum refused its token. The timers end it, because the
 // caller may hold sending.
 func (lk *Lock) markLost() {
 	now := lk.l.now()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if lk.lease.MarkLost(now) {
-		lk.l.alarms.Set(&lk.alarm, now, time.Second, (*leaseTimer)(lk))
+		lk.l.timers.Set(&lk.timer, now, time.Second, (*leaseTimer)(lk))
 	}
 }
 

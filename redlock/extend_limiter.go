@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // maxExtending is how many automatic extensions of a Locker may be undecided before others are
@@ -19,12 +19,12 @@ const maxExtending = 4096
 // that falls due while there is room does not queue. A queued lock costs nothing until it is woken,
 // or until it can wait no longer (Lock.extendQueueLimitLocked).
 type extendLimiter struct {
-	alarms *alarm.Queue
-	alarm  alarm.Alarm // wakes the first lock in the queue
+	timers *timer.Queue
+	timer  timer.Timer // wakes the first lock in the queue
 	clock  clock.Clock
 
-	mu       sync.Mutex // guards the fields below; only the alarms are called under it
-	underWay int        // undecided extensions
+	mu       sync.Mutex // guards the fields below; only the timers are called under it
+	inFlight int        // undecided extensions
 	queue    []*Lock    // may contain locks that no longer wait
 }
 
@@ -32,7 +32,7 @@ type extendLimiter struct {
 func (t *extendLimiter) enqueue(k *Lock) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.underWay < maxExtending {
+	if t.inFlight < maxExtending {
 		return false
 	}
 	t.queue = append(t.queue, k)
@@ -43,28 +43,28 @@ func (t *extendLimiter) enqueue(k *Lock) bool {
 func (t *extendLimiter) acquire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.underWay++
+	t.inFlight++
 }
 
-// release makes room for a queued lock. The lock is woken on the alarms' goroutine, because the
+// release makes room for a queued lock. The lock is woken on the timers' goroutine, because the
 // caller may hold the sending mutex of a lock and be inside the submission of another extension.
 func (t *extendLimiter) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.underWay--
+	t.inFlight--
 	t.wakeNextLocked()
 }
 
 // wakeNextLocked wakes the first lock in the queue if there is room.
 func (t *extendLimiter) wakeNextLocked() {
-	if len(t.queue) > 0 && t.underWay < maxExtending {
-		t.alarms.Set(&t.alarm, t.clock.Now(), time.Second, t)
+	if len(t.queue) > 0 && t.inFlight < maxExtending {
+		t.timers.Set(&t.timer, t.clock.Now(), time.Second, t)
 	}
 }
 
-// Fire is called by the Locker's alarms. It wakes only one lock, so that other alarms do not wait
+// Fire is called by the Locker's timers. It wakes only one lock, so that other timers do not wait
 // for all of them.
-func (t *extendLimiter) Fire(*alarm.Alarm) {
+func (t *extendLimiter) Fire(*timer.Timer) {
 	if k := t.pop(); k != nil {
 		k.resumeExtend()
 	}
@@ -76,7 +76,7 @@ func (t *extendLimiter) Fire(*alarm.Alarm) {
 func (t *extendLimiter) pop() *Lock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) == 0 || t.underWay >= maxExtending {
+	if len(t.queue) == 0 || t.inFlight >= maxExtending {
 		return nil
 	}
 	k := t.queue[0]

@@ -105,7 +105,7 @@ func TestLocksThatFallDueTogetherAreExtendedInTheirTurn(t *testing.T) {
 			require.Greater(t, k.Remaining(), 50*time.Second)
 		}
 		require.Nil(t, c.l.extendLimiter.queue)
-		require.Zero(t, c.l.extendLimiter.underWay)
+		require.Zero(t, c.l.extendLimiter.inFlight)
 	})
 }
 

@@ -76,7 +76,7 @@ func releaseAmid(t *testing.T, fl *testbed, at [3]stage, forgotten bool) {
 	require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 	require.Empty(t, k.extending.rounds)
 	require.Zero(t, booked(l))
-	require.Zero(t, l.alarms.Len())
+	require.Zero(t, l.timers.Len())
 	require.Zero(t, fl.keys("a"))
 	for _, m := range fl.masters {
 		list := asked(m)

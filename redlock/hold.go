@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // noDeadline is an instant that never comes, such as the end of a share's own validity.
@@ -54,11 +54,11 @@ func (lk *Lock) dropAcquireLocked(now clock.Instant) {
 	lk.keys.nextShrink = noDeadline
 }
 
-// leaseTimer is the alarm's view of a Lock. It keeps Fire out of Lock's method set.
+// leaseTimer is the timer's view of a Lock. It keeps Fire out of Lock's method set.
 type leaseTimer Lock
 
-// Fire is called by the Locker's alarms.
-func (r *leaseTimer) Fire(*alarm.Alarm) { (*Lock)(r).onTimer() }
+// Fire is called by the Locker's timers.
+func (r *leaseTimer) Fire(*timer.Timer) { (*Lock)(r).onTimer() }
 
 // onTimer applies what is due, and schedules the next call.
 func (lk *Lock) onTimer() {
@@ -72,7 +72,7 @@ func (lk *Lock) onTimer() {
 	lk.scheduleLocked()
 }
 
-// scheduleLocked sets the alarm to the next instant at which something is due.
+// scheduleLocked sets the timer to the next instant at which something is due.
 func (lk *Lock) scheduleLocked() {
 	at := lk.lease.Next()
 	if at != noDeadline {
@@ -81,18 +81,18 @@ func (lk *Lock) scheduleLocked() {
 	lk.scheduleAtLocked(at)
 }
 
-// scheduleAtLocked sets the alarm to an instant if the lock is held.
+// scheduleAtLocked sets the timer to an instant if the lock is held.
 func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 	if !lk.lease.Held() || at == noDeadline {
-		lk.l.alarms.Clear(&lk.alarm)
+		lk.l.timers.Clear(&lk.timer)
 		return
 	}
 	// After a suspend an end may be noticed this late: see Context.
-	lk.l.alarms.Set(&lk.alarm, at, min(250*time.Millisecond, lk.opts.ttl/10), (*leaseTimer)(lk))
+	lk.l.timers.Set(&lk.timer, at, min(250*time.Millisecond, lk.opts.ttl/10), (*leaseTimer)(lk))
 }
 
 // applyDue does what the clock says is due: it ends the hold or its context, or starts an extension
-// or a repair. The alarm calls it, and so does every method that reports the lock's state. Their
+// or a repair. The timer calls it, and so does every method that reports the lock's state. Their
 // answer is then right even if no timer has run (docs/dev/hazards.md H24, H62, H107).
 //
 // It returns true if it deferred an extension or a repair because another goroutine holds sending.
@@ -116,8 +116,7 @@ func (lk *Lock) applyDue() (deferred bool) {
 	case lease.End:
 		lk.mu.Unlock()
 		lk.end(cause, undoByLibrary)
-	case lease.EndContext:
-		lk.scheduleLocked()
+	case lease.EndContext: // the timer is due too, and sets itself to the end
 		lk.mu.Unlock()
 		lk.cancelContext(cause)
 	case lease.Repair:
@@ -202,7 +201,7 @@ type endMode uint8
 const (
 	keepKeys endMode = iota
 	undoKeys         // at once, on the goroutine of a caller
-	// By the undo queue: this may be the alarms' goroutine, on which all other ends depend.
+	// By the undo queue: this may be the timers' goroutine, on which all other ends depend.
 	undoByLibrary
 )
 
@@ -235,7 +234,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	case keys == undoKeys:
 		lk.startUndo(undoHold)
 	case keys == undoByLibrary:
-		lk.l.undos.add(lk)
+		lk.l.undos.Add(lk)
 	default:
 		lk.l.waiting.Ended(&lk.hold)
 	}

@@ -103,8 +103,8 @@ func TestARefusalThatCompletesAQuorumAfterTheDecisionEndsTheLockAtOnce(t *testin
 	})
 }
 
-// The alarm is set for the loss. A goroutine that has not noticed the loss must not move it.
-func TestALossIsNotDelayedByALaterAlarm(t *testing.T) {
+// The timer is set for the loss. A goroutine that has not noticed the loss must not move it.
+func TestALossIsNotDelayedByALaterTimer(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second)
 		ctx := k.Context()

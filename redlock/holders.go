@@ -3,9 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -53,15 +50,17 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	case <-l.closing: // the result would not be used
 		cut = true
 	}
-	q.round.ClearAlarm()
+	q.round.ClearTimer()
 	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
 	var seen contention
 	held := false
 	q.round.View(func(s vote.Results) {
 		q.fillIn(s, e.Votes)
-		seen.Contention = contentionOf(s, len(w.names))
+		seen.Contention = waiting.ContentionOf(s, len(w.names))
 		if held = seen.Held; !held {
-			seen.FreeIn, seen.Held, seen.blocked = w.blockedFor(l, q.votes, s)
+			seen.FreeIn, seen.Held, seen.blocked = w.sightings.BlockedFor(l.now(), l.readTimeout(), s, func(node int) (left time.Duration, failed bool) {
+				return quarantineLeft(q.votes[node].Err), q.votes[node].Outcome == OutcomeFailed
+			})
 		}
 	})
 	if cut {
@@ -84,14 +83,14 @@ func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
 		if q.votes[i].notAwaited() && errors.Is(v.Err, command.ErrGivenUp) {
 			*v = q.votes[i] // the undo cancelled the acquire: the node did not fail
 		}
-		unheard := v.notAwaited()
+		notAwaited := v.notAwaited()
 		switch {
-		case why != nil && (v.Outcome == OutcomeRefused || unheard || errors.Is(why, ErrForeignKey)):
+		case why != nil && (v.Outcome == OutcomeRefused || notAwaited || errors.Is(why, ErrForeignKey)):
 			v.Err = why
-			if unheard {
+			if notAwaited {
 				v.Outcome = OutcomeRefused
 			}
-		case unheard && b.Failed():
+		case notAwaited && b.Failed():
 			v.Outcome, v.Err, v.Took = Outcome(b.Outcome), b.Err, b.Latency
 		}
 	}
@@ -101,15 +100,15 @@ func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	q := &holderQuery{votes: lost.Votes}
 	q.round = l.inspectRound(&holderKind, q, w.names)
-	unheard := 0
+	notAwaited := 0
 	for i := range q.votes {
 		if q.votes[i].notAwaited() {
-			unheard++
+			notAwaited++
 		}
 	}
 	refused, failed := lost.against()
-	mayFail := failed+unheard > len(q.votes)-lost.Need
-	more := mayFail || refused < lost.Need && refused+unheard >= lost.Need
+	mayFail := failed+notAwaited > len(q.votes)-lost.Need
+	more := mayFail || refused < lost.Need && refused+notAwaited >= lost.Need
 	timeout := l.set.timeout(w.ttl)
 	if took, granted := lost.hadVote(); more && granted && !mayFail {
 		// It may be a split vote: see package vote, tie.go.
@@ -157,7 +156,7 @@ func (q *holderQuery) conclusive(s vote.Results) bool {
 		}
 	}
 	for name := range q.round.Names {
-		for _, left := range tokensHolding(s, name) {
+		for _, left := range waiting.TokensHolding(s, name) {
 			most = max(most, len(left))
 		}
 	}
@@ -180,40 +179,6 @@ func (q *holderQuery) mayFail(s vote.Results, open int) bool {
 	return failed <= spare && failed+open > spare
 }
 
-// tokensHolding maps the tokens that hold a name to the remaining times on each node.
-func tokensHolding(s vote.Results, name int) map[string][]time.Duration {
-	held := make(map[string][]time.Duration)
-	for _, h := range s.KeyStates {
-		if len(h) > name && !h[name].Free() {
-			held[h[name].Value] = append(held[h[name].Value], h[name].TTL)
-		}
-	}
-	return held
-}
-
-// contentionOf finds the name that one token holds on a quorum for the longest. freeIn is the time
-// until that quorum expires, unless it is extended.
-func contentionOf(s vote.Results, names int) waiting.Contention {
-	var c waiting.Contention
-	var tokens strings.Builder
-	for name := range names {
-		for token, left := range tokensHolding(s, name) {
-			c.Foreign = c.Foreign || token != "" && !command.WellFormed(token)
-			if len(left) < s.Need {
-				continue
-			}
-			_, _ = fmt.Fprintln(&tokens, name, token)
-			slices.Sort(left)
-			// The name is free when fewer than a quorum are left.
-			if d := left[len(left)-s.Need]; !c.Held || d < 0 || c.FreeIn >= 0 && d > c.FreeIn {
-				c.Held, c.FreeIn = true, d
-			}
-		}
-	}
-	c.Tokens = tokens.String()
-	return c
-}
-
 // asHeldError describes the first key that is not free.
 func asHeldError(holds []command.KeyState) error {
 	for _, h := range holds {
@@ -225,4 +190,13 @@ func asHeldError(holds []command.KeyState) error {
 		}
 	}
 	return nil
+}
+
+// quarantineLeft returns how much longer a failed node does not vote; waiting.NoExpiry if unknown.
+func quarantineLeft(err error) time.Duration {
+	var q *QuarantineError
+	if errors.As(err, &q) && q.Remaining > 0 {
+		return q.Remaining + quarantineSlack
+	}
+	return waiting.NoExpiry
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
@@ -30,14 +30,14 @@ type Lock struct {
 	opts   holdOptions
 	fence  fenceState // constant once the lock is held
 	family family
-	alarm  alarm.Alarm // for the next instant at which applyDue has something to do
+	timer  timer.Timer // for the next instant at which applyDue has something to do
 
 	// sending is held while commands of this token are submitted, so that no extension is queued
 	// behind the release. It is locked before mu. Under mu only TryLock is allowed, because the
 	// timers' goroutine must not wait for sending.
 	sending sync.Mutex
 
-	// mu guards all fields below, and family.shares. Under it only the alarms are called, which call
+	// mu guards all fields below, and family.shares. Under it only the timers are called, which call
 	// nothing back while they hold a lock.
 	mu        sync.Mutex
 	lease     lease.Lease

@@ -102,7 +102,7 @@ func TestNoKeyAndNoLeaseIsLeftOfManyHolds(t *testing.T) {
 		synctest.Wait()
 		pass(10 * time.Millisecond)
 		require.Zero(t, booked(l))
-		require.Zero(t, l.alarms.Len())
+		require.Zero(t, l.timers.Len())
 		require.Zero(t, fl.keys("a"))
 		require.GreaterOrEqual(t, fl.orders(command.Release), 2*64, "what was refused is spared")
 	})

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
@@ -23,23 +25,24 @@ type Locker struct {
 	nodes         []Node
 	ownedNodes    []*pool.Node // made by Open, closed by Close
 	set           settings
-	nodeSet       *command.NodeSet // state that the nodes share
-	group         *vote.Group      // the nodes as voters
-	clustered     bool             // at least one node is a Redis Cluster
-	alarms        *alarm.Queue     // node timeouts and ends of held locks
-	waiting       *waiting.Table   // waiters and holders of this process, by name
-	dispatcher    *dispatcher      // nil without traces and without a logger
-	extendLimiter extendLimiter    // limits undecided automatic extensions
-	undos         undoQueue        // of locks that the library ended
+	nodeSet       *command.NodeSet         // state that the nodes share
+	group         *vote.Group              // the nodes as voters
+	clustered     bool                     // at least one node is a Redis Cluster
+	timers        *timer.Queue             // node timeouts and ends of held locks
+	waiting       *waiting.Table           // waiters and holders of this process, by name
+	dispatcher    *dispatcher              // nil without traces and without a logger
+	extendLimiter extendLimiter            // limits undecided automatic extensions
+	undos         *background.Queue[*Lock] // of locks that the library ended
+	userNodes     bool                     // some nodes are not those of package pool: Submit may block
 
 	closing chan struct{} // closed by Close
 
 	mu       sync.Mutex       // guards the fields below; no callback runs under it
 	locks    map[string]*Lock // by token: in acquisition, held, or being undone
 	closed   bool
-	drained  chan struct{} // made by Close; closed when no lock is left in locks
-	changed  chan struct{} // closed when a lock leaves locks; nil if nothing waits for that
-	leftover leftover      // locks that Close did not wait for
+	drained  chan struct{}    // made by Close; closed when no lock is left in locks
+	changed  signal.Broadcast // that a lock has left locks
+	leftover leftover         // locks that Close did not wait for
 }
 
 // New makes a Locker over nodes that the caller made. The caller closes the nodes after the Locker.
@@ -61,15 +64,16 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		set:        set,
 		nodeSet:    newNodeSet(set, nodes),
 		clustered:  clustered(nodes),
-		alarms:     alarm.New(set.clock),
+		userNodes:  !ownedNodes(nodes),
+		timers:     timer.New(set.clock),
 		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
 		closing:    make(chan struct{}),
 		locks:      make(map[string]*Lock),
 	}
 	l.group = newGroup(l)
 	l.waiting = newWaitTable(l)
-	l.extendLimiter.alarms, l.extendLimiter.clock = l.alarms, set.clock
-	l.undos.blocking = !ownedNodes(nodes)
+	l.extendLimiter.timers, l.extendLimiter.clock = l.timers, set.clock
+	l.undos = background.NewQueue(0, l.submitEndedUndo)
 	return l, nil
 }
 
@@ -236,10 +240,7 @@ func (l *Locker) remove(k *Lock) {
 	if l.locks[k.terms.Token] == k {
 		delete(l.locks, k.terms.Token)
 	}
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
-	}
+	l.changed.Wake()
 	if !l.closed || len(l.locks) > 0 {
 		return
 	}

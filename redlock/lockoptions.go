@@ -20,6 +20,8 @@ type lockSettings struct {
 	failFast     bool
 	shared       bool
 	asyncRelease bool
+	waitBounded  bool          // wait is how long to wait
+	wait         time.Duration // 0: not at all
 	maxHold      time.Duration // 0: the default with autoExtend, otherwise none
 	minHold      time.Duration
 	progress     time.Duration
@@ -94,6 +96,20 @@ func WithStopMargin(d time.Duration) LockOption {
 // at most that lock's. WithMinHold, WithStopMargin and WithProgress cannot be given for a share
 // (ErrInvalid). See Lock.
 func WithShared() LockOption { return lockOption(func(s *lockSettings) { s.shared = true }) }
+
+// WithWait bounds how long Acquire, AcquireAll and Do wait for the lock, also in the queue of this
+// process. The bound does not concern the work: the lock's context does not end with it. If the time
+// is over, the error matches the reason of the last attempt as in Acquire, and no error of a context.
+// With 0 they make one attempt, as TryAcquire does. d must not be negative. By default only the
+// context bounds the wait. TryAcquire and Resume ignore the option.
+func WithWait(d time.Duration) LockOption {
+	return lockOption(func(s *lockSettings) {
+		if d < 0 {
+			s.err = joinInvalid(s.err, invalid("WithWait(%v): not less than 0", d))
+		}
+		s.waitBounded, s.wait = true, d
+	})
+}
 
 // WithFailFast makes Acquire return ErrNoQuorum or ErrQuarantined at once if no quorum of nodes can
 // vote, instead of waiting for the nodes. It still waits for a holder.

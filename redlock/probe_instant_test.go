@@ -110,7 +110,7 @@ func (n *fakeNode) forgetKey(key string) {
 	delete(n.held, key)
 }
 
-// A lock that is not extended any more is not repaired either, and its alarm does not ring for a
+// A lock that is not extended any more is not repaired either, and its timer does not fire for a
 // repair.
 func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,12 +130,12 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 	})
 }
 
-// The alarm sends a repair at once, and not with the next extension.
+// The timer sends a repair at once, and not with the next extension.
 func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
-		pass(time.Second) // after the alarm by which a lock drops its acquisition
+		pass(time.Second) // after the timer by which a lock drops its acquisition
 		fl.masters[2].Del(names[len(names)-1])
 		pass(k.lease.Terms.Interval - time.Second)
 		require.Equal(t, 3, fl.sees("extend"))
@@ -290,7 +290,7 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 		turns := func() int {
 			l.extendLimiter.mu.Lock()
 			defer l.extendLimiter.mu.Unlock()
-			return l.extendLimiter.underWay
+			return l.extendLimiter.inFlight
 		}
 		var during []int
 		p.within(command.Extend, func() { during = append(during, turns()) })
@@ -333,7 +333,7 @@ func TestALockIsLostWhenTheFirstQuorumDisownsIt(t *testing.T) {
 		extended := make(chan error, 1)
 		go func() { extended <- k.Extend(bg, 20*time.Second) }()
 		synctest.Wait()
-		skewed.Stall() // the lock's alarm does not ring
+		skewed.Stall() // the lock's timer does not fire
 		answerLate[0]()
 		answerLate[1]()
 		k.mu.Lock()
@@ -385,7 +385,7 @@ func TestALoweredEndComesInTime(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 30*time.Second)
 		done := k.Context().Done()
-		pass(2 * time.Second) // after the alarm by which a lock drops its acquisition
+		pass(2 * time.Second) // after the timer by which a lock drops its acquisition
 		for _, m := range fl.masters {
 			m.Set(names[len(names)-1], k.Token(), 5*time.Second)
 		}
@@ -471,7 +471,7 @@ func TestAContextEndsSoonAfterASuspend(t *testing.T) {
 			forOneNameAndTwo(t, func(fl *testbed, names []string) {
 				k := takeAll(t, fl.locker(), names, ttl)
 				done := k.Context().Done()
-				pass(600 * time.Millisecond) // after the alarm by which a lock drops its acquisition
+				pass(600 * time.Millisecond) // after the timer by which a lock drops its acquisition
 				fl.clock.Suspend(ttl)
 				pass(min(250*time.Millisecond, ttl/10))
 				require.True(t, isClosed(done))

@@ -176,6 +176,19 @@ func (lk *Lock) submitUndoLocked(of undoTarget, by command.Submitter) {
 	h.Deliver()
 }
 
+// submitEndedUndo submits the undo of a lock that the library ended because its time was over or a
+// quorum refused it. Its context has ended before. Until then the lock stays registered, so that
+// Close waits for it and Resume rejects its token. An undo whose submission may block gets a
+// goroutine of its own, so that it delays no other lock's undo or handoff.
+func (l *Locker) submitEndedUndo(lk *Lock) {
+	if l.userNodes || !lk.sending.TryLock() {
+		l.undos.Apart(func() { lk.submitUndo(undoHold, command.ByLibrary) })
+		return
+	}
+	lk.submitUndoLocked(undoHold, command.ByLibrary)
+	lk.sending.Unlock()
+}
+
 // buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is
 // submitted right after the undo.
 func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
@@ -274,7 +287,7 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 func (lk *Lock) onUndoComplete(r *vote.Round) {
 	lk.l.remove(lk)
 	if lk.l.isClosed() {
-		r.ClearAlarm() // limitUndoAt may have set it
+		r.ClearTimer() // limitUndoAt may have set it
 	}
 }
 

@@ -65,7 +65,7 @@ func TestNothingOfALiveLockIsUndoneAfterARedial(t *testing.T) {
 
 // docs/dev/hazards.md H114: the replies of a quorum arrive after the end.
 func TestTheRepliesOfAnExtensionReviveNoLockThatHasRunOut(t *testing.T) {
-	for name, starved := range map[string]bool{"ended by its alarm": false, "not ended by anybody yet": true} {
+	for name, starved := range map[string]bool{"ended by its timer": false, "not ended by anybody yet": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubbles(t, 3, func(fl *testbed) {
 				ctx := context.Background()

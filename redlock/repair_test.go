@@ -276,7 +276,7 @@ func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 				if late < 0 {
 					require.Equal(t, 4*time.Second, fl.masters[2].TTL(last))
 				}
-				pass(time.Second) // no alarm rings any more
+				pass(time.Second) // no timer fires any more
 				require.Len(t, p.of(command.Repair), 1)
 				_ = k.Release(bg)
 				synctest.Wait()

@@ -92,7 +92,7 @@ func TestARoundIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	}
 }
 
-// A round that is still referred to is not used again. This may be by an alarm that rang, a
+// A round that is still referred to is not used again. This may be by a timer that fired, a
 // node that sent a command twice or will repeat it, or hooks, which read it later.
 func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	acquired := func(fl *testbed, opts ...Option) *Lock {
@@ -155,9 +155,9 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// An alarm has begun to ring when the last answer decides. It must ring on a round that belongs to
+// A timer has begun to fire when the last answer decides. It must fire on a round that belongs to
 // no other lock.
-func TestARoundIsNotUsedAgainUnderAnAlarmThatFires(t *testing.T) {
+func TestARoundIsNotUsedAgainUnderATimerThatFires(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"waited for": nil, "not waited for": {WithAsyncRelease()}} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
@@ -166,7 +166,7 @@ func TestARoundIsNotUsedAgainUnderAnAlarmThatFires(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- k.Release(bg) }()
 			synctest.Wait()
-			k.keys.undo.ClearAlarm() // as when it begins to ring
+			k.keys.undo.ClearTimer() // as when it begins to fire
 			require.NoError(fl.t, <-done)
 			pass(time.Second)
 			require.False(fl.t, unused(k.keys.undo), what)
@@ -174,7 +174,7 @@ func TestARoundIsNotUsedAgainUnderAnAlarmThatFires(t *testing.T) {
 	}
 }
 
-// The alarm of an undo bounds how long Close waits for it. The round is not used again,
+// The timer of an undo bounds how long Close waits for it. The round is not used again,
 // even if the last answer comes at that time.
 func TestARoundIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {

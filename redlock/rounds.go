@@ -14,7 +14,7 @@ func newGroup(l *Locker) *vote.Group {
 	for i, n := range l.nodes {
 		nodes[i] = n
 	}
-	g := &vote.Group{Nodes: nodes, Set: l.nodeSet, Clock: l.set.clock, Alarms: l.alarms}
+	g := &vote.Group{Nodes: nodes, Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers}
 	if l.dispatcher == nil {
 		g.Reuse = reusable(l.nodes)
 	} else {

@@ -138,7 +138,7 @@ func silent(n *fakeNode, op command.Op) (answerLate func()) {
 }
 
 // gatedClock blocks the goroutine that makes the n-th reading, so that a test can check what others
-// see meanwhile. Its timers are those of the clock below. The alarms read it under a mutex that all
+// see meanwhile. Its timers are those of the clock below. The timers read it under a mutex that all
 // goroutines need, so they pass the gate and are not counted.
 type gatedClock struct {
 	clock.Clock
@@ -155,7 +155,7 @@ func (c *gatedClock) gate(n int64) {
 
 func (c *gatedClock) Now() clock.Instant {
 	_, reader, _, _ := runtime.Caller(1)
-	if !strings.Contains(reader, "/internal/alarm/") && c.left.Add(-1) == 0 {
+	if !strings.Contains(reader, "/internal/timer/") && c.left.Add(-1) == 0 {
 		close(c.reached)
 		<-c.open
 	}

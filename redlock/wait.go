@@ -15,7 +15,7 @@ import (
 // newWaitTable makes the table of the Locker's waiters and holders.
 func newWaitTable(l *Locker) *waiting.Table {
 	return waiting.NewTable(waiting.Config{
-		Nodes: l.group.Nodes, Set: l.nodeSet, Clock: l.set.clock, Alarms: l.alarms, Prefix: l.set.prefix, Backoff: l.set.backoff,
+		Nodes: l.group.Nodes, Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
 		PollTimeout: l.readTimeout(), OutageLeft: quarantineLeft, Closing: l.closing, ErrClosed: ErrClosed,
 	})
 }
@@ -24,10 +24,15 @@ func newWaitTable(l *Locker) *waiting.Table {
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	began := l.traceTime()
 	w.locker, w.ctx = l, ctx
-	k, err := w.run()
-	w.waiter.Leave()
+	k, err := w.runAndLeave()
 	l.traceAcquired(w, k, err, began)
 	return k, err
+}
+
+// runAndLeave runs the request. It leaves the queue also if the caller's context panics.
+func (w *request) runAndLeave() (*Lock, error) {
+	defer w.waiter.Leave()
+	return w.run()
 }
 
 // run makes attempts until one succeeds.
@@ -85,16 +90,17 @@ func (w *request) Failed() []bool {
 // Woken reports why the request makes another attempt.
 func (w *request) Woken(why waiting.Reason) { w.locker.traceWoken(w, why) }
 
-// StillHeld updates the remaining times of the keys in the error of the last attempt, and reports
-// that the request still waits. It copies the error, because a hook may be reading it.
-func (w *request) StillHeld(until []clock.Instant) {
-	l := w.locker
-	defer func() { l.traceWaiting(w, w.failures, w.last) }()
+// StillHeld reports that the request still waits.
+func (w *request) StillHeld() { w.locker.traceWaiting(w, w.failures, w.last) }
+
+// Polled updates the remaining times of the keys in the error of the last attempt. It copies the
+// error, because a hook may be reading it.
+func (w *request) Polled(until []clock.Instant) {
 	var last *QuorumError
 	if !errors.As(w.last, &last) {
 		return
 	}
-	now := l.now()
+	now := w.locker.now()
 	fresh := *last
 	fresh.Votes = slices.Clone(last.Votes)
 	for i := range fresh.Votes {

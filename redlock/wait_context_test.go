@@ -46,3 +46,52 @@ func TestAHandoverWaitsForNoWaitersContext(t *testing.T) {
 		require.NoError(t, (<-won).Release(bg))
 	})
 }
+
+const contextPanic = "the caller's context"
+
+// panickyContext is a user's own context that panics at its nth call.
+type panickyContext struct {
+	context.Context
+	calls, at int
+}
+
+func (c *panickyContext) called() {
+	if c.calls++; c.calls == c.at {
+		panic(contextPanic)
+	}
+}
+
+func (c *panickyContext) Done() <-chan struct{} { c.called(); return c.Context.Done() }
+func (c *panickyContext) Err() error            { c.called(); return c.Context.Err() }
+
+// A caller that recovers from a panic of its context leaves no waiter in the queue.
+func TestAContextThatPanicsLeavesNoWaiter(t *testing.T) {
+	panics := 0
+	for at := 1; panics == at-1; at++ { // until the context is not called as often
+		inBubble(t, 3, func(fl *testbed) {
+			k, l := take(t, fl.process().locker(), "a", time.Hour), fl.locker()
+			timer := time.AfterFunc(10*time.Second, func() { _ = k.Release(bg) })
+			defer timer.Stop()
+			func() {
+				defer func() {
+					if v := recover(); v != nil {
+						require.Equal(t, contextPanic, v)
+						panics++
+					}
+				}()
+				next, err := l.Acquire(&panickyContext{Context: bg, at: at}, "a", time.Second)
+				require.NoError(t, err)
+				require.NoError(t, next.Release(bg))
+			}()
+			names, _ := l.waiting.Size()
+			require.Zero(t, l.waiting.Queued("a"), "queued after a panic at call %d; %d names", at, names)
+			require.NoError(t, k.Release(bg))
+			ctx, cancel := context.WithTimeout(bg, time.Minute)
+			defer cancel()
+			next, err := l.Acquire(ctx, "a", time.Second)
+			require.NoError(t, err)
+			require.NoError(t, next.Release(bg))
+		})
+	}
+	require.Greater(t, panics, 3)
+}

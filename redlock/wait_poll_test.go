@@ -292,6 +292,37 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 	})
 }
 
+// So does a poll that ends the wait, if the attempt after it is cut short.
+func TestAPollThatEndsTheWaitRefreshesHowLongALockIsHeld(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		token := command.NewToken("she")
+		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
+		ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+		defer cancel()
+		freeze := func(e WaitEvent) {
+			if e.Reason == "poll" {
+				fl.masters[1].Freeze()
+				fl.masters[2].Freeze()
+				time.AfterFunc(time.Millisecond, cancel)
+			}
+		}
+		fl.masters[2].SetDelay(5 * time.Millisecond) // the error describes the holder on the first two nodes
+		done := wants(ctx, fl.locker(WithTrace(&Trace{Woken: freeze})), "a")
+		fl.settled()
+		fl.masters[0].Set("a", token, 20*time.Second)
+		for _, m := range fl.masters[1:] {
+			m.Del("a")
+			m.SetDelay(5 * time.Millisecond) // the first node's answer to the poll comes first
+		}
+		err := (<-done).err
+		require.ErrorIs(t, err, context.Canceled)
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.Less(t, held.Remaining, 20*time.Second)
+		fl.thaw()
+	})
+}
+
 // Clients of other libraries announce no releases, so their locks are polled as often as those
 // libraries poll.
 func TestAForeignHolderIsPolledOften(t *testing.T) {

@@ -311,8 +311,8 @@ func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 	})
 }
 
-// A waiter is notified of a release while it acquires the lock, so its alarm may have begun to
-// ring. Its memory must not be reused, or the alarm would read what another acquisition writes.
+// A waiter is notified of a release while it acquires the lock, so its timer may have begun to
+// fire. Its memory must not be reused, or the timer would read what another acquisition writes.
 func TestARequestWithAnAnnouncementIsNotReused(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(), fl.process().locker()

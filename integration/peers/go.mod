@@ -89,4 +89,6 @@ replace (
 	github.com/valkey-io/valkey-go/valkeycompat => github.com/valkey-io/valkey-go/valkeycompat v1.0.78
 )
 
-replace github.com/quorumlock/go-redlock/otelredlock => ../../otelredlock
+replace github.com/quorumlock/go-redlock/contrib/otelredlock => ../../contrib/otelredlock
+
+replace github.com/quorumlock/go-redlock/contrib/schedlock => ../../contrib/schedlock

@@ -28,7 +28,7 @@ import (
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/quorumlock/go-redlock/otelredlock"
+	"github.com/quorumlock/go-redlock/contrib/otelredlock"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 

@@ -76,16 +76,16 @@ func (w *world) crash(f fault, m *fakeredis.Master) {
 func (c *client) disturb(f fault) {
 	if f.kind == "suspend" {
 		c.clock.Suspend(f.d)
-		c.look()
+		c.refresh()
 		return
 	}
 	c.clock.Stall()
 	c.world.later(f.d, c.clock.Resume)
 }
 
-// look ends the records of handles whose validity has ended during a suspend, at the instant at
+// refresh ends the records of handles whose validity has ended during a suspend, at the instant at
 // which it ended by the client's clock: the client's timers are late.
-func (c *client) look() {
+func (c *client) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, holds := range c.held {

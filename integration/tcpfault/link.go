@@ -49,7 +49,7 @@ func (l *link) read(of Direction, from net.Conn, pieces chan<- piece) {
 		buf := make([]byte, 32<<10)
 		n, err := from.Read(buf)
 		if n > 0 {
-			delay, _ := l.proxy.look(of)
+			delay, _ := l.proxy.state(of)
 			select {
 			case pieces <- piece{buf[:n], time.Now().Add(delay)}:
 			case <-l.ended:
@@ -68,7 +68,7 @@ func (l *link) deliver(of Direction, p piece, to net.Conn) bool {
 		return false
 	}
 	for {
-		_, stopped := l.proxy.look(of)
+		_, stopped := l.proxy.state(of)
 		if stopped == nil {
 			break
 		}
@@ -97,8 +97,8 @@ func (l *link) sleep(d time.Duration) bool {
 	}
 }
 
-// look returns the current state of a direction.
-func (p *Proxy) look(of Direction) (delay time.Duration, stopped chan struct{}) {
+// state returns the current state of a direction.
+func (p *Proxy) state(of Direction) (delay time.Duration, stopped chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := &p.ways[of]

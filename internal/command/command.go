@@ -24,6 +24,9 @@ type Command struct {
 	Asking    bool
 	// Submitter is the kind of goroutine that submits the command.
 	Submitter Submitter
+	// Merged is how many commands one call executes and one reply answers. It is set on the first of
+	// them, and 0 for a command that is sent by itself. Only the node uses it.
+	Merged uint8
 
 	state atomic.Uint32
 }

@@ -21,6 +21,11 @@ const Reserved = "redlock:"
 // FreePrefix and a lock's key form the name of the channel on which its release is announced.
 const FreePrefix = Reserved + "free:"
 
+// WaitersChannel returns the channel to which every process subscribes, besides those of the names,
+// that waits for any name with a key prefix. So one look tells whether any of many releases has to be
+// announced.
+func WaitersChannel(keyPrefix string) string { return FreePrefix + keyPrefix }
+
 // DoctorPrefix and random characters form the key on which an Examine probes rights.
 const DoctorPrefix = Reserved + "doctor:"
 

@@ -106,9 +106,9 @@ const restore = `
 for _, key in ipairs(gone) do redis.call('SET', key, ARGV[1], 'PX', ARGV[2]) end
 `
 
-// look returns the size instead of the value if the value is longer than any token: queries must
+// inspectKeys returns the size instead of the value if the value is longer than any token: queries must
 // not download a value of many megabytes.
-const look = `
+const inspectKeys = `
 local seen = {}
 for i = 1, n do
   local kind = redis.call('TYPE', KEYS[i]).ok

@@ -17,6 +17,10 @@ type NodeSet struct {
 	// Guard is the restart guard, or nil. It is set before the node set is used.
 	Guard *guard.Settings
 
+	// WaitersChannel is that of the coordinator's key prefix: a string, boxed once. It is set before
+	// the node set is used.
+	WaitersChannel any
+
 	ended     atomic.Bool
 	unchecked bool
 	unsafe    map[string]bool

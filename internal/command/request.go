@@ -51,7 +51,9 @@ type Request struct {
 	script *Script // nil for a plain command
 	name   string
 	args   []any
-	inline [5]any // the memory of args in a plain acquire or release of one key
+	// mergeable is set for an announced release of one key that this process does not subscribe to.
+	mergeable bool
+	inline    [5]any // the memory of args in a plain acquire or release of one key
 }
 
 // The constant words of commands, boxed once.
@@ -113,7 +115,7 @@ func NewRelease(r *Request, t *LockArgs) {
 // ownSubscribers is how many subscriptions of the caller receive the announcement.
 func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.reset(Release, t, 0, 0)
-	r.ReportWaiters = true
+	r.ReportWaiters, r.mergeable = true, len(t.Keys) == 1 && ownSubscribers == 0
 	r.scriptCall(announceKind, t, small(ownSubscribers))
 }
 
@@ -174,7 +176,7 @@ func NewExamine(r *Request, key string, counters ...string) {
 func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
 	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token, ttl, maxTTL
 	r.Hint, r.HintClamp, r.Fence, r.Guarded, r.Informational, r.ReportWaiters, r.AcquiredHere = 0, 0, 0, false, false, false, false
-	r.script = nil // it may have been of another kind
+	r.script, r.mergeable = nil, false // it may have been of another kind
 }
 
 // scriptCall makes the call of a script: its keys, the token, and more arguments.

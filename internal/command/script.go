@@ -2,7 +2,7 @@ package command
 
 import "strings"
 
-// Script is a Lua script that nodes keep loaded.
+// Script is a Lua script. A connection loads it before its first use.
 //
 // The scripts follow these rules. Whatever can fail comes before the first write, except in
 // releases (see giveBack). Keys are named in KEYS. The bounds of a TTL are checked again on the
@@ -16,11 +16,41 @@ type Script struct {
 	// (docs/dev/rules.md rule 27).
 	Hash string
 
-	hash any // Hash, boxed once
+	hash any       // Hash, boxed once
+	bit  ScriptSet // of this script alone
+	load *Request  // loads it
 }
 
 func script(name, hash string, parts ...string) *Script {
 	return &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash}
+}
+
+func init() {
+	for i, s := range Scripts() {
+		s.bit = 1 << i
+		s.load = &Request{Op: Ping, name: "SCRIPT", args: []any{"LOAD", s.Source}}
+	}
+}
+
+// ScriptSet is a set of scripts, such as those that are loaded on a connection.
+type ScriptSet uint64
+
+// Add adds the script that the command calls by its hash. It returns a command that loads the
+// script, to be sent before that one. It returns nil if the set has the script, or there is none. The
+// answer to the returned command does not matter: a script that could not be loaded is answered by
+// NOSCRIPT, and is sent by its text then.
+func (s *ScriptSet) Add(c *Command) *Command {
+	script := c.script
+	if c.Merged > 0 {
+		script = mergedScript
+	}
+	if script == nil || c.UsesEval() || *s&script.bit != 0 {
+		return nil
+	}
+	*s |= script.bit
+	load := &Command{Request: script.load}
+	load.MarkSent()
+	return load
 }
 
 // kind is a script in its two forms.
@@ -30,9 +60,9 @@ type kind struct {
 	fenced  bool    // also uses the fence counters
 }
 
-// Scripts returns all scripts, to be loaded when a connection is made.
+// Scripts returns all scripts.
 func Scripts() []*Script {
-	all := []*Script{verifyScript, admitScript, pingScript}
+	all := []*Script{verifyScript, admitScript, pingScript, mergedScript}
 	for _, k := range []kind{
 		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
 		releaseKind, announceKind, passKind, shortenKind, inspectKind,
@@ -113,8 +143,8 @@ return #mine
 	// inspectKind returns three values for each key: its type, its value if it is a string (its
 	// size if that is above 256 bytes), and its TTL in milliseconds (-1: no expiry, -2: no key).
 	inspectKind = kind{
-		plain:   script("inspect", "b2be7cd6059048632ba2c9e215700169960cc123", plain, look),
-		guarded: script("inspect+guard", "9fa89495abbe1624f78a4efc8c723802acdd00c4", plainGuarded, marked, look),
+		plain:   script("inspect", "b2be7cd6059048632ba2c9e215700169960cc123", plain, inspectKeys),
+		guarded: script("inspect+guard", "9fa89495abbe1624f78a4efc8c723802acdd00c4", plainGuarded, marked, inspectKeys),
 	}
 
 	// pingScript answers PONG if the marker is the expected one.

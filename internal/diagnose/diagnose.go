@@ -68,11 +68,11 @@ func (s *Setup) report(replies []*command.Reply) *report {
 		}
 		switch {
 		case reply == nil:
-			(*node)(&n).unreachable(command.ErrTimeout)
+			(*node)(&n).unreachable(command.ErrTimeout, s.Timeout)
 		case reply.Diagnosis == nil && reply.Err != nil:
-			(*node)(&n).unreachable(reply.Err)
+			(*node)(&n).unreachable(reply.Err, s.Timeout)
 		case reply.Diagnosis == nil:
-			(*node)(&n).unreachable(fmt.Errorf("answer: %v", reply.Outcome))
+			(*node)(&n).unreachable(fmt.Errorf("answer: %v", reply.Outcome), s.Timeout)
 		default:
 			(*node)(&n).fill(reply.Diagnosis)
 			s.reportGuard((*node)(&n), reply.Diagnosis)
@@ -81,12 +81,6 @@ func (s *Setup) report(replies []*command.Reply) *report {
 	}
 	r.compare()
 	return r
-}
-
-func (n *node) unreachable(err error) {
-	n.Findings = []doctor.Finding{{
-		Grade: doctor.Error, Code: command.CodeUnreachable, Text: fmt.Sprintf("%s could not be examined: %v", n.Node, err),
-	}}
 }
 
 func (n *node) fill(e *command.Diagnosis) {

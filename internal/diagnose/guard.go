@@ -85,8 +85,17 @@ func (n *node) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
 			"quarantines the node for %v", g.Quarantine(n.Node))
 	case n.Guard == doctor.GuardQuarantined && n.Quarantine > 0:
 		n.add(doctor.Warning, codeGuard, "is quarantined for %v more because it is new, or was restarted, emptied or promoted: it votes when "+
-			"every lock that it may have forgotten has expired; a quarantine is never shortened", n.Quarantine.Round(time.Millisecond))
+			"every lock that it may have forgotten has expired; a quarantine is never shortened", wholeSeconds(n.Quarantine))
 	}
+}
+
+// wholeSeconds rounds a time to wait up, from 10 s on to whole seconds: nodes that wait for the same time
+// then say the same.
+func wholeSeconds(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 func unreadable(e *command.Diagnosis, err error) string {

@@ -48,7 +48,8 @@ func (l *Lease) Due(now clock.Instant) Action {
 // extends reports whether the lease is extended automatically.
 func (l *Lease) extends() bool { return l.Terms.AutoExtend && !l.stopped }
 
-// Next returns the next instant at which Due returns something. It is Never if there is none.
+// Next returns the next instant at which Due returns an action that has not been returned yet. It is
+// Never if there is none.
 func (l *Lease) Next() clock.Instant {
 	switch {
 	case l.phase != held:

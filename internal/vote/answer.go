@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // ErrNotAwaited is the error in the ballot of a node that had not answered at the decision.
@@ -58,12 +58,12 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	}
 }
 
-// timer is the alarms' view of a round.
-type timer Round
+// voteTimer is the timer queue's view of a round.
+type voteTimer Round
 
 // Fire ends the vote, at the node timeout or soon after a tie. Nodes that have not answered count as
 // Unknown.
-func (t *timer) Fire(*alarm.Alarm) {
+func (t *voteTimer) Fire(*timer.Timer) {
 	r := (*Round)(t)
 	r.Pin()
 	now := r.group.Clock.Now()
@@ -129,7 +129,7 @@ func (r *Round) needsMoreVotesLocked(d quorum.Decision) bool {
 // report reports the events of an answer or of the end of the vote.
 func (r *Round) report(decided, last bool) {
 	if decided {
-		if !r.group.Alarms.Clear(&r.alarm) {
+		if !r.group.Timers.Clear(&r.timer) {
 			r.Pin() // it is about to fire
 		}
 		if r.kind.OnDecision != nil {

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // Group is a fixed set of nodes that vote together. Its methods are safe for concurrent use. Its
@@ -15,7 +16,7 @@ type Group struct {
 	Nodes  []command.Node
 	Set    *command.NodeSet // the state that the nodes share
 	Clock  clock.Clock
-	Alarms *alarm.Queue // ends the votes
+	Timers *timer.Queue // ends the votes
 	// OnAnswer is called for every answer, after it was counted and before any event of its round.
 	// late reports that the round was decided or the vote was over. It must not block. It may be nil;
 	// the latency of most grants is then not measured, because reading the clock is costly.
@@ -42,7 +43,7 @@ func (g *Group) Patience(node int) time.Duration { return g.trips[node].patience
 func (g *Group) New(kind *Kind, owner any, names []string) *Round {
 	r, _ := g.spare.Get().(*Round)
 	if r == nil {
-		r = &Round{wake: make(chan struct{}, 1)}
+		r = &Round{wake: signal.New()}
 		if n := len(g.Nodes); n <= len(r.inline) {
 			r.ballots = r.inline[:n]
 		} else {

@@ -1,9 +1,9 @@
 package vote
 
 import (
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // Release drops a reference to the round. The last one makes the round available to another lock.
@@ -28,12 +28,10 @@ func (r *Round) Release() {
 func (r *Round) reset() {
 	clear(r.ballots)
 	r.Request, r.Names, r.Start, r.Rule, r.Owner, r.kind = command.Request{}, nil, 0, Earliest, nil, nil
-	r.alarm, r.deadline = alarm.Alarm{}, 0
+	r.timer, r.deadline = timer.Timer{}, 0
 	r.keyStates, r.refused, r.decision = nil, 0, quorum.Open
 	r.decided.Store(false)
-	if len(r.wake) > 0 { // left by a decision that no caller waited for
-		<-r.wake
-	}
+	r.wake.Clear() // set by a decision that no caller waited for
 }
 
 // Pin prevents the reuse of the round. The caller must have a reference to it.

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // Round is one request to all nodes and its vote. The owner sets the exported fields before it sends
@@ -22,10 +23,10 @@ type Round struct {
 
 	group *Group
 	kind  *Kind
-	wake  chan struct{} // of capacity 1; see Wait
+	wake  signal.Signal // see Wait
 	users atomic.Int32  // see reuse.go
 
-	alarm    alarm.Alarm   // ends the vote; afterwards the owner may use it
+	timer    timer.Timer   // ends the vote; afterwards the owner may use it
 	deadline clock.Instant // of the vote, by the node timeout
 
 	mu        sync.Mutex // guards the fields below; nothing is called under it
@@ -51,7 +52,7 @@ const (
 	AfterAll                  // after all votes
 )
 
-// Kind is a set of functions that a round calls, on goroutines of the nodes or of the alarms. They
+// Kind is a set of functions that a round calls, on goroutines of the nodes or of the timers. They
 // must not block. A nil function is not called.
 type Kind struct {
 	// OnReply is called for each answer before it is counted, and returns the answer to count.
@@ -89,7 +90,7 @@ func (r *Round) SubmittedBy(by command.Submitter) {
 // Arm sets the time, counted from Start, in which answers count. It must precede Send.
 func (r *Round) Arm(timeout time.Duration) {
 	r.deadline = r.Start.Add(timeout)
-	r.group.Alarms.Set(&r.alarm, r.deadline, timeout, (*timer)(r))
+	r.group.Timers.Set(&r.timer, r.deadline, timeout, (*voteTimer)(r))
 }
 
 // Send submits the commands. A node for which known returns true is skipped, and its answer is the
@@ -167,19 +168,14 @@ func (r *Round) Wait(done <-chan struct{}) bool {
 func (r *Round) Woken() <-chan struct{} { return r.wake }
 
 // Signal wakes the goroutine that waits, before the decision.
-func (r *Round) Signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *Round) Signal() { r.wake.Set() }
 
-// SetAlarm sets the round's alarm for the owner's use, after the decision. It pins the round.
-func (r *Round) SetAlarm(at clock.Instant, lag time.Duration, h alarm.Handler) {
+// SetTimer sets the round's timer for the owner's use, after the decision. It pins the round.
+func (r *Round) SetTimer(at clock.Instant, slack time.Duration, h timer.Handler) {
 	r.Pin()
-	r.group.Alarms.Set(&r.alarm, at, lag, h)
+	r.group.Timers.Set(&r.timer, at, slack, h)
 }
 
-// ClearAlarm clears the alarm: the end of a vote that the owner no longer waits for, or what SetAlarm
+// ClearTimer clears the timer: the end of a vote that the owner no longer waits for, or what SetTimer
 // set.
-func (r *Round) ClearAlarm() { r.group.Alarms.Clear(&r.alarm) }
+func (r *Round) ClearTimer() { r.group.Timers.Clear(&r.timer) }

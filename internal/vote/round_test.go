@@ -72,7 +72,7 @@ func TestEventsComeOnceAndInOrder(t *testing.T) {
 		require.Equal(t, events{"reply", "counted", "decision", "reply", "counted", "reply", "complete", "counted"}, e)
 		require.True(t, r.Lost())
 		require.Len(t, r.Woken(), 1)
-		require.Zero(t, g.Alarms.Len())
+		require.Zero(t, g.Timers.Len())
 	})
 }
 
@@ -108,8 +108,8 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 		require.True(t, behind.Won())
 		require.False(t, r.Decided())
 		r.View(func(s vote.Results) { require.True(t, s.Ballots[1].Replied) })
-		r.ClearAlarm()
-		require.Zero(t, g.Alarms.Len())
+		r.ClearTimer()
+		require.Zero(t, g.Timers.Len())
 	})
 }
 

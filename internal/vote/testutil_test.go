@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -25,8 +25,8 @@ func inGroup(t *testing.T, n int, f func(t *testing.T, g *vote.Group, nodes []*n
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Runtime()
-		g := &vote.Group{Clock: c, Alarms: alarm.New(c), Reuse: true}
-		defer g.Alarms.Stop()
+		g := &vote.Group{Clock: c, Timers: timer.New(c), Reuse: true}
+		defer g.Timers.Stop()
 		nodes := make([]*node, n)
 		for i := range nodes {
 			nodes[i] = &node{name: string(rune('a' + i))}

@@ -31,7 +31,7 @@ func (r *Round) armTieTimeout() {
 	}
 	r.mu.Unlock()
 	if at := now.Add(d); at.Before(r.deadline) {
-		r.group.Alarms.Set(&r.alarm, at, d, (*timer)(r))
+		r.group.Timers.Set(&r.timer, at, d, (*voteTimer)(r))
 	}
 }
 

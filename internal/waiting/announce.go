@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // AnnounceGrace is how long after the first node's announcement a waiter waits for those of other
@@ -21,7 +21,7 @@ type channel struct {
 	waiters       map[*Waiter]struct{}
 	lastAnnounced clock.Instant // time of the last announcement
 	keepUntil     clock.Instant // end of Linger
-	alarm         alarm.Alarm   // ends the subscription
+	timer         timer.Timer   // ends the subscription
 }
 
 // subscribeLocked subscribes a head to its names, on every node that supports subscriptions.
@@ -30,21 +30,36 @@ func (w *Waiter) subscribeLocked() {
 	if t.closed || !t.connectLocked() {
 		return
 	}
+	if len(t.channels) == 0 {
+		t.addSubscriptionsLocked(t.shared.name)
+	}
 	for _, name := range w.names {
 		id := command.FreePrefix + t.cfg.Prefix + name
 		c := t.channels[id]
 		if c == nil {
 			c = &channel{table: t, name: id, confirmed: make([]bool, len(t.cfg.Nodes)), waiters: make(map[*Waiter]struct{})}
 			t.channels[id] = c
-			for _, sub := range t.subs {
-				if sub != nil {
-					sub.Add(id)
-				}
-			}
+			t.addSubscriptionsLocked(id)
 		}
-		t.cfg.Alarms.Clear(&c.alarm)
+		t.cfg.Timers.Clear(&c.timer)
 		c.waiters[w] = struct{}{}
 		w.channels = append(w.channels, c)
+	}
+}
+
+func (t *Table) addSubscriptionsLocked(channel string) {
+	for _, sub := range t.subs {
+		if sub != nil {
+			sub.Add(channel)
+		}
+	}
+}
+
+func (t *Table) removeSubscriptionsLocked(channel string) {
+	for _, sub := range t.subs {
+		if sub != nil {
+			sub.Remove(channel)
+		}
 	}
 }
 
@@ -52,7 +67,7 @@ func (w *Waiter) subscribeLocked() {
 // process that contends for a name again. No release is then missed between the attempt and the
 // wait, so no second attempt is necessary.
 func (w *Waiter) resubscribeLocked() {
-	if len(w.table.channels) == 0 || w.channels != nil {
+	if w.channels != nil || !w.table.shared.confirmedOnMajority() {
 		return
 	}
 	for _, name := range w.names {
@@ -124,15 +139,15 @@ func (w *Waiter) unsubscribeLocked() {
 			c.keepUntil = t.now().Add(Linger)
 		}
 		if len(c.waiters) == 0 && !t.closed {
-			t.cfg.Alarms.Set(&c.alarm, c.keepUntil, Linger, c)
+			t.cfg.Timers.Set(&c.timer, c.keepUntil, Linger, c)
 		}
 	}
 	w.channels = nil
-	t.cfg.Alarms.Clear(&w.alarm)
+	t.cfg.Timers.Clear(&w.timer)
 }
 
 // Fire ends the subscription to a channel that has no waiter any more.
-func (c *channel) Fire(*alarm.Alarm) {
+func (c *channel) Fire(*timer.Timer) {
 	t := c.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,10 +155,10 @@ func (c *channel) Fire(*alarm.Alarm) {
 		return
 	}
 	delete(t.channels, c.name)
-	for _, sub := range t.subs {
-		if sub != nil {
-			sub.Remove(c.name)
-		}
+	t.removeSubscriptionsLocked(c.name)
+	if len(t.channels) == 0 {
+		t.removeSubscriptionsLocked(t.shared.name)
+		clear(t.shared.confirmed)
 	}
 }
 
@@ -173,21 +188,24 @@ func (t *Table) ownSubscribersLocked(names []string) int {
 	return 1
 }
 
-// confirmedNodesLocked returns on how many nodes all channels of the waiter are confirmed.
+// confirmedNodesLocked returns on how many nodes the waiter receives announcements.
 func (w *Waiter) confirmedNodesLocked() (nodes int) {
-	if len(w.channels) == 0 {
-		return 0
-	}
-	for i := range w.channels[0].confirmed {
-		all := true
-		for _, c := range w.channels {
-			all = all && c.confirmed[i]
-		}
-		if all {
+	for i := range w.table.shared.confirmed {
+		if w.confirmedOnLocked(i) {
 			nodes++
 		}
 	}
 	return nodes
+}
+
+// confirmedOnLocked reports whether all channels of the waiter are confirmed on a node, and the one
+// of all waiters.
+func (w *Waiter) confirmedOnLocked(node int) bool {
+	ok := len(w.channels) > 0 && w.table.shared.confirmed[node]
+	for _, c := range w.channels {
+		ok = ok && c.confirmed[node]
+	}
+	return ok
 }
 
 // listener receives the announcements of one node. The subscription's goroutine calls it.
@@ -201,13 +219,26 @@ type listener struct {
 func (l *listener) Subscribed(id string) {
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
+	if id == l.table.shared.name {
+		l.table.shared.confirmed[l.node] = len(l.table.channels) > 0
+		for _, c := range l.table.channels {
+			c.wakeSubscribedLocked(l.node)
+		}
+		return
+	}
 	c := l.table.channels[id]
 	if c == nil || c.confirmed[l.node] {
 		return
 	}
 	c.confirmed[l.node] = true
+	c.wakeSubscribedLocked(l.node)
+}
+
+// wakeSubscribedLocked wakes the waiters whose subscription on a node was the last one that they
+// needed for a majority.
+func (c *channel) wakeSubscribedLocked(node int) {
 	for w := range c.waiters {
-		if w.confirmedNodesLocked() == l.table.majority() {
+		if w.confirmedOnLocked(node) && w.confirmedNodesLocked() == c.table.majority() {
 			w.wakeLocked(BySubscription)
 		}
 	}
@@ -232,6 +263,7 @@ func (l *listener) Message(id, _ string) {
 func (l *listener) Down(error) {
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
+	l.table.shared.confirmed[l.node] = false
 	for _, c := range l.table.channels {
 		if c.confirmed[l.node] {
 			c.confirmed[l.node] = false
@@ -257,21 +289,21 @@ func (w *Waiter) noteAnnouncementLocked(node int) {
 		at = max(at, now.Add(AnnounceGrace))
 	}
 	if left := at.Sub(now); left > 0 {
-		t.cfg.Alarms.Set(&w.alarm, at, left, w)
+		t.cfg.Timers.Set(&w.timer, at, left, w)
 		return
 	}
 	w.wakeLocked(ByMessage)
 }
 
-// Fire wakes the waiter some time after the first announcement. The alarms call it.
-func (w *Waiter) Fire(*alarm.Alarm) {
+// Fire wakes the waiter some time after the first announcement. The timers call it.
+func (w *Waiter) Fire(*timer.Timer) {
 	t := w.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch left := w.quiet.Sub(t.now()); {
 	case w.announced == 0:
 	case left > 0:
-		t.cfg.Alarms.Set(&w.alarm, w.quiet, left, w)
+		t.cfg.Timers.Set(&w.timer, w.quiet, left, w)
 	default:
 		w.wakeLocked(ByMessage)
 	}

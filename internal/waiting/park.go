@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -93,7 +94,7 @@ func (w *Waiter) startPark() (woken Reason) {
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
 	if w.wake == nil {
-		w.wake = make(chan struct{}, 1)
+		w.wake = signal.New()
 	}
 	w.phase = parked
 	return w.woken
@@ -120,22 +121,13 @@ func (w *Waiter) finishPark(woken Reason, err error) (*vote.Round, Reason, error
 // wakeLocked wakes the waiter.
 func (w *Waiter) wakeLocked(why Reason) {
 	w.woken = max(w.woken, why)
-	if w.wake == nil {
-		return
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	w.wake.Set()
 }
 
 // dropWakeupLocked discards a wake-up.
 func (w *Waiter) dropWakeupLocked() {
 	w.woken = none
-	select {
-	case <-w.wake:
-	default:
-	}
+	w.wake.Clear()
 }
 
 // clearSignalsLocked discards the announcements and wake-ups received so far.

@@ -67,11 +67,12 @@ func (w *Waiter) whileHeld(seen Contention, atOnce bool) (attempt *vote.Round, w
 			return attempt, woken, err
 		}
 		blocked := w.endPoll(p)
+		w.contender.Polled(blocked)
 		until, free := p.freeAt(blocked)
 		if free || until == never && expiry != never { // may not be a lock
 			return nil, ByPoll, nil
 		}
-		w.contender.StillHeld(blocked)
+		w.contender.StillHeld()
 		expiry = until
 		atOnce, pause = false, longest*31/32
 	}
@@ -217,7 +218,7 @@ func (w *Waiter) noteFruitless(seen Contention) {
 	w.quiet = t.now().Add(d)
 	if w.woken == ByMessage { // by an announcement during the attempt
 		w.dropWakeupLocked()
-		t.cfg.Alarms.Set(&w.alarm, w.quiet, d, w)
+		t.cfg.Timers.Set(&w.timer, w.quiet, d, w)
 	}
 }
 

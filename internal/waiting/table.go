@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // Config is what a Table needs of its Locker.
@@ -14,7 +14,7 @@ type Config struct {
 	Nodes   []command.Node
 	Set     *command.NodeSet
 	Clock   clock.Clock
-	Alarms  *alarm.Queue
+	Timers  *timer.Queue
 	Prefix  string  // of the names' keys
 	Backoff Backoff // the bounds of the pause between attempts
 	// PollTimeout is how long a waiter waits for the answers to a poll.
@@ -41,6 +41,7 @@ type Table struct {
 	mu       sync.Mutex
 	names    map[string]*nameState
 	channels map[string]*channel // by channel name
+	shared   channel             // of all waiters, subscribed to while there are channels; it has no messages
 	subs     []command.Subscription
 	closed   bool
 	freeList []*nameState // for reuse: most names are acquired without contention and released soon
@@ -48,7 +49,10 @@ type Table struct {
 
 // NewTable returns an empty Table.
 func NewTable(cfg Config) *Table {
-	return &Table{cfg: cfg, names: make(map[string]*nameState), channels: make(map[string]*channel)}
+	return &Table{
+		cfg: cfg, names: make(map[string]*nameState), channels: make(map[string]*channel),
+		shared: channel{name: command.WaitersChannel(cfg.Prefix), confirmed: make([]bool, len(cfg.Nodes))},
+	}
 }
 
 // Hold is a lock that this process holds. Its fields are constant while the Table knows it.
@@ -78,8 +82,8 @@ type nameState struct {
 	queue
 	streak
 
-	alarm     alarm.Alarm // removes a state that lingers for its streak
-	lingering bool        // alarm was set at some time
+	timer     timer.Timer // removes a state that lingers for its streak
+	lingering bool        // timer was set at some time
 }
 
 // Linger is how long a subscription remains after its last waiter, and a streak after its last
@@ -138,7 +142,7 @@ func (t *Table) Close() {
 	t.closed = true
 	subs := t.subs
 	for _, c := range t.channels {
-		t.cfg.Alarms.Clear(&c.alarm)
+		t.cfg.Timers.Clear(&c.timer)
 	}
 	for _, s := range t.names {
 		t.removeIfIdleLocked(s)
@@ -176,12 +180,12 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 	}
 	if s.remoteWaiters && !t.closed {
 		s.lingering = true
-		t.cfg.Alarms.Set(&s.alarm, t.now().Add(Linger), Linger, s)
+		t.cfg.Timers.Set(&s.timer, t.now().Add(Linger), Linger, s)
 		return
 	}
 	delete(t.names, s.name)
 	if s.lingering {
-		t.cfg.Alarms.Clear(&s.alarm) // it may be firing
+		t.cfg.Timers.Clear(&s.timer) // it may be firing
 		return
 	}
 	if len(t.freeList) < maxFree {
@@ -194,7 +198,7 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 const maxFree = 256
 
 // Fire removes the state of a name that has been idle for a while.
-func (s *nameState) Fire(*alarm.Alarm) {
+func (s *nameState) Fire(*timer.Timer) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	if s.holder == nil && s.empty() && s.table.names[s.name] == s {

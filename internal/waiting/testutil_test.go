@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -25,7 +25,7 @@ func newTable() (t *Table, closeWaits func()) {
 	closing := make(chan struct{})
 	c := clock.Runtime()
 	return NewTable(Config{
-		Nodes: make([]command.Node, 3), Clock: c, Alarms: alarm.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second},
+		Nodes: make([]command.Node, 3), Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second},
 		PollTimeout: time.Second, Closing: closing, ErrClosed: errClosed,
 	}), func() { close(closing) }
 }
@@ -35,7 +35,7 @@ func inBubble(t *testing.T, f func(t *testing.T, table *Table)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		table, _ := newTable()
-		defer table.cfg.Alarms.Stop()
+		defer table.cfg.Timers.Stop()
 		f(t, table)
 		names, channels := table.Size()
 		require.Zero(t, names, "names with a state")
@@ -57,10 +57,11 @@ type outcome struct {
 	err     error
 }
 
-func (c *contender) NewAttempt() *vote.Round   { return c.attempt }
-func (c *contender) Failed() []bool            { return make([]bool, 3) }
-func (c *contender) StillHeld([]clock.Instant) {}
-func (c *contender) Woken(Reason)              {}
+func (c *contender) NewAttempt() *vote.Round { return c.attempt }
+func (c *contender) Failed() []bool          { return make([]bool, 3) }
+func (c *contender) Polled([]clock.Instant)  {}
+func (c *contender) StillHeld()              {}
+func (c *contender) Woken(Reason)            {}
 
 // enter returns a new contender in the queues of names, which waits or has its turn.
 func enter(t *Table, names ...string) *contender {

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/alarm"
+	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -18,9 +19,11 @@ type Contender interface {
 	NewAttempt() *vote.Round
 	// Failed returns which nodes failed in the last attempt.
 	Failed() []bool
-	// StillHeld reports that a poll found the names still held: until when each node cannot grant
-	// them, or 0 for a node that can.
-	StillHeld(until []clock.Instant)
+	// Polled reports what a poll found: until when each node cannot grant the names, or 0 for a node
+	// that can.
+	Polled(until []clock.Instant)
+	// StillHeld reports that the poll found the names still held and the waiter goes on waiting.
+	StillHeld()
 	// Woken reports that the waiter continues.
 	Woken(Reason)
 }
@@ -60,12 +63,12 @@ type Waiter struct {
 	phase            phase
 	handoff          *vote.Round // an attempt that was begun for it
 	woken            Reason
-	wake             chan struct{} // of capacity 1; made on the first park
+	wake             signal.Signal // made on the first park
 	channels         []*channel
 	subscribedBefore bool // it has subscribed before its first attempt and has not waited since
 	announced        int  // nodes that announced a release since the last clearSignals
 	announcedBy      []bool
-	alarm            alarm.Alarm   // fires soon after the first announcement
+	timer            timer.Timer   // fires soon after the first announcement
 	quiet            clock.Instant // until then announcements do not wake it: earlier ones were fruitless
 	poll             *poll         // in flight
 
@@ -78,12 +81,13 @@ type Waiter struct {
 }
 
 // Enter puts the waiter at the end of the queues of its names, and waits for its turn. The names are
-// distinct. After Enter, whatever it returns, the waiter must leave by Leave or Acquired.
+// distinct. After Enter, also if the context panics, the waiter must leave by Leave or Acquired.
 //
 // It returns nil when the contender may make an attempt, or an attempt that was handed off. It
 // returns an error if the context ended or the Locker was closed.
 func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contender) (*vote.Round, error) {
-	w.table, w.ctx, w.done, w.names, w.contender = t, ctx, ctx.Done(), names, c
+	w.table = t // first, because Done may panic
+	w.ctx, w.done, w.names, w.contender = ctx, ctx.Done(), names, c
 	w.pause = t.cfg.Backoff
 	t.mu.Lock()
 	w.enterLocked()
@@ -108,7 +112,7 @@ func (w *Waiter) ClearSignals() {
 	w.clearSignalsLocked()
 }
 
-// Reusable reports whether nothing else uses the waiter once it has left. The alarm of a waiter that
+// Reusable reports whether nothing else uses the waiter once it has left. The timer of a waiter that
 // has received an announcement may be about to fire.
 func (w *Waiter) Reusable() bool { return w.wake == nil && w.announcedBy == nil }
 

@@ -112,9 +112,9 @@ func (q *Quorum) connected(masters []int) {
 	q.await(masters, func(n *pool.Node) bool { return n.Stats().Connected > 0 })
 }
 
-// reconnectMost bounds, in real or in virtual time, how long connections may take to follow a
+// maxReconnect bounds, in real or in virtual time, how long connections may take to follow a
 // change. Only a goroutine that is not scheduled comes near it.
-const reconnectMost = time.Minute
+const maxReconnect = time.Minute
 
 // await polls until a condition holds for every connection to these servers.
 func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
@@ -132,8 +132,8 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 		switch {
 		case !left:
 			return
-		case c.Now() > clock.Instant(reconnectMost):
-			q.t.Fatalf("redlocktest: connections to servers %v did not change within %v", masters, reconnectMost)
+		case c.Now() > clock.Instant(maxReconnect):
+			q.t.Fatalf("redlocktest: connections to servers %v did not change within %v", masters, maxReconnect)
 			return
 		}
 	}

@@ -39,10 +39,10 @@ type Quorum struct {
 	ahead  time.Duration // how far the clocks were advanced
 }
 
-// redialMost bounds the pause before a stopped server is dialled again. It is shorter than pool's
+// maxRedial bounds the pause before a stopped server is dialled again. It is shorter than pool's
 // default, so that a test does not wait for a restarted server. It is long enough for tests that
 // let hours of virtual time pass.
-const redialMost = 20 * time.Millisecond
+const maxRedial = 20 * time.Millisecond
 
 // New makes n servers, 1 to 9, that are up and empty. The servers, and everything that the Quorum
 // makes, end with the test.
@@ -81,7 +81,7 @@ func (q *Quorum) Nodes() []redlock.Node {
 	made := make([]*pool.Node, len(q.masters))
 	for i, m := range q.masters {
 		n, err := pool.Open(pool.Config{
-			Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: q.clock, RedialMin: time.Millisecond, RedialMax: redialMost,
+			Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: q.clock, RedialMin: time.Millisecond, RedialMax: maxRedial,
 		})
 		if err != nil {
 			q.t.Fatalf("redlocktest: %v", err)

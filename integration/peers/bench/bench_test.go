@@ -175,7 +175,7 @@ func TestBaselinesAreMeasuredInTheSameTurns(t *testing.T) {
 		measured = append(measured, fmt.Sprint(kind, "; ", w.fault, "; ", w.servers))
 		return load.Result{Ops: len(measured), Elapsed: time.Second}, nil
 	}
-	o, err := parse([]string{"--rounds", "1", "--only", ill(frozen, 64), "--contestants", "go-redlock;bare pipelining"})
+	o, err := parse([]string{"--rounds", "1", "--only", ill(frozen, 64), "--adapters", "go-redlock;bare pipelining"})
 	require.NoError(t, err)
 	rs := &results{Tables: make(map[string]table)}
 	for _, w := range o.choose(workloads()) {
@@ -190,17 +190,17 @@ func TestBaselinesAreMeasuredInTheSameTurns(t *testing.T) {
 	rows := rs.Tables[ill(frozen, 64)].Rows
 	rows[slices.IndexFunc(rows, func(r row) bool { return r.Kind == adapters.Ours })].Missing = true
 	_, known = compared(ill(frozen, 64), adapters.Ours, ill(frozen, 64), oursWell, rateOf)(rs)
-	assert.False(t, known, "a contestant without a result has not met a maximum")
+	assert.False(t, known, "an adapter without a result has not met a maximum")
 
 	turns := named(t, ill(frozen, 64)).turns()
 	assert.Equal(t, []string{adapters.Ours, oursWell, adapters.Yardstick}, []string{turns[0].row, turns[1].row, turns[2].row})
-	o, err = parse([]string{"--only", "one-name", "--contestants", "bare pipelining"})
+	o, err = parse([]string{"--only", "one-name", "--adapters", "bare pipelining"})
 	require.NoError(t, err)
 	assert.Len(t, o.choose(workloads()), 4, "baselines alone")
 }
 
 func TestTheCommandLineChoosesWorkloads(t *testing.T) {
-	o, err := parse([]string{"--quick", "--only", "fault/frozen, hand-over", "--contestants", "go-redlock;redsync, redigo"})
+	o, err := parse([]string{"--quick", "--only", "fault/frozen, hand-over", "--adapters", "go-redlock;redsync, redigo"})
 	require.NoError(t, err)
 	var chosen []string
 	for _, w := range o.choose(workloads()) {
@@ -225,24 +225,24 @@ func TestAnImpossibleRequestSaysWhy(t *testing.T) {
 	unmarked := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(unmarked, pageName), []byte("# Benchmarks\n"), 0o644))
 	for _, c := range []struct{ args, says string }{
-		{"--contestants redsync --out ../../docs", "use it with --out ''"},
+		{"--adapters redsync --out ../../docs", "use it with --out ''"},
 		{"--quick --out ../../docs", "use it with --out ''"},
 		{"--only hand-over --out " + unmarked, "has no place for"},
-		{"--contestants bsm/redislokc", "bsm/redislock; "},
-		{"--contestants go-redlock,redsync", "semicolons between"},
+		{"--adapters bsm/redislokc", "bsm/redislock; "},
+		{"--adapters go-redlock,redsync", "semicolons between"},
 		{"--only fault;hand-over", "commas between"},
 		{"--only fault,nothing", `begins with "nothing"`},
 		{"--rounds -1", "below 0"},
 		{"--nodes a:1", "need 3 servers or more, and --nodes has 1"},
 		{"--nodes a:1,b:1,c:1 --only uncontended/n=5", "need 5 servers"},
 		{"--nodes a:1,b:1,c:1 --only fault/dead", "harm servers"},
-		{"--contestants bsm --only fault", "takes part"},
+		{"--adapters bsm --only fault", "takes part"},
 		{"--only hand-over --out " + t.TempDir(), "benchmarks.md"},
 	} {
 		err := run(over, strings.Fields(c.args))
 		require.ErrorContains(t, err, c.says, c.args)
 	}
-	_, err := parse([]string{"--out", "../../docs", "--contestants", "redsync", "--out", ""})
+	_, err := parse([]string{"--out", "../../docs", "--adapters", "redsync", "--out", ""})
 	require.NoError(t, err, "make bench does so")
 }
 

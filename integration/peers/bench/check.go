@@ -20,7 +20,7 @@ func (o options) check() error {
 		return err
 	}
 	if len(o.kinds) > 0 && o.out != "" {
-		return fmt.Errorf("--contestants would remove all other rows from the tables in %s: use it with --out ''", o.out)
+		return fmt.Errorf("--adapters would remove all other rows from the tables in %s: use it with --out ''", o.out)
 	}
 	if o.quick && o.out != "" {
 		return fmt.Errorf("--quick would replace full measurements in %s: use it with --out ''", o.out)
@@ -45,9 +45,9 @@ func (o options) checkNames() error {
 		}
 		hint := ""
 		if strings.Contains(part, ",") {
-			hint = " (--contestants takes names with semicolons between them, not commas)"
+			hint = " (--adapters takes names with semicolons between them, not commas)"
 		}
-		return fmt.Errorf("no contestant's name contains %q%s: there are %s", part, hint, strings.Join(known, "; "))
+		return fmt.Errorf("no adapter's name contains %q%s: there are %s", part, hint, strings.Join(known, "; "))
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (o options) nothingLeft() error {
 	}
 	switch {
 	case len(chosen) == 0:
-		return fmt.Errorf("none of the contestants %q takes part in a workload of %q", o.kinds, o.only)
+		return fmt.Errorf("none of the adapters %q takes part in a workload of %q", o.kinds, o.only)
 	case needs == 0:
 		return fmt.Errorf("the workloads of %q harm servers, and --nodes excludes them", o.only)
 	}

@@ -78,13 +78,13 @@ func run(ctx context.Context, args []string) error {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "rounds", 0, "how often each contestant is measured; 0: as often as the workload says")
+	flags.IntVar(&o.rounds, "rounds", 0, "how often each adapter is measured; 0: as often as the workload says")
 	flags.BoolVar(&o.quick, "quick", false, "measure one round, for a third of the time")
 	flags.BoolVar(&o.draw, "draw", false, "measure nothing: write the document from the data in --out")
 	flags.BoolVar(&o.list, "list", false, "list the workloads and exit")
 	flags.StringVar(&o.out, "out", "", "the `folder` with benchmarks.md, in which tables, plots and data are replaced; empty: print only")
 	only := flags.String("only", "", "workloads whose `names` begin with one of these, with commas between them")
-	kinds := flags.String("contestants", "", "contestants whose `names` contain one of these, with semicolons between them; not with --out")
+	kinds := flags.String("adapters", "", "adapters whose `names` contain one of these, with semicolons between them; not with --out")
 	nodes := flags.String("nodes", "", "`host:port,…` of servers to use instead of starting some. They must be empty, and are emptied "+
 		"after each measurement. Workloads with faults, and workloads that need more servers, are skipped")
 	if err := flags.Parse(args); err != nil {
@@ -137,7 +137,7 @@ func (o options) choose(list []workload) (chosen []workload) {
 	return chosen
 }
 
-// A measurer measures one contestant once. It is [measure], except in tests.
+// A measurer measures one adapter once. It is [measure], except in tests.
 type measurer func(ctx context.Context, w workload, kind string, nodes []string) (load.Result, error)
 
 // measureAll measures the workloads, prints a table for each, and writes the document if --out is given.
@@ -165,7 +165,7 @@ func (o options) measureAll(ctx context.Context, chosen []workload, measure meas
 	return all.write(o.out)
 }
 
-// compare measures all contestants in turns at one workload. An interruption is always an error,
+// compare measures all adapters in turns at one workload. An interruption is always an error,
 // even if the last turn has ended before it: a table without some rows must not replace a whole
 // one. Other errors after an interruption are its consequences, and are not reported.
 func (o options) compare(ctx context.Context, w workload, measure measurer, progress *log.Logger) (table, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/servers"
 )
 
-// A testbed has the servers for one measurement of one contestant, and the proxies to them. No two
+// A testbed has the servers for one measurement of one adapter, and the proxies to them. No two
 // measurements share a testbed.
 type testbed struct {
 	servers []*servers.Server
@@ -57,7 +57,7 @@ func (b *testbed) connect(w workload, addrs []string) error {
 	return nil
 }
 
-// proxyFor returns the address at which a contestant reaches a server.
+// proxyFor returns the address at which an adapter reaches a server.
 func (b *testbed) proxyFor(addr string, w workload, faulty bool) (string, error) {
 	switch {
 	case faulty && w.fault == blackholed:
@@ -78,7 +78,7 @@ func (b *testbed) proxyFor(addr string, w workload, faulty bool) (string, error)
 	return addr, nil
 }
 
-// injectFault injects the fault of the workload into the last server. All contestants are connected by then.
+// injectFault injects the fault of the workload into the last server. All adapters are connected by then.
 func (b *testbed) injectFault() error {
 	switch b.fault {
 	case frozen:
@@ -99,11 +99,11 @@ func (b *testbed) tearDown() error {
 	return errors.Join(append(errs, servers.Stop(b.servers))...)
 }
 
-// maxOverrun bounds how long a measurement may take beyond its own time. Some contestants wait long
+// maxOverrun bounds how long a measurement may take beyond its own time. Some adapters wait long
 // for a frozen server.
 const maxOverrun = 40 * time.Second
 
-// measure measures one contestant once.
+// measure measures one adapter once.
 func measure(ctx context.Context, w workload, kind string, nodes []string) (r load.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.load.For+maxOverrun)
 	defer cancel()
@@ -148,7 +148,7 @@ func runAll(workers []*worker) (load.Result, error) {
 	for i, w := range workers {
 		var err error
 		if list[i], err = w.result(); err != nil {
-			return load.Result{}, fmt.Errorf("no result from a contestant's process: %w", err)
+			return load.Result{}, fmt.Errorf("no result from an adapter's process: %w", err)
 		}
 	}
 	return load.Merge(list), nil

@@ -56,7 +56,7 @@ const width, height = 8 * vg.Inch, 4.5 * vg.Inch
 // have room on their right.
 const legendAt = 3 * vg.Inch
 
-// drawDistribution draws one line for each contestant: the part of its operations that took no
+// drawDistribution draws one line for each adapter: the part of its operations that took no
 // longer. It draws nothing if there are no points, because the logarithmic axis would have no
 // bounds.
 func drawDistribution(path, title, axis string, t table, of func(row) []time.Duration) error {
@@ -80,7 +80,7 @@ func drawDistribution(path, title, axis string, t table, of func(row) []time.Dur
 	return p.Save(width, height, path)
 }
 
-// drawThroughput draws one line for each contestant over the numbers of goroutines that were measured.
+// drawThroughput draws one line for each adapter over the numbers of goroutines that were measured.
 func (rs *results) drawThroughput(path string) error {
 	p := sheet("Acquire and release, 3 servers", "goroutines", "per second")
 	drawn := 0
@@ -103,7 +103,7 @@ func (rs *results) drawThroughput(path string) error {
 	return p.Save(width, height, path)
 }
 
-// addLine draws a line in the contestant's colour, which is the same in all plots. A baseline has no
+// addLine draws a line in the adapter's colour, which is the same in all plots. A baseline has no
 // such colour, and is dashed.
 func addLine(p *plot.Plot, name string, row int, points plotter.XYs) error {
 	if len(points) == 0 {

@@ -138,7 +138,7 @@ func fill(page, name, part string) (string, error) {
 	return before + begin + part + end + after, nil
 }
 
-// row returns the row of a contestant in the table of a workload.
+// row returns the row of an adapter in the table of a workload.
 func (rs *results) row(workload, kind string) (row, bool) {
 	rows := rs.Tables[workload].Rows
 	i := slices.IndexFunc(rows, func(r row) bool { return r.Kind == kind })

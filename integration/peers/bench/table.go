@@ -19,10 +19,10 @@ type table struct {
 	Rows    []row
 }
 
-// A row has the results of one contestant: the medians of all rounds.
+// A row has the results of one adapter: the medians of all rounds.
 type row struct {
 	Kind    string
-	Missing bool    // the contestant failed to start, or did not end
+	Missing bool    // the adapter failed to start, or did not end
 	Rate    float64 // operations per second
 	Failed  float64 // as a part of all operations
 

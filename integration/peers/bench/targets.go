@@ -39,7 +39,7 @@ func inTimes(v float64) string                 { return significant(v) + "x" }
 
 var fenced, guarded, async = adapters.Ours + ", fencing", adapters.Ours + ", fencing and guard", adapters.Ours + ", async release"
 
-// faster returns how many times as many operations one contestant makes as another.
+// faster returns how many times as many operations one adapter makes as another.
 func faster(workload, one, other string) figure {
 	return compared(workload, one, workload, other, rateOf)
 }

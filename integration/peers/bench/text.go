@@ -138,7 +138,7 @@ func rounds(n int) string {
 	return fmt.Sprintf("%d rounds", n)
 }
 
-// described returns the name of a contestant with its note.
+// described returns the name of an adapter with its note.
 func described(kind string) string {
 	k, err := adapters.Find(kind)
 	if err != nil || k.Note == "" {

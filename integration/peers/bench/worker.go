@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/load"
 )
 
-// workerFlag makes this program the process of one contestant. The process reads a load.Spec,
+// workerFlag makes this program the process of one adapter. The process reads a load.Spec,
 // writes a line when it is ready, begins when it reads a line, and prints a load.Result. It ends
 // when its standard input is closed.
 const workerFlag = "--worker"
@@ -59,7 +59,7 @@ func work(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(result)
 }
 
-// profileFolder is the environment variable of a folder. If it is set each contestant's process
+// profileFolder is the environment variable of a folder. If it is set each adapter's process
 // writes a CPU profile into that folder.
 const profileFolder = "REDLOCK_BENCH_PROFILES"
 
@@ -80,7 +80,7 @@ func endWith(in io.Reader) {
 	os.Exit(1)
 }
 
-// A worker is the process of one contestant.
+// A worker is the process of one adapter.
 type worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

@@ -17,12 +17,12 @@ type fault string
 
 const (
 	healthy    fault = ""
-	frozen     fault = "frozen"      // it is stopped when all contestants are connected
-	dead       fault = "dead"        // it is killed when all contestants are connected
+	frozen     fault = "frozen"      // it is stopped when all adapters are connected
+	dead       fault = "dead"        // it is killed when all adapters are connected
 	blackholed fault = "black-holed" // from the start it accepts connections and never answers
 )
 
-// A workload is the work at which all contestants are measured.
+// A workload is the work at which all adapters are measured.
 type workload struct {
 	name      string // for --only; the part before the first slash is its section in the document
 	title     string
@@ -36,22 +36,22 @@ type workload struct {
 	rounds    int // the maximum
 }
 
-// A baseline is measured in turns with the contestants, at a variant of the workload. The
-// contestants are compared with it. On a shared machine a measurement of some minutes before is no
+// A baseline is measured in turns with the adapters, at a variant of the workload. The
+// adapters are compared with it. On a shared machine a measurement of some minutes before is no
 // baseline.
 type baseline struct {
 	row, kind string
 	vary      func(w *workload)
 }
 
-// A turn is one measurement of a contestant or of a baseline.
+// A turn is one measurement of an adapter or of a baseline.
 type turn struct {
 	row, kind string
 	of        workload
 }
 
-// turns returns the turns of one round. The baselines of a contestant follow it directly, because
-// other contestants may take half a minute.
+// turns returns the turns of one round. The baselines of an adapter follow it directly, because
+// other adapters may take half a minute.
 func (w workload) turns() (list []turn) {
 	baselines := func(which func(kind string) bool) {
 		for _, a := range w.baselines {
@@ -85,7 +85,7 @@ func (w workload) section() string {
 
 const ms = time.Millisecond
 
-// The contestants of the workloads. Each workload measures those whose result is useful there.
+// The adapters of the workloads. Each workload measures those whose result is useful there.
 var (
 	everybody = all(func(k adapters.Kind) bool { return k.Name != ours[1] })
 	ours      = []string{

@@ -46,7 +46,9 @@ func main() {
 }
 
 // publicPackages have comments that users read.
-var publicPackages = []string{"redlock", "redlock/doctor", "redlock/redlocktest", "pool", "clock", "clock/clocktest", "otelredlock"}
+var publicPackages = []string{
+	"redlock", "redlock/doctor", "redlock/redlocktest", "pool", "clock", "clock/clocktest", "contrib/otelredlock", "contrib/schedlock",
+}
 
 // finding is a wrong statement of a page.
 type finding struct {

@@ -199,7 +199,7 @@ func paragraphsOf(doc string) (all []string) {
 }
 
 // goFile is a path of Go code in a text.
-var goFile = regexp.MustCompile(`\b(?:redlock|pool|clock|internal|otelredlock|cmd|integration)/[A-Za-z0-9_./-]*\.go\b`)
+var goFile = regexp.MustCompile(`\b(?:redlock|pool|clock|internal|contrib|cmd|integration)/[A-Za-z0-9_./-]*\.go\b`)
 
 // checkFiles finds mentions of Go files that do not exist.
 func checkFiles(roots []string) (found []finding, _ error) {
@@ -226,7 +226,11 @@ func checkFiles(roots []string) (found []finding, _ error) {
 	return found, nil
 }
 
-// checkDocGo finds Go files of a package that its doc.go does not name.
+// namedFile matches the name of a Go file without a folder.
+var namedFile = regexp.MustCompile(`(?:^|[\s,])([a-z0-9_]+\.go)\b`)
+
+// checkDocGo finds Go files of a package that its doc.go does not name, and names of files that do
+// not exist.
 func checkDocGo(folders []string) (found []finding, _ error) {
 	for _, folder := range folders {
 		page := folder + "/doc.go"
@@ -242,6 +246,11 @@ func checkDocGo(folders []string) (found []finding, _ error) {
 			name := filepath.Base(file)
 			if name != "doc.go" && !strings.HasSuffix(name, "_test.go") && !regexp.MustCompile(`\b`+regexp.QuoteMeta(name)).Match(doc) {
 				found = append(found, finding{page, 1, "it does not name " + name})
+			}
+		}
+		for _, match := range namedFile.FindAllSubmatch(doc, -1) {
+			if name := string(match[1]); !slices.Contains(files, filepath.Join(folder, name)) {
+				found = append(found, finding{page, 1, "there is no file " + name})
 			}
 		}
 	}

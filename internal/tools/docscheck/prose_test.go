@@ -95,9 +95,9 @@ func TestAGoFileThatDoesNotExistIsFound(t *testing.T) {
 
 func TestADocGoThatDoesNotNameAFileIsFound(t *testing.T) {
 	inFolder(t, map[string]string{
-		"pool/doc.go": "// Package pool has node.go and others.\npackage pool\n", "pool/node.go": "package pool\n", "pool/conn.go": "package pool\n", "pool/node_test.go": "package pool\n",
+		"pool/doc.go": "// Package pool has node.go, lane.go and others.\npackage pool\n", "pool/node.go": "package pool\n", "pool/conn.go": "package pool\n", "pool/node_test.go": "package pool\n",
 	})
 	found, err := checkDocGo([]string{"pool"})
 	require.NoError(t, err)
-	require.Equal(t, []string{"pool/doc.go:1: it does not name conn.go"}, words(found))
+	require.Equal(t, []string{"pool/doc.go:1: it does not name conn.go", "pool/doc.go:1: there is no file lane.go"}, words(found))
 }

@@ -1,0 +1,225 @@
+package otelredlock_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/quorumlock/go-redlock/contrib/otelredlock"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+const (
+	name = "invoice/42"
+	ttl  = 10 * time.Second // worth 9.893 s
+)
+
+func take(t *testing.T, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
+	t.Helper()
+	k, err := l.Acquire(t.Context(), name, ttl, opts...)
+	require.NoError(t, err)
+	return k
+}
+
+func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		k := take(t, w.locker(nil))
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		require.NoError(t, k.Extend(t.Context(), ttl))
+		time.Sleep(3 * time.Second)
+		require.NoError(t, k.Release(t.Context()))
+		found := w.figures()
+		for point, figure := range map[string]string{
+			"redlock.attempt.duration{redlock.outcome=acquired}":                               "1/0.000",
+			"redlock.acquire.duration{redlock.outcome=acquired}":                               "1/0.000",
+			"redlock.extend.duration{redlock.extend.automatic=false,redlock.outcome=extended}": "1/0.000",
+			"redlock.hold.duration{redlock.end_reason=released}":                               "1/5.000",
+			"redlock.release.validity{}":                                                       "1/6.893",
+			"redlock.release.duration{redlock.outcome=released}":                               "1/0.000",
+			"redlock.nodes.quarantined{}":                                                      "0",
+		} {
+			require.Equal(t, figure, found[point], "%s of %v", point, found)
+		}
+		require.Equal(t, map[string]string{"{redlock.end_reason=lost}": "0", "{redlock.end_reason=max_hold}": "0"}, w.of("redlock.losses"),
+			"the first loss is a rise from 0")
+		require.Empty(t, w.of("redlock.node.errors"))
+		require.Len(t, w.of("redlock.node.duration"), 9, "acquire, extend and release on three nodes")
+	})
+}
+
+func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		release := w.HoldElsewhere(name, time.Hour)
+		_, err := l.TryAcquire(t.Context(), name, ttl)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = l.Acquire(ctx, name, ttl)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		release()
+		_, err = l.TryAcquire(t.Context(), name, ttl, redlock.WithMinValidity(9890*time.Millisecond))
+		require.NoError(t, err)
+		w.Slow(100*time.Millisecond, 0, 1, 2)
+		_, err = l.TryAcquire(t.Context(), "late", ttl, redlock.WithMinValidity(9890*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrTooLate)
+		w.LoseMajority()
+		_, err = l.TryAcquire(t.Context(), "down", ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+
+		found := w.of("redlock.attempt.duration")
+		require.Contains(t, found, "{redlock.outcome=held}")
+		require.Equal(t, "1/0.000", found["{redlock.outcome=acquired}"])
+		require.Equal(t, "1/0.100", found["{error.type=too_late,redlock.outcome=too_late}"])
+		require.Equal(t, "1/0.000", found["{error.type=no_quorum,redlock.outcome=no_quorum}"])
+		require.Equal(t, map[string]string{"{redlock.outcome=canceled}": "1/60.000"}, w.of("redlock.acquire.duration"))
+	})
+}
+
+func TestLocksThatEndUnderTheirHoldersAreLosses(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		take(t, l)
+		w.ExpireNow(name)
+		synctest.Wait()
+		k := take(t, l, redlock.WithMaxHold(time.Second))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.ErrorIs(t, k.Release(t.Context()), redlock.ErrMaxHold)
+		k = take(t, l)
+		_, err := k.Detach()
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"{redlock.end_reason=lost}": "1", "{redlock.end_reason=max_hold}": "1"}, w.of("redlock.losses"))
+		holds := w.of("redlock.hold.duration")
+		require.Equal(t, "1/1.000", holds["{redlock.end_reason=max_hold}"])
+		require.Contains(t, holds, "{redlock.end_reason=lost}")
+		require.Contains(t, holds, "{redlock.end_reason=detached}")
+		require.Empty(t, w.of("redlock.release.validity"))
+	})
+}
+
+func TestAShareIsNoLockOfItsOwn(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		k := take(t, l)
+		share, err := l.Acquire(k.Context(), name, ttl, redlock.WithShared())
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"{}": "1"}, w.of("redlock.locks.held"))
+		require.NoError(t, share.Release(t.Context()))
+		require.NoError(t, k.Release(t.Context()))
+		require.Equal(t, map[string]string{"{}": "0"}, w.of("redlock.locks.held"))
+		require.Equal(t, map[string]string{"{redlock.end_reason=released}": "1/0.000"}, w.of("redlock.hold.duration"))
+		require.Len(t, w.ended("redlock.hold"), 2)
+	})
+}
+
+func TestErrorsOfNodesAreCountedByTheirCode(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		w.Stop(0)
+		w.Freeze(1)
+		_, err := l.TryAcquire(t.Context(), name, ttl)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(time.Minute) // what is not answered is given up by then
+		found := w.of("redlock.node.errors")
+		require.Equal(t, "1", found["{error.type=no_connection,redlock.node=n1,redlock.operation=acquire}"], "%v", found)
+		require.Equal(t, "1", found["{error.type=silent,redlock.node=n2,redlock.operation=acquire}"], "%v", found)
+	})
+}
+
+func TestQuarantinedNodesAreCountedUntilTheyVote(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil, redlock.WithRestartGuard(ttl))
+		_, err := l.TryAcquire(t.Context(), name, ttl)
+		require.ErrorIs(t, err, redlock.ErrQuarantined)
+		synctest.Wait()
+		for w.figures()["redlock.nodes.quarantined{}"] != "3" { // a node may not have been asked any more when two had said it
+			_, err := l.TryAcquire(t.Context(), name, ttl)
+			require.ErrorIs(t, err, redlock.ErrQuarantined)
+		}
+		require.Contains(t, w.of("redlock.attempt.duration"), "{error.type=quarantined,redlock.outcome=quarantined}")
+		require.Contains(t, w.of("redlock.node.errors"), "{error.type=quarantined,redlock.node=n1,redlock.operation=acquire}")
+		time.Sleep(ttl + time.Second)
+		require.Equal(t, "0", w.figures()["redlock.nodes.quarantined{}"], "also when nobody asks them")
+		require.NoError(t, take(t, l).Release(t.Context()))
+		w.RestartEmpty(2)
+		time.Sleep(time.Second) // until it is connected again
+		require.NoError(t, take(t, l).Release(t.Context()))
+		synctest.Wait()
+		require.Equal(t, "1", w.figures()["redlock.nodes.quarantined{}"])
+	})
+}
+
+func TestWakeUpsAreCountedByTheirKind(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		release := w.HoldElsewhere(name, time.Hour)
+		time.AfterFunc(time.Minute, release)
+		k := take(t, l)
+		require.Equal(t, map[string]string{"{redlock.wakeup=message}": "1"}, w.of("redlock.wakeups"), "a poll that finds it held wakes nobody")
+		got := make(chan struct{})
+		go func() {
+			take(t, l)
+			close(got)
+		}()
+		synctest.Wait()
+		require.NoError(t, k.Release(t.Context()))
+		<-got
+		acquired := w.of("redlock.acquire.duration")["{redlock.outcome=acquired}"]
+		require.True(t, strings.HasPrefix(acquired, "2/60.0"), acquired)
+	})
+}
+
+func TestAReleaseThatIsNotAnnouncedIsCountedAsAPoll(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		_ = w.HoldElsewhere(name, time.Hour)
+		time.AfterFunc(time.Minute, func() { w.DeleteKey(name) })
+		require.NoError(t, take(t, w.locker(nil)).Release(t.Context()))
+		require.Equal(t, map[string]string{"{redlock.wakeup=poll}": "1"}, w.of("redlock.wakeups"))
+	})
+}
+
+func TestMetricsCarryNoNamesButWhatTheProgramSays(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		kind := func(names []string) []attribute.KeyValue {
+			before, _, _ := strings.Cut(names[0], "/")
+			return []attribute.KeyValue{attribute.String("kind", before)}
+		}
+		k := take(t, w.locker([]otelredlock.Option{otelredlock.WithAttributes(kind)}))
+		require.NoError(t, k.Release(t.Context()))
+		for point := range w.figures() {
+			require.NotContains(t, point, name)
+			if !strings.Contains(point, "redlock.node") {
+				require.Contains(t, point, "kind=invoice")
+			}
+		}
+	})
+}
+
+// A metric that the document does not know, or the other way round, is a mistake.
+func TestTheDocumentListsEveryMetric(t *testing.T) {
+	text, err := os.ReadFile("../../docs/telemetry.md")
+	require.NoError(t, err)
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil, redlock.WithRestartGuard(ttl))
+		k := take(t, l) // after the quarantine
+		require.NoError(t, k.Extend(t.Context(), ttl))
+		require.NoError(t, k.Release(t.Context()))
+		take(t, l)
+		w.ExpireNow(name)
+		seen := map[string]bool{}
+		for point := range w.figures() {
+			metric, _, _ := strings.Cut(point, "{")
+			seen[metric] = true
+			require.Contains(t, string(text), "| `"+metric+"` |")
+		}
+		require.Len(t, seen, strings.Count(string(text), "\n| `redlock."), "all of them: %v", seen)
+	})
+}

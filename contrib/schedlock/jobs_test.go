@@ -1,0 +1,241 @@
+package schedlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/contrib/schedlock"
+	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/redlocktest"
+)
+
+func TestProcessesWhoseClocksDifferRunEachTickOnce(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		const ticks = 12
+		var ran runs
+		processes := startAll(t, q, s, minHold, &ran)
+		time.Sleep(ticks * interval)
+		processes.stop()
+		ran.requireOnce(t, ticks)
+		skips := 0
+		for _, p := range processes.all {
+			require.Empty(t, p.losses())
+			for _, skipped := range p.skips() {
+				require.Equal(t, "report", skipped.job)
+				require.ErrorIs(t, skipped.err, redlock.ErrHeld)
+				skips++
+			}
+		}
+		require.Equal(t, (len(offsets)-1)*ticks, skips, "the other processes see each tick, and skip it")
+	})
+}
+
+// The negative control: with a minimum hold below the difference of the clocks a tick runs again.
+func TestTheMinimumHoldMustCoverTheDifferenceOfTheClocks(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		var ran runs
+		processes := startAll(t, q, s, 4*time.Second, &ran)
+		time.Sleep(interval)
+		processes.stop()
+		require.Len(t, ran.counts(), 1)
+		for _, n := range ran.counts() {
+			require.Equal(t, 2, n, "the last process is 5 s late")
+		}
+	})
+}
+
+type processes struct {
+	all  []*process
+	stop func()
+}
+
+// startAll starts a process for each offset. Its job takes a second.
+func startAll(t *testing.T, q *redlocktest.Quorum, s scheduler, minHold time.Duration, ran *runs) processes {
+	t.Helper()
+	var ps processes
+	var stops []func()
+	for _, ahead := range offsets {
+		p := newProcess(t, q, ahead, schedlock.Config{MinHold: minHold, TTL: time.Second})
+		ps.all = append(ps.all, p)
+		stops = append(stops, s.start(t, p, func(context.Context, *redlock.Lock) {
+			ran.add(p)
+			time.Sleep(time.Second)
+		}))
+	}
+	ps.stop = func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+	return ps
+}
+
+func TestAJobThatIsLongerThanTheTTLKeepsItsLock(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		config := schedlock.Config{MinHold: time.Second, TTL: 2 * time.Second}
+		first, second := newProcess(t, q, time.Second, config), newProcess(t, q, 0, config)
+		var ends []error
+		stopFirst := s.start(t, first, func(ctx context.Context, _ *redlock.Lock) {
+			time.Sleep(3*interval - 5*time.Second) // 12 times the TTL
+			ends = append(ends, ctx.Err())
+		})
+		var ran runs
+		stopSecond := s.start(t, second, func(context.Context, *redlock.Lock) { ran.add(second) })
+		time.Sleep(3 * interval)
+		stopFirst()
+		stopSecond()
+		require.Equal(t, []error{nil}, ends)
+		require.Empty(t, first.losses())
+		require.Len(t, first.skips(), 2, "its own ticks while the job runs")
+		require.Len(t, second.skips(), 3)
+		require.Empty(t, ran.counts())
+	})
+}
+
+func TestTheNextTickRunsWhenALongJobHasEnded(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		p := newProcess(t, q, 0, schedlock.Config{MinHold: time.Second})
+		var ran runs
+		stop := s.start(t, p, func(context.Context, *redlock.Lock) {
+			ran.add(p)
+			time.Sleep(interval + time.Second)
+		})
+		time.Sleep(4 * interval)
+		stop()
+		require.Len(t, p.skips(), 2)
+		ran.requireOnce(t, 2)
+	})
+}
+
+func TestAMinorityThatIsDownChangesNothing(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		var ran runs
+		processes := startAll(t, q, s, minHold, &ran)
+		time.Sleep(interval)
+		q.Stop(0)
+		time.Sleep(3 * interval)
+		q.Restart(0)
+		q.Freeze(1)
+		time.Sleep(2 * interval)
+		processes.stop()
+		ran.requireOnce(t, 6)
+	})
+}
+
+func TestATickWithoutAQuorumIsSkippedAndReported(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold})
+		var ran runs
+		stop := s.start(t, p, func(context.Context, *redlock.Lock) { ran.add(p) })
+		q.LoseMajority()
+		time.Sleep(2 * interval)
+		require.Empty(t, ran.counts())
+		require.Len(t, p.skips(), 2)
+		for _, skipped := range p.skips() {
+			require.Equal(t, "report", skipped.job)
+			require.ErrorIs(t, skipped.err, redlock.ErrNoQuorum)
+			require.NotErrorIs(t, skipped.err, redlock.ErrHeld)
+		}
+		q.Restore()
+		time.Sleep(interval)
+		stop()
+		ran.requireOnce(t, 1)
+		require.Contains(t, p.logs.String(), `level=ERROR msg="a tick was skipped: no lock" job=report`)
+	})
+}
+
+func TestASkippedTickIsLoggedWithItsHolder(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold, Prefix: "jobs/"})
+		var ran runs
+		stop := s.start(t, p, func(context.Context, *redlock.Lock) { ran.add(p) })
+		release := q.HoldElsewhere("jobs/report", time.Minute)
+		time.Sleep(interval)
+		release()
+		stop()
+		require.Empty(t, ran.counts())
+		require.Contains(t, p.logs.String(), `level=INFO msg="a tick was skipped: the lock is held" job=report`)
+		require.Contains(t, p.logs.String(), redlocktest.OtherOwner)
+		require.NotContains(t, p.logs.String(), "level=ERROR")
+	})
+}
+
+func TestAJobThatLosesItsLockIsTold(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold, Prefix: "jobs/"})
+		causes := make(chan error, 1)
+		stop := s.start(t, p, func(ctx context.Context, _ *redlock.Lock) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+		})
+		time.Sleep(interval/2 + time.Second)
+		q.ExpireNow("jobs/report")
+		require.ErrorIs(t, await(t, causes), redlock.ErrLost)
+		synctest.Wait()
+		stop()
+		require.Len(t, p.losses(), 1)
+		require.Equal(t, "report", p.losses()[0].job)
+		require.ErrorIs(t, p.losses()[0].err, redlock.ErrLost)
+		require.Contains(t, p.logs.String(), "level=ERROR msg=\"a job ended after its lock")
+	})
+}
+
+func TestTheMaximumHoldOfTheOptionsEndsAJob(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		p := newProcess(t, q, 0, schedlock.Config{
+			MinHold: time.Second, Options: []redlock.LockOption{redlock.WithMaxHold(3 * time.Second)},
+		})
+		causes := make(chan error, 1)
+		stop := s.start(t, p, func(ctx context.Context, _ *redlock.Lock) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+		})
+		require.ErrorIs(t, await(t, causes), redlock.ErrMaxHold)
+		synctest.Wait()
+		stop()
+		require.Len(t, p.losses(), 1)
+		require.ErrorIs(t, p.losses()[0].err, redlock.ErrMaxHold)
+	})
+}
+
+func TestAReleaseThatCannotBeConfirmedIsLoggedAndIsNoLoss(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		p := newProcess(t, q, 0, schedlock.Config{MinHold: time.Second})
+		stop := s.start(t, p, func(context.Context, *redlock.Lock) { time.Sleep(3 * time.Second) })
+		time.Sleep(interval/2 + 2*time.Second)
+		q.LoseMajority()
+		time.Sleep(3 * time.Second)
+		stop()
+		require.Empty(t, p.losses())
+		require.Contains(t, p.logs.String(), `level=WARN msg="a job's lock could not be released: it expires" job=report`)
+	})
+}
+
+func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
+	q := redlocktest.New(t, 3)
+	locker := q.Locker()
+	for name, config := range map[string]schedlock.Config{
+		"no MinHold":          {},
+		"a negative MinHold":  {MinHold: -time.Second},
+		"a MinHold too short": {MinHold: time.Millisecond},
+		"a negative TTL":      {MinHold: time.Second, TTL: -time.Second},
+		"a MaxHold too short": {MinHold: time.Second, Options: []redlock.LockOption{redlock.WithMaxHold(time.Millisecond)}},
+		"a Prefix too long":   {MinHold: time.Second, Prefix: string(make([]byte, 600))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := schedlock.New(locker, config)
+			require.ErrorIs(t, err, redlock.ErrInvalid)
+		})
+	}
+	_, err := schedlock.New(locker, schedlock.Config{MinHold: time.Second})
+	require.NoError(t, err)
+	_, held := q.Holder("job")
+	require.False(t, held, "New sends nothing")
+	require.NoError(t, locker.Close(t.Context()))
+	_, err = schedlock.New(locker, schedlock.Config{MinHold: time.Second})
+	require.ErrorIs(t, err, redlock.ErrClosed)
+}

@@ -1,0 +1,180 @@
+package schedulers
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/jonboulle/clockwork"
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/contrib/schedlock"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+const (
+	interval = 5 * time.Second
+	spec     = "*/5 * * * * *"
+
+	// minHold leaves 1.5 s for processes that are late on a busy machine.
+	minHold = interval / 2
+
+	// patience bounds the wait for what happens soon.
+	patience = time.Minute
+)
+
+// offsets are by how much the processes' clocks are ahead.
+var offsets = []time.Duration{500 * time.Millisecond, 0, -500 * time.Millisecond}
+
+// tick is what one process did at one tick.
+type tick struct {
+	process int
+	at      time.Time // by the process's clock, of the schedule
+	err     error     // nil if the job ran
+}
+
+// aheadClock is a clock for gocron that is ahead of this machine's.
+type aheadClock struct {
+	clockwork.Clock
+	ahead time.Duration
+}
+
+func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
+
+func startGocron(t *testing.T, jobs *schedlock.Jobs, ahead time.Duration, run func(context.Context)) (stop func()) {
+	t.Helper()
+	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(jobs), gocron.WithClock(aheadClock{clockwork.NewRealClock(), ahead}))
+	require.NoError(t, err)
+	_, err = s.NewJob(gocron.CronJob(spec, true), jobs.GocronTask("report", func(ctx context.Context, _ *redlock.Lock) error {
+		run(ctx)
+		return nil
+	}), gocron.WithName("report"))
+	require.NoError(t, err)
+	s.Start()
+	return func() { assert.NoError(t, s.Shutdown()) }
+}
+
+// aheadSchedule is a schedule by a clock that is ahead of this machine's.
+type aheadSchedule struct {
+	cron.Schedule
+	ahead time.Duration
+}
+
+func (s aheadSchedule) Next(now time.Time) time.Time {
+	return s.Schedule.Next(now.Add(s.ahead)).Add(-s.ahead)
+}
+
+func startCron(t *testing.T, jobs *schedlock.Jobs, ahead time.Duration, run func(context.Context)) (stop func()) {
+	t.Helper()
+	schedule, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(spec)
+	require.NoError(t, err)
+	c := cron.New()
+	wrapper := jobs.CronWrapper(t.Context(), "report")
+	c.Schedule(aheadSchedule{schedule, ahead}, wrapper(cron.FuncJob(func() { run(t.Context()) })))
+	c.Start()
+	return func() { <-c.Stop().Done() }
+}
+
+// At the first tick all nodes are up, from the second on one is down, and at the last none votes.
+func TestEachTickRunsOnceThoughClocksDifferAndANodeFails(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, *schedlock.Jobs, time.Duration, func(context.Context)) func(){
+		"gocron": startGocron, "cron": startCron,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := redistest.Start(t, 3)
+			ticks := make(chan tick, 100)
+			for i, ahead := range offsets {
+				locker, err := redlock.Open(redistest.URLs(nodes))
+				require.NoError(t, err)
+				defer locker.Close(t.Context())
+				awaitHealthy(t, locker)
+				note := func(err error) {
+					ticks <- tick{i, time.Now().Add(ahead).Round(interval), err}
+				}
+				jobs, err := schedlock.New(locker, schedlock.Config{
+					MinHold: minHold,
+					Logger:  slog.New(slog.DiscardHandler),
+					Skipped: func(_ string, err error) { note(err) },
+				})
+				require.NoError(t, err)
+				stop := sync.OnceFunc(start(t, jobs, ahead, func(context.Context) { note(nil) }))
+				defer stop()
+			}
+
+			seen := map[time.Time][]tick{}
+			complete := func() int { return countComplete(seen) }
+			awaitTicks(t, ticks, seen, func() bool { return complete() == 1 })
+			nodes[0].Kill(t)
+			awaitTicks(t, ticks, seen, func() bool { return complete() == 3 })
+			requireEachOnce(t, seen)
+
+			nodes[1].Kill(t)
+			clear(seen)
+			awaitTicks(t, ticks, seen, func() bool { return complete() == 1 })
+			for _, all := range seen {
+				for _, one := range all {
+					require.ErrorIs(t, one.err, redlock.ErrNoQuorum, "process %d", one.process)
+				}
+			}
+		})
+	}
+}
+
+func awaitHealthy(t *testing.T, locker *redlock.Locker) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for locker.Healthy(t.Context()) != nil {
+		require.True(t, time.Now().Before(deadline), "no quorum of nodes is connected")
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// countComplete counts the ticks at which every process did something.
+func countComplete(seen map[time.Time][]tick) (n int) {
+	for _, all := range seen {
+		if len(all) == len(offsets) {
+			n++
+		}
+	}
+	return n
+}
+
+func awaitTicks(t *testing.T, ticks <-chan tick, seen map[time.Time][]tick, done func() bool) {
+	t.Helper()
+	limit := time.After(patience)
+	for !done() {
+		select {
+		case one := <-ticks:
+			seen[one.at] = append(seen[one.at], one)
+		case <-limit:
+			t.Fatalf("too few ticks within %v: %v", patience, seen)
+		}
+	}
+}
+
+// requireEachOnce requires that at each tick one process ran the job and the others found the lock
+// held. The schedulers may have started in the midst of the first tick.
+func requireEachOnce(t *testing.T, seen map[time.Time][]tick) {
+	t.Helper()
+	for at, all := range seen {
+		runs := 0
+		for _, one := range all {
+			if one.err == nil {
+				runs++
+				continue
+			}
+			require.ErrorIs(t, one.err, redlock.ErrHeld, "process %d at %v", one.process, at)
+		}
+		require.LessOrEqual(t, runs, 1, "%v", all)
+		if len(all) == len(offsets) {
+			require.Equal(t, 1, runs, "%v", all)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package timer
+
+import "time"
+
+// armLocked sets the clock's timer for the earliest deadline, but for no longer than the smallest
+// slack. While run is active it does nothing, because run calls it at its end. A slow handler
+// therefore delays the others, but two handlers never run concurrently.
+func (q *Queue) armLocked() {
+	if q.firing || q.stopped || len(q.heap) == 0 {
+		return
+	}
+	now := q.clock.Now()
+	d := min(max(q.heap[0].at.Sub(now), 0), q.slacks.least())
+	q.armed, q.wake, q.period = true, now.Add(d), d
+	q.setLocked(d)
+}
+
+func (q *Queue) setLocked(d time.Duration) {
+	if q.clockTimer == nil {
+		q.clockTimer = q.clock.AfterFunc(d, q.run)
+		return
+	}
+	q.clockTimer.Reset(d)
+}
+
+// run fires all timers that are due. A late call, after Stop or after the clock's timer was set
+// again, is harmless: it finds the queue stopped or firing, or fires what is due and sets the
+// clock's timer again.
+func (q *Queue) run() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.firing {
+		return
+	}
+	q.firing, q.armed = true, false
+	for len(q.heap) > 0 && !q.heap[0].at.After(q.clock.Now()) {
+		q.fire(q.heap[0])
+	}
+	q.firing = false
+	q.armLocked()
+}
+
+// fire clears a and calls its handler. It unlocks mu during the call.
+func (q *Queue) fire(a *Timer) {
+	r := a.handler
+	q.removeLocked(a)
+	q.mu.Unlock()
+	defer q.mu.Lock()
+	r.Fire(a)
+}

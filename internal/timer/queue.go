@@ -1,0 +1,101 @@
+package timer
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Queue fires timers at their deadlines. Its methods are safe for concurrent use, also from within
+// Fire. It has a goroutine only while timers fire.
+type Queue struct {
+	clock clock.Clock
+
+	// mu guards the fields below and every timer that is set here. No handler runs under it.
+	mu         sync.Mutex
+	heap       deadlines
+	slacks     slacks
+	clockTimer clock.Timer // nil until the first timer
+	armed      bool
+	wake       clock.Instant // if armed: when the clock's timer fires, unless the machine is suspended
+	period     time.Duration // if armed: the time for which the clock's timer was set
+	firing     bool          // a goroutine is in run, and calls armLocked at its end
+	stopped    bool
+}
+
+// New returns an empty queue with the clock c.
+func New(c clock.Clock) *Queue { return &Queue{clock: c} }
+
+// Set sets a to call r at the instant at. It replaces an earlier setting. The handler runs as soon
+// as the queue's clock has reached at and a timer fires. That is at once, unless the machine was
+// suspended meanwhile. The clock's timers stop during a suspend. The handler then runs within slack
+// of waking up.
+//
+// The smallest slack of all timers is the longest time between two wake-ups of the queue. It is
+// clamped to 1 ms and 1 s, and rounded down to 1 s divided by a power of two. A stopped queue sets
+// nothing.
+func (q *Queue) Set(a *Timer, at clock.Instant, slack time.Duration, r Handler) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	class := classOf(slack)
+	q.slacks.add(class)
+	if a.heapIndex == 0 {
+		a.at, a.slackClass, a.handler = at, class, r
+		heap.Push(&q.heap, a)
+	} else {
+		q.slacks.remove(a.slackClass)
+		a.at, a.slackClass, a.handler = at, class, r
+		heap.Fix(&q.heap, int(a.heapIndex-1))
+	}
+	// The clock's timer, if set for no longer than the slack, fires within the slack, however long the
+	// machine was suspended since. So in the usual case there is nothing to do, and no clock to
+	// read.
+	if !q.armed || q.wake > at || q.period > maxSlack>>class {
+		q.armLocked()
+	}
+}
+
+// Clear clears a. It returns true if a was set and will not fire for that setting. It returns false
+// if a was not set or its handler has been started.
+func (q *Queue) Clear(a *Timer) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a.heapIndex == 0 {
+		return false
+	}
+	q.removeLocked(a)
+	return true // the clock's timer stays set: an idle firing is cheaper than a reset
+}
+
+// Stop stops the queue: no handler starts afterwards, but one may still be running. Stop may be
+// called more than once.
+func (q *Queue) Stop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stopped, q.armed = true, false
+	for len(q.heap) > 0 {
+		q.removeLocked(q.heap[len(q.heap)-1])
+	}
+	if q.clockTimer != nil {
+		q.clockTimer.Stop()
+	}
+}
+
+// Len returns how many timers are set.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.heap)
+}
+
+// removeLocked removes a set timer from the heap.
+func (q *Queue) removeLocked(a *Timer) {
+	heap.Remove(&q.heap, int(a.heapIndex-1))
+	q.slacks.remove(a.slackClass)
+	a.handler = nil
+}

@@ -1,0 +1,101 @@
+package pool
+
+import (
+	"context"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// kind is where a node differs from a master at a fixed address. A master has the kind single, and
+// the other kinds embed it: a sentinelResolver, a cluster, and a shard of a cluster.
+type kind interface {
+	// start begins to dial, until ctx is done.
+	start(ctx context.Context)
+	// stop ends what start began, apart from the pipelines. It may be called more than once.
+	stop()
+
+	// submit executes a command, and submitBoth two that are written together: see Node.Submit.
+	submit(c *command.Command)
+	submitBoth(first, second *command.Command)
+	// rejectReason returns why a command is not sent to the server at address. It is called under
+	// pipeline.mu.
+	rejectReason(c *command.Command, address string) error
+	// redirect moves a command to another server if err, its reply, says so. After true the command
+	// must not be touched. Only the reader of pc calls it.
+	redirect(pc *pipeConn, c *command.Command, err error) bool
+	// checkReply returns what the reply of the server at address counts as.
+	checkReply(c *command.Command, address string, r command.Reply) command.Reply
+	// connEnded is told that a connection ended or could not be made.
+	connEnded(pl *pipeline)
+
+	// severalSlots reports whether a script may use keys of several slots: those of other locks, or the
+	// restart guard's marker.
+	severalSlots() bool
+	// findings returns the findings about the server, from its facts.
+	findings(f command.Facts) []command.Finding
+	// examine answers the doctor's questions. It dials its own connections.
+	examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error)
+	// scanKeys is Node.ScanKeys.
+	scanKeys(ctx context.Context, pattern string, page func(keys []string) error) error
+	// probes returns steps that try rights that only this kind needs.
+	probes(found *command.Diagnosis, key string) []step
+	// addFindings adds to the diagnosis of the server at address what only this kind knows.
+	addFindings(found *command.Diagnosis, address string)
+	// addStats adds the counters that are not those of the node's pipelines.
+	addStats(s *Stats)
+}
+
+// single is the kind of a master at a fixed address.
+type single struct{ node *Node }
+
+func (k single) start(ctx context.Context) {
+	n := k.node
+	for range n.cfg.Connections {
+		l := newPipeline(n)
+		n.pipelines = append(n.pipelines, l)
+		n.workers.Go(func() { l.run(ctx) })
+	}
+}
+
+func (single) stop() {}
+
+func (k single) submit(c *command.Command) { k.node.pipelineOf(c).submit(c, nil) }
+
+// submitBoth lets the commands share a write only if they share a connection.
+func (k single) submitBoth(first, second *command.Command) {
+	one, two := k.node.pipelineOf(first), k.node.pipelineOf(second)
+	if one == two {
+		one.submit(first, second)
+		return
+	}
+	one.submit(first, nil)
+	two.submit(second, nil)
+}
+
+func (single) rejectReason(*command.Command, string) error { return nil }
+
+func (single) redirect(*pipeConn, *command.Command, error) bool { return false }
+
+func (single) checkReply(_ *command.Command, _ string, r command.Reply) command.Reply { return r }
+
+func (single) connEnded(*pipeline) {}
+
+func (single) severalSlots() bool { return true }
+
+func (k single) findings(f command.Facts) []command.Finding {
+	return findings(k.node.label, k.node.cfg.Database, f)
+}
+
+func (k single) examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
+	return k.node.examineServer(ctx, r)
+}
+
+func (k single) scanKeys(ctx context.Context, pattern string, page func(keys []string) error) error {
+	return k.node.scanServer(ctx, pattern, page)
+}
+
+func (single) probes(*command.Diagnosis, string) []step { return nil }
+
+func (single) addFindings(*command.Diagnosis, string) {}
+
+func (single) addStats(*Stats) {}

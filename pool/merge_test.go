@@ -1,0 +1,455 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+)
+
+const merged = "EVALSHA release+merge"
+
+// oneLocker is the node set of most releases in these tests.
+var oneLocker = newLockerSet()
+
+func newLockerSet() *command.NodeSet {
+	s := command.NewNodeSet(true)
+	s.WaitersChannel = command.WaitersChannel("")
+	return s
+}
+
+// announcing returns an announced release that may be merged.
+func announcing(token string, keys ...string) *call {
+	c := newCall(func(r *command.Request) { command.NewAnnouncingRelease(r, terms(token, keys), 0) })
+	c.req.NodeSet = oneLocker
+	return c
+}
+
+// together has the writer take all commands in one batch.
+func together(n *Node, calls ...*call) {
+	pl := n.pipelines[0]
+	pl.mu.Lock()
+	for _, c := range calls {
+		pl.queue.push(&c.Command)
+	}
+	pl.conn.writing = true
+	wake := pl.conn.wake
+	pl.mu.Unlock()
+	wake.Set()
+}
+
+// merging runs a test with a node that is connected, and whose writer is idle.
+func merging(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
+	t.Helper()
+	inBubble(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		p := pinging()
+		p.req.NodeSet = oneLocker
+		require.Equal(t, command.Granted, p.outcome(t, n))
+		synctest.Wait()
+		m.ForgetLog()
+		f(t, m, n)
+	})
+}
+
+func TestReleasesOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.Set("a", "A", longTTL)
+		m.Set("b", "other", longTTL)
+		m.PushList("list")
+		a, b, gone, list := announcing("A", "a"), announcing("B", "b"), announcing("C", "c"), announcing("D", "list")
+		p := pinging()
+		together(n, a, b, gone, list, p)
+		require.Equal(t, command.Reply{Outcome: command.Granted}, a.reply(t))
+		for _, c := range []*call{b, gone, list} {
+			require.Equal(t, command.Reply{Outcome: command.Refused}, c.reply(t))
+		}
+		require.Equal(t, command.Granted, p.reply(t).Outcome)
+		require.Equal(t, []string{"PING", merged}, quiet(m))
+		require.Equal(t, []string{"b", "list"}, m.Keys())
+		s := n.Stats()
+		require.Equal(t, [3]int64{4, 0, 0}, [3]int64{s.Merged, s.Unmerged, s.Violations})
+		require.Equal(t, s.Written, s.Replies)
+	})
+}
+
+// A call has at most MaxMerged releases, and a single release goes as before.
+func TestMergedCallsAreBounded(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		var calls []*call
+		for i := range 2*command.MaxMerged + 1 {
+			name := fmt.Sprint("k", i)
+			m.Set(name, "T", longTTL)
+			calls = append(calls, announcing("T", name))
+		}
+		together(n, calls...)
+		for _, c := range calls {
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
+		}
+		require.Equal(t, []string{merged, merged, "EVALSHA release+announce"}, quiet(m))
+		require.Empty(t, m.Keys())
+	})
+}
+
+// The result of a merged release, and what it does to its key and announces, is that of a release by
+// itself. All states of two keys and all subscriptions are tried.
+func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
+	states := []string{"", "T", "other", "list"}
+	type effects struct {
+		replies []command.Reply
+		keys    []string
+		heard   []string
+	}
+	run := func(t *testing.T, apart bool, state [2]string, subscribed []string) (e effects) {
+		merging(t, func(c *Config) { c.SeparateReleases = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			heard := make(diary, 100)
+			sub := n.Subscribe(heard)
+			defer sub.Close()
+			for _, channel := range subscribed {
+				sub.Add(channel)
+				require.Equal(t, "subscribed "+channel, <-heard)
+			}
+			var calls []*call
+			for i, s := range state {
+				name := string(rune('a' + i))
+				switch s {
+				case "":
+				case "list":
+					m.PushList(name)
+				default:
+					m.Set(name, s, longTTL)
+				}
+				calls = append(calls, announcing("T", name))
+			}
+			together(n, calls...)
+			for _, c := range calls {
+				e.replies = append(e.replies, c.reply(t))
+			}
+			synctest.Wait()
+			require.Equal(t, !apart, slices.Contains(names(m), merged))
+			e.keys = m.Keys()
+			for len(heard) > 0 {
+				e.heard = append(e.heard, <-heard)
+			}
+		})
+		return e
+	}
+	for which := range 16 {
+		state := [2]string{states[which%4], states[which/4]}
+		for channels := range 4 {
+			var subscribed []string
+			if channels > 0 { // whoever waits for a name also subscribes to the waiters' channel
+				subscribed = append(subscribed, command.WaitersChannel(""))
+			}
+			for i := range 2 {
+				if channels>>i&1 != 0 {
+					subscribed = append(subscribed, command.FreePrefix+string(rune('a'+i)))
+				}
+			}
+			require.Equal(t, run(t, true, state, subscribed), run(t, false, state, subscribed), "%q, %v", state, subscribed)
+		}
+	}
+}
+
+// A release overtakes no command, and no command for its key overtakes it. Merged releases have
+// different keys. All batches of four commands are tried.
+func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
+	plain := func(token string, keys ...string) *call {
+		c := releasing(token, keys...)
+		c.req.NodeSet = oneLocker
+		return c
+	}
+	kinds := []func() *call{
+		func() *call { return announcing("1", "a") },
+		func() *call { return announcing("2", "a") },
+		func() *call { return announcing("3", "b") },
+		func() *call { return plain("1", "a") },
+		func() *call { return acquiring("2", longTTL, "a").anyway() },
+		func() *call { return acquiring("4", longTTL, "a", "b").anyway() },
+		func() *call { return pinging().anyway() },
+	}
+	n := newNode(&Config{Name: "n", Clock: clock.Runtime(), HardTimeout: time.Hour}, nil)
+	const length = 4
+	batches := 1
+	for range length {
+		batches *= len(kinds)
+	}
+	for which := range batches {
+		k := newPipeConn(newPipeline(n), &rawConn{}, facts{Facts: sound()})
+		k.loaded = ^command.ScriptSet(0)
+		position := map[*command.Command]int{}
+		for i, left := 0, which; i < length; i, left = i+1, left/len(kinds) {
+			c := kinds[left%len(kinds)]()
+			position[&c.Command] = i
+			k.pipeline.queue.push(&c.Command)
+		}
+		require.Empty(t, k.takeBatch())
+		k.timer.Stop()
+		requireOrdered(t, k.batch, position)
+	}
+}
+
+// requireOrdered checks a batch, and the merged calls in it, by the position of each command in the
+// queue.
+func requireOrdered(t *testing.T, batch []*command.Command, position map[*command.Command]int) {
+	t.Helper()
+	require.Len(t, batch, len(position))
+	share := func(a, b *command.Command) bool {
+		return slices.ContainsFunc(a.Keys, func(key string) bool { return slices.Contains(b.Keys, key) })
+	}
+	for i, c := range batch {
+		for _, later := range batch[i+1:] {
+			if position[c] > position[later] && (later.Op != command.Release || share(c, later)) {
+				require.FailNow(t, "overtaken", "%v of %q by %v of %q", later.Op, later.Keys, c.Op, c.Keys)
+			}
+		}
+		for j, one := range batch[i : i+int(c.Merged)] {
+			require.True(t, one.Mergeable())
+			for _, other := range batch[i+j+1 : i+int(c.Merged)] {
+				require.NotEqual(t, one.Keys, other.Keys)
+			}
+		}
+	}
+}
+
+// These releases are never merged with others.
+func TestWhatIsNotMerged(t *testing.T) {
+	other := newLockerSet()
+	for name, change := range map[string]func(c *call){
+		"several names":     func(c *call) { *c = *announcing("T", "a", "b"); c.To = c },
+		"own subscription":  func(c *call) { command.NewAnnouncingRelease(&c.req, terms("T", []string{"a"}), 1) },
+		"another Locker":    func(c *call) { c.req.NodeSet = other },
+		"no Locker":         func(c *call) { c.req.NodeSet = nil },
+		"sent before":       func(c *call) { c.MarkSent(); c.MarkResend() },
+		"not announced":     func(c *call) { command.NewRelease(&c.req, terms("T", []string{"a"})) },
+		"before a handoff":  func(c *call) { command.NewCountingRelease(&c.req, terms("T", []string{"a"}), 0) },
+		"of a minimum hold": func(c *call) { command.NewShorten(&c.req, terms("T", []string{"a"}), time.Second, mostTTL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				m.Set("a", "T", longTTL)
+				m.Set("b", "T", longTTL)
+				first, c := announcing("T", "z"), announcing("T", "a")
+				change(c)
+				together(n, first, c)
+				require.Equal(t, command.Granted, c.reply(t).Outcome)
+				require.Equal(t, command.Refused, first.reply(t).Outcome)
+				require.NotContains(t, names(m), merged)
+			})
+		})
+	}
+	for name, change := range map[string]func(c *Config){
+		"proxied":          func(c *Config) { c.Proxied = true },
+		"SeparateReleases": func(c *Config) { c.SeparateReleases = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			merging(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				a, b := announcing("T", "a"), announcing("T", "b")
+				together(n, a, b)
+				require.Equal(t, command.Refused, a.reply(t).Outcome)
+				require.Equal(t, command.Refused, b.reply(t).Outcome)
+				require.NotContains(t, names(m), merged)
+				require.Zero(t, n.Stats().Merged)
+			})
+		})
+	}
+}
+
+// The keys of two locks have different slots.
+func TestAClusterMergesNothing(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		shard := clusterOf(n).shards[cl.Owner("foo").Addr()].node
+		a, b := announcing("T", "foo"), announcing("T", "foo{foo}")
+		together(shard, a, b)
+		require.Equal(t, command.Refused, a.reply(t).Outcome)
+		require.Equal(t, command.Refused, b.reply(t).Outcome)
+		require.Zero(t, shard.Stats().Merged)
+	})
+}
+
+// failMerged answers the next merged calls with a reply, and returns how many it has answered.
+func failMerged(m *fakeredis.Master, reply string) (answered *int) {
+	answered = new(int)
+	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+		if cmd == "EVALSHA" && sub(fakeredis.Entry{Name: cmd, Args: args}) == "release+merge" {
+			*answered++
+			return reply, true
+		}
+		return "", false
+	})
+	return answered
+}
+
+// After an error each release goes on by itself. One that finds nothing may have been executed
+// before, so its result is Unknown. A missing right ends the merging on that connection.
+func TestReleasesOfAFailedCallAreSentByThemselves(t *testing.T) {
+	for reply, again := range map[string]bool{
+		"BUSY Redis is busy running a script":                           true,
+		"MISCONF Errors writing to the disk":                            true,
+		"NOPERM this user has no permissions to run the 'mget' command": false,
+		"ERR something else":                                            false,
+	} {
+		t.Run(reply, func(t *testing.T) {
+			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				m.Set("a", "T", longTTL)
+				answered := failMerged(m, reply)
+				for round := range 2 {
+					a, b := announcing("T", "a"), announcing("T", "b")
+					together(n, a, b)
+					require.Equal(t, round == 0, a.reply(t).Outcome == command.Granted)
+					r := b.reply(t)
+					if round == 0 || again {
+						require.Equal(t, command.Unknown, r.Outcome)
+						require.True(t, r.Undone)
+					} else {
+						require.Equal(t, command.Refused, r.Outcome)
+					}
+				}
+				require.Empty(t, m.Keys())
+				require.Equal(t, again, *answered == 2)
+				s := n.Stats()
+				require.Equal(t, int64(2**answered), s.Unmerged)
+				require.Equal(t, 1, s.Connected)
+				require.Zero(t, s.Violations)
+			})
+		})
+	}
+}
+
+// A server that has lost the script gets its text with the next call.
+func TestAMergedScriptThatIsLostIsSentByItsText(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		flushScripts(m, n)
+		for _, want := range [][]string{
+			{merged, "EVALSHA release+announce", "EVALSHA release+announce", "EVAL release+announce", "EVAL release+announce"},
+			{"EVAL release+merge"},
+			{merged},
+		} {
+			m.Set("a", "T", longTTL)
+			m.Set("b", "T", longTTL)
+			m.ForgetLog()
+			a, b := announcing("T", "a"), announcing("T", "b")
+			together(n, a, b)
+			require.Equal(t, command.Granted, a.reply(t).Outcome)
+			require.Equal(t, command.Granted, b.reply(t).Outcome)
+			require.Equal(t, want, quiet(m))
+		}
+	})
+}
+
+// Only the number of releases, or one valid character for each, is a reply. Any other one says
+// nothing about any release. The connection ends, and the releases are sent again on the next one.
+func TestAReplyToAMergedCallThatMakesNoSenseEndsTheConnection(t *testing.T) {
+	for _, reply := range []string{
+		":0", ":1", ":3", ":-2", "+OK", "$-1", "$1\r\n1", "$3\r\n111", "$2\r\n13", "$2\r\n1x", "$2\r\n1\x00", "$0\r\n", "*2\r\n:1\r\n:1", "*0",
+	} {
+		t.Run(reply, func(t *testing.T) {
+			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				m.Set("a", "T", longTTL)
+				m.Set("b", "T", longTTL)
+				failMerged(m, reply+"\r\n")
+				a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+				together(n, a, b)
+				for _, c := range []*call{a, b} {
+					r := c.reply(t)
+					require.Equal(t, command.Unknown, r.Outcome)
+					require.NotErrorIs(t, r.Err, ErrDisconnected)
+					require.True(t, r.Retrying)
+					require.Equal(t, command.Granted, c.reply(t).Outcome, "of the repetition")
+				}
+				require.Empty(t, m.Keys())
+				require.Equal(t, int64(1), n.Stats().Violations)
+				require.Equal(t, int64(2), n.Stats().Dials)
+			})
+		})
+	}
+}
+
+// If the connection ends in the middle, each release is sent again by itself on the next one.
+func TestMergedReleasesWithoutAnAnswerAreSentByThemselves(t *testing.T) {
+	for _, executed := range []bool{false, true} {
+		merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			m.Set("a", "T", longTTL)
+			m.Set("b", "other", longTTL)
+			c := only(t, m)
+			if executed {
+				c.HoldReplies()
+			} else {
+				c.HoldRequests()
+			}
+			a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+			together(n, a, b)
+			synctest.Wait()
+			require.Equal(t, executed, len(m.Keys()) == 1)
+			c.Drop()
+			r := a.reply(t)
+			if executed {
+				require.Equal(t, command.Unknown, r.Outcome)
+				require.True(t, r.Undone)
+			} else {
+				require.Equal(t, command.Granted, r.Outcome)
+			}
+			require.Equal(t, command.Unknown, b.reply(t).Outcome, "it may have released the key before")
+			require.Equal(t, []string{"b"}, m.Keys())
+			require.LessOrEqual(t, strings.Count(strings.Join(names(m), ","), merged), 1)
+		})
+	}
+}
+
+// A release that fails for a missing right to announce is a release all the same. Others are taken
+// to wait.
+func TestMergedReleasesNeedNoRightToAnnounce(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.Set("a", "T", longTTL)
+		m.Deny("PUBSUB", "PUBLISH")
+		a, b := announcing("T", "a"), announcing("T", "b")
+		together(n, a, b)
+		require.Equal(t, command.Reply{Outcome: command.Granted, RemoteWaiters: true}, a.reply(t))
+		require.Equal(t, command.Reply{Outcome: command.Refused}, b.reply(t))
+		require.Equal(t, []string{merged}, quiet(m))
+	})
+}
+
+// A waiter subscribes to two channels, and polls the key when both are confirmed. Whenever a merged
+// release comes, the waiter learns of it.
+func TestNoMergedReleaseIsMissedByAWaiterThatSubscribes(t *testing.T) {
+	channels := []string{command.WaitersChannel(""), command.FreePrefix + "a"}
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		for releaseAt := range 4 {
+			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				m.Set("a", "T", longTTL)
+				heard := make(diary, 10)
+				s := n.Subscribe(heard)
+				defer s.Close()
+				release := func() {
+					a, b := announcing("T", "a"), announcing("T", "b")
+					together(n, a, b)
+					require.Equal(t, command.Granted, a.reply(t).Outcome)
+					require.Equal(t, command.Refused, b.reply(t).Outcome)
+				}
+				var free bool
+				for step := range 4 {
+					if step == releaseAt {
+						release()
+					}
+					switch step {
+					case 0, 1:
+						s.Add(channels[order[step]])
+						require.Equal(t, "subscribed "+channels[order[step]], <-heard)
+					case 2:
+						free = m.TTL("a") == 0
+					}
+				}
+				synctest.Wait()
+				require.True(t, free || len(heard) > 0, "order %v, released at %d", order, releaseAt)
+			})
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireWaited checks the error of a wait that was over: it has the last reason, and is not taken
+// for the end of a context.
+func requireWaited(t *testing.T, err, reason error) {
+	t.Helper()
+	require.ErrorIs(t, err, reason)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "waited for 2s")
+}
+
+func TestABoundedWaitEndsWithTheReasonOfTheLastAttempt(t *testing.T) {
+	for reason, prepare := range map[error]func(fl *testbed){
+		ErrHeld:     func(fl *testbed) { take(fl.t, fl.process().locker(), "a", time.Hour) },
+		ErrNoQuorum: func(fl *testbed) { fl.masters[0].Stop(); fl.masters[1].Stop() },
+	} {
+		inBubble(t, 3, func(fl *testbed) {
+			prepare(fl)
+			l := fl.locker()
+			var err error
+			for name, call := range map[string]func(){
+				"Acquire":    func() { _, err = l.Acquire(bg, "a", time.Second, WithWait(2*time.Second)) },
+				"AcquireAll": func() { _, err = l.AcquireAll(bg, []string{"a", "b"}, time.Second, WithWait(2*time.Second)) },
+				"Do": func() {
+					err = l.Do(bg, "a", time.Second, func(context.Context, *Lock) error {
+						require.Fail(t, "no lock")
+						return nil
+					}, WithWait(2*time.Second))
+				},
+			} {
+				took := elapsed(call)
+				requireWaited(t, err, reason)
+				require.Equal(t, 2*time.Second, took, name)
+			}
+			require.Zero(t, l.waiting.Queued("a"))
+		})
+	}
+}
+
+// The wait includes the queue of this process.
+func TestABoundedWaitInTheQueueEndsToo(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Hour)
+		first := wants(bg, l, "a")
+		synctest.Wait()
+		var err error
+		require.Equal(t, 2*time.Second, elapsed(func() { _, err = l.Acquire(bg, "a", time.Second, WithWait(2*time.Second)) }))
+		requireWaited(t, err, ErrHeld)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, gets(t, first).k.Release(bg))
+	})
+}
+
+type someKey struct{}
+
+// The bound concerns the wait alone. The lock's context has the caller's values, and Do's also its
+// end.
+func TestALockOutlivesItsBoundedWait(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ended := make(chan HoldEvent, 10)
+		l := fl.locker(WithTrace(&Trace{Ended: func(e HoldEvent) { ended <- e }}))
+		ctx, cancel := context.WithCancel(context.WithValue(bg, someKey{}, "value"))
+		defer cancel()
+		k, err := l.Acquire(ctx, "b", time.Minute, WithWait(time.Second))
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, (<-ended).Context.Err(), "a hook's context is the caller's")
+		k, err = l.Acquire(ctx, "a", time.Minute, WithWait(time.Second))
+		require.NoError(t, err)
+		pass(2 * time.Second)
+		require.NoError(t, k.Context().Err())
+		require.Equal(t, "value", k.Context().Value(someKey{}))
+		other := wants(bg, l, "a") // waits behind this process's lock, and is handed it off
+		synctest.Wait()
+		next := make(chan *Lock, 1)
+		go func() {
+			n, err := l.Acquire(ctx, "a", time.Minute, WithWait(time.Hour))
+			if err == nil {
+				next <- n
+			}
+		}()
+		synctest.Wait()
+		require.NoError(t, k.Release(bg))
+		require.NoError(t, gets(t, other).k.Release(bg))
+		n := <-next
+		pass(time.Second)
+		require.NoError(t, n.Context().Err())
+		require.Equal(t, "value", n.Context().Value(someKey{}))
+		require.NoError(t, n.Release(bg))
+		err = l.Do(ctx, "a", time.Minute, func(work context.Context, lock *Lock) error {
+			pass(2 * time.Second)
+			require.NoError(t, work.Err())
+			found, ok := FromContext(context.WithValue(work, someKey{}, "another"))
+			require.True(t, ok)
+			require.Same(t, lock, found)
+			cancel()
+			<-work.Done()
+			return nil
+		}, WithWait(time.Second))
+		require.NoError(t, err)
+		_, ok := FromContext(bg)
+		require.False(t, ok)
+	})
+}
+
+// No wait at all is one attempt, past the queue.
+func TestAWaitOfZeroIsOneAttempt(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Hour)
+		_, err := l.Acquire(bg, "a", time.Second, WithWait(0))
+		require.ErrorIs(t, err, ErrHeld)
+		require.NoError(t, k.Release(bg))
+		k, err = l.Acquire(bg, "a", time.Second, WithWait(0))
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		_, err = l.Acquire(bg, "a", time.Second, WithWait(-1))
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "WithWait(-1ns): not less than 0")
+	})
+}
+
+// If the caller's context ends first, its cause is the reason.
+func TestTheCallersContextEndsABoundedWaitToo(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		take(t, fl.process().locker(), "a", time.Hour)
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		_, err := fl.locker().Acquire(ctx, "a", time.Second, WithWait(2*time.Second))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrHeld)
+	})
+}
