@@ -11,7 +11,7 @@ import (
 func acquireEntry() subcommand {
 	return subcommand{
 		name:    "acquire",
-		words:   "NAME",
+		args:    "NAME",
 		summary: "acquire a lock for a shell script, and print a claim to it",
 		flags:   acquireFlags,
 		about:   acquireAbout,
@@ -104,11 +104,11 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 	h := newClaimJSON(lock)
 	claim, err := lock.Detach()
 	if err != nil {
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return exitLost
 	}
 	if err := c.printClaim(h, claim, asJSON); err != nil {
-		c.say("the claim could not be written, so the lock is released: %v", err)
+		c.fail(err, "the claim could not be written, so the lock is released: %v", err)
 		if lock, err := locker.Resume(ctx, claim); err == nil {
 			_ = lock.Release(ctx)
 		}

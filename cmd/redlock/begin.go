@@ -18,12 +18,12 @@ func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redloc
 	defer stop()
 	report, err := locker.Diagnose(ctx)
 	if err != nil {
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return refusal(err)
 	}
 	if report.Failed() {
 		exit := d.print(c, report, nil)
-		c.say("the guard was not begun, and nothing was changed: see the errors above")
+		c.fail(nil, "the guard was not begun, and nothing was changed: see the errors above")
 		return exit
 	}
 	if !allVote(report) {
@@ -36,13 +36,13 @@ func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redloc
 		}
 		defer closeSoon(client)
 		if report, err = whenAllVote(ctx, locker, client, maxTTL); err != nil {
-			c.say("the guard is not in force on all nodes yet: %v; run the same command again to continue", err)
+			c.fail(err, "the guard is not in force on all nodes yet: %v; run the same command again to continue", err)
 			return refusal(err)
 		}
 	}
 	exit := d.print(c, report, nil)
 	if exit == exitFailed {
-		c.say("the guard is in force on all nodes, but an error was found since")
+		c.fail(nil, "the guard is in force on all nodes, but an error was found since")
 	}
 	if exit == exitOK && !*d.asJSON {
 		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)

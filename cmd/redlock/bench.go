@@ -55,7 +55,7 @@ With --json it prints one object:
   errors      the errors, and how often each occurred
   left        names with keys that are left
   acquire, release, both
-    least_us, mean_us, p50_us, p90_us, p99_us, p999_us, most_us
+    min_us, mean_us, p50_us, p90_us, p99_us, p999_us, max_us
     buckets   below_us, and the number n between that and the bucket before
 `
 
@@ -144,7 +144,7 @@ func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool)
 	b.prefix = "bench-" + strings.ToLower(rand.Text()[:10])
 	samples, err := b.warm(ctx)
 	if err != nil {
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return refusal(err)
 	}
 	began := b.clock.Now()
@@ -155,7 +155,7 @@ func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool)
 	}
 	r.nodes, r.left = b.leftovers(ctx)
 	if asJSON {
-		_ = c.object(r.object())
+		c.result = r.object()
 	} else {
 		r.print(newPrinter(c))
 	}

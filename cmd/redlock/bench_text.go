@@ -116,13 +116,13 @@ type benchJSON struct {
 }
 
 type latencyJSON struct {
-	Least   float64      `json:"least_us"`
+	Min     float64      `json:"min_us"`
 	Mean    float64      `json:"mean_us"`
 	P50     float64      `json:"p50_us"`
 	P90     float64      `json:"p90_us"`
 	P99     float64      `json:"p99_us"`
 	P999    float64      `json:"p999_us"`
-	Most    float64      `json:"most_us"`
+	Max     float64      `json:"max_us"`
 	Buckets []bucketJSON `json:"buckets"`
 }
 
@@ -146,8 +146,8 @@ func (r *benchResult) object() benchJSON {
 func newLatencyJSON(h *histogram) latencyJSON {
 	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 	j := latencyJSON{
-		Least: us(h.least), Mean: us(h.mean()), P50: us(h.quantile(0.5)), P90: us(h.quantile(0.9)),
-		P99: us(h.quantile(0.99)), P999: us(h.quantile(0.999)), Most: us(h.most), Buckets: []bucketJSON{},
+		Min: us(h.least), Mean: us(h.mean()), P50: us(h.quantile(0.5)), P90: us(h.quantile(0.9)),
+		P99: us(h.quantile(0.99)), P999: us(h.quantile(0.999)), Max: us(h.most), Buckets: []bucketJSON{},
 	}
 	for _, b := range h.bars() {
 		j.Buckets = append(j.Buckets, bucketJSON{us(b.below), b.n})

@@ -15,7 +15,7 @@ import (
 func extendEntry() subcommand {
 	return subcommand{
 		name:    "extend",
-		words:   "CLAIM|-",
+		args:    "CLAIM|-",
 		summary: "extend a lock that redlock acquire acquired",
 		flags:   extendFlags,
 		about: claimAbout + `
@@ -41,7 +41,7 @@ With --json it prints one object:
 func releaseEntry() subcommand {
 	return subcommand{
 		name:    "release",
-		words:   "CLAIM|-",
+		args:    "CLAIM|-",
 		summary: "release a lock that redlock acquire acquired",
 		flags:   releaseFlags,
 		about: claimAbout + `
@@ -171,11 +171,11 @@ const maxClaim = 1 << 20
 
 // claim reads the claim that was given.
 func (inv *invocation) claim() (claim redlock.Claim, err error) {
-	words := inv.all()
-	if len(words) != 1 {
-		return claim, fmt.Errorf("one CLAIM is needed, or - to read it, %d given", len(words))
+	args := inv.all()
+	if len(args) != 1 {
+		return claim, fmt.Errorf("one CLAIM is needed, or - to read it, %d given", len(args))
 	}
-	text := words[0]
+	text := args[0]
 	if text == "-" {
 		read, err := io.ReadAll(io.LimitReader(inv.stdin, maxClaim))
 		if err != nil {
@@ -195,14 +195,14 @@ func (inv *invocation) ended(claim redlock.Claim, err error) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
-		inv.say("%v: %v", claim, err)
+		inv.fail(err, "%v: %v", claim, err)
 		return exitLost
 	case errors.Is(err, redlock.ErrInvalid):
 		return inv.misused("%v", err)
 	case refusal(err) == exitHeld:
-		inv.say("%v: %s", claim, inShort(err))
+		inv.fail(err, "%v: %s", claim, inShort(err))
 	default:
-		inv.say("%v: %v", claim, err)
+		inv.fail(err, "%v: %v", claim, err)
 	}
 	return refusal(err)
 }

@@ -6,10 +6,10 @@ import (
 )
 
 // subcommand is an entry of the table of subcommands. Help, completion, docs/command.md and the
-// parsing of words all use this table.
+// parsing of arguments all use this table.
 type subcommand struct {
 	name    string
-	words   string   // the words beside the flags; "" if there may be none
+	args    string   // the arguments beside the flags; "" if there may be none
 	choices []string // the values of the word, if it has a fixed set
 	summary string   // one line, as the end of "redlock NAME: …"
 
@@ -49,7 +49,7 @@ func (e exitStatus) label() string {
 func commands() []subcommand {
 	return []subcommand{
 		demoEntry(), runEntry(), acquireEntry(), extendEntry(), releaseEntry(),
-		statusEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
+		statusEntry(), listEntry(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
 	}
 }
 

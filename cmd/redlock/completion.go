@@ -12,7 +12,7 @@ var shells = []string{"bash", "zsh", "fish"}
 func completionEntry() subcommand {
 	return subcommand{
 		name:    "completion",
-		words:   strings.Join(shells, "|"),
+		args:    strings.Join(shells, "|"),
 		choices: shells,
 		summary: "print a script with which a shell completes redlock's words",
 		flags:   completionFlags,
@@ -71,7 +71,7 @@ func firstLine(usage string) string {
 }
 
 // takesCommand reports whether a command of the shell's goes behind --.
-func (cmd subcommand) takesCommand() bool { return strings.Contains(cmd.words, "COMMAND") }
+func (cmd subcommand) takesCommand() bool { return strings.Contains(cmd.args, "COMMAND") }
 
 // takers are the names of those subcommands.
 func takers(all []subcommand) (list []string) {

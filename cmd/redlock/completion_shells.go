@@ -130,8 +130,8 @@ func zshCompletion(all []subcommand) string {
 			b.WriteString(" \\\n        '1:NAME:'")
 		case cmd.choices != nil:
 			fmt.Fprintf(&b, " \\\n        %s", quoted("1: :("+strings.Join(cmd.choices, " ")+")"))
-		case cmd.words != "":
-			fmt.Fprintf(&b, " \\\n        %s", quoted("1:"+zshPlain(cmd.words)+":"))
+		case cmd.args != "":
+			fmt.Fprintf(&b, " \\\n        %s", quoted("1:"+zshPlain(cmd.args)+":"))
 		}
 		b.WriteString(" ;;\n")
 	}

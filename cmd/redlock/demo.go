@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -39,7 +40,7 @@ With --json it prints one object:
   acts     for each part
     title   what it shows
     error   what failed; "" if nothing did
-  error    what else failed; "" if nothing did
+  error    what failed; absent if nothing did
 `
 
 // show is one run of the demo.
@@ -99,7 +100,7 @@ func demoFlags(f *flagSet) runFunc {
 		case errors.Is(err, redlock.ErrInvalid):
 			return c.misused("%v", err)
 		case err != nil:
-			c.say("%v", err)
+			c.fail(err, "%v", err)
 			return exitFailed
 		}
 		defer st.close()
@@ -114,7 +115,11 @@ func demoFlags(f *flagSet) runFunc {
 		exit := s.all(ctx)
 		if *asJSON {
 			s.result.OK = exit == exitOK
-			_ = c.object(s.result)
+			if exit != exitOK { // the failure's text becomes the field
+				c.failSilently(nil, cmp.Or(s.result.Error, "an act failed"))
+				s.result.Error = ""
+			}
+			c.result = s.result
 		}
 		return exit
 	}
@@ -125,7 +130,7 @@ type showResult struct {
 	OK     bool        `json:"ok"`
 	TookMS int64       `json:"took_ms"`
 	Acts   []actResult `json:"acts"`
-	Error  string      `json:"error"`
+	Error  string      `json:"error,omitempty"`
 }
 
 type actResult struct {

@@ -46,8 +46,10 @@ with --prefix, in ways that change nothing. The columns are
   GUARD     with --guard, or if there is a marker: "ok", the rest of a quarantine,
             "none" (no marker yet), "outdated" (restarted since), "foreign" (another
             list of nodes or maxTTL), or "unreadable"
-The findings follow, with their remedies. An error keeps a node from voting, a warning is
-a risk, and a note is worth knowing.
+The findings follow, with their remedies. One finding about several nodes is printed once.
+An error keeps a node from voting, a warning is a risk, and a note is worth knowing. The
+last line says how many nodes can vote now, how many are needed, and so whether locks can
+be taken.
 
 --admit admits new nodes at once. Without it they wait for maxTTL under the guard. With it
 you assert that no client of these nodes is running, nor was within the last maxTTL. It
@@ -74,6 +76,8 @@ With --json it prints one object:
     findings       each with a grade (error, warning, note), a code and a text
   clock_spread_us  the largest difference between the nodes' clocks
   findings         about all nodes together
+  can_vote, needed how many nodes can vote now, and how many a lock needs
+  can_lock         whether these are enough
 `
 
 func doctorFlags(f *flagSet) runFunc {
@@ -129,7 +133,7 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 	}
 	report, err := ask(ctx)
 	if report == nil {
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return refusal(err)
 	}
 	return d.print(c, report, err)
@@ -138,18 +142,19 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 // print prints the report, and why an admission was refused.
 func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) int {
 	if *d.asJSON {
-		_ = c.object(report)
+		c.result = joined(report, ballotOf(report))
 	} else {
 		printReport(newPrinter(c), report)
 	}
 	switch {
 	case err != nil && *d.asJSON:
-		c.say("%v", err) // the error describes everything
+		c.fail(err, "%v", err) // the error describes everything
 		return exitFailed
 	case err != nil:
-		c.say("%s", notAdmitted(report))
+		c.fail(err, "%s", notAdmitted(report))
 		return exitFailed
 	case report.Failed():
+		c.failSilently(nil, "errors were found: "+ballotOf(report).String())
 		return exitFailed
 	case d.admit && !*d.asJSON:
 		_, _ = fmt.Fprintln(c.stdout, "They are admitted: clients can start.")

@@ -32,7 +32,8 @@ func TestTheDoctorFindsHealthyNodesFit(t *testing.T) {
 		require.Empty(t, got.err)
 		require.Regexp(t, `(?s)^  NODE +ROLE +REDIS +UP +CLOCK +ANSWER +KEEPS\n! \S+ +master +7\.2\.4 +0s +[+-]\S+ms +\S+ms +no AOF\n`, got.out)
 		require.Contains(t, got.out, "\nwarning  ")
-		require.Contains(t, got.out, "\n3 nodes, fit to hold locks: 0 errors, 3 warnings, 0 notes\n")
+		require.Regexp(t, `(?m)^warning  all 3 nodes: each forgets locks when it is restarted: use the restart$`, got.out)
+		require.True(t, strings.HasSuffix(got.out, "\n3 nodes: 0 errors, 3 warnings, 0 notes\n3 of 3 can vote, 2 needed: locks can be taken\n"), got.out)
 		fits(t, got.out)
 	}
 }
@@ -48,7 +49,7 @@ func TestTheDoctorReportsWhatIsWrongAndFails(t *testing.T) {
 	require.Regexp(t, `(?m)^✗ b +– +– +– +– +– +–$`, got.out)
 	require.Regexp(t, `(?m)^error    a is a replica: `, got.out)
 	require.Regexp(t, `(?m)^error    b could not be examined: `, got.out)
-	require.Contains(t, got.out, "3 nodes, not all fit to hold locks: 2 errors, 1 warning, 0 notes\n")
+	require.True(t, strings.HasSuffix(got.out, "\n3 nodes: 2 errors, 1 warning, 0 notes\n1 of 3 can vote, 2 needed: locks can't be taken\n"), got.out)
 	fits(t, got.out)
 }
 
@@ -94,7 +95,9 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	got := invoke(t, nil, guard...)
 	require.Equal(t, exitOK, got.status, got)
 	require.Regexp(t, `(?m)^  NODE .* KEEPS +GUARD\n✓ a .* no AOF +none$`, got.out)
-	require.Contains(t, got.out, "note     a has no marker of the restart guard")
+	require.Contains(t, got.out, "note     all 3 nodes: each has no marker of the restart guard")
+	require.Contains(t, got.out, "0 of 3 can vote, 2 needed: locks can't be taken\n")
+	require.Contains(t, strings.Join(strings.Fields(got.out), " "), "the guard keeps it from voting for 1h0m0s afterwards")
 	fits(t, got.out)
 	for _, m := range all {
 		require.Empty(t, m.Keys(), "to look changes nothing")
@@ -109,7 +112,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	all[1].Del("redlock:guard")
 	got = invoke(t, nil, append(guard, "--admit")...)
 	require.Equal(t, exitFailed, got.status)
-	require.Contains(t, got.out, "error    a already has a marker (ok), so clients use these")
+	require.Contains(t, got.out, "error    a, c: each already has a marker (ok), so clients use these")
 	require.NotContains(t, got.out, "They are admitted")
 	fits(t, got.out)
 
@@ -143,6 +146,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	fits(t, out.String())
 	require.Contains(t, out.String(), "universe.eu:6379/0")
 	require.Contains(t, out.String(), "1000d")
+	require.Contains(t, out.String(), "3 of 3 can vote, 2 needed: locks can be taken\n")
 	require.Contains(t, out.String(), "+3600s")
 	require.Contains(t, out.String(), "\nnote     words")
 	require.Contains(t, out.String(), "\n         words")
@@ -154,4 +158,84 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	fits(t, out.String())
 	require.Regexp(t, ` everysec +wait 365d\n`, out.String())
 	require.Contains(t, out.String(), "unreadable")
+}
+
+func TestOneFindingOverSeveralNodesIsPrintedOnce(t *testing.T) {
+	t.Parallel()
+	note := func(text string) doctor.Finding { return doctor.Finding{Grade: doctor.Note, Code: "x", Text: text} }
+	r := &doctor.Report{
+		Nodes: []doctor.Node{
+			{Node: "a", Findings: []doctor.Finding{note("a sleeps"), note("a snores"), note("unnamed")}},
+			{Node: "b", Findings: []doctor.Finding{note("b sleeps"), {Grade: doctor.Warning, Code: "x", Text: "b snores"}}},
+			{Node: "c", Findings: []doctor.Finding{note("c sleeps"), note("c snores")}},
+		},
+		Findings: []doctor.Finding{note("a sleeps")},
+	}
+	var texts []string
+	for _, f := range grouped(r) {
+		texts = append(texts, string(f.Grade)+" "+f.Text)
+	}
+	require.Equal(t, []string{
+		"note all 3 nodes: each sleeps", "note a, c: each snores", "note unnamed", "warning b snores", "note a sleeps",
+	}, texts)
+	one := &doctor.Report{Nodes: r.Nodes[:1]}
+	require.Equal(t, r.Nodes[0].Findings, grouped(one))
+}
+
+func TestANodeThatDoesNotAnswerHasACureAndATrueDuration(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	all[0].RequireAuth("default", "secret")
+	all[1].Stop()
+	all[2].Freeze()
+	got := invoke(t, envOf(all), "doctor")
+	require.NoError(t, all[1].Restart(true))
+	all[2].Unfreeze()
+	all[0].RequireAuth("default", "")
+	require.Equal(t, exitFailed, got.status)
+	text := strings.Join(strings.Fields(got.out), " ")
+	require.Contains(t, text, "a could not be examined: NOAUTH Authentication required: put the user's password into the node's URL")
+	require.Contains(t, text, "b could not be examined: connection refused: no server listens there: start it")
+	require.Contains(t, text, "c could not be examined: no answer within 2s: its process may be frozen")
+	require.Contains(t, text, "0 of 3 can vote, 2 needed: locks can't be taken")
+	fits(t, got.out)
+}
+
+func TestTheBallotCountsTheNodesThatVoteNow(t *testing.T) {
+	t.Parallel()
+	fit := doctor.Node{Answered: true}
+	wrong := doctor.Node{Answered: true, Findings: []doctor.Finding{{Grade: doctor.Error, Code: "replica"}}}
+	warned := doctor.Node{Answered: true, Findings: []doctor.Finding{{Grade: doctor.Warning}, {Grade: doctor.Error, Code: "admission"}}}
+	guarded := func(s doctor.GuardState, wait time.Duration) doctor.Node {
+		return doctor.Node{Answered: true, Guard: s, Quarantine: wait}
+	}
+	ok, over := guarded(doctor.GuardOK, 0), guarded(doctor.GuardQuarantined, 0)
+	short, long := guarded(doctor.GuardQuarantined, 1500*time.Millisecond), guarded(doctor.GuardQuarantined, time.Hour)
+	one := doctor.Node{Answered: true, RunID: "1"}
+	for _, c := range []struct {
+		want  string
+		nodes []doctor.Node
+	}{
+		{"1 of 1 can vote, 1 needed: locks can be taken", []doctor.Node{fit}},
+		{"2 of 3 can vote, 2 needed: locks can be taken", []doctor.Node{fit, wrong, warned}},
+		{"1 of 3 can vote, 2 needed: locks can't be taken", []doctor.Node{fit, wrong, {}}},
+		{"2 of 4 can vote, 3 needed: locks can't be taken", []doctor.Node{fit, fit, wrong, wrong}},
+		{"1 of 2 can vote, 2 needed: locks can't be taken", []doctor.Node{one, one}},
+		{"2 of 3 can vote, 2 needed: locks can be taken", []doctor.Node{ok, over, long}},
+		{"1 of 3 can vote, 2 needed: locks can't be taken for 2s more", []doctor.Node{ok, long, short}},
+		{"0 of 3 can vote, 2 needed: locks can't be taken for 1h0m0s more", []doctor.Node{wrong, long, short}},
+		{"0 of 3 can vote, 2 needed: locks can't be taken", []doctor.Node{short, guarded(doctor.GuardNone, 0), guarded(doctor.GuardOutdated, 0)}},
+	} {
+		require.Equal(t, c.want, ballotOf(&doctor.Report{Nodes: c.nodes}).String())
+	}
+}
+
+func TestAnAgeIsNotRoundedToItsLargestUnit(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 59 * time.Second: "59s", time.Minute: "1m", 119 * time.Second: "1m59s", 11*time.Minute + 59*time.Second: "11m",
+		119 * time.Minute: "1h59m", 2 * time.Hour: "2h", 2*time.Hour + time.Second: "2h", 47 * time.Hour: "1d23h", 1000 * 24 * time.Hour: "1000d",
+	} {
+		require.Equal(t, want, age(d))
+	}
 }

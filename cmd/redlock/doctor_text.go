@@ -36,15 +36,50 @@ func printReport(p *printer, r *doctor.Report) {
 		p.line("")
 	}
 	counts := map[doctor.Grade]int{}
+	for _, f := range r.All() {
+		counts[f.Grade]++
+	}
+	all := grouped(r)
 	for _, grade := range []doctor.Grade{doctor.Error, doctor.Warning, doctor.Note} {
-		for _, f := range r.All() {
+		for _, f := range all {
 			if f.Grade == grade {
-				counts[grade]++
 				printFinding(p, f)
 			}
 		}
 	}
-	p.line("\n%s", summary(len(r.Nodes), counts))
+	p.line("\n%s\n%s", summary(len(r.Nodes), counts), ballotOf(r))
+}
+
+// grouped returns the findings, with one in the place of those that say the same about several nodes.
+func grouped(r *doctor.Report) (all []doctor.Finding) {
+	nodes := make(map[doctor.Finding][]string) // by the finding without its node
+	var order []doctor.Finding
+	for _, n := range r.Nodes {
+		for _, f := range n.Findings {
+			text, named := strings.CutPrefix(f.Text, n.Node+" ")
+			if !named {
+				order = append(order, f)
+				continue
+			}
+			f.Text = text
+			if nodes[f] == nil {
+				order = append(order, f)
+			}
+			nodes[f] = append(nodes[f], n.Node)
+		}
+	}
+	for _, f := range order {
+		switch names := nodes[f]; {
+		case len(names) == 1:
+			f.Text = names[0] + " " + f.Text
+		case len(names) > 1 && len(names) == len(r.Nodes):
+			f.Text = fmt.Sprintf("all %d nodes: each %s", len(names), f.Text)
+		case len(names) > 1:
+			f.Text = strings.Join(names, ", ") + ": each " + f.Text
+		}
+		all = append(all, f)
+	}
+	return append(all, r.Findings...)
 }
 
 // details returns the cells of a node after its name, each within its width.
@@ -72,7 +107,7 @@ func isGuarded(r *doctor.Report) bool {
 // guardColumn describes a node's state under the guard in ten columns.
 func guardColumn(n doctor.Node) string {
 	if n.Guard == doctor.GuardQuarantined {
-		return "wait " + age(n.Quarantine)
+		return "wait " + age(n.Quarantine+time.Second-1) // not less than it is
 	}
 	return or(string(n.Guard))
 }
@@ -93,17 +128,24 @@ func tail(s string, most int) string {
 	return "…" + string(r[len(r)-most+1:])
 }
 
-// age formats a duration in its largest unit.
+// age formats a duration in its largest unit, and in the next one if the first number is below ten:
+// 47 hours are not one day.
 func age(d time.Duration) string {
-	switch {
-	case d >= 24*time.Hour:
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
+	units := []struct {
+		name string
+		unit time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	for i, u := range units {
+		n := d / u.unit
+		switch rest := d % u.unit; {
+		case n == 0 && u.unit > time.Second:
+		case n >= 10 || u.unit == time.Second || rest < units[i+1].unit:
+			return fmt.Sprintf("%d%s", n, u.name)
+		default:
+			return fmt.Sprintf("%d%s%d%s", n, u.name, rest/units[i+1].unit, units[i+1].name)
+		}
 	}
-	return fmt.Sprintf("%ds", d/time.Second)
+	return "0s"
 }
 
 // worstFinding returns the worst grade of the findings, or GradeNote if there are none.
@@ -154,14 +196,9 @@ func summary(masters int, counts map[doctor.Grade]int) string {
 		}
 		return fmt.Sprintf("%d %ss", counts[grade], grade)
 	}
-	verdict := "fit to hold locks"
-	if counts[doctor.Error] > 0 {
-		verdict = "not all fit to hold locks"
-	}
 	noun := "nodes"
 	if masters == 1 {
 		noun = "node"
 	}
-	return fmt.Sprintf("%d %s, %s: %s, %s, %s", masters, noun, verdict,
-		of(doctor.Error), of(doctor.Warning), of(doctor.Note))
+	return fmt.Sprintf("%d %s: %s, %s, %s", masters, noun, of(doctor.Error), of(doctor.Warning), of(doctor.Note))
 }

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // flagSet holds the flags of a subcommand and its entry in the table.
@@ -29,6 +31,7 @@ func newFlagSet(cmd subcommand) *flagSet {
 func (inv *invocation) parseAndRun(ctx context.Context, cmd subcommand, args []string) int {
 	inv.command = cmd
 	f := newFlagSet(cmd)
+	inv.asJSON = cmd.noJSON == "" && wantsJSON(args)
 	switch err := f.read(inv, args); {
 	case errors.Is(err, flag.ErrHelp):
 		f.help(inv.stdout)
@@ -36,9 +39,40 @@ func (inv *invocation) parseAndRun(ctx context.Context, cmd subcommand, args []s
 	case err != nil && cmd.noJSON != "" && strings.HasSuffix(err.Error(), "not defined: -json"):
 		return inv.misused("there is no --json: %s", cmd.noJSON)
 	case err != nil:
-		return inv.misused("%v", twoDashes(err))
+		return inv.finish(inv.misused("%v", f.explained(err)))
 	}
-	return f.run(ctx, inv)
+	inv.asJSON = f.isSet("json")
+	return inv.finish(f.run(ctx, inv))
+}
+
+// wantsJSON reports whether --json seems to be among words that may be wrong.
+func wantsJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "-json")
+}
+
+// isSet reports whether a switch was given.
+func (f *flagSet) isSet(name string) bool {
+	def := f.Lookup(name)
+	return def != nil && def.Value.String() == "true"
+}
+
+// explained returns an error of package flag with two dashes, and with the flag that an unknown one
+// resembles.
+func (f *flagSet) explained(err error) string {
+	text := twoDashes(err)
+	if _, name, ok := strings.Cut(text, "not defined: --"); ok {
+		text += didYouMean(name, "--", f.names())
+	}
+	return text
+}
+
+// names returns the names of the flags.
+func (f *flagSet) names() (names []string) {
+	f.VisitAll(func(def *flag.Flag) { names = append(names, def.Name) })
+	return names
 }
 
 // read parses the words. Flags may come before and after other words. Package flag alone stops at
@@ -77,4 +111,40 @@ func twoDashes(err error) string {
 		text = strings.Replace(text, before+"-", before+"--", 1)
 	}
 	return text
+}
+
+// DurationVar defines a flag as that of package flag does, with an error that names the units.
+func (f *flagSet) DurationVar(p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	f.Var((*durationValue)(p), name, usage)
+}
+
+// Duration is DurationVar with a variable of its own.
+func (f *flagSet) Duration(name string, value time.Duration, usage string) *time.Duration {
+	p := new(time.Duration)
+	f.DurationVar(p, name, value, usage)
+	return p
+}
+
+// durationValue is the value of a flag that is a duration.
+type durationValue time.Duration
+
+func (d *durationValue) String() string { return time.Duration(*d).String() }
+
+func (d *durationValue) Set(text string) error {
+	v, err := parseDuration(text)
+	*d = durationValue(v)
+	return err
+}
+
+// parseDuration is time.ParseDuration with an error that names the units.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		return d, nil
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "0123456789.") == "" {
+		return 0, fmt.Errorf("a duration needs a unit: %[1]sms, %[1]ss, %[1]sm or %[1]sh", text)
+	}
+	return 0, errors.New("a duration is needed, with the units ms, s, m and h, like 500ms, 30s or 1h30m")
 }

@@ -34,8 +34,8 @@ func (cmd subcommand) usage() string {
 	if len(newFlagSet(cmd).all()) > 0 {
 		parts = append(parts, "[FLAG…]")
 	}
-	if cmd.words != "" {
-		parts = append(parts, cmd.words)
+	if cmd.args != "" {
+		parts = append(parts, cmd.args)
 	}
 	return strings.Join(parts, " ")
 }
@@ -51,6 +51,9 @@ type option struct {
 func (f *flagSet) all() (options []option) {
 	f.VisitAll(func(def *flag.Flag) {
 		arg, usage := flag.UnquoteUsage(def)
+		if _, ok := def.Value.(*durationValue); ok && arg == "value" {
+			arg = "duration"
+		}
 		options = append(options, option{def.Name, arg, usage})
 	})
 	return options
@@ -95,6 +98,16 @@ way REDLOCK_GUARD replaces --guard, for guarded nodes, and REDLOCK_PREFIX replac
 For rediss URLs --cacert names a file with the certificate authority, if the system does
 not have it. --cert and --key name the client's certificate, if the nodes require one. The
 files are read at every connection, so certificates can be renewed.
+
+With --json a subcommand that fails prints one object on standard output, or adds these
+fields to its result. redlock run prints it on standard error, because standard output is
+its COMMAND's.
+  error    what failed
+  code     its kind: usage, held, split, quarantined, no_quorum, too_late, lost,
+           foreign_key, free, declined, incomplete, guard, not_admitted, signal, system,
+           not_executable, not_found, or failed for anything else
+  owner    the label of the holder, if there is one
+  left_ms  how long the holder or a quarantine has left, if known; -1 without an expiry
 
 Flags may precede and follow other words. Colours appear only on a terminal, and not if
 NO_COLOR is set.

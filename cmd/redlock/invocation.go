@@ -23,6 +23,10 @@ type invocation struct {
 	stdin       *os.File
 	stdout      *os.File
 	stderr      *os.File
+
+	asJSON  bool     // --json was given
+	result  any      // what finish prints; nil if it was printed, or if there is none
+	failure *failure // as reported last
 }
 
 // all returns all words, before and after --. It is for subcommands to which -- only means that no
@@ -52,7 +56,10 @@ func notClaim(name string) error {
 }
 
 // say prints a message on standard error, on a line of its own.
-func (inv *invocation) say(format string, args ...any) {
+func (inv *invocation) say(format string, args ...any) { inv.print(inv.message(format, args...)) }
+
+// message returns a text without secrets, fit for a terminal.
+func (inv *invocation) message(format string, args ...any) string {
 	for i, a := range args {
 		switch a := a.(type) {
 		case error:
@@ -61,8 +68,12 @@ func (inv *invocation) say(format string, args ...any) {
 			args[i] = oneline.Printable(a)
 		}
 	}
-	// A message that cannot be written is dropped: the status does not depend on it.
-	_, _ = fmt.Fprintf(inv.stderr, "redlock: %s\n", masked(fmt.Sprintf(format, args...)))
+	return masked(fmt.Sprintf(format, args...))
+}
+
+// print prints a message. One that cannot be written is dropped: the status does not depend on it.
+func (inv *invocation) print(message string) {
+	_, _ = fmt.Fprintf(inv.stderr, "redlock: %s\n", message)
 }
 
 // withoutPrefix returns an error's text without the library's prefix, because the line begins with
@@ -86,8 +97,10 @@ func masked(text string) string {
 
 // misused reports a mistake in the words, and returns the exit status for it.
 func (inv *invocation) misused(format string, args ...any) int {
-	inv.say(inv.command.name+": "+format, args...)
-	inv.say("`redlock %s -h` shows how it is used", inv.command.name)
+	inv.fail(nil, inv.command.name+": "+format, args...)
+	if !inv.asJSON || !inv.command.takesCommand() {
+		inv.say("`redlock %s -h` shows how it is used", inv.command.name)
+	}
 	return exitUsage
 }
 

@@ -19,7 +19,11 @@ type lockRequest struct {
 	wait    time.Duration
 	owner   string
 	noFence bool
-	guard   time.Duration // maxTTL; 0: no guard
+	minHold time.Duration // 0: none
+	// skipStatus is the exit status if another client holds the lock, which is then no failure and not
+	// reported. noSkip: it is one.
+	skipStatus int
+	guard      time.Duration // maxTTL; 0: no guard
 	nodeList
 
 	nodesGiven nodeFlags
@@ -29,12 +33,15 @@ type lockRequest struct {
 	status *waitStatus // shows the wait on a terminal
 }
 
-const defaultTTL = 30 * time.Second
+const (
+	defaultTTL = 30 * time.Second
+	noSkip     = -1
+)
 
 // lockRequestFlags defines the flags that both have in common. The default owner identifies the
 // holder: this process, or the process that called it.
 func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
-	w := &lockRequest{nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
+	w := &lockRequest{skipStatus: noSkip, nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
 	f.DurationVar(&w.ttl, "ttl", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
 	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
@@ -67,7 +74,11 @@ func (req *lockRequest) boundToCaller(c *invocation) (err error) {
 // open makes the Locker, and the line that shows the wait.
 func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
 	req.status = newWaitStatus(c.stderr, req.name)
-	opts := append(guarding(req.guard), c.prefix(req.prefix), redlock.WithOwner(req.owner), redlock.WithNodeTimeout(nodeTimeout(req.ttl)))
+	shortest := req.ttl // that the nodes keep a key
+	if req.minHold > 0 {
+		shortest = min(shortest, req.minHold)
+	}
+	opts := append(guarding(req.guard), c.prefix(req.prefix), redlock.WithOwner(req.owner), redlock.WithNodeTimeout(nodeTimeout(shortest)))
 	if !req.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}

@@ -23,13 +23,47 @@ func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redl
 	case err == nil:
 		return lock, nil
 	case errors.As(context.Cause(ctx), &sig): // also if the answer of the nodes came last
+		c.failSilently(sig, "the signal "+sig.Error()+" ended the wait")
 		return nil, sig
+	case req.skips(err): // cron would mail any message
+		c.failSilently(err, req.name+": "+inShort(err))
 	case refusal(err) == exitHeld:
-		c.say("%s: %s", req.name, inShort(err))
+		c.fail(err, "%s: %s", req.name, inShort(err))
 	default:
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 	}
 	return nil, err
+}
+
+// skips reports whether an error is the one for which --skip-status was given: another client holds
+// the lock. A job that every machine skips in silence would be missed, so it needs one owner on a
+// quorum: after a split vote, or where dead contenders left keys, perhaps no client holds the lock.
+func (req *lockRequest) skips(err error) bool {
+	var qe *redlock.QuorumError
+	if req.skipStatus == noSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
+		return false
+	}
+	copies := make(map[string]int)
+	for _, v := range qe.Votes {
+		var held *redlock.HeldError
+		if errors.As(v.Err, &held) {
+			copies[held.Owner]++
+		}
+	}
+	for _, n := range copies {
+		if n >= qe.Need {
+			return true
+		}
+	}
+	return false
+}
+
+// refusal returns the exit status for an error of acquire.
+func (req *lockRequest) refusal(err error) int {
+	if req.skips(err) {
+		return req.skipStatus
+	}
+	return refusal(err)
 }
 
 // tryThenWait makes one attempt and then waits, so that a person sees the reason for the wait.
@@ -48,7 +82,7 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *
 	if req.wait == 0 || !mayPass(err) || ctx.Err() != nil {
 		return lock, err
 	}
-	if !req.status.begin(req.wait, err) {
+	if !req.status.begin(req.wait, err) && !req.skips(err) {
 		c.say("waiting up to %v for %s: %s", req.wait, req.name, inShort(err))
 	}
 	defer req.status.end()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -78,28 +77,20 @@ func (g *guardValue) String() string { return g.text }
 
 func (g *guardValue) Set(text string) error {
 	g.text = text
-	_, err := parseGuard(text)
+	_, err := parseDuration(text)
 	return err
-}
-
-func parseGuard(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, errors.New("a duration is needed, like 30s or 5m")
-	}
-	return d, nil
 }
 
 // guard is the maxTTL: the flag, or else the variable. 0 means no guard.
 func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
 	if text := given.String(); text != "" {
-		return parseGuard(text)
+		return parseDuration(text)
 	}
 	text := strings.TrimSpace(inv.getenv("REDLOCK_GUARD"))
 	if text == "" {
 		return 0, nil
 	}
-	d, err := parseGuard(text)
+	d, err := parseDuration(text)
 	if err != nil {
 		return 0, fmt.Errorf("REDLOCK_GUARD is %q: %w", text, err)
 	}

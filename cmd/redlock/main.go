@@ -5,6 +5,8 @@
 // The files:
 //
 //	main.go, commands.go, flagset.go, help.go      from words to a subcommand; its help
+//	failure.go                                     why an invocation fails, as text and as JSON
+//	did_you_mean.go                                the word that an unknown one resembles
 //	invocation.go, exit.go, printer.go, table.go   streams and exit statuses; output for people
 //	nodes.go, tls.go, locker.go                    the nodes, and how to reach them
 //	lock_request.go, lock_request_acquire.go       the lock that is requested, and its acquisition
@@ -17,6 +19,7 @@
 //	adopt_linux.go, adopt_other.go, unsupported.go what depends on the system
 //	acquire.go, claim.go                           `acquire`, `extend` and `release`
 //	status.go, status_text.go, watch.go            `status`
+//	list.go, list_text.go, break.go                `list` and `break`, with node_group.go: queries without a Locker
 //	doctor.go, doctor_text.go                      `doctor`
 //	guard.go, begin.go                             --guard; `doctor --begin-guard`
 //	bench.go, bench_sample.go, bench_text.go       `bench`, with histogram.go
@@ -63,6 +66,8 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 			return c.parseAndRun(ctx, cmd, rest)
 		}
 	}
-	c.say("there is no command %q; `redlock help` lists what there is", name)
-	return exitUsage
+	c.asJSON = wantsJSON(rest)
+	c.fail(nil, "there is no command %q%s", name, didYouMean(name, "", names(commands())))
+	c.say("`redlock help` lists what there is")
+	return c.finish(exitUsage)
 }

@@ -16,7 +16,7 @@ func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
 			continue
 		}
 		words := map[string][]string{
-			"run": {"n", "--", "true"}, "acquire": {"n"}, "extend": {someClaim}, "release": {someClaim}, "status": {"n"},
+			"run": {"n", "--", "true"}, "acquire": {"n"}, "extend": {someClaim}, "release": {someClaim}, "status": {"n"}, "break": {"n"},
 		}[cmd.name]
 		got := invoke(t, nodes, append([]string{cmd.name, "--prefix", "redlock:"}, words...)...)
 		require.Equal(t, exitUsage, got.status, cmd.name)

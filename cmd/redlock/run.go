@@ -34,7 +34,7 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 	lock, err := o.acquire(ctx, c, locker, in, o.options()...)
 	if err != nil {
 		closeSoon(locker)
-		return refusal(err)
+		return o.refusal(err)
 	}
 	exit := o.hold(c, lock, in)
 	bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -44,7 +44,7 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 	// the key may still be this lock's.
 	switch err := releaseLock(bye, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
-		c.say("%s was lost while the command ran: %v", o.name, err)
+		c.fail(err, "%s was lost while the command ran: %v", o.name, err)
 		return exitLost
 	case err != nil && exit != exitLost:
 		c.say("%v", err) // the key expires; the command ran while the lock was held

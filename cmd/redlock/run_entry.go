@@ -3,7 +3,7 @@ package main
 func runEntry() subcommand {
 	return subcommand{
 		name:    "run",
-		words:   "NAME -- COMMAND [ARG…]",
+		args:    "NAME -- COMMAND [ARG…]",
 		summary: "hold a lock while a command runs",
 		flags:   runFlags,
 		about:   runAbout,
@@ -14,16 +14,16 @@ func runEntry() subcommand {
 			endsNoQuorum,
 			{exitSystem, "this machine could not start a process that is needed"},
 			{exitLost, "the lock was lost while COMMAND ran, whatever its own status was"},
-			endsHeld,
+			{exitHeld, "NAME is held elsewhere (unless --skip-status is given), or too many nodes are quarantined (--guard)"},
 			endsUnguarded,
 			{exitNotExecutable, "COMMAND cannot be executed"},
 			{exitNotFound, "COMMAND was not found"},
 		},
 		examples: []string{
 			"redlock run --ttl 30s --wait 0 nightly-report -- ./report.sh --mail",
+			"redlock run --wait 0 --min-hold 1m --skip-status 0 hourly -- ./job.sh  # for cron",
 			`redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -f book.sql'`,
 		},
-		noJSON: "the output is COMMAND's; `redlock status --json NAME` shows who holds NAME",
 	}
 }
 
@@ -45,6 +45,13 @@ passwords or lead to them. A COMMAND that calls redlock itself uses --nodes-file
 
 If another client holds NAME, a line on the terminal shows the holder and the time left.
 
+For a job that cron starts on every machine, --skip-status 0 ends redlock in silence if
+another machine runs the job: cron mails what a job prints. If clients split the votes, so
+that perhaps none of them got NAME, redlock still ends with 75 and a message. --min-hold
+keeps NAME held after COMMAND has ended: set it to more than the difference of the
+machines' clocks, or a machine whose clock is behind runs a short job again. After a crash
+NAME stays held for the longer of --ttl and --min-hold.
+
 COMMAND has its own process group. The group receives the signals that redlock receives:
 HUP, INT, QUIT, TERM, USR1, USR2, WINCH, TSTP, CONT. On a terminal it is the foreground
 group. Ctrl-Z stops redlock as well, and then the lock is not extended.
@@ -60,4 +67,8 @@ that it may have forgotten has expired. --guard is the longest --ttl of all clie
 redlock refuses at once, whatever --wait says, if no node is under the guard yet: begin it
 with redlock doctor --begin-guard or --admit. Nodes that are guarded with another maxTTL,
 or for another list of nodes, refuse as well.
+
+With --json it prints one object if it fails itself, on one line of standard error, where
+COMMAND and redlock's other messages may print as well: see redlock help. COMMAND's own
+status is no failure of redlock.
 `

@@ -27,6 +27,10 @@ func newRunOptions(f *flagSet) *runOptions {
 	p := &runOptions{lockRequest: lockRequestFlags(f, ownerOf(os.Getpid()), "pid")}
 	f.DurationVar(&p.grace, "grace", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
+	f.DurationVar(&p.minHold, "min-hold", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
+	f.IntVar(&p.skipStatus, "skip-status", noSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
+		"(default: 75, with a message)")
+	jsonFlag(f)
 	f.BoolVar(&p.token, "export-token", false, "pass the lock's token to COMMAND in REDLOCK_TOKEN, which can release the lock")
 	return p
 }
@@ -69,6 +73,12 @@ func (o *runOptions) checkBounds(c *invocation) error {
 	if o.grace < 0 || o.grace > o.ttl/2 {
 		return errors.New("--grace must be from 0 to half of --ttl: " + (o.ttl / 2).String())
 	}
+	if o.minHold < 0 {
+		return errors.New("--min-hold can't be negative")
+	}
+	if o.skipStatus < noSkip || o.skipStatus > 255 {
+		return errors.New("--skip-status must be from 0 to 255")
+	}
 	return nil
 }
 
@@ -81,11 +91,15 @@ func (o *runOptions) margin() time.Duration { return min(o.grace+o.slack(), o.tt
 
 // options returns the options of the lock.
 func (o *runOptions) options() []redlock.LockOption {
-	return []redlock.LockOption{
+	opts := []redlock.LockOption{
 		redlock.WithAutoExtend(),
 		redlock.WithMaxHold(redlock.NoMaxHold), // the command's run time bounds the hold
 		redlock.WithStopMargin(o.margin()),
 	}
+	if o.minHold > 0 {
+		opts = append(opts, redlock.WithMinHold(o.minHold))
+	}
+	return opts
 }
 
 // environment returns the environment of COMMAND: redlock's own without its secrets, and the
@@ -124,10 +138,10 @@ func (o *runOptions) find(c *invocation) int {
 		o.program = path
 		return exitOK
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):
-		c.say("%s: not found", o.command[0])
+		c.fail(err, "%s: not found", o.command[0])
 		return exitNotFound
 	default:
-		c.say("%s: can't be executed: %v", o.command[0], errors.Unwrap(err))
+		c.fail(err, "%s: can't be executed: %v", o.command[0], errors.Unwrap(err))
 		return exitNotExecutable
 	}
 }

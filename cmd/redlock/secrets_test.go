@@ -77,6 +77,8 @@ func TestNoSubcommandPrintsAPasswordOrAToken(t *testing.T) {
 			env, file := []string{"REDLOCK_NODES=" + list}, fileWith(t, list)
 			for _, words := range [][]string{
 				{"status", "job"},
+				{"list"},
+				{"break", "job"},
 				{"acquire", "--wait", "0", "job"},
 				{"extend", someClaim},
 				{"release", someClaim},

@@ -11,7 +11,7 @@ import (
 func statusEntry() subcommand {
 	return subcommand{
 		name:    "status",
-		words:   "NAME",
+		args:    "NAME",
 		summary: "show who holds a lock, on which nodes, and for how long",
 		flags:   statusFlags,
 		about:   statusAbout,
@@ -88,15 +88,15 @@ func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name
 	s, err := locker.Inspect(ctx, name)
 	switch {
 	case s == nil:
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return refusal(err)
 	case asJSON:
-		_ = c.object(newStatusJSON(s))
+		c.result = newStatusJSON(s)
 	default:
 		printStatus(newPrinter(c), s)
 	}
 	if err != nil {
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return refusal(err)
 	}
 	return exitOK

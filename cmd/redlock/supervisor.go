@@ -35,20 +35,20 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	adopt()
 	var err error
 	if w.child, err = startChild(o, c, o.environment(c.env, lock), w.tty); err != nil {
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return exitSystem
 	}
 	defer w.tty.reclaim(w.child.group)
 	reaper, err := startReaper(w.child.group, w.deadline.left)
 	if err != nil {
 		w.child.abandon()
-		c.say("%v", err)
+		c.fail(err, "%v", err)
 		return exitSystem
 	}
 	defer reaper.stop()
 	if lock.Context().Err() != nil {
 		w.child.abandon()
-		c.say("%s was lost before the command began", o.name)
+		c.fail(redlock.ErrLost, "%s was lost before the command began", o.name)
 		return exitLost
 	}
 	in.add(others)
@@ -57,6 +57,7 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	status := w.supervise()
 	w.killRemaining()
 	if w.lost {
+		c.failSilently(redlock.ErrLost, o.name+" was lost while the command ran")
 		return exitLost
 	}
 	return status
@@ -65,13 +66,13 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 // supervise returns the command's status after its end.
 func (sv *supervisor) supervise() int {
 	lost := sv.lock.Context().Done()
-	var look <-chan struct{} // the deadline, once the lock is lost
+	var tick <-chan struct{} // the deadline, once the lock is lost
 	for {
 		select {
 		case ws, ok := <-sv.child.states:
 			switch {
 			case !ok: // another part of this process has waited for it
-				sv.c.say("the exit status of %s is unknown", sv.opts.command[0])
+				sv.c.fail(nil, "the exit status of %s is unknown", sv.opts.command[0])
 				return exitSystem
 			case !ws.Stopped():
 				sv.child.waiter.Wait()
@@ -84,9 +85,9 @@ func (sv *supervisor) supervise() int {
 		case <-lost:
 			lost = nil
 			sv.lockLost()
-			look = sv.onTick()
-		case <-look:
-			look = sv.onTick()
+			tick = sv.onTick()
+		case <-tick:
+			tick = sv.onTick()
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (w *watcher) watch(ctx context.Context) int {
 		case ctx.Err() != nil:
 			return exitOK // the end that the user asked for
 		case s == nil:
-			w.c.say("%v", err)
+			w.c.fail(err, "%v", err)
 			return refusal(err)
 		}
 		if err := w.show(s); err != nil {

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+func breakEntry() subcommand {
+	return subcommand{
+		name:    "break",
+		args:    "NAME",
+		summary: "take a lock from its holder, after a question",
+		flags:   breakFlags,
+		about:   breakAbout,
+		exitStatuses: []exitStatus{
+			{exitOK, "the lock is broken: NAME is free on a quorum of the nodes"},
+			{exitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"},
+			endsMisused,
+			{exitUnavailable, "no quorum of nodes could be reached; the message says whether anything was deleted"},
+			{exitLost, "the lock was released, expired or got another holder since it was shown; the new holder keeps it"},
+			endsQuarantine, endsUnguarded,
+		},
+		examples: []string{
+			"redlock break invoice/42",
+			"redlock break --yes --json invoice/42 | jq .may_believe_ms",
+		},
+	}
+}
+
+const breakAbout = `It shows who holds NAME, asks on the terminal whether to break the lock, and deletes its
+keys. Use it if the holder hangs, or has ended, and --ttl is too long to wait for.
+
+It cannot stop the holder. The holder may believe that it holds NAME until the lock would
+have expired; the output says how long. A holder that extends its lock automatically
+notices at its next extension, after about a third of its TTL. Until then two clients may
+work under NAME at once, unless the resource checks fences. End the holder first.
+
+Only the lock that was shown is deleted: a key with another token stays. At least a quorum
+of the nodes must have it and answer. Waiters are told at once. The fence counter stays,
+so the next holder has a larger fence. Of a lock on several names only NAME becomes free,
+but its holder loses all of them.
+
+A key that is no lock of this library (other libraries, or no expiry) is refused. --nodes,
+--prefix and --guard must be those of the holder.
+
+With --json it prints one object:
+  name            the lock
+  broken          true
+  owner           the label of the holder, "" if it has none
+  may_believe_ms  how long the holder may believe that it holds NAME
+`
+
+// breakCommand holds the flags of `break`.
+type breakCommand struct {
+	claimFlags
+	yes *bool
+}
+
+func breakFlags(f *flagSet) runFunc {
+	b := &breakCommand{claimFlags: newClaimFlags(f)}
+	b.yes = f.Bool("yes", false, "do not ask")
+	return b.run
+}
+
+func (b *breakCommand) run(ctx context.Context, c *invocation) int {
+	name, err := c.name()
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	maxTTL, err := c.guard(b.guard)
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	nodes, err := c.nodes(b.nodes)
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	group, err := nodes.openGroup()
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	defer group.close()
+	locker, err := redlock.New(group.voters, append(guarding(maxTTL), c.prefix(b.prefix), redlock.WithNodeTimeout(coldTimeout))...)
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	defer closeSoon(locker)
+	if err := checkName(ctx, locker, name); err != nil {
+		return c.misused("%v", err)
+	}
+	br := &breaker{group: group, locker: locker, guard: restartGuard{locker, maxTTL}, name: name, key: c.prefixText(b.prefix) + name}
+	return b.breakLock(ctx, c, br)
+}
+
+// checkName returns the library's error for a name that is out of bounds. It sends nothing: the
+// library checks the name before the context.
+func checkName(ctx context.Context, locker *redlock.Locker, name string) error {
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := locker.Inspect(over, name); errors.Is(err, redlock.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker) int {
+	if err := br.find(ctx); err != nil {
+		c.fail(err, "%s: %v", br.name, err)
+		return breakStatus(err)
+	}
+	if !*b.yes && !c.confirms(br) {
+		c.fail(errDeclined, "%s is not broken", br.name)
+		return exitFailed
+	}
+	believes, err := br.delete(ctx)
+	if err != nil {
+		c.fail(err, "%s: %v", br.name, err)
+		return breakStatus(err)
+	}
+	if *b.asJSON {
+		_ = c.object(breakJSON{br.name, true, br.owner(), believes.Milliseconds()})
+		return exitOK
+	}
+	_, _ = fmt.Fprintf(c.stdout, "%s is broken. Its holder, %s, may believe for %v more that it holds it,\n"+
+		"or for its whole TTL if it extended the lock at this very moment.\n",
+		oneline.Printable(br.name), called(br.owner()), believes.Round(time.Millisecond))
+	return exitOK
+}
+
+type breakJSON struct {
+	Name         string `json:"name"`
+	Broken       bool   `json:"broken"`
+	Owner        string `json:"owner"`
+	MayBelieveMS int64  `json:"may_believe_ms"`
+}
+
+// maxAnswer bounds what is read as the answer to the question.
+const maxAnswer = 16
+
+// confirms shows the lock, and reports whether the user wants to break it.
+func (inv *invocation) confirms(br *breaker) bool {
+	inv.say("%s", fmt.Sprintf("%s is held by %s for %s, on %s", oneline.Printable(br.name), called(br.owner()), left(br.remaining),
+		strings.Join(br.holding, ", ")))
+	_, _ = fmt.Fprint(inv.stderr, "Its holder is not stopped. Break the lock? [y/N] ")
+	line, _ := bufio.NewReader(io.LimitReader(inv.stdin, maxAnswer)).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// breaker takes one lock from its holder.
+type breaker struct {
+	group  *nodeGroup
+	locker *redlock.Locker
+	guard  restartGuard
+	name   string
+	key    string
+
+	token     string // never printed
+	remaining time.Duration
+	holding   []string // the nodes that have the token
+}
+
+// Why a lock is not broken, beside the library's errors.
+var (
+	errFree      = errors.New("no client holds it on a quorum of the nodes, so there is nothing to break")
+	errDeclined  = errors.New("the answer was not yes")
+	errForeign   = errors.New("its key is no lock of this library, and is not touched: its value is no token, or it has no expiry")
+	errUndecided = fmt.Errorf("%w: too few nodes answered to tell who holds it", redlock.ErrNoQuorum)
+)
+
+func (br *breaker) owner() string { return command.Owner(br.token) }
+
+// breakStatus returns the exit status for an error.
+func breakStatus(err error) int {
+	switch {
+	case errors.Is(err, errFree), errors.Is(err, errForeign):
+		return exitFailed
+	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
+		return exitLost
+	}
+	return refusal(err)
+}
+
+// find finds the token that a quorum of the nodes has.
+func (br *breaker) find(ctx context.Context) error {
+	all, errs, err := br.read(ctx)
+	if err != nil {
+		return err
+	}
+	values, foreign := make(map[string]int), 0
+	for _, state := range all {
+		switch {
+		case state.Free():
+		case state.TTL < 0 || !command.WellFormed(state.Value):
+			foreign++
+		default:
+			values[state.Value]++
+		}
+	}
+	need := br.group.need()
+	silent, most := len(all)-answered(errs), foreign
+	for token, n := range values {
+		most = max(most, n)
+		if n >= need {
+			br.token = token
+			br.note(all)
+			return nil
+		}
+	}
+	switch {
+	case foreign >= need || foreign > 0 && len(values) == 0:
+		return errForeign
+	case silent > 0 && most+silent >= need:
+		return errUndecided
+	}
+	return errFree
+}
+
+// note records which nodes have the token, and for how long at most.
+func (br *breaker) note(all []command.KeyState) {
+	br.holding, br.remaining = nil, 0
+	for i, state := range all {
+		if state.Value == br.token {
+			br.holding = append(br.holding, br.group.nodes[i].Name())
+			br.remaining = max(br.remaining, state.TTL)
+		}
+	}
+}
+
+// read reads the key on all nodes. A node with an error has the zero state.
+func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
+	defer cancel()
+	all, errs = make([]command.KeyState, len(br.group.nodes)), make([]error, len(br.group.nodes))
+	for i, a := range answers(ctx, ask(br.group.of(br.group.nodes...), br.key)) {
+		if errs[i] = a.err; a.err == nil {
+			all[i] = a.states[0]
+		}
+	}
+	if answered(errs) < br.group.need() {
+		return nil, nil, br.group.noQuorum(errs)
+	}
+	return all, errs, nil
+}
+
+// delete deletes the token on all nodes, by a release in place of the holder. It returns how long
+// the holder may believe that it holds the lock.
+//
+// The holder's validity is supported by a quorum of nodes, of which at least one answers, and ends
+// before that node's key would have expired. So the longest TTL is a bound. An extension between the
+// reading and the deletion escapes it.
+func (br *breaker) delete(ctx context.Context) (believes time.Duration, err error) {
+	ttl := redlock.DefaultMaxTTL
+	if br.guard.maxTTL > 0 {
+		ttl = br.guard.maxTTL
+	}
+	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, redlock.MinTTL), ttl)}
+	var lock *redlock.Lock
+	resume := func(ctx context.Context) (err error) {
+		lock, err = br.locker.Resume(ctx, claim)
+		return err
+	}
+	if err = br.guard.begunFor(ctx, resume); err == nil {
+		err = resume(ctx)
+	}
+	if errors.Is(err, redlock.ErrInvalid) { // the label of the token is none of the library's
+		err = errForeign
+	}
+	if err != nil {
+		return 0, fmt.Errorf("nothing was deleted: %w", err)
+	}
+	all, _, err := br.read(ctx)
+	if err != nil {
+		_, _ = lock.Detach()
+		return 0, fmt.Errorf("nothing was deleted: %w", err)
+	}
+	br.note(all) // the holder may have extended the lock since it was shown
+	if err := lock.Release(ctx); err != nil {
+		return 0, fmt.Errorf("the lock is not surely broken: %w", err)
+	}
+	const truncated = time.Millisecond // by PTTL
+	return br.remaining + truncated, nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+)
+
+// listener subscribes to the releases of a name on a node.
+func listener(t *testing.T, m *fakeredis.Master, name string) redis.PubSubConn {
+	t.Helper()
+	raw, err := m.Dial(t.Context(), "", "")
+	require.NoError(t, err)
+	c := redis.PubSubConn{Conn: redis.NewConn(raw, patience, 0)}
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.Subscribe("redlock:free:"+name))
+	require.IsType(t, redis.Subscription{}, c.Receive())
+	return c
+}
+
+func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	first, text := acquired(t, envOf(all), "--owner", "anna", "job")
+	holdAll(all, "other", token2, time.Hour)
+	heard := listener(t, all[0], "job")
+	got := invoke(t, envOf(all), "break", "--yes", "job")
+	require.Equal(t, exitOK, got.status, got)
+	require.Empty(t, got.err)
+	require.Regexp(t, `^job is broken\. Its holder, "anna", may believe for (30s|2[5-9][.0-9]*s) more that it holds it,\nor for its whole TTL`, got.out)
+	require.IsType(t, redis.Message{}, heard.Receive())
+	require.NoError(t, heard.Close())
+	readAll(all...)
+	require.Equal(t, []string{"other", "other", "other"}, locks(all...))
+	require.Equal(t, exitLost, invokeWith(t, text, envOf(all), "release", "-").status)
+	next, text := acquired(t, envOf(all), "job")
+	require.Greater(t, next.Fence, first.Fence)
+	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+}
+
+func TestABrokenLockIsReportedToPrograms(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "app/a*b", token, time.Minute)
+	holdAll(all, "app/axb", token, time.Minute)
+	got := invoke(t, envOf(all), "break", "--json", "--yes", "--prefix", "app/", "a*b")
+	require.Equal(t, exitOK, got.status, got)
+	var b map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.out), &b))
+	require.InDelta(t, 60_000, b["may_believe_ms"], 10_000)
+	delete(b, "may_believe_ms")
+	require.Equal(t, map[string]any{"name": "a*b", "broken": true, "owner": "anna"}, b)
+	readAll(all...)
+	require.Equal(t, []string{"app/axb", "app/axb", "app/axb"}, locks(all...))
+}
+
+func TestOnlyAYesBreaksALock(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "job", token, time.Minute)
+	for _, answer := range []string{"", "\n", "n\n", "no\n", "yesterday\n", strings.Repeat("y", 100)} {
+		got := invokeWith(t, answer, envOf(all), "break", "job")
+		require.Equal(t, exitFailed, got.status, answer)
+		require.Empty(t, got.out)
+		require.Regexp(t, `^redlock: job is held by "anna" for \S+, on a, b, c\nIts holder is not stopped\. Break the lock\? \[y/N\] `+
+			`redlock: job is not broken\n$`, got.err)
+		conceals(t, "break", got.err, token)
+		require.Len(t, locks(all...), 3)
+	}
+	got := invokeWith(t, "Yes\n", envOf(all), "break", "job")
+	require.Equal(t, exitOK, got.status, got)
+	require.Empty(t, locks(all...))
+}
+
+func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		status int
+		says   string
+		fill   func(all []*fakeredis.Master)
+	}{
+		"free":          {exitFailed, "no client holds it", func([]*fakeredis.Master) {}},
+		"on a minority": {exitFailed, "no client holds it", func(all []*fakeredis.Master) { holdAll(all[:1], "job", token, time.Minute) }},
+		"a split vote": {exitFailed, "no client holds it", func(all []*fakeredis.Master) {
+			holdAll(all[:1], "job", token, time.Minute)
+			holdAll(all[1:2], "job", token2, time.Minute)
+		}},
+		"a list": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) {
+			for _, m := range all {
+				m.PushList("job")
+			}
+		}},
+		"another library's": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", "q83vEjRWeJA=", time.Minute) }},
+		"without an expiry": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", token, 0) }},
+		"a token with a label that is none": {exitFailed, "nothing was deleted: its key is no lock of this library", func(all []*fakeredis.Master) {
+			holdAll(all, "job", "a b:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+		}},
+		"unclear": {exitUnavailable, "too few nodes answered to tell", func(all []*fakeredis.Master) {
+			holdAll(all[:2], "job", token, time.Minute)
+			all[0].Stop()
+		}},
+	} {
+		all := listing(t)
+		c.fill(all)
+		before := len(locks(all...))
+		got := invoke(t, envOf(all), "break", "--yes", "job")
+		require.Equal(t, c.status, got.status, "%s: %v", what, got)
+		require.Contains(t, got.err, c.says, what)
+		require.Empty(t, got.out, what)
+		require.Len(t, locks(all...), before, what)
+	}
+}
+
+func TestABreakOnAMinorityFailsAndDeletesNothing(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "job", token, time.Minute)
+	all[0].Stop()
+	all[1].Stop()
+	got := invoke(t, envOf(all), "break", "--yes", "job")
+	require.Equal(t, exitUnavailable, got.status)
+	require.Contains(t, got.err, "no quorum of nodes could be reached: a: ")
+	require.Len(t, locks(all[2]), 1)
+	require.NoError(t, all[0].Restart(true))
+	got = invoke(t, envOf(all), "break", "--yes", "job")
+	require.Equal(t, exitOK, got.status, "two nodes are enough: %v", got)
+	require.Empty(t, locks(all[0], all[2]))
+}
+
+func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
+	acquired(t, envOf(all), "--guard", "1h", "job")
+	readAll(all...)
+	require.Equal(t, exitConfig, invoke(t, envOf(all), "break", "--yes", "job").status)
+	require.Len(t, locks(all...), 3)
+	require.Equal(t, exitOK, invoke(t, envOf(all), "break", "--guard", "1h", "--yes", "job").status)
+	require.Empty(t, locks(all...))
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// failure is why an invocation fails, for --json.
+type failure struct {
+	text string
+	err  error // nil if there is no more than the text
+}
+
+// fail reports why the invocation fails. The last report counts for --json. err is nil if the reason
+// has no error. `run --json` prints no text, because the object goes to the same stream.
+func (inv *invocation) fail(err error, format string, args ...any) {
+	text := inv.message(format, args...)
+	inv.failure = &failure{text, err}
+	if !inv.asJSON || !inv.command.takesCommand() {
+		inv.print(text)
+	}
+}
+
+// failSilently records why the invocation fails, for --json only.
+func (inv *invocation) failSilently(err error, text string) { inv.failure = &failure{text, err} }
+
+// failureJSON is the JSON form of a failure.
+type failureJSON struct {
+	Error  string `json:"error"`
+	Code   string `json:"code"`
+	Owner  string `json:"owner,omitempty"`
+	LeftMS *int64 `json:"left_ms,omitempty"`
+}
+
+// finish prints the result, and with --json the failure if the status is one. COMMAND's own status is
+// no failure of redlock.
+func (inv *invocation) finish(status int) int {
+	failed := inv.asJSON && status != exitOK && (inv.failure != nil || !inv.command.takesCommand())
+	switch {
+	case inv.result != nil && failed:
+		_ = inv.object(joined(inv.result, inv.failureJSON(status)))
+	case inv.result != nil:
+		_ = inv.object(inv.result)
+	case failed && inv.command.takesCommand():
+		_, _ = fmt.Fprintf(inv.stderr, "%s\n", encoded(inv.failureJSON(status)))
+	case failed:
+		_, _ = fmt.Fprintf(inv.stdout, "%s\n", encoded(inv.failureJSON(status)))
+	}
+	return status
+}
+
+// joined returns one object with the fields of two. Neither is empty.
+func joined(first, second any) json.RawMessage {
+	return slices.Concat(bytes.TrimSuffix(encoded(first), []byte("}")), []byte(","), encoded(second)[1:])
+}
+
+// encoded returns an object as JSON on one line. Its values are those of this program, which can be
+// encoded.
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return bytes.TrimSpace(b.Bytes())
+}
+
+func (inv *invocation) failureJSON(status int) failureJSON {
+	f := inv.failure
+	if f == nil {
+		f = &failure{text: inv.command.meaning(status)}
+	}
+	j := failureJSON{Error: f.text, Code: codeOf(status, f.err)}
+	var held *redlock.HeldError
+	var qe *redlock.QuorumError
+	switch {
+	case errors.As(f.err, &held):
+		j.Owner, j.LeftMS = held.Owner, milliseconds(held.Remaining)
+	case errors.As(f.err, &qe) && qe.QuarantinedFor() > 0:
+		j.LeftMS = milliseconds(qe.QuarantinedFor())
+	}
+	return j
+}
+
+// meaning returns what the table says about an exit status.
+func (cmd subcommand) meaning(status int) string {
+	if status > exitSignal {
+		status = exitSignal
+	}
+	for _, e := range cmd.exitStatuses {
+		if e.status == status {
+			return e.when
+		}
+	}
+	return fmt.Sprintf("exit status %d", status)
+}
+
+// codeOf returns the kind of a failure for programs. overviewText lists the codes.
+func codeOf(status int, err error) string {
+	var sig signalError
+	var qe *redlock.QuorumError
+	switch {
+	case errors.As(err, &sig):
+		return "signal"
+	case status == exitUsage:
+		return "usage"
+	case notForUs(err), isNotBegun(err):
+		return "guard"
+	case errors.Is(err, redlock.ErrForeignKey), errors.Is(err, errForeign):
+		return "foreign_key"
+	case errors.As(err, &qe) && qe.Split:
+		return "split"
+	case errors.As(err, &qe):
+		err = qe.Reason // not what single nodes answered
+	}
+	for _, c := range errorCodes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	if status > exitSignal {
+		return "signal"
+	}
+	if code, ok := statusCodes[status]; ok {
+		return code
+	}
+	return "failed"
+}
+
+// errorCodes are the codes of errors, the first match first.
+var errorCodes = []struct {
+	err  error
+	code string
+}{
+	{redlock.ErrQuarantined, "quarantined"},
+	{redlock.ErrHeld, "held"},
+	{redlock.ErrTooLate, "too_late"},
+	{redlock.ErrLost, "lost"},
+	{redlock.ErrNoQuorum, "no_quorum"},
+	{redlock.ErrNotAdmitted, "not_admitted"},
+	{errFree, "free"},
+	{errDeclined, "declined"},
+	{errLimit, "incomplete"},
+	{errTimeout, "incomplete"},
+}
+
+// statusCodes are the codes of exit statuses without an error that has one.
+var statusCodes = map[int]string{
+	exitUnavailable: "no_quorum", exitSystem: "system", exitLost: "lost", exitHeld: "held", exitConfig: "guard",
+	exitNotExecutable: "not_executable", exitNotFound: "not_found",
+}

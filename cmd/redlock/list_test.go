@@ -1,0 +1,231 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+const token2 = "ben:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// listing starts nodes that are emptied at the end.
+func listing(t *testing.T) []*fakeredis.Master {
+	t.Helper()
+	all := masters(t)
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.FlushAll()
+		}
+	})
+	return all
+}
+
+// listed is what list printed for programs.
+type listed struct {
+	Complete bool
+	Names    []struct {
+		Name, State, Owner string
+		LeftMS             int64 `json:"left_ms"`
+		Fence              int64
+	}
+	Nodes []struct{ Node, Error string }
+}
+
+func (l listed) names() (names []string) {
+	for _, n := range l.Names {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// list runs list --json, and expects that status.
+func list(t *testing.T, status int, all []*fakeredis.Master, words ...string) (l listed) {
+	t.Helper()
+	got := invoke(t, envOf(all), append([]string{"list", "--json"}, words...)...)
+	require.Equal(t, status, got.status, got)
+	require.NoError(t, json.Unmarshal([]byte(got.out), &l), got)
+	conceals(t, "list", got.out+got.err, token, token2)
+	return l
+}
+
+func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	claim, text := acquired(t, envOf(all), "--owner", "anna", "job")
+	readAll(all...)
+	holdAll(all[:2], "ledger", token2, time.Hour)
+	all[2].Set("minority", token, time.Hour)
+	all[0].PushList("a list")
+	holdAll(all, "plain", "a value", time.Hour)
+
+	got := invoke(t, envOf(all), "list")
+	require.Equal(t, exitOK, got.status, got)
+	require.Empty(t, got.err)
+	require.Regexp(t, fmt.Sprintf(`(?s)^  NAME     OWNER    LEFT +FENCE\n● job      "anna"   \S+ +%d\n● ledger   "ben"    \S+ +–\n\n`+
+		`2 names are held\. This is no snapshot: [^\n]*\.\n$`, claim.Fence), got.out)
+	conceals(t, "list", got.out, claim.Token)
+
+	l := list(t, exitOK, all)
+	require.True(t, l.Complete)
+	require.Equal(t, []string{"job", "ledger"}, l.names())
+	require.Equal(t, "held", l.Names[0].State)
+	require.Equal(t, "anna", l.Names[0].Owner)
+	require.Equal(t, claim.Fence, l.Names[0].Fence)
+	require.InDelta(t, 30_000, l.Names[0].LeftMS, 5000)
+	require.Zero(t, l.Names[1].Fence)
+	require.Len(t, l.Nodes, 3)
+	for _, n := range list(t, exitOK, all, "--no-fence").Names {
+		require.Zero(t, n.Fence)
+	}
+	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+}
+
+func TestAListWithoutLocksIsEmpty(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	got := invoke(t, envOf(all), "list", "none")
+	require.Equal(t, exitOK, got.status)
+	require.Regexp(t, `^No name is held\. This is no snapshot`, got.out)
+	require.Equal(t, listed{Complete: true, Names: list(t, exitOK, all).Names[:0], Nodes: list(t, exitOK, all).Nodes}, list(t, exitOK, all))
+	require.Contains(t, invoke(t, envOf(all), "list", "--json").out, `"names": []`)
+}
+
+func TestAPrefixIsNoPattern(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	odd := []string{`a*b`, `a?b`, `a[b]c`, `a\b`, "a\"b", "a b", "größe"}
+	for _, name := range append(odd, "axb", "axxb", "abc", "ab") {
+		holdAll(all, name, token, time.Hour)
+	}
+	for _, name := range odd {
+		require.Equal(t, []string{name}, list(t, exitOK, all, "--", name).names())
+	}
+	require.Equal(t, []string{"ab", "abc"}, list(t, exitOK, all, "ab").names())
+	require.Len(t, list(t, exitOK, all, "a").names(), len(odd)+3)
+}
+
+func TestAListIsOfTheKeyPrefixAndNamesAreWithoutIt(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "app[1]/job", token, time.Hour)
+	holdAll(all, "app1/job", token, time.Hour)
+	holdAll(all, "job", token, time.Hour)
+	require.Equal(t, []string{"job"}, list(t, exitOK, all, "--prefix", "app[1]/").names())
+	require.Equal(t, []string{"job"}, list(t, exitOK, all, "--prefix", "app[1]/", "j").names())
+	require.Empty(t, list(t, exitOK, all, "--prefix", "app[1]/", "k").names())
+}
+
+// integration/ lists thousands, on real servers: a fake one sorts all its keys for every command.
+func TestKeysOfSeveralPagesAreListedUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	const n = 230
+	for i := range n {
+		holdAll(all, fmt.Sprintf("lock/%04d", i), token, time.Hour)
+		holdAll(all, fmt.Sprintf("lock/data/%04d", i), "not a lock", time.Hour)
+	}
+	l := list(t, exitOK, all, "--limit", "230", "lock/")
+	require.True(t, l.Complete)
+	require.Len(t, l.Names, n)
+	require.Equal(t, "lock/0229", l.Names[n-1].Name)
+	l = list(t, exitFailed, all, "--limit", "100", "lock/")
+	require.False(t, l.Complete)
+	require.Len(t, l.Names, 100)
+	got := invoke(t, envOf(all), "list", "--limit", "100")
+	require.Equal(t, exitFailed, got.status)
+	require.Contains(t, got.out, "\nMore names may be held: --limit ended the search.\n")
+	l = list(t, exitFailed, all, "--timeout", "1ns", "lock/")
+	require.False(t, l.Complete)
+}
+
+func TestAListNeedsAQuorumAndNamesTheNodesThatFailed(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "job", token, time.Hour)
+	holdAll(all[:2], "maybe", token2, time.Hour)
+	all[0].Stop()
+	got := invoke(t, envOf(all), "list")
+	require.Equal(t, exitOK, got.status)
+	require.Contains(t, got.out, "● job")
+	require.Regexp(t, `(?m)^\? maybe +"ben" +– +–$`, got.out)
+	require.Contains(t, got.out, "✗ a was not searched: ")
+	require.Contains(t, got.out, "1 name is held, and 1 more may be (?).")
+	l := list(t, exitOK, all)
+	require.Equal(t, "unclear", l.Names[1].State)
+	require.NotEmpty(t, l.Nodes[0].Error)
+	require.Empty(t, l.Nodes[1].Error)
+
+	all[1].Deny("SCAN")
+	got = invoke(t, envOf(all), "list")
+	require.Equal(t, exitUnavailable, got.status)
+	require.Empty(t, got.out)
+	require.Contains(t, got.err, "no quorum")
+	require.Contains(t, got.err, "b: pool: scanning the keys: NOPERM")
+	require.NoError(t, all[0].Restart(true))
+	require.Equal(t, []string{"job", "maybe"}, list(t, exitOK, all).names(), "two nodes are enough")
+}
+
+// A node that answers the search may fail before it is asked who holds what was found.
+func TestANodeThatFailsAfterTheSearchIsNotCounted(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "job", token, time.Hour)
+	for _, m := range all[:2] {
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			return "-NOPERM no rights to redlock:fence:job", strings.HasPrefix(cmd, "EVAL") && len(args) > 1 && args[1] == "2"
+		})
+	}
+	got := invoke(t, envOf(all), "list")
+	require.Equal(t, exitUnavailable, got.status)
+	require.Contains(t, got.err, "a: NOPERM no rights")
+	require.Contains(t, got.err, "b: NOPERM no rights")
+	require.Equal(t, []string{"job"}, list(t, exitOK, all, "--no-fence").names())
+	all[1].Hook(nil)
+	l := list(t, exitOK, all)
+	require.Equal(t, "held", l.Names[0].State)
+	require.Contains(t, l.Nodes[0].Error, "NOPERM")
+}
+
+func TestAHolderIsOnAQuorumOrMayBe(t *testing.T) {
+	t.Parallel()
+	answer := func(values ...string) (a keyAnswer) {
+		for _, v := range values {
+			a.states = append(a.states, command.KeyState{Value: v, TTL: time.Minute})
+		}
+		return a
+	}
+	none, silent := answer("", ""), keyAnswer{err: errors.New("silent")}
+	anna, ben := answer(token, "7"), answer(token2, "9")
+	forever := keyAnswer{states: []command.KeyState{{Value: token, TTL: -time.Millisecond}}}
+	s := &search{group: &nodeGroup{nodes: make([]*pool.Node, 3)}}
+	for _, c := range []struct {
+		want listedName
+		ok   bool
+		all  []keyAnswer
+	}{
+		{listedName{state: held, owner: "anna", left: time.Minute, fence: 7}, true, []keyAnswer{anna, anna, none}},
+		{listedName{state: held, owner: "anna", left: time.Minute, fence: 7}, true, []keyAnswer{anna, answer(token, "8"), anna}},
+		{listedName{state: held, owner: "anna", left: time.Minute}, true, []keyAnswer{anna, answer(token, "x"), none}},
+		{listedName{state: held, owner: "anna", left: -time.Millisecond}, true, []keyAnswer{forever, forever, anna}},
+		{listedName{state: held, owner: "anna", left: time.Minute}, true, []keyAnswer{forever, anna, none}},
+		{listedName{state: held, owner: "ben", left: time.Minute, fence: 9}, true, []keyAnswer{ben, ben, anna}},
+		{listedName{state: unclear, owner: "ben"}, true, []keyAnswer{ben, silent, none}},
+		{listedName{state: unclear, owner: "ben"}, true, []keyAnswer{ben, none}}, // the third was not asked
+		{listedName{state: unclear, owner: "ben"}, false, []keyAnswer{ben, none, none}},
+		{listedName{state: unclear}, false, []keyAnswer{none, silent, silent}},
+		{listedName{state: unclear}, false, []keyAnswer{answer("x"), answer("x"), answer("x")}},
+	} {
+		got, ok := s.evaluate("", c.all, 0)
+		require.Equal(t, c.ok, ok, c.all)
+		require.Equal(t, c.want, got, c.all)
+	}
+}

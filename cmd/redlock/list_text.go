@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
+)
+
+// print prints the names as a table, and what the list is worth.
+func (s *search) print(p *printer) {
+	if len(s.names) > 0 {
+		g := table{gap: 3}
+		g.row("", " ", "NAME", "OWNER", "LEFT", "FENCE")
+		for _, l := range s.names {
+			mark, color, remaining, fence := "●", green, left(l.left), "–"
+			if l.state == unclear {
+				mark, color, remaining = "?", amber, "–"
+			}
+			if l.fence > 0 {
+				fence = strconv.FormatInt(l.fence, 10)
+			}
+			g.row(color, mark, oneline.Printable(l.name), called(l.owner), remaining, fence)
+		}
+		g.print(p)
+		p.line("")
+	}
+	for i, err := range s.errs {
+		if err != nil {
+			p.line("%s %s was not searched: %s", p.in(red, "✗"), s.group.nodes[i].Name(), oneline.Text(err))
+		}
+	}
+	p.line("%s. This is no snapshot: locks come and go while the nodes are searched.", s.summary())
+	if s.cut != nil {
+		p.line("More names may be held: %v.", s.cut)
+	}
+}
+
+// summary says how many names are held, and how many may be.
+func (s *search) summary() string {
+	sure := 0
+	for _, l := range s.names {
+		if l.state == held {
+			sure++
+		}
+	}
+	text := fmt.Sprintf("%d names are held", sure)
+	switch sure {
+	case 0:
+		text = "No name is held"
+	case 1:
+		text = "1 name is held"
+	}
+	if maybe := len(s.names) - sure; maybe > 0 {
+		text += fmt.Sprintf(", and %d more may be (?)", maybe)
+	}
+	return text
+}
+
+type listJSON struct {
+	Complete bool           `json:"complete"`
+	Names    []nameJSON     `json:"names"`
+	Nodes    []nodeListJSON `json:"nodes"`
+}
+
+type nameJSON struct {
+	Name   string `json:"name"`
+	State  state  `json:"state"`
+	Owner  string `json:"owner"`
+	LeftMS *int64 `json:"left_ms,omitempty"`
+	Fence  int64  `json:"fence,omitempty"`
+}
+
+type nodeListJSON struct {
+	Node  string `json:"node"`
+	Error string `json:"error,omitempty"`
+}
+
+func (s *search) json() listJSON {
+	out := listJSON{Complete: s.cut == nil, Names: []nameJSON{}}
+	for _, l := range s.names {
+		j := nameJSON{Name: l.name, State: l.state, Owner: l.owner, Fence: l.fence}
+		if l.state == held {
+			j.LeftMS = milliseconds(l.left)
+		}
+		out.Names = append(out.Names, j)
+	}
+	for i, n := range s.group.nodes {
+		j := nodeListJSON{Node: n.Name()}
+		if err := s.errs[i]; err != nil {
+			j.Error = oneline.Text(err)
+		}
+		out.Nodes = append(out.Nodes, j)
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// nodeGroup is the nodes without a Locker. `list` and `break` read through it what a Locker does not
+// show: keys by a pattern, and tokens.
+type nodeGroup struct {
+	nodes  []*pool.Node
+	voters []redlock.Node // the same nodes
+	set    *command.NodeSet
+	tagged bool // a node is a Redis Cluster, so fence counters have a hash tag
+}
+
+// openGroup opens the nodes. It refuses what redlock.Open refuses.
+func (n nodeList) openGroup() (*nodeGroup, error) {
+	configs := make([]pool.Config, len(n.urls))
+	seen := make(map[string]bool)
+	for i, url := range n.urls {
+		cfg, err := pool.ParseURL(url)
+		if err != nil {
+			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.urls), err)
+		}
+		where := cfg.DefaultName()
+		name := cmp.Or(cfg.Name, where)
+		if seen[where] || seen[name] {
+			return nil, fmt.Errorf("node %s is listed twice", name)
+		}
+		seen[where], seen[name] = true, true
+		if n.tls != nil && cfg.TLS != nil {
+			cfg.TLS = n.tls
+			if cfg.Sentinels != nil {
+				cfg.Sentinels.TLS = n.tls
+			}
+		}
+		configs[i] = cfg
+	}
+	g := &nodeGroup{set: command.NewNodeSet(false)}
+	for _, cfg := range configs {
+		node, err := pool.Open(cfg)
+		if err != nil {
+			g.close()
+			return nil, err
+		}
+		g.nodes, g.voters = append(g.nodes, node), append(g.voters, node)
+		g.tagged = g.tagged || node.Kind().Cluster
+	}
+	return g, nil
+}
+
+func (g *nodeGroup) close() {
+	for _, n := range g.nodes {
+		_ = n.Close()
+	}
+}
+
+func (g *nodeGroup) need() int { return quorum.Majority(len(g.nodes)) }
+
+// of returns the group of some of the nodes, as votes are sent to.
+func (g *nodeGroup) of(nodes ...*pool.Node) *vote.Group {
+	all := make([]command.Node, len(nodes))
+	for i, n := range nodes {
+		all[i] = n
+	}
+	return vote.NewGroup(&vote.Group{Nodes: all, Set: g.set, Clock: clock.System()})
+}
+
+// ask sends a query for the values of keys to each node of a group. The answers count for no lock.
+// On a Redis Cluster all keys must have one slot.
+func ask(g *vote.Group, keys ...string) *vote.Broadcast {
+	t := &command.LockArgs{}
+	t.Set(keys, "")
+	end := g.Clock.Now().Add(coldTimeout)
+	return g.Broadcast(func(_ int, r *command.Request) {
+		command.NewInspect(r, t)
+		r.Informational, r.Clock, r.NotAfter = true, g.Clock, end
+	})
+}
+
+// keyAnswer is what one node answers about keys.
+type keyAnswer struct {
+	states []command.KeyState // in the order of the keys
+	err    error
+}
+
+// answers waits until every node has answered, or until ctx ends.
+func answers(ctx context.Context, b *vote.Broadcast) []keyAnswer {
+	select {
+	case <-b.Done():
+	case <-ctx.Done():
+	}
+	replies := b.Replies()
+	all := make([]keyAnswer, len(replies))
+	for i, r := range replies {
+		switch {
+		case r == nil:
+			all[i].err = redlock.ErrNodeTimeout
+		case r.Outcome == command.Granted:
+			all[i].states = r.KeyStates
+		case r.Err != nil:
+			all[i].err = r.Err
+		default:
+			all[i].err = fmt.Errorf("answer: %v", r.Outcome)
+		}
+	}
+	return all
+}
+
+// noQuorum returns an error that matches redlock.ErrNoQuorum, with the errors of the nodes that
+// failed. errs has one entry for each node, nil for those that answered.
+func (g *nodeGroup) noQuorum(errs []error) error {
+	var failed []error
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", g.nodes[i].Name(), err))
+		}
+	}
+	return fmt.Errorf("%w: %w", redlock.ErrNoQuorum, oneline.Join(failed...))
+}
+
+// answered counts the nodes without an error.
+func answered(errs []error) (n int) {
+	for _, err := range errs {
+		if err == nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+)
+
+func TestANameThatIsHeldIsSkippedInSilence(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "job", token, time.Minute)
+	for _, wait := range []string{"0", "50ms"} {
+		for skip, want := range map[string]int{"0": 0, "99": 99} {
+			p := start(t, all, "run", "--wait", wait, "--skip-status", skip, "job", "--", "echo", "never")
+			require.Equal(t, want, p.status())
+			require.Empty(t, p.messages(), "cron would mail it")
+			require.Empty(t, p.gone())
+		}
+	}
+	p := start(t, all, "run", "--wait", "0", "job", "--", "echo", "never")
+	require.Equal(t, exitHeld, p.status())
+	require.Contains(t, p.messages(), `held by "anna"`)
+}
+
+// A job that every machine skips in silence would be missed.
+func TestOnlyAHolderIsSkipped(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		status int
+		says   string
+		fill   func(all []*fakeredis.Master)
+	}{
+		"no quorum": {exitUnavailable, "no quorum", func(all []*fakeredis.Master) {
+			all[0].Stop()
+			all[1].Stop()
+		}},
+		"a key that is no lock": {exitUnavailable, "not a lock", func(all []*fakeredis.Master) {
+			for _, m := range all {
+				m.PushList("job")
+			}
+		}},
+		"keys of two contenders": {exitHeld, "held by", func(all []*fakeredis.Master) {
+			holdAll(all[:1], "job", token, time.Minute)
+			holdAll(all[1:2], "job", token2, time.Minute)
+		}},
+	} {
+		all := listing(t)
+		c.fill(all)
+		p := start(t, all, "run", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
+		require.Equal(t, c.status, p.status(), what)
+		require.Contains(t, p.messages(), c.says, what)
+		require.Empty(t, p.gone(), what)
+	}
+}
+
+func TestANameStaysHeldForTheMinimumHold(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "1m", "--owner", "first", "job", "--", "echo", "done")
+	require.Equal(t, "done", p.line())
+	require.Equal(t, 0, p.status(), p.messages())
+	readAll(all...)
+	require.GreaterOrEqual(t, len(locks(all...)), 2)
+	for _, n := range list(t, exitOK, all).Names {
+		require.Equal(t, "first", n.Owner)
+		require.Greater(t, n.LeftMS, int64(30_000))
+		require.LessOrEqual(t, n.LeftMS, int64(60_000))
+	}
+	p = start(t, all, "run", "--wait", "0", "--skip-status", "0", "job", "--", "echo", "never")
+	require.Equal(t, 0, p.status())
+	require.Empty(t, p.gone())
+}
+
+func TestACommandThatTakesLongerThanTheMinimumHoldFreesTheName(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "10ms", "job", "--", "sleep", "0.1")
+	require.Equal(t, 0, p.status(), p.messages())
+	readAll(all...)
+	require.Empty(t, locks(all...))
+}
+
+// Standard output is COMMAND's, so the object goes to standard error.
+func TestAFailedRunIsAnObjectOnStandardError(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "held", token, time.Minute)
+	for _, c := range []struct {
+		status int
+		code   string
+		args   []string
+	}{
+		{exitHeld, "held", []string{"--wait", "0", "held", "--", "echo", "never"}},
+		{99, "held", []string{"--wait", "0", "--skip-status", "99", "held", "--", "echo", "never"}},
+		{exitUsage, "usage", []string{"held"}},
+		{exitUsage, "usage", []string{"--tll", "1s", "held", "--", "echo", "never"}},
+		{exitNotFound, "not_found", []string{"job", "--", "no-such-command"}},
+		{exitConfig, "guard", []string{"--guard", "1h", "job", "--", "echo", "never"}},
+	} {
+		p := start(t, all, append([]string{"run", "--json"}, c.args...)...)
+		require.Equal(t, c.status, p.status(), c.args)
+		require.Equal(t, c.code, failureIn(t, p.messages()).Code, c.args)
+		require.Empty(t, p.gone(), c.args)
+	}
+	for _, args := range [][]string{
+		{"--wait", "0", "--skip-status", "0", "held", "--", "echo", "never"}, // no failure
+		{"job", "--", "sh", "-c", "exit 0"},
+		{"job", "--", "sh", "-c", "exit 75"}, // COMMAND's own
+	} {
+		p := start(t, all, append([]string{"run", "--json"}, args...)...)
+		p.status()
+		require.Empty(t, p.messages(), args)
+		require.Empty(t, p.gone(), args)
+	}
+}
+
+func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	p := start(t, all, "run", "--json", "--ttl", "3s", "job", "--", "sh", "-c", "echo go; read x")
+	p.line()
+	holdAll(all, "job", token2, time.Minute)
+	require.Equal(t, exitLost, p.status())
+	lines := strings.Split(strings.TrimSpace(p.messages()), "\n")
+	require.Equal(t, "lost", failureIn(t, lines[len(lines)-1]).Code)
+
+	holdAll(all, "held", token, time.Minute)
+	p = start(t, all, "run", "--json", "held", "--", "echo", "never")
+	require.Contains(t, p.message(), "waiting up to")
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.status())
+	require.Equal(t, "signal", failureIn(t, p.messages()).Code)
+}
