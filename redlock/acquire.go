@@ -107,7 +107,7 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	if err := l.check(ctx, w, opts); err != nil {
 		return nil, err
 	}
-	if share, err := l.checkReentrant(ctx, w); share != nil || err != nil {
+	if share, err := l.checkReentrant(ctx, w, opts); share != nil || err != nil {
 		return share, err
 	}
 	var k *Lock
@@ -198,7 +198,7 @@ func (l *Locker) check(ctx context.Context, w *request, opts []LockOption) (err 
 	if l.isClosed() {
 		return ErrClosed
 	}
-	w.opts, err = l.lockSettings(w.ttl, opts)
+	w.opts, err = l.lockSettings(w.ttl, l.set.lockDefaults, opts)
 	if err := joinInvalid(err, l.checkNames(w.names)); err != nil {
 		return err
 	}

@@ -173,9 +173,10 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	if err := l.check(ctx, w, opts); err != nil {
 		return withOp("resume", err)
 	}
-	if w.opts.minHold > 0 || w.opts.shared {
+	if given := gather(nil, opts); given.minHold > 0 || given.shared {
 		return invalid("Resume accepts neither WithMinHold nor WithShared")
 	}
+	w.opts.minHold, w.opts.shared = 0, false // of WithDefaults
 	w.parent = lockOf(ctx)
 	return nil
 }

@@ -112,6 +112,62 @@ func (lk *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context
 	return mine
 }
 
+// Bind returns a context that ends with ctx or with the lock, whichever ends first. Its cause is that
+// of the one that ended. It has the values and the deadline of ctx, and belongs to the lock, as for
+// FromContext. It is for a caller of Acquire whose work already has a context. The caller calls the
+// CancelFunc when the work is done.
+//
+// Err and context.Cause report the end of the lock as Lock.Context does, also right after a suspend.
+func (lk *Lock) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(ctx)
+	bound := &boundContext{Context: inner, lock: lk, cancel: cancel}
+	stop := context.AfterFunc(lk.Context(), bound.applyEnd)
+	return bound, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// boundContext is a context of the caller that also ends with a lock.
+type boundContext struct {
+	context.Context
+	lock   *Lock
+	cancel context.CancelCauseFunc
+}
+
+// applyEnd ends the context if the lock's context has ended.
+func (c *boundContext) applyEnd() {
+	if ctx := c.lock.Context(); ctx.Err() != nil {
+		c.cancel(context.Cause(ctx))
+	}
+}
+
+// Err returns nil while the lock is valid and the caller's context has not ended.
+func (c *boundContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	c.applyEnd()
+	return c.Context.Err()
+}
+
+// Value returns the lock itself for heldKey, and otherwise the values of the caller's context.
+func (c *boundContext) Value(key any) any {
+	if key == (heldKey{}) {
+		return c.lock
+	}
+	if c.Context.Err() == nil {
+		c.applyEnd() // context.Cause may read the cause through Value without a call of Err
+	}
+	return c.Context.Value(key)
+}
+
+// String describes the context without the token.
+func (c *boundContext) String() string { return "context bound to " + c.lock.String() }
+
+// GoString is String.
+func (c *boundContext) GoString() string { return c.String() }
+
 // FromContext returns the lock whose context ctx is, or derives from: the innermost one if there are
 // several. It returns false if ctx belongs to no lock. The lock may have ended.
 func FromContext(ctx context.Context) (*Lock, bool) {

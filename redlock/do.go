@@ -3,9 +3,11 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Do acquires the lock on a name, calls fn while the lock is held and extended, and releases the
@@ -28,17 +30,95 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
+	ended, err := k.run(ctx, fn)
+	if ended != nil {
+		return oneline.Join(ended, err)
+	}
+	return err
+}
+
+// Lead campaigns for a name, and calls fn whenever this process is elected: while it holds the lock on
+// the name. It goes on until ctx ends. Of all processes that lead the same name, one at a time is
+// elected. Lead never campaigns again before fn has returned.
+//
+// The context of fn is the lock's. It ends when ctx ends, or with the lock's cause when the lock ends.
+// fn must then return, because another process may be elected soon. The lock is extended without a
+// bound on the hold, unless WithMaxHold is given. A leader that hangs therefore leads until its process
+// ends: WithProgress ends its lock instead.
+//
+// What Lead does when fn returns:
+//
+//   - The lock had ended (ErrLost, ErrMaxHold): Lead campaigns again and drops the error of fn, which
+//     often is the context's. fn reports its own errors.
+//   - nil: fn has resigned. Lead releases the lock and campaigns again, so another process can win.
+//   - An error: Lead releases the lock and returns the error.
+//   - A panic: Lead releases the lock, and the panic continues.
+//
+// Before Lead campaigns again it pauses for 100 to 200 ms. The pause doubles up to 10 s while fn returns
+// within 10 s each time. When ctx ends, Lead waits for fn, releases the lock, and returns an error that
+// matches context.Cause(ctx), joined with the error of fn if that is another one. Lead returns the errors
+// of Acquire, such as ErrInvalid and ErrClosed. It never returns nil. WithWait, WithFailFast and WithShared
+// have no effect.
+func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
+	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
+) error {
+	opts = slices.Concat([]LockOption{WithAutoExtend(), WithMaxHold(NoMaxHold)}, opts, []LockOption{campaigning})
+	pause := campaignPause
+	for {
+		w := newRequest(name, ttl)
+		w.boundToCaller = true
+		k, err := l.acquire(ctx, w, opts)
+		if err != nil {
+			return err
+		}
+		began := l.now()
+		ended, err := k.run(ctx, fn)
+		switch {
+		case ctx.Err() != nil:
+			return joinUnlessMatched(context.Cause(ctx), ctx.Err(), err)
+		case l.isClosed():
+			return joinUnlessMatched(ErrClosed, context.Canceled, err)
+		case ended == nil && err != nil:
+			return err
+		}
+		if l.now().Sub(began) >= pause.Max {
+			pause = campaignPause
+		}
+		if err := l.waiting.Sleep(ctx, pause.Next(0)); err != nil {
+			return err
+		}
+	}
+}
+
+// campaigning switches off the options that would end a campaign.
+var campaigning = lockOption(func(s *lockSettings) { s.waitBounded, s.failFast, s.shared = false, false, false })
+
+// campaignPause is the pause before a process campaigns again.
+var campaignPause = waiting.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
+
+// joinUnlessMatched returns the cause of an end, with the error of a function that was told of it, if
+// that error says more.
+func joinUnlessMatched(cause, told, err error) error {
+	if err == nil || errors.Is(err, cause) || errors.Is(err, told) {
+		return cause
+	}
+	return oneline.Join(cause, err)
+}
+
+// run calls fn under the lock, and releases the lock. ended is why the lock ended before fn returned,
+// or nil.
+func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (ended, err error) {
 	// contextWithin needs a parent that is a context of package context.
 	link, unlink := context.WithCancel(ctx)
 	defer unlink()
-	defer func() { _ = k.Release(ctx) }() // for a panic; a second Release does nothing
-	err = fn(k.contextWithin(link), k)
-	outlived := k.family.root != nil && !k.family.root.isHeld()
-	switch end := k.Release(ctx); {
+	defer func() { _ = lk.Release(ctx) }() // for a panic; a second Release does nothing
+	err = fn(lk.contextWithin(link), lk)
+	outlived := lk.family.root != nil && !lk.family.root.isHeld()
+	switch end := lk.Release(ctx); {
 	case errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold):
-		return oneline.Join(end, err)
+		return end, err
 	case outlived:
-		return oneline.Join(k.endError(), err)
+		return lk.endError(), err
 	}
-	return err
+	return nil, err
 }

@@ -23,9 +23,9 @@
 //	rounds.go, outcome.go                              requests to all nodes, and their errors
 //	lock.go, hold.go, context.go, fence.go             the handle, its validity and its context
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
-//	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do
+//	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
-//	errors.go, format.go, inspect.go                   errors, text forms, who holds a name
+//	errors.go, format.go, inspect.go, held.go          errors, text forms, who holds a name, what this Locker holds
 //	trace.go, events.go                                hooks and logs
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"os"
 	"reflect"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
@@ -101,6 +103,23 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 	}
 	l.ownedNodes = owned
 	return l, nil
+}
+
+// OpenEnv is Open with the settings of the environment, which are those of the command. The variables
+// are REDLOCK_NODES (URLs, separated by commas) or REDLOCK_NODES_FILE (a file with the list, or with one
+// URL per line), REDLOCK_PREFIX (WithKeyPrefix) and REDLOCK_GUARD (WithRestartGuard, such as "30s"). The
+// opts come after them. Errors match ErrInvalid, and show no password.
+func OpenEnv(opts ...Option) (*Locker, error) {
+	urls, err := env.ReadNodes(os.Getenv)
+	guard, wrong := env.ReadGuard(os.Getenv)
+	if err := oneline.Join(err, wrong); err != nil {
+		return nil, invalid("%w", err)
+	}
+	given := []Option{WithKeyPrefix(os.Getenv(env.Prefix))}
+	if guard != 0 {
+		given = append(given, WithRestartGuard(guard))
+	}
+	return Open(urls, append(given, opts...)...)
 }
 
 // parseAll parses the URLs. Its error identifies wrong URLs by position, because they may contain

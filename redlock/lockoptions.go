@@ -18,6 +18,7 @@ const NoMaxHold time.Duration = 1<<63 - 1
 type lockSettings struct {
 	autoExtend   bool
 	failFast     bool
+	noDefaults   bool
 	shared       bool
 	asyncRelease bool
 	waitBounded  bool          // wait is how long to wait
@@ -127,9 +128,15 @@ func WithAsyncRelease() LockOption {
 	return lockOption(func(s *lockSettings) { s.asyncRelease = true })
 }
 
-// lockSettings applies the options and checks them against each other.
-func (l *Locker) lockSettings(ttl time.Duration, opts []LockOption) (lockSettings, error) {
-	s := gather(opts)
+// WithoutDefaults makes the call ignore the options of WithDefaults, so that only its own options apply,
+// wherever it stands among them.
+func WithoutDefaults() LockOption {
+	return lockOption(func(s *lockSettings) { s.noDefaults = true })
+}
+
+// lockSettings applies the options, after the Locker's defaults, and checks them against each other.
+func (l *Locker) lockSettings(ttl time.Duration, defaults, opts []LockOption) (lockSettings, error) {
+	s := gather(defaults, opts)
 	err := joinInvalid(s.err, l.set.checkTTL("TTL", ttl))
 	if s.minHold > 0 {
 		err = joinInvalid(err, l.set.checkTTL("WithMinHold", s.minHold))
@@ -143,17 +150,26 @@ func (l *Locker) lockSettings(ttl time.Duration, opts []LockOption) (lockSetting
 	return s, l.checkTogether(ttl, s)
 }
 
-func gather(opts []LockOption) lockSettings {
-	if len(opts) == 0 {
+// gather applies the defaults and then the options.
+func gather(defaults, opts []LockOption) lockSettings {
+	if len(defaults) == 0 && len(opts) == 0 {
 		return lockSettings{} // the variable below escapes to the heap
 	}
 	var set lockSettings
-	for _, o := range opts {
-		if o != nil {
-			o.applyLock(&set)
-		}
+	set.apply(defaults)
+	set.apply(opts)
+	if set.noDefaults && len(defaults) > 0 {
+		return gather(nil, opts)
 	}
 	return set
+}
+
+func (s *lockSettings) apply(opts []LockOption) {
+	for _, o := range opts {
+		if o != nil {
+			o.applyLock(s)
+		}
+	}
 }
 
 func (l *Locker) checkTogether(ttl time.Duration, s lockSettings) error {

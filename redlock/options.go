@@ -56,6 +56,8 @@ type settings struct {
 	unsafe      []string // nodes that vote in spite of failed checks
 	unchecked   bool     // all nodes do
 	tls         func(context.Context) (*tls.Config, error)
+	// Before the options of a call.
+	lockDefaults []LockOption
 }
 
 func defaults() settings {
@@ -135,17 +137,23 @@ func WithTrace(t *Trace) Option {
 //
 //   - Error: a hook panicked or hooks fell behind, which is a defect of the program.
 //   - Warn: a lock ended while it was held (lost, or held for its maximum time); an extension
-//
-// failed while the lock was valid; a release found the lock lost or could not be confirmed; no
-// quorum votes; a node does not vote because of a failed check or a quarantine. For nodes made by
-// Open also: a dial failed, or a connection ended with an error.
+//     failed while the lock was valid; a release found the lock lost or could not be confirmed; no
+//     quorum votes; a node does not vote because of a failed check or a quarantine. For nodes made by
+//     Open also: a dial failed, or a connection ended with an error.
 //   - Info: a quorum votes again; a node votes again. For nodes made by Open also: a connection was
-//
-// established or closed.
+//     established or closed.
 //
 // A lasting state is logged when it begins and when it ends. The default is no logger; panics of
 // hooks then go to slog.Default.
 func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
+
+// WithDefaults gives every acquisition of the Locker these options. The options of Do and Lead, such as
+// the automatic extension, come after them, and the options of the call come last. WithoutDefaults
+// makes a call ignore them. Shares take none of them, and Resume neither WithMinHold nor WithShared. If
+// it is given several times, the options add up.
+func WithDefaults(opts ...LockOption) Option {
+	return option(func(s *settings) { s.lockDefaults = append(s.lockDefaults, opts...) })
+}
 
 // WithUnsafeNodes names nodes that vote in spite of failed checks: a replica, a server that evicts
 // keys, one that does not answer INFO, or one that is the same server as another node. The lock's
@@ -211,9 +219,18 @@ func (s *settings) check() error {
 			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
 		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min,
 			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoff.Min, s.backoff.Max),
+		gather(nil, s.lockDefaults).err,
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
-			"WithMaxTTL(%v): whole milliseconds from %v to %v", s.maxTTL, MinTTL, year),
+			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),
 	)
+}
+
+// maxTTLOption returns the name of the option that has set maxTTL.
+func (s *settings) maxTTLOption() string {
+	if s.guarded {
+		return "WithRestartGuard"
+	}
+	return "WithMaxTTL"
 }
 
 func invalidIf(wrong bool, format string, args ...any) error {

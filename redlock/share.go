@@ -17,7 +17,7 @@ type family struct {
 // checkReentrant checks whether the caller's context belongs to a lock that holds a requested name.
 // Waiting would then never end. Granting the name silently would let two goroutines under one lock
 // both enter (docs/dev/hazards.md H109).
-func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, err error) {
+func (l *Locker) checkReentrant(ctx context.Context, w *request, opts []LockOption) (share *Lock, err error) {
 	w.parent = lockOf(ctx)
 	for k := w.parent; k != nil; k = k.family.acquiredUnder {
 		if k.l != l {
@@ -31,14 +31,18 @@ func (l *Locker) checkReentrant(ctx context.Context, w *request) (share *Lock, e
 		case !all:
 			return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(w.names))
 		default:
-			return k.newShare(ctx, w)
+			return k.newShare(ctx, w, opts)
 		}
 	}
 	return nil, nil
 }
 
-// newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk.
-func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
+// newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
+// options of WithDefaults are for whole locks, so a share has only the call's own.
+func (lk *Lock) newShare(ctx context.Context, w *request, opts []LockOption) (_ *Lock, err error) {
+	if w.opts, err = lk.l.lockSettings(w.ttl, nil, opts); err != nil {
+		return nil, err
+	}
 	root := lk
 	if lk.family.root != nil {
 		root = lk.family.root

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/env"
 )
 
 // flagSet holds the flags of a subcommand and its entry in the table.
@@ -132,19 +133,7 @@ type durationValue time.Duration
 func (d *durationValue) String() string { return time.Duration(*d).String() }
 
 func (d *durationValue) Set(text string) error {
-	v, err := parseDuration(text)
+	v, err := env.ParseDuration(text)
 	*d = durationValue(v)
 	return err
-}
-
-// parseDuration is time.ParseDuration with an error that names the units.
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err == nil {
-		return d, nil
-	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "0123456789.") == "" {
-		return 0, fmt.Errorf("a duration needs a unit: %[1]sms, %[1]ss, %[1]sm or %[1]sh", text)
-	}
-	return 0, errors.New("a duration is needed, with the units ms, s, m and h, like 500ms, 30s or 1h30m")
 }

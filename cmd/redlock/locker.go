@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -59,7 +58,7 @@ func (inv *invocation) prefixText(p *prefixValue) string {
 	if p.given {
 		return p.text
 	}
-	return inv.getenv("REDLOCK_PREFIX")
+	return inv.getenv(env.Prefix)
 }
 
 // guardFlag defines --guard, and guard reads it.
@@ -77,24 +76,16 @@ func (g *guardValue) String() string { return g.text }
 
 func (g *guardValue) Set(text string) error {
 	g.text = text
-	_, err := parseDuration(text)
+	_, err := env.ParseDuration(text)
 	return err
 }
 
 // guard is the maxTTL: the flag, or else the variable. 0 means no guard.
 func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
 	if text := given.String(); text != "" {
-		return parseDuration(text)
+		return env.ParseDuration(text)
 	}
-	text := strings.TrimSpace(inv.getenv("REDLOCK_GUARD"))
-	if text == "" {
-		return 0, nil
-	}
-	d, err := parseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("REDLOCK_GUARD is %q: %w", text, err)
-	}
-	return d, nil
+	return env.ReadGuard(inv.getenv)
 }
 
 // guarding returns the option of the guard, and none for a maxTTL of 0.

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+
+	"github.com/quorumlock/go-redlock/internal/env"
 )
 
 // tlsConfig makes the TLS configuration of a connection. The files are read at every dial, so
@@ -29,7 +31,7 @@ func (n nodeFlags) tlsConfig() (tlsConfig, error) {
 func (n nodeFlags) loadTLS() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if *n.cacert != "" {
-		text, err := readFile("--cacert", *n.cacert)
+		text, err := env.ReadFile("--cacert", *n.cacert)
 		if err != nil {
 			return nil, err
 		}
@@ -39,11 +41,11 @@ func (n nodeFlags) loadTLS() (*tls.Config, error) {
 		}
 	}
 	if *n.cert != "" {
-		cert, err := readFile("--cert", *n.cert)
+		cert, err := env.ReadFile("--cert", *n.cert)
 		if err != nil {
 			return nil, err
 		}
-		key, err := readFile("--key", *n.key)
+		key, err := env.ReadFile("--key", *n.key)
 		if err != nil {
 			return nil, err
 		}

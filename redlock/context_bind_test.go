@@ -1,0 +1,94 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestABoundContextEndsWithTheLockOrTheCaller(t *testing.T) {
+	for cause, end := range map[error]func(fl *testbed, k *Lock, cancel context.CancelCauseFunc){
+		ErrReleased: func(_ *testbed, k *Lock, _ context.CancelCauseFunc) { _ = k.Release(bg) },
+		ErrLost:     func(*testbed, *Lock, context.CancelCauseFunc) { pass(time.Minute) },
+		errStop:     func(_ *testbed, _ *Lock, cancel context.CancelCauseFunc) { cancel(errStop) },
+	} {
+		inBubble(t, 3, func(fl *testbed) {
+			k := take(t, fl.locker(), "a", 10*time.Second)
+			given, cancel := context.WithCancelCause(context.WithValue(bg, key("user"), "me"))
+			defer cancel(nil)
+			ctx, release := k.Bind(given)
+			defer release()
+			require.NoError(t, ctx.Err())
+			require.Equal(t, "me", ctx.Value(key("user")))
+			child, stop := context.WithTimeout(ctx, time.Hour)
+			defer stop()
+			end(fl, k, cancel)
+			<-child.Done()
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			require.ErrorIs(t, context.Cause(ctx), cause)
+			require.ErrorIs(t, context.Cause(child), cause)
+		})
+	}
+}
+
+// No timer has run when the machine wakes up.
+func TestABoundContextReportsTheEndRightAfterASuspend(t *testing.T) {
+	for name, ended := range map[string]func(ctx context.Context) error{
+		"Err":   context.Context.Err,
+		"Cause": context.Cause,
+		// In older versions of Go context.Cause calls only this one.
+		"Value": func(ctx context.Context) error {
+			_ = ctx.Value(key("user"))
+			return ctx.(*boundContext).Context.Err()
+		},
+	} {
+		inBubble(t, 3, func(fl *testbed) {
+			k := take(t, fl.locker(), "a", 10*time.Second)
+			ctx, release := k.Bind(bg)
+			defer release()
+			fl.clock.Suspend(time.Minute)
+			require.Error(t, ended(ctx), name)
+			require.ErrorIs(t, context.Cause(ctx), ErrLost)
+		})
+	}
+}
+
+func TestABoundContextOfAnEndedLockHasEnded(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		require.NoError(t, k.Release(bg))
+		ctx, release := k.Bind(bg)
+		defer release()
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(ctx), ErrReleased)
+	})
+}
+
+func TestABoundContextBelongsToItsLock(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		given, cancel := context.WithTimeout(bg, 5*time.Second)
+		defer cancel()
+		ctx, release := k.Bind(given)
+		bound, ok := FromContext(ctx)
+		require.True(t, ok)
+		require.Same(t, k, bound)
+		_, err := l.Acquire(ctx, "a", time.Second)
+		require.ErrorIs(t, err, ErrAlreadyHeld)
+		at, ok := ctx.Deadline()
+		require.True(t, ok)
+		require.Equal(t, 5*time.Second, time.Until(at))
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", ctx, ctx, ctx), k.Token())
+		release()
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.NoError(t, k.Context().Err(), "the lock goes on")
+		release()
+		synctest.Wait()
+		require.NoError(t, k.Release(bg))
+	})
+}

@@ -1,0 +1,223 @@
+package redlock
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// leads starts Lead, and returns a function that waits for its end.
+func leads(ctx context.Context, l *Locker, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) (ended func() error) {
+	return leadsFor(ctx, l, 3*time.Second, fn, opts...)
+}
+
+func leadsFor(ctx context.Context, l *Locker, ttl time.Duration,
+	fn func(ctx context.Context, k *Lock) error, opts ...LockOption,
+) (ended func() error) {
+	done := make(chan error, 1)
+	go func() { done <- l.Lead(ctx, "a", ttl, fn, opts...) }()
+	return func() error { return <-done }
+}
+
+func TestOneOfTheProcessesLeadsAndTheNextOneFollowsIt(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancel(bg)
+		var leading, terms atomic.Int32
+		term := func(ctx context.Context, _ *Lock) error {
+			require.EqualValues(t, 1, leading.Add(1))
+			defer leading.Add(-1)
+			terms.Add(1)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute): // resigns
+			}
+			return nil
+		}
+		var ends []func() error
+		for range 3 {
+			ends = append(ends, leads(ctx, fl.process().locker(), term))
+		}
+		pass(10*time.Minute + time.Second)
+		require.EqualValues(t, 1, leading.Load())
+		require.EqualValues(t, 11, terms.Load(), "the next process leads at once")
+		cancel()
+		for _, end := range ends {
+			require.ErrorIs(t, end(), context.Canceled)
+		}
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+// The function ignores the end of its lock for an hour. Meanwhile its own process does not campaign.
+func TestAProcessDoesNotCampaignWhileItsFunctionRuns(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancel(bg)
+		terms := 0
+		end := leads(ctx, fl.locker(), func(ctx context.Context, _ *Lock) error {
+			if terms++; terms == 1 {
+				for _, m := range fl.masters {
+					m.Del("a")
+				}
+				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), ErrLost)
+				pass(time.Hour)
+				require.Zero(t, fl.keys("a"), "nothing campaigns")
+				return errWork // is dropped, because the lock was lost
+			}
+			cancel()
+			return nil
+		})
+		require.ErrorIs(t, end(), context.Canceled)
+		require.Equal(t, 2, terms)
+	})
+}
+
+func TestAnErrorOfTheLeaderEndsItsLeadAndReleases(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		end := leads(bg, fl.locker(), func(context.Context, *Lock) error { return errWork })
+		require.Equal(t, errWork, end())
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestAPanicOfTheLeaderReleasesAndContinues(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		require.PanicsWithValue(t, "leader", func() {
+			_ = l.Lead(bg, "a", time.Second, func(context.Context, *Lock) error { panic("leader") })
+		})
+		synctest.Wait()
+		require.Zero(t, fl.keys("a"))
+	})
+}
+
+func TestALeaderThatReturnsAtOncePausesLongerEachTime(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancel(bg)
+		var terms []time.Time
+		end := leads(ctx, fl.locker(), func(context.Context, *Lock) error {
+			terms = append(terms, time.Now())
+			return nil
+		})
+		pass(10 * time.Minute)
+		cancel()
+		require.ErrorIs(t, end(), context.Canceled)
+		require.GreaterOrEqual(t, terms[1].Sub(terms[0]), 100*time.Millisecond)
+		require.LessOrEqual(t, terms[1].Sub(terms[0]), 200*time.Millisecond)
+		require.Less(t, len(terms), 600, "at the end about every 5 s")
+		require.Greater(t, len(terms), 60)
+	})
+}
+
+func TestALeaderThatLedForLongPausesShortly(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancel(bg)
+		var ended time.Time
+		terms := 0
+		end := leads(ctx, fl.locker(), func(context.Context, *Lock) error {
+			if terms++; terms > 10 {
+				require.LessOrEqual(t, time.Since(ended), 200*time.Millisecond)
+			}
+			if terms >= 10 {
+				pass(10 * time.Second)
+			}
+			ended = time.Now()
+			if terms == 20 {
+				cancel()
+			}
+			return nil
+		})
+		require.ErrorIs(t, end(), context.Canceled)
+		require.Equal(t, 20, terms)
+	})
+}
+
+func TestTheEndOfTheCallersContextEndsTheLead(t *testing.T) {
+	for name, test := range map[string]struct {
+		returned error
+		work     bool
+	}{"nothing": {nil, false}, "the context's error": {context.Canceled, false}, "its own": {errWork, true}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				ctx, cancel := context.WithCancelCause(bg)
+				end := leads(ctx, fl.locker(), func(ctx context.Context, k *Lock) error {
+					cancel(errStop)
+					<-ctx.Done()
+					require.Positive(t, k.Remaining())
+					return test.returned
+				})
+				err := end()
+				require.ErrorIs(t, err, errStop)
+				if test.work {
+					require.ErrorIs(t, err, errWork)
+				} else {
+					require.Equal(t, errStop, err)
+				}
+				synctest.Wait()
+				require.Zero(t, fl.keys("a"))
+			})
+		})
+	}
+}
+
+func TestTheEndOfTheLockerEndsTheLead(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		end := leads(bg, l, func(ctx context.Context, _ *Lock) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		synctest.Wait()
+		require.Equal(t, 3, fl.keys("a"))
+		require.NoError(t, l.Close(bg))
+		require.Equal(t, ErrClosed, end())
+		require.ErrorIs(t, l.Lead(bg, "a", time.Second, nil), ErrClosed)
+	})
+}
+
+// Lead waits for a holder and for nodes, whatever the options, and it has no bound of 24 h.
+func TestALeadIsEndedByNoOptionThatBoundsAWait(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.masters[0].Stop()
+		fl.masters[1].Stop()
+		ctx, cancel := context.WithCancel(bg)
+		end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Minute))), time.Hour, func(ctx context.Context, _ *Lock) error {
+			pass(48 * time.Hour)
+			require.NoError(t, ctx.Err())
+			cancel()
+			return nil
+		}, WithWait(time.Second), WithFailFast())
+		pass(time.Minute)
+		require.NoError(t, fl.masters[0].Restart(true))
+		require.NoError(t, fl.masters[1].Restart(true))
+		require.ErrorIs(t, end(), context.Canceled)
+		err := fl.locker().Lead(bg, "", time.Second, nil)
+		require.ErrorIs(t, err, ErrInvalid)
+	})
+}
+
+func TestALeaderThatHangsLosesItsLockWithProgress(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		hangs, resume := make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(bg)
+		first := leads(ctx, fl.process().locker(), func(ctx context.Context, _ *Lock) error {
+			close(hangs)
+			<-resume
+			return ctx.Err()
+		}, WithProgress(10*time.Second))
+		<-hangs
+		second := leads(ctx, fl.process().locker(), func(context.Context, *Lock) error {
+			close(resume)
+			cancel()
+			return nil
+		})
+		require.ErrorIs(t, first(), context.Canceled)
+		require.ErrorIs(t, second(), context.Canceled)
+	})
+}

@@ -1,0 +1,56 @@
+package redlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheHeldLocksAreListed(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithFencing())
+		require.Empty(t, l.Held())
+		first := take(t, l, "b", time.Minute)
+		since := time.Now()
+		pass(5 * time.Second)
+		second, err := l.AcquireAll(bg, []string{"d", "c"}, 10*time.Second, WithAutoExtend())
+		require.NoError(t, err)
+		share, err := l.Acquire(first.Context(), "b", time.Second, WithShared())
+		require.NoError(t, err)
+		take(t, fl.process().locker(), "elsewhere", time.Minute)
+		take(t, l, "ended", time.Second)
+		waiting := wants(bg, l, "b")
+		pass(time.Second)
+
+		held := l.Held()
+		require.Len(t, held, 2)
+		require.Equal(t, []string{"b"}, held[0].Names)
+		require.Equal(t, first.ID(), held[0].ID)
+		require.WithinDuration(t, since, held[0].Since, 10*time.Millisecond)
+		require.Equal(t, first.Remaining(), held[0].Remaining)
+		require.Equal(t, first.Fence(), held[0].Fence)
+		require.False(t, held[0].AutoExtend)
+		require.Equal(t, []string{"c", "d"}, held[1].Names)
+		require.True(t, held[1].AutoExtend)
+
+		held[0].Names[0] = "changed"
+		require.Equal(t, []string{"b"}, first.Names())
+		require.NoError(t, share.Release(bg))
+		require.NoError(t, first.Release(bg))
+		require.NoError(t, second.Release(bg))
+		require.NoError(t, gets(t, waiting).k.Release(bg))
+		synctest.Wait()
+		require.Empty(t, l.Held())
+	})
+}
+
+func TestALockThatEndedDuringASuspendIsNotListed(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		take(t, l, "a", time.Minute)
+		fl.clock.Suspend(time.Hour)
+		require.Empty(t, l.Held())
+	})
+}

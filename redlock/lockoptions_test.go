@@ -1,0 +1,75 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDefaultsComeBeforeDoAndBeforeTheCall(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithDefaults(WithAutoExtend(), WithMaxHold(5*time.Second)), WithDefaults(nil, WithAsyncRelease()))
+		held := func(opts ...LockOption) lockState {
+			k := take(t, l, "a", 2*time.Second, opts...)
+			defer func() { _ = k.Release(bg) }()
+			return lockState{k.lease.Terms.AutoExtend, k.lease.Terms.MaxHold, k.opts.asyncRelease}
+		}
+		require.Equal(t, lockState{true, 5 * time.Second, true}, held())
+		require.Equal(t, lockState{true, 9 * time.Second, true}, held(WithMaxHold(9*time.Second)))
+		require.Equal(t, lockState{}, held(WithoutDefaults()))
+		require.Equal(t, lockState{maxHold: time.Second}, held(WithMaxHold(time.Second), WithoutDefaults()), "in any order")
+		require.NoError(t, l.Do(bg, "a", time.Second, func(_ context.Context, k *Lock) error {
+			require.Equal(t, lockState{true, DefaultMaxTTL, false}, lockState{k.lease.Terms.AutoExtend, k.lease.Terms.MaxHold, k.opts.asyncRelease})
+			return nil
+		}, WithoutDefaults()), "Do still extends")
+	})
+}
+
+type lockState struct {
+	autoExtend   bool
+	maxHold      time.Duration
+	asyncRelease bool
+}
+
+func TestADefaultWaitBoundsEveryAcquire(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		take(t, fl.process().locker(), "a", time.Minute)
+		l := fl.locker(WithDefaults(WithWait(2 * time.Second)))
+		_, err := l.Acquire(bg, "a", time.Second)
+		requireWaited(t, err, ErrHeld)
+		k, err := l.Acquire(bg, "a", time.Second, WithoutDefaults())
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// Options that are not possible there would make every share and every Resume fail.
+func TestDefaultsLeaveSharesAndResumeAlone(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithDefaults(WithAutoExtend(), WithProgress(time.Minute), WithStopMargin(100*time.Millisecond), WithShared()))
+		k := take(t, l, "a", 10*time.Second)
+		share, err := l.Acquire(k.Context(), "a", time.Second)
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		k, err = l.Resume(bg, claim)
+		require.NoError(t, err)
+		require.True(t, k.lease.Terms.AutoExtend)
+		claim, err = k.Detach()
+		require.NoError(t, err)
+		k, err = fl.locker(WithDefaults(WithMinHold(time.Second))).Resume(bg, claim)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		_, err = l.Resume(bg, claim, WithShared())
+		require.ErrorIs(t, err, ErrInvalid)
+	})
+}
+
+func TestAWrongDefaultIsAnErrorOfNew(t *testing.T) {
+	_, err := New([]Node{newFake("a")}, WithDefaults(WithMaxHold(-1), WithWait(-1)))
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "WithMaxHold(-1ns): more than 0; WithWait(-1ns): not less than 0")
+}
