@@ -191,13 +191,21 @@ api-check: ## fail where the exported API is not what api/*.txt says
 
 # govulncheck can't read code for a newer Go than the one that built it.
 .PHONY: vuln
-vuln: ## look for known vulnerabilities in all modules, where the database of them can be reached
+vuln: ## look for known vulnerabilities in all modules, in the public database or in VULN_DB=folder, where it can be reached
 	@test -x $(VULN) || GOBIN=$(CURDIR)/$(dir $(VULN)) GOFLAGS= GOTOOLCHAIN=$$($(PEERS) env GOVERSION) \
 		$(BOUNDED) go install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) || true
 	scripts/vuln $(VULN) $(MODULES)
 
+.PHONY: modules-check
+modules-check: ## install every module of this commit, and the command, as a user does, from a proxy of files
+	scripts/modules check
+
+.PHONY: notice-check
+notice-check: ## fail where NOTICE is not what the modules' licences say
+	scripts/notice check
+
 .PHONY: release
-release: ## make the files of a release, and publish nothing: VERSION=v1.2.3
+release: ## make and sign the files of a release, and publish nothing: VERSION=v1.2.3 RELEASE_KEY=file
 	scripts/release '$(VERSION)'
 
 .PHONY: release-check
@@ -209,8 +217,8 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 
 # What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
 .PHONY: ci
-ci: hazards mutants-check docs-check api-check tidy-check ## what CI runs: about 15 minutes
-	scripts/together 'nice -n 19 $(MAKE) lint lock-order' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
+ci: hazards mutants-check docs-check api-check tidy-check notice-check ## what CI runs: about 15 minutes
+	scripts/together 'nice -n 19 $(MAKE) modules-check lint lock-order test-oldest vuln' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)

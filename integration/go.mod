@@ -10,12 +10,13 @@ require (
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0
 	github.com/prometheus/client_golang v1.23.2
-	github.com/quorumlock/go-redlock v0.0.0-00010101000000-000000000000
+	github.com/quorumlock/go-redlock v0.1.0
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
 	go.opentelemetry.io/otel/sdk/metric v1.44.0
+	golang.org/x/mod v0.37.0
 	golang.org/x/sys v0.47.0
 	modernc.org/sqlite v1.54.0
 	pgregory.net/rapid v1.3.0

@@ -11,9 +11,9 @@ import (
 )
 
 // repository is one with the release script, a change log for 0.1.0 and one commit.
-func repository(t *testing.T) (git func(args ...string), release func(version string) string) {
+func repository(t *testing.T) (folder string, git func(args ...string), release func(version string) string) {
 	t.Helper()
-	folder := t.TempDir()
+	folder = t.TempDir()
 	script, err := os.ReadFile("release")
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "scripts"), 0o777))
@@ -29,7 +29,7 @@ func repository(t *testing.T) (git func(args ...string), release func(version st
 	git("init", "-q")
 	git("add", ".")
 	git("commit", "-qm", "first")
-	return git, func(version string) string {
+	return folder, git, func(version string) string {
 		t.Helper()
 		out, err := exec.Command(filepath.Join(folder, "scripts/release"), version).CombinedOutput()
 		require.Error(t, err)
@@ -41,25 +41,41 @@ func repository(t *testing.T) (git func(args ...string), release func(version st
 }
 
 func TestAReleaseOfNoVersionIsRefused(t *testing.T) {
-	_, release := repository(t)
+	_, _, release := repository(t)
 	for _, version := range []string{"", "0.1.0", "v1", "v1.2", "v01.2.3", "v1.2.3+meta", "v1.2.3-", "v1.2.3/../x", "v1.2.3 x"} {
 		assert.Contains(t, release(version), "no version", version)
 	}
 }
 
 func TestAReleaseOfATreeThatIsNotCommittedIsRefused(t *testing.T) {
-	git, release := repository(t)
+	_, git, release := repository(t)
 	git("rm", "-q", "--cached", "CHANGELOG.md")
 	assert.Contains(t, release("v0.1.0"), "the tree is not clean")
 }
 
 func TestAReleaseThatTheChangeLogDoesNotKnowIsRefused(t *testing.T) {
-	_, release := repository(t)
+	_, _, release := repository(t)
 	assert.Contains(t, release("v0.2.0"), "has no heading ## [0.2.0]")
 }
 
+func TestAReleaseWithoutAKeyIsRefused(t *testing.T) {
+	_, _, release := repository(t)
+	t.Setenv("RELEASE_KEY", "")
+	assert.Contains(t, release("v0.1.0"), "no key to sign with")
+}
+
+func TestAModuleThatRequiresAnotherVersionIsNotReleased(t *testing.T) {
+	folder, git, release := repository(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "contrib/x"), 0o777))
+	text := "module github.com/quorumlock/go-redlock/contrib/x\n\nrequire github.com/quorumlock/go-redlock v0.0.9\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "contrib/x/go.mod"), []byte(text), 0o666))
+	git("add", ".")
+	git("commit", "-qm", "second")
+	assert.Contains(t, release("v0.1.0"), "contrib/x/go.mod does not require v0.1.0")
+}
+
 func TestAVersionOfAnotherCommitIsNotReleasedAgain(t *testing.T) {
-	git, release := repository(t)
+	_, git, release := repository(t)
 	git("tag", "v0.1.0")
 	git("commit", "-q", "--allow-empty", "-m", "second")
 	assert.Contains(t, release("v0.1.0"), "another commit already")

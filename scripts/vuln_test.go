@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func TestAnUnreachableDatabaseIsDistinguishedFromAVulnerability(t *testing.T) {
 				t.Skip("this machine has no timeout(1), and govulncheck runs without a bound")
 			}
 			cmd := exec.Command("./vuln", executable(t, "govulncheck", c.body), ".")
-			cmd.Env = append(os.Environ(), c.environment)
+			cmd.Env = append(os.Environ(), c.environment, "VULN_RECORD="+filepath.Join(t.TempDir(), "checked"))
 			out, err := cmd.CombinedOutput()
 			assert.Equal(t, c.fails, err != nil, "%s", out)
 			assert.Contains(t, string(out), c.says)
@@ -56,7 +57,7 @@ func vuln(t *testing.T, body string) (asked, says string, err error) {
 	log := filepath.Join(t.TempDir(), "asked")
 	check := executable(t, "govulncheck", `echo "$2" >>"$ASKED"`+"\n"+body)
 	cmd := exec.Command("./vuln", check, ".", "one", "two")
-	cmd.Env = append(os.Environ(), "ASKED="+log)
+	cmd.Env = append(os.Environ(), "ASKED="+log, "VULN_RECORD="+filepath.Join(t.TempDir(), "checked"))
 	out, err := cmd.CombinedOutput()
 	text, readErr := os.ReadFile(log)
 	require.NoError(t, readErr)
@@ -87,4 +88,56 @@ func TestWithoutGovulncheckNothingIsChecked(t *testing.T) {
 	out, err := exec.Command("./vuln", "/nowhere/govulncheck", ".").CombinedOutput()
 	require.NoError(t, err)
 	assert.Contains(t, string(out), "NOT CHECKED: govulncheck could not be installed")
+}
+
+// The day of the last check is recorded, and the lookup fails 30 days later if it can't be repeated.
+func TestALookupThatFailedForTooLongIsAnError(t *testing.T) {
+	record := filepath.Join(t.TempDir(), "checked")
+	run := func(body string) (string, error) {
+		cmd := exec.Command("./vuln", executable(t, "govulncheck", body), ".")
+		cmd.Env = append(os.Environ(), "VULN_RECORD="+record)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	_, err := run(unreachable)
+	require.NoError(t, err, "never checked")
+	_, err = run("exit 0")
+	require.NoError(t, err)
+	_, err = run(unreachable)
+	require.NoError(t, err, "checked today")
+	day := time.Now().UTC().AddDate(0, 0, -31).Format(time.DateOnly)
+	require.NoError(t, os.WriteFile(record, []byte(day+"\n"), 0o666))
+	says, err := run(unreachable)
+	require.Error(t, err)
+	require.Contains(t, says, "the last check was on "+day+", more than 30 days ago")
+	_, err = run("exit 0")
+	require.NoError(t, err)
+	text, err := os.ReadFile(record)
+	require.NoError(t, err)
+	require.Equal(t, time.Now().UTC().Format(time.DateOnly)+"\n", string(text))
+}
+
+func TestADatabaseOfFilesIsUsedWhileItIsFresh(t *testing.T) {
+	for name, c := range map[string]struct {
+		modified time.Time
+		says     string
+	}{
+		"fresh": {time.Now(), "-db file://"},
+		"old":   {time.Now().AddDate(0, 0, -31), "NOT CHECKED: the database in VULN_DB is of "},
+		"none":  {time.Time{}, "NOT CHECKED: the folder in VULN_DB has no index/db.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			if !c.modified.IsZero() {
+				require.NoError(t, os.Mkdir(filepath.Join(folder, "index"), 0o777))
+				text := `{"modified":"` + c.modified.UTC().Format(time.RFC3339) + `"}`
+				require.NoError(t, os.WriteFile(filepath.Join(folder, "index/db.json"), []byte(text), 0o666))
+			}
+			cmd := exec.Command("./vuln", executable(t, "govulncheck", `echo "$@"; exit 3`), ".")
+			cmd.Env = append(os.Environ(), "VULN_DB="+folder, "VULN_RECORD="+filepath.Join(t.TempDir(), "checked"))
+			out, err := cmd.CombinedOutput()
+			require.Equal(t, name == "fresh", err != nil, "%s", out)
+			require.Contains(t, string(out), c.says)
+		})
+	}
 }

@@ -3,7 +3,7 @@ module github.com/quorumlock/go-redlock/contrib/otelredlock
 go 1.25.0
 
 require (
-	github.com/quorumlock/go-redlock v0.0.0-00010101000000-000000000000
+	github.com/quorumlock/go-redlock v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.44.0
 	go.opentelemetry.io/otel/metric v1.44.0
