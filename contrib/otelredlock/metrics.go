@@ -26,6 +26,11 @@ type metrics struct {
 var (
 	quick = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 	slow  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 14400}
+	// nodes has few bounds, because this histogram has a series for each node, operation and outcome.
+	// A node in the same data centre answers below the first ones. 0.1, 0.25 and 0.5 are the default
+	// node timeouts for TTLs of 0.4 s, 1 s, and 2 s or more: what is above them came too late. Above 5
+	// are the nodes that are silent until their connection is ended (pool.Config.HardTimeout).
+	nodes = []float64{.001, .005, .025, .1, .25, .5, 1, 5}
 )
 
 func newMetrics(s settings) (*metrics, error) {
@@ -48,7 +53,7 @@ func newMetrics(s settings) (*metrics, error) {
 	m.validity = histogram("redlock.release.validity", "Validity that was left of a lock when it was released.", slow)
 	m.extensions = histogram("redlock.extend.duration", "Time from the start of an extension to its decision.", quick)
 	m.releases = histogram("redlock.release.duration", "Time that a release took.", quick)
-	m.answers = histogram("redlock.node.duration", "Time from the start of a round to a node's answer, in time or late.", quick)
+	m.answers = histogram("redlock.node.duration", "Time from the start of a round to a node's answer, in time or late.", nodes)
 	m.losses = counter("redlock.losses", "{lock}", "Locks that ended under their holder: lost, or held for their maximum time.")
 	m.errors = counter("redlock.node.errors", "{error}", "Answers of nodes that were no vote.")
 	m.wakeups = counter("redlock.wakeups", "{wakeup}", "Waiting acquisitions that went on to try again.")

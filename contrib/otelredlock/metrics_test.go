@@ -3,6 +3,7 @@ package otelredlock_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -201,6 +202,31 @@ func TestMetricsCarryNoNamesButWhatTheProgramSays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Each bound is a series for each node, operation and outcome. An answer after the default node
+// timeout is in a higher bucket than one right before it.
+func TestDurationsOfNodesHaveFewBoundsThatShowTimeouts(t *testing.T) {
+	for _, took := range []time.Duration{490 * time.Millisecond, 510 * time.Millisecond} {
+		watch(t, func(t *testing.T, w *watched) {
+			k := take(t, w.locker(nil)) // makes the connections
+			w.Slow(took, 0)
+			require.NoError(t, k.Extend(t.Context(), ttl))
+			time.Sleep(time.Second) // until the slow node has answered
+			points := w.histogram("redlock.node.duration")
+			require.NotEmpty(t, points)
+			late := uint64(0)
+			for _, p := range points {
+				require.LessOrEqual(t, len(p.Bounds), 8)
+				for i, n := range p.BucketCounts {
+					if i > slices.Index(p.Bounds, 0.5) {
+						late += n
+					}
+				}
+			}
+			require.Equal(t, took > 500*time.Millisecond, late > 0, "answers after %v", took)
+		})
+	}
 }
 
 // A metric that the document does not know, or the other way round, is a mistake.

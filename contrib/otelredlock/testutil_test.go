@@ -53,27 +53,45 @@ func (w *watched) locker(of []otelredlock.Option, opts ...redlock.Option) *redlo
 // figures are the points of all metrics, by "name{attributes}": a histogram's are "count/sum".
 func (w *watched) figures() map[string]string {
 	w.t.Helper()
-	synctest.Wait() // hooks run on a goroutine of their own
-	var all metricdata.ResourceMetrics
-	require.NoError(w.t, w.reader.Collect(w.t.Context(), &all))
 	found := map[string]string{}
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			switch data := m.Data.(type) {
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					found[m.Name+labels(p.Attributes)] = fmt.Sprintf("%d/%.3f", p.Count, p.Sum)
-				}
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					found[m.Name+labels(p.Attributes)] = strconv.FormatInt(p.Value, 10)
-				}
-			default:
-				w.t.Fatalf("%s is a %T", m.Name, data)
+	for _, m := range w.collect() {
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				found[m.Name+labels(p.Attributes)] = fmt.Sprintf("%d/%.3f", p.Count, p.Sum)
 			}
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				found[m.Name+labels(p.Attributes)] = strconv.FormatInt(p.Value, 10)
+			}
+		default:
+			w.t.Fatalf("%s is a %T", m.Name, data)
 		}
 	}
 	return found
+}
+
+// collect returns all metrics, with the events so far.
+func (w *watched) collect() (list []metricdata.Metrics) {
+	w.t.Helper()
+	synctest.Wait() // hooks run on a goroutine of their own
+	var all metricdata.ResourceMetrics
+	require.NoError(w.t, w.reader.Collect(w.t.Context(), &all))
+	for _, scope := range all.ScopeMetrics {
+		list = append(list, scope.Metrics...)
+	}
+	return list
+}
+
+// histogram returns the points of one histogram.
+func (w *watched) histogram(name string) []metricdata.HistogramDataPoint[float64] {
+	w.t.Helper()
+	for _, m := range w.collect() {
+		if m.Name == name {
+			return m.Data.(metricdata.Histogram[float64]).DataPoints
+		}
+	}
+	return nil
 }
 
 // of are those of one metric.
