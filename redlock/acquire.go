@@ -70,6 +70,7 @@ type request struct {
 	opts          lockSettings
 	singleAttempt bool            // TryAcquire
 	failures      int             // attempts that failed
+	waits         bool            // it has waited; a hook may have its names
 	boundToCaller bool            // the lock's context ends with the caller's
 	caller        context.Context // the parent of the lock's context, if that is not the one that bounds the wait
 	parent        *Lock           // the lock that the caller's context belongs to; may be nil
@@ -96,7 +97,7 @@ func newRequest(name string, ttl time.Duration) *request {
 // recycle returns the request to the pool. It keeps a request that has waited or received an
 // announcement out of the pool, because its timer may be about to fire.
 func (req *request) recycle() {
-	if req.failures > 0 || !req.waiter.Reusable() {
+	if req.failures > 0 || req.waits || !req.waiter.Reusable() {
 		return
 	}
 	*req = request{}

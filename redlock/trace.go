@@ -26,6 +26,10 @@ type Trace struct {
 	Waiting func(WaitEvent)
 	// Woken is called when a waiting acquisition continues.
 	Woken func(WaitEvent)
+	// Waiter is called when Acquire, AcquireAll or Do begins to wait, for other requests of its Locker,
+	// a holder or the nodes, and when that call ends. So it is called twice, or not at all for a call
+	// that never waits. Waiting and Woken may be called any number of times in between.
+	Waiter func(WaiterEvent)
 	// Acquired is called when Acquire, AcquireAll or Do has got its lock, or has failed.
 	Acquired func(AcquireEvent)
 	// Started is called when a hold begins: by any Acquire method, by Do or by Resume, or as a share.
@@ -44,6 +48,7 @@ func (t *Trace) add(more *Trace) {
 	t.Attempt = chain(t.Attempt, more.Attempt)
 	t.Waiting = chain(t.Waiting, more.Waiting)
 	t.Woken = chain(t.Woken, more.Woken)
+	t.Waiter = chain(t.Waiter, more.Waiter)
 	t.Acquired = chain(t.Acquired, more.Acquired)
 	t.Started = chain(t.Started, more.Started)
 	t.Extended = chain(t.Extended, more.Extended)
@@ -128,6 +133,15 @@ type WaitEvent struct {
 	Reason string
 }
 
+// WaiterEvent reports that an acquisition begins to wait, or that it does not wait any more.
+type WaiterEvent struct {
+	EventInfo
+	Names []string
+	// Waits is true when the wait begins. It is false when the call has its lock or has failed, or
+	// when its context panicked.
+	Waits bool
+}
+
 // HoldEvent reports that a hold started or ended.
 type HoldEvent struct {
 	EventInfo
@@ -194,6 +208,12 @@ func (l *Locker) traceWaiting(w *request, attempt int, err error) {
 func (l *Locker) traceWoken(w *request, why waiting.Reason) {
 	if l.dispatcher != nil {
 		post(l.dispatcher, l.dispatcher.trace.Woken, WaitEvent{Names: w.names, Attempt: w.failures, Err: w.last, Reason: why.String()})
+	}
+}
+
+func (l *Locker) traceWaiter(w *request, waits bool) {
+	if l.dispatcher != nil && l.dispatcher.trace.Waiter != nil {
+		post(l.dispatcher, l.dispatcher.trace.Waiter, WaiterEvent{EventInfo: l.eventInfo(w.ctx), Names: w.names, Waits: waits})
 	}
 }
 

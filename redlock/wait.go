@@ -29,8 +29,10 @@ func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	return k, err
 }
 
-// runAndLeave runs the request. It leaves the queue also if the caller's context panics.
+// runAndLeave runs the request. It leaves the queue, and ends its wait, also if the caller's context
+// panics.
 func (w *request) runAndLeave() (*Lock, error) {
+	defer w.endWait()
 	defer w.waiter.Leave()
 	return w.run()
 }
@@ -85,6 +87,21 @@ func (w *request) Failed() []bool {
 		}
 	}
 	return failed
+}
+
+// Waits reports once that the request waits. It implements waiting.Contender.
+func (w *request) Waits() {
+	if !w.waits {
+		w.waits = true
+		w.locker.traceWaiter(w, true)
+	}
+}
+
+// endWait reports that the request no longer waits, if it did.
+func (w *request) endWait() {
+	if w.waits {
+		w.locker.traceWaiter(w, false)
+	}
 }
 
 // Woken reports why the request makes another attempt.

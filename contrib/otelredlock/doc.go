@@ -7,7 +7,8 @@
 //
 // It uses the hooks of redlock.Trace only, which run on a goroutine of their own. Events are
 // recorded some microseconds late. If the hooks fall behind by 4,096 events, further events are
-// missing from the metrics, and the Locker logs their number.
+// missing from the metrics, and the Locker logs their number. The numbers of held locks and of
+// waiters are then wrong until the process starts again.
 //
 // docs/telemetry.md lists every metric and attribute, and what to raise an alarm on.
 package otelredlock

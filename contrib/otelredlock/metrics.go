@@ -18,7 +18,7 @@ type metrics struct {
 
 	attempts, acquisitions, holds, validity, extensions, releases, answers metric.Float64Histogram
 	losses, errors, wakeups                                                metric.Int64Counter
-	held                                                                   metric.Int64UpDownCounter
+	held, waiting                                                          metric.Int64UpDownCounter
 }
 
 // Bounds of histograms, in seconds. A round trip takes some tenths of a millisecond at best, and a
@@ -47,6 +47,11 @@ func newMetrics(s settings) (*metrics, error) {
 		errs = append(errs, err)
 		return c
 	}
+	level := func(name, unit, what string) metric.Int64UpDownCounter {
+		c, err := meter.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		errs = append(errs, err)
+		return c
+	}
 	m.attempts = histogram("redlock.attempt.duration", "Time from the start of an attempt, which asks all nodes once, to its decision.", quick)
 	m.acquisitions = histogram("redlock.acquire.duration", "Time from the call of Acquire to the lock, or to giving up.", slow)
 	m.holds = histogram("redlock.hold.duration", "Time from the start of an acquisition to the end of the hold.", slow)
@@ -57,24 +62,27 @@ func newMetrics(s settings) (*metrics, error) {
 	m.losses = counter("redlock.losses", "{lock}", "Locks that ended under their holder: lost, or held for their maximum time.")
 	m.errors = counter("redlock.node.errors", "{error}", "Answers of nodes that were no vote.")
 	m.wakeups = counter("redlock.wakeups", "{wakeup}", "Waiting acquisitions that went on to try again.")
-	held, err := meter.Int64UpDownCounter("redlock.locks.held", metric.WithUnit("{lock}"), metric.WithDescription("Locks that are held now."))
-	m.held, errs = held, append(errs, err)
-	_, err = meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
+	m.held = level("redlock.locks.held", "{lock}", "Locks that are held now.")
+	m.waiting = level("redlock.waiters", "{acquisition}", "Acquisitions that wait now.")
+	_, err := meter.Int64ObservableUpDownCounter("redlock.nodes.quarantined", metric.WithUnit("{node}"),
 		metric.WithDescription("Nodes that do not vote because they may have forgotten locks, as far as was seen."),
 		metric.WithInt64Callback(m.quarantined.observe))
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
-	m.beginLosses()
+	m.begin()
 	return m, nil
 }
 
-// beginLosses starts the series of losses at 0. In a series that starts at 1 Prometheus sees no
-// increase. With the user's own attributes the series are not known yet, so none is started.
-func (m *metrics) beginLosses() {
+// begin starts the series of losses, of held locks and of waiters at 0. In a series that starts at 1
+// Prometheus sees no increase. With the user's own attributes the series are not known yet, so none
+// is started.
+func (m *metrics) begin() {
 	if m.attributes != nil {
 		return
 	}
+	m.held.Add(background, 0)
+	m.waiting.Add(background, 0)
 	for _, end := range []string{"lost", "max_hold"} {
 		m.losses.Add(background, 0, with([]attribute.KeyValue{endReasonKey.String(end)}))
 	}
@@ -122,6 +130,15 @@ func (m *metrics) extended(e redlock.RoundEvent) {
 
 func (m *metrics) released(e redlock.RoundEvent) {
 	m.releases.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, outcomes(e.Err, "released")...)))
+}
+
+// waiter counts the acquisitions that wait.
+func (m *metrics) waiter(e redlock.WaiterEvent) {
+	change := int64(-1)
+	if e.Waits {
+		change = 1
+	}
+	m.waiting.Add(e.Context, change, with(m.of(e.Names)))
 }
 
 func (m *metrics) woken(e redlock.WaitEvent) {

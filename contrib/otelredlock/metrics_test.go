@@ -121,6 +121,35 @@ func TestAShareIsNoLockOfItsOwn(t *testing.T) {
 	})
 }
 
+func TestAcquisitionsAreWaitersUntilTheyEnd(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		require.Equal(t, map[string]string{"{}": "0"}, w.of("redlock.waiters"))
+		k := take(t, l)
+		require.Equal(t, map[string]string{"{}": "0"}, w.of("redlock.waiters"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 3)
+		for _, c := range []context.Context{t.Context(), ctx, t.Context()} {
+			go func() {
+				next, err := l.Acquire(c, name, ttl)
+				if err == nil {
+					err = next.Release(c)
+				}
+				done <- err
+			}()
+		}
+		require.Equal(t, map[string]string{"{}": "3"}, w.of("redlock.waiters"))
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.Equal(t, map[string]string{"{}": "2"}, w.of("redlock.waiters"))
+		require.NoError(t, k.Release(t.Context()))
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		require.Equal(t, map[string]string{"{}": "0"}, w.of("redlock.waiters"))
+		require.Equal(t, map[string]string{"{}": "0"}, w.of("redlock.locks.held"))
+	})
+}
+
 func TestErrorsOfNodesAreCountedByTheirCode(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)

@@ -44,7 +44,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 // WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may
 // become kind=invoice. Series of a metric are kept forever, so there must be few values. The names
 // themselves are not an attribute of metrics. The function is called for every event, on one
-// goroutine.
+// goroutine. It must return the same attributes for the same names: redlock.locks.held and
+// redlock.waiters add one when something begins, and subtract one when it ends.
 //
 // With this option the counter of losses has no series before the first loss, so a query for
 // increases does not see the first loss. By default there are no such attributes, and the counter
@@ -78,6 +79,7 @@ func New(opts ...Option) (*redlock.Trace, error) {
 	return &redlock.Trace{
 		Vote:     m.vote,
 		Woken:    m.woken,
+		Waiter:   m.waiter,
 		Extended: m.extended,
 		Attempt:  func(e redlock.RoundEvent) { m.attempt(e); t.attempt(e) },
 		Acquired: func(e redlock.AcquireEvent) { m.acquired(e); t.acquired(e) },

@@ -53,6 +53,7 @@ const (
 // returns the reason timed. It returns an attempt that was handed off meanwhile, or an error if the
 // context ended or the Locker was closed.
 func (w *Waiter) park(d time.Duration, timed Reason) (*vote.Round, Reason, error) {
+	w.contender.Waits()
 	woken := w.startPark()
 	var err error
 	if woken == none {

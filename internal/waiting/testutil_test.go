@@ -61,6 +61,7 @@ func (c *contender) NewAttempt() *vote.Round { return c.attempt }
 func (c *contender) Failed() []bool          { return make([]bool, 3) }
 func (c *contender) Polled([]clock.Instant)  {}
 func (c *contender) StillHeld()              {}
+func (c *contender) Waits()                  {}
 func (c *contender) Woken(Reason)            {}
 
 // enter returns a new contender in the queues of names, which waits or has its turn.

@@ -24,6 +24,9 @@ type Contender interface {
 	Polled(until []clock.Instant)
 	// StillHeld reports that the poll found the names still held and the waiter goes on waiting.
 	StillHeld()
+	// Waits reports that the waiter is about to wait, for any reason, also for its first attempt. It is
+	// called again when the waiter waits again.
+	Waits()
 	// Woken reports that the waiter continues.
 	Woken(Reason)
 }
@@ -215,6 +218,7 @@ func (w *Waiter) yield(roundTrip time.Duration) error {
 	if d == 0 {
 		return nil
 	}
+	w.contender.Waits()
 	_, err := t.sleep(w.ctx, w.done, d, nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
