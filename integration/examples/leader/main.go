@@ -125,7 +125,7 @@ type candidate struct {
 	work sync.Mutex // held while the leader's work hangs
 }
 
-// campaign leads whenever it gets the lock, until ctx ends.
+// campaign leads whenever it is elected, until ctx ends.
 func (c *candidate) campaign(ctx context.Context) {
 	locker, err := redlock.Open(c.URLs, redlock.WithFencing(), redlock.WithOwner(c.name))
 	if err != nil {
@@ -133,19 +133,13 @@ func (c *candidate) campaign(ctx context.Context) {
 		return
 	}
 	defer func() { _ = locker.Close(context.WithoutCancel(ctx)) }()
-	for ctx.Err() == nil {
-		lock, err := locker.Acquire(ctx, office, lease, redlock.WithAutoExtend(), redlock.WithProgress(hangs), redlock.WithMaxHold(redlock.NoMaxHold))
-		if err != nil {
-			continue // Acquire also waits while nodes are down, so ctx has ended
-		}
-		if err := c.lead(ctx, lock); err != nil {
-			c.stop(err)
-		}
-		_ = lock.Release(ctx) // ErrLost if the term ended by the loss of the lock
+	err = locker.Lead(ctx, office, lease, c.lead, redlock.WithProgress(hangs))
+	if ctx.Err() == nil {
+		c.stop(err)
 	}
 }
 
-// lead is one term. It ends with the lock's context or with ctx.
+// lead is one term. It ends with its context: that of the lock.
 func (c *candidate) lead(ctx context.Context, lock *redlock.Lock) error {
 	t := &term{who: c.name, fence: lock.Fence(), lock: lock}
 	if err := c.begin(t); err != nil {
@@ -154,33 +148,28 @@ func (c *candidate) lead(ctx context.Context, lock *redlock.Lock) error {
 	c.Say("  %s  leads, with fence %d", c.name, t.fence)
 	select {
 	case c.terms <- t:
-	case <-lock.Context().Done():
 	case <-ctx.Done():
 	}
 	var work sync.WaitGroup
-	defer work.Wait() // the work may hang: no new term begins before the work has seen the end of this one
+	defer work.Wait() // the work may hang: Lead begins no new term before this one has ended
 	work.Go(func() { c.rule(ctx, lock) })
-	select {
-	case <-lock.Context().Done():
-		c.Say("  %s  steps down: %v", c.name, context.Cause(lock.Context()))
-	case <-ctx.Done():
+	<-ctx.Done()
+	if cause := context.Cause(ctx); errors.Is(cause, redlock.ErrLost) {
+		c.Say("  %s  steps down: %v", c.name, cause)
 	}
 	return nil
 }
 
-// rule is the leader's work. It ends when one of the contexts ends.
+// rule is the leader's work. It ends when its context ends.
 func (c *candidate) rule(ctx context.Context, lock *redlock.Lock) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	for lock.Context().Err() == nil {
+	for ctx.Err() == nil {
 		c.work.Lock()
 		lock.Progress()
 		c.work.Unlock()
 		select {
-		case <-lock.Context().Done():
-			return
 		case <-ctx.Done():
-			return
 		case <-tick.C:
 		}
 	}
