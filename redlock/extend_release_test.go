@@ -52,6 +52,7 @@ func releaseAmid(t *testing.T, fl *testbed, at [3]stage, forgotten bool) {
 	l := fl.locker()
 	k := take(t, l, "a", 10*time.Second)
 	alive := k.Context()
+	require.NoError(t, k.Extend(ctx, 10*time.Second)) // the nodes have got the script
 	for i, m := range fl.masters {
 		at[i].hold(m.Clients()[0])
 		if forgotten {
