@@ -4,6 +4,8 @@ LINT_VERSION := v2.15.0
 LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
 VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
+PROMTOOL_VERSION := v0.316.0
+PROMTOOL     := bin/promtool-$(PROMTOOL_VERSION)/promtool
 
 # ./... alone covers only the module in this folder. PUBLIC has an API that others rely on; commands and internal packages
 # among them are left out.
@@ -84,6 +86,11 @@ test-integration: ## the tests against real Redis servers in Docker containers
 .PHONY: test-peers
 test-peers: ## the tests beside other libraries: clients of several libraries on real servers, and the faults in which others were seen to fail
 	scripts/integration --peers $(RACE) $(TESTFLAGS)
+
+.PHONY: test-alerts
+test-alerts: $(PROMTOOL) ## check the alerts for Prometheus, and test when they fire: docs/telemetry/alerts.yaml
+	$(PROMTOOL) check rules docs/telemetry/alerts.yaml
+	$(PROMTOOL) test rules docs/telemetry/alerts_test.yaml
 
 .PHONY: peers
 peers: ## what this library and others do in those faults, as the table of docs/comparison-failures.md: 3 minutes
@@ -226,3 +233,7 @@ nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY=
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+# promtool is built from its module. It needs no service discovery, and without it is built in less time.
+$(PROMTOOL):
+	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool@$(PROMTOOL_VERSION)
