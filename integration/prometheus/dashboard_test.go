@@ -14,8 +14,20 @@ import (
 
 // dashboard is what is read of the Grafana dashboard.
 type dashboard struct {
+	Templating struct {
+		List []struct{ Name, Query string }
+	}
 	Panels []struct {
-		Title   string
+		Title       string
+		GridPos     struct{ X, Y, W, H int }
+		FieldConfig struct {
+			Defaults struct {
+				Unit   string
+				Min    *float64
+				Custom struct{ ScaleDistribution struct{ Type string } }
+			}
+		}
+		Links   []struct{ URL string }
 		Targets []struct{ Expr string }
 	}
 }
@@ -70,16 +82,68 @@ func requireServed(t *testing.T, served, title, query string) {
 	require.True(t, found, "%s: %s", title, query)
 }
 
-func TestTheDashboardQueriesExportedMetrics(t *testing.T) {
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/telemetry/dashboard.json")
 	require.NoError(t, err)
-	var d dashboard
 	require.NoError(t, json.Unmarshal(text, &d))
-	require.Len(t, d.Panels, 12)
-	served := example(t)
+	require.Len(t, d.Panels, 13)
+	return d
+}
+
+func TestTheDashboardQueriesExportedMetrics(t *testing.T) {
+	d, served := readDashboard(t), example(t)
+	queried := ""
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
 			requireServed(t, served, p.Title, target.Expr)
+			queried += target.Expr
+			selectors := strings.Count(target.Expr, "{")
+			require.NotZero(t, selectors, p.Title)
+			require.Equal(t, selectors, strings.Count(target.Expr, `{job=~"$job",instance=~"$instance"`), "%s: %s", p.Title, target.Expr)
 		}
 	}
+	require.Contains(t, queried, "(redlock_locks_held{")
+	require.Contains(t, queried, "(redlock_waiters{")
+	for _, v := range d.Templating.List {
+		if v.Name != "datasource" {
+			require.Contains(t, v.Query, ", "+v.Name+")")
+			requireServed(t, served, v.Name, v.Query)
+		}
+	}
+	require.Len(t, d.Templating.List, 3)
+}
+
+// Durations range from a tenth of a millisecond to hours. A logarithmic axis has no 0.
+func TestTheDashboardShowsDurationsOnALogarithmicScale(t *testing.T) {
+	durations := 0
+	for _, p := range readDashboard(t).Panels {
+		if f := p.FieldConfig.Defaults; f.Unit == "s" {
+			durations++
+			require.Equal(t, "log", f.Custom.ScaleDistribution.Type, p.Title)
+			require.Nil(t, f.Min, p.Title)
+		}
+	}
+	require.Equal(t, 5, durations)
+}
+
+func TestThePanelsOfTheDashboardLeadToTheRunbookAndDoNotOverlap(t *testing.T) {
+	sections, taken, links := sections(t), map[[2]int]string{}, 0
+	for _, p := range readDashboard(t).Panels {
+		for _, l := range p.Links {
+			links++
+			section, found := strings.CutPrefix(l.URL, operations)
+			require.True(t, found, p.Title)
+			require.Contains(t, sections, section, p.Title)
+		}
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				require.Empty(t, taken[at], p.Title)
+				require.Less(t, at[0], 24, p.Title)
+				taken[at] = p.Title
+			}
+		}
+	}
+	require.GreaterOrEqual(t, links, 6)
 }
