@@ -2,7 +2,9 @@ package otelredlock_test
 
 import (
 	"context"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/quorumlock/go-redlock/contrib/otelredlock"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -258,10 +261,27 @@ func TestDurationsOfNodesHaveFewBoundsThatShowTimeouts(t *testing.T) {
 	}
 }
 
-// A metric that the document does not know, or the other way round, is a mistake.
+// instrument finds the names of instruments in metrics.go, and row those in the document's table.
+var (
+	instrument = regexp.MustCompile(`"(redlock\.[a-z._]+)"`)
+	row        = regexp.MustCompile("(?m)^\\| `(redlock\\.[a-z._]+)` \\| ([^|]*) \\|")
+)
+
+// A metric that the document does not know, or the other way round, is a mistake. So is another kind
+// or unit.
 func TestTheDocumentListsEveryMetric(t *testing.T) {
 	text, err := os.ReadFile("../../docs/telemetry.md")
 	require.NoError(t, err)
+	source, err := os.ReadFile("metrics.go")
+	require.NoError(t, err)
+	documented, made := map[string]string{}, map[string]bool{}
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		documented[m[1]] = m[2]
+	}
+	for _, m := range instrument.FindAllStringSubmatch(string(source), -1) {
+		made[m[1]] = true
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(made)), slices.Collect(maps.Keys(documented)))
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil, redlock.WithRestartGuard(ttl))
 		k := take(t, l) // after the quarantine
@@ -269,12 +289,16 @@ func TestTheDocumentListsEveryMetric(t *testing.T) {
 		require.NoError(t, k.Release(t.Context()))
 		take(t, l)
 		w.ExpireNow(name)
-		seen := map[string]bool{}
-		for point := range w.figures() {
-			metric, _, _ := strings.Cut(point, "{")
-			seen[metric] = true
-			require.Contains(t, string(text), "| `"+metric+"` |")
+		all := w.collect()
+		for _, m := range all {
+			kind := "histogram"
+			if sum, is := m.Data.(metricdata.Sum[int64]); is && sum.IsMonotonic {
+				kind = "counter"
+			} else if is {
+				kind = "up-down counter"
+			}
+			require.Equal(t, kind+", "+m.Unit, documented[m.Name], m.Name)
 		}
-		require.Len(t, seen, strings.Count(string(text), "\n| `redlock."), "all of them: %v", seen)
+		require.Len(t, all, len(documented), "all of them")
 	})
 }

@@ -93,18 +93,18 @@ func readDashboard(t *testing.T) (d dashboard) {
 
 func TestTheDashboardQueriesExportedMetrics(t *testing.T) {
 	d, served := readDashboard(t), example(t)
-	queried := ""
+	var queried []string
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
 			requireServed(t, served, p.Title, target.Expr)
-			queried += target.Expr
+			queried = append(queried, target.Expr)
 			selectors := strings.Count(target.Expr, "{")
 			require.NotZero(t, selectors, p.Title)
 			require.Equal(t, selectors, strings.Count(target.Expr, `{job=~"$job",instance=~"$instance"`), "%s: %s", p.Title, target.Expr)
 		}
 	}
-	require.Contains(t, queried, "(redlock_locks_held{")
-	require.Contains(t, queried, "(redlock_waiters{")
+	require.Contains(t, strings.Join(queried, "\n"), "sum(redlock_locks_held{")
+	require.Contains(t, strings.Join(queried, "\n"), "sum(redlock_waiters{")
 	for _, v := range d.Templating.List {
 		if v.Name != "datasource" {
 			require.Contains(t, v.Query, ", "+v.Name+")")
