@@ -16,8 +16,8 @@ require (
 	github.com/testcontainers/testcontainers-go v0.44.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
 	go.opentelemetry.io/otel/sdk/metric v1.44.0
-	golang.org/x/mod v0.37.0
 	go.yaml.in/yaml/v3 v3.0.5
+	golang.org/x/mod v0.37.0
 	golang.org/x/sys v0.47.0
 	modernc.org/sqlite v1.54.0
 	pgregory.net/rapid v1.3.0
