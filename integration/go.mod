@@ -11,6 +11,7 @@ require (
 	github.com/moby/moby/client v0.5.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/quorumlock/go-redlock v0.1.0
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0
@@ -31,6 +32,7 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.20.1 // indirect
 	go.opentelemetry.io/otel/sdk v1.44.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
@@ -74,6 +76,7 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
+	github.com/quorumlock/go-redlock/contrib/goredisnodes v0.0.0-00010101000000-000000000000
 	github.com/quorumlock/go-redlock/contrib/otelredlock v0.0.0-00010101000000-000000000000
 	github.com/quorumlock/go-redlock/contrib/schedlock v0.0.0-00010101000000-000000000000
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -99,3 +102,5 @@ replace github.com/quorumlock/go-redlock => ../
 replace github.com/quorumlock/go-redlock/contrib/otelredlock => ../contrib/otelredlock
 
 replace github.com/quorumlock/go-redlock/contrib/schedlock => ../contrib/schedlock
+
+replace github.com/quorumlock/go-redlock/contrib/goredisnodes => ../contrib/goredisnodes

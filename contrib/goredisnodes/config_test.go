@@ -276,7 +276,9 @@ type key struct{}
 // ask calls the provider of credentials.
 func ask(t *testing.T, cfg pool.Config) (user, password string) {
 	t.Helper()
-	user, password, err := cfg.Credentials(context.WithValue(t.Context(), key{}, "of the context"))
+	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "of the context"), time.Minute)
+	defer cancel()
+	user, password, err := cfg.Credentials(ctx)
 	require.NoError(t, err)
 	return user, password
 }

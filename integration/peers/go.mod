@@ -92,3 +92,5 @@ replace (
 replace github.com/quorumlock/go-redlock/contrib/otelredlock => ../../contrib/otelredlock
 
 replace github.com/quorumlock/go-redlock/contrib/schedlock => ../../contrib/schedlock
+
+replace github.com/quorumlock/go-redlock/contrib/goredisnodes => ../../contrib/goredisnodes
