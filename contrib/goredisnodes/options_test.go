@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -169,3 +170,12 @@ func (streaming) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.Uns
 type picker struct{}
 
 func (picker) Next(int) int { return 0 }
+func TestTheReadmeNamesTheOptions(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for name, of := range treatments {
+		if of.use != ignored {
+			assert.Contains(t, string(text), "`"+name+"`")
+		}
+	}
+}

@@ -23,7 +23,8 @@ var known = byName("context", "crypto/tls", "crypto/x509", "database/sql", "enco
 	"github.com/gomodule/redigo/redis",
 	"github.com/quorumlock/go-redlock/clock", "github.com/quorumlock/go-redlock/pool",
 	"github.com/quorumlock/go-redlock/internal/command", "github.com/quorumlock/go-redlock/redlock",
-	"github.com/quorumlock/go-redlock/redlock/redlocktest")
+	"github.com/quorumlock/go-redlock/redlock/redlocktest", "github.com/quorumlock/go-redlock/contrib/goredisnodes",
+	"goredis github.com/redis/go-redis/v9")
 
 // given are the variables that it may use without a declaration.
 var given = map[string]string{
@@ -35,9 +36,14 @@ var given = map[string]string{
 	"logger": "*slog.Logger",
 }
 
+// byName returns paths by the names of their packages. A name in front of a path replaces its own.
 func byName(paths ...string) map[string]string {
 	names := map[string]string{}
 	for _, p := range paths {
+		if name, other, ok := strings.Cut(p, " "); ok {
+			names[name] = other
+			continue
+		}
 		names[path.Base(p)] = p
 	}
 	return names
@@ -183,7 +189,7 @@ func missing(f *ast.File) string {
 	}
 	var s strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(imports)) {
-		fmt.Fprintf(&s, " import %q;", imports[name])
+		fmt.Fprintf(&s, " import %s %q;", name, imports[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		fmt.Fprintf(&s, " var %s %s;", name, variables[name])

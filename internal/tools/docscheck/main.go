@@ -47,7 +47,8 @@ func main() {
 
 // publicPackages have comments that users read.
 var publicPackages = []string{
-	"redlock", "redlock/doctor", "redlock/redlocktest", "pool", "clock", "clock/clocktest", "contrib/otelredlock", "contrib/schedlock",
+	"redlock", "redlock/doctor", "redlock/redlocktest", "pool", "clock", "clock/clocktest",
+	"contrib/goredisnodes", "contrib/otelredlock", "contrib/schedlock",
 }
 
 // finding is a wrong statement of a page.
