@@ -48,7 +48,7 @@ func main() {
 // publicPackages have comments that users read.
 var publicPackages = []string{
 	"redlock", "redlock/doctor", "redlock/redlocktest", "pool", "clock", "clock/clocktest",
-	"contrib/goredisnodes", "contrib/otelredlock", "contrib/schedlock",
+	"contrib/goredisnodes", "contrib/otelredlock", "contrib/schedlock", "contrib/sqlfence",
 }
 
 // finding is a wrong statement of a page.

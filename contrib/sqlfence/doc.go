@@ -1,0 +1,20 @@
+// Package sqlfence lets a SQL database reject the writes of a holder whose lock has passed to another
+// one. It checks the fencing token of a lock of package redlock in the transaction of the write. It
+// is a module of its own, and imports no database driver.
+//
+//	fences, err := sqlfence.New(sqlfence.Config{Dialect: sqlfence.Postgres, Namespace: "redis-a"})
+//	if err != nil { … }
+//	tx, err := db.BeginTx(lock.Context(), nil)
+//	if err != nil { … }
+//	defer tx.Rollback()
+//	if err := fences.Check(lock.Context(), tx, lock); err != nil { … } // the transaction is rolled back
+//	…                                                                  // reads and writes
+//	return tx.Commit()
+//
+// A table has the largest fence of every lock name, and its owner. Check locks the rows of the lock's
+// names, compares, and stores the lock's fence. The rows stay locked until the transaction ends. So
+// the transactions of two holders run one after the other, and never the newer one first.
+//
+// The locks need redlock.WithFencing. All writers of the protected data must call Check, with the
+// same table, Namespace and KeyPrefix.
+package sqlfence
