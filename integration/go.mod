@@ -11,6 +11,7 @@ require (
 	github.com/moby/moby/client v0.5.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/quorumlock/go-redlock v0.1.0
+	github.com/quorumlock/go-redlock/contrib/sqlfence v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
@@ -18,7 +19,7 @@ require (
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
 	go.opentelemetry.io/otel/sdk/metric v1.44.0
 	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/mod v0.37.0
+	golang.org/x/mod v0.38.0
 	golang.org/x/sys v0.47.0
 	modernc.org/sqlite v1.54.0
 	pgregory.net/rapid v1.3.0
@@ -34,6 +35,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.44.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	golang.org/x/tools v0.48.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
@@ -104,3 +106,5 @@ replace github.com/quorumlock/go-redlock/contrib/otelredlock => ../contrib/otelr
 replace github.com/quorumlock/go-redlock/contrib/schedlock => ../contrib/schedlock
 
 replace github.com/quorumlock/go-redlock/contrib/goredisnodes => ../contrib/goredisnodes
+
+replace github.com/quorumlock/go-redlock/contrib/sqlfence => ../contrib/sqlfence

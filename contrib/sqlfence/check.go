@@ -80,7 +80,7 @@ func (f *Fences) check(ctx context.Context, tx Tx, lock Lock) error {
 	case fence <= 0:
 		return errors.New("sqlfence: the lock has no fence: its Locker needs redlock.WithFencing")
 	case hold.Err() != nil:
-		return fmt.Errorf("sqlfence: the lock has ended: %w", context.Cause(hold))
+		return fmt.Errorf("sqlfence: the lock has ended: %w", context.Cause(hold)) //nolint:contextcheck // it is that of the lock
 	case owner == "" || len(owner) > maxOwner:
 		return fmt.Errorf("sqlfence: the lock's ID has %d bytes, not 1 to %d", len(owner), maxOwner)
 	case len(names) == 0:
