@@ -263,7 +263,7 @@ func testAllOrNone(t *testing.T, s *suite) {
 		node.Do(t, "DEL", "all-a", "all-c")
 	}
 
-	newest := acquire(t, s.first, "all-a", "all-c")
+	newest := acquire(t, s.second, "all-a", "all-c")
 	require.NoError(t, s.write(t.Context(), newest, sql.LevelDefault))
 	s.requireRow(t, "all-a", newest)
 	s.requireRow(t, "all-b", newer)
