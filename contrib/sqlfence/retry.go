@@ -16,9 +16,10 @@ var ErrRetry = errors.New("sqlfence: the database rejected the transaction becau
 // recognizes ErrRetry, and these errors of the drivers pgx, lib/pq, go-sql-driver/mysql,
 // modernc.org/sqlite and mattn/go-sqlite3, also if they are wrapped:
 //
-//   - PostgreSQL: SQLSTATE 40001 (serialization failure), 40P01 (deadlock) and 55P03 (lock timeout);
-//   - MySQL and MariaDB: 1213 (deadlock), 1205 (lock wait timeout) and 1020 (the record has changed
-//     since the snapshot);
+//   - PostgreSQL: SQLSTATE 40001 (serialization failure), 40P01 (deadlock) and 55P03 (lock timeout,
+//     NOWAIT);
+//   - MySQL and MariaDB: 1213 (deadlock), 1205 (lock wait timeout), 1020 (the record has changed since
+//     the snapshot) and 3572 (NOWAIT);
 //   - SQLite: SQLITE_BUSY and SQLITE_LOCKED, with all of their extended codes.
 //
 // It knows errors by methods and texts, not by their types, so this package needs no driver. A caller
@@ -42,7 +43,7 @@ func Retryable(err error) bool {
 var states = map[string]bool{"40001": true, "40P01": true, "55P03": true}
 
 // mysqlText matches the beginning of an error of go-sql-driver/mysql, which has no method for its number.
-var mysqlText = regexp.MustCompile(`^Error (1213|1205|1020)\b`)
+var mysqlText = regexp.MustCompile(`^Error (1213|1205|1020|3572)\b`)
 
 // sqliteText recognizes the errors of SQLite drivers without a method for their code.
 func sqliteText(text string) bool {

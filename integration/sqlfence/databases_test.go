@@ -26,6 +26,10 @@ type database struct {
 	// but fail at once.
 	blocked string
 
+	// rejects returns whether a transaction at an isolation level is rejected after it has waited for
+	// another one, or instead of it.
+	rejects func(sql.IsolationLevel) bool
+
 	// patient is the same database, whose transactions wait for each other.
 	patient *sql.DB
 }
@@ -63,6 +67,7 @@ func openSQLite(t testing.TB) *database {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)"
 	d := open(t, sqlfence.SQLite, "sqlite", file, "INTEGER PRIMARY KEY AUTOINCREMENT")
+	d.rejects = func(sql.IsolationLevel) bool { return true }
 	var err error
 	d.patient, err = sql.Open("sqlite", file+"&_pragma=busy_timeout(60000)")
 	require.NoError(t, err)

@@ -1,15 +1,13 @@
 package sqlfence_test
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestMariaDB(t *testing.T) {
 	for _, isolation := range []string{"OFF", "ON"} {
 		t.Run("innodb_snapshot_isolation="+isolation, func(t *testing.T) {
 			run(t, func(t testing.TB) *database {
 				t.Helper()
-				return openMariaDB(t, "innodb_snapshot_isolation="+isolation)
+				return openMariaDB(t, isolation)
 			})
 		})
 	}

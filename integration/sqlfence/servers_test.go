@@ -2,12 +2,13 @@ package sqlfence_test
 
 import (
 	"context"
+	"database/sql"
 	"net"
 	"net/netip"
 	"os"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql" // registers the driver
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
@@ -26,6 +27,13 @@ const (
 	password = "fences"
 )
 
+// init keeps the driver from printing that a server does not answer yet.
+func init() {
+	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil {
+		panic(err)
+	}
+}
+
 // startPostgres starts a PostgreSQL server, and returns the URL of its database.
 func startPostgres(t testing.TB) (url string) {
 	t.Helper()
@@ -36,18 +44,21 @@ func startPostgres(t testing.TB) (url string) {
 func openPostgres(t testing.TB) *database {
 	t.Helper()
 	d := open(t, sqlfence.Postgres, "pgx", startPostgres(t), "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+	d.rejects = func(level sql.IsolationLevel) bool { return level != sql.LevelReadCommitted }
 	d.blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 	return d
 }
 
-// openMariaDB starts a MariaDB server, and opens its database. parameters are further parameters of
-// the driver.
-func openMariaDB(t testing.TB, parameters string) *database {
+// openMariaDB starts a MariaDB server, and opens its database. isolation is the server's setting
+// innodb_snapshot_isolation, whose default is OFF or ON by version.
+func openMariaDB(t testing.TB, isolation string) *database {
 	t.Helper()
 	address := startServer(t, image("REDLOCK_TEST_MARIADB", mariadbImage), "3306/tcp",
 		map[string]string{"MARIADB_ROOT_PASSWORD": password, "MARIADB_DATABASE": "test"})
-	d := open(t, sqlfence.MySQL, "mysql", "root:"+password+"@tcp("+address+")/test?"+parameters, "BIGINT AUTO_INCREMENT PRIMARY KEY")
-	d.blocked = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+	d := open(t, sqlfence.MySQL, "mysql", "root:"+password+"@tcp("+address+")/test?innodb_snapshot_isolation="+isolation, "BIGINT AUTO_INCREMENT PRIMARY KEY")
+	d.rejects = func(level sql.IsolationLevel) bool { return isolation == "ON" && level == sql.LevelSerializable }
+	// The table innodb_trx would be as it was up to 100 ms ago.
+	d.blocked = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'"
 	return d
 }
 

@@ -50,6 +50,7 @@ var cases = []struct {
 	{"names of any bytes", testNames},
 	{"namespaces and prefixes", testNamespaces},
 	{"a wait ends with its context", testWaitEnds},
+	{"a wait takes too long", testTimeout},
 	{"a deadlock with other rows", testDeadlock},
 	{"no table", testNoTable},
 }
@@ -311,7 +312,7 @@ func (s *suite) behind(t *testing.T, ahead, behind sqlfence.Lock, level sql.Isol
 func testIsolation(t *testing.T, s *suite) {
 	t.Helper()
 	for _, level := range levels {
-		rejects := s.dialect == sqlfence.SQLite || s.dialect == sqlfence.Postgres && level != sql.LevelReadCommitted
+		rejects := s.rejects(level)
 		t.Run("the newer one behind the older one, "+level.String(), func(t *testing.T) {
 			name := "forwards " + level.String()
 			older, newer := s.overlap(t, name)
@@ -570,6 +571,34 @@ func testWaitEnds(t *testing.T, s *suite) {
 	require.False(t, sqlfence.Retryable(err))
 	require.ErrorIs(t, second.Commit(), sql.ErrTxDone)
 	require.NoError(t, s.finish(t.Context(), first, lock))
+}
+
+// A database that stops the wait says nothing of the fence.
+func testTimeout(t *testing.T, s *suite) {
+	t.Helper()
+	if s.blocked == "" {
+		return // transactions do not wait
+	}
+	lock := acquire(t, s.first, "timeout")
+	first := begin(t, s.DB, sql.LevelDefault)
+	require.NoError(t, s.fences.Check(t.Context(), first, lock))
+	conn, err := s.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	set, reset := "SET lock_timeout = '50ms'", "RESET lock_timeout"
+	if s.dialect == sqlfence.MySQL {
+		set, reset = "SET innodb_lock_wait_timeout = 1", "SET innodb_lock_wait_timeout = DEFAULT"
+	}
+	_, err = conn.ExecContext(t.Context(), set)
+	require.NoError(t, err)
+	second, err := conn.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, s.fences.Check(t.Context(), second, lock), sqlfence.ErrRetry)
+	require.ErrorIs(t, second.Commit(), sql.ErrTxDone)
+	_, err = conn.ExecContext(t.Context(), reset)
+	require.NoError(t, err)
+	require.NoError(t, s.finish(t.Context(), first, lock))
+	require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
 }
 
 // Check cannot prevent a deadlock with rows that were locked before it.
