@@ -43,6 +43,7 @@ var cases = []struct {
 	{"all names or none", testAllOrNone},
 	{"locks that cannot be fenced are refused", testRefusals},
 	{"transactions at once", testIsolation},
+	{"a transaction that has read before", testSnapshot},
 	{"transactions at once, without an order", testRaces},
 	{"names in opposite order", testOppositeOrder},
 	{"rows are locked in the order of the names", testOrder},
@@ -345,6 +346,28 @@ func testIsolation(t *testing.T, s *suite) {
 			require.Equal(t, []int64{newer.Fence()}, s.journal(t, name))
 			s.requireRow(t, name, newer)
 		})
+	}
+}
+
+// What the transaction reads is older than what it compares with.
+func testSnapshot(t *testing.T, s *suite) {
+	t.Helper()
+	for _, level := range levels {
+		name := "snapshot " + level.String()
+		older, newer := s.overlap(t, name)
+		require.NoError(t, s.write(t.Context(), older, level))
+		tx := begin(t, s.DB, level)
+		var n int
+		require.NoError(t, tx.QueryRowContext(t.Context(), "SELECT count(*) FROM redlock_fences").Scan(&n))
+		if s.dialect == sqlfence.MySQL && level == sql.LevelSerializable {
+			require.NoError(t, tx.Rollback()) // its reads lock: no other transaction can write
+			continue
+		}
+		require.NoError(t, s.write(t.Context(), newer, level))
+		err := s.fences.Check(t.Context(), tx, older)
+		require.True(t, errors.Is(err, sqlfence.ErrStale) || errors.Is(err, sqlfence.ErrRetry), "%v", err)
+		require.ErrorIs(t, tx.Commit(), sql.ErrTxDone)
+		s.requireRow(t, name, newer)
 	}
 }
 
