@@ -112,6 +112,11 @@ matrix-short: ## a part of them on each, about a minute
 redis-image: ## build an image of Redis from the distribution's package, for machines without an image registry
 	scripts/redis-image
 
+.PHONY: sql-images
+sql-images: ## build images of PostgreSQL and MariaDB from the distribution's packages, for machines without an image registry
+	scripts/sql-image postgres
+	scripts/sql-image mariadb
+
 .PHONY: bench
 bench: ## measure this library beside others, and write docs/benchmarks.md: about 25 minutes (BENCHFLAGS='--only fault'; a run that writes nothing: BENCHFLAGS="--quick --out ''")
 	$(PEERS) run ./bench --out ../../docs $(BENCHFLAGS)
