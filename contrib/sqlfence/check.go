@@ -13,7 +13,7 @@ import (
 )
 
 // ErrStale is the error of a Check whose fence is too small: a later holder has written. The holder
-// must stop its work. To repeat the transaction is of no use.
+// must stop its work, because a repeated transaction is rejected as well.
 var ErrStale = errors.New("sqlfence: a later holder of the lock has written")
 
 // maxOwner bounds Lock.ID, in bytes. That of a *redlock.Lock has 24.

@@ -50,6 +50,7 @@ var cases = []struct {
 	{"a paused holder", testPaused},
 	{"names of any bytes", testNames},
 	{"namespaces and prefixes", testNamespaces},
+	{"a new set of servers", testNewServers},
 	{"a wait ends with its context", testWaitEnds},
 	{"a wait takes too long", testTimeout},
 	{"a deadlock with other rows", testDeadlock},

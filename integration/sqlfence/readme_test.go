@@ -1,0 +1,121 @@
+package sqlfence_test
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/contrib/sqlfence"
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+const readme = "../../contrib/sqlfence/README.md"
+
+// blocks returns the README's blocks in a language.
+func blocks(t *testing.T, language string) (texts []string) {
+	t.Helper()
+	page, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	for _, block := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllSubmatch(page, -1) {
+		texts = append(texts, string(block[1]))
+	}
+	return texts
+}
+
+// The quick start runs as a reader runs it, in several processes at once. The first one also creates
+// the tables.
+func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
+	programs := blocks(t, "go")
+	require.Len(t, programs, 1)
+	nodes := redistest.Start(t, 3)
+	url := startPostgres(t)
+	db, err := sql.Open("pgx", url)
+	require.NoError(t, err)
+	defer db.Close()
+	(&database{DB: db}).awaitReady(t)
+	binary := build(t, programs[0], redistest.URLs(nodes), url)
+
+	var processes [11]*exec.Cmd
+	var outputs, logs [len(processes)]bytes.Buffer
+	for i := range processes {
+		processes[i] = exec.CommandContext(t.Context(), binary)
+		processes[i].Stdout, processes[i].Stderr = &outputs[i], &logs[i]
+		require.NoError(t, processes[i].Start())
+	}
+	failed := 0
+	fences := map[int]int64{} // by what was left
+	for i, process := range processes {
+		if err := process.Wait(); err != nil {
+			require.Contains(t, logs[i].String(), "there are no apples")
+			failed++
+			continue
+		}
+		var left int
+		var fence int64
+		_, err := fmt.Sscanf(outputs[i].String(), "%d apples left, sold with fence %d\n", &left, &fence)
+		require.NoError(t, err, "%s", &outputs[i])
+		fences[left] = fence
+	}
+	require.Equal(t, 1, failed, "there are 10 apples")
+	require.Len(t, fences, 10, "each was sold once")
+	for left := range 9 {
+		require.Greater(t, fences[left], fences[left+1])
+	}
+	d := &database{DB: db, dialect: sqlfence.Postgres}
+	fence, _ := d.row(t, "redis-a", "stock:apples")
+	require.Equal(t, fences[0], fence)
+}
+
+// build builds the program, with the addresses of these servers.
+func build(t *testing.T, source string, nodes []string, postgres string) (binary string) {
+	t.Helper()
+	replace := func(original, address string) {
+		require.Contains(t, source, original)
+		source = strings.ReplaceAll(source, original, address)
+	}
+	for i, url := range nodes {
+		replace(fmt.Sprintf("redis://127.0.0.1:700%d", i+1), url)
+	}
+	replace("postgres://postgres:fences@127.0.0.1:5432/postgres", postgres)
+	folder := t.TempDir()
+	file := filepath.Join(folder, "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+	binary = filepath.Join(folder, "program")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return binary
+}
+
+// The README's statements for a new set of servers: the first rejects all locks of the old set, and
+// the second deletes its rows.
+func testNewServers(t *testing.T, s *suite) {
+	t.Helper()
+	statements := blocks(t, " *sql")
+	require.Len(t, statements, 2)
+	const name = "new servers"
+	lock := acquire(t, s.first, name)
+	old, next := s.database.fences(t, "redis-a"), s.database.fences(t, "redis-b")
+	for _, s.fences = range []*sqlfence.Fences{old, next} {
+		require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
+	}
+
+	s.exec(t, statements[0])
+	s.fences = old
+	require.ErrorIs(t, s.write(t.Context(), lock, sql.LevelDefault), sqlfence.ErrStale)
+	s.fences = next
+	require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
+
+	s.exec(t, statements[1])
+	fence, _ := s.row(t, "redis-a", name)
+	require.Zero(t, fence)
+	s.namespace = "redis-b"
+	s.requireRow(t, name, lock)
+}
