@@ -338,7 +338,7 @@ func TestRetryableRecognizesTheDriversErrors(t *testing.T) {
 		{errors.New("Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction"), true},
 		{errors.New("Error 1205 (HY000): Lock wait timeout exceeded; try restarting transaction"), true},
 		{errors.New("Error 1020 (HY000): Record has changed since last read in table 'redlock_fences'"), true},
-		{errors.New("Error 3572 (HY000): Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."), true},
+		{errors.New("Error 3572 (HY000): Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set"), true},
 		{errors.New("Error 1213: Deadlock found"), true},
 		{errors.New("Error 12130 (HY000): something else"), false},
 		{errors.New("Error 1062 (23000): Duplicate entry 'Error 1213' for key 'PRIMARY'"), false},
