@@ -5,7 +5,7 @@ go 1.25.0
 replace github.com/quorumlock/go-redlock => ../..
 
 require (
-	github.com/quorumlock/go-redlock v0.0.0-00010101000000-000000000000
+	github.com/quorumlock/go-redlock v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 
