@@ -37,8 +37,11 @@ func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 func TestALockWhoseClaimCannotBePrintedIsReleased(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no key is left
-	p := start(t, all, "acquire", "--wait", "0", "job")
-	require.NoError(t, p.out.Close())
+	_, text := acquired(t, envOf(all), "--owner", "first", "job")
+	p := start(t, all, "acquire", "job")
+	require.Contains(t, p.message(), `held by "first"`)
+	require.NoError(t, p.out.Close()) // before there is a claim
+	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
 	require.Equal(t, exitSystem, p.status())
 	require.Contains(t, p.messages(), "the claim could not be written, so the lock is released")
 }
