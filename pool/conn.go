@@ -140,7 +140,9 @@ func (pc *pipeConn) read() error {
 			return errProtocol
 		}
 		if c.Merged > 0 {
-			pc.handleMergedReply(c, v, err)
+			if err := pc.handleMergedReply(c, v, err); err != nil {
+				return err // nor can any later reply be trusted
+			}
 			continue
 		}
 		pc.handleReply(c, v, err)

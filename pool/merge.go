@@ -67,14 +67,15 @@ func (pc *pipeConn) appendMergedLocked() {
 
 // handleMergedReply answers the releases of one call, of which first is the first. If the server
 // answered by an error, each is sent again by itself, with the result of an undo that may have been
-// executed before. If the reply makes no sense, nothing is known about any of them, and the
-// connection ends.
-func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) {
+// executed before. If the reply makes no sense, nothing is known about any of them, and
+// handleMergedReply returns the error with which the connection ends.
+func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) error {
 	n := int(first.Merged)
 	ok := mergedReplyValid(v, n)
 	if err != nil {
 		pc.afterFailedMerge(serverError(err))
 		pc.pipeline.node.count.unmerged.Add(int64(n))
+		pc.pipeline.node.count.replies.Add(int64(n))
 	}
 	for i := range n {
 		c := first
@@ -92,8 +93,9 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 		}
 	}
 	if err == nil && !ok {
-		pc.fail(errMergedReply)
+		return errMergedReply
 	}
+	return nil
 }
 
 var errMergedReply = errors.New("pool: unexpected reply to merged releases")
@@ -122,14 +124,14 @@ func mergedResult(v any, i int) any {
 }
 
 // afterFailedMerge decides how the connection sends later releases. After an error of the server's
-// state they are merged as before. After any other error, such as a missing right, none is.
+// state they are merged as before. After any other error, such as a missing right or CROSSSLOT, none is.
 func (pc *pipeConn) afterFailedMerge(err error) {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
 	switch {
 	case answeredBy(err, "NOSCRIPT"):
 		pc.merge.evalNext = true
-	case permissionDenied(err) || !saysUnexecuted(err):
+	case permissionDenied(err) || !saysUnexecuted(err) || answeredBy(err, "CROSSSLOT"):
 		pc.merge.on = false
 	}
 }

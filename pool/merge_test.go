@@ -453,3 +453,149 @@ func TestNoMergedReleaseIsMissedByAWaiterThatSubscribes(t *testing.T) {
 		}
 	}
 }
+
+// The server is out of step. What it sent in the same packet is matched to no command.
+func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.Set("a", "other", longTTL) // the SET NX must be refused
+		failMerged(m, "$1\r\n1\r\n+OK\r\n")
+		a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+		s := acquiring("N", longTTL, "a")
+		s.req.NodeSet = oneLocker
+		together(n, a, b, s)
+		r := s.reply(t)
+		require.Equal(t, command.Unknown, r.Outcome, "%+v; keys %v", r, m.Keys())
+	})
+}
+
+func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
+	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()}, nil)
+	k := newPipeConn(newPipeline(n), &rawConn{}, facts{Facts: sound()})
+	k.loaded = ^command.ScriptSet(0)
+	for i := range 200 {
+		k.pipeline.queue.push(&announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))).Command)
+	}
+	require.Empty(t, k.takeBatch())
+	k.timer.Stop()
+	size := 0
+	for _, c := range k.batch {
+		size += len(c.Keys[0])
+	}
+	require.LessOrEqual(t, size, maxBatchBytes)
+	require.Greater(t, len(k.batch), 1)
+}
+
+func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		failMerged(m, "MISCONF x")
+		a, b := announcing("T", "a"), announcing("T", "b")
+		together(n, a, b)
+		a.reply(t)
+		b.reply(t)
+		synctest.Wait()
+		s := n.Stats()
+		require.Equal(t, s.Written, s.Replies)
+	})
+}
+
+// Such a server has slots, although the node was not told so.
+func TestNoReleaseIsMergedAfterCROSSSLOT(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		answered := failMerged(m, "CROSSSLOT Keys in request don't hash to the same slot")
+		for range 5 {
+			a, b := announcing("T", "a"), announcing("T", "b")
+			together(n, a, b)
+			a.reply(t)
+			b.reply(t)
+		}
+		require.Equal(t, 1, *answered)
+	})
+}
+
+func TestAReleaseIsUnknownWhoseReplyMadeNoSense(t *testing.T) {
+	for _, apart := range []bool{true, false} {
+		merging(t, func(c *Config) { c.SeparateReleases = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			// The server executes the releases (here: the keys are gone), but its reply is broken.
+			bad := 1
+			if apart {
+				bad = 2
+			}
+			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+				if cmd == "EVALSHA" && bad > 0 {
+					bad--
+					return "$1\r\n1\r\n", true
+				}
+				return "", false
+			})
+			a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+			together(n, a, b)
+			for _, c := range []*call{a, b} {
+				r := c.reply(t)
+				require.Equal(t, command.Unknown, r.Outcome)
+				require.Equal(t, command.Unknown, c.reply(t).Outcome, "the repetition finds no key")
+			}
+		})
+	}
+}
+
+func TestARepetitionIsNotMerged(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		a, b := announcing("T", "a"), announcing("T", "b")
+		a.Retries, b.Retries = 1, 1
+		together(n, a, b)
+		a.reply(t)
+		b.reply(t)
+		require.NotContains(t, names(m), merged)
+	})
+}
+
+// The server executes the releases, but says so to nobody. Then it answers each by BUSY, and at last it
+// finds no key. That is no loss of the lock.
+func TestAReleaseThatMayHaveBeenExecutedIsNeverRefused(t *testing.T) {
+	for _, how := range []string{"dead connection, separate", "dead connection, merged", "merged error"} {
+		t.Run(how, func(t *testing.T) {
+			merging(t, func(c *Config) { c.SeparateReleases = how == "dead connection, separate" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				m.Set("a", "T", longTTL)
+				m.Set("b", "T", longTTL)
+				busy, step := 2, 0
+				m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+					if cmd != "EVALSHA" {
+						return "", false
+					}
+					name := sub(fakeredis.Entry{Name: cmd, Args: args})
+					if how == "merged error" && name == "release+merge" && step == 0 {
+						step = 1
+						return "ERR something after the keys were deleted", true
+					}
+					if step == 1 && name == "release+announce" && busy > 0 {
+						busy--
+						return "BUSY Redis is busy running a script", true
+					}
+					return "", false
+				})
+				a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+				if how == "merged error" {
+					m.Del("a")
+					m.Del("b")
+					together(n, a, b)
+				} else {
+					c := only(t, m)
+					c.HoldReplies()
+					together(n, a, b)
+					synctest.Wait()
+					require.Empty(t, m.Keys())
+					step = 1
+					c.Drop()
+				}
+				for _, c := range []*call{a, b} {
+					r := c.reply(t)
+					for r.Retrying {
+						r = c.reply(t)
+					}
+					require.Equal(t, command.Unknown, r.Outcome)
+					require.True(t, r.Undone)
+				}
+			})
+		})
+	}
+}

@@ -164,7 +164,7 @@ func (pl *pipeline) requeue(c *command.Command) {
 // no repetition cures, or if it has nothing to undo.
 func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (willRetry, pending bool) {
 	refused := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
-	willRetry, pending = pl.scheduleRetry(c, refused, nothing)
+	willRetry, pending = pl.scheduleRetry(c, refused, nothing, r.Outcome == command.Unknown || c.WasResent())
 	// The server executed a repeated undo, and so probably executes the others that wait. Outside
 	// mu, as requeue demands.
 	if !refused && c.Retries > 0 {
@@ -174,8 +174,8 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (wi
 }
 
 // scheduleRetry schedules one more sending of an undo if one is needed. refused says that the server
-// answered it by an error.
-func (pl *pipeline) scheduleRetry(c *command.Command, refused, nothing bool) (willRetry, pending bool) {
+// answered it by an error, perhaps that it may have been executed all the same.
+func (pl *pipeline) scheduleRetry(c *command.Command, refused, nothing, perhaps bool) (willRetry, pending bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	mayExecute := pl.mayStillExecuteLocked(c.Token)
@@ -193,6 +193,9 @@ func (pl *pipeline) scheduleRetry(c *command.Command, refused, nothing bool) (wi
 			return false, false
 		}
 		next = pl.retryLaterLocked(c, refused)
+	}
+	if perhaps {
+		next.command.MarkResend() // what it finds missing, an earlier sending may have undone
 	}
 	if pending {
 		// The owner gets the answer of the repetition. Otherwise it has its answer, and the

@@ -173,7 +173,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	pc.evalMerged = false
 	size := 0
 	for len(pc.batch)+len(pc.merging) < maxBatch && l.queue.len() > 0 {
-		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch) > 0 {
+		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+len(pc.merging) > 0 {
 			break
 		}
 		c := l.queue.pop()

@@ -206,6 +206,9 @@ func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
 	case h.Attempt == nil || !h.SameNames:
 		command.NewAnnouncingRelease(&r.Request, &lk.terms, h.OwnSubscribers)
+		if h.Attempt != nil {
+			r.Request.SendAlone() // in front of the attempt
+		}
 	case h.CountWaiters:
 		command.NewCountingRelease(&r.Request, &lk.terms, h.OwnSubscribers)
 	default:

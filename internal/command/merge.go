@@ -49,10 +49,10 @@ return table.concat(out)
 const MaxMerged = 64
 
 // Mergeable reports whether the command is a release that may be sent in one call with others. It has
-// one key, is announced, is not sent for the second time, and is not subscribed to by its own
-// process.
+// one key, is announced, is not sent for the second time, is not subscribed to by its own process, and
+// is not the first half of a handoff.
 func (c *Command) Mergeable() bool {
-	return c.mergeable && c.NodeSet != nil && !c.WasResent() && !c.UsesEval()
+	return c.mergeable && c.NodeSet != nil && c.Retries == 0 && !c.WasResent() && !c.UsesEval()
 }
 
 // MergedCall returns the call of several mergeable releases of one node set, with different keys. It

@@ -119,6 +119,10 @@ func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.scriptCall(announceKind, t, small(ownSubscribers))
 }
 
+// SendAlone keeps the request out of calls that several releases share. Such a call may be sent again,
+// behind what follows the release.
+func (r *Request) SendAlone() { r.mergeable = false }
+
 // NewCountingRelease fills r with a Release that announces nothing, because the next holder in
 // this process follows, and counts the subscribers.
 func NewCountingRelease(r *Request, t *LockArgs, ownSubscribers int) {
