@@ -36,7 +36,7 @@ func (r *register) use(d time.Duration) {
 	r.turns.Add(1)
 }
 
-// fleet is clients that all use the same few registers.
+// clientGroup is clients that all use the same few registers.
 type clientGroup struct {
 	registers []*register
 	turns     []atomic.Int64 // of each client
@@ -98,7 +98,7 @@ func openGroup(t *testing.T) (names []string, clients []adapters.Adapter) {
 	for _, name := range names {
 		kind, err := adapters.Find(name)
 		require.NoError(t, err)
-		c, err := kind.Open(t.Context(), addrs, adapters.Options{Goroutines: 3, TTL: time.Minute})
+		c, err := kind.Open(t.Context(), addrs, adapters.Options{Goroutines: 3, TTL: time.Minute, NodeTimeout: 10 * time.Second})
 		require.NoError(t, err, name)
 		t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		clients = append(clients, c)
@@ -137,7 +137,7 @@ func TestAMigratedInstanceGetsItsShare(t *testing.T) {
 			for i, name := range names {
 				kind, err := adapters.Find(name)
 				require.NoError(t, err)
-				c, err := kind.Open(t.Context(), addrs, adapters.Options{Goroutines: 1, TTL: time.Minute})
+				c, err := kind.Open(t.Context(), addrs, adapters.Options{Goroutines: 1, TTL: time.Minute, NodeTimeout: 10 * time.Second})
 				require.NoError(t, err, name)
 				t.Cleanup(func() { assert.NoError(t, c.Close()) })
 				all.Go(func() {

@@ -19,6 +19,9 @@ type Options struct {
 	// TTL is the TTL of the locks. Zero means redsync's default of 8 s.
 	TTL time.Duration
 
+	// NodeTimeout is this library's timeout of a node. Zero means its default.
+	NodeTimeout time.Duration
+
 	// NoTracking says that the servers do not support CLIENT TRACKING. A library that uses it polls instead.
 	NoTracking bool
 }

@@ -3,6 +3,7 @@ package adapters
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
@@ -28,6 +29,10 @@ var ours = []Kind{
 
 func openOurs(perLock []redlock.LockOption, opts ...redlock.Option) opener {
 	return func(_ context.Context, servers []string, o Options) (Adapter, error) {
+		opts := slices.Clone(opts)
+		if o.NodeTimeout > 0 {
+			opts = append(opts, redlock.WithNodeTimeout(o.NodeTimeout))
+		}
 		l, err := redlock.Open(urls(servers), opts...)
 		if err != nil {
 			return nil, err
