@@ -45,7 +45,7 @@ func closeLocker(t testing.TB, l *redlock.Locker) {
 
 // openPools opens a Locker over nodes whose counters the test can read. edit changes what
 // [pool.ParseURL] has parsed.
-func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config)) (*redlock.Locker, []*pool.Node) {
+func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config), opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	pools := make([]*pool.Node, len(nodes))
 	voters := make([]redlock.Node, len(nodes))
@@ -58,7 +58,7 @@ func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config)) (
 		t.Cleanup(func() { assert.NoError(t, pools[i].Close()) })
 		voters[i] = pools[i]
 	}
-	l, err := redlock.New(voters)
+	l, err := redlock.New(voters, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l, pools

@@ -74,6 +74,105 @@ func TestMergedReleasesOnRealServers(t *testing.T) {
 	}
 }
 
+// Acquires with fencing and under the restart guard that come together are merged. Each name has one
+// holder, and each of its fences is larger than the one before. A bad counter refuses its own name only.
+func TestMergedAcquiresOnRealServers(t *testing.T) {
+	const names, rounds = 200, 3
+	for kind, opts := range map[string][]redlock.Option{
+		"guard":             {redlock.WithRestartGuard(time.Minute)},
+		"fencing":           {redlock.WithFencing()},
+		"fencing and guard": {redlock.WithFencing(), redlock.WithRestartGuard(time.Minute)},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			nodes := masters(t, 3)
+			fenced := kind != "guard"
+			l, pools := openPools(t, nodes, func(*pool.Config) {}, append(opts, redlock.WithNodeTimeout(10*time.Second))...)
+			if kind != "fencing" {
+				_, err := l.Admit(t.Context())
+				require.NoError(t, err)
+			}
+			taken := acquired(t, l, "taken", time.Minute)
+			if fenced {
+				for _, n := range nodes {
+					n.Do(t, "SET", "redlock:fence:bad0", "no number")
+					n.Do(t, "RPUSH", "redlock:fence:bad1", "no number")
+				}
+			}
+			before := merges(pools)
+			var last [names]int64
+			for range rounds {
+				held, errs := tryAll(t, l, names, "bad0", "bad1", "taken")
+				for i := range names {
+					require.NoError(t, errs[i])
+					if fenced {
+						require.Greater(t, held[i].Fence(), last[i])
+					}
+					last[i] = held[i].Fence()
+					on := 0
+					for _, n := range nodes {
+						if token, _ := n.Do(t, "GET", held[i].Names()[0]).([]byte); string(token) == held[i].Token() {
+							on++
+						}
+					}
+					require.GreaterOrEqual(t, on, 2) // the third node may not have answered yet
+				}
+				require.ErrorIs(t, errs[names+2], redlock.ErrHeld)
+				for i := range 2 {
+					if fenced {
+						require.ErrorContains(t, errs[names+i], "a fence counter holds no number")
+					} else {
+						require.NoError(t, errs[names+i])
+					}
+				}
+				releaseAll(t, held)
+			}
+			require.NoError(t, taken.Release(t.Context()))
+			require.Greater(t, merges(pools)-before, int64(names*rounds), "of %d acquires on three nodes", names*rounds)
+			for _, p := range pools {
+				s := p.Stats()
+				require.Zero(t, s.Unmerged)
+				require.Zero(t, s.Violations)
+			}
+			for _, n := range nodes {
+				n.Do(t, "FLUSHALL")
+			}
+		})
+	}
+}
+
+// tryAll acquires "merged0" and so on, and more names, all at the same time.
+func tryAll(t *testing.T, l *redlock.Locker, n int, more ...string) (held []*redlock.Lock, errs []error) {
+	t.Helper()
+	held, errs = make([]*redlock.Lock, n+len(more)), make([]error, n+len(more))
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range held {
+		all.Go(func() {
+			name := fmt.Sprint("merged", i)
+			if i >= n {
+				name = more[i-n]
+			}
+			<-start
+			held[i], errs[i] = l.TryAcquire(t.Context(), name, time.Minute)
+		})
+	}
+	close(start)
+	all.Wait()
+	return held, errs
+}
+
+// releaseAll releases all locks at the same time.
+func releaseAll(t *testing.T, held []*redlock.Lock) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, k := range held {
+		if k != nil {
+			all.Go(func() { assert.NoError(t, k.Release(t.Context())) })
+		}
+	}
+	all.Wait()
+}
+
 func merges(nodes []*pool.Node) (n int64) {
 	for _, p := range nodes {
 		n += p.Stats().Merged

@@ -105,10 +105,11 @@ type Config struct {
 	// proxy may change during a connection. Defaults to false.
 	Proxied bool
 
-	// SeparateReleases sends each release by itself. Otherwise a node sends up to 64 releases of one
-	// name each, of one Locker, that come together as one call of a script. It does not on a Cluster,
-	// behind a proxy, and on a connection whose user lacks the right to MGET. Defaults to false.
-	SeparateReleases bool
+	// SeparateCommands sends each command by itself. Otherwise a node sends up to 64 releases of one
+	// name each, of one Locker, that come together as one call of a script, and so acquires with fencing
+	// or under the restart guard. It does not on a Cluster, behind a proxy, and on a connection whose
+	// user lacks the right to MGET. Defaults to false.
+	SeparateCommands bool
 
 	// Clock measures the timeouts. Defaults to clock.System().
 	Clock clock.Clock

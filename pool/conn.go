@@ -44,7 +44,7 @@ type pipeConn struct {
 	healthTimer clock.Timer // of check
 	health      health
 	guards      map[*command.NodeSet]*guardState
-	merge       mergeState
+	merge       [command.MergeKinds]mergeState
 	loaded      command.ScriptSet // scripts that were loaded on this connection
 
 	answered atomic.Int64
@@ -53,17 +53,17 @@ type pipeConn struct {
 	batch               []*command.Command
 	markers             []any // the markers that are appended to their arguments; nil for most
 	args                []any // arguments and marker of one command, or arguments of a merged call
-	merging             []*command.Command
-	mergingKeys         map[string]struct{} // of merging
-	evalMerged          bool                // the batch's merged calls send the script's text
-	recentBatch         int                 // how many commands came together recently: fades by one with each write
-	answeredAtLastBatch int64               // answered, when the last batch was taken
-	writesWithoutReply  int                 // batches in a row without a reply in between
+	aside               [command.MergeKinds]aside
+	evalMerged          bool  // the batch's merged calls send the script's text
+	recentBatch         int   // how many commands came together recently: fades by one with each write
+	answeredAtLastBatch int64 // answered, when the last batch was taken
+	writesWithoutReply  int   // batches in a row without a reply in between
 
 	silentSince clock.Instant // when writesWithoutReply reached its threshold
 
 	answering  []*command.Command       // reader only: written, in order
 	next       int                      // reader only: the first of answering without a reply
+	oneCall    []*command.Command       // reader only: of handleMergedReply
 	unexecuted map[string]clock.Instant // reader only: see noteAcquire
 
 	timer        clock.Timer // of watch
@@ -77,7 +77,7 @@ func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
 	unfit := unfitError(l.node.kind.findings(f.Facts))
 	return &pipeConn{
 		pipeline: l, raw: s, facts: f, unfit: unfit, wake: signal.New(), dead: make(chan struct{}),
-		merge: newMergeState(l.node), mergingKeys: make(map[string]struct{}),
+		merge: newMergeStates(l.node),
 	}
 }
 

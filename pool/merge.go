@@ -1,137 +1,213 @@
 package pool
 
 import (
+	"bytes"
 	"errors"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// Most of what a release costs a server is to begin a script. So a batch's releases of one name each
-// are sent as one call, behind the batch's other commands. Each is answered as if it was sent by
-// itself. See ADR 17.
+// Most of what a short script costs a server is to begin it. So a batch's releases of one name each
+// are sent as one call, behind the batch's other commands, and so are its acquires of one name each
+// that need a script. Each is answered as if it was sent by itself. See ADR 17 and 18.
 
-// mergeState says how a connection sends releases. It is guarded by pipeline.mu.
+// mergeState says how a connection sends commands of one kind. It is guarded by pipeline.mu.
 type mergeState struct {
-	on       bool // releases are merged
+	on       bool // several are sent as one call
 	evalNext bool // the server does not know the script: the next call sends its text
 }
 
-func newMergeState(n *Node) mergeState {
-	return mergeState{on: !n.cfg.SeparateReleases && !n.cfg.Proxied && n.kind.severalSlots()}
+// aside are commands of one kind that are taken from the queue and will be appended to the batch. They
+// belong to the goroutine with the right to write.
+type aside struct {
+	commands []*command.Command
+	keys     map[string]struct{}
+	marker   any // of guarded acquires
 }
 
-// setAsideLocked sets a release aside that can be merged with others of this batch, and returns true.
-// A release may be sent later than it was queued, but never behind a command for the same key: such
-// a command first has those that were set aside appended to the batch.
-func (pc *pipeConn) setAsideLocked(c *command.Command) bool {
-	mergeable := pc.merge.on && c.Mergeable()
-	if len(pc.merging) > 0 {
+func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
+	on := !n.cfg.SeparateCommands && !n.cfg.Proxied && n.kind.severalSlots()
+	for kind := command.Alone + 1; kind < command.MergeKinds; kind++ {
+		all[kind].on = on
+	}
+	return all
+}
+
+// setAsideLocked sets a command aside that can be merged with others of this batch, and returns true.
+// A command may be sent later than it was queued, but never behind a command for the same key: such a
+// command first has those that were set aside appended to the batch.
+func (pc *pipeConn) setAsideLocked(c *command.Command, marker any) bool {
+	for kind := range pc.aside {
 		for _, key := range c.Keys {
-			if _, ok := pc.mergingKeys[key]; ok {
-				pc.appendMergedLocked()
+			if _, ok := pc.aside[kind].keys[key]; ok {
+				pc.appendMergedLocked(command.MergeKind(kind)) //nolint:gosec // one of three
 				break
 			}
 		}
-		// A script serves one Locker: another one may have another waiters' channel.
-		mergeable = mergeable && (len(pc.merging) == 0 || pc.merging[0].NodeSet == c.NodeSet)
 	}
-	if mergeable {
-		pc.merging = append(pc.merging, c)
-		pc.mergingKeys[c.Keys[0]] = struct{}{}
+	kind := c.MergeKind()
+	a := &pc.aside[kind]
+	if !pc.merge[kind].on || len(a.commands) > 0 && !a.commands[0].MergesWith(c) {
+		return false
 	}
-	return mergeable
+	if a.keys == nil {
+		a.keys = make(map[string]struct{})
+	}
+	a.commands, a.marker = append(a.commands, c), marker
+	a.keys[c.Keys[0]] = struct{}{}
+	return true
 }
 
-// appendMergedLocked puts the releases that were set aside into the batch.
-func (pc *pipeConn) appendMergedLocked() {
-	for i, c := range pc.merging {
-		n := min(len(pc.merging)-i, command.MaxMerged)
+// asideCount returns how many commands are set aside.
+func (pc *pipeConn) asideCount() (n int) {
+	for kind := range pc.aside {
+		n += len(pc.aside[kind].commands)
+	}
+	return n
+}
+
+// appendAllMergedLocked puts all commands that were set aside into the batch. Acquires come first,
+// because their callers wait.
+func (pc *pipeConn) appendAllMergedLocked() {
+	pc.appendMergedLocked(command.MergedAcquire)
+	pc.appendMergedLocked(command.MergedRelease)
+}
+
+// appendMergedLocked puts the commands of one kind that were set aside into the batch.
+func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
+	a, state := &pc.aside[kind], &pc.merge[kind]
+	for i, c := range a.commands {
+		n := min(len(a.commands)-i, command.MaxMerged)
 		switch first := i%command.MaxMerged == 0; {
 		case first && n > 1:
 			c.Merged = uint8(n) //nolint:gosec // at most MaxMerged
-			pc.evalMerged, pc.merge.evalNext = pc.evalMerged || pc.merge.evalNext, false
+			pc.evalMerged, state.evalNext = pc.evalMerged || state.evalNext, false
 			pc.pipeline.node.count.merged.Add(int64(n))
-			pc.appendToBatchLocked(c, nil)
+			pc.appendToBatchLocked(c, a.marker)
 		case first:
 			c.Merged = 0
-			pc.appendToBatchLocked(c, nil)
+			pc.appendToBatchLocked(c, a.marker)
 		default:
 			c.Merged = 0
-			pc.pushLocked(c, nil) // part of the call before
+			pc.pushLocked(c, a.marker) // part of the call before
 		}
 	}
-	clear(pc.merging) // each command leads to its Locker
-	clear(pc.mergingKeys)
-	pc.merging = pc.merging[:0]
+	clear(a.commands) // each command leads to its Locker
+	clear(a.keys)
+	a.commands = a.commands[:0]
 }
 
-// handleMergedReply answers the releases of one call, of which first is the first. If the server
-// answered by an error, each is sent again by itself, with the result of an undo that may have been
-// executed before. If the reply makes no sense, nothing is known about any of them, and
-// handleMergedReply returns the error with which the connection ends.
+// handleMergedReply answers the commands of one call, of which first is the first. If the reply makes
+// no sense, nothing is known about any of them, and handleMergedReply returns the error with which the
+// connection ends.
 func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) error {
-	n := int(first.Merged)
-	ok := mergedReplyValid(v, n)
-	if err != nil {
-		pc.afterFailedMerge(serverError(err))
-		pc.pipeline.node.count.unmerged.Add(int64(n))
-		pc.pipeline.node.count.replies.Add(int64(n))
+	pc.oneCall = append(pc.oneCall[:0], first)
+	for len(pc.oneCall) < int(first.Merged) {
+		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // never nil: all were written together
 	}
-	for i := range n {
-		c := first
-		if i > 0 {
-			c = pc.nextAnswered() // never nil: all were written together
+	all := pc.oneCall
+	defer clear(all) // each command leads to its Locker
+	if err != nil {
+		pc.afterFailedMerge(first.MergeKind(), serverError(err))
+		pc.pipeline.node.count.unmerged.Add(int64(len(all)))
+	} else if !mergedReplyValid(all, v) {
+		err = errMergedReply
+		for _, c := range all {
+			pc.handleReply(c, nil, err)
 		}
+		return err
+	}
+	for i, c := range all {
 		switch {
-		case err != nil:
+		case err == nil:
+			v, err := mergedResult(v, i)
+			pc.handleReply(c, v, err)
+		case c.Op.Undoes():
+			// It goes on by itself, with the result of an undo that may have been executed before.
+			pc.pipeline.node.count.replies.Add(1)
 			c.MarkResend()
 			pc.pipeline.requeue(c)
-		case !ok:
-			pc.handleReply(c, nil, errMergedReply)
 		default:
-			pc.handleReply(c, mergedResult(v, i), nil)
+			pc.handleReply(c, nil, mergedAcquireError(err))
 		}
-	}
-	if err == nil && !ok {
-		return errMergedReply
 	}
 	return nil
 }
 
-var errMergedReply = errors.New("pool: unexpected reply to merged releases")
+var errMergedReply = errors.New("pool: unexpected reply to merged commands")
 
-// mergedReplyValid reports whether v is a reply to n merged releases: n, or one character for each.
-func mergedReplyValid(v any, n int) bool {
-	text, ok := v.([]byte)
-	if !ok {
-		return v == int64(n)
+// mergedAcquireError returns the error of an acquire whose call was answered by an error. Unless the
+// error's code proves that the script wrote nothing, the acquire may have been executed. A permission
+// proves nothing: it may be missing for the key of another acquire only.
+func mergedAcquireError(err error) error {
+	if e := serverError(err); !saysUnexecuted(e) || permissionDenied(e) {
+		return e // no redis.Error, which refusal would classify
 	}
-	for _, b := range text {
-		if b < '0' || b > '2' {
+	return err
+}
+
+// mergedReplyValid reports whether v is a reply to a call of all these commands: their number, or one
+// value for each.
+func mergedReplyValid(all []*command.Command, v any) bool {
+	switch v := v.(type) {
+	case int64:
+		return v == int64(len(all))
+	case []byte:
+		return all[0].Op == command.Release && len(v) == len(all) && len(bytes.Trim(v, "012")) == 0
+	case []any:
+		if all[0].Op != command.Acquire || len(v) != len(all) {
 			return false
 		}
+		for i, c := range all {
+			if !mergedAcquireValid(c, v[i]) {
+				return false
+			}
+		}
+		return true
 	}
-	return len(text) == n
+	return false
 }
 
-// mergedResult returns the reply that the release i would have had by itself: see decodeRelease.
-func mergedResult(v any, i int) any {
-	const missing, released, awaited = int64(0), int64(1), int64(3)
-	if text, ok := v.([]byte); ok {
-		return [...]any{missing, released, awaited}[text[i]-'0']
+// mergedAcquireValid reports whether v can be the result of an acquire: a vote, or an error of our
+// scripts.
+func mergedAcquireValid(c *command.Command, v any) bool {
+	if err, ok := v.(redis.Error); ok {
+		return strings.HasPrefix(string(err), "ERR redlock: ")
 	}
-	return released
+	return decodeReply(c, v, nil).Outcome != command.Unknown
 }
 
-// afterFailedMerge decides how the connection sends later releases. After an error of the server's
-// state they are merged as before. After any other error, such as a missing right or CROSSSLOT, none is.
-func (pc *pipeConn) afterFailedMerge(err error) {
+// mergedResult returns the reply that the command i would have had by itself.
+func mergedResult(v any, i int) (any, error) {
+	const missing, one, awaited = int64(0), int64(1), int64(3)
+	switch v := v.(type) {
+	case []byte: // see decodeRelease
+		return [...]any{missing, one, awaited}[v[i]-'0'], nil
+	case []any:
+		if err, ok := v[i].(redis.Error); ok {
+			return nil, err
+		}
+		return v[i], nil
+	}
+	return one, nil
+}
+
+// afterFailedMerge decides how the connection sends later commands of this kind. After an error of the
+// server's state they are merged as before. After any other error, such as a missing right or CROSSSLOT,
+// none is.
+func (pc *pipeConn) afterFailedMerge(kind command.MergeKind, err error) {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
+	state := &pc.merge[kind]
 	switch {
+	case strings.HasPrefix(err.Error(), command.NoMerging):
+		state.on = false
 	case answeredBy(err, "NOSCRIPT"):
-		pc.merge.evalNext = true
+		state.evalNext = true
 	case permissionDenied(err) || !saysUnexecuted(err) || answeredBy(err, "CROSSSLOT"):
-		pc.merge.on = false
+		state.on = false
 	}
 }

@@ -108,7 +108,7 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 		heard   []string
 	}
 	run := func(t *testing.T, apart bool, state [2]string, subscribed []string) (e effects) {
-		merging(t, func(c *Config) { c.SeparateReleases = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		merging(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			heard := make(diary, 100)
 			sub := n.Subscribe(heard)
 			defer sub.Close()
@@ -175,8 +175,13 @@ func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
 		func() *call { return acquiring("4", longTTL, "a", "b").anyway() },
 		func() *call { return pinging().anyway() },
 	}
+	everyBatch(t, kinds, 4)
+}
+
+// everyBatch checks the order of all batches of that length of commands of these kinds.
+func everyBatch(t *testing.T, kinds []func() *call, length int) {
+	t.Helper()
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime(), HardTimeout: time.Hour}, nil)
-	const length = 4
 	batches := 1
 	for range length {
 		batches *= len(kinds)
@@ -206,12 +211,13 @@ func requireOrdered(t *testing.T, batch []*command.Command, position map[*comman
 	}
 	for i, c := range batch {
 		for _, later := range batch[i+1:] {
-			if position[c] > position[later] && (later.Op != command.Release || share(c, later)) {
+			if position[c] > position[later] && (later.MergeKind() == command.Alone || share(c, later)) {
 				require.FailNow(t, "overtaken", "%v of %q by %v of %q", later.Op, later.Keys, c.Op, c.Keys)
 			}
 		}
 		for j, one := range batch[i : i+int(c.Merged)] {
-			require.True(t, one.Mergeable())
+			require.NotEqual(t, command.Alone, one.MergeKind())
+			require.Equal(t, c.MergeKind(), one.MergeKind())
 			for _, other := range batch[i+j+1 : i+int(c.Merged)] {
 				require.NotEqual(t, one.Keys, other.Keys)
 			}
@@ -247,7 +253,7 @@ func TestWhatIsNotMerged(t *testing.T) {
 	}
 	for name, change := range map[string]func(c *Config){
 		"proxied":          func(c *Config) { c.Proxied = true },
-		"SeparateReleases": func(c *Config) { c.SeparateReleases = true },
+		"SeparateCommands": func(c *Config) { c.SeparateCommands = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			merging(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -514,7 +520,7 @@ func TestNoReleaseIsMergedAfterCROSSSLOT(t *testing.T) {
 
 func TestAReleaseIsUnknownWhoseReplyMadeNoSense(t *testing.T) {
 	for _, apart := range []bool{true, false} {
-		merging(t, func(c *Config) { c.SeparateReleases = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		merging(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			// The server executes the releases (here: the keys are gone), but its reply is broken.
 			bad := 1
 			if apart {
@@ -554,7 +560,7 @@ func TestARepetitionIsNotMerged(t *testing.T) {
 func TestAReleaseThatMayHaveBeenExecutedIsNeverRefused(t *testing.T) {
 	for _, how := range []string{"dead connection, separate", "dead connection, merged", "merged error"} {
 		t.Run(how, func(t *testing.T) {
-			merging(t, func(c *Config) { c.SeparateReleases = how == "dead connection, separate" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			merging(t, func(c *Config) { c.SeparateCommands = how == "dead connection, separate" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("a", "T", longTTL)
 				m.Set("b", "T", longTTL)
 				busy, step := 2, 0

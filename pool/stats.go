@@ -24,8 +24,8 @@ type Stats struct {
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
 	ParkedUndos  int   // undos that will be retried; at most 10,000
 	DroppedUndos int64 // undos dropped because that many were parked: their keys remain until their TTL
-	Merged       int64 // releases sent in one call with others: see Config.SeparateReleases
-	Unmerged     int64 // of these, releases sent again by themselves because the call failed
+	Merged       int64 // releases and acquires sent in one call with others: see Config.SeparateCommands
+	Unmerged     int64 // of these, commands whose call failed: releases are sent again by themselves
 	Violations   int64 // connections ended because the peer broke the protocol or exceeded the bounds on replies
 }
 

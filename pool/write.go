@@ -172,8 +172,8 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	pc.batch, pc.markers = pc.batch[:0], pc.markers[:0]
 	pc.evalMerged = false
 	size := 0
-	for len(pc.batch)+len(pc.merging) < maxBatch && l.queue.len() > 0 {
-		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+len(pc.merging) > 0 {
+	for len(pc.batch)+pc.asideCount() < maxBatch && l.queue.len() > 0 {
+		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+pc.asideCount() > 0 {
 			break
 		}
 		c := l.queue.pop()
@@ -196,13 +196,13 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
 		}
-		if pc.setAsideLocked(c) {
+		if pc.setAsideLocked(c, want) {
 			continue
 		}
 		c.Merged = 0
 		pc.appendToBatchLocked(c, want)
 	}
-	pc.appendMergedLocked()
+	pc.appendAllMergedLocked()
 	// Under the same lock as unanswered: the watchdog compares sent with the answers.
 	pc.sent += int64(len(pc.batch))
 	pc.recordBatchLocked()
@@ -248,7 +248,7 @@ func (pc *pipeConn) send(by batchWriter) error {
 		// pc.args is reused, as only the goroutine with the right to write uses it.
 		switch {
 		case c.Merged > 0:
-			name, args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)])
+			name, args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], pc.markers[i])
 			pc.args = args
 			i += int(c.Merged) - 1
 		case pc.markers[i] != nil:

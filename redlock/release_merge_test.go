@@ -30,8 +30,8 @@ func TestAReleaseInFrontOfAnAttemptIsNotMerged(t *testing.T) {
 		synctest.Wait()
 		for _, n := range nodes {
 			list := n.commands(command.Release)
-			require.False(t, list[0].Mergeable(), "in front of the attempt for a and b")
-			require.True(t, list[len(list)-1].Mergeable(), "nobody waits")
+			require.Equal(t, command.Alone, list[0].MergeKind(), "in front of the attempt for a and b")
+			require.Equal(t, command.MergedRelease, list[len(list)-1].MergeKind(), "nobody waits")
 		}
 	})
 }

@@ -9,7 +9,7 @@ package command
 // Redis takes longer to begin a script than to execute this one for a key. MGET, unlike GET, returns
 // nothing for a key of another type. The rights to PUBSUB and PUBLISH may be missing: as after a
 // release of one key, others are then taken to wait.
-var mergedScript = script("release+merge", "709f487237c64ff3fadd3d0392b7366cb55657a3", `
+var mergedReleaseKind = kind{plain: script("release+merge", "709f487237c64ff3fadd3d0392b7366cb55657a3", `
 local n = #KEYS
 local values = redis.call('MGET', unpack(KEYS))
 local ours = 0
@@ -43,36 +43,190 @@ if ours > 0 then
   end
 end
 return table.concat(out)
-`)
+`)}
 
-// MaxMerged bounds the releases of one call: a script with many keys delays other commands.
+// The scripts of merged acquires do for each key what the script of one acquire does. ARGV are the
+// longest TTL, with fencing the bound of the hints, then of each acquire its token, its TTL and with
+// fencing its hint, and with the guard the marker. They return the number of keys if each acquire by
+// itself would have returned 1. Otherwise they return one value for each: what it would have returned,
+// or its error. So a bad counter refuses its own key only.
+//
+// Each grant is a SET with NX, which checks and writes in one call. All keys are different, so that no
+// grant decides about another one.
+var (
+	mergedAcquireKind = kind{
+		guarded: script("acquire+guard+merge", "87acfb6ab8bb314a61fb74c72c5b9540d9bf2e34", plainGuarded, marked, mostOfAll, eachPlain, perKey),
+	}
+	mergedAcquireFencedKind = kind{
+		plain:   script("acquire+fence+merge", "92e28d1df31c08ec6f8a2072ff36d9210d7d3436", fenced, mostOfAll, now, eachFenced, perKey),
+		guarded: script("acquire+fence+guard+merge", "138c91440cc5e2e3eb160bc5bdfc26a798d0facd", fencedGuarded, marked, mostOfAll, now, eachFenced, perKey),
+		fenced:  true,
+	}
+)
+
+// NoMerging is the error of a merged call that executed nothing because the user lacks a right. Its code
+// says so.
+const NoMerging = "NOSCRIPT redlock: the user lacks the right to MGET"
+
+const mostOfAll = `
+local most = tonumber(ARGV[1])
+if not most then return redis.error_reply('ERR redlock: TTL out of bounds') end
+`
+
+const eachPlain = `
+local function acquire(i)
+  local at = 2 * i
+  local ttl = tonumber(ARGV[at+1])
+  if not ttl or ttl < 10 or ttl > most then return redis.error_reply('ERR redlock: TTL out of bounds') end
+  if not redis.call('SET', KEYS[i], ARGV[at], 'NX', 'PX', ARGV[at+1]) then return 0 end
+  return 1
+end
+`
+
+// eachFenced reads all counters by one MGET, which returns nothing for a missing key and for one of
+// another type. Without the right to MGET nothing is executed, and each acquire goes on by itself, as
+// if the server did not know this script.
+const eachFenced = `
+local clamp = tonumber(ARGV[2])
+local counters = redis.pcall('MGET', unpack(KEYS, n + 1, 2 * n))
+if counters.err then return redis.error_reply('` + NoMerging + `') end
+local function acquire(i)
+  local at, counter = 3 * i, KEYS[n+i]
+  local ttl, hint = tonumber(ARGV[at+1]), tonumber(ARGV[at+2])
+  if not ttl or ttl < 10 or ttl > most then return redis.error_reply('ERR redlock: TTL out of bounds') end
+  local before = tonumber(counters[i])
+  if not counters[i] and redis.call('EXISTS', counter) == 0 then before = 0 end
+  if not before or before % 1 ~= 0 or before < 0 or before >= limit then
+    return redis.error_reply('ERR redlock: a fence counter holds no number below 2^53: delete it where no resource remembers its fences')
+  end
+  local c = hint
+  if c > now + clamp then c = now + clamp elseif c < now - clamp then c = now - clamp end
+  if before >= c then c = before + 1 end
+  if c >= limit then return redis.error_reply('ERR redlock: a fence counter has reached 2^53') end
+  local number = ARGV[at+2]
+  if c ~= hint then number = string.format('%.0f', c) end
+` + life + `
+  if not redis.call('SET', KEYS[i], ARGV[at], 'NX', 'PX', ARGV[at+1]) then return 0 end
+  redis.call('SET', counter, number, 'PX', life)
+  if c < hint then return c - hint end
+  return c - hint + 1
+end
+`
+
+const perKey = `
+local out, ones = {}, 0
+for i = 1, n do
+  out[i] = acquire(i)
+  if out[i] == 1 then ones = ones + 1 end
+end
+if ones == n then return n end
+return out
+`
+
+// MaxMerged bounds the commands of one call: a script with many keys delays other commands.
 const MaxMerged = 64
 
-// Mergeable reports whether the command is a release that may be sent in one call with others. It has
-// one key, is announced, is not sent for the second time, is not subscribed to by its own process, and
-// is not the first half of a handoff.
-func (c *Command) Mergeable() bool {
-	return c.mergeable && c.NodeSet != nil && c.Retries == 0 && !c.WasResent() && !c.UsesEval()
+// A MergeKind is a kind of commands of one key each, of which several can be sent as one call.
+type MergeKind uint8
+
+const (
+	// Alone is every other command.
+	Alone MergeKind = iota
+	// MergedRelease is a release that is announced, to which this process does not subscribe itself,
+	// and which is not the first half of a handoff.
+	MergedRelease
+	// MergedAcquire is an acquire with fencing, with the restart guard, or with both. A plain acquire
+	// costs less by itself.
+	MergedAcquire
+	// MergeKinds is the number of kinds.
+	MergeKinds
+)
+
+// MergeKind returns in which calls the command may be sent. A command that was sent before, or that
+// is sent by its text, goes alone.
+func (c *Command) MergeKind() MergeKind {
+	if c.NodeSet == nil || c.Retries > 0 || c.WasResent() || c.UsesEval() {
+		return Alone
+	}
+	return c.merge
 }
 
-// MergedCall returns the call of several mergeable releases of one node set, with different keys. It
-// appends the arguments to args. With source true the script is sent by its text.
-func MergedCall(args []any, source bool, releases []*Command) (name string, all []any) {
+// MergesWith reports whether two commands of one kind can be sent in one call. A script serves one
+// Locker: another one may have another waiters' channel, another marker, or other bounds.
+func (c *Command) MergesWith(other *Command) bool { return c.NodeSet == other.NodeSet }
+
+// mergedScript returns the script of a call with this command.
+func (r *Request) mergedScript() *Script {
+	switch r.script {
+	case acquireKind.guarded:
+		return mergedAcquireKind.guarded
+	case acquireFencedKind.plain:
+		return mergedAcquireFencedKind.plain
+	case acquireFencedKind.guarded:
+		return mergedAcquireFencedKind.guarded
+	}
+	return mergedReleaseKind.plain
+}
+
+// MergedCall returns the call of several commands that merge, with different keys. It appends the
+// arguments to args, the last of them the marker of guarded commands. With source true the script is
+// sent by its text.
+func MergedCall(args []any, source bool, commands []*Command, marker any) (name string, all []any) {
+	first := commands[0]
+	script := first.mergedScript()
 	if source {
-		name, args = "EVAL", append(args, mergedScript.Source)
+		name, args = "EVAL", append(args, script.Source)
 	} else {
-		name, args = "EVALSHA", append(args, mergedScript.hash)
+		name, args = "EVALSHA", append(args, script.hash)
 	}
-	args = append(args, small(len(releases)))
-	for _, c := range releases {
-		args = append(args, c.args[mergedKey])
+	n, fenced := len(commands), first.Hint != 0
+	keys := n
+	if fenced {
+		keys += n
 	}
-	for _, c := range releases {
-		args = append(args, c.args[mergedToken])
+	if first.Guarded {
+		keys++
 	}
-	return name, append(args, releases[0].NodeSet.WaitersChannel)
+	args = append(args, small(keys))
+	for _, c := range commands {
+		args = append(args, c.args[scriptKey])
+	}
+	if fenced {
+		for _, c := range commands {
+			args = append(args, c.args[scriptKey+1])
+		}
+	}
+	if first.Guarded {
+		args = append(args, markerKey)
+	}
+	if first.Op == Release {
+		for _, c := range commands {
+			args = append(args, c.scriptArgs()[0])
+		}
+		return name, append(args, first.NodeSet.WaitersChannel)
+	}
+	most := first.scriptArgs()[2]
+	if args = append(args, most); fenced {
+		args = append(args, first.scriptArgs()[4])
+	}
+	for _, c := range commands {
+		own := c.scriptArgs()
+		if args = append(args, own[0], own[1]); fenced {
+			args = append(args, own[3])
+		}
+	}
+	if first.Guarded {
+		args = append(args, marker)
+	}
+	return name, args
 }
 
-// Where an announced release of one key has its key and its token: behind the hash and the number of
-// keys.
-const mergedKey, mergedToken = 2, 3
+// scriptKey is the place of a script's first key among its arguments: behind the hash and the number
+// of keys.
+const scriptKey = 2
+
+// scriptArgs returns the arguments of a script behind its keys: the token and, of an acquire, its TTL,
+// the longest TTL, and with fencing the hint and its bound.
+func (r *Request) scriptArgs() []any {
+	return r.args[scriptKey+int(r.args[1].(int64)):] //nolint:forcetypeassert // see scriptHead
+}

@@ -51,9 +51,8 @@ type Request struct {
 	script *Script // nil for a plain command
 	name   string
 	args   []any
-	// mergeable is set for an announced release of one key that this process does not subscribe to.
-	mergeable bool
-	inline    [5]any // the memory of args in a plain acquire or release of one key
+	merge  MergeKind
+	inline [5]any // the memory of args in a plain acquire or release of one key
 }
 
 // The constant words of commands, boxed once.
@@ -73,6 +72,14 @@ func NewAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration) {
 		return
 	}
 	r.scriptCall(acquireKind, t, milliseconds(ttl), milliseconds(maxTTL))
+	r.mergeAcquire()
+}
+
+// mergeAcquire lets an acquire of one key by a script be merged with others.
+func (r *Request) mergeAcquire() {
+	if len(r.Keys) == 1 {
+		r.merge = MergedAcquire
+	}
 }
 
 // NewFencedAcquire fills r with an Acquire that increases the fence counters. hint is the Unix
@@ -82,6 +89,7 @@ func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint i
 	r.reset(Acquire, t, ttl, maxTTL)
 	r.Hint, r.HintClamp = hint, clamp
 	r.scriptCall(acquireFencedKind, t, milliseconds(ttl), milliseconds(maxTTL), hint, microseconds(clamp))
+	r.mergeAcquire()
 }
 
 // NewConfirm fills r with a Confirm of the fence. t must have counters.
@@ -115,13 +123,16 @@ func NewRelease(r *Request, t *LockArgs) {
 // ownSubscribers is how many subscriptions of the caller receive the announcement.
 func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.reset(Release, t, 0, 0)
-	r.ReportWaiters, r.mergeable = true, len(t.Keys) == 1 && ownSubscribers == 0
+	r.ReportWaiters = true
+	if len(t.Keys) == 1 && ownSubscribers == 0 {
+		r.merge = MergedRelease
+	}
 	r.scriptCall(announceKind, t, small(ownSubscribers))
 }
 
-// SendAlone keeps the request out of calls that several releases share. Such a call may be sent again,
-// behind what follows the release.
-func (r *Request) SendAlone() { r.mergeable = false }
+// SendAlone keeps the request out of merged calls. A merged release may be sent again, behind what
+// follows it.
+func (r *Request) SendAlone() { r.merge = Alone }
 
 // NewCountingRelease fills r with a Release that announces nothing, because the next holder in
 // this process follows, and counts the subscribers.
@@ -180,7 +191,7 @@ func NewExamine(r *Request, key string, counters ...string) {
 func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
 	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token, ttl, maxTTL
 	r.Hint, r.HintClamp, r.Fence, r.Guarded, r.Informational, r.ReportWaiters, r.AcquiredHere = 0, 0, 0, false, false, false, false
-	r.script, r.mergeable = nil, false // it may have been of another kind
+	r.script, r.merge = nil, Alone // it may have been of another kind
 }
 
 // scriptCall makes the call of a script: its keys, the token, and more arguments.

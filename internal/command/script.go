@@ -42,7 +42,7 @@ type ScriptSet uint64
 func (s *ScriptSet) Add(c *Command) *Command {
 	script := c.script
 	if c.Merged > 0 {
-		script = mergedScript
+		script = c.mergedScript()
 	}
 	if script == nil || c.UsesEval() || *s&script.bit != 0 {
 		return nil
@@ -62,10 +62,11 @@ type kind struct {
 
 // Scripts returns all scripts.
 func Scripts() []*Script {
-	all := []*Script{verifyScript, admitScript, pingScript, mergedScript}
+	all := []*Script{verifyScript, admitScript, pingScript}
 	for _, k := range []kind{
 		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
 		releaseKind, announceKind, passKind, shortenKind, inspectKind,
+		mergedReleaseKind, mergedAcquireKind, mergedAcquireFencedKind,
 	} {
 		for _, s := range []*Script{k.plain, k.guarded} {
 			if s != nil {

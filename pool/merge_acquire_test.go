@@ -1,0 +1,509 @@
+package pool
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/guard"
+)
+
+// mergedAcquire is a kind of acquires that are merged.
+type mergedAcquire struct {
+	fenced, guarded bool
+	script          string // of one acquire by itself
+}
+
+var mergedAcquires = []mergedAcquire{
+	{false, true, "acquire+guard"},
+	{true, false, "acquire+fence"},
+	{true, true, "acquire+fence+guard"},
+}
+
+func (k mergedAcquire) merged() string { return "EVALSHA " + k.script + "+merge" }
+func (k mergedAcquire) alone() string  { return "EVALSHA " + k.script }
+
+// acquire makes an acquire whose hint differs from the present time by ahead.
+func (k mergedAcquire) acquire(set *command.NodeSet, token, key string, ahead time.Duration) *call {
+	t := terms(token, []string{key})
+	t.SetCounters(false)
+	t.Guarded = k.guarded
+	c := newCall(func(r *command.Request) {
+		if k.fenced {
+			command.NewFencedAcquire(r, t, longTTL, mostTTL, time.Now().Add(ahead).UnixMicro(), time.Second)
+		} else {
+			command.NewAcquire(r, t, longTTL, mostTTL)
+		}
+	})
+	c.req.NodeSet = set
+	return c
+}
+
+// run runs a test with a node that is connected and votes, and whose writer is idle.
+func (k mergedAcquire) run(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet)) {
+	t.Helper()
+	inBubble(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		set := oneLocker
+		if k.guarded {
+			set = guardedNodes()
+			set.WaitersChannel = command.WaitersChannel("")
+			admitted(t, m, n, set)
+		} else {
+			p := pinging()
+			p.req.NodeSet = set
+			require.Equal(t, command.Granted, p.outcome(t, n))
+		}
+		synctest.Wait()
+		m.ForgetLog()
+		f(t, m, n, set)
+	})
+}
+
+// ofEach runs a test with each kind of acquires.
+func ofEach(t *testing.T, f func(t *testing.T, k mergedAcquire)) {
+	t.Helper()
+	for _, k := range mergedAcquires {
+		t.Run(k.script, func(t *testing.T) { f(t, k) })
+	}
+}
+
+func TestAcquiresOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+			m.Set("b", "other", longTTL)
+			m.Set("r", "R", longTTL)
+			m.Set("s", "S", longTTL)
+			before := n.Stats().Merged
+			a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+			r, s := announcing("R", "r"), announcing("S", "s")
+			p := pinging()
+			for _, c := range []*call{r, s, p} {
+				c.req.NodeSet = set
+			}
+			together(n, r, a, s, b, p)
+			require.Equal(t, command.Granted, a.reply(t).Outcome)
+			require.Equal(t, command.Reply{Outcome: command.Refused}, b.reply(t))
+			for _, c := range []*call{r, s, p} {
+				require.Equal(t, command.Granted, c.reply(t).Outcome)
+			}
+			require.Equal(t, []string{"PING", k.merged(), merged}, quiet(m))
+			token, _ := m.Get("a")
+			require.Equal(t, "A", token)
+			require.Equal(t, longTTL, m.TTL("a"))
+			stats := n.Stats()
+			require.Equal(t, before+4, stats.Merged)
+			require.Equal(t, stats.Written, stats.Replies)
+		})
+	})
+}
+
+// The result of a merged acquire, and all that it writes, is that of an acquire by itself. A bad
+// counter refuses its own key only.
+func TestAMergedAcquireDoesWhatItDoesByItself(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		alone, together := k.effects(t, true), k.effects(t, false)
+		require.NotEmpty(t, alone)
+		for i := range alone {
+			require.Equal(t, alone[i], together[i])
+			require.Equal(t, command.Granted.String(), strings.Fields(together[i].replies[1])[0], "the other acquire: %+v", together[i])
+		}
+	})
+}
+
+// acquireEffects is what two acquires did: the first for a key in some state, the second for a free one.
+type acquireEffects struct {
+	lock, counter string // of the first key, before
+	ahead         time.Duration
+	reversed      bool // the second acquire was queued first
+
+	replies [2]string
+	keys    map[string]string
+}
+
+const listValue = "list"
+
+// effects has two acquires sent in one batch for every state of a key and its counter. The bubble's time
+// stands still meanwhile.
+func (k mergedAcquire) effects(t *testing.T, apart bool) (all []acquireEffects) {
+	t.Helper()
+	counters, aheads := []string{""}, []time.Duration{0}
+	if k.fenced {
+		counters = []string{
+			"", listValue, "0", "5", "now-1", "now0", "now+1", "now+5e6", "now-5e6", "now+1e12", "x", " ", "1.5", "-1", "1e3", "0x10",
+			"9007199254740990", "9007199254740991", "9007199254740992", "99999999999999999999",
+		}
+		aheads = []time.Duration{0, time.Microsecond, 5 * time.Second, -5 * time.Second}
+	}
+	for _, lock := range []string{"", "other", "A", listValue} {
+		for _, counter := range counters {
+			for _, ahead := range aheads {
+				for _, reversed := range []bool{false, true} {
+					all = append(all, acquireEffects{lock: lock, counter: counter, ahead: ahead, reversed: reversed})
+				}
+			}
+		}
+	}
+	k.run(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		for i := range all {
+			e := &all[i]
+			put(m, "a", e.lock)
+			put(m, command.FencePrefix+"a", e.counter)
+			m.ForgetLog()
+			calls := []*call{k.acquire(set, "A", "a", e.ahead), k.acquire(set, "B", "b", 0)}
+			if e.reversed {
+				together(n, calls[1], calls[0])
+			} else {
+				together(n, calls[0], calls[1])
+			}
+			for i, c := range calls {
+				r := c.reply(t)
+				e.replies[i] = fmt.Sprint(r.Outcome, " ", r.Fence, r.Err, r.NotSent)
+			}
+			if apart {
+				require.NotContains(t, names(m), k.merged())
+			} else {
+				require.Equal(t, []string{k.merged()}, quiet(m))
+			}
+			e.keys = map[string]string{}
+			for _, key := range m.Keys() {
+				if key != guard.Key { // which has the run ID
+					value, _ := m.Get(key)
+					e.keys[key] = fmt.Sprint(value, m.TTL(key))
+					m.Del(key)
+				}
+			}
+		}
+	})
+	return all
+}
+
+// put gives a key a value: none, a list, a string, or "now" and a number of microseconds.
+func put(m *fakeredis.Master, key, value string) {
+	switch at, isTime := strings.CutPrefix(value, "now"); {
+	case value == "":
+		return
+	case value == listValue:
+		m.PushList(key)
+		return
+	case isTime:
+		plus, err := strconv.ParseFloat(at, 64)
+		if err != nil {
+			panic(err)
+		}
+		value = strconv.FormatInt(time.Now().UnixMicro()+int64(plus), 10)
+	}
+	m.Set(key, value, time.Minute)
+}
+
+// No command for its key overtakes an acquire, and no acquire overtakes another command for its key:
+// neither a release nor another acquire. All batches of four commands are tried.
+func TestMergingAcquiresKeepsTheOrderOfEachKey(t *testing.T) {
+	k := mergedAcquires[1]
+	kinds := []func() *call{
+		func() *call { return announcing("1", "a") },
+		func() *call { return announcing("3", "b") },
+		func() *call { return k.acquire(oneLocker, "2", "a", 0) },
+		func() *call { return k.acquire(oneLocker, "3", "b", 0) },
+		func() *call { return k.acquire(oneLocker, "4", "a", 0) },
+		func() *call { c := releasing("2", "a"); c.req.NodeSet = oneLocker; return c },
+		func() *call { return acquiring("5", longTTL, "a", "b").anyway() },
+		func() *call { return pinging().anyway() },
+	}
+	everyBatch(t, kinds, 4)
+}
+
+// These acquires are never merged with others.
+func TestWhichAcquiresAreNotMerged(t *testing.T) {
+	k := mergedAcquires[1]
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		several := terms("T", []string{"c", "d"})
+		several.SetCounters(false)
+		inFront := k.acquire(oneLocker, "T", "e", 0)
+		inFront.req.SendAlone()
+		calls := []*call{
+			k.acquire(oneLocker, "T", "a", 0),
+			k.acquire(newLockerSet(), "T", "b", 0),
+			newCall(func(r *command.Request) {
+				command.NewFencedAcquire(r, several, longTTL, mostTTL, time.Now().UnixMicro(), time.Second)
+			}),
+			inFront,
+			acquiring("T", longTTL, "f").anyway(), // a plain SET
+		}
+		for _, c := range calls[2:] {
+			c.req.NodeSet = oneLocker
+		}
+		together(n, calls...)
+		for _, c := range calls {
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
+		}
+		require.NotContains(t, names(m), k.merged())
+		require.Zero(t, n.Stats().Merged)
+	})
+	for name, change := range map[string]func(c *Config){
+		"proxied":          func(c *Config) { c.Proxied = true },
+		"SeparateCommands": func(c *Config) { c.SeparateCommands = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			merging(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				a, b := k.acquire(oneLocker, "A", "a", 0), k.acquire(oneLocker, "B", "b", 0)
+				together(n, a, b)
+				require.Equal(t, command.Granted, a.reply(t).Outcome)
+				require.Equal(t, command.Granted, b.reply(t).Outcome)
+				require.NotContains(t, names(m), k.merged())
+			})
+		})
+	}
+}
+
+// failMergedAcquires has a master answer merged acquires of this kind by a reply. With executed true it
+// executes the commands by themselves before.
+func failMergedAcquires(m *fakeredis.Master, k mergedAcquire, reply string) (answered *int) {
+	answered = new(int)
+	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+		if "EVALSHA "+sub(fakeredis.Entry{Name: cmd, Args: args}) == k.merged() {
+			*answered++
+			return reply, true
+		}
+		return "", false
+	})
+	return answered
+}
+
+// An error whose code proves that nothing was written is each acquire's own. After any other error each
+// acquire may have been executed. None is sent again.
+func TestAFailedCallOfAcquires(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		for reply, want := range map[string]struct {
+			outcome command.Outcome
+			again   bool // later acquires are merged again
+		}{
+			"OOM command not allowed":                                 {command.Failed, true},
+			"MISCONF Errors writing to the disk":                      {command.Failed, true},
+			"BUSY Redis is busy running a script":                     {command.Failed, true},
+			"NOPERM No permissions to access a key":                   {command.Unknown, false},
+			"ERR The user executing the script can't access this key": {command.Unknown, false},
+			"ERR ACL failure in script: this user has no permissions": {command.Unknown, false},
+			"ERR redlock: TTL out of bounds":                          {command.Unknown, false},
+			"ERR unknown command 'MGET'":                              {command.Unknown, false},
+			"WRONGTYPE Operation against a key":                       {command.Unknown, false},
+			"ERR something else":                                      {command.Unknown, false},
+			"CROSSSLOT Keys in request don't hash to the same slot":   {command.Failed, false},
+		} {
+			t.Run(reply, func(t *testing.T) {
+				k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+					answered := failMergedAcquires(m, k, reply)
+					a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+					together(n, a, b)
+					for _, c := range []*call{a, b} {
+						r := c.reply(t)
+						require.Equal(t, want.outcome, r.Outcome)
+						require.ErrorContains(t, r.Err, strings.Fields(reply)[0])
+					}
+					a, b = k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+					together(n, a, b)
+					require.Equal(t, !want.again, a.reply(t).Outcome == command.Granted)
+					require.Equal(t, !want.again, b.reply(t).Outcome == command.Granted)
+					require.Equal(t, want.again, *answered == 2)
+					s := n.Stats()
+					require.Equal(t, int64(2**answered), s.Unmerged)
+					require.Zero(t, s.Violations)
+					require.Equal(t, 1, s.Connected)
+				})
+			})
+		}
+	})
+}
+
+// Each acquire goes on by its own text. The next call sends the text of the merged script.
+func TestAScriptOfAcquiresThatIsLostIsSentByItsText(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+			flushScripts(m, n)
+			text := strings.Replace(k.alone(), "EVALSHA", "EVAL", 1)
+			for i, want := range [][]string{
+				{k.merged(), text, text},
+				{text + "+merge"},
+				{k.merged()},
+			} {
+				m.ForgetLog()
+				a, b := k.acquire(set, "A", fmt.Sprint("a", i), 0), k.acquire(set, "B", fmt.Sprint("b", i), 0)
+				together(n, a, b)
+				require.Equal(t, command.Granted, a.reply(t).Outcome)
+				require.Equal(t, command.Granted, b.reply(t).Outcome)
+				require.Equal(t, want, quiet(m))
+			}
+		})
+	})
+}
+
+// Without the right to read all counters at once, nothing is lost: each acquire goes on by itself.
+func TestMergedAcquiresNeedNoRightToMGET(t *testing.T) {
+	for _, k := range mergedAcquires[1:] {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+			m.Deny("MGET")
+			text := strings.Replace(k.alone(), "EVALSHA", "EVAL", 1)
+			for i, want := range [][]string{{k.merged(), text, text}, {k.alone(), k.alone()}} {
+				m.ForgetLog()
+				a, b := k.acquire(set, "A", fmt.Sprint("a", i), 0), k.acquire(set, "B", fmt.Sprint("b", i), 0)
+				together(n, a, b)
+				require.Equal(t, command.Granted, a.reply(t).Outcome)
+				require.Equal(t, command.Granted, b.reply(t).Outcome)
+				require.Equal(t, want, quiet(m))
+			}
+		})
+	}
+}
+
+// An acquire that was given up before the server said that it does not know the script is not sent
+// again: its undo may be behind it.
+func TestAnAcquireThatWasGivenUpIsNotSentAgainAfterNOSCRIPT(t *testing.T) {
+	k := mergedAcquires[1]
+	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		flushScripts(m, n)
+		c := only(t, m)
+		c.HoldReplies()
+		a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+		together(n, a, b)
+		synctest.Wait()
+		require.False(t, a.Cancel())
+		c.Release()
+		require.Equal(t, command.Failed, a.reply(t).Outcome)
+		require.Equal(t, command.Granted, b.reply(t).Outcome)
+		require.NotContains(t, m.Keys(), "a")
+	})
+}
+
+// Only the number of acquires, or one valid value for each, is a reply. Any other one says nothing about
+// any acquire, and the connection ends.
+func TestAReplyToMergedAcquiresThatMakesNoSenseEndsTheConnection(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		replies := []string{
+			":0", ":1", ":3", ":-2", "+OK", "$-1", "$2\r\n11", "*0", "*1\r\n:1", "*3\r\n:1\r\n:1\r\n:1", "*2\r\n:1\r\n$1\r\n1",
+			"*2\r\n:1\r\n$-1", "*2\r\n+OK\r\n:1", "*2\r\n:1\r\n-ERR else", "*2\r\n:1\r\n-NOSCRIPT no", "*2\r\n:1\r\n*1\r\n:1", "*-1",
+			"*2\r\n:1\r\n:-9223372036854775808",
+		}
+		if !k.fenced {
+			replies = append(replies, "*2\r\n:1\r\n:2", "*2\r\n:1\r\n:-1")
+		}
+		for _, reply := range replies {
+			t.Run(reply, func(t *testing.T) {
+				k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+					before := n.Stats().Violations
+					failMergedAcquires(m, k, reply+"\r\n:1\r\n")
+					a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+					behind := announcing("R", "r")
+					behind.req.NodeSet = set
+					together(n, a, b, behind.within(n, longTTL))
+					for _, c := range []*call{a, b} {
+						require.Equal(t, command.Unknown, c.reply(t).Outcome)
+					}
+					require.Equal(t, command.Unknown, behind.reply(t).Outcome, "a reply behind it is not believed")
+					require.Equal(t, before+1, n.Stats().Violations)
+				})
+			})
+		}
+	})
+}
+
+// If the connection ends before the answer, the server may execute each acquire later. Each is Unknown.
+func TestMergedAcquiresWithoutAnAnswerMayStillBeExecuted(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		for _, executed := range []bool{false, true} {
+			k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+				c := only(t, m)
+				if executed {
+					c.HoldReplies()
+				} else {
+					c.HoldRequests()
+				}
+				a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+				together(n, a, b)
+				synctest.Wait()
+				_, held := m.Get("a")
+				require.Equal(t, executed, held)
+				c.Drop()
+				require.Equal(t, command.Unknown, a.reply(t).Outcome)
+				require.Equal(t, command.Unknown, b.reply(t).Outcome)
+				undo := releasing("A", "a").within(n, longTTL)
+				require.NotEqual(t, command.Failed, undo.outcome(t, n))
+				_, held = m.Get("a")
+				require.False(t, held)
+			})
+		}
+	})
+}
+
+// A command that was given up, or that has expired, is not part of the call.
+func TestAnAcquireThatWasGivenUpIsNotPartOfACall(t *testing.T) {
+	k := mergedAcquires[1]
+	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		a, b, c, d := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0), k.acquire(set, "C", "c", 0), k.acquire(set, "D", "d", 0)
+		require.True(t, b.Cancel())
+		c.req.Clock, c.req.NotAfter = n.cfg.Clock, n.cfg.Clock.Now()
+		together(n, a, b, c, d)
+		require.Equal(t, command.Granted, a.reply(t).Outcome)
+		require.Equal(t, command.Granted, d.reply(t).Outcome)
+		requireUnsent(t, b.reply(t))
+		requireUnsent(t, c.reply(t))
+		require.Equal(t, []string{"a", "d", "redlock:fence:a", "redlock:fence:d"}, m.Keys())
+		require.Equal(t, int64(2), n.Stats().Merged)
+	})
+}
+
+// A node whose marker is not the expected one grants nothing, and each acquire learns the reason.
+func TestMergedAcquiresOfANodeThatLostItsMarker(t *testing.T) {
+	k := mergedAcquires[2]
+	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		m.FlushAll()
+		a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+		together(n, a, b)
+		requireQuarantined(t, a.reply(t), guardTTL)
+		requireQuarantined(t, b.reply(t), guardTTL)
+		require.NotContains(t, m.Keys(), "a")
+		require.NotContains(t, m.Keys(), "redlock:fence:b")
+	})
+}
+
+// The first acquires on a connection wait for no round trip more: the marker is verified in front of
+// them.
+func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
+	k := mergedAcquires[2]
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		set := guardedNodes()
+		p := pinging()
+		p.req.NodeSet = oneLocker
+		require.Equal(t, command.Granted, p.outcome(t, n))
+		synctest.Wait()
+		m.ForgetLog()
+		a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+		together(n, a, b)
+		requireQuarantined(t, a.reply(t), guardTTL)
+		requireQuarantined(t, b.reply(t), guardTTL)
+		require.Equal(t, []string{"EVALSHA verify", k.merged()}, quiet(m)[:2])
+	})
+}
+
+// A batch counts all commands that are set aside.
+func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
+	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()}, nil)
+	k := newPipeConn(newPipeline(n), &rawConn{}, facts{Facts: sound()})
+	k.loaded = ^command.ScriptSet(0)
+	for i := range 2 * maxBatch {
+		c := announcing("T", fmt.Sprint("k", i))
+		if i%2 == 0 {
+			c = mergedAcquires[1].acquire(oneLocker, "T", fmt.Sprint("k", i), 0)
+		}
+		k.pipeline.queue.push(&c.Command)
+	}
+	require.Empty(t, k.takeBatch())
+	k.timer.Stop()
+	require.Len(t, k.batch, maxBatch)
+}
