@@ -8,9 +8,9 @@ import (
 
 // HeldLock describes a lock that a Locker holds.
 type HeldLock struct {
-	Names      []string // sorted
-	ID         string   // Lock.ID
-	Since      time.Time
+	Names      []string      // sorted
+	ID         string        // Lock.ID
+	Since      time.Time     // the start of the acquisition, or of Resume
 	Remaining  time.Duration // Lock.Remaining
 	Fence      int64         // Lock.Fence
 	AutoExtend bool          // WithAutoExtend
