@@ -34,6 +34,10 @@ type task struct {
 	Register   string
 }
 
+// crowd is how many goroutines of each process acquire names of their own, one of each process the same
+// name. So nodes merge commands of several names, whatever befalls them.
+const crowd = 16
+
 func TestMain(m *testing.M) {
 	contenders.Main(m, func(ctx context.Context, w task, log *contenders.Log) { w.run(ctx, log) })
 }
@@ -58,6 +62,12 @@ func (w task) run(ctx context.Context, log *contenders.Log) {
 		c := &contender{task: w, name: fmt.Sprintf("%d.%d", w.Process, i), locker: locker, resource: r, log: log}
 		all.Go(func() { c.contend(ctx) })
 	}
+	w.Work = short
+	for i := range crowd {
+		w.Name = fmt.Sprint("crowd", i)
+		c := &contender{task: w, name: fmt.Sprintf("%d.%s", w.Process, w.Name), locker: locker, log: log}
+		all.Go(func() { c.contend(ctx) })
+	}
 	all.Wait()
 	ending, cancel := context.WithTimeout(context.Background(), contenders.Patience/2)
 	defer cancel()
@@ -70,7 +80,7 @@ type contender struct {
 	task
 	name     string
 	locker   *redlock.Locker
-	resource *resource
+	resource *resource // nil in the crowd
 	log      *contenders.Log
 }
 
@@ -92,7 +102,10 @@ func (c *contender) contend(ctx context.Context) {
 }
 
 func (c *contender) hold(ctx context.Context, lock *redlock.Lock, from time.Duration) {
-	base := c.resource.open(lock)
+	base := int64(-1)
+	if c.resource != nil {
+		base = c.resource.open(lock)
+	}
 	switch c.Work {
 	case short:
 		contenders.Idle(ctx, rand.N(4*time.Millisecond))
