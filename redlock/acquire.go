@@ -132,7 +132,8 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
 	wait, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	timer := l.set.clock.AfterFunc(w.opts.wait, func() { end(fmt.Errorf("waited for %v", w.opts.wait)) })
+	d := w.opts.wait // read here: the timer may fire when w is reused
+	timer := l.set.clock.AfterFunc(d, func() { end(fmt.Errorf("waited for %v", d)) })
 	defer timer.Stop()
 	w.caller = ctx
 	return l.acquireQueued(wait, w)

@@ -142,3 +142,16 @@ func TestTheCallersContextEndsABoundedWaitToo(t *testing.T) {
 		require.ErrorIs(t, err, ErrHeld)
 	})
 }
+
+// The timer of a bounded wait may fire when its request is already reused. The race detector would see
+// that.
+func TestTheTimerOfABoundedWaitReadsNothingOfItsRequest(t *testing.T) {
+	_, l := fakes(t, 3)
+	for i := range 3000 {
+		k, err := l.Acquire(bg, "a", time.Minute, WithWait(time.Duration(1+i%60)*time.Microsecond))
+		if err == nil {
+			_ = k.Release(bg)
+		}
+	}
+	_ = l.Close(bg)
+}
