@@ -54,7 +54,7 @@ func (cl *cluster) pingAll(c *command.Command) {
 	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
 	for _, m := range all {
 		// Each master gets a copy, because a command can be in one queue only and is answered once.
-		each := &command.Command{Request: c.Request, Node: c.Node, To: p, Submitter: c.Submitter}
+		each := &command.Command{Request: c.Request, Node: c.Node, To: p}
 		m.node.pipelineOf(each).submit(each, nil)
 	}
 }

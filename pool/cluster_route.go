@@ -23,13 +23,6 @@ func (cl *cluster) submit(c *command.Command) {
 
 var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart guard", command.ErrUnfit)
 
-// resend routes a command that was taken out of a queue, on a goroutine of the node.
-func (cl *cluster) resend(c *command.Command) {
-	// This goroutine serves other locks as well, so it leaves the write to the connection's writer.
-	c.Submitter = command.ByLibrary
-	cl.dispatch(c)
-}
-
 // dispatch routes a command that is in no queue: it was just submitted, or taken out of one.
 func (cl *cluster) dispatch(c *command.Command) {
 	m, err := cl.route(c)

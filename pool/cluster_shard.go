@@ -58,7 +58,7 @@ func (sh *shard) moveQueued() {
 }
 
 // moveQueuedFrom moves the queued and parked commands of one pipeline. They are routed again
-// after the mutex is released: resend takes the mutex of the cluster and of another pipeline, and
+// after the mutex is released: dispatch takes the mutex of the cluster and of another pipeline, and
 // two pipelines that move commands to each other would otherwise deadlock.
 func (sh *shard) moveQueuedFrom(l *pipeline) {
 	var away []*command.Command
@@ -76,7 +76,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 	}
 	l.mu.Unlock()
 	for _, c := range away {
-		sh.cluster.resend(c)
+		sh.cluster.dispatch(c)
 	}
 }
 
@@ -106,7 +106,7 @@ func (drainedError) Error() string { return errNoMaster.Error() }
 // handBack routes a command again, and ends one that was for the server itself.
 func (cl drainedError) handBack(c *command.Command) {
 	if slotted(c) {
-		cl.resend(c)
+		cl.dispatch(c)
 		return
 	}
 	c.Fail(errNoMaster)

@@ -166,7 +166,7 @@ func (cl *cluster) apply(all []slotRange) {
 	cl.mu.Unlock()
 	for _, c := range waiting {
 		// First the commands that have waited for longest.
-		cl.resend(c)
+		cl.dispatch(c)
 	}
 	for _, m := range members {
 		m.moveQueued()

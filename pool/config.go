@@ -72,7 +72,9 @@ type Config struct {
 	// Dial makes the connections, for example through a tunnel or in a test. Its arguments are
 	// Network and Address, or the addresses of Sentinels and those that they name, or of members
 	// of a Cluster. It must return when ctx is done. It may be called concurrently. TLS, if set,
-	// runs over its connections. Defaults to nil: a net.Dialer with keep-alive.
+	// runs over its connections. Close of a connection must end a Read and a Write that block.
+	// On a socket that File and Fd made blocking it does not: set options in
+	// net.Dialer.Control. Defaults to nil: a net.Dialer with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// DialTimeout bounds a whole dial with TLS and handshake, 1 ms to 5 min. It bounds no

@@ -14,25 +14,21 @@ import (
 )
 
 // pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
-// writer is a second goroutine. A caller of submit takes the writer's place for one batch if it
-// can offer the batch to the socket.
-//
-// The reader alone reads, and the goroutine that has the right to write (writing) alone writes.
-// fail, which any goroutine may call, ends both.
+// writer is a second goroutine. The reader alone reads, and the writer alone writes. fail, which
+// any goroutine may call, ends both.
 type pipeConn struct {
 	pipeline *pipeline
 	raw      *rawConn
 	facts    facts // changed by the reader, under pipeline.mu
 
-	wake    signal.Signal // wakes the writer: see write
-	dead    chan struct{} // closed by fail
-	once    sync.Once
-	err     error // the reason; readable once dead is closed
-	writer  sync.WaitGroup
-	callers sync.WaitGroup
+	wake   signal.Signal // wakes the writer: see wakeLocked
+	dead   chan struct{} // closed by fail
+	once   sync.Once
+	err    error // the reason; readable once dead is closed
+	writer sync.WaitGroup
 
 	// Guarded by pipeline.mu:
-	writing    bool // a goroutine has the right to write, or the writer was woken to take it
+	writing    bool // the writer is awake, or was woken; stays set once the connection is dead
 	unanswered ring // written, in order, and not yet taken over by the reader
 	sent       int64
 	watching   bool
@@ -49,7 +45,7 @@ type pipeConn struct {
 
 	answered atomic.Int64
 
-	// Used only by the goroutine with the right to write:
+	// Used only by the writer:
 	batch               []*command.Command
 	markers             []any // the markers that are appended to their arguments; nil for most
 	args                []any // arguments and marker of one command, or arguments of a merged call
@@ -86,8 +82,7 @@ func (pc *pipeConn) run() error {
 	if pc.raw.in != nil {
 		pc.raw.in.onUnfinished = pc.watchUnfinished
 	}
-	// The writer starts only now: the handshake, which wrote before, is over, so the right to write
-	// is free.
+	// The writer starts only now: the handshake, which wrote before, is over.
 	pc.writer.Go(pc.write)
 	pc.fail(pc.read())
 	pc.writer.Wait()

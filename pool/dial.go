@@ -20,7 +20,7 @@ func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn
 	if err != nil {
 		return nil, nil, c.dialFailed(err)
 	}
-	out = newCoalescingConn(raw)
+	out = &coalescingConn{Conn: raw}
 	if c.TLS == nil {
 		return out, out, nil
 	}

@@ -137,9 +137,9 @@ func (o *poolDialer) connect(ctx context.Context) (redis.Conn, error) {
 // close releases the dialer. Connections that are in use remain until they are closed.
 func (o *poolDialer) close() error { return o.pool.Close() }
 
-// flush sends what was written with Send, however long the server takes. Only the goroutine that
-// has the right to write may call it. redigo's own Flush comes first: it moves redigo's buffer
-// into that of writer, which the second one sends.
+// flush sends what was written with Send, however long the server takes. Only one goroutine may
+// write and flush. redigo's own Flush comes first: it moves redigo's buffer into that of writer,
+// which the second one sends.
 func (rc *rawConn) flush() error {
 	if err := rc.redis.Flush(); err != nil {
 		return err
@@ -150,25 +150,9 @@ func (rc *rawConn) flush() error {
 	return rc.writer.flush()
 }
 
-// tryFlush sends as much of it as the socket accepts without blocking; hasUnsent reports whether
-// bytes are left. The rules of coalescingConn.tryFlush apply.
-func (rc *rawConn) tryFlush() error {
-	if err := rc.redis.Flush(); err != nil {
-		return err
-	}
-	return rc.writer.tryFlush()
-}
-
 // unfinished reports whether the peer has begun a reply and not ended it. The watchdog calls it
 // while the reader reads.
 func (rc *rawConn) unfinished() bool { return rc.in != nil && rc.in.unfinished.Load() }
-
-// canTryFlush reports whether tryFlush is possible: not for a connection of a wrapped pool, whose
-// socket is hidden.
-func (rc *rawConn) canTryFlush() bool { return rc.writer != nil && rc.writer.canTryFlush() }
-
-// hasUnsent reports whether tryFlush has left bytes that must be written before the next batch.
-func (rc *rawConn) hasUnsent() bool { return rc.writer != nil && rc.writer.hasUnsent() }
 
 // rawConns is a set of open connections that may have to be closed together.
 type rawConns map[*rawConn]struct{}

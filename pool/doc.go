@@ -21,10 +21,9 @@
 //	pipeline.go           a queue and the connection that serves it, across dials
 //	queue.go, ring.go     queued commands, and how those that are not sent end
 //	conn.go               one connection's life: its reader
-//	write.go              batches, and who writes them
-//	merge.go              releases that are sent in one call
+//	write.go              the writer, and its batches
+//	merge.go              commands that are sent in one call
 //	coalesce.go           collects what redigo writes into one system call
-//	socket_unix.go        writes what a socket takes in at once; socket_other.go: a stub for other systems
 //	reply.go              from Redis replies to votes
 //	bounded.go            bounds replies before redigo parses them
 //	watchdog.go           ends a connection whose peer is silent

@@ -149,8 +149,8 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 
 // run sends all steps in one flush and uses their replies in order. It writes on a goroutine of its
 // own, because a connection without a buffer (net.Pipe) accepts the last step only after the first
-// one's reply was read. That goroutine has the right to write, and ends before run returns: then
-// the right is the caller's again, so the writer of a pipeConn can start.
+// one's reply was read. That goroutine ends before run returns, so the writer of a pipeConn can
+// start then.
 func (rc *rawConn) run(steps []step) error {
 	said := make(chan struct{})
 	var unsaid error // the error of sending; may be read once said is closed

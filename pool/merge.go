@@ -20,8 +20,8 @@ type mergeState struct {
 	evalNext bool // the server does not know the script: the next call sends its text
 }
 
-// aside are commands of one kind that are taken from the queue and will be appended to the batch. They
-// belong to the goroutine with the right to write.
+// aside are commands of one kind that are taken from the queue and will be appended to the batch. Only
+// the writer uses them.
 type aside struct {
 	commands []*command.Command
 	keys     map[string]struct{}

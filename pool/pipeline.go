@@ -41,51 +41,36 @@ func (pl *pipeline) stats() (up bool, queued int) {
 	return pl.conn != nil, pl.queue.len()
 }
 
-// submit queues the command, and another one behind it unless that is nil. If no goroutine has
-// the right to write, submit takes it. A caller then mostly writes the queue itself, as far as
-// the socket accepts it without blocking. The rest, and what the library submits, is left to the
-// writer (docs/dev/rules.md rule 23).
+// submit queues the command, and another one behind it unless that is nil, and wakes the writer
+// (docs/dev/rules.md rule 23). It never blocks on the network.
 func (pl *pipeline) submit(c, behind *command.Command) {
 	pl.mu.Lock()
 	// Both commands enter the queue under one lock, so that no other command comes between them
 	// and they go out in one write.
 	wrong, wrongBehind := pl.enqueueLocked(c), pl.enqueueLocked(behind)
-	k := pl.conn
-	if k == nil || k.writing || pl.queue.len() == 0 {
-		// There is no connection, or another goroutine has the right to write. That goroutine
-		// looks at the queue under mu before it gives up the right, and so will find these
-		// commands.
-		// The queue may grow while no goroutine writes, so commands that have expired are removed
-		// here.
-		dropped := pl.pruneLocked()
-		pl.mu.Unlock()
-		refuse(c, wrong)
-		refuse(behind, wrongBehind)
-		failAll(dropped)
-		return
-	}
-	// Here the right to write moves to this goroutine, or to the writer that it wakes. writing
-	// remains set until writeBatch finds nothing left.
-	k.writing = true
-	here := c.Submitter == command.ByCaller && k.callerMayWriteLocked()
-	if here {
-		// Under mu, while pl.conn is k: detach first clears pl.conn and then waits, so that no
-		// caller is added behind its Wait.
-		k.callers.Add(1)
+	var dropped []droppedCommand
+	if !pl.wakeLocked() {
+		// The queue may grow while a dial or a write is stuck, so commands that have expired are
+		// removed here.
+		dropped = pl.pruneLocked()
 	}
 	pl.mu.Unlock()
 	refuse(c, wrong)
 	refuse(behind, wrongBehind)
-	if !here {
-		k.wake.Set()
-		return
+	failAll(dropped)
+}
+
+// wakeLocked wakes the writer, and reports whether it did. It does not if there is nothing to
+// write, or no connection. Nor does it if the writer is awake: it looks at the queue under mu
+// before it sleeps, and so finds what is queued.
+func (pl *pipeline) wakeLocked() bool {
+	k := pl.conn
+	if k == nil || k.writing || pl.queue.len() == 0 {
+		return false
 	}
-	defer k.callers.Done()
-	if k.writeBatch(byCaller) {
-		// The socket was full, or commands were queued meanwhile. The right to write moves to the
-		// writer, which may block.
-		k.wake.Set()
-	}
+	k.writing = true
+	k.wake.Set()
+	return true
 }
 
 // enqueueLocked puts a command into the queue, or returns why it cannot be queued.
@@ -227,20 +212,13 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	// again.
 	pl.conn, pl.downErr, pl.untilPrune = k, nil, minPrune
 	k.verifyAgainLocked()
-	// If commands waited for the dial, the right to write goes to the writer at once. No
-	// submitter can take it before: this is the lock under which the connection becomes visible.
-	k.writing = pl.queue.len() > 0
-	wake := k.writing
+	pl.wakeLocked() // for commands that waited for the dial; the writer starts in run
 	k.scheduleCheckLocked()
 	pl.probeSoonLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
 	if k.unfit != nil { // only this goroutine changes unfit
 		k.logFitness()
-	}
-	// Only now, outside mu: the writer starts in run, and finds the value in the channel.
-	if wake {
-		k.wake.Set()
 	}
 	err = k.run()
 	if errors.Is(err, errProtocol) || errors.Is(err, errMergedReply) || errors.Is(err, ErrReplyLimit) {
@@ -261,18 +239,11 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 // returns the other unanswered commands and the undos that are too late for their owners, which are
 // to be answered as Unknown.
 func (pl *pipeline) detach(k *pipeConn) (left []*command.Command) {
-	pl.mu.Lock()
-	// From here on no submitter finds this connection. mu is unlocked for the wait, because a
-	// caller that is still writing needs it to finish.
-	pl.conn = nil
-	k.unregisterLocked()
-	pl.mu.Unlock()
-	k.callers.Wait() // from here on no goroutine writes on it
-
-	// Reader, writer and callers have ended, so that no more commands join those that are
-	// unanswered.
+	// Reader and writer have ended, so that no more commands join those that are unanswered.
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	pl.conn = nil
+	k.unregisterLocked()
 	now := pl.node.cfg.Clock.Now()
 	pl.unacked.prune(now)
 	for _, c := range k.unansweredCommandsLocked() {

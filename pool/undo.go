@@ -142,16 +142,8 @@ func (pl *pipeline) requeue(c *command.Command) {
 		return
 	}
 	pl.queue.push(c)
-	k := pl.conn
-	// As in submit the right to write is taken under mu, but always for the writer.
-	wake := k != nil && !k.writing
-	if wake {
-		k.writing = true
-	}
+	pl.wakeLocked()
 	pl.mu.Unlock()
-	if wake {
-		k.wake.Set() // it does not write by itself: this may be the reader, which must not wait
-	}
 }
 
 // retry sends an answered undo once more if that is needed. willRetry reports that there will be one
@@ -217,7 +209,7 @@ type retryTimer struct {
 // The caller has counted it with admitsUndo.
 func (pl *pipeline) retryLaterLocked(c *command.Command, refused bool) *retryTimer {
 	next := &retryTimer{command: &command.Command{
-		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1, Submitter: command.ByLibrary,
+		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1,
 	}}
 	if pl.retries == nil {
 		pl.retries = make(map[*command.Request]*retryTimer)

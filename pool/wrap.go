@@ -90,8 +90,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
-		// raw, writer and in stay nil, because the dial function hides the socket. So only the
-		// writer writes on this connection (canTryFlush).
+		// raw, writer and in stay nil, because the dial function hides the socket.
 		return &rawConn{redis: r.conn}, nil
 	case <-ctx.Done():
 		// Counted before gone is closed, so that the goroutine never subtracts first.

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// batchThreshold is the number of commands in a recent batch from which on the writing goroutine
-// first lets other goroutines run. What these queue meanwhile goes out in the same system call,
+// batchThreshold is the number of commands in a recent batch from which on the writer first lets
+// other goroutines run. What these queue meanwhile goes out in the same system call,
 // which costs more than all else on this path. A single caller has at most two commands in
 // flight: its own, and one whose answer it did not wait for. So it does not yield.
 const batchThreshold = 3
@@ -63,8 +63,7 @@ func (pc *pipeConn) peerSilent() bool {
 	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.answered.Load()
 }
 
-// throttle waits before the next batch if the peer is silent. Only the writer calls it: a caller
-// must not wait for a peer.
+// throttle waits before the next batch if the peer is silent.
 func (pc *pipeConn) throttle() {
 	if !pc.peerSilent() {
 		return
@@ -81,22 +80,13 @@ func (pc *pipeConn) throttle() {
 	}
 }
 
-// callerMayWriteLocked reports whether a caller may write by itself. It may not if several
-// batches were written since the last answer. A goroutine that submits many commands (extensions
-// that are due together) would make a system call for each, and to a frozen peer all of them are
-// in vain. It reads fields that belong to the right to write, so its caller must have just taken
-// that right.
-func (pc *pipeConn) callerMayWriteLocked() bool {
-	return pc.raw.canTryFlush() && !pc.peerSilent()
-}
-
-// write is the writer's goroutine. The goroutine that sets the signal wake has the right to write,
-// and passes it on by that. The signal also works before the writer has started.
+// write is the writer's goroutine. It sleeps until it is woken (wakeLocked), and then writes until
+// the queue is empty. A signal that comes before the writer has started is not lost.
 func (pc *pipeConn) write() {
 	for {
 		select {
 		case <-pc.wake:
-			for pc.writeBatch(byWriter) {
+			for pc.writeBatch() {
 			}
 		case <-pc.dead:
 			return
@@ -104,59 +94,37 @@ func (pc *pipeConn) write() {
 	}
 }
 
-// batchWriter is the goroutine that writes a batch.
-type batchWriter uint8
-
-const (
-	byWriter batchWriter = iota
-	byCaller             // a caller: only as far as the socket accepts it without blocking
-)
-
-// writeBatch writes queued commands in one system call and reports whether something is left. Its
-// caller must have the right to write. If nothing is left, writeBatch has given up that right. If
-// something is left, the right stays with the caller, or moves to the writer that it wakes.
-func (pc *pipeConn) writeBatch(by batchWriter) (more bool) {
-	// What a caller's write left goes out before more commands leave the queue, where they can
-	// still be given up.
-	if pc.raw.hasUnsent() && !pc.checkWrite(pc.raw.flush()) {
-		return false
-	}
-	if by == byWriter {
-		pc.throttle()
-	}
+// writeBatch writes queued commands in one system call and reports whether something is left.
+// Only the writer calls it.
+func (pc *pipeConn) writeBatch() (more bool) {
+	pc.throttle()
 	if pc.recentlyBusy() {
 		runtime.Gosched() // only once: if other goroutines compute, each yield may cost one of their time slices
 	}
 	// After the pauses above: commands that are taken from here on count as sent, and on a dead
 	// connection they would be answered as Unknown.
 	if pc.isDead() {
-		return false // writing stays set: what is queued waits for the next connection
+		return false // what is queued waits for the next connection
 	}
 	// takeBatch has unlocked mu by the time that failAll calls the owners.
 	failAll(pc.takeBatch())
-	if len(pc.batch) > 0 && !pc.checkWrite(pc.send(by)) {
-		return false // writing stays set, so no goroutine writes on the dead connection
+	if len(pc.batch) > 0 {
+		// Counted before the write, because the replies may come before it returns.
+		pc.pipeline.node.count.writes.Add(1)
+		pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
+		if err := pc.send(); err != nil {
+			pc.fail(err)
+			return false
+		}
+		clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
 	}
-	pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
-	clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
-	// The queue is checked, and the right to write is released, under one lock. So a command that is
-	// queued before is found here, and the submitter of a later one finds writing unset and takes
-	// the right.
+	// The queue is checked, and writing is cleared, under one lock. So a command that is queued
+	// before is found here, and the submitter of a later one finds writing unset and wakes the
+	// writer.
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
-	pc.writing = pc.pipeline.queue.len() > 0 || pc.raw.hasUnsent()
+	pc.writing = pc.pipeline.queue.len() > 0
 	return pc.writing
-}
-
-// checkWrite counts a write, or ends the connection because of its error. It reports whether the
-// write succeeded.
-func (pc *pipeConn) checkWrite(err error) bool {
-	if err != nil {
-		pc.fail(err)
-		return false
-	}
-	pc.pipeline.node.count.writes.Add(1)
-	return true
 }
 
 // takeBatch moves commands from the queue to the batch and to unanswered. An answer is due for
@@ -240,12 +208,11 @@ func askingCommand() *command.Command {
 }
 
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
-// that the flush is one system call. Only a goroutine with the right to write may call it.
-func (pc *pipeConn) send(by batchWriter) error {
+// that the flush is one system call.
+func (pc *pipeConn) send() error {
 	for i := 0; i < len(pc.batch); i++ {
 		c := pc.batch[i]
 		name, args := c.Call(c.UsesEval())
-		// pc.args is reused, as only the goroutine with the right to write uses it.
 		switch {
 		case c.Merged > 0:
 			name, args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], pc.markers[i])
@@ -258,9 +225,6 @@ func (pc *pipeConn) send(by batchWriter) error {
 		if err := pc.raw.redis.Send(name, args...); err != nil {
 			return err
 		}
-	}
-	if by == byCaller {
-		return pc.raw.tryFlush()
 	}
 	return pc.raw.flush()
 }

@@ -1,9 +1,7 @@
 package pool
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,25 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
-
-// A single caller finds the connection free and writes itself. Its command is on the wire when
-// Submit returns, and the writer was not woken.
-func TestACallerThatIsAloneWritesItself(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		const commands = 100
-		before := n.Stats()
-		link := n.pipelines[0].conn
-		for i := range commands {
-			c := pinging().on(n)
-			require.Equal(t, before.Writes+int64(i)+1, n.Stats().Writes, "written when Submit returns")
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
-			require.Empty(t, link.wake)
-		}
-		require.Equal(t, int64(commands), n.Stats().Written-before.Written)
-	})
-}
 
 // A release and the next waiter's acquire go out in one write, in this order.
 func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
@@ -142,31 +122,6 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, mute chan struct{}) {
 	return n, mute
 }
 
-// A caller writes itself if no other goroutine is writing, however many commands are unanswered, as
-// long as answers keep arriving.
-func TestCallersWriteBehindWhatIsUnanswered(t *testing.T) {
-	n, mute := openFrozen(t, Config{})
-	link := n.pipelines[0].conn
-	before := n.Stats()
-	var calls []*call
-	for i := range int64(batchThreshold) {
-		calls = append(calls, inspecting("k").on(n))
-		require.Equal(t, before.Writes+i+1, n.Stats().Writes, "written when Submit returns")
-		require.Empty(t, link.wake)
-	}
-	mayOffer := func() bool {
-		link.pipeline.mu.Lock()
-		defer link.pipeline.mu.Unlock()
-		return link.callerMayWriteLocked()
-	}
-	require.False(t, mayOffer(), "nothing is heard")
-	close(mute)
-	for _, c := range calls {
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
-	}
-	require.True(t, mayOffer())
-}
-
 // Commands that one goroutine submits in a row, such as extensions that are due together, are left
 // to the writer. It takes many of them at a time.
 func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
@@ -197,18 +152,12 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		synctest.Wait() // until the writer is idle: the test writes in its place
 		m.Freeze()
-		k := n.pipelines[0].conn
-		k.pipeline.mu.Lock()
-		k.writing = true
-		k.pipeline.mu.Unlock()
-		k.raw.writer.unsent = make([]byte, 2*pipenet.Buffer) // as tryWrite leaves it
+		stuff(n)
 		var calls []*call
 		for range 10 {
 			calls = append(calls, pinging().on(n))
 		}
-		k.wake.Set()
 		synctest.Wait()
 		for _, c := range calls {
 			require.True(t, c.Cancel())
@@ -216,8 +165,8 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	})
 }
 
-// A caller among others lets them queue before it writes. A single caller does not, except for a
-// short time after others were there.
+// Among many callers the writer lets them queue before it writes. For a single caller it does not,
+// except for a short time after others were there.
 func TestCompanyIsRememberedForAWhile(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
@@ -248,41 +197,11 @@ func TestCompanyIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-// Callers never write over a connection that the node did not make: it may be more than a socket,
-// or no socket at all.
-func TestOnlyRealSocketsAreWrittenByCallers(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		require.False(t, n.pipelines[0].conn.raw.canTryFlush())
-	})
-	overTCP(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.True(t, n.pipelines[0].conn.raw.canTryFlush())
-	})
-	for _, dial := range []func(conn net.Conn) net.Conn{
-		func(conn net.Conn) net.Conn { return struct{ *net.TCPConn }{conn.(*net.TCPConn)} }, // its Write may do anything
-		func(conn net.Conn) net.Conn { return struct{ net.Conn }{conn} },
-	} {
-		overTCP(t, func(c *Config) {
-			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
-				}
-				return dial(conn), nil
-			}
-		}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-			require.False(t, n.pipelines[0].conn.raw.canTryFlush())
-		})
-	}
-	require.False(t, (&rawConn{}).canTryFlush(), "of a wrapped pool")
-}
-
 func TestStatsCountWhatHappened(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.Equal(t, Stats{Connected: 1, Dials: 1}, n.Stats())
 		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-		synctest.Wait() // the writer counts after the write, and the answer may be faster
 		require.Equal(t, Stats{Connected: 1, Dials: 1, Commands: 1, Written: 1, Writes: 1, Replies: 1}, n.Stats())
 
 		m.Freeze()

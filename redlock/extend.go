@@ -126,9 +126,6 @@ func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) 
 	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence.number)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
-	if from == automatic {
-		r.SubmittedBy(command.ByLibrary)
-	}
 	r.Arm(lk.l.set.timeout(ttl))
 	r.Send(nil, nil)
 	return x, nil

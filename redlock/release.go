@@ -146,17 +146,14 @@ const (
 // (docs/dev/hazards.md H1, H4). It continues in the background, independently of the caller's context
 // (H19), until every node has answered or the keys have expired. Nodes that cannot hold the token
 // are skipped: those that refused the acquire, and those to which it was never sent.
-func (lk *Lock) startUndo(of undoTarget) { lk.submitUndo(of, command.ByCaller) }
-
-// submitUndo is startUndo for either kind of goroutine.
-func (lk *Lock) submitUndo(of undoTarget, by command.Submitter) {
+func (lk *Lock) startUndo(of undoTarget) {
 	lk.sending.Lock()
 	defer lk.sending.Unlock()
-	lk.submitUndoLocked(of, by)
+	lk.startUndoLocked(of)
 }
 
-// submitUndoLocked is submitUndo for a caller that holds sending.
-func (lk *Lock) submitUndoLocked(of undoTarget, by command.Submitter) {
+// startUndoLocked is startUndo for a caller that holds sending.
+func (lk *Lock) startUndoLocked(of undoTarget) {
 	r := lk.l.group.New(&undoKind, lk, lk.hold.Names)
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
@@ -165,10 +162,6 @@ func (lk *Lock) submitUndoLocked(of undoTarget, by command.Submitter) {
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
 	h := lk.buildUndo(r, of)
-	if h.Attempt != nil {
-		h.Attempt.SubmittedBy(by)
-	}
-	r.SubmittedBy(by)
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.keys.longest)
 	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == nil
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
@@ -182,10 +175,10 @@ func (lk *Lock) submitUndoLocked(of undoTarget, by command.Submitter) {
 // goroutine of its own, so that it delays no other lock's undo or handoff.
 func (l *Locker) submitEndedUndo(lk *Lock) {
 	if l.userNodes || !lk.sending.TryLock() {
-		l.undos.Apart(func() { lk.submitUndo(undoHold, command.ByLibrary) })
+		l.undos.Apart(func() { lk.startUndo(undoHold) })
 		return
 	}
-	lk.submitUndoLocked(undoHold, command.ByLibrary)
+	lk.startUndoLocked(undoHold)
 	lk.sending.Unlock()
 }
 

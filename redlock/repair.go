@@ -53,7 +53,6 @@ func (lk *Lock) repair() {
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
-	r.SubmittedBy(command.ByLibrary)
 	command.NewRepair(&r.Request, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.fence.number)
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {

@@ -22,26 +22,12 @@ type Command struct {
 	// reports that the present shard accepts it only behind ASKING. Only the node uses them.
 	Redirects uint8
 	Asking    bool
-	// Submitter is the kind of goroutine that submits the command.
-	Submitter Submitter
 	// Merged is how many commands one call executes and one reply answers. It is set on the first of
 	// them, and 0 for a command that is sent by itself. Only the node uses it.
 	Merged uint8
 
 	state atomic.Uint32
 }
-
-// Submitter is a kind of goroutine that submits commands.
-type Submitter uint8
-
-const (
-	// ByCaller is a goroutine of the user inside a method of the library. It may write to the
-	// socket itself, and may yield to other goroutines first.
-	ByCaller Submitter = iota
-	// ByLibrary is a goroutine of the library on which other locks depend: the timers, a
-	// connection's reader, the undos. It leaves the command to the connection's writer.
-	ByLibrary
-)
 
 // The bits of a command's state. They decide without a mutex which comes first: the writer that
 // sends the command, or the coordinator that cancels it.

@@ -80,13 +80,6 @@ func (r *Round) prepare(g *Group, kind *Kind, owner any, names []string) {
 	}
 }
 
-// SubmittedBy sets the kind of goroutine that is about to send the round.
-func (r *Round) SubmittedBy(by command.Submitter) {
-	for i := range r.ballots {
-		r.ballots[i].cmd.Submitter = by
-	}
-}
-
 // Arm sets the time, counted from Start, in which answers count. It must precede Send.
 func (r *Round) Arm(timeout time.Duration) {
 	r.deadline = r.Start.Add(timeout)
