@@ -89,6 +89,16 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			require.Equal(t, command.Unknown, acquiring("A", longTTL, "a").outcome(t, n))
 			m.Set("a", "A", longTTL) // it was executed
 		}},
+		"a merged call without a permission": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
+			k := mergedAcquires[1]
+			failMergedAcquires(m, k, "NOPERM No permissions to access a key")
+			a, b := k.acquire(oneLocker, "A", "a", 0), k.acquire(oneLocker, "B", "b", 0)
+			together(n, a, b)
+			require.Equal(t, command.Unknown, a.reply(t).Outcome)
+			b.reply(t)
+			failing(m, busy)
+			m.Set("a", "A", longTTL) // it was executed
+		}},
 		"a proxy": {change: func(c *Config) { c.Proxied = true }, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
 			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
