@@ -6,6 +6,9 @@
 // the command that it undoes. If a connection ended with an acquire unanswered, the server may still
 // read that acquire from it. So the next connection tells the server to drop the old one before it
 // sends the undos.
+package pool
+
+// The files of the package.
 //
 // Nodes and their configuration:
 //
@@ -55,4 +58,3 @@
 //	cluster_examine.go    the doctor's questions to all of them
 //
 // Package internal/command has the commands and replies.
-package pool

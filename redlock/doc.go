@@ -14,7 +14,8 @@
 //
 // Most callers want [Locker.Do], which waits, extends, cancels and releases. [Locker.Acquire] and
 // [Locker.TryAcquire] return a [Lock] that the caller releases.
-//
+package redlock
+
 // The files of the package, from the outside in:
 //
 //	locker.go, options.go, lockoptions.go, close.go    a Locker: settings, start and end
@@ -30,4 +31,3 @@
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.
-package redlock
