@@ -3,6 +3,7 @@ package redlock
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,10 +47,14 @@ func TestAWrongEnvironmentIsRefused(t *testing.T) {
 		"the list of nodes contains an empty URL":                {"REDLOCK_NODES": "redis://a:1,"},
 		"REDLOCK_NODES_FILE takes the name of a file, not a URL": {"REDLOCK_NODES_FILE": "redis://:secret@a:1"},
 		"can't be read": {"REDLOCK_NODES_FILE": "secret@host"},
-		`REDLOCK_GUARD is "30": a duration needs a unit: 30ms`: {"REDLOCK_NODES": "redis://a:1", "REDLOCK_GUARD": "30"},
+		`REDLOCK_GUARD: a duration needs a unit: 30ms`: {"REDLOCK_NODES": "redis://a:1", "REDLOCK_GUARD": "30"},
+		`REDLOCK_GUARD: a duration is needed`:          {"REDLOCK_NODES": "redis://a:1", "REDLOCK_GUARD": "redis://:secret@a:1"},
+		"WithKeyPrefix: 620 bytes, at most 512": {
+			"REDLOCK_NODES": "redis://a:1", "REDLOCK_PREFIX": "redis://:secret@a:1," + strings.Repeat("x", 600),
+		},
 		"URL 1 of 1":       {"REDLOCK_NODES": "http://:secret@a:1"},
 		"WithRestartGuard": {"REDLOCK_NODES": "redis://a:1", "REDLOCK_GUARD": "-1s"},
-		"REDLOCK_NODES or REDLOCK_NODES_FILE; REDLOCK_GUARD is \"x": {"REDLOCK_GUARD": "x"},
+		"REDLOCK_NODES or REDLOCK_NODES_FILE; REDLOCK_GUARD: a d": {"REDLOCK_GUARD": "x"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			setenv(t, env)

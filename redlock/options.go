@@ -148,9 +148,9 @@ func WithTrace(t *Trace) Option {
 func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
 
 // WithDefaults gives every acquisition of the Locker these options. The options of Do and Lead, such as
-// the automatic extension, come after them, and the options of the call come last. WithoutDefaults
-// makes a call ignore them. Shares take none of them, and Resume neither WithMinHold nor WithShared. If
-// it is given several times, the options add up.
+// the automatic extension, come after them, and the options of the call come last. Without switches some
+// of them off for a call, and WithoutDefaults all. Shares take none of them but WithShared itself, and
+// Resume takes neither WithMinHold nor WithShared. If it is given several times, the options add up.
 func WithDefaults(opts ...LockOption) Option {
 	return option(func(s *settings) { s.lockDefaults = append(s.lockDefaults, opts...) })
 }
@@ -210,8 +210,8 @@ func (s *settings) check() error {
 	const year = 365 * 24 * time.Hour
 	return joinInvalid(
 		invalidIf(s.clock == nil, "WithClock: the clock is nil"),
-		invalidIf(strings.HasPrefix(s.prefix, reservedPrefix) || len(s.prefix) > maxNameLen,
-			"WithKeyPrefix(%q): at most %d bytes, and not %q", s.prefix, maxNameLen, reservedPrefix),
+		invalidIf(strings.HasPrefix(s.prefix, reservedPrefix), "WithKeyPrefix(%q): not %q", s.prefix, reservedPrefix),
+		invalidIf(len(s.prefix) > maxNameLen, "WithKeyPrefix: %d bytes, at most %d", len(s.prefix), maxNameLen),
 		invalidIf(!isLabel(s.owner),
 			"WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, maxOwnerLen),
 		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
@@ -220,6 +220,7 @@ func (s *settings) check() error {
 		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min,
 			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoff.Min, s.backoff.Max),
 		gather(nil, s.lockDefaults).err,
+		invalidIf(gather(nil, s.lockDefaults).noDefaults, "WithDefaults(WithoutDefaults()): it is for a call"),
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),
 	)

@@ -73,7 +73,8 @@ func ReadNodesFile(from, file string) ([]string, error) {
 	return SplitNodes(strings.Join(lines, ","))
 }
 
-// ReadGuard returns the value of Guard, or 0 if it is not set.
+// ReadGuard returns the value of Guard, or 0 if it is not set. No error quotes a value that is no number: it
+// may be a URL that was meant for another variable.
 func ReadGuard(getenv func(string) string) (time.Duration, error) {
 	text := strings.TrimSpace(getenv(Guard))
 	if text == "" {
@@ -81,7 +82,7 @@ func ReadGuard(getenv func(string) string) (time.Duration, error) {
 	}
 	d, err := ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s is %q: %w", Guard, text, err)
+		return 0, fmt.Errorf("%s: %w", Guard, err)
 	}
 	return d, nil
 }

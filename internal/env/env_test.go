@@ -58,7 +58,7 @@ func TestTheGuardIsADurationWithAUnit(t *testing.T) {
 		require.Equal(t, want, d)
 	}
 	_, err := ReadGuard(getenv(map[string]string{Guard: "30"}))
-	require.EqualError(t, err, `REDLOCK_GUARD is "30": a duration needs a unit: 30ms, 30s, 30m or 30h`)
+	require.EqualError(t, err, `REDLOCK_GUARD: a duration needs a unit: 30ms, 30s, 30m or 30h`)
 	_, err = ReadGuard(getenv(map[string]string{Guard: "soon"}))
-	require.EqualError(t, err, `REDLOCK_GUARD is "soon": a duration is needed, with the units ms, s, m and h, like 500ms, 30s or 1h30m`)
+	require.EqualError(t, err, `REDLOCK_GUARD: a duration is needed, with the units ms, s, m and h, like 500ms, 30s or 1h30m`)
 }
