@@ -73,7 +73,7 @@ type request struct {
 	waits         bool            // it has waited; a hook may have its names
 	boundToCaller bool            // the lock's context ends with the caller's
 	caller        context.Context // the parent of the lock's context, if that is not the one that bounds the wait
-	parent        *Lock           // the lock that the caller's context belongs to; may be nil
+	parent        heldContext     // of the caller's context; may be nil
 
 	// Used while the request waits:
 	locker    *Locker
@@ -105,11 +105,26 @@ func (req *request) recycle() {
 }
 
 func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*Lock, error) {
-	if err := l.check(ctx, w, opts); err != nil {
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	w.parent = heldWithin(ctx)
+	holder, all := l.holderWithin(w.parent, w.names)
+	w.opts = gather(l.set.lockDefaults, opts)
+	shares := holder != nil && w.opts.shared
+	if shares {
+		w.opts = gather(nil, opts)
+	}
+	if err := l.check(ctx, w); err != nil {
 		return nil, err
 	}
-	if share, err := l.checkReentrant(ctx, w, opts); share != nil || err != nil {
-		return share, err
+	switch {
+	case shares && all:
+		return holder.newShare(ctx, w)
+	case shares:
+		return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(w.names))
+	case holder != nil:
+		return nil, fmt.Errorf("%w: %s is held by the lock of the context (WithShared)", ErrAlreadyHeld, quoted(w.names))
 	}
 	var k *Lock
 	var err error
@@ -196,12 +211,8 @@ func unsplit(err error, blocked bool) error {
 }
 
 // check rejects arguments that are out of bounds, before anything is sent.
-func (l *Locker) check(ctx context.Context, w *request, opts []LockOption) (err error) {
-	if l.isClosed() {
-		return ErrClosed
-	}
-	w.opts, err = l.lockSettings(w.ttl, l.set.lockDefaults, opts)
-	if err := joinInvalid(err, l.checkNames(w.names)); err != nil {
+func (l *Locker) check(ctx context.Context, w *request) error {
+	if err := joinInvalid(l.checkSettings(w.ttl, &w.opts), l.checkNames(w.names)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // requireWaited checks the error of a wait that was over: it has the last reason, and is not taken
@@ -154,4 +156,59 @@ func TestTheTimerOfABoundedWaitReadsNothingOfItsRequest(t *testing.T) {
 		}
 	}
 	_ = l.Close(bg)
+}
+
+// The machine is suspended during the last attempt, and the caller's context belongs to a lock that has
+// ended meanwhile. No timer has run yet.
+func TestABoundedWaitNoticesTheEndOfTheCallersLock(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l, p := fl.probed()
+		outer := takeAll(t, l, []string{"a"}, 5*time.Second)
+		p.take(command.Acquire, 2*time.Second)
+		child, cancel := context.WithCancel(outer.Context())
+		defer cancel()
+		for _, ctx := range []context.Context{outer.Context(), child} {
+			_, err := l.Acquire(ctx, "b", 2*time.Minute, WithWait(time.Hour))
+			require.ErrorIs(t, err, ErrLost)
+		}
+	})
+}
+
+func TestTheEventsOfABoundedWaitHaveTheCallersContext(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		var events []context.Context
+		l := fl.locker(WithTrace(&Trace{
+			Waiter:   func(e WaiterEvent) { events = append(events, e.Context) },
+			Acquired: func(e AcquireEvent) { events = append(events, e.Context) },
+		}))
+		take(t, l, "a", time.Second)
+		synctest.Wait()
+		events = nil
+		ctx := context.WithValue(bg, key("user"), "me")
+		_, err := l.Acquire(ctx, "a", time.Minute, WithWait(time.Minute))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []context.Context{ctx, ctx, ctx}, events)
+	})
+}
+
+// usersContext is a context of another package. A child of it takes a goroutine that waits for its end.
+type usersContext struct{ context.Context }
+
+func (usersContext) Value(any) any { return nil }
+
+func TestABoundedWaitLeavesNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		take(t, l, "b", time.Hour)
+		ctx, cancel := context.WithCancel(bg)
+		defer cancel()
+		base := goroutines()
+		k, err := l.Acquire(usersContext{ctx}, "a", time.Minute, WithWait(time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		_, err = l.Acquire(usersContext{ctx}, "b", time.Minute, WithWait(time.Second))
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, base, goroutines())
+	})
 }

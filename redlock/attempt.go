@@ -113,6 +113,7 @@ func (lk *Lock) fillAcquire(r *command.Request) {
 func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
 	r := lk.keys.acquire
 	won := decided && r.Won()
+	lk.applyDueOutside() // may end ctx
 	switch {
 	case ctx.Err() != nil:
 		last := lossError(r)

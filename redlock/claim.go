@@ -170,15 +170,13 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	if ahead := time.Duration(claim.Fence-l.set.wall()) * time.Microsecond; ahead > maxFenceAhead {
 		return invalid("the claim's fence of %d is ahead of this machine's clock by more than %v", claim.Fence, maxFenceAhead)
 	}
-	if err := l.check(ctx, w, opts); err != nil {
-		return withOp("resume", err)
-	}
 	if given := gather(nil, opts); given.minHold > 0 || given.shared {
 		return invalid("Resume accepts neither WithMinHold nor WithShared")
 	}
+	w.opts = gather(l.set.lockDefaults, opts)
 	w.opts.minHold, w.opts.shared = 0, false // of WithDefaults
-	w.parent = lockOf(ctx)
-	return nil
+	w.parent = heldWithin(ctx)
+	return withOp("resume", l.check(ctx, w))
 }
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.

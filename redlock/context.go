@@ -5,8 +5,24 @@ import (
 	"time"
 )
 
-// heldKey is the context key of the innermost lock that a context belongs to.
+// heldKey is the context key of the innermost heldContext that a context is, or derives from.
 type heldKey struct{}
+
+// heldContext is a context that belongs to a lock. Its methods call no code of the user.
+type heldContext interface {
+	// applyDue applies what is due to the locks whose end ends the context. After a suspend their timers
+	// have not run yet, and a context that derives from this one does not read the clock.
+	applyDue()
+	// eachLock calls visit for the locks that the context belongs to, and for those under which these
+	// were acquired, the innermost first. It ends when visit returns true, and returns true then.
+	eachLock(visit func(lk *Lock) (done bool)) bool
+}
+
+// heldWithin returns the innermost heldContext of ctx, or nil.
+func heldWithin(ctx context.Context) heldContext {
+	c, _ := ctx.Value(heldKey{}).(heldContext)
+	return c
+}
 
 // lockContext is the context of a lock, made on first use.
 type lockContext struct {
@@ -14,6 +30,7 @@ type lockContext struct {
 	own    *leaseContext   // nil before the first use
 	cancel context.CancelCauseFunc
 	cause  error // why the context ended; set no later than Lock.cause
+	bound  map[*boundContext]struct{}
 }
 
 // leaseContext is a lock's context: a cancel context whose Err and Value first call applyDue. It
@@ -25,12 +42,25 @@ type leaseContext struct {
 	lock *Lock
 }
 
-// applyDue applies what is due to the lock, and to the locks whose contexts end this one.
 func (c *leaseContext) applyDue() {
-	k := c.lock
-	for k.applyDue(); k.family.boundToCaller && k.family.acquiredUnder != nil; k.applyDue() {
-		k = k.family.acquiredUnder
+	c.lock.applyDue()
+	if c.lock.family.boundToCaller {
+		c.lock.applyDueOutside()
 	}
+}
+
+// applyDueOutside applies what is due to the locks whose end ends the context of the acquisition.
+func (lk *Lock) applyDueOutside() {
+	if outer := lk.family.acquiredUnder; outer != nil {
+		outer.applyDue()
+	}
+}
+
+func (c *leaseContext) eachLock(visit func(lk *Lock) bool) bool { return c.lock.eachLock(visit) }
+
+func (lk *Lock) eachLock(visit func(lk *Lock) bool) bool {
+	outer := lk.family.acquiredUnder
+	return visit(lk) || outer != nil && outer.eachLock(visit)
 }
 
 // Err returns nil while the lock is valid.
@@ -42,12 +72,12 @@ func (c *leaseContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value returns the lock itself for heldKey, and otherwise the values of the acquiring context.
+// Value returns the context itself for heldKey, and otherwise the values of the acquiring context.
 func (c *leaseContext) Value(key any) any {
-	c.applyDue()
 	if key == (heldKey{}) {
-		return c.lock
+		return c
 	}
+	c.applyDue()
 	return c.Context.Value(key)
 }
 
@@ -112,19 +142,52 @@ func (lk *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context
 	return mine
 }
 
+// contextCause returns why the lock's context has ended, or nil. It does not know of a caller's context.
+func (lk *Lock) contextCause() error {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	return lk.ctx.cause
+}
+
 // Bind returns a context that ends with ctx or with the lock, whichever ends first. Its cause is that
 // of the one that ended. It has the values and the deadline of ctx, and belongs to the lock, as for
 // FromContext. It is for a caller of Acquire whose work already has a context. The caller calls the
 // CancelFunc when the work is done.
 //
-// Err and context.Cause report the end of the lock as Lock.Context does, also right after a suspend.
+// It ends with the lock as Lock.Context does: before the lock's keys are undone. Err and context.Cause
+// report the end also right after a suspend. The context may be bound to further locks. Their names are
+// then held as well: an acquisition with it returns ErrAlreadyHeld for each of them.
 func (lk *Lock) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	inner, cancel := context.WithCancelCause(ctx)
-	bound := &boundContext{Context: inner, lock: lk, cancel: cancel}
-	stop := context.AfterFunc(lk.Context(), bound.applyEnd)
+	link, unlink := context.WithCancel(ctx) // the end of the lock must call nothing of ctx: see contextWithin
+	inner, cancel := context.WithCancelCause(link)
+	bound := &boundContext{Context: inner, lock: lk, outer: heldWithin(ctx), cancel: cancel}
+	unbind := lk.bind(bound)
 	return bound, func() {
-		stop()
+		unbind()
 		cancel(nil)
+		unlink()
+	}
+}
+
+// bind ends a context when the lock's context ends, until the function is called that it returns.
+func (lk *Lock) bind(c *boundContext) (unbind func()) {
+	// cancelContext ends the context at once. In Do, the lock's context may also end with that of the
+	// caller, without cancelContext.
+	stop := context.AfterFunc(lk.Context(), c.applyEnd)
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if lk.ctx.bound == nil {
+		lk.ctx.bound = make(map[*boundContext]struct{})
+	}
+	lk.ctx.bound[c] = struct{}{}
+	if lk.ctx.cause != nil {
+		c.cancel(lk.ctx.cause)
+	}
+	return func() {
+		stop()
+		lk.mu.Lock()
+		defer lk.mu.Unlock()
+		delete(lk.ctx.bound, c)
 	}
 }
 
@@ -132,6 +195,7 @@ func (lk *Lock) Bind(ctx context.Context) (context.Context, context.CancelFunc) 
 type boundContext struct {
 	context.Context
 	lock   *Lock
+	outer  heldContext // of the caller's context; may be nil
 	cancel context.CancelCauseFunc
 }
 
@@ -142,22 +206,33 @@ func (c *boundContext) applyEnd() {
 	}
 }
 
+func (c *boundContext) applyDue() {
+	c.applyEnd()
+	if c.outer != nil {
+		c.outer.applyDue()
+	}
+}
+
+func (c *boundContext) eachLock(visit func(lk *Lock) bool) bool {
+	return c.lock.eachLock(visit) || c.outer != nil && c.outer.eachLock(visit)
+}
+
 // Err returns nil while the lock is valid and the caller's context has not ended.
 func (c *boundContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	c.applyEnd()
+	c.applyDue()
 	return c.Context.Err()
 }
 
-// Value returns the lock itself for heldKey, and otherwise the values of the caller's context.
+// Value returns the context itself for heldKey, and otherwise the values of the caller's context.
 func (c *boundContext) Value(key any) any {
 	if key == (heldKey{}) {
-		return c.lock
+		return c
 	}
 	if c.Context.Err() == nil {
-		c.applyEnd() // context.Cause may read the cause through Value without a call of Err
+		c.applyDue() // context.Cause may read the cause through Value without a call of Err
 	}
 	return c.Context.Value(key)
 }
@@ -171,12 +246,12 @@ func (c *boundContext) GoString() string { return c.String() }
 // FromContext returns the lock whose context ctx is, or derives from: the innermost one if there are
 // several. It returns false if ctx belongs to no lock. The lock may have ended.
 func FromContext(ctx context.Context) (*Lock, bool) {
-	lk := lockOf(ctx)
-	return lk, lk != nil
-}
-
-// lockOf returns the innermost lock that ctx belongs to, or nil.
-func lockOf(ctx context.Context) *Lock {
-	k, _ := ctx.Value(heldKey{}).(*Lock)
-	return k
+	var innermost *Lock
+	if c := heldWithin(ctx); c != nil {
+		c.eachLock(func(lk *Lock) bool {
+			innermost = lk
+			return true
+		})
+	}
+	return innermost, innermost != nil
 }

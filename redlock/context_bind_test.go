@@ -35,6 +35,73 @@ func TestABoundContextEndsWithTheLockOrTheCaller(t *testing.T) {
 	}
 }
 
+// A context that is bound within Do also ends with the context that Do was called with.
+func TestAContextThatIsBoundWithinDoEndsWithDo(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		given, cancel := context.WithCancelCause(bg)
+		require.NoError(t, fl.locker().Do(given, "a", 10*time.Second, func(_ context.Context, k *Lock) error {
+			ctx, release := k.Bind(bg)
+			defer release()
+			cancel(errStop)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), errStop)
+			return nil
+		}))
+	})
+}
+
+// A context that is bound to two locks belongs to both, and each of them ends it.
+func TestAContextIsBoundToSeveralLocks(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		a, b, c := take(t, l, "a", 10*time.Second), take(t, l, "b", time.Minute), take(t, l, "c", time.Minute)
+		outer, release := a.Bind(b.Context())
+		defer release()
+		ctx, release := c.Bind(outer)
+		defer release()
+		innermost, _ := FromContext(ctx)
+		require.Same(t, c, innermost)
+		for _, name := range []string{"a", "b", "c"} {
+			_, err := l.Acquire(ctx, name, time.Second)
+			require.ErrorIs(t, err, ErrAlreadyHeld, name)
+		}
+		d, err := l.Acquire(ctx, "d", time.Minute)
+		require.NoError(t, err)
+		_, err = l.Acquire(d.Context(), "a", time.Second)
+		require.ErrorIs(t, err, ErrAlreadyHeld, "under a further lock")
+		share, err := l.Acquire(ctx, "a", time.Second, WithShared())
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		fl.clock.Suspend(20 * time.Second)
+		require.ErrorIs(t, ctx.Err(), context.Canceled, "no timer has run")
+		require.ErrorIs(t, context.Cause(ctx), ErrLost)
+	})
+}
+
+// A context that was released from its lock is not kept.
+func TestABoundContextThatWasReleasedIsForgotten(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		_, release := k.Bind(bg)
+		require.Len(t, k.ctx.bound, 1)
+		release()
+		require.Empty(t, k.ctx.bound)
+	})
+}
+
+// Two goroutines may end a lock at the same time. Each goes on to undo the keys when its call has returned,
+// so each must end all bound contexts itself.
+func TestEachGoroutineThatEndsALockEndsItsBoundContexts(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		ctx, release := k.Bind(bg)
+		defer release()
+		k.cancelContext(ErrReleased)
+		require.Contains(t, k.ctx.bound, ctx, "for the other goroutine")
+		require.NoError(t, k.Release(bg))
+	})
+}
+
 // No timer has run when the machine wakes up.
 func TestABoundContextReportsTheEndRightAfterASuspend(t *testing.T) {
 	for name, ended := range map[string]func(ctx context.Context) error{
@@ -89,6 +156,18 @@ func TestABoundContextBelongsToItsLock(t *testing.T) {
 		require.NoError(t, k.Context().Err(), "the lock goes on")
 		release()
 		synctest.Wait()
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// A lock that must stop has ended for its work, and is still held.
+func TestABoundContextOfALockThatMustStopHasEnded(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(5*time.Second))
+		pass(6 * time.Second)
+		ctx, release := k.Bind(bg)
+		defer release()
+		require.ErrorIs(t, ctx.(*boundContext).Context.Err(), context.Canceled, "at once")
 		require.NoError(t, k.Release(bg))
 	})
 }

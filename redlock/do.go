@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,17 +11,18 @@ import (
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
-// Do acquires the lock on a name, calls fn while the lock is held and extended, and releases the
-// lock when fn returns. The context of fn is the lock's. It ends when ctx ends, or with the lock's
-// cause when the lock ends (ErrLost, ErrMaxHold, ErrClosed). fn should then return, because Do
-// waits for it.
+// Do acquires the lock on a name, calls fn on the caller's goroutine while the lock is held and
+// extended, and releases the lock when fn returns. The context of fn is the lock's. It ends when ctx
+// ends, or with the lock's cause when the lock ends (ErrLost, ErrMaxHold, ErrClosed). fn should then
+// return, because Do waits for it.
 //
 // Do returns the error of the acquisition, as in Acquire, or the error of fn. If the lock ended
-// before fn returned, the error also matches ErrLost or ErrMaxHold, even if fn returned nil.
+// before fn returned, the error also matches ErrLost or ErrMaxHold, even if fn returned nil. If only
+// WithStopMargin had ended the context, it does so when fn returned an error.
 // Under a share (WithShared) it also matches ErrReleased or ErrDetached if the shared lock was
 // released or detached. Do returns no error if the Locker was closed meanwhile or if the
 // release could not be confirmed: the work ran under the lock, and leftover keys expire. If
-// fn panics, Do releases the lock and the panic continues.
+// fn panics or calls runtime.Goexit, Do releases the lock first.
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
@@ -32,7 +34,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	}
 	ended, err := k.run(ctx, fn)
 	if ended != nil {
-		return oneline.Join(ended, err)
+		return joinUnlessSaid(ended, ended, err)
 	}
 	return err
 }
@@ -43,16 +45,16 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 //
 // The context of fn is the lock's. It ends when ctx ends, or with the lock's cause when the lock ends.
 // fn must then return, because another process may be elected soon. The lock is extended without a
-// bound on the hold, unless WithMaxHold is given. A leader that hangs therefore leads until its process
-// ends: WithProgress ends its lock instead.
+// bound on the hold, unless the call has WithMaxHold; that of WithDefaults does not count. A leader that
+// hangs therefore leads until its process ends: WithProgress ends its lock instead.
 //
 // What Lead does when fn returns:
 //
-//   - The lock had ended (ErrLost, ErrMaxHold): Lead campaigns again and drops the error of fn, which
-//     often is the context's. fn reports its own errors.
+//   - The lock or its context had ended (ErrLost, ErrMaxHold, WithStopMargin): Lead campaigns again and
+//     drops the error of fn, which often is the context's. fn reports its own errors.
 //   - nil: fn has resigned. Lead releases the lock and campaigns again, so another process can win.
 //   - An error: Lead releases the lock and returns the error.
-//   - A panic: Lead releases the lock, and the panic continues.
+//   - A panic or runtime.Goexit: Lead releases the lock first.
 //
 // Before Lead campaigns again it pauses for 100 to 200 ms. The pause doubles up to 10 s while fn returns
 // within 10 s each time. When ctx ends, Lead waits for fn, releases the lock, and returns an error that
@@ -62,7 +64,8 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	opts = slices.Concat([]LockOption{WithAutoExtend(), WithMaxHold(NoMaxHold)}, opts, []LockOption{campaigning})
+	forever := Without(WithWait(0), WithFailFast(), WithShared())
+	opts = slices.Concat([]LockOption{WithAutoExtend(), WithMaxHold(NoMaxHold)}, opts, []LockOption{forever})
 	pause := campaignPause
 	for {
 		w := newRequest(name, ttl)
@@ -75,9 +78,9 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 		ended, err := k.run(ctx, fn)
 		switch {
 		case ctx.Err() != nil:
-			return joinUnlessMatched(context.Cause(ctx), ctx.Err(), err)
+			return joinUnlessSaid(context.Cause(ctx), ctx.Err(), err)
 		case l.isClosed():
-			return joinUnlessMatched(ErrClosed, context.Canceled, err)
+			return joinUnlessSaid(ErrClosed, context.Canceled, err)
 		case ended == nil && err != nil:
 			return err
 		}
@@ -90,23 +93,20 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	}
 }
 
-// campaigning switches off the options that would end a campaign.
-var campaigning = lockOption(func(s *lockSettings) { s.waitBounded, s.failFast, s.shared = false, false, false })
-
 // campaignPause is the pause before a process campaigns again.
 var campaignPause = waiting.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
 
-// joinUnlessMatched returns the cause of an end, with the error of a function that was told of it, if
-// that error says more.
-func joinUnlessMatched(cause, told, err error) error {
-	if err == nil || errors.Is(err, cause) || errors.Is(err, told) {
+// joinUnlessSaid returns the cause of an end, joined with the error of a function that was told of it,
+// unless that error is the cause or what the function was told.
+func joinUnlessSaid(cause, told, err error) error {
+	if err == nil || errors.Is(cause, err) || errors.Is(told, err) {
 		return cause
 	}
 	return oneline.Join(cause, err)
 }
 
-// run calls fn under the lock, and releases the lock. ended is why the lock ended before fn returned,
-// or nil.
+// run calls fn under the lock, and releases the lock. ended is why the lock or its context ended before
+// fn returned, or nil.
 func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (ended, err error) {
 	// contextWithin needs a parent that is a context of package context.
 	link, unlink := context.WithCancel(ctx)
@@ -114,11 +114,17 @@ func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock
 	defer func() { _ = lk.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(lk.contextWithin(link), lk)
 	outlived := lk.family.root != nil && !lk.family.root.isHeld()
+	stopped := lk.contextCause()
 	switch end := lk.Release(ctx); {
-	case errors.Is(end, ErrLost) || errors.Is(end, ErrMaxHold):
+	case isEnd(end):
 		return end, err
 	case outlived:
 		return lk.endError(), err
+	case err != nil && isEnd(stopped): // by WithStopMargin; the lock was held until fn returned
+		return fmt.Errorf("%w: %s: its context ended before the function returned", stopped, quoted(lk.hold.Names)), err
 	}
 	return nil, err
 }
+
+// isEnd reports whether an error says that a lock ended by itself.
+func isEnd(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrMaxHold) }

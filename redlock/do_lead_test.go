@@ -2,12 +2,16 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // leads starts Lead, and returns a function that waits for its end.
@@ -219,5 +223,101 @@ func TestALeaderThatHangsLosesItsLockWithProgress(t *testing.T) {
 		})
 		require.ErrorIs(t, first(), context.Canceled)
 		require.ErrorIs(t, second(), context.Canceled)
+	})
+}
+
+// WithStopMargin ends the context while the lock is held. The error of fn is then that of an ended lock.
+func TestALeaderThatWasStoppedCampaignsAgain(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancel(bg)
+		terms := 0
+		end := leadsFor(ctx, fl.locker(), 10*time.Second, func(ctx context.Context, k *Lock) error {
+			if terms++; terms == 1 {
+				fl.masters[0].Freeze()
+				fl.masters[1].Freeze()
+				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), ErrLost)
+				require.Positive(t, k.Remaining(), "still held")
+				fl.masters[0].Unfreeze()
+				fl.masters[1].Unfreeze()
+				return ctx.Err()
+			}
+			cancel()
+			return nil
+		}, WithStopMargin(4*time.Second))
+		require.ErrorIs(t, end(), context.Canceled)
+		require.Equal(t, 2, terms)
+	})
+}
+
+// Only the bare error of the context is dropped.
+func TestAnErrorOfTheLeaderIsNotDroppedBecauseItWrapsTheContexts(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancelCause(bg)
+		end := leads(ctx, fl.locker(), func(ctx context.Context, _ *Lock) error {
+			cancel(errStop)
+			<-ctx.Done()
+			return errors.Join(ctx.Err(), errWork)
+		})
+		err := end()
+		require.ErrorIs(t, err, errStop)
+		require.ErrorIs(t, err, errWork)
+	})
+}
+
+func TestTheCauseIsNotRepeated(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		ctx, cancel := context.WithCancelCause(bg)
+		end := leads(ctx, l, func(ctx context.Context, _ *Lock) error {
+			cancel(errStop)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.Equal(t, errStop, end())
+		err := l.Do(bg, "a", 3*time.Second, func(ctx context.Context, _ *Lock) error {
+			fl.each(func(m *fakeredis.Master) { m.Del("a") })
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.Equal(t, 1, strings.Count(err.Error(), ErrLost.Error()), "%v", err)
+	})
+}
+
+// The lock's context ends when the caller's does, so a leader stops at once.
+func TestALeaderIsToldOfTheEndOfTheCallersContext(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+		defer cancel()
+		end := leads(ctx, fl.locker(), func(ctx context.Context, _ *Lock) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.Equal(t, 5*time.Second, elapsed(func() { require.Equal(t, context.DeadlineExceeded, end()) }))
+	})
+}
+
+// The machine is suspended, and no timer has run yet.
+func TestALeaderIsToldOfTheEndOfTheCallersLock(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		outer := take(t, l, "b", 5*time.Second)
+		end := leadsFor(outer.Context(), l, 2*time.Minute, func(ctx context.Context, k *Lock) error {
+			fl.clock.Suspend(10 * time.Second)
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			require.Positive(t, k.Remaining())
+			return ctx.Err()
+		})
+		require.Equal(t, ErrLost, end())
+	})
+}
+
+// A share would lead beside the lock that it shares.
+func TestALeadIsNoShare(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithDefaults(WithShared()))
+		k := take(t, l, "a", time.Minute)
+		require.ErrorIs(t, l.Lead(k.Context(), "a", time.Second, nil), ErrAlreadyHeld)
+		require.NoError(t, k.Release(bg))
 	})
 }

@@ -213,3 +213,22 @@ func TestDoUnderAShareSaysThatTheLockWasEndedByItsOwner(t *testing.T) {
 		})
 	}
 }
+
+// The context ends before the lock does. The work that returned an error for it is told why.
+func TestDoSaysThatTheStopMarginEndedTheContext(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		for _, fnErr := range []error{nil, errWork} {
+			err := fl.locker().Do(bg, "a", 10*time.Second, func(ctx context.Context, k *Lock) error {
+				<-ctx.Done()
+				require.Positive(t, k.Remaining())
+				return fnErr
+			}, WithStopMargin(4*time.Second), WithMaxHold(8*time.Second))
+			if fnErr == nil {
+				require.NoError(t, err, "the lock was held until the function returned")
+				continue
+			}
+			require.ErrorIs(t, err, errWork)
+			require.ErrorIs(t, err, ErrMaxHold)
+		}
+	})
+}

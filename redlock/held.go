@@ -16,10 +16,13 @@ type HeldLock struct {
 	AutoExtend bool          // WithAutoExtend
 }
 
-// Held returns the locks that this Locker holds now, the oldest first, for a status page or a log. It
-// leaves out shares, and locks that are being acquired or released. It needs no network. The result
-// belongs to the caller.
+// Held returns the locks that this Locker holds now, the oldest first, for a status page or a log. Locks
+// that are equally old come in the order of their IDs. It leaves out shares, and locks that are being
+// acquired or released. It needs no network. The result belongs to the caller.
 func (l *Locker) Held() []HeldLock {
+	if l.closing == nil {
+		return nil // the zero Locker
+	}
 	l.mu.Lock()
 	locks := make([]*Lock, 0, len(l.locks))
 	for _, lk := range l.locks {
@@ -27,14 +30,20 @@ func (l *Locker) Held() []HeldLock {
 	}
 	l.mu.Unlock()
 	locks = slices.DeleteFunc(locks, func(lk *Lock) bool { return !lk.isHeld() })
-	slices.SortFunc(locks, func(a, b *Lock) int { return cmp.Compare(a.hold.Began, b.hold.Began) })
-	held := make([]HeldLock, len(locks))
+	slices.SortFunc(locks, func(a, b *Lock) int {
+		return cmp.Or(cmp.Compare(a.hold.Began, b.hold.Began), cmp.Compare(a.ID(), b.ID()))
+	})
+	var held []HeldLock
 	now, wall := l.now(), time.UnixMicro(l.set.wall())
-	for i, lk := range locks {
-		held[i] = HeldLock{
-			Names: lk.Names(), ID: lk.ID(), Since: wall.Add(-now.Sub(lk.hold.Began)), Remaining: lk.Remaining(), Fence: lk.Fence(),
-			AutoExtend: lk.lease.Terms.AutoExtend,
+	for _, lk := range locks {
+		left := lk.Remaining()
+		if left <= 0 { // it ended meanwhile
+			continue
 		}
+		held = append(held, HeldLock{
+			Names: lk.Names(), ID: lk.ID(), Since: wall.Add(-now.Sub(lk.hold.Began)), Remaining: left, Fence: lk.Fence(),
+			AutoExtend: lk.lease.Terms.AutoExtend,
+		})
 	}
 	return held
 }

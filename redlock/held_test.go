@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,4 +55,29 @@ func TestALockThatEndedDuringASuspendIsNotListed(t *testing.T) {
 		fl.clock.Suspend(time.Hour)
 		require.Empty(t, l.Held())
 	})
+}
+
+func TestTheHeldLocksAreInOrder(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		var ids []string
+		for _, name := range []string{"e", "b", "d", "a", "c"} {
+			ids = append(ids, take(t, l, name, time.Minute).ID())
+			pass(time.Millisecond)
+		}
+		var equal []string
+		for i := range 5 { // the bubble's time stands still
+			equal = append(equal, take(t, l, strconv.Itoa(i), time.Minute).ID())
+		}
+		slices.Sort(equal)
+		var listed []string
+		for _, h := range l.Held() {
+			listed = append(listed, h.ID)
+		}
+		require.Equal(t, append(ids, equal...), listed)
+	})
+}
+
+func TestTheZeroLockerHoldsNothing(t *testing.T) {
+	require.Empty(t, new(Locker).Held())
 }

@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -185,13 +187,17 @@ func (lk *Lock) cancelContext(cause error) {
 		lk.ctx.cause = cause
 	}
 	cause = lk.ctx.cause
-	cancel, shares := lk.ctx.cancel, lk.shareListLocked()
+	// bound is copied, not taken: another goroutine that ends the lock must find all of them too.
+	cancel, shares, bound := lk.ctx.cancel, lk.shareListLocked(), slices.Collect(maps.Keys(lk.ctx.bound))
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.cancelContext(cause)
 	}
 	if cancel != nil {
 		cancel(cause)
+	}
+	for _, c := range bound {
+		c.cancel(cause)
 	}
 }
 

@@ -28,7 +28,8 @@ type lockSettings struct {
 	progress     time.Duration
 	minValidity  time.Duration
 	stopMargin   time.Duration
-	err          error // for options that are out of bounds
+	ifExtended   time.Duration // the progress of WithDefaults, for a lock that is extended
+	err          error         // for options that are out of bounds
 }
 
 // holdOptions are the options that a Lock keeps besides those of its lease. They are constant.
@@ -72,7 +73,8 @@ func WithMinHold(d time.Duration) LockOption {
 
 // WithProgress stops the automatic extension if Lock.Progress has not been called for d, so that a
 // worker that hangs loses its lock. The acquisition counts as the first call. d must be more than
-// 0. WithProgress needs WithAutoExtend. It is off by default.
+// 0. WithProgress needs WithAutoExtend. In WithDefaults it applies to the locks that are extended. It is
+// off by default.
 func WithProgress(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.progress = s.positive("WithProgress", d) })
 }
@@ -100,7 +102,8 @@ func WithShared() LockOption { return lockOption(func(s *lockSettings) { s.share
 
 // WithWait bounds how long Acquire, AcquireAll and Do wait for the lock, also in the queue of this
 // process. The bound does not concern the work: the lock's context does not end with it. If the time
-// is over, the error matches the reason of the last attempt as in Acquire, and no error of a context.
+// is over, the error matches the reason of the last attempt as in Acquire, and no error of a context. If
+// d is shorter than a round trip, that is ErrNoQuorum, because no node has answered.
 // With 0 they make one attempt, as TryAcquire does. d must not be negative. By default only the
 // context bounds the wait. TryAcquire and Resume ignore the option.
 func WithWait(d time.Duration) LockOption {
@@ -134,32 +137,65 @@ func WithoutDefaults() LockOption {
 	return lockOption(func(s *lockSettings) { s.noDefaults = true })
 }
 
-// lockSettings applies the options, after the Locker's defaults, and checks them against each other.
-func (l *Locker) lockSettings(ttl time.Duration, defaults, opts []LockOption) (lockSettings, error) {
-	s := gather(defaults, opts)
+// Without switches options off for one call, such as some of WithDefaults. Only the kinds of the options
+// count, not their arguments, which must be valid: Without(WithWait(0)) waits without a bound. What is off
+// has the default that its option states. A later option of the call switches it on again.
+func Without(opts ...LockOption) LockOption {
+	return lockOption(func(s *lockSettings) {
+		var off lockSettings
+		off.apply(opts)
+		s.autoExtend = s.autoExtend && !off.autoExtend
+		s.failFast = s.failFast && !off.failFast
+		s.shared = s.shared && !off.shared
+		s.asyncRelease = s.asyncRelease && !off.asyncRelease
+		s.waitBounded = s.waitBounded && !off.waitBounded
+		switchOff(&s.maxHold, off.maxHold)
+		switchOff(&s.minHold, off.minHold)
+		switchOff(&s.progress, off.progress)
+		switchOff(&s.ifExtended, off.progress)
+		switchOff(&s.minValidity, off.minValidity)
+		switchOff(&s.stopMargin, off.stopMargin)
+		s.err = joinInvalid(s.err, off.err)
+	})
+}
+
+func switchOff(d *time.Duration, off time.Duration) {
+	if off != 0 {
+		*d = 0
+	}
+}
+
+// checkSettings checks the settings of an acquisition against each other, and sets the default maximum
+// hold.
+func (l *Locker) checkSettings(ttl time.Duration, s *lockSettings) error {
 	err := joinInvalid(s.err, l.set.checkTTL("TTL", ttl))
 	if s.minHold > 0 {
 		err = joinInvalid(err, l.set.checkTTL("WithMinHold", s.minHold))
 	}
 	if err != nil {
-		return s, err
+		return err
 	}
 	if s.autoExtend && s.maxHold == 0 {
 		s.maxHold = DefaultMaxTTL
 	}
-	return s, l.checkTogether(ttl, s)
+	return l.checkTogether(ttl, s)
 }
 
-// gather applies the defaults and then the options.
+// gather applies the defaults and then the options. A default WithProgress applies to the acquisitions
+// that are extended.
 func gather(defaults, opts []LockOption) lockSettings {
 	if len(defaults) == 0 && len(opts) == 0 {
 		return lockSettings{} // the variable below escapes to the heap
 	}
 	var set lockSettings
 	set.apply(defaults)
+	set.ifExtended, set.progress = set.progress, 0
 	set.apply(opts)
 	if set.noDefaults && len(defaults) > 0 {
 		return gather(nil, opts)
+	}
+	if set.progress == 0 && set.autoExtend {
+		set.progress = set.ifExtended
 	}
 	return set
 }
@@ -172,7 +208,7 @@ func (s *lockSettings) apply(opts []LockOption) {
 	}
 }
 
-func (l *Locker) checkTogether(ttl time.Duration, s lockSettings) error {
+func (l *Locker) checkTogether(ttl time.Duration, s *lockSettings) error {
 	valid := l.set.validity(max(ttl, s.minHold))
 	var errs []error
 	if s.stopMargin > ttl/2 || s.stopMargin >= valid {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,8 +69,72 @@ func TestDefaultsLeaveSharesAndResumeAlone(t *testing.T) {
 	})
 }
 
+// Defaults that a share or Resume does not take are not checked against its TTL either.
+func TestDefaultsThatDoNotApplyRefuseNothing(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithDefaults(WithStopMargin(4*time.Second), WithShared()))
+		k := take(t, l, "a", 10*time.Second)
+		share, err := l.Acquire(k.Context(), "a", time.Second)
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		_, err = l.Acquire(k.Context(), "a", time.Second, WithStopMargin(4*time.Second))
+		require.ErrorIs(t, err, ErrInvalid)
+		claim, err := k.Detach()
+		require.NoError(t, err)
+		k, err = fl.locker(WithDefaults(WithMinHold(time.Minute), WithMaxHold(20*time.Second))).Resume(bg, claim)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// Each option that can be a default can be switched off for a call.
+func TestAnOptionCanBeSwitchedOff(t *testing.T) {
+	all := []LockOption{
+		WithAutoExtend(), WithFailFast(), WithShared(), WithAsyncRelease(), WithWait(time.Second), WithMaxHold(time.Hour),
+		WithMinHold(time.Second), WithProgress(time.Second), WithMinValidity(time.Second), WithStopMargin(time.Second),
+	}
+	on := gather(all, nil).plain()
+	for i := range all {
+		off := gather(all, []LockOption{Without(all[i])}).plain()
+		require.NotEqual(t, on, off, i)
+		others := slices.Delete(slices.Clone(all), i, i+1)
+		require.Equal(t, gather(others, nil).plain(), off, i)
+		require.Equal(t, on, gather(all[i:i+1], append([]LockOption{Without(all[i])}, all...)).plain(), "and on again")
+	}
+	require.Equal(t, lockSettings{}, gather(all, []LockOption{Without(all...)}).plain())
+	require.ErrorIs(t, gather(nil, []LockOption{Without(WithMinHold(0))}).err, ErrInvalid)
+}
+
+// plain returns the settings without what has no effect.
+func (s lockSettings) plain() lockSettings {
+	s.wait, s.ifExtended = 0, 0
+	return s
+}
+
+// A process may have one bound for all work that is extended, and locks that are not.
+func TestADefaultProgressIsForLocksThatAreExtended(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithDefaults(WithProgress(5 * time.Second)))
+		k := take(t, l, "a", time.Minute)
+		require.NoError(t, k.Release(bg))
+		err := l.Do(bg, "a", time.Second, func(ctx context.Context, _ *Lock) error {
+			<-ctx.Done()
+			return nil
+		})
+		require.ErrorIs(t, err, ErrLost)
+		_, err = l.Acquire(bg, "a", time.Minute, WithProgress(time.Second))
+		require.ErrorIs(t, err, ErrInvalid)
+	})
+}
+
 func TestAWrongDefaultIsAnErrorOfNew(t *testing.T) {
 	_, err := New([]Node{newFake("a")}, WithDefaults(WithMaxHold(-1), WithWait(-1)))
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "WithMaxHold(-1ns): more than 0; WithWait(-1ns): not less than 0")
+}
+
+func TestTheDefaultsCannotBeSwitchedOffByADefault(t *testing.T) {
+	_, err := New([]Node{newFake("a")}, WithDefaults(WithoutDefaults(), WithAutoExtend()))
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "WithDefaults(WithoutDefaults())")
 }

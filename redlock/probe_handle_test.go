@@ -59,13 +59,20 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 				s := shared(t, k)
 				inner := shared(t, s)
 				p.watch(k, s, inner)
+				for _, h := range []*Lock{k, s, inner} {
+					bound, release := h.Bind(bg)
+					defer release()
+					child, stop := context.WithCancel(bound)
+					defer stop()
+					p.watched = append(p.watched, child)
+				}
 				p.take(command.Release, time.Millisecond)
 				require.NoError(t, test.end(fl, k))
 				synctest.Wait()
 				undone := p.of(command.Release)
 				require.Len(t, undone, 3)
 				for _, u := range undone {
-					require.Zero(t, u.open, "of the contexts of the lock and its shares")
+					require.Zero(t, u.open, "of the contexts of the lock and its shares, and of those bound to them")
 				}
 				for _, h := range []*Lock{k, s, inner} {
 					require.ErrorIs(t, context.Cause(h.Context()), test.cause)

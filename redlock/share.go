@@ -7,42 +7,37 @@ import (
 
 // family relates a lock to other locks. All fields but shares are constant once the lock is held.
 type family struct {
-	acquiredUnder *Lock // the lock whose context was given; may be nil
-	shareOf       *Lock // the Lock that was shared: root, or another share of it
-	root          *Lock // the Lock that owns the lease; nil if this one does
-	boundToCaller bool  // the lock's context ends with the caller's; for Do
+	acquiredUnder heldContext // of the context that was given; may be nil
+	shareOf       *Lock       // the Lock that was shared: root, or another share of it
+	root          *Lock       // the Lock that owns the lease; nil if this one does
+	boundToCaller bool        // the lock's context ends with the caller's; for Do
 	shares        map[*Lock]struct{}
 }
 
-// checkReentrant checks whether the caller's context belongs to a lock that holds a requested name.
-// Waiting would then never end. Granting the name silently would let two goroutines under one lock
-// both enter (docs/dev/hazards.md H109).
-func (l *Locker) checkReentrant(ctx context.Context, w *request, opts []LockOption) (share *Lock, err error) {
-	w.parent = lockOf(ctx)
-	for k := w.parent; k != nil; k = k.family.acquiredUnder {
-		if k.l != l {
-			continue
-		}
-		some, all := k.overlaps(w.names)
-		switch {
-		case !some || !k.isHeld():
-		case !w.opts.shared:
-			return nil, fmt.Errorf("%w: %s is held by the lock of the context (WithShared)", ErrAlreadyHeld, quoted(w.names))
-		case !all:
-			return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(w.names))
-		default:
-			return k.newShare(ctx, w, opts)
-		}
+// holderWithin returns the lock that a context belongs to and that holds some of the names, or nil. all
+// reports whether it holds them all. A caller that waits for such a lock would wait forever. Granting the
+// name silently would let two goroutines under one lock both enter (docs/dev/hazards.md H109).
+func (l *Locker) holderWithin(c heldContext, names []string) (holder *Lock, all bool) {
+	if c == nil {
+		return nil, false
 	}
-	return nil, nil
+	c.eachLock(func(k *Lock) bool {
+		if k.l != l {
+			return false
+		}
+		some, every := k.overlaps(names)
+		if !some || !k.isHeld() {
+			return false
+		}
+		holder, all = k, every
+		return true
+	})
+	return holder, all
 }
 
 // newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
-// options of WithDefaults are for whole locks, so a share has only the call's own.
-func (lk *Lock) newShare(ctx context.Context, w *request, opts []LockOption) (_ *Lock, err error) {
-	if w.opts, err = lk.l.lockSettings(w.ttl, nil, opts); err != nil {
-		return nil, err
-	}
+// options of WithDefaults do not apply: some are not possible for a share.
+func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	root := lk
 	if lk.family.root != nil {
 		root = lk.family.root
@@ -70,10 +65,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request, opts []LockOption) (_ 
 		s.end(ErrLost, keepKeys) // the lock ended while the share was made
 		return nil, lk.endError()
 	}
-	lk.mu.Lock()
-	stopped := lk.ctx.cause
-	lk.mu.Unlock()
-	if stopped != nil {
+	if stopped := lk.contextCause(); stopped != nil {
 		s.cancelContext(stopped)
 	}
 	return s, nil

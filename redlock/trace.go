@@ -191,7 +191,7 @@ func (l *Locker) traceAcquired(w *request, k *Lock, err error, began clock.Insta
 	if l.dispatcher == nil {
 		return
 	}
-	e := AcquireEvent{EventInfo: l.eventInfo(w.ctx), Names: w.names, Err: err, Attempts: w.failures, Waited: l.now().Sub(began)}
+	e := AcquireEvent{EventInfo: l.eventInfo(w.caller), Names: w.names, Err: err, Attempts: w.failures, Waited: l.now().Sub(began)}
 	if k != nil {
 		e.Names = k.hold.Names
 		e.Attempts++
@@ -213,7 +213,7 @@ func (l *Locker) traceWoken(w *request, why waiting.Reason) {
 
 func (l *Locker) traceWaiter(w *request, waits bool) {
 	if l.dispatcher != nil && l.dispatcher.trace.Waiter != nil {
-		post(l.dispatcher, l.dispatcher.trace.Waiter, WaiterEvent{EventInfo: l.eventInfo(w.ctx), Names: w.names, Waits: waits})
+		post(l.dispatcher, l.dispatcher.trace.Waiter, WaiterEvent{EventInfo: l.eventInfo(w.caller), Names: w.names, Waits: waits})
 	}
 }
 

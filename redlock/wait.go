@@ -24,6 +24,9 @@ func newWaitTable(l *Locker) *waiting.Table {
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
 	began := l.traceTime()
 	w.locker, w.ctx = l, ctx
+	if w.caller == nil {
+		w.caller = ctx
+	}
 	k, err := w.runAndLeave()
 	l.traceAcquired(w, k, err, began)
 	return k, err
