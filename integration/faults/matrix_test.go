@@ -51,7 +51,7 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 	for _, c := range chosen(t, os.Getenv("REDLOCK_TEST_FAULTS")) {
 		t.Run(c.String(), func(t *testing.T) {
 			s := at.of(root, c)
-			defer s.leave(t)
+			defer at.leave(t, c)
 			o := c.run(t, s)
 			outcomes = append(outcomes, o)
 			t.Log(o.row()) // even of a run that fails

@@ -157,7 +157,7 @@ type sites map[string]*site
 
 func (all sites) of(t *testing.T, c testCase) *site {
 	t.Helper()
-	key := fmt.Sprint(c.nodes, c.fault.durable)
+	key := c.site()
 	if all[key] == nil {
 		args := append(redistest.Freely(t), "--repl-diskless-sync-delay", "0")
 		if c.fault.durable {
@@ -187,6 +187,9 @@ func (all sites) of(t *testing.T, c testCase) *site {
 	return s
 }
 
+// site returns the key of the servers that a test case needs.
+func (c testCase) site() string { return fmt.Sprint(c.nodes, c.fault.durable) }
+
 // empty starts an empty server.
 func (all sites) empty(t *testing.T) *redistest.Node {
 	t.Helper()
@@ -197,9 +200,14 @@ func (all sites) empty(t *testing.T) *redistest.Node {
 	return all["spare"].patients[0].Node
 }
 
-// leave closes what only this test case needs.
-func (s *site) leave(t *testing.T) {
+// leave closes what only this test case needs. A failed case may not have healed its servers, so later
+// cases get others.
+func (all sites) leave(t *testing.T, c testCase) {
 	t.Helper()
+	s := all[c.site()]
+	if t.Failed() {
+		delete(all, c.site())
+	}
 	for _, n := range s.patients {
 		if n.proxy != nil {
 			assert.NoError(t, n.proxy.Close())
