@@ -43,12 +43,20 @@ func TestAnUnreachableDatabaseIsDistinguishedFromAVulnerability(t *testing.T) {
 				t.Skip("this machine has no timeout(1), and govulncheck runs without a bound")
 			}
 			cmd := exec.Command("./vuln", executable(t, "govulncheck", c.body), ".")
-			cmd.Env = append(os.Environ(), c.environment, "VULN_RECORD="+filepath.Join(t.TempDir(), "checked"))
+			cmd.Env = append(os.Environ(), c.environment, "VULN_RECORD="+recorded(t, time.Now()))
 			out, err := cmd.CombinedOutput()
 			assert.Equal(t, c.fails, err != nil, "%s", out)
 			assert.Contains(t, string(out), c.says)
 		})
 	}
+}
+
+// recorded returns a record of a check on a day.
+func recorded(t *testing.T, day time.Time) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "checked")
+	require.NoError(t, os.WriteFile(path, []byte(day.UTC().Format(time.DateOnly)+"\n"), 0o666))
+	return path
 }
 
 // vuln runs the script over three modules, and tells which of them were asked about.
@@ -57,7 +65,7 @@ func vuln(t *testing.T, body string) (asked, says string, err error) {
 	log := filepath.Join(t.TempDir(), "asked")
 	check := executable(t, "govulncheck", `echo "$2" >>"$ASKED"`+"\n"+body)
 	cmd := exec.Command("./vuln", check, ".", "one", "two")
-	cmd.Env = append(os.Environ(), "ASKED="+log, "VULN_RECORD="+filepath.Join(t.TempDir(), "checked"))
+	cmd.Env = append(os.Environ(), "ASKED="+log, "VULN_RECORD="+recorded(t, time.Now()))
 	out, err := cmd.CombinedOutput()
 	text, readErr := os.ReadFile(log)
 	require.NoError(t, readErr)
@@ -85,7 +93,9 @@ func TestADatabaseThatCannotBeReachedIsQueriedOnce(t *testing.T) {
 }
 
 func TestWithoutGovulncheckNothingIsChecked(t *testing.T) {
-	out, err := exec.Command("./vuln", "/nowhere/govulncheck", ".").CombinedOutput()
+	cmd := exec.Command("./vuln", "/nowhere/govulncheck", ".")
+	cmd.Env = append(os.Environ(), "VULN_RECORD="+recorded(t, time.Now()))
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err)
 	assert.Contains(t, string(out), "NOT CHECKED: govulncheck could not be installed")
 }
@@ -99,22 +109,27 @@ func TestALookupThatFailedForTooLongIsAnError(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
+	today, old := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -31).Format(time.DateOnly)
+	t.Setenv("VULN_DEPENDENCIES_OF", today)
 	_, err := run(unreachable)
-	require.NoError(t, err, "never checked")
+	require.NoError(t, err, "never checked, but the dependencies changed today")
+	t.Setenv("VULN_DEPENDENCIES_OF", old)
+	says, err := run(unreachable)
+	require.Error(t, err)
+	require.Contains(t, says, "no check is recorded, and the dependencies are of "+old+", more than 30 days ago")
 	_, err = run("exit 0")
 	require.NoError(t, err)
 	_, err = run(unreachable)
 	require.NoError(t, err, "checked today")
-	day := time.Now().UTC().AddDate(0, 0, -31).Format(time.DateOnly)
-	require.NoError(t, os.WriteFile(record, []byte(day+"\n"), 0o666))
-	says, err := run(unreachable)
+	require.NoError(t, os.WriteFile(record, []byte(old+"\n"), 0o666))
+	says, err = run(unreachable)
 	require.Error(t, err)
-	require.Contains(t, says, "the last check was on "+day+", more than 30 days ago")
+	require.Contains(t, says, "the last check was on "+old+", more than 30 days ago")
 	_, err = run("exit 0")
 	require.NoError(t, err)
 	text, err := os.ReadFile(record)
 	require.NoError(t, err)
-	require.Equal(t, time.Now().UTC().Format(time.DateOnly)+"\n", string(text))
+	require.Equal(t, today+"\n", string(text))
 }
 
 func TestADatabaseOfFilesIsUsedWhileItIsFresh(t *testing.T) {
