@@ -58,6 +58,7 @@ func TestEveryFailureIsOneObjectForPrograms(t *testing.T) {
 		{exitUsage, "usage", all, []string{"version", "--json", "now"}},
 		{exitUsage, "usage", all, []string{"demo", "--json", "now"}},
 		{exitUsage, "usage", all, []string{"acquire", "--json", "--ttl", "25h", "job"}},
+		{exitUsage, "usage", all, []string{"--json"}},
 		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "held"}},
 		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "50ms", "held"}},
 		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "forever"}},

@@ -66,7 +66,7 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 			return c.parseAndRun(ctx, cmd, rest)
 		}
 	}
-	c.asJSON = wantsJSON(rest)
+	c.asJSON = wantsJSON(args)
 	c.fail(nil, "there is no command %q%s", name, didYouMean(name, "", names(commands())))
 	c.say("`redlock help` lists what there is")
 	return c.finish(exitUsage)
