@@ -92,7 +92,7 @@ func (l *Locker) held() []*Lock {
 }
 
 // limitUndo bounds how long Close waits for an undo that was decided before Close began. For one
-// that is decided later, onDecision calls armUndoLimit. The node timeout bounds the decision.
+// that is decided later, onUndoDecided calls armUndoLimit. The node timeout bounds the decision.
 func (lk *Lock) limitUndo() {
 	if r, _ := lk.pendingUndo(); r != nil && r.Decided() {
 		lk.armUndoLimit(r)

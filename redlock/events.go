@@ -13,7 +13,8 @@ import (
 // maxQueued bounds the queued calls of hooks and log entries.
 const maxQueued = 4096
 
-// dispatcher runs hooks and writes the log in the background. Locks do not wait for it, so a hook may block or call the library (docs/dev/hazards.md H105).
+// dispatcher runs hooks and writes the log in the background. Locks do not wait for it, so a hook may
+// block or call the library (docs/dev/hazards.md H105).
 type dispatcher struct {
 	trace   Trace
 	logger  *slog.Logger // may be nil

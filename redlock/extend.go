@@ -110,7 +110,7 @@ func (x *extension) failure() error {
 }
 
 // startExtend submits an extension. The caller holds sending, and startExtend unlocks it. Sending
-// keeps the extension ahead of the release, which also looks for it in inFlight.
+// keeps the extension ahead of the release, which also looks for it in extending.rounds.
 func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) {
 	defer lk.sending.Unlock()
 	x := &extension{lock: lk, from: from}

@@ -17,7 +17,7 @@ const maxExtending = 4096
 
 // extendLimiter queues the automatic extensions of a Locker that exceed maxExtending. An extension
 // that falls due while there is room does not queue. A queued lock costs nothing until it is woken,
-// or until it can wait no longer (Lock.extendQueueLimitLocked).
+// or until it can wait no longer (lease.Lease.QueueLimit).
 type extendLimiter struct {
 	timers *timer.Queue
 	timer  timer.Timer // wakes the first lock in the queue
