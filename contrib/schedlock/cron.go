@@ -9,8 +9,8 @@ import (
 )
 
 // CronJob returns a job for cron.Cron.AddJob that calls fn while it holds the lock of the name job.
-// fn gets a context that ends when the lock ends, or when ctx ends. fn must stop its work then. Its
-// cause (context.Cause) is that of redlock.Lock.Context, or that of ctx.
+// fn gets a context that ends when the lock ends, or when ctx ends (redlock.Lock.Bind). fn must stop
+// its work then. Its cause (context.Cause) is that of redlock.Lock.Context, or that of ctx.
 //
 // cron itself stops no job: cancel ctx for that. When ctx has ended, ticks are skipped.
 func (j *Jobs) CronJob(ctx context.Context, job string, fn func(ctx context.Context, lock *redlock.Lock)) cron.Job {
@@ -20,7 +20,7 @@ func (j *Jobs) CronJob(ctx context.Context, job string, fn func(ctx context.Cont
 			return // reported
 		}
 		defer func() { _ = j.release(ctx, job, lock) }() // also for a panic; an error is reported
-		both, cancel := within(ctx, lock)
+		both, cancel := lock.Bind(ctx)
 		defer cancel()
 		fn(both, lock)
 	})

@@ -96,6 +96,20 @@ func TestACronJobEndsWithItsContextAndThenSkipsTicks(t *testing.T) {
 	})
 }
 
+func TestACronJobSeesTheEndOfItsContextAtOnce(t *testing.T) {
+	inCronBubble(t, func(t *testing.T, _ *redlocktest.Quorum, p *process) {
+		given, cancel := context.WithCancel(t.Context())
+		ran := false
+		p.CronJob(given, "report", func(ctx context.Context, _ *redlock.Lock) {
+			ran = true
+			require.NoError(t, ctx.Err())
+			cancel()
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+		}).Run()
+		require.True(t, ran)
+	})
+}
+
 func TestTheLocksContextKnowsThatTheNameIsHeld(t *testing.T) {
 	inCronBubble(t, func(t *testing.T, q *redlocktest.Quorum, _ *process) {
 		locker := q.Locker()

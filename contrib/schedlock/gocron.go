@@ -30,9 +30,9 @@ func (j *Jobs) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 }
 
 // GocronTask returns a task for gocron.Scheduler.NewJob. fn gets a context that ends when the job's
-// lock ends, or when gocron stops the job. fn must stop its work then. Its cause (context.Cause) is
-// that of redlock.Lock.Context, or that of gocron's context. A function that is passed to
-// gocron.NewTask gets gocron's own context, and is not told that its lock was lost.
+// lock ends, or when gocron stops the job (redlock.Lock.Bind). fn must stop its work then. Its cause
+// (context.Cause) is that of redlock.Lock.Context, or that of gocron's context. A function that is
+// passed to gocron.NewTask gets gocron's own context, and is not told that its lock was lost.
 //
 // job must be the name that gocron.WithName gives to the job. Otherwise, and without the Jobs as its
 // locker, the task does not run fn and fails with ErrNoLock.
@@ -44,7 +44,7 @@ func (j *Jobs) GocronTask(job string, fn func(ctx context.Context, lock *redlock
 			j.skip(ctx, job, err)
 			return err
 		}
-		ctx, cancel := within(ctx, lock)
+		ctx, cancel := lock.Bind(ctx)
 		defer cancel()
 		return fn(ctx, lock)
 	})

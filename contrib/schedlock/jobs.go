@@ -137,11 +137,3 @@ func (j *Jobs) release(ctx context.Context, job string, lock *redlock.Lock) erro
 	}
 	return err
 }
-
-// within returns a context that ends with the lock or with ctx, and the function that ends it. It
-// has the values of the lock's context, which are those of the acquisition's.
-func within(ctx context.Context, lock *redlock.Lock) (context.Context, func()) {
-	both, cancel := context.WithCancelCause(lock.Context())
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	return both, func() { stop(); cancel(nil) }
-}

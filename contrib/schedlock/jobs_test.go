@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/contrib/schedlock"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/redlocktest"
@@ -181,6 +182,25 @@ func TestAJobThatLosesItsLockIsTold(t *testing.T) {
 		require.Equal(t, "report", p.losses()[0].job)
 		require.ErrorIs(t, p.losses()[0].err, redlock.ErrLost)
 		require.Contains(t, p.logs.String(), "level=ERROR msg=\"a job ended after its lock")
+	})
+}
+
+// No timer has run when the machine wakes up.
+func TestAJobSeesTheEndOfItsLockRightAfterASuspend(t *testing.T) {
+	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
+		suspended := clocktest.NewSkewed(q.Clock())
+		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold}, redlock.WithClock(suspended))
+		ends := make(chan [2]error, 1)
+		stop := s.start(t, p, func(ctx context.Context, _ *redlock.Lock) {
+			suspended.Suspend(2 * schedlock.DefaultTTL)
+			ends <- [2]error{ctx.Err(), context.Cause(ctx)}
+		})
+		end := await(t, ends)
+		synctest.Wait()
+		stop()
+		require.ErrorIs(t, end[0], context.Canceled)
+		require.ErrorIs(t, end[1], redlock.ErrLost)
+		require.Len(t, p.losses(), 1)
 	})
 }
 

@@ -50,14 +50,14 @@ type process struct {
 	skipped, lost []report
 }
 
-func newProcess(t *testing.T, q *redlocktest.Quorum, ahead time.Duration, config schedlock.Config) *process {
+func newProcess(t *testing.T, q *redlocktest.Quorum, ahead time.Duration, config schedlock.Config, opts ...redlock.Option) *process {
 	t.Helper()
 	p := &process{ahead: ahead, logs: &bytes.Buffer{}}
 	config.Logger = slog.New(slog.NewTextHandler(p.logs, nil))
 	config.Skipped = func(job string, err error) { p.note(&p.skipped, job, err) }
 	config.Lost = func(job string, err error) { p.note(&p.lost, job, err) }
 	var err error
-	p.Jobs, err = schedlock.New(q.Locker(), config)
+	p.Jobs, err = schedlock.New(q.Locker(opts...), config)
 	require.NoError(t, err)
 	return p
 }
