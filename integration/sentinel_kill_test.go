@@ -108,6 +108,8 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 		wg.Go(func() { groups[i] = redistest.StartGroup(t, []int{3, 1, 1}[i]) })
 	}
 	wg.Wait()
+	groups[1].KeepMaster(t)
+	groups[2].KeepMaster(t)
 	const ttl = 4 * guardTTL // a busy machine may stop for seconds
 	slow := []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl / 8)}
 	log := &tenures{}
@@ -131,6 +133,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	killed := time.Now()
 	groups[0].Master.Kill(t)
 	groups[0].AwaitSwitch(t, groups[0].Master, groups[0].Sentinels...)
+	groups[0].KeepMaster(t)
 	awaitFor(t, failoverWithin, "the promoted replica votes", func() bool { _, _, back := log.state(); return !back.IsZero() })
 	_, quarantined, back := log.state()
 	await(t, "the lock passes from holder to holder", func() bool {

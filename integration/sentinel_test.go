@@ -105,6 +105,7 @@ func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.L
 
 func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
+	g.KeepMaster(t)
 	l, nodes := behind(t, &side{}, sentinelMaxAge, []*redistest.Group{g})
 	require.NoError(t, mustAcquire(t, l, "x").Release(t.Context()))
 
@@ -181,6 +182,8 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 		wg.Go(func() { groups[i] = redistest.StartGroup(t, 1) })
 	}
 	wg.Wait()
+	groups[0].KeepMaster(t)
+	groups[2].KeepMaster(t)
 	const ttl = 4 * guardTTL // a busy machine may stop for seconds
 	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, redlock.WithFencing(), redlock.WithRepair(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl/8))
 	_, err := l.Admit(t.Context())
@@ -202,6 +205,7 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	})
 	groups[1].Master.Kill(t)
 	groups[1].AwaitSwitch(t, groups[1].Master, groups[1].Sentinels...)
+	groups[1].KeepMaster(t)
 	awaitFor(t, failoverWithin, "the lock stands on the second promoted replica", stands(1))
 	require.NoError(t, k.Context().Err(), "a majority of the groups held it all the time")
 	require.NoError(t, k.Check(t.Context()))

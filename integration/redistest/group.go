@@ -77,6 +77,15 @@ func (g *Group) Present(t testing.TB, s *Node) *Node {
 	return g.Node(parts[0] + ":" + parts[1])
 }
 
+// KeepMaster has the Sentinels consider a master dead only after ten minutes of silence, so that a busy
+// machine causes no failover. FailOver still works.
+func (g *Group) KeepMaster(t testing.TB) {
+	t.Helper()
+	for _, s := range g.Sentinels {
+		s.Do(t, "SENTINEL", "SET", Watched, "down-after-milliseconds", 600_000)
+	}
+}
+
 // FailOver has the Sentinels promote the replica. It returns when all the given Sentinels name
 // another master than before.
 func (g *Group) FailOver(t testing.TB) {
