@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -210,5 +211,31 @@ func TestABoundedWaitLeavesNothing(t *testing.T) {
 		_, err = l.Acquire(usersContext{ctx}, "b", time.Minute, WithWait(time.Second))
 		require.ErrorIs(t, err, ErrHeld)
 		require.Equal(t, base, goroutines())
+	})
+}
+
+// timerClock keeps the timer that was set for one duration.
+type timerClock struct {
+	clock.Clock
+	of    time.Duration
+	timer clock.Timer
+}
+
+func (c *timerClock) AfterFunc(d time.Duration, f func()) clock.Timer {
+	t := c.Clock.AfterFunc(d, f)
+	if d == c.of {
+		c.timer = t
+	}
+	return t
+}
+
+func TestABoundedWaitStopsItsTimer(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		clk := &timerClock{Clock: fl.clock, of: 77 * time.Minute}
+		k, err := fl.locker(WithClock(clk)).Acquire(bg, "a", time.Minute, WithWait(clk.of))
+		require.NoError(t, err)
+		require.NotNil(t, clk.timer)
+		require.False(t, clk.timer.Stop(), "it was stopped before")
+		require.NoError(t, k.Release(bg))
 	})
 }

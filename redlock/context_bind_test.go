@@ -3,9 +3,11 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 )
@@ -86,6 +88,21 @@ func TestABoundContextThatWasReleasedIsForgotten(t *testing.T) {
 		require.Len(t, k.ctx.bound, 1)
 		release()
 		require.Empty(t, k.ctx.bound)
+	})
+}
+
+// A service may bind the contexts of many requests to a lock that it holds for days.
+func TestABoundContextThatWasReleasedIsFreed(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		bound := func() weak.Pointer[boundContext] {
+			ctx, release := k.Bind(bg)
+			defer release()
+			return weak.Make(ctx.(*boundContext))
+		}()
+		runtime.GC()
+		require.Nil(t, bound.Value())
+		require.NoError(t, k.Release(bg))
 	})
 }
 

@@ -3,11 +3,14 @@ package redlock
 import (
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
 )
 
 func TestTheHeldLocksAreListed(t *testing.T) {
@@ -54,6 +57,25 @@ func TestALockThatEndedDuringASuspendIsNotListed(t *testing.T) {
 		take(t, l, "a", time.Minute)
 		fl.clock.Suspend(time.Hour)
 		require.Empty(t, l.Held())
+	})
+}
+
+// A lock may end while the list is being made: here, at the reading of the wall clock.
+func TestALockThatEndsMeanwhileIsNotListed(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		var suspends atomic.Bool
+		l := fl.locker(option(func(s *settings) {
+			s.wall = func() int64 {
+				if suspends.Swap(false) {
+					fl.clock.Suspend(time.Hour)
+				}
+				return clock.Wall()
+			}
+		}))
+		take(t, l, "a", time.Minute)
+		suspends.Store(true)
+		require.Empty(t, l.Held())
+		require.False(t, suspends.Load())
 	})
 }
 
