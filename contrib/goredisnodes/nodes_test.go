@@ -2,36 +2,44 @@ package goredisnodes_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/contrib/goredisnodes"
-	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // start starts masters that listen on 127.0.0.1.
-func start(t *testing.T, n int) []*fakeredis.Master {
+func start(t *testing.T, n int) []*miniredis.Miniredis {
 	t.Helper()
-	masters := make([]*fakeredis.Master, n)
+	masters := make([]*miniredis.Miniredis, n)
 	for i := range masters {
-		m, err := fakeredis.Start("")
-		require.NoError(t, err)
-		t.Cleanup(m.Close)
-		masters[i] = m
+		masters[i] = miniredis.RunT(t)
+		info := fmt.Sprintf("role:master\r\nrun_id:%d\r\n", i+1) // miniredis does not report them
+		masters[i].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if cmd != "INFO" {
+				return false
+			}
+			c.WriteBulk(info)
+			return true
+		})
 	}
 	return masters
 }
 
 // clients makes a client of each master with these options.
-func clients(t *testing.T, masters []*fakeredis.Master, with redis.Options) (list []redis.UniversalClient) {
+func clients(t *testing.T, masters []*miniredis.Miniredis, with redis.Options) (list []redis.UniversalClient) {
 	t.Helper()
 	for _, m := range masters {
 		options := with
@@ -66,7 +74,7 @@ func await(t *testing.T, is func() bool) {
 func TestALockAndTheClientsSeeTheSameKeys(t *testing.T) {
 	masters := start(t, 3)
 	for _, m := range masters {
-		m.RequireAuth("app", "secret")
+		m.RequireUserAuth("app", "secret")
 	}
 	all := clients(t, masters, redis.Options{Username: "app", Password: "secret", DB: 2})
 	locker, closeAll := newLocker(t, all...)
@@ -133,9 +141,9 @@ func TestOpenRefusesTheSameServerTwice(t *testing.T) {
 // A bubble with goroutines left over fails.
 func TestAfterAnErrorNoNodeIsLeftOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := fakeredis.New("n1")
-		defer m.Close()
-		sound := redis.NewClient(&redis.Options{Addr: m.Addr(), Dialer: m.Dial})
+		sound := redis.NewClient(&redis.Options{Addr: "127.0.0.1:7001", Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("nothing listens") // an open node dials again
+		}})
 		defer sound.Close()
 		wrong := redis.NewClient(&redis.Options{Addr: "127.0.0.1:7002", DialTimeout: time.Hour})
 		defer wrong.Close()
