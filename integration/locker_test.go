@@ -1,0 +1,203 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// openEnv opens a Locker with the settings of the environment, which is closed when the test ends.
+func openEnv(t *testing.T, opts ...redlock.Option) *redlock.Locker {
+	t.Helper()
+	l, err := redlock.OpenEnv(opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l
+}
+
+func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
+	nodes := masters(t, 3)
+	c := buildCommand(t, nodes)
+	t.Setenv("REDLOCK_NODES", strings.Join(redistest.URLs(nodes), ","))
+	t.Setenv("REDLOCK_NODES_FILE", "")
+	t.Setenv("REDLOCK_PREFIX", "app/")
+	t.Setenv("REDLOCK_GUARD", "")
+	l := openEnv(t, redlock.WithOwner("me"))
+	connected(t, l)
+	k := acquired(t, l, "job", time.Minute)
+	onAllNodes(t, nodes, "app/job")
+	status, out, said := c.call(t, "status", "job")
+	assert.Zero(t, status, said)
+	assert.Contains(t, out, `job is held by "me"`)
+	released(t, k)
+	redistest.NoKeys(t, nodes, time.Second)
+
+	file := filepath.Join(t.TempDir(), "nodes")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(redistest.URLs(nodes), "\n")), 0o600))
+	t.Setenv("REDLOCK_NODES", "")
+	t.Setenv("REDLOCK_NODES_FILE", file)
+	t.Setenv("REDLOCK_GUARD", guardTTL.String())
+	guarded := openEnv(t)
+	_, err := guarded.Admit(t.Context())
+	require.NoError(t, err)
+	released(t, acquired(t, guarded, "job", guardTTL))
+	_, err = guarded.Acquire(t.Context(), "job", 2*guardTTL)
+	require.ErrorIs(t, err, redlock.ErrInvalid, "the guard bounds the TTL")
+	t.Setenv("REDLOCK_GUARD", "")
+	refusedIn(t, openEnv(t), "this client has no restart guard")
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+// onAllNodes waits until all nodes have the key: the last grant may follow the decision.
+func onAllNodes(t *testing.T, nodes []*redistest.Node, key string) {
+	t.Helper()
+	for _, n := range nodes {
+		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, key)) == 1 })
+	}
+}
+
+// requireWaited checks the error of a wait that was over: it has the reason, and is not taken for the
+// end of the caller's context.
+func requireWaited(t *testing.T, err, reason error, wait time.Duration) {
+	t.Helper()
+	require.ErrorIs(t, err, reason)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "waited for "+wait.String())
+}
+
+func TestABoundedWaitEndsWithItsReason(t *testing.T) {
+	const wait = 3 * time.Second // longer than the node timeout, so frozen nodes are known to be silent
+	nodes := masters(t, 3)
+	holder, l := open(t, nodes), open(t, nodes)
+	connected(t, holder)
+	connected(t, l)
+
+	k := acquired(t, holder, "x", time.Minute)
+	began := time.Now()
+	_, err := l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(wait))
+	requireWaited(t, err, redlock.ErrHeld, wait)
+	assert.GreaterOrEqual(t, time.Since(began), wait)
+	released(t, k)
+	k, err = l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(wait))
+	require.NoError(t, err, "the lock is free")
+	released(t, k)
+
+	nodes[0].Pause(t)
+	nodes[2].Pause(t)
+	_, err = l.Acquire(t.Context(), "y", 10*time.Second, redlock.WithWait(wait))
+	nodes[0].Unpause(t)
+	nodes[2].Unpause(t)
+	requireWaited(t, err, redlock.ErrNoQuorum, wait)
+	assert.NotErrorIs(t, err, redlock.ErrHeld)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestALockerListsTheLocksThatItHolds(t *testing.T) {
+	nodes := masters(t, 3)
+	l, other := open(t, nodes, redlock.WithFencing()), open(t, nodes)
+	connected(t, l)
+	connected(t, other)
+	assert.Empty(t, l.Held())
+	began := time.Now()
+	first := acquired(t, l, "x", time.Minute, redlock.WithAutoExtend())
+	second, err := l.AcquireAll(t.Context(), []string{"z", "y"}, 30*time.Second)
+	require.NoError(t, err)
+	elsewhere := acquired(t, other, "elsewhere", time.Minute)
+
+	held := l.Held()
+	require.Len(t, held, 2)
+	for i, k := range []*redlock.Lock{first, second} {
+		assert.Equal(t, k.Names(), held[i].Names)
+		assert.Equal(t, k.ID(), held[i].ID)
+		assert.Equal(t, k.Fence(), held[i].Fence)
+		assert.Positive(t, held[i].Fence)
+		assert.WithinRange(t, held[i].Since, began.Add(-time.Second), time.Now().Add(time.Second))
+		assert.GreaterOrEqual(t, held[i].Remaining, k.Remaining())
+	}
+	assert.Equal(t, []string{"y", "z"}, held[1].Names)
+	assert.True(t, held[0].AutoExtend)
+	assert.False(t, held[1].AutoExtend)
+
+	// A lock that the nodes forgot is listed until the Locker detects it.
+	onAllNodes(t, nodes, "y")
+	for _, n := range nodes[:2] {
+		n.Do(t, "DEL", "y", "z")
+	}
+	assert.Len(t, l.Held(), 2)
+	require.ErrorIs(t, second.Check(t.Context()), redlock.ErrLost)
+	held = l.Held()
+	require.Len(t, held, 1)
+	assert.Equal(t, first.ID(), held[0].ID)
+	released(t, first)
+	assert.Empty(t, l.Held())
+	released(t, elsewhere)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
+	nodes := masters(t, 3)
+	l := open(t, nodes)
+	connected(t, l)
+	k := acquired(t, l, "x", time.Minute)
+	onAllNodes(t, nodes, "x")
+	request, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ctx, release := k.Bind(request)
+	defer release()
+
+	nodes[0].Do(t, "FLUSHALL")
+	require.NoError(t, k.Check(t.Context()))
+	require.NoError(t, ctx.Err(), "two nodes still hold the key")
+	nodes[2].Do(t, "FLUSHALL")
+	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
+	require.NoError(t, request.Err(), "the caller's context continues")
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+// The cron of the second machine starts the job while the first machine runs it, and again when it has
+// ended.
+func TestTheCommandSkipsAJobForItsMinimumHoldOnRealServers(t *testing.T) {
+	const minHold = 15 * time.Second
+	nodes := masters(t, 3)
+	c := buildCommand(t, nodes)
+	run := []string{"run", "--ttl", "2s", "--min-hold", minHold.String(), "--skip-status", "0", "--wait"}
+	skipped := func() {
+		t.Helper()
+		status, out, said := c.call(t, append(words(run, "0", "job"), "--", "echo", "must not run")...)
+		assert.Zero(t, status, said)
+		assert.Empty(t, out)
+		assert.Empty(t, said, "cron would mail it")
+	}
+	began := time.Now()
+	first := c.start(t, append(words(run, "0", "job"), holdOn...)...)
+	first.line(t)
+	onAllNodes(t, nodes, "job")
+	skipped()
+	require.NoError(t, first.in.Close())
+	status, _ := first.exit(t)
+	require.Zero(t, status, "%s", &first.stderr)
+	skipped()
+
+	// When the minimum hold is over, a waiter gets the name.
+	status, out, said := c.call(t, append(words(run, "1m", "job"), "--", "echo", "runs")...)
+	assert.Zero(t, status, said)
+	assert.Equal(t, "runs\n", out)
+	assert.GreaterOrEqual(t, time.Since(began), minHold)
+	for _, n := range nodes {
+		n.Do(t, "DEL", "job") // the second command's minimum hold
+	}
+}
