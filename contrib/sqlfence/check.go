@@ -54,8 +54,10 @@ var (
 //   - ErrStale if a later holder has written;
 //   - ErrRetry and the driver's error if the database rejected the transaction because of a concurrent
 //     one: begin a new transaction while the lock is held;
-//   - the cause of lock.Context() if the lock has ended: Check then executes nothing;
-//   - otherwise the driver's error.
+//   - the cause of lock.Context() if the lock has ended. If the lock ended before Check, Check executes
+//     nothing. If it ended during a statement that failed, the error also matches the driver's error,
+//     and it never matches ErrRetry;
+//   - the driver's error otherwise. If ctx has ended, the error also matches the cause of ctx.
 //
 // Check executes nothing either if the fence is 0, or if the lock has no ID, no names, or an ID of
 // more than 255 bytes.
@@ -98,15 +100,36 @@ func (f *Fences) check(ctx context.Context, tx Tx, lock Lock) error {
 		stale, err = f.upsert(ctx, tx, names, owner, fence)
 	}
 	switch {
-	case err != nil && Retryable(err):
-		return fmt.Errorf("%w: %w", ErrRetry, err)
+	case err != nil && hold.Err() != nil:
+		return &endedError{cause: context.Cause(hold), failure: err} //nolint:contextcheck // it is that of the lock
 	case err != nil:
-		return fmt.Errorf("sqlfence: check the fence: %w", err)
+		return failed(ctx, err)
 	case len(stale) > 0:
 		return fmt.Errorf("%w: fence %d of %s is too small for the name %q", ErrStale, fence, owner, stale[0])
 	}
 	return nil
 }
+
+// failed returns the error of a Check whose statement failed while the lock was held.
+func failed(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	if Retryable(err) {
+		return fmt.Errorf("%w: %w", ErrRetry, err)
+	}
+	return fmt.Errorf("sqlfence: check the fence: %w", err)
+}
+
+// endedError is the error of a Check whose lock ended during a statement that failed. Retryable is
+// false for it, whatever the driver's error is.
+type endedError struct{ cause, failure error }
+
+func (e *endedError) Error() string {
+	return fmt.Sprintf("sqlfence: the lock has ended: %v (the check failed: %v)", e.cause, e.failure)
+}
+
+func (e *endedError) Unwrap() []error { return []error{e.cause, e.failure} }
 
 // upsert stores the fence for all names with one statement, and returns those that rejected it. The
 // database locks the rows in the order of names. A row that is locked by another transaction is

@@ -22,9 +22,13 @@ var ErrRetry = errors.New("sqlfence: the database rejected the transaction becau
 //     the snapshot) and 3572 (NOWAIT);
 //   - SQLite: SQLITE_BUSY and SQLITE_LOCKED, with all of their extended codes.
 //
-// It knows errors by methods and texts, not by their types, so this package needs no driver. A caller
-// bounds how often it repeats a transaction.
+// It knows errors by methods and texts, not by their types, so this package needs no driver. It returns
+// false for the error of a Check during which the lock ended. A caller bounds how often it repeats a
+// transaction.
 func Retryable(err error) bool {
+	if ended := (*endedError)(nil); errors.As(err, &ended) {
+		return false
+	}
 	return errors.Is(err, ErrRetry) || anyInChain(err, func(err error) bool {
 		switch e := err.(type) { //nolint:errorlint // anyInChain unwraps
 		case interface{ SQLState() string }:

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/contrib/sqlfence"
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 var dialects = []sqlfence.Dialect{sqlfence.Postgres, sqlfence.MySQL, sqlfence.SQLite}
@@ -299,6 +300,84 @@ func TestErrorsOfEveryStatementRollBack(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+}
+
+// The driver's error does not say that the lock has ended. It may even be one after which another
+// transaction would be repeated.
+func TestALockThatEndsDuringACheckIsTheReason(t *testing.T) {
+	for _, dialect := range dialects {
+		for name, failure := range map[string]error{
+			"canceled":  fmt.Errorf("timeout: %w", context.Canceled),
+			"retryable": &pgError{"40001"},
+			"other":     &pgError{"42P01"},
+		} {
+			t.Run(fmt.Sprint(dialect, " ", name), func(t *testing.T) {
+				ctx, end := context.WithCancelCause(t.Context())
+				db := &script{answer: func(statement) reply {
+					end(redlock.ErrLost)
+					return reply{err: failure}
+				}}
+				tx := begin(t, db)
+				l := held(t, "a")
+				l.ctx = ctx
+				// The caller's context has not ended: the driver noticed nothing of the lock.
+				err := newFences(t, dialect).Check(t.Context(), tx, l)
+				require.ErrorIs(t, err, redlock.ErrLost)
+				require.ErrorIs(t, err, failure)
+				require.ErrorContains(t, err, "sqlfence: the lock has ended: redlock: lock lost")
+				require.NotErrorIs(t, err, sqlfence.ErrRetry)
+				require.NotErrorIs(t, err, sqlfence.ErrStale)
+				require.False(t, sqlfence.Retryable(err))
+				require.False(t, sqlfence.Retryable(fmt.Errorf("write: %w", err)))
+				requireRolledBack(t, db, tx)
+			})
+		}
+	}
+}
+
+// A fence that a later holder's row rejects is stale, also if the lock ends meanwhile.
+func TestAStaleFenceOfALockThatEndsDuringACheckIsStale(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	db := &script{answer: func(statement) reply {
+		end(redlock.ErrLost)
+		return reply{}
+	}}
+	tx := begin(t, db)
+	l := held(t, "a")
+	l.ctx = ctx
+	err := newFences(t, sqlfence.Postgres).Check(t.Context(), tx, l)
+	require.ErrorIs(t, err, sqlfence.ErrStale)
+	requireRolledBack(t, db, tx)
+}
+
+// The caller's context ends while the lock is held.
+func TestTheCauseOfAContextThatEndsDuringACheckIsJoined(t *testing.T) {
+	errShutdown := errors.New("shutdown")
+	for _, dialect := range dialects {
+		for name, test := range map[string]struct {
+			cause, failure error
+			text           string
+		}{
+			"a cause":      {errShutdown, context.Canceled, "sqlfence: check the fence: shutdown: context canceled"},
+			"no cause":     {nil, context.Canceled, "sqlfence: check the fence: context canceled"},
+			"it has ended": {nil, sql.ErrTxDone, "sqlfence: check the fence: context canceled: " + sql.ErrTxDone.Error()},
+			"retryable":    {errShutdown, &pgError{"40001"}, sqlfence.ErrRetry.Error() + ": shutdown: ERROR: (SQLSTATE 40001)"},
+		} {
+			t.Run(fmt.Sprint(dialect, " ", name), func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				db := &script{answer: func(statement) reply {
+					cancel(test.cause)
+					return reply{err: test.failure}
+				}}
+				tx := begin(t, db)
+				err := newFences(t, dialect).Check(ctx, tx, held(t, "a"))
+				require.ErrorIs(t, err, context.Cause(ctx))
+				require.ErrorIs(t, err, test.failure)
+				require.EqualError(t, err, test.text)
+				requireRolledBack(t, db, tx)
+			})
 		}
 	}
 }
