@@ -52,6 +52,7 @@ var cases = []struct {
 	{"namespaces and prefixes", testNamespaces},
 	{"a new set of servers", testNewServers},
 	{"a wait ends with its context", testWaitEnds},
+	{"a wait ends with the lock", testLockEndsDuringWait},
 	{"a wait takes too long", testTimeout},
 	{"a deadlock with other rows", testDeadlock},
 	{"no table", testNoTable},
@@ -581,20 +582,50 @@ func testWaitEnds(t *testing.T, s *suite) {
 		return // transactions do not wait
 	}
 	lock := acquire(t, s.first, "wait")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	errShutdown := errors.New("shutdown")
+	err := s.endWait(ctx, t, lock, func() { cancel(errShutdown) })
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errShutdown)
+	require.NoError(t, lock.Context().Err())
+}
+
+// The holder waits in Check with its lock's context, and then loses the lock.
+func testLockEndsDuringWait(t *testing.T, s *suite) {
+	t.Helper()
+	if s.blocked == "" {
+		return // transactions do not wait
+	}
+	const name = "lost wait"
+	lock := acquire(t, s.first, name)
+	err := s.endWait(lock.Context(), t, lock, func() {
+		for _, node := range s.nodes {
+			node.Do(t, "DEL", name)
+		}
+		require.ErrorIs(t, lock.Check(t.Context()), redlock.ErrLost)
+	})
+	require.ErrorIs(t, err, redlock.ErrLost)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, sqlfence.ErrStale)
+}
+
+// endWait calls end while a Check with ctx waits for another transaction of the lock, and returns the
+// error of that Check.
+func (s *suite) endWait(ctx context.Context, t *testing.T, lock *redlock.Lock, end func()) error {
+	t.Helper()
 	first, second := begin(t, s.DB, sql.LevelDefault), begin(t, s.DB, sql.LevelDefault)
 	require.NoError(t, s.fences.Check(t.Context(), first, lock))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- s.fences.Check(ctx, second, lock) }()
 	_, done := s.awaitBlocked(t, result)
 	require.False(t, done)
-	cancel()
+	end()
 	err := <-result
-	require.ErrorIs(t, err, context.Canceled)
-	require.False(t, sqlfence.Retryable(err))
+	require.False(t, sqlfence.Retryable(err), "%v", err)
 	require.ErrorIs(t, second.Commit(), sql.ErrTxDone)
 	require.NoError(t, s.finish(t.Context(), first, lock))
+	return err
 }
 
 // A database that stops the wait says nothing of the fence.
