@@ -34,7 +34,7 @@ func blocks(t *testing.T, language string) (texts []string) {
 // the tables.
 func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 	programs := blocks(t, "go")
-	require.Len(t, programs, 1)
+	require.Len(t, programs, 2, "the quick start, and a test")
 	nodes := redistest.Start(t, 3)
 	url := startPostgres(t)
 	db, err := sql.Open("pgx", url)
@@ -72,6 +72,17 @@ func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 	d := &database{DB: db, dialect: sqlfence.Postgres}
 	fence, _ := d.row(t, "redis-a", "stock:apples")
 	require.Equal(t, fences[0], fence)
+}
+
+// The README's test for a service passes.
+func TestTheTestForAServicePasses(t *testing.T) {
+	programs := blocks(t, "go")
+	require.Len(t, programs, 2)
+	file := filepath.Join(t.TempDir(), "service_test.go")
+	require.NoError(t, os.WriteFile(file, []byte(programs[1]), 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestALateHolderIsRejected")
 }
 
 // build builds the program, with the addresses of these servers.
