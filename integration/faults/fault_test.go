@@ -125,7 +125,7 @@ func cannotSave() fault {
 		name: "MISCONF", lasts: 1,
 		strike: func(t *testing.T, n *patient) {
 			n.Do(t, "CONFIG", "SET", "dir", "/proc") // not writable
-			n.Do(t, "BGSAVE") // before the server would save by itself
+			n.Do(t, "BGSAVE")                        // before the server would save by itself
 			n.until(t, "the save has failed", "persistence", "rdb_last_bgsave_status:err")
 			n.Do(t, "CONFIG", "SET", "save", "3600 1")
 		},
