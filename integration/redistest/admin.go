@@ -12,7 +12,7 @@ import (
 )
 
 // adminTimeout bounds each step of an administrator's command: dialling, writing and reading.
-const adminTimeout = 2 * time.Second
+const adminTimeout = 10 * time.Second
 
 // reserved is the prefix of the keys that the library keeps beside the lock keys. They may outlive
 // a lock.
