@@ -93,9 +93,7 @@ func (c command) testListFrozen(t *testing.T) {
 	t.Helper()
 	r := c.start(t, words([]string{"run", "--owner", "me", "job"}, holdOn...)...)
 	r.line(t)
-	for _, n := range c.nodes {
-		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, "job")) == 1 })
-	}
+	onAllNodes(t, c.nodes, "job")
 	c.nodes[0].Pause(t)
 	names := c.list(t, 0)
 	require.Len(t, names, 1)
@@ -121,9 +119,7 @@ func TestTheCommandBreaksALockOnRealServers(t *testing.T) {
 	c := buildCommand(t, nodes)
 	holder := c.start(t, words([]string{"run", "--ttl", "12s", "--owner", "me", "job"}, holdOn...)...)
 	holder.line(t)
-	for _, n := range c.nodes {
-		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, "job")) == 1 })
-	}
+	onAllNodes(t, c.nodes, "job")
 	fence := c.list(t, 0)[0].Fence
 	waiter := c.start(t, words([]string{"run", "--wait", "1m", "--owner", "next", "job"}, holdOn...)...)
 	for _, n := range c.nodes {

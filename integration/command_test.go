@@ -198,9 +198,7 @@ func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 	assert.Contains(t, out, "job is free")
 	r := c.start(t, words([]string{"run", "--owner", "me", "job"}, holdOn...)...)
 	token := strings.Fields(r.line(t))[1]
-	for _, n := range c.nodes {
-		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, "job")) == 1 })
-	}
+	onAllNodes(t, c.nodes, "job")
 
 	status, out, said = c.call(t, "status", "job")
 	assert.Zero(t, status, said)

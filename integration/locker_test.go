@@ -59,14 +59,6 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
-// onAllNodes waits until all nodes have the key: the last grant may follow the decision.
-func onAllNodes(t *testing.T, nodes []*redistest.Node, key string) {
-	t.Helper()
-	for _, n := range nodes {
-		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, key)) == 1 })
-	}
-}
-
 // requireWaited checks the error of a wait that was over: it has the reason, and is not taken for the
 // end of the caller's context.
 func requireWaited(t *testing.T, err, reason error, wait time.Duration) {

@@ -81,6 +81,14 @@ func connected(t testing.TB, l *redlock.Locker) {
 	})
 }
 
+// onAllNodes waits until all nodes have the key: the last grant may follow the decision.
+func onAllNodes(t *testing.T, nodes []*redistest.Node, key string) {
+	t.Helper()
+	for _, n := range nodes {
+		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, key)) == 1 })
+	}
+}
+
 // await polls until ok returns true, and fails the test if that takes too long.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
