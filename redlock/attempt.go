@@ -47,7 +47,7 @@ func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant
 		return nil, err
 	}
 	k.hold.Began = start
-	r := l.group.New(&plainKind, k, k.hold.Names)
+	r := l.group.New(&acquireKind, k, k.hold.Names)
 	k.fillAcquire(&r.Request)
 	r.Start = start
 	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, k.opts.ttl, l.set.drift)

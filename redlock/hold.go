@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // noDeadline is an instant that never comes, such as the end of a share's own validity.
@@ -30,30 +31,32 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	lk.lease.Begin(lk.hold.Began, until, now)
-	lk.keys.nextShrink = now.Add(shrinkAfter)
+	lk.dropAcquireLocked()
 	lk.scheduleLocked()
 }
 
-// shrinkAfter is how long a lock is held before it drops the round of its acquisition, and how soon
-// it tries again if a node has not answered by then.
-const shrinkAfter = 500 * time.Millisecond
+// acquireKind is the kind of an acquisition; its owner is the Lock.
+var acquireKind = vote.Kind{OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onAcquireComplete() }}
 
-// dropAcquireLocked drops the acquisition of a lock that is held for long, once every node has
-// answered it. It keeps only the set of nodes that hold nothing.
-func (lk *Lock) dropAcquireLocked(now clock.Instant) {
-	if now.Before(lk.keys.nextShrink) {
+// onAcquireComplete drops the acquisition of a lock that is held when the last node answers.
+func (lk *Lock) onAcquireComplete() {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if lk.lease.Held() {
+		lk.dropAcquireLocked()
+	}
+}
+
+// dropAcquireLocked drops the acquisition of a held lock if every node has answered it, so that
+// another lock can use its memory. Of the answers it keeps only which nodes hold nothing.
+func (lk *Lock) dropAcquireLocked() {
+	if lk.keys.acquire == nil {
 		return
 	}
-	lk.keys.nextShrink = now.Add(shrinkAfter)
-	if lk.keys.acquire != nil {
-		holding, all := lk.keys.acquire.MayHold()
-		if !all {
-			return
-		}
+	if mayHold, all := lk.keys.acquire.MayHold(); all {
 		lk.keys.acquire.Release()
-		lk.keys.acquire, lk.keys.mayHold = nil, holding
+		lk.keys.acquire, lk.keys.mayHold = nil, mayHold
 	}
-	lk.keys.nextShrink = noDeadline
 }
 
 // leaseTimer is the timer's view of a Lock. It keeps Fire out of Lock's method set.
@@ -76,11 +79,7 @@ func (lk *Lock) onTimer() {
 
 // scheduleLocked sets the timer to the next instant at which something is due.
 func (lk *Lock) scheduleLocked() {
-	at := lk.lease.Next()
-	if at != noDeadline {
-		at = min(at, lk.keys.nextShrink)
-	}
-	lk.scheduleAtLocked(at)
+	lk.scheduleAtLocked(lk.lease.Next())
 }
 
 // scheduleAtLocked sets the timer to an instant if the lock is held.
@@ -113,7 +112,6 @@ func (lk *Lock) applyDue() (deferred bool) {
 		}
 		return false
 	}
-	lk.dropAcquireLocked(now)
 	switch due, cause := lk.lease.Due(now), lk.endCauseLocked(); due {
 	case lease.End:
 		lk.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
@@ -120,11 +119,11 @@ func (lk *Lock) endError() error {
 // keyState records what the commands of a lock's token did, or may have done, on the nodes.
 type keyState struct {
 	// The acquisition. While the lock is held Lock.mu guards acquire and mayHold; before and after
-	// that they are constant. acquire is nil after Resume, for a share, and for a lock that is held
-	// for long (see dropAcquireLocked). After the release it may belong to another lock.
-	acquire    *vote.Round
-	mayHold    []bool        // by node: whether it may hold our keys; nil: all nodes may
-	nextShrink clock.Instant // when to drop the acquisition; noDeadline: it was dropped
+	// that they are constant. acquire is nil after Resume, for a share, and once every node has
+	// answered a lock that is held (see dropAcquireLocked). After the release it may belong to
+	// another lock.
+	acquire *vote.Round
+	mayHold []bool // by node: whether it may hold our keys; nil: all nodes may
 
 	resumed  bool          // another handle acquired the lock
 	repaired []bool        // nodes that were repaired; changed under both sending and mu
@@ -247,7 +246,7 @@ func (lk *Lock) surelyEmptyLocked(node int) bool {
 	switch {
 	case lk.keys.repaired != nil && lk.keys.repaired[node]:
 		return false
-	case lk.keys.acquire == nil: // all nodes answered it long ago, or another handle acquired the lock
+	case lk.keys.acquire == nil: // all nodes answered it during the hold, or another handle acquired the lock
 		return lk.keys.mayHold != nil && !lk.keys.mayHold[node]
 	}
 	return lk.keys.acquire.LeftNothing(node)
