@@ -86,8 +86,8 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	k := &Lock{l: l}
-	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease}
-	k.family = family{acquiredUnder: w.parent, boundToCaller: w.boundToCaller}
+	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease, boundToCaller: w.boundToCaller}
+	k.family.acquiredUnder = w.parent
 	k.ctx.parent, k.keys.longest = ctx, ttl
 	if w.caller != nil {
 		k.ctx.parent = w.caller

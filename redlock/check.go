@@ -30,7 +30,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 		return lk.family.root.Check(ctx)
 	}
 	r := lk.l.countedInspect(&checkKind, lk, lk.hold.Names)
-	r.Request.Token = lk.terms.Token
+	r.Request.Token = lk.terms.Token()
 	r.Rule = vote.LossAfterAll
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("check", err)
@@ -59,7 +59,7 @@ var checkKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply)
 // nodes.
 func (lk *Lock) voteOnKeys(rep *command.Reply) {
 	// The PTTL was read before now, so the keys may live until this instant:
-	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token, rep.KeyStates)
+	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token(), rep.KeyStates)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if !ours || latest.Add(time.Millisecond).Before(lk.lease.Until()) {
@@ -94,7 +94,7 @@ func (lk *Lock) supportedUntil(r *vote.Round) (ours []clock.Instant, others int)
 			if holds == nil {
 				continue // no answer, or a failure
 			}
-			if bound, ok := lk.l.supported(r.Start, lk.terms.Token, holds); ok {
+			if bound, ok := lk.l.supported(r.Start, lk.terms.Token(), holds); ok {
 				ours = append(ours, bound.Add(-time.Millisecond))
 			} else {
 				others++

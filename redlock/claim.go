@@ -102,7 +102,7 @@ func (lk *Lock) Detach() (Claim, error) {
 	lk.sending.Unlock()
 	lk.extending.undecided.Wait()
 	lk.l.remove(lk)
-	return Claim{Names: lk.Names(), Token: lk.terms.Token, Fence: lk.fence.number, TTL: lk.opts.ttl}, nil
+	return Claim{Names: lk.Names(), Token: lk.terms.Token(), Fence: lk.fence.number, TTL: lk.opts.ttl}, nil
 }
 
 // Resume makes a handle for a lock that another handle, possibly in another process, gave up by
@@ -228,7 +228,7 @@ var claimKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply)
 		return rep
 	}
 	k := r.Owner.(*Lock)
-	until, ours := k.l.supported(r.Start, k.terms.Token, rep.KeyStates)
+	until, ours := k.l.supported(r.Start, k.terms.Token(), rep.KeyStates)
 	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
 		rep.Outcome = command.Refused
 	}

@@ -107,7 +107,7 @@ func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
 	defer lk.mu.Unlock()
 	lk.l.mu.Lock()
 	defer lk.l.mu.Unlock()
-	if lk.l.locks[lk.terms.Token] != lk {
+	if lk.l.locks[lk.terms.Token()] != lk {
 		return nil, false
 	}
 	if lk.keys.undo != nil {
@@ -258,5 +258,5 @@ func (l *Locker) awaitUndos(within time.Duration) bool {
 func (l *Locker) nextChange(k *Lock) (change <-chan struct{}, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed.Next(), l.locks[k.terms.Token] == k
+	return l.changed.Next(), l.locks[k.terms.Token()] == k
 }

@@ -28,9 +28,7 @@ func heldWithin(ctx context.Context) heldContext {
 type lockContext struct {
 	parent context.Context // of the acquisition; the lock's context has its values
 	own    *leaseContext   // nil before the first use
-	cancel context.CancelCauseFunc
-	cause  error // why the context ended; set no later than Lock.cause
-	bound  map[*boundContext]struct{}
+	cause  error           // why the context ended; set no later than Lock.cause
 }
 
 // leaseContext is a lock's context: a cancel context whose Err and Value first call applyDue. It
@@ -39,12 +37,14 @@ type lockContext struct {
 // goroutine.
 type leaseContext struct {
 	context.Context
-	lock *Lock
+	lock   *Lock
+	cancel context.CancelCauseFunc
+	bound  map[*boundContext]struct{} // contexts that end with this one; Lock.mu guards it
 }
 
 func (c *leaseContext) applyDue() {
 	c.lock.applyDue()
-	if c.lock.family.boundToCaller {
+	if c.lock.opts.boundToCaller {
 		c.lock.applyDueOutside()
 	}
 }
@@ -120,24 +120,24 @@ func (lk *Lock) Context() context.Context {
 func (lk *Lock) contextWithin(parent context.Context) context.Context {
 	lk.applyDue()
 	inner, cancel := context.WithCancelCause(parent)
-	return lk.adopt(&leaseContext{Context: inner, lock: lk}, cancel)
+	return lk.adopt(&leaseContext{Context: inner, lock: lk, cancel: cancel})
 }
 
 // adopt makes ctx the lock's context, unless another goroutine has set one. It returns the lock's
 // context.
-func (lk *Lock) adopt(ctx *leaseContext, cancel context.CancelCauseFunc) context.Context {
+func (lk *Lock) adopt(ctx *leaseContext) context.Context {
 	lk.mu.Lock()
 	first := lk.ctx.own == nil
 	if first {
-		lk.ctx.own, lk.ctx.cancel = ctx, cancel
+		lk.ctx.own = ctx
 	}
 	mine, cause := lk.ctx.own, lk.ctx.cause
 	lk.mu.Unlock()
 	switch {
 	case !first:
-		cancel(nil)
+		ctx.cancel(nil)
 	case cause != nil:
-		cancel(cause)
+		ctx.cancel(cause)
 	}
 	return mine
 }
@@ -176,10 +176,11 @@ func (lk *Lock) bind(c *boundContext) (unbind func()) {
 	stop := context.AfterFunc(lk.Context(), c.applyEnd)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.ctx.bound == nil {
-		lk.ctx.bound = make(map[*boundContext]struct{})
+	own := lk.ctx.own
+	if own.bound == nil {
+		own.bound = make(map[*boundContext]struct{})
 	}
-	lk.ctx.bound[c] = struct{}{}
+	own.bound[c] = struct{}{}
 	if lk.ctx.cause != nil {
 		c.cancel(lk.ctx.cause)
 	}
@@ -187,7 +188,7 @@ func (lk *Lock) bind(c *boundContext) (unbind func()) {
 		stop()
 		lk.mu.Lock()
 		defer lk.mu.Unlock()
-		delete(lk.ctx.bound, c)
+		delete(own.bound, c)
 	}
 }
 

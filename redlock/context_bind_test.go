@@ -85,9 +85,9 @@ func TestABoundContextThatWasReleasedIsForgotten(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		_, release := k.Bind(bg)
-		require.Len(t, k.ctx.bound, 1)
+		require.Len(t, k.ctx.own.bound, 1)
 		release()
-		require.Empty(t, k.ctx.bound)
+		require.Empty(t, k.ctx.own.bound)
 	})
 }
 
@@ -114,7 +114,7 @@ func TestEachGoroutineThatEndsALockEndsItsBoundContexts(t *testing.T) {
 		ctx, release := k.Bind(bg)
 		defer release()
 		k.cancelContext(ErrReleased)
-		require.Contains(t, k.ctx.bound, ctx, "for the other goroutine")
+		require.Contains(t, k.ctx.own.bound, ctx, "for the other goroutine")
 		require.NoError(t, k.Release(bg))
 	})
 }

@@ -44,7 +44,7 @@ func (c *leapClock) Now() clock.Instant {
 // contextOf makes the lock's context as an acquisition does. Do links it to the given one.
 func contextOf(t *testing.T, k *Lock) context.Context {
 	t.Helper()
-	if !k.family.boundToCaller {
+	if !k.opts.boundToCaller {
 		return k.Context()
 	}
 	link, unlink := context.WithCancel(k.ctx.parent)
@@ -94,7 +94,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 						c.leapNow()
 						require.Error(t, ctx.Err())
 						require.ErrorIs(t, context.Cause(ctx), ErrLost)
-						if inner.family.boundToCaller || inner.family.root != nil {
+						if inner.opts.boundToCaller || inner.family.root != nil {
 							require.Error(t, inner.Context().Err())
 							require.ErrorIs(t, context.Cause(inner.Context()), ErrLost)
 						} else {

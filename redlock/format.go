@@ -18,7 +18,7 @@ const idBytes = 12
 // digits, the first 96 bits of the token's SHA-256, from which the token cannot be derived. A lock,
 // its shares, and the handles that Resume makes for it have the same ID. No other lock has it.
 func (lk *Lock) ID() string {
-	sum := sha256.Sum256([]byte(lk.terms.Token))
+	sum := sha256.Sum256([]byte(lk.terms.Token()))
 	return hex.EncodeToString(sum[:idBytes])
 }
 

@@ -185,14 +185,17 @@ func (lk *Lock) cancelContext(cause error) {
 		lk.ctx.cause = cause
 	}
 	cause = lk.ctx.cause
-	// bound is copied, not taken: another goroutine that ends the lock must find all of them too.
-	cancel, shares, bound := lk.ctx.cancel, lk.shareListLocked(), slices.Collect(maps.Keys(lk.ctx.bound))
+	own, shares := lk.ctx.own, lk.shareListLocked()
+	var bound []*boundContext // a copy: another goroutine that ends the lock must find all of them too
+	if own != nil {
+		bound = slices.Collect(maps.Keys(own.bound))
+	}
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.cancelContext(cause)
 	}
-	if cancel != nil {
-		cancel(cause)
+	if own != nil {
+		own.cancel(cause)
 	}
 	for _, c := range bound {
 		c.cancel(cause)

@@ -53,7 +53,7 @@ func (lk *Lock) Names() []string { return slices.Clone(lk.hold.Names) }
 
 // Token returns the value of the lock's keys. A client that knows it and can reach a quorum of the
 // nodes can extend and release the lock: use ID for logs and databases.
-func (lk *Lock) Token() string { return lk.terms.Token }
+func (lk *Lock) Token() string { return lk.terms.Token() }
 
 // Remaining returns how long the lock is still valid. Drift and a margin for late timers are
 // subtracted (WithDrift), and the clock counts suspended time. If the result is 0 or less, the work

@@ -245,10 +245,10 @@ func (l *Locker) add(k *Lock) error {
 	switch {
 	case l.closed:
 		return ErrClosed
-	case l.locks[k.terms.Token] != nil:
+	case l.locks[k.terms.Token()] != nil:
 		return ErrAlreadyHeld
 	}
-	l.locks[k.terms.Token] = k
+	l.locks[k.terms.Token()] = k
 	return nil
 }
 
@@ -256,8 +256,8 @@ func (l *Locker) add(k *Lock) error {
 func (l *Locker) remove(k *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.locks[k.terms.Token] == k {
-		delete(l.locks, k.terms.Token)
+	if l.locks[k.terms.Token()] == k {
+		delete(l.locks, k.terms.Token())
 	}
 	l.changed.Wake()
 	if !l.closed || len(l.locks) > 0 {
@@ -274,7 +274,7 @@ func (l *Locker) remove(k *Lock) {
 func (l *Locker) has(k *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.locks[k.terms.Token] == k
+	return l.locks[k.terms.Token()] == k
 }
 
 // isClosed reports whether the Locker was closed. The zero Locker counts as closed.

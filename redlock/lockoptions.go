@@ -34,10 +34,11 @@ type lockSettings struct {
 
 // holdOptions are the options that a Lock keeps besides those of its lease. They are constant.
 type holdOptions struct {
-	ttl          time.Duration // as acquired; automatic extensions ask for it
-	minHold      time.Duration
-	minValidity  time.Duration // of the acquisition, and of Resume
-	asyncRelease bool
+	ttl           time.Duration // as acquired; automatic extensions ask for it
+	minHold       time.Duration
+	minValidity   time.Duration // of the acquisition, and of Resume
+	asyncRelease  bool
+	boundToCaller bool // the lock's context ends with the caller's; for Do
 }
 
 func (s *lockSettings) positive(what string, d time.Duration) time.Duration {

@@ -10,7 +10,6 @@ type family struct {
 	acquiredUnder heldContext // of the context that was given; may be nil
 	shareOf       *Lock       // the Lock that was shared: root, or another share of it
 	root          *Lock       // the Lock that owns the lease; nil if this one does
-	boundToCaller bool        // the lock's context ends with the caller's; for Do
 	shares        map[*Lock]struct{}
 }
 

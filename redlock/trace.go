@@ -252,7 +252,7 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		EventInfo: lk.eventInfo(), Names: lk.hold.Names, Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token), "cause", cause, "held", e.Held)
+		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token()), "cause", cause, "held", e.Held)
 	}
 	post(ev, ev.trace.Ended, e)
 }

@@ -1,18 +1,15 @@
 package command
 
-// LockArgs are the arguments that all requests of a lock share: its keys and its token. They are
-// boxed once, because boxing a string into an interface costs an allocation each time.
+// LockArgs are the arguments that all requests of a lock share: its keys, its token, and with fencing
+// the keys' fence counters. They are boxed once, because boxing a string into an interface costs an
+// allocation each time.
 type LockArgs struct {
-	Keys  []string
-	Token string
-	boxed []any // the keys, then the token
-	one   [2]any
-
-	counters []any // the keys' fence counters; nil without fencing
-	counter  [1]any
-
+	Keys []string
 	// Guarded reports that the request is under the restart guard.
 	Guarded bool
+
+	boxed []any  // the keys, the token, the counters
+	one   [3]any // backs boxed for one key
 }
 
 // Reserved is the prefix of every key of ours that is not a lock, and of every channel.
@@ -34,8 +31,10 @@ const FencePrefix = Reserved + "fence:"
 
 // Set fills t in place.
 func (t *LockArgs) Set(keys []string, token string) {
-	t.Keys, t.Token = keys, token
-	t.boxed = t.one[:0]
+	t.Keys, t.boxed = keys, t.one[:0]
+	if len(keys) > 1 {
+		t.boxed = make([]any, 0, 2*len(keys)+1)
+	}
 	for _, k := range keys {
 		t.boxed = append(t.boxed, k)
 	}
@@ -44,12 +43,21 @@ func (t *LockArgs) Set(keys []string, token string) {
 
 // SetCounters adds the keys of the fence counters, tagged if any node is a Redis Cluster.
 func (t *LockArgs) SetCounters(tagged bool) {
-	t.counters = t.counter[:0]
 	for _, k := range t.Keys {
-		t.counters = append(t.counters, FenceKey(k, tagged))
+		t.boxed = append(t.boxed, FenceKey(k, tagged))
 	}
+}
+
+// Token returns the token, or "" before Set.
+func (t *LockArgs) Token() string {
+	if len(t.boxed) == 0 {
+		return ""
+	}
+	return t.token().(string) //nolint:forcetypeassert // see Set
 }
 
 func (t *LockArgs) keys() []any { return t.boxed[:len(t.Keys)] }
 
 func (t *LockArgs) token() any { return t.boxed[len(t.Keys)] }
+
+func (t *LockArgs) counters() []any { return t.boxed[len(t.Keys)+1:] }

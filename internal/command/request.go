@@ -189,7 +189,7 @@ func NewExamine(r *Request, key string, counters ...string) {
 }
 
 func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
-	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token, ttl, maxTTL
+	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token(), ttl, maxTTL
 	r.Hint, r.HintClamp, r.Fence, r.Guarded, r.Informational, r.ReportWaiters, r.AcquiredHere = 0, 0, 0, false, false, false, false
 	r.script, r.merge = nil, Alone // it may have been of another kind
 }
@@ -223,7 +223,7 @@ func (r *Request) scriptKeys(k kind, t *LockArgs) {
 	}
 	r.args = append(r.scriptHead(r.script, n), t.keys()...)
 	if k.fenced {
-		r.args = append(r.args, t.counters...)
+		r.args = append(r.args, t.counters()...)
 	}
 	if r.Guarded {
 		r.args = append(r.args, markerKey)
