@@ -129,8 +129,10 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	var k *Lock
 	var err error
 	switch bounded := w.opts.waitBounded; {
-	case w.singleAttempt || bounded && w.opts.wait == 0:
+	case w.singleAttempt:
 		k, err = l.try(ctx, w)
+	case bounded && w.opts.wait == 0:
+		k, err = l.acquireAtOnce(ctx, w)
 	case bounded:
 		k, err = l.acquireWithin(ctx, w)
 	default:
@@ -139,6 +141,15 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	if err == nil {
 		w.recycle()
 	}
+	return k, err
+}
+
+// acquireAtOnce is acquireQueued without a wait.
+func (l *Locker) acquireAtOnce(ctx context.Context, w *request) (*Lock, error) {
+	began := l.traceTime()
+	w.caller = ctx
+	k, err := l.try(ctx, w)
+	l.traceAcquired(w, k, err, began)
 	return k, err
 }
 

@@ -45,8 +45,8 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 //
 // The context of fn is the lock's. It ends when ctx ends, or with the lock's cause when the lock ends.
 // fn must then return, because another process may be elected soon. The lock is extended without a
-// bound on the hold, unless the call has WithMaxHold; that of WithDefaults does not count. A leader that
-// hangs therefore leads until its process ends: WithProgress ends its lock instead.
+// bound on the hold, unless the call has WithMaxHold; that of WithDefaults does not count. A leader
+// that hangs therefore leads until its process ends: WithProgress ends its lock instead.
 //
 // What Lead does when fn returns:
 //
@@ -64,8 +64,13 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	forever := Without(WithWait(0), WithFailFast(), WithShared())
-	opts = slices.Concat([]LockOption{WithAutoExtend(), WithMaxHold(NoMaxHold)}, opts, []LockOption{forever})
+	unbounded := WithMaxHold(NoMaxHold)
+	forever := []LockOption{Without(WithWait(0), WithFailFast(), WithShared()), lockOption(func(s *lockSettings) {
+		if s.maxHold == 0 { // switched off by Without
+			s.maxHold = NoMaxHold
+		}
+	})}
+	opts = slices.Concat([]LockOption{WithAutoExtend(), unbounded}, opts, forever)
 	pause := campaignPause
 	for {
 		w := newRequest(name, ttl)

@@ -57,6 +57,25 @@ func TestOneOfTheProcessesLeadsAndTheNextOneFollowsIt(t *testing.T) {
 	})
 }
 
+// No bound on the hold applies that the call itself does not have: neither the usual default nor that
+// of WithDefaults, also if the call switches it off.
+func TestALeadHasNoBoundOnTheHold(t *testing.T) {
+	for _, opts := range [][]LockOption{nil, {Without(WithMaxHold(time.Second))}, {WithMaxHold(time.Minute), Without(WithMaxHold(time.Second))}} {
+		inBubble(t, 3, func(fl *testbed) {
+			ctx, cancel := context.WithTimeout(bg, 50*time.Hour)
+			defer cancel()
+			terms := 0
+			end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Hour))), time.Hour, func(ctx context.Context, _ *Lock) error {
+				terms++
+				<-ctx.Done()
+				return nil
+			}, opts...)
+			require.ErrorIs(t, end(), context.DeadlineExceeded)
+			require.Equal(t, 1, terms)
+		})
+	}
+}
+
 // The function ignores the end of its lock for an hour. Meanwhile its own process does not campaign.
 func TestAProcessDoesNotCampaignWhileItsFunctionRuns(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {

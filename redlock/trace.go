@@ -26,11 +26,11 @@ type Trace struct {
 	Waiting func(WaitEvent)
 	// Woken is called when a waiting acquisition continues.
 	Woken func(WaitEvent)
-	// Waiter is called when Acquire, AcquireAll or Do begins to wait, for other requests of its Locker,
+	// Waiter is called when Acquire, AcquireAll, Do or Lead begins to wait, for other requests of its Locker,
 	// a holder or the nodes, and when that call ends. So it is called twice, or not at all for a call
 	// that never waits. Waiting and Woken may be called any number of times in between.
 	Waiter func(WaiterEvent)
-	// Acquired is called when Acquire, AcquireAll or Do has got its lock, or has failed.
+	// Acquired is called when Acquire, AcquireAll, Do or Lead has got its lock, or has failed.
 	Acquired func(AcquireEvent)
 	// Started is called when a hold begins: by any Acquire method, by Do or by Resume, or as a share.
 	Started func(HoldEvent)

@@ -51,6 +51,25 @@ func (j *journal) trace() *Trace {
 	}
 }
 
+// A call that may not wait is an acquisition like others. TryAcquire reports attempts only.
+func TestHooksReportAnAcquisitionThatDoesNotWait(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		var j journal
+		l := fl.locker(WithTrace(j.trace()), WithDefaults(WithWait(0)))
+		k, err := l.Acquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, []string{"acquired"}, j.take())
+		_, err = l.Acquire(bg, "a", time.Minute)
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, []string{"gave up"}, j.take())
+		require.NoError(t, k.Release(bg))
+		k, err = l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		require.Empty(t, j.take())
+	})
+}
+
 // Hooks receive which holder is waited for, what ends the wait, and how.
 func TestHooksReportWaiting(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,8 @@ func (b *breakCommand) run(ctx context.Context, c *invocation) int {
 		return c.misused("%v", err)
 	}
 	defer group.close()
-	locker, err := redlock.New(group.voters, append(guarding(maxTTL), c.prefix(b.prefix), redlock.WithNodeTimeout(coldTimeout))...)
+	longest := cmp.Or(maxTTL, redlock.DefaultMaxTTL)
+	locker, err := redlock.New(group.voters, append(guarding(maxTTL), c.prefix(b.prefix), redlock.WithNodeTimeout(nodeTimeout(longest)))...)
 	if err != nil {
 		return c.misused("%v", err)
 	}
@@ -97,7 +99,10 @@ func (b *breakCommand) run(ctx context.Context, c *invocation) int {
 	if err := checkName(ctx, locker, name); err != nil {
 		return c.misused("%v", err)
 	}
-	br := &breaker{group: group, locker: locker, guard: restartGuard{locker, maxTTL}, name: name, key: c.prefixText(b.prefix) + name}
+	br := &breaker{
+		group: group, locker: locker, guard: restartGuard{locker, maxTTL}, longest: longest,
+		name: name, key: c.prefixText(b.prefix) + name,
+	}
 	return b.breakLock(ctx, c, br)
 }
 
@@ -118,7 +123,8 @@ func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker
 		return breakStatus(err)
 	}
 	if !*b.yes && !c.confirms(br) {
-		c.fail(errDeclined, "%s is not broken", br.name)
+		held := &redlock.HeldError{Owner: br.owner(), Remaining: br.remaining}
+		c.fail(fmt.Errorf("%w: %w", errDeclined, held), "%s is not broken", br.name)
 		return exitFailed
 	}
 	believes, err := br.delete(ctx)
@@ -161,8 +167,10 @@ type breaker struct {
 	group  *nodeGroup
 	locker *redlock.Locker
 	guard  restartGuard
-	name   string
-	key    string
+	// longest is the longest TTL that a lock can have.
+	longest time.Duration
+	name    string
+	key     string
 
 	token     string // never printed
 	remaining time.Duration
@@ -259,11 +267,9 @@ func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []err
 // before that node's key would have expired. So the longest TTL is a bound. An extension between the
 // reading and the deletion escapes it.
 func (br *breaker) delete(ctx context.Context) (believes time.Duration, err error) {
-	ttl := redlock.DefaultMaxTTL
-	if br.guard.maxTTL > 0 {
-		ttl = br.guard.maxTTL
-	}
-	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, redlock.MinTTL), ttl)}
+	// The TTL must leave room for the node timeout, however little of the lock's own is left. No key is
+	// set to it.
+	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, 4*coldTimeout), br.longest)}
 	var lock *redlock.Lock
 	resume := func(ctx context.Context) (err error) {
 		lock, err = br.locker.Resume(ctx, claim)
@@ -272,7 +278,7 @@ func (br *breaker) delete(ctx context.Context) (believes time.Duration, err erro
 	if err = br.guard.begunFor(ctx, resume); err == nil {
 		err = resume(ctx)
 	}
-	if errors.Is(err, redlock.ErrInvalid) { // the label of the token is none of the library's
+	if errors.Is(err, redlock.ErrInvalid) { // the token's label is not one of this library's
 		err = errForeign
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,26 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
 }
 
+// A lock can be broken however short its TTL is: its holder may extend it for ever.
+func TestALockWithAShortTTLIsBroken(t *testing.T) {
+	t.Parallel()
+	for _, guard := range []string{"", "2s", "1h"} {
+		all := listing(t)
+		var guarded []string
+		if guard != "" {
+			guarded = []string{"--guard", guard}
+			require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", guard, "--admit").status)
+		}
+		run := start(t, all, slices.Concat([]string{"run", "--ttl", "1s"}, guarded, []string{"job", "--", "sh", "-c", "echo runs; exec sleep 60"})...)
+		require.Equal(t, "runs", run.line())
+		got := invoke(t, envOf(all), slices.Concat([]string{"break", "--yes"}, guarded, []string{"job"})...)
+		require.Equal(t, exitOK, got.status, "guard %q: %v", guard, got)
+		require.Equal(t, exitLost, run.status())
+		readAll(all...)
+		require.Empty(t, locks(all...))
+	}
+}
+
 func TestABrokenLockIsReportedToPrograms(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
@@ -73,7 +94,9 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 		conceals(t, "break", got.err, token)
 		require.Len(t, locks(all...), 3)
 	}
-	got := invokeWith(t, "Yes\n", envOf(all), "break", "job")
+	got := invokeWith(t, "no\n", envOf(all), "break", "--json", "job")
+	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","left_ms":\d+}\n$`, got.out)
+	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
 	require.Equal(t, exitOK, got.status, got)
 	require.Empty(t, locks(all...))
 }
@@ -98,7 +121,7 @@ func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
 		}},
 		"another library's": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", "q83vEjRWeJA=", time.Minute) }},
 		"without an expiry": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", token, 0) }},
-		"a token with a label that is none": {exitFailed, "nothing was deleted: its key is no lock of this library", func(all []*fakeredis.Master) {
+		"a token with a label that this library does not make": {exitFailed, "nothing was deleted: its key is no lock of this library", func(all []*fakeredis.Master) {
 			holdAll(all, "job", "a b:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
 		}},
 		"unclear": {exitUnavailable, "too few nodes answered to tell", func(all []*fakeredis.Master) {

@@ -6,9 +6,13 @@ import (
 )
 
 // didYouMean returns a hint at the known word that an unknown one resembles, or an empty text. A word
-// resembles another if it begins it, or differs from it by a third of its letters at most.
+// resembles another if it begins it, or differs from it by a third of its letters at most, or by one
+// letter if it has two.
 func didYouMean(word, dashes string, known []string) string {
 	best, least := "", len(word)/3+1
+	if len(word) == 2 {
+		least = 2
+	}
 	for _, k := range known {
 		d := distance(word, k)
 		if len(word) > 1 && strings.HasPrefix(k, word) {

@@ -37,7 +37,8 @@ func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redl
 
 // skips reports whether an error is the one for which --skip-status was given: another client holds
 // the lock. A job that every machine skips in silence would be missed, so it needs one owner on a
-// quorum: after a split vote, or where dead contenders left keys, perhaps no client holds the lock.
+// quorum: after a split vote, or where dead contenders left keys, perhaps no client holds the lock. A
+// key without an expiry is no lock, and would be skipped for ever.
 func (req *lockRequest) skips(err error) bool {
 	var qe *redlock.QuorumError
 	if req.skipStatus == noSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
@@ -46,7 +47,7 @@ func (req *lockRequest) skips(err error) bool {
 	copies := make(map[string]int)
 	for _, v := range qe.Votes {
 		var held *redlock.HeldError
-		if errors.As(v.Err, &held) {
+		if errors.As(v.Err, &held) && held.Remaining >= 0 {
 			copies[held.Owner]++
 		}
 	}

@@ -47,6 +47,7 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 				m.PushList("job")
 			}
 		}},
+		"a key without an expiry": {exitHeld, "held without an expiry", func(all []*fakeredis.Master) { holdAll(all, "job", "hello", 0) }},
 		"keys of two contenders": {exitHeld, "held by", func(all []*fakeredis.Master) {
 			holdAll(all[:1], "job", token, time.Minute)
 			holdAll(all[1:2], "job", token2, time.Minute)
@@ -54,10 +55,10 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 	} {
 		all := listing(t)
 		c.fill(all)
-		p := start(t, all, "run", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
-		require.Equal(t, c.status, p.status(), what)
-		require.Contains(t, p.messages(), c.says, what)
-		require.Empty(t, p.gone(), what)
+		got := invoke(t, envOf(all), "run", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
+		require.Equal(t, c.status, got.status, what)
+		require.Contains(t, got.err, c.says, what)
+		require.Empty(t, got.out, what)
 	}
 }
 
