@@ -212,13 +212,12 @@ func (n *Node) releaseUndo() {
 // answer says so, and it was sent once, to this server. Its undo, which is queued behind it, has
 // nothing to undo. Only the reader calls it, so that unexecuted needs no lock.
 func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
-	// Only Failed says that nothing was executed. A code may prove less of a merged call than of a command
-	// by itself (see mergedAcquireError).
+	// Failed says that nothing was executed (see refusal and mergedAcquireError).
 	if r.Outcome != command.Failed || c.Op != command.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
 	}
 	// Without room it is not remembered. Its undo is then repeated, which is safe.
-	if !saysUnexecuted(r.Err) || len(pc.unexecuted) >= maxParked {
+	if len(pc.unexecuted) >= maxParked {
 		return
 	}
 	if pc.unexecuted == nil {

@@ -64,13 +64,13 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	unbounded := WithMaxHold(NoMaxHold)
-	forever := []LockOption{Without(WithWait(0), WithFailFast(), WithShared()), lockOption(func(s *lockSettings) {
+	first := []LockOption{WithAutoExtend(), WithMaxHold(NoMaxHold)}
+	last := []LockOption{Without(WithWait(0), WithFailFast(), WithShared()), lockOption(func(s *lockSettings) {
 		if s.maxHold == 0 { // switched off by Without
 			s.maxHold = NoMaxHold
 		}
 	})}
-	opts = slices.Concat([]LockOption{WithAutoExtend(), unbounded}, opts, forever)
+	opts = slices.Concat(first, opts, last)
 	pause := campaignPause
 	for {
 		w := newRequest(name, ttl)
