@@ -45,8 +45,8 @@ var kinds = []struct {
 	}},
 }
 
-// A new version of go-redis that adds an option has to fail here: somebody must decide what becomes
-// of it.
+// A new version of go-redis that adds an option has to fail here: its treatment must be
+// decided.
 func TestEveryOptionOfGoRedisHasATreatment(t *testing.T) {
 	for _, kind := range kinds {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(kind.options)) {
