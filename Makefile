@@ -174,7 +174,7 @@ tidy-check: ## fail where go mod tidy would change something, or where the modul
 	scripts/tidy-check $(MODULES)
 
 .PHONY: hazards
-hazards: ## check that docs/dev/hazards.md names every known hazard, and tests that exist
+hazards: ## check that docs/dev/hazards.md names every known hazard, docs/comparison.md every feature, and both tests that exist
 	scripts/hazards
 
 .PHONY: mutants

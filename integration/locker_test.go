@@ -7,9 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -93,6 +96,102 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	nodes[2].Unpause(t)
 	requireWaited(t, err, redlock.ErrNoQuorum, wait)
 	assert.NotErrorIs(t, err, redlock.ErrHeld)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
+	const wait = time.Second
+	nodes := masters(t, 3)
+	holder, l := open(t, nodes), open(t, nodes, redlock.WithDefaults(redlock.WithWait(wait)))
+	connected(t, holder)
+	connected(t, l)
+	k := acquired(t, holder, "x", time.Minute)
+	_, err := l.Acquire(t.Context(), "x", 10*time.Second)
+	requireWaited(t, err, redlock.ErrHeld, wait)
+
+	unbounded := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		k, err := l.Acquire(t.Context(), "x", 10*time.Second, redlock.Without(redlock.WithWait(wait)))
+		if err == nil {
+			err = k.Release(t.Context())
+		}
+		unbounded <- err
+	}()
+	select {
+	case err := <-unbounded:
+		require.FailNow(t, "the call did not wait", "after %v: %v", time.Since(began), err)
+	case <-time.After(2 * wait):
+	}
+	released(t, k)
+	require.NoError(t, <-unbounded)
+	redistest.NoKeys(t, nodes, time.Second)
+}
+
+// leader is one term of Lead.
+type leader struct {
+	name string
+	ctx  context.Context
+}
+
+func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
+	const ttl = 9 * time.Second
+	nodes := masters(t, 3)
+	elected := make(chan leader, 10)
+	var leading atomic.Int32
+	campaign := func(name string) (shutDown func()) {
+		l := open(t, nodes)
+		connected(t, l)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- l.Lead(ctx, "x", ttl, func(ctx context.Context, _ *redlock.Lock) error {
+				assert.EqualValues(t, 1, leading.Add(1), "leaders")
+				defer leading.Add(-1)
+				elected <- leader{name, ctx}
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		return sync.OnceFunc(func() {
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+		})
+	}
+	next := func() leader {
+		t.Helper()
+		select {
+		case one := <-elected:
+			return one
+		case <-time.After(redistest.Slack * patience):
+			require.FailNow(t, "no leader")
+			return leader{}
+		}
+	}
+	shutDownA := campaign("a")
+	defer shutDownA()
+	first := next()
+	require.Equal(t, "a", first.name)
+	shutDownB := campaign("b")
+	defer shutDownB()
+
+	onAllNodes(t, nodes, "x")
+	nodes[0].Restart(t) // without the key
+	left := func() int64 {
+		ms, err := redis.Int64(nodes[1].Do(t, "PTTL", "x"), nil)
+		require.NoError(t, err)
+		return ms
+	}
+	before := left()
+	await(t, "the leader's lock is extended", func() bool { return left() > before })
+	require.NoError(t, first.ctx.Err())
+	require.Empty(t, elected)
+
+	shutDownA()
+	second := next()
+	require.Equal(t, "b", second.name)
+	require.NoError(t, second.ctx.Err())
+	shutDownB()
 	redistest.NoKeys(t, nodes, time.Second)
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,7 +102,8 @@ func TestWithoutGovulncheckNothingIsChecked(t *testing.T) {
 	assert.Contains(t, string(out), "NOT CHECKED: govulncheck could not be installed")
 }
 
-// The day of the last check is recorded, and the lookup fails 30 days later if it can't be repeated.
+// The date of the last look-up is recorded. If no look-up is possible for longer than 30 days, that
+// is an error.
 func TestALookupThatFailedForTooLongIsAnError(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "checked")
 	run := func(body string) (string, error) {
@@ -109,27 +112,45 @@ func TestALookupThatFailedForTooLongIsAnError(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	today, old := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -31).Format(time.DateOnly)
-	t.Setenv("VULN_DEPENDENCIES_OF", today)
-	_, err := run(unreachable)
-	require.NoError(t, err, "never checked, but the dependencies changed today")
-	t.Setenv("VULN_DEPENDENCIES_OF", old)
 	says, err := run(unreachable)
-	require.Error(t, err)
-	require.Contains(t, says, "no check is recorded, and the dependencies are of "+old+", more than 30 days ago")
-	_, err = run("exit 0")
-	require.NoError(t, err)
-	_, err = run(unreachable)
-	require.NoError(t, err, "checked today")
-	require.NoError(t, os.WriteFile(record, []byte(old+"\n"), 0o666))
-	says, err = run(unreachable)
-	require.Error(t, err)
-	require.Contains(t, says, "the last check was on "+old+", more than 30 days ago")
+	require.Error(t, err, "there is no record")
+	require.Contains(t, says, "there is no "+record)
 	_, err = run("exit 0")
 	require.NoError(t, err)
 	text, err := os.ReadFile(record)
 	require.NoError(t, err)
-	require.Equal(t, today+"\n", string(text))
+	require.Contains(t, string(text), "\n"+daysAgo(0)+"\n")
+	_, err = run(unreachable)
+	require.NoError(t, err, "looked up today")
+
+	for _, c := range []struct{ text, says string }{
+		{daysAgo(30), ""},
+		{"# a comment\n" + daysAgo(30), ""},
+		{daysAgo(31), record + " is of " + daysAgo(31) + ", more than 30 days ago"},
+		{daysAgo(-2), "no date up to today"},
+		{"", "no date up to today"},
+		{"yesterday", "no date up to today"},
+		{"2026-13-45", "no date up to today"},
+		{daysAgo(1) + "\n" + daysAgo(0), "no date up to today"},
+	} {
+		require.NoError(t, os.WriteFile(record, []byte(c.text+"\n"), 0o666))
+		says, err := run(unreachable)
+		require.Equal(t, c.says != "", err != nil, "%q: %s", c.text, says)
+		require.Contains(t, says, c.says)
+	}
+	_, err = run("exit 0")
+	require.NoError(t, err, "a look-up needs no record")
+}
+
+func daysAgo(n int) string { return time.Now().UTC().AddDate(0, 0, -n).Format(time.DateOnly) }
+
+func TestTheRecordOfTheRepositoryIsValid(t *testing.T) {
+	text, err := os.ReadFile("vuln.checked")
+	require.NoError(t, err)
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
+	require.Len(t, lines, 1)
+	_, err = time.Parse(time.DateOnly, lines[0])
+	require.NoError(t, err)
 }
 
 func TestADatabaseOfFilesIsUsedWhileItIsFresh(t *testing.T) {
@@ -149,7 +170,7 @@ func TestADatabaseOfFilesIsUsedWhileItIsFresh(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(folder, "index/db.json"), []byte(text), 0o666))
 			}
 			cmd := exec.Command("./vuln", executable(t, "govulncheck", `echo "$@"; exit 3`), ".")
-			cmd.Env = append(os.Environ(), "VULN_DB="+folder, "VULN_RECORD="+filepath.Join(t.TempDir(), "checked"))
+			cmd.Env = append(os.Environ(), "VULN_DB="+folder, "VULN_RECORD="+recorded(t, time.Now()))
 			out, err := cmd.CombinedOutput()
 			require.Equal(t, name == "fresh", err != nil, "%s", out)
 			require.Contains(t, string(out), c.says)

@@ -84,7 +84,11 @@ func serverConfig(o redis.Options) (pool.Config, error) {
 	}
 	cfg := shared(o)
 	cfg.Network, cfg.Address, cfg.Database = o.Network, o.Addr, o.DB
-	return cfg, refuse(cfg, o)
+	return cfg, refuse(cfg, o, func() redis.Options {
+		c := redis.NewClient(&redis.Options{Addr: o.Addr, MaintNotificationsConfig: disabled()})
+		defer func() { _ = c.Close() }() // it has no connections
+		return *c.Options()
+	})
 }
 
 // clusterConfig returns the settings for a client of a Cluster.
@@ -102,7 +106,11 @@ func clusterConfig(o redis.ClusterOptions) (pool.Config, error) {
 		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
 	})
 	cfg.Cluster = slices.Clone(o.Addrs)
-	return cfg, refuse(cfg, o)
+	return cfg, refuse(cfg, o, func() redis.ClusterOptions {
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: slices.Clone(o.Addrs), MaintNotificationsConfig: disabled()})
+		defer func() { _ = c.Close() }() // it has no connections
+		return *c.Options()
+	})
 }
 
 // failoverConfig returns the settings for a master behind Sentinels.
@@ -116,7 +124,7 @@ func failoverConfig(o redis.FailoverOptions) (pool.Config, error) {
 	s := &pool.Sentinels{Master: o.MasterName, Addresses: slices.Clone(o.SentinelAddrs), TLS: cfg.TLS}
 	s.Username, s.Password = login(o.SentinelUsername, o.SentinelPassword)
 	cfg.Sentinels = s
-	return cfg, refuse(cfg, o)
+	return cfg, refuse(cfg, o, func() redis.FailoverOptions { return redis.FailoverOptions{} }) // as the program wrote them
 }
 
 // shared returns the settings that all kinds of clients have, without an address.
@@ -188,10 +196,15 @@ func interruptible(provider func() (user, password string)) func(context.Context
 // defaultDialer returns the Dialer of a client whose options had none. go-redis sets it, so a
 // client always has one.
 var defaultDialer = sync.OnceValue(func() any {
-	c := redis.NewClient(&redis.Options{MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	c := redis.NewClient(&redis.Options{MaintNotificationsConfig: disabled()})
 	defer func() { _ = c.Close() }() // it has no connections
 	return c.Options().Dialer
 })
+
+// disabled returns the setting of a client that does not listen for maintenance.
+func disabled() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
 
 // sameCode reports whether two functions have the same code. Two closures of one place have the
 // same code as well. Closures of redis.NewDialer are of several places, because the compiler

@@ -28,10 +28,12 @@
 // StreamingCredentialsProvider, ReplicaOnly, ClusterSlots and NewClient. So are a Ring, and a
 // client behind Sentinels, which keeps no addresses of Sentinels: see [FailoverConfig].
 //
+// An option that a newer go-redis adds is an error if the program set it. If it is a number, or if
+// go-redis gives it a value by default, it is ignored.
+//
 // # What cannot be seen
 //
 // go-redis has no public way to see a client's hooks. A node calls none of them: a hook that
 // traces sees nothing of the lock, and a hook that dials does not change how a node dials. A node
-// can also be made from a closed client. Options that a go-redis newer than this package adds are
-// ignored.
+// can also be made from a closed client.
 package goredisnodes

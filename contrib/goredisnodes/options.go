@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -112,14 +113,24 @@ var treatments = map[string]treatment{
 }
 
 // refuse returns an error that names all options that are refused. cfg says which server they are
-// for.
-func refuse(cfg pool.Config, options any) error {
+// for. plain returns the options of a client that has only an address.
+//
+// An option that is not in the table is one of a newer go-redis. It is refused if a client has it
+// only if the program set it. A number passes: it sizes or times go-redis's own connections, and
+// go-redis computes the defaults of such options from others.
+func refuse[O any](cfg pool.Config, options O, plain func() O) error {
 	v := reflect.ValueOf(options)
+	defaults := sync.OnceValue(func() reflect.Value { return reflect.ValueOf(plain()) })
 	var found []string
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		if t := treatments[name]; t.use == refused && !v.Field(i).IsZero() {
-			found = append(found, fmt.Sprintf("%s is set, %s", name, t.why))
+		f := v.Type().Field(i)
+		t, known := treatments[f.Name]
+		switch {
+		case v.Field(i).IsZero():
+		case t.use == refused:
+			found = append(found, fmt.Sprintf("%s is set, %s", f.Name, t.why))
+		case !known && f.IsExported() && !isNumber(f.Type) && defaults().Field(i).IsZero():
+			found = append(found, fmt.Sprintf("%s is set, but this version of goredisnodes does not know it", f.Name))
 		}
 	}
 	if found == nil {
@@ -127,3 +138,5 @@ func refuse(cfg pool.Config, options any) error {
 	}
 	return fmt.Errorf("the client of %v: %s", cfg, strings.Join(found, "; "))
 }
+
+func isNumber(t reflect.Type) bool { return t.Kind() >= reflect.Int && t.Kind() <= reflect.Complex128 }

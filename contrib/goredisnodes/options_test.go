@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,8 +47,8 @@ var kinds = []struct {
 	}},
 }
 
-// A new version of go-redis that adds an option has to fail here: somebody must decide what becomes
-// of it.
+// A new version of go-redis that adds an option has to fail here: its treatment must be
+// decided.
 func TestEveryOptionOfGoRedisHasATreatment(t *testing.T) {
 	for _, kind := range kinds {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(kind.options)) {
@@ -105,6 +107,62 @@ func TestOneErrorNamesAllRefusedOptions(t *testing.T) {
 	_, err := Config(c)
 	require.EqualError(t, err, "goredisnodes: the client of redis://127.0.0.1:7001/0: "+
 		"OnConnect is set, but a node does not call it; Limiter is set, but a node has no limiter")
+}
+
+// known replaces the table of options for the test.
+func known(t *testing.T, names map[string]treatment) {
+	t.Helper()
+	before := treatments
+	t.Cleanup(func() { treatments = before })
+	treatments = names
+}
+
+// defaulted are options that go-redis sets by default, and that are not numbers.
+var defaulted = map[reflect.Type][]string{
+	reflect.TypeFor[redis.Options]():        {"NodeAddress", "PushNotificationProcessor", "MaintNotificationsConfig"},
+	reflect.TypeFor[redis.ClusterOptions](): {"NewClient", "ShardPicker", "MaintNotificationsConfig"},
+}
+
+// To a table without an option, that option is one of a newer go-redis.
+func TestAnOptionOfANewerGoRedisIsRefusedIfItIsSet(t *testing.T) {
+	for _, kind := range kinds {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(kind.options)) {
+			value, ok := example(f.Type)
+			if !f.IsExported() || !ok || treatments[f.Name].use == taken {
+				continue
+			}
+			t.Run(fmt.Sprintf("%T.%s", kind.options, f.Name), func(t *testing.T) {
+				older := maps.Clone(treatments)
+				delete(older, f.Name)
+				known(t, older)
+				_, err := kind.settings(kind.options)
+				require.NoError(t, err, "it is not set")
+				options := reflect.New(reflect.TypeOf(kind.options)).Elem()
+				options.Set(reflect.ValueOf(kind.options))
+				options.FieldByName(f.Name).Set(value)
+				_, err = kind.settings(options.Interface())
+				if value.CanInt() || value.CanUint() || slices.Contains(defaulted[reflect.TypeOf(kind.options)], f.Name) {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, f.Name+" is set, but this version of goredisnodes does not know it")
+				}
+			})
+		}
+	}
+}
+
+// Whatever go-redis sets by itself in options that this version does not know, a client without
+// such options is accepted.
+func TestDefaultsOfANewerGoRedisAreNotRefused(t *testing.T) {
+	single := redis.NewClient(&redis.Options{Addr: "127.0.0.1:7001", PoolSize: 7, ReadTimeout: -1, MaxRetries: -1})
+	defer single.Close()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:7001"}, PoolSize: 7, ReadTimeout: -1})
+	defer cluster.Close()
+	known(t, nil)
+	for _, c := range []redis.UniversalClient{single, cluster} {
+		_, err := Config(c)
+		require.NoError(t, err, "%T", c)
+	}
 }
 
 // example returns a value of an option's type that is not zero.

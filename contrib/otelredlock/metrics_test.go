@@ -180,7 +180,7 @@ func TestQuarantinedNodesAreCountedUntilTheyVote(t *testing.T) {
 		require.Contains(t, w.of("redlock.attempt.duration"), "{error.type=quarantined,redlock.outcome=quarantined}")
 		require.Contains(t, w.of("redlock.node.errors"), "{error.type=quarantined,redlock.node=n1,redlock.operation=acquire}")
 		time.Sleep(ttl + time.Second)
-		require.Equal(t, "0", w.figures()["redlock.nodes.quarantined{}"], "also when nobody asks them")
+		require.Equal(t, "0", w.figures()["redlock.nodes.quarantined{}"], "also if no request asks the nodes")
 		require.NoError(t, take(t, l).Release(t.Context()))
 		w.RestartEmpty(2)
 		require.Eventually(t, func() bool { // it connects again, and may then be the node that need not be asked
@@ -197,7 +197,7 @@ func TestWakeUpsAreCountedByTheirKind(t *testing.T) {
 		release := w.HoldElsewhere(name, time.Hour)
 		time.AfterFunc(time.Minute, release)
 		k := take(t, l)
-		require.Equal(t, map[string]string{"{redlock.wakeup=message}": "1"}, w.of("redlock.wakeups"), "a poll that finds it held wakes nobody")
+		require.Equal(t, map[string]string{"{redlock.wakeup=message}": "1"}, w.of("redlock.wakeups"), "a poll that finds it held wakes no waiter")
 		got := make(chan struct{})
 		go func() {
 			take(t, l)

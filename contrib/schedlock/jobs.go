@@ -43,12 +43,15 @@ type Config struct {
 	Options []redlock.LockOption
 
 	// Logger logs ticks that were skipped, and jobs that lost their lock. A tick that another
-	// process runs has level Info, and others have level Error. The default is slog.Default().
+	// process runs has level Info, and others have level Error. A key that is not a lock, or has no
+	// expiry, also has level Error: every tick is skipped until it is deleted. The default is
+	// slog.Default().
 	Logger *slog.Logger
 
 	// Skipped is called for every tick that this process does not run, before the scheduler
-	// continues. The error matches redlock.ErrHeld if another process holds the lock. With another
-	// error, for example redlock.ErrNoQuorum, the tick may have run in no process. Calls may be
+	// continues. The error matches redlock.ErrHeld if another process holds the lock, or a key that
+	// is not a lock blocks it. With another error, for example redlock.ErrNoQuorum, the tick may
+	// have run in no process. Calls may be
 	// concurrent. It may be nil.
 	Skipped func(job string, err error)
 
@@ -112,7 +115,9 @@ func (j *Jobs) skip(ctx context.Context, job string, err error) {
 	switch {
 	case ctx.Err() != nil:
 		level, because = slog.LevelInfo, "a tick was skipped: the scheduler is stopping"
-	case errors.As(err, &votes) && votes.Split: // perhaps no process has the lock
+	case errors.As(err, &votes) && blockedForever(votes):
+		because = "a tick was skipped: the lock's key has no expiry or is not a lock, so every tick is skipped until it is deleted"
+	case votes != nil && votes.Split: // perhaps no process has the lock
 	case errors.Is(err, redlock.ErrHeld):
 		level, because = slog.LevelInfo, "a tick was skipped: the lock is held"
 	}
@@ -120,6 +125,18 @@ func (j *Jobs) skip(ctx context.Context, job string, err error) {
 	if j.config.Skipped != nil {
 		j.config.Skipped(job, err)
 	}
+}
+
+// blockedForever reports whether keys that no release and no expiry removes leave no quorum.
+func blockedForever(votes *redlock.QuorumError) bool {
+	blocked := 0
+	for _, v := range votes.Votes {
+		var held *redlock.HeldError
+		if errors.Is(v, redlock.ErrForeignKey) || errors.As(v, &held) && held.Remaining < 0 {
+			blocked++
+		}
+	}
+	return blocked > len(votes.Votes)-votes.Need
 }
 
 // release releases the job's lock, and reports a lock that ended before the job.

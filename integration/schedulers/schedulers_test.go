@@ -1,8 +1,10 @@
 package schedulers
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -124,6 +126,30 @@ func TestEachTickRunsOnceThoughClocksDifferAndANodeFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Keys without an expiry, and keys that are not locks, skip every tick. The log says so.
+func TestAKeyThatWouldSkipEveryTickIsLoggedAsAnError(t *testing.T) {
+	nodes := redistest.Start(t, 3)
+	locker, err := redlock.Open(redistest.URLs(nodes))
+	require.NoError(t, err)
+	defer locker.Close(t.Context())
+	awaitHealthy(t, locker)
+	var logs bytes.Buffer
+	jobs, err := schedlock.New(locker, schedlock.Config{MinHold: minHold, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	require.NoError(t, err)
+	for _, n := range nodes {
+		n.Do(t, "SET", "no-expiry", "foreign")
+		n.Do(t, "LPUSH", "list", "foreign")
+		n.Do(t, "SET", "expires", "foreign", "EX", 60)
+	}
+	for job, level := range map[string]string{"no-expiry": "ERROR", "list": "ERROR", "expires": "INFO"} {
+		logs.Reset()
+		_, err := jobs.Lock(t.Context(), job)
+		require.ErrorIs(t, err, redlock.ErrHeld, job)
+		require.Contains(t, logs.String(), "level="+level, job)
+		require.Equal(t, level == "ERROR", strings.Contains(logs.String(), "every tick is skipped until it is deleted"), logs.String())
 	}
 }
 

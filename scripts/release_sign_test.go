@@ -1,0 +1,126 @@
+package scripts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// minisign records its arguments. A key and its public key have the same text, which a signature
+// contains.
+const minisign = `
+echo "$*" >>"$MINISIGN_LOG"
+does=$1
+while [ $# -gt 0 ]; do
+  case $1 in
+  -s | -p) key=$2 ;;
+  -m) file=$2 ;;
+  esac
+  shift
+done
+case $does in
+-S) cat "$key" "$file" >"$file.minisig" ;;
+-V) cat "$key" "$file" | cmp -s - "$file.minisig" ;;
+esac
+`
+
+// signable is a repository of v0.1.0 that builds, with the public key of key. release makes v0.1.0 for
+// this platform. It returns what minisign was called with.
+func signable(t *testing.T) (folder, key string, git func(args ...string), release func(key string) (says, calls string, err error)) {
+	t.Helper()
+	folder, git, _ = repository(t)
+	const program = "package main\n\nfunc main() {}\n"
+	write(t, filepath.Join(folder, "go.mod"), "module github.com/quorumlock/go-redlock\n\ngo 1.25.0\n")
+	write(t, filepath.Join(folder, "cmd/redlock/main.go"), program)
+	write(t, filepath.Join(folder, "internal/tools/sbom/main.go"), program)
+	write(t, filepath.Join(folder, "NOTICE"), "licences\n")
+	write(t, filepath.Join(folder, ".gitignore"), "dist/\n")
+	write(t, filepath.Join(folder, "minisign.pub"), "the pair\n")
+	git("add", ".")
+	git("commit", "-qm", "second")
+	secret := t.TempDir()
+	key, log := filepath.Join(secret, "key"), filepath.Join(secret, "log")
+	write(t, key, "the pair\n")
+	return folder, key, git, func(key string) (says, calls string, err error) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(folder, "scripts/release"), "v0.1.0", runtime.GOOS+"/"+runtime.GOARCH)
+		cmd.Env = append(os.Environ(), "RELEASE_KEY="+key, "MINISIGN_LOG="+log, "GOWORK=off")
+		out, err := cmd.CombinedOutput()
+		text, _ := os.ReadFile(log)
+		return string(out), string(text), err
+	}
+}
+
+// withMinisign puts a minisign on the PATH.
+func withMinisign(t *testing.T) {
+	t.Helper()
+	t.Setenv("PATH", filepath.Dir(executable(t, "minisign", minisign))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+}
+
+func TestTheSumsOfAReleaseAreSignedAndVerified(t *testing.T) {
+	withMinisign(t)
+	folder, key, _, release := signable(t)
+	says, calls, err := release(key)
+	require.NoError(t, err, says)
+
+	commit, err := exec.Command("git", "-C", folder, "rev-parse", "HEAD").Output()
+	require.NoError(t, err)
+	sums := filepath.Join(folder, "dist/v0.1.0/SHA256SUMS")
+	require.Equal(t, "-S -s "+key+" -m "+sums+" -t go-redlock v0.1.0 "+string(commit)+"-V -q -p minisign.pub -m "+sums+"\n", calls)
+	require.FileExists(t, sums+".minisig")
+	text, err := os.ReadFile(sums)
+	require.NoError(t, err)
+	for _, file := range []string{"redlock_v0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH, "NOTICE", "provenance.json"} {
+		require.Contains(t, string(text), "  "+file+"\n")
+	}
+}
+
+func TestASignatureThatDoesNotFitThePublicKeyIsAnError(t *testing.T) {
+	withMinisign(t)
+	_, key, _, release := signable(t)
+	write(t, key, "another pair\n")
+	says, _, err := release(key)
+	require.Error(t, err)
+	require.Contains(t, says, "the signature does not fit minisign.pub")
+}
+
+func TestAReleaseToCompareIsNotSigned(t *testing.T) {
+	withMinisign(t)
+	folder, _, _, release := signable(t)
+	says, calls, err := release("none")
+	require.NoError(t, err, says)
+	require.Empty(t, calls)
+	require.FileExists(t, filepath.Join(folder, "dist/v0.1.0/SHA256SUMS"))
+	require.NoFileExists(t, filepath.Join(folder, "dist/v0.1.0/SHA256SUMS.minisig"))
+}
+
+func TestWithoutWhatSigningNeedsNothingIsBuilt(t *testing.T) {
+	folder, key, git, release := signable(t)
+	refused := func(key, words string) {
+		t.Helper()
+		says, _, err := release(key)
+		require.Error(t, err)
+		require.Equal(t, "release: "+words+"\n", says)
+		require.NoDirExists(t, filepath.Join(folder, "dist"))
+	}
+	path := os.Getenv("PATH")
+	tools := t.TempDir() // a PATH without minisign
+	for _, tool := range []string{"bash", "dirname", "git", "grep"} {
+		at, err := exec.LookPath(tool)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(at, filepath.Join(tools, tool)))
+	}
+	t.Setenv("PATH", tools)
+	refused(key, "there is no minisign to sign with")
+	t.Setenv("PATH", path)
+	withMinisign(t)
+	refused(key+"-elsewhere", "the key in RELEASE_KEY cannot be read")
+
+	git("rm", "-q", "minisign.pub")
+	git("commit", "-qm", "third")
+	refused(key, "there is no minisign.pub, the public key")
+}
