@@ -130,7 +130,7 @@ func refuse[O any](cfg pool.Config, options O, plain func() O) error {
 		case t.use == refused:
 			found = append(found, fmt.Sprintf("%s is set, %s", f.Name, t.why))
 		case !known && f.IsExported() && !isNumber(f.Type) && defaults().Field(i).IsZero():
-			found = append(found, fmt.Sprintf("%s is set, but this version of goredisnodes does not know it", f.Name))
+			found = append(found, f.Name+" is set, but this version of goredisnodes does not know it")
 		}
 	}
 	if found == nil {
