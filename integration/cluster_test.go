@@ -29,7 +29,7 @@ func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Opt
 		for _, m := range c.Masters {
 			addresses = append(addresses, c.Host(m)+":6379")
 		}
-		n, err := pool.Cluster(addresses, pool.Config{Name: "c" + strconv.Itoa(i+1), Dial: c.Dial})
+		n, err := pool.Open(pool.Config{Name: "c" + strconv.Itoa(i+1), Cluster: addresses, Dial: c.Dial})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })
 		voters, nodes = append(voters, n), append(nodes, n)

@@ -36,7 +36,8 @@ func openedCluster(t *testing.T, cl *fakeredis.Cluster, change func(c *Config)) 
 	if change != nil {
 		change(&cfg)
 	}
-	n, err := Cluster(cl.Addresses()[:1], cfg)
+	cfg.Cluster = cl.Addresses()[:1]
+	n, err := Open(cfg)
 	require.NoError(t, err)
 	return n
 }

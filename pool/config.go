@@ -38,12 +38,25 @@ type Config struct {
 	// contain "@". [ParseURL] reads URLs.
 	Address string
 
-	// Sentinels, unless nil, name the address of the master; see [Sentinel]. Defaults to
-	// nil.
+	// Sentinels, unless nil, name the node's master. Address must be empty. Username, Password,
+	// TLS, Database and the other settings are those of every server that may become the master.
+	// Dial also dials the Sentinels. Defaults to nil.
 	Sentinels *Sentinels
 
-	// Cluster, unless empty, are host:port of some members of a Redis Cluster that is the
-	// node, 1 to 64; see [Cluster]. Defaults to none.
+	// Cluster, unless empty, makes the node an independent Redis Cluster. Each lock is on the
+	// master that has the slot of its key, and moves with the slot. Cluster contains host:port of
+	// some members, 1 to 64, of which one must answer. Address must be empty, and Database 0.
+	// Username, Password, TLS and the other settings are those of every member. The addresses of
+	// the members are those that the Cluster announces (cluster-announce-ip,
+	// cluster-announce-hostname). Defaults to none.
+	//
+	// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused
+	// with an error that says so.
+	//
+	// A Cluster is one vote. All keys of a lock must have one hash slot. Replication is
+	// asynchronous, so a promoted replica lacks the last writes that its master acknowledged, and
+	// the restart guard, which would keep it from voting, is not possible here: after a failover a
+	// Cluster may grant a lock again. Prefer single masters, or Sentinels, if you have the choice.
 	Cluster []string
 
 	// Username and Password are sent with AUTH at every dial. If both are empty no AUTH is

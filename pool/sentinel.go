@@ -55,15 +55,6 @@ type Sentinels struct {
 	MaxAge time.Duration
 }
 
-// Sentinel opens a node whose server is the master that its Sentinels name. It is Open with
-// Config.Sentinels set. cfg.Address must be empty. Username, Password, TLS, Database and the
-// other settings of cfg are those of every server that may become the master. Config.Dial also
-// dials the Sentinels.
-func Sentinel(s Sentinels, cfg Config) (*Node, error) {
-	cfg.Sentinels = &s
-	return Open(cfg)
-}
-
 const (
 	defaultMaxAge        = 5 * time.Second
 	minMaxAge, maxMaxAge = 100 * time.Millisecond, time.Minute
