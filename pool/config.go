@@ -10,10 +10,10 @@ import (
 	"math"
 	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/nodename"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
@@ -174,19 +174,19 @@ func (c Config) withAllDefaults() Config {
 	}
 	c.Sentinels = c.Sentinels.withDefaults()
 	c.Cluster = slices.Clone(c.Cluster)
-	c.Name = cmp.Or(c.Name, c.DefaultName())
+	c.Name = cmp.Or(c.Name, c.defaultName())
 	return c
 }
 
-// DefaultName returns the node's name if Name is empty.
-func (c Config) DefaultName() string {
-	if c.Sentinels != nil {
-		return c.Sentinels.name(c.Database)
+// defaultName returns the node's name if Name is empty.
+func (c Config) defaultName() string {
+	switch s := c.Sentinels; {
+	case s != nil:
+		return nodename.Sentinels(s.Master, s.Addresses, c.Database)
+	case len(c.Cluster) > 0:
+		return nodename.Cluster(c.Cluster)
 	}
-	if len(c.Cluster) > 0 {
-		return "cluster@" + slices.Min(c.Cluster)
-	}
-	return c.Address + "/" + strconv.Itoa(c.Database)
+	return nodename.Master(c.Address, c.Database)
 }
 
 // check returns what is wrong with a Config, all of it in one error, so that a user does not mend
@@ -210,7 +210,7 @@ func (c Config) check() error {
 // checkName refuses a name that is a URL, because it may contain a password: names appear in
 // errors, logs and metrics.
 func (c Config) checkName() error {
-	if c.Name == c.DefaultName() { // made of addresses, which checkAddress checks
+	if c.Name == c.defaultName() { // made of addresses, which checkAddress checks
 		return nil
 	}
 	return notURL("Name", c.Name)

@@ -108,16 +108,6 @@ func (s *Sentinels) maxAge() time.Duration { return s.MaxAge - s.MaxAge/maxAgeSl
 // majority is a majority of the configured Sentinels, not of those that answer.
 func (s *Sentinels) majority() int { return len(s.Addresses)/2 + 1 }
 
-// name returns the default name of the node. It does not depend on the order of the list, because
-// the restart guard compares names.
-func (s *Sentinels) name(database int) string {
-	first := ""
-	if len(s.Addresses) > 0 {
-		first = slices.Min(s.Addresses)
-	}
-	return fmt.Sprintf("%s@%s/%d", s.Master, first, database)
-}
-
 // sentinel returns the Config for one Sentinel. It is that of the master except for the
 // credentials and TLS.
 func (c Config) sentinel(address string) Config {

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -26,18 +26,11 @@ type nodeGroup struct {
 // openGroup opens the nodes. It refuses what redlock.Open refuses.
 func (n nodeList) openGroup() (*nodeGroup, error) {
 	configs := make([]pool.Config, len(n.urls))
-	seen := make(map[string]bool)
 	for i, url := range n.urls {
 		cfg, err := pool.ParseURL(url)
 		if err != nil {
 			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.urls), err)
 		}
-		where := cfg.DefaultName()
-		name := cmp.Or(cfg.Name, where)
-		if seen[where] || seen[name] {
-			return nil, fmt.Errorf("node %s is listed twice", name)
-		}
-		seen[where], seen[name] = true, true
 		if n.tls != nil && cfg.TLS != nil {
 			cfg.TLS = n.tls
 			if cfg.Sentinels != nil {
@@ -45,6 +38,9 @@ func (n nodeList) openGroup() (*nodeGroup, error) {
 			}
 		}
 		configs[i] = cfg
+	}
+	if _, err := nodelist.Names(configs); err != nil {
+		return nil, err
 	}
 	g := &nodeGroup{set: command.NewNodeSet(false)}
 	for _, cfg := range configs {
