@@ -9,9 +9,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
@@ -123,7 +123,7 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 		w.soon = 0
 		pause(ctx, w.node.cfg.Clock, min(askPause, often))
 	}
-	over, stop := clock.After(w.node.cfg.Clock, often)
+	over, stop := timer.After(w.node.cfg.Clock, often)
 	defer stop()
 	select {
 	case <-over:

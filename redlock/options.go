@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/waiting"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -66,7 +67,7 @@ func defaults() settings {
 		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
 		maxTTL:  DefaultMaxTTL,
 		clock:   clock.System(),
-		wall:    clock.Wall,
+		wall:    wallclock.Micros,
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
@@ -87,7 +87,7 @@ func (s *Setup) admit(ctx context.Context, r *report, replies []*command.Reply, 
 		command.NewAdmit(req, s.Group.Set.Guard, s.Group.Nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
 		req.Clock, req.NotAfter = s.Group.Clock, end
 	})
-	over, stop := clock.After(s.Group.Clock, timeout)
+	over, stop := timer.After(s.Group.Clock, timeout)
 	defer stop()
 	select {
 	case <-q.Done():
