@@ -132,9 +132,6 @@ func (n *Node) Kind() command.NodeKind {
 // checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
 // An Examine uses a separate connection, also on an unfit node.
 func (n *Node) Submit(c *command.Command) {
-	// Before the command is queued: from then on it may be answered, and counted as answered, at
-	// any time.
-	n.count.commands.Add(1)
 	if c.Op == command.Examine {
 		n.examine(c)
 		return
@@ -146,7 +143,6 @@ func (n *Node) Submit(c *command.Command) {
 // release, and the acquire of the next waiter. With several connections they use different ones
 // if their first keys differ, and then have no order.
 func (n *Node) SubmitBoth(first, second *command.Command) {
-	n.count.commands.Add(2)
 	n.kind.submitBoth(first, second)
 }
 
