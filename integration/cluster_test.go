@@ -211,7 +211,7 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{
 				Woken:    func(e redlock.WaitEvent) { events <- e.Reason },
 				Waiting:  func(redlock.WaitEvent) { events <- "waiting" },
-				Acquired: func(redlock.AcquireEvent) { events <- "acquired" },
+				Acquired: func(redlock.WaitEvent) { events <- "acquired" },
 			}))
 			got := make(chan *redlock.Lock, 1)
 			go func() {
