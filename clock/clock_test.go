@@ -1,7 +1,6 @@
 package clock_test
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,32 +12,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 )
-
-func TestAfterClosesItsChannelWhenTheTimeHasPassed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := clock.Runtime()
-		start := c.Now()
-		fired, stop := clock.After(c, time.Minute)
-		<-fired
-		require.Equal(t, time.Minute, c.Now().Sub(start))
-		stop()
-	})
-}
-
-func TestAfterNeverClosesItsChannelOnceStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := clock.Runtime()
-		fired, stop := clock.After(c, time.Minute)
-		stop()
-		stop()
-		elapse(time.Hour)
-		select {
-		case <-fired:
-			t.Fatal("closed though stopped")
-		default:
-		}
-	})
-}
 
 func TestTheRuntimeClockShowsVirtualTimeSinceItsMaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -125,14 +98,4 @@ func benchmarkNow(b *testing.B, c clock.Clock) {
 	for b.Loop() {
 		c.Now()
 	}
-}
-
-func ExampleAfter() {
-	c := clock.System()
-	end := c.Now().Add(time.Millisecond)
-	fired, stop := clock.After(c, end.Sub(c.Now()))
-	defer stop()
-	<-fired
-	fmt.Println(c.Now().Before(end))
-	// Output: false
 }

@@ -1,5 +1,5 @@
-// Package clock measures elapsed time for leases. It is the only package of this module that reads a
-// clock. All other code is given an [Instant].
+// Package clock measures elapsed time for leases. All other code of this module is given an
+// [Instant].
 //
 // # Why not time.Time
 //

@@ -29,7 +29,7 @@ func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Opt
 		for _, m := range c.Masters {
 			addresses = append(addresses, c.Host(m)+":6379")
 		}
-		n, err := pool.Cluster(addresses, pool.Config{Name: "c" + strconv.Itoa(i+1), Dial: c.Dial})
+		n, err := pool.Open(pool.Config{Name: "c" + strconv.Itoa(i+1), Cluster: addresses, Dial: c.Dial})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })
 		voters, nodes = append(voters, n), append(nodes, n)
@@ -211,7 +211,7 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{
 				Woken:    func(e redlock.WaitEvent) { events <- e.Reason },
 				Waiting:  func(redlock.WaitEvent) { events <- "waiting" },
-				Acquired: func(redlock.AcquireEvent) { events <- "acquired" },
+				Acquired: func(redlock.WaitEvent) { events <- "acquired" },
 			}))
 			got := make(chan *redlock.Lock, 1)
 			go func() {

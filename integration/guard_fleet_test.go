@@ -11,7 +11,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // marker is the restart guard's key on each node.
@@ -27,7 +26,7 @@ func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 }
 
 // awaitState waits until a Locker sees this guard state of a node.
-func awaitState(t *testing.T, l *redlock.Locker, node int, state doctor.GuardState) {
+func awaitState(t *testing.T, l *redlock.Locker, node int, state string) {
 	t.Helper()
 	await(t, "node is "+string(state), func() bool {
 		r, err := l.Diagnose(t.Context())
@@ -43,7 +42,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 	guard := redlock.WithRestartGuard(guardTTL)
 	restart := func(k *redlock.Lock, watch *redlock.Locker, node int) {
 		s.nodes[node].Restart(t)
-		awaitState(t, watch, node, doctor.GuardOK)
+		awaitState(t, watch, node, "ok")
 		assert.NoError(t, k.Context().Err(), "after node %d", node+1)
 	}
 	t.Run("with", func(t *testing.T) {
@@ -90,7 +89,7 @@ func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 		await(t, "the first node is foreign if "+differs+" differs", func() bool {
 			r, err := l.Admit(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
-			return r.Nodes[0].Guard == doctor.GuardForeign // a node that did not answer in time has no state
+			return r.Nodes[0].Guard == "foreign" // a node that did not answer in time has no state
 		})
 	}
 	released(t, k)

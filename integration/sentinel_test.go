@@ -17,7 +17,6 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // sentinelMaxAge is the MaxAge of nodes behind Sentinels here: a failover costs guardTTL and that.
@@ -201,7 +200,7 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	awaitFor(t, failoverWithin, "the promoted replica votes, so that the second group is not needed", func() bool {
 		report, err := l.Diagnose(t.Context())
 		require.NoError(t, err)
-		return report.Nodes[0].Guard == doctor.GuardOK
+		return report.Nodes[0].Guard == "ok"
 	})
 	groups[1].Master.Kill(t)
 	groups[1].AwaitSwitch(t, groups[1].Master, groups[1].Sentinels...)

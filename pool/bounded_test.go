@@ -177,7 +177,7 @@ func TestASubscriptionThatViolatesTheLimitsIsDialledMoreAndMoreSeldom(t *testing
 		require.NoError(t, err)
 		defer n.Close()
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		s := n.Subscribe(make(diary, 1000))
+		s := voter{n}.Subscribe(make(diary, 1000))
 		defer s.Close()
 		s.Add("a")
 		time.Sleep(10 * time.Minute)

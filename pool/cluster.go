@@ -16,24 +16,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
-// Cluster opens a node that is an independent Redis Cluster. Each lock is on the master that has
-// the slot of its key, and moves with the slot. addresses are host:port of some members, of which
-// one must answer. cfg.Address must be empty, and cfg.Database 0. Username, Password, TLS and the
-// other settings are those of every member. The members' addresses are those that the Cluster
-// announces (cluster-announce-ip, cluster-announce-hostname). It is Open with Config.Cluster set.
-//
-// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused with
-// an error that says so.
-//
-// A Cluster is one vote. All keys of a lock must have one hash slot. Replication is asynchronous,
-// so a promoted replica lacks the last writes that its master acknowledged, and the restart
-// guard, which would keep it from voting, is not possible here: after a failover a Cluster may
-// grant a lock again. Prefer single masters, or Sentinel, if you have the choice.
-func Cluster(addresses []string, cfg Config) (*Node, error) {
-	cfg.Cluster = addresses
-	return Open(cfg)
-}
-
 const (
 	clusterScheme    = "redis+cluster"
 	encryptedCluster = "rediss+cluster"

@@ -149,7 +149,7 @@ func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
 func TestASubscriptionToAClusterIsOnOneOfItsMasters(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		heard := make(diary, 100)
-		s := n.Subscribe(heard)
+		s := voter{n}.Subscribe(heard)
 		defer s.Close()
 		listening := func() (at *fakeredis.Master) {
 			for _, m := range cl.Masters {

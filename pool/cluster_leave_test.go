@@ -137,7 +137,7 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, a.Connections())
 		ping := pinging()
-		m.node.Submit(&ping.Command)
+		voter{m.node}.Submit(&ping.Command)
 		r := ping.reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, errNoMaster)

@@ -38,7 +38,7 @@ func (cl *cluster) dispatch(c *command.Command) {
 	}
 }
 
-// submitBoth is Node.SubmitBoth. The two commands are written together if one pipeline serves
+// submitBoth is voter.SubmitBoth. The two commands are written together if one pipeline serves
 // both.
 func (cl *cluster) submitBoth(first, second *command.Command) {
 	cl.mu.Lock()

@@ -36,7 +36,8 @@ func openedCluster(t *testing.T, cl *fakeredis.Cluster, change func(c *Config)) 
 	if change != nil {
 		change(&cfg)
 	}
-	n, err := Cluster(cl.Addresses()[:1], cfg)
+	cfg.Cluster = cl.Addresses()[:1]
+	n, err := Open(cfg)
 	require.NoError(t, err)
 	return n
 }
@@ -59,7 +60,7 @@ func holders(cl *fakeredis.Cluster, key string) (n int) {
 
 func TestALockIsOnTheMasterOfItsSlot(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		require.True(t, n.Kind().Cluster)
+		require.True(t, voter{n}.Kind().Cluster)
 		for _, key := range []string{"foo", "bar", "orders", "{a}b", "x"} {
 			require.Equal(t, command.Granted, acquiring("A", longTTL, key).outcome(t, n), key)
 			_, there := cl.Owner(key).Get(key)

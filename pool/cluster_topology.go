@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // refreshEvery is the interval of queries of the slot map. A sign that the map has changed
@@ -53,7 +53,7 @@ func (cl *cluster) refreshLoop(ctx context.Context) {
 
 // waitNextPoll waits until the next query is due.
 func (cl *cluster) waitNextPoll(ctx context.Context) {
-	over, stop := clock.After(cl.node.cfg.Clock, refreshEvery)
+	over, stop := timer.After(cl.node.cfg.Clock, refreshEvery)
 	defer stop()
 	select {
 	case <-over:

@@ -10,10 +10,10 @@ import (
 	"math"
 	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/nodename"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
@@ -38,12 +38,25 @@ type Config struct {
 	// contain "@". [ParseURL] reads URLs.
 	Address string
 
-	// Sentinels, unless nil, name the address of the master; see [Sentinel]. Defaults to
-	// nil.
+	// Sentinels, unless nil, name the node's master. Address must be empty. Username, Password,
+	// TLS, Database and the other settings are those of every server that may become the master.
+	// Dial also dials the Sentinels. Defaults to nil.
 	Sentinels *Sentinels
 
-	// Cluster, unless empty, are host:port of some members of a Redis Cluster that is the
-	// node, 1 to 64; see [Cluster]. Defaults to none.
+	// Cluster, unless empty, makes the node an independent Redis Cluster. Each lock is on the
+	// master that has the slot of its key, and moves with the slot. Cluster contains host:port of
+	// some members, 1 to 64, of which one must answer. Address must be empty, and Database 0.
+	// Username, Password, TLS and the other settings are those of every member. The addresses of
+	// the members are those that the Cluster announces (cluster-announce-ip,
+	// cluster-announce-hostname). Defaults to none.
+	//
+	// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused
+	// with an error that says so.
+	//
+	// A Cluster is one vote. All keys of a lock must have one hash slot. Replication is
+	// asynchronous, so a promoted replica lacks the last writes that its master acknowledged, and
+	// the restart guard, which would keep it from voting, is not possible here: after a failover a
+	// Cluster may grant a lock again. Prefer single masters, or Sentinels, if you have the choice.
 	Cluster []string
 
 	// Username and Password are sent with AUTH at every dial. If both are empty no AUTH is
@@ -161,19 +174,19 @@ func (c Config) withAllDefaults() Config {
 	}
 	c.Sentinels = c.Sentinels.withDefaults()
 	c.Cluster = slices.Clone(c.Cluster)
-	c.Name = cmp.Or(c.Name, c.DefaultName())
+	c.Name = cmp.Or(c.Name, c.defaultName())
 	return c
 }
 
-// DefaultName returns the node's name if Name is empty.
-func (c Config) DefaultName() string {
-	if c.Sentinels != nil {
-		return c.Sentinels.name(c.Database)
+// defaultName returns the node's name if Name is empty.
+func (c Config) defaultName() string {
+	switch s := c.Sentinels; {
+	case s != nil:
+		return nodename.Sentinels(s.Master, s.Addresses, c.Database)
+	case len(c.Cluster) > 0:
+		return nodename.Cluster(c.Cluster)
 	}
-	if len(c.Cluster) > 0 {
-		return "cluster@" + slices.Min(c.Cluster)
-	}
-	return c.Address + "/" + strconv.Itoa(c.Database)
+	return nodename.Master(c.Address, c.Database)
 }
 
 // check returns what is wrong with a Config, all of it in one error, so that a user does not mend
@@ -197,7 +210,7 @@ func (c Config) check() error {
 // checkName refuses a name that is a URL, because it may contain a password: names appear in
 // errors, logs and metrics.
 func (c Config) checkName() error {
-	if c.Name == c.DefaultName() { // made of addresses, which checkAddress checks
+	if c.Name == c.defaultName() { // made of addresses, which checkAddress checks
 		return nil
 	}
 	return notURL("Name", c.Name)

@@ -12,7 +12,8 @@ package pool
 //
 // Nodes and their configuration:
 //
-//	node.go               Node: Open, Wrap, Submit, Close
+//	node.go               Node: Open, Wrap, Close
+//	voter.go              a node as other packages of this module speak to it
 //	config.go             Config, its defaults and bounds
 //	url.go, url_hosts.go  ParseURL, and URLs with several hosts
 //	wrap.go               nodes over a redigo pool of the user's

@@ -11,10 +11,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
 )
 
 // maxExaminations bounds the examinations that run at once on a node: each has a connection.
@@ -156,7 +156,7 @@ func (n *Node) measureClock(s *rawConn, found *command.Diagnosis) error {
 	var theirs int64
 	// The duration is measured by the steady clock. Only the difference to the node needs the wall
 	// clock.
-	began, ours := n.cfg.Clock.Now(), clock.Wall()
+	began, ours := n.cfg.Clock.Now(), wallclock.Micros()
 	err := s.run([]step{{"TIME", nil, func(reply any, err error) error {
 		theirs = serverTime(reply, err)
 		return nil

@@ -30,13 +30,13 @@ func ExampleOpen() {
 }
 
 // Each of three nodes is a master that its own three Sentinels watch.
-func ExampleSentinel() {
+func ExampleOpen_sentinels() {
 	var nodes []redlock.Node
 	for _, zone := range []string{"a", "b", "c"} {
-		node, err := pool.Sentinel(pool.Sentinels{
+		node, err := pool.Open(pool.Config{Name: zone, Sentinels: &pool.Sentinels{
 			Master:    "locks",
 			Addresses: []string{"s1." + zone + ":26379", "s2." + zone + ":26379", "s3." + zone + ":26379"},
-		}, pool.Config{Name: zone})
+		}})
 		if err != nil {
 			slog.Error("wrong configuration", "error", err)
 			return
@@ -54,8 +54,8 @@ func ExampleSentinel() {
 }
 
 // A whole Redis Cluster is one node, and therefore one vote.
-func ExampleCluster() {
-	node, err := pool.Cluster([]string{"10.0.0.1:6379", "10.0.0.2:6379"}, pool.Config{Name: "cluster-a"})
+func ExampleOpen_cluster() {
+	node, err := pool.Open(pool.Config{Name: "cluster-a", Cluster: []string{"10.0.0.1:6379", "10.0.0.2:6379"}})
 	if err != nil {
 		slog.Error("wrong configuration", "error", err)
 		return

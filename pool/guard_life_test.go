@@ -43,7 +43,7 @@ func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 		f := guardedNodes()
 		c := acquiringUnder(f, "A", "k")
 		n.pipelines[0].mu.Lock() // as if it waited in the queue
-		go n.Submit(&c.Command)
+		go voter{n}.Submit(&c.Command)
 		require.True(t, c.Cancel())
 		n.pipelines[0].mu.Unlock()
 		requireUnsent(t, c.reply(t))
@@ -59,7 +59,7 @@ func TestACancelledCommandVerifiesNothingForANodeSetThatHasEnded(t *testing.T) {
 		f := guardedNodes()
 		c := acquiringUnder(f, "A", "k")
 		n.pipelines[0].mu.Lock() // as if it waited in the queue
-		go n.Submit(&c.Command)
+		go voter{n}.Submit(&c.Command)
 		require.True(t, c.Cancel())
 		f.End()
 		n.pipelines[0].mu.Unlock()

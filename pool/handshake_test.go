@@ -232,7 +232,7 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 		"INFO": func(t *testing.T, n *Node) string { return examined(t, n).Findings[0].Text },
 		"SUBSCRIBE": func(_ *testing.T, n *Node) string {
 			ended := make(downs, 10)
-			s := n.Subscribe(ended)
+			s := voter{n}.Subscribe(ended)
 			defer s.Close()
 			s.Add("c")
 			return (<-ended).Error()

@@ -14,7 +14,7 @@ type kind interface {
 	// stop ends what start began, apart from the pipelines. It may be called more than once.
 	stop()
 
-	// submit executes a command, and submitBoth two that are written together: see Node.Submit.
+	// submit executes a command, and submitBoth two that are written together: see voter.Submit.
 	submit(c *command.Command)
 	submitBoth(first, second *command.Command)
 	// rejectReason returns why a command is not sent to the server at address. It is called under
@@ -35,7 +35,7 @@ type kind interface {
 	findings(f command.Facts) []command.Finding
 	// examine answers the doctor's questions. It dials its own connections.
 	examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error)
-	// scanKeys is Node.ScanKeys.
+	// scanKeys is voter.ScanKeys.
 	scanKeys(ctx context.Context, pattern string, page func(keys []string) error) error
 	// probes returns steps that try rights that only this kind needs.
 	probes(found *command.Diagnosis, key string) []step

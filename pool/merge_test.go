@@ -76,7 +76,7 @@ func TestReleasesOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
 		require.Equal(t, []string{"b", "list"}, m.Keys())
 		s := n.Stats()
 		require.Equal(t, [3]int64{4, 0, 0}, [3]int64{s.Merged, s.Unmerged, s.Violations})
-		require.Equal(t, s.Written, s.Replies)
+		require.Equal(t, s.Written, n.count.replies.Load())
 	})
 }
 
@@ -110,7 +110,7 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 	run := func(t *testing.T, apart bool, state [2]string, subscribed []string) (e effects) {
 		merging(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			heard := make(diary, 100)
-			sub := n.Subscribe(heard)
+			sub := voter{n}.Subscribe(heard)
 			defer sub.Close()
 			for _, channel := range subscribed {
 				sub.Add(channel)
@@ -432,7 +432,7 @@ func TestNoMergedReleaseIsMissedByAWaiterThatSubscribes(t *testing.T) {
 			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("a", "T", longTTL)
 				heard := make(diary, 10)
-				s := n.Subscribe(heard)
+				s := voter{n}.Subscribe(heard)
 				defer s.Close()
 				release := func() {
 					a, b := announcing("T", "a"), announcing("T", "b")
@@ -500,7 +500,7 @@ func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {
 		b.reply(t)
 		synctest.Wait()
 		s := n.Stats()
-		require.Equal(t, s.Written, s.Replies)
+		require.Equal(t, s.Written, n.count.replies.Load())
 	})
 }
 

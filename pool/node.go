@@ -109,47 +109,6 @@ func (n *Node) String() string {
 // GoString returns what String returns, for %#v. It reads no field that changes.
 func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 
-// Kind returns what a coordinator must know about the node before it sends anything to it.
-func (n *Node) Kind() command.NodeKind {
-	t := command.NodeKind{Cluster: len(n.cfg.Cluster) > 0, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
-	// Only a node behind Sentinels needs longer quarantines: a failover may lose what was granted
-	// shortly before.
-	if s := n.cfg.Sentinels; s != nil {
-		t.MaxAge = s.MaxAge
-	}
-	return t
-}
-
-// Submit sends a command. It never blocks on the network. The command is answered exactly once,
-// on a goroutine of the node or before Submit returns. Commands of one token are written in the
-// order of submission.
-//
-// While the first dial is in progress, or one after a connection that worked, commands wait for
-// it. After a failed dial they fail at once. Undos are kept until they are answered or their
-// NotAfter has passed.
-//
-// On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
-// checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
-// An Examine uses a separate connection, also on an unfit node.
-func (n *Node) Submit(c *command.Command) {
-	// Before the command is queued: from then on it may be answered, and counted as answered, at
-	// any time.
-	n.count.commands.Add(1)
-	if c.Op == command.Examine {
-		n.examine(c)
-		return
-	}
-	n.kind.submit(c)
-}
-
-// SubmitBoth submits two commands that are written together, the second after the first: a
-// release, and the acquire of the next waiter. With several connections they use different ones
-// if their first keys differ, and then have no order.
-func (n *Node) SubmitBoth(first, second *command.Command) {
-	n.count.commands.Add(2)
-	n.kind.submitBoth(first, second)
-}
-
 // pipelineOf returns the pipeline of a name. All commands of a lock have the same keys and use
 // one connection, because an undo must come after its late acquire (docs/dev/rules.md rule 6).
 // The next acquire of the name follows a release that was not waited for.

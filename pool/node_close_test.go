@@ -129,7 +129,7 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			m.Freeze()
 			for range 20 { // 20 MB: the kernel's buffers are full
-				n.Submit(&inspecting(large).Command)
+				voter{n}.Submit(&inspecting(large).Command)
 			}
 			time.Sleep(20 * time.Millisecond)
 			began := time.Now()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // pipeline is a queue of commands and the connection that serves it. It outlives its connections:
@@ -147,7 +148,7 @@ func (pl *pipeline) run(ctx context.Context) {
 
 // pause waits for d, or until ctx is done.
 func pause(ctx context.Context, c clock.Clock, d time.Duration) {
-	over, stop := clock.After(c, d)
+	over, stop := timer.After(c, d)
 	defer stop()
 	select {
 	case <-over:

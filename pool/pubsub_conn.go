@@ -9,8 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // pingEvery is the interval of pings. A connection that receives nothing between two pings is
@@ -49,7 +49,7 @@ func (pc *pubsubConn) write() {
 	for {
 		// The interval is measured by the node's clock, so a suspended machine checks the
 		// connection soon after it wakes up.
-		over, stop := clock.After(pc.s.node.cfg.Clock, pingEvery)
+		over, stop := timer.After(pc.s.node.cfg.Clock, pingEvery)
 		err := pc.writeUntil(over)
 		stop()
 		if err == nil {

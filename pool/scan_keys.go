@@ -10,24 +10,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// ScanKeys passes the node's keys that match a pattern of SCAN MATCH to page, some hundred at a
-// time, and returns the first error of page. It uses a connection of its own, and holds up no lock.
-// The result is no snapshot: a key may be passed twice, and one that is created or deleted meanwhile
-// may be missing. Of a Cluster it scans every master.
-//
-// The scan ends with ctx, with the node, and when the server does not answer within
-// Config.DialTimeout. It needs the right to SCAN.
-func (n *Node) ScanKeys(ctx context.Context, pattern string, page func(keys []string) error) error {
-	if err := n.exams.begin(); err != nil {
-		return err
-	}
-	defer n.exams.end()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(n.life, cancel)() //nolint:contextcheck // both end it
-	return n.kind.scanKeys(ctx, pattern, page)
-}
-
 // scanKeys scans all masters, one after the other.
 func (cl *cluster) scanKeys(ctx context.Context, pattern string, page func(keys []string) error) error {
 	if err := cl.waitTopology(ctx); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // scanned returns the keys that a scan passes, in order.
 func scanned(ctx context.Context, n *Node, pattern string) (all []string, err error) {
-	err = n.ScanKeys(ctx, pattern, func(keys []string) error {
+	err = voter{n}.ScanKeys(ctx, pattern, func(keys []string) error {
 		all = append(all, keys...)
 		return nil
 	})
@@ -31,7 +31,7 @@ func TestAScanPassesTheKeysThatMatch(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"app/a", "app/b"}, all)
 		stop := errors.New("enough")
-		require.ErrorIs(t, n.ScanKeys(t.Context(), "*", func([]string) error { return stop }), stop)
+		require.ErrorIs(t, voter{n}.ScanKeys(t.Context(), "*", func([]string) error { return stop }), stop)
 	})
 }
 

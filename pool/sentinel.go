@@ -55,15 +55,6 @@ type Sentinels struct {
 	MaxAge time.Duration
 }
 
-// Sentinel opens a node whose server is the master that its Sentinels name. It is Open with
-// Config.Sentinels set. cfg.Address must be empty. Username, Password, TLS, Database and the
-// other settings of cfg are those of every server that may become the master. Config.Dial also
-// dials the Sentinels.
-func Sentinel(s Sentinels, cfg Config) (*Node, error) {
-	cfg.Sentinels = &s
-	return Open(cfg)
-}
-
 const (
 	defaultMaxAge        = 5 * time.Second
 	minMaxAge, maxMaxAge = 100 * time.Millisecond, time.Minute
@@ -116,16 +107,6 @@ func (s *Sentinels) maxAge() time.Duration { return s.MaxAge - s.MaxAge/maxAgeSl
 
 // majority is a majority of the configured Sentinels, not of those that answer.
 func (s *Sentinels) majority() int { return len(s.Addresses)/2 + 1 }
-
-// name returns the default name of the node. It does not depend on the order of the list, because
-// the restart guard compares names.
-func (s *Sentinels) name(database int) string {
-	first := ""
-	if len(s.Addresses) > 0 {
-		first = slices.Min(s.Addresses)
-	}
-	return fmt.Sprintf("%s@%s/%d", s.Master, first, database)
-}
 
 // sentinel returns the Config for one Sentinel. It is that of the master except for the
 // credentials and TLS.

@@ -335,7 +335,7 @@ func TestTheFirstCommandWaitsForTheSentinelsAndTheDial(t *testing.T) {
 func TestASubscriptionFollowsToo(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		l := &heard{}
-		s := n.Subscribe(l)
+		s := voter{n}.Subscribe(l)
 		defer s.Close()
 		s.Add("c")
 		synctest.Wait()
@@ -373,7 +373,7 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	c := good()
-	require.Equal(t, "m@a:1/0", c.DefaultName())
+	require.Equal(t, "m@a:1/0", c.defaultName())
 	require.Equal(t, "redis+sentinel://b:1,a:1/m/0", c.String())
 }
 

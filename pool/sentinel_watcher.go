@@ -9,9 +9,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
@@ -38,7 +38,7 @@ func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 	w.node = newNode(&cfg, newOwnPool(&cfg))
 	// The context has no parent: the watcher's close ends it, through Node.Close.
 	w.node.life, w.node.stop = context.WithCancel(context.Background())
-	w.sub = w.node.Subscribe(w)
+	w.sub = voter{w.node}.Subscribe(w)
 	return w
 }
 
@@ -123,7 +123,7 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 		w.soon = 0
 		pause(ctx, w.node.cfg.Clock, min(askPause, often))
 	}
-	over, stop := clock.After(w.node.cfg.Clock, often)
+	over, stop := timer.After(w.node.cfg.Clock, often)
 	defer stop()
 	select {
 	case <-over:

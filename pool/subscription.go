@@ -32,16 +32,6 @@ type subscription struct {
 	closed  bool
 }
 
-// Subscribe is for package redlock. It returns a subscription without channels. It ends at the latest with the node, whose
-// Close waits for it.
-func (n *Node) Subscribe(listener command.Listener) command.Subscription {
-	life, end := context.WithCancel(n.life)
-	return &subscription{
-		node: n, listener: listener, life: life, end: end, redial: newBackoff(n.cfg),
-		wake: signal.New(), wanted: make(map[string]bool),
-	}
-}
-
 // Add subscribes to a channel. It starts the connection if necessary. The goroutine is
 // started under the mutex, so Close, which sets closed under it, either prevents the start or
 // waits for the goroutine.

@@ -31,7 +31,7 @@ func subscribing(t *testing.T, f func(m *fakeredis.Master, s command.Subscriptio
 		defer n.Close()
 		synctest.Wait() // the pipelined connection is the first
 		heard := make(diary, 100)
-		s := n.Subscribe(heard)
+		s := voter{n}.Subscribe(heard)
 		defer s.Close()
 		f(m, s, heard)
 	})

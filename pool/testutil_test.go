@@ -175,7 +175,7 @@ func (c *call) within(n *Node, d time.Duration) *call {
 }
 
 func (c *call) on(n *Node) *call {
-	n.Submit(&c.Command)
+	voter{n}.Submit(&c.Command)
 	return c
 }
 

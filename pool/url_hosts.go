@@ -7,30 +7,6 @@ import (
 	"strings"
 )
 
-// SplitURLs splits a list of URLs that are separated by commas, as in a flag or an environment
-// variable. A comma without a scheme after it belongs to a URL of several hosts
-// (redis+sentinel://a,b,c/master, redis+cluster://a,b,c). Spaces around a URL are dropped.
-func SplitURLs(list string) []string {
-	var all []string
-	for part := range strings.SplitSeq(list, ",") {
-		// An empty part remains an entry of its own, which ParseURL then rejects.
-		if n := len(all); n > 0 && part != "" && !strings.Contains(part, "://") && ofSeveralHosts(all[n-1]) {
-			all[n-1] += "," + part
-			continue
-		}
-		all = append(all, part)
-	}
-	for i := range all {
-		all[i] = strings.TrimSpace(all[i])
-	}
-	return all
-}
-
-// ofSeveralHosts reports whether the scheme of a URL allows several hosts.
-func ofSeveralHosts(rawURL string) bool {
-	return strings.Contains(rawURL, "+sentinel://") || strings.Contains(rawURL, "+cluster://")
-}
-
 // severalHosts removes all hosts but the first from a URL and returns them, because net/url
 // supports one host. A URL of one host is returned unchanged.
 func severalHosts(rawURL string) (single string, more []string) {

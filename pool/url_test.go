@@ -79,24 +79,8 @@ func TestAURLOfAClusterNamesSomeOfItsMembers(t *testing.T) {
 	c, err := ParseURL("rediss+cluster://b:1,a:1")
 	require.NoError(t, err)
 	require.NotNil(t, c.TLS)
-	require.Equal(t, "cluster@a:1", c.DefaultName())
+	require.Equal(t, "cluster@a:1", c.defaultName())
 	require.Equal(t, "rediss+cluster://b:1,a:1", c.String())
-}
-
-func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
-	for list, want := range map[string][]string{
-		"redis://a":                        {"redis://a"},
-		"redis://a, redis://b":             {"redis://a", "redis://b"},
-		"redis+sentinel://a,b,c/m":         {"redis+sentinel://a,b,c/m"},
-		"redis+sentinel://a,b/m,redis://c": {"redis+sentinel://a,b/m", "redis://c"},
-		"redis://c,redis+sentinel://a,b/m": {"redis://c", "redis+sentinel://a,b/m"},
-		"redis://a,b":                      {"redis://a", "b"}, // which is an error later
-		"redis://a,,redis://b":             {"redis://a", "", "redis://b"},
-		"redis+sentinel://a/m,":            {"redis+sentinel://a/m", ""},
-		"redis+cluster://a,b,redis://c":    {"redis+cluster://a,b", "redis://c"},
-	} {
-		require.Equal(t, want, SplitURLs(list), list)
-	}
 }
 
 func TestRedissVerifiesTheHost(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // batchThreshold is the number of commands in a recent batch from which on the writer first lets
@@ -72,7 +73,7 @@ func (pc *pipeConn) throttle() {
 	if silent < silentAfter {
 		return
 	}
-	over, stop := clock.After(pc.pipeline.node.cfg.Clock, min(silent/throttleShare, maxThrottle))
+	over, stop := timer.After(pc.pipeline.node.cfg.Clock, min(silent/throttleShare, maxThrottle))
 	defer stop()
 	select {
 	case <-over:

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
@@ -78,6 +79,7 @@ type request struct {
 	// Used while the request waits:
 	locker    *Locker
 	ctx       context.Context
+	began     clock.Instant // the call, if a trace or a log needs it
 	waiter    waiting.Waiter
 	sightings waiting.Sightings
 	last      error // error of the last attempt
@@ -146,10 +148,9 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 
 // acquireAtOnce is acquireQueued without a wait.
 func (l *Locker) acquireAtOnce(ctx context.Context, w *request) (*Lock, error) {
-	began := l.traceTime()
-	w.caller = ctx
+	w.locker, w.caller, w.began = l, ctx, l.traceTime()
 	k, err := l.try(ctx, w)
-	l.traceAcquired(w, k, err, began)
+	l.traceAcquired(w, k, err)
 	return k, err
 }
 

@@ -14,7 +14,8 @@ import (
 // willing is a node that grants everything, and costs nothing itself.
 type willing string
 
-func (w willing) Name() string { return string(w) }
+func (w willing) Name() string        { return string(w) }
+func (w willing) Voter() command.Node { return w }
 func (willing) Submit(c *command.Command) {
 	c.MarkSent()
 	c.Answer(command.Reply{Outcome: command.Granted, Fence: c.Hint})

@@ -91,9 +91,9 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	var se *pool.ServerError
 	require.ErrorAs(t, e, &se)
 	require.Equal(t, "LOADING", se.Code)
-	var v Vote
+	var v voteError
 	require.ErrorAs(t, e, &v)
-	require.Equal(t, "b:6379/0", v.Node)
+	require.Equal(t, "b:6379/0", v.vote.Node)
 	require.Len(t, e.Unwrap(), 5) // the reason, and all votes but the grant
 
 	e.Names, e.Op, e.Reason, e.Expires = []string{"a", `b"c`}, "release", ErrNoQuorum, time.Minute

@@ -22,6 +22,7 @@ type mute struct {
 }
 
 func (m *mute) Name() string              { return m.name }
+func (m *mute) Voter() command.Node       { return m }
 func (m *mute) Submit(c *command.Command) { m.command = c }
 
 // muteGroup makes a group of mute nodes with the clock and the timers of a Locker.

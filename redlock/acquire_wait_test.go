@@ -179,8 +179,8 @@ func TestTheEventsOfABoundedWaitHaveTheCallersContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var events []context.Context
 		l := fl.locker(WithTrace(&Trace{
-			Waiter:   func(e WaiterEvent) { events = append(events, e.Context) },
-			Acquired: func(e AcquireEvent) { events = append(events, e.Context) },
+			Waiter:   func(e WaitEvent) { events = append(events, e.Context) },
+			Acquired: func(e WaitEvent) { events = append(events, e.Context) },
 		}))
 		take(t, l, "a", time.Second)
 		synctest.Wait()

@@ -232,7 +232,7 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 
 // awaitUndos waits until no undo is pending. It returns false if that takes longer than within.
 func (l *Locker) awaitUndos(within time.Duration) bool {
-	over, stop := clock.After(l.set.clock, within)
+	over, stop := timer.After(l.set.clock, within)
 	defer stop()
 	for _, k := range l.liveLocks() {
 		if k.isHeld() {

@@ -34,7 +34,7 @@ func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) 
 	t.Helper()
 	var nodes []Node
 	for i, c := range clusters {
-		n, err := pool.Cluster(c.Addresses(), pool.Config{Name: "n" + strconv.Itoa(i+1), Dial: c.Dial, Clock: clock.Runtime()})
+		n, err := pool.Open(pool.Config{Name: "n" + strconv.Itoa(i+1), Cluster: c.Addresses(), Dial: c.Dial, Clock: clock.Runtime()})
 		require.NoError(t, err)
 		nodes = append(nodes, n)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/diagnose"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // admitTTL is longer than the TTL of the locks that the test helpers acquire.
@@ -39,7 +38,7 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 		r, err := l.Admit(bg)
 		require.NoError(t, err)
 		for _, n := range r.Nodes {
-			require.Equal(t, doctor.GuardOK, n.Guard)
+			require.Equal(t, guard.StateOK, n.Guard)
 		}
 		require.False(t, r.Failed())
 		require.NotContains(t, grades(r), "note guard")

@@ -54,7 +54,7 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (doctor.Node, []string)
 func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
 		m, guarded := fl.masters[0], WithRestartGuard(admitTTL)
-		requireState := func(opts []Option, state doctor.GuardState, left time.Duration, words string) {
+		requireState := func(opts []Option, state string, left time.Duration, words string) {
 			t.Helper()
 			n, texts := guarding(t, fl, opts...)
 			require.Equal(t, state, n.Guard)
@@ -71,30 +71,30 @@ func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 		n, _ := guarding(t, fl, ours...)
 		require.Equal(t, doctor.Note, n.Findings[0].Grade)
 		require.Contains(t, n.Findings[0].Text, "forgets locks when it is restarted: the guard keeps it from voting")
-		requireState(ours, doctor.GuardNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
+		requireState(ours, guard.StateNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
 
 		l := fl.locker(guarded)
 		require.ErrorIs(t, tried(l), ErrQuarantined)
 		time.Sleep(4 * time.Second)
-		requireState(ours, doctor.GuardQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
-		requireState(nil, doctor.GuardQuarantined, 116*time.Second, "error: n1 is guarded")
-		requireState([]Option{WithRestartGuard(time.Minute)}, doctor.GuardForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
+		requireState(ours, guard.StateQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
+		requireState(nil, guard.StateQuarantined, 116*time.Second, "error: n1 is guarded")
+		requireState([]Option{WithRestartGuard(time.Minute)}, guard.StateForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
 		fl.close(l)
 		time.Sleep(2 * time.Minute)
-		requireState(ours, doctor.GuardQuarantined, 0, "")
+		requireState(ours, guard.StateQuarantined, 0, "")
 
 		require.NoError(t, releasedAtOnce(fl.locker(guarded)))
-		requireState(ours, doctor.GuardOK, 0, "")
-		requireState(nil, doctor.GuardOK, 0, "with a maxTTL of 2m0s")
+		requireState(ours, guard.StateOK, 0, "")
+		requireState(nil, guard.StateOK, 0, "with a maxTTL of 2m0s")
 		marker, _ := m.Get(guard.Key)
 		require.NoError(t, m.Restart(true))
-		requireState(ours, doctor.GuardOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
+		requireState(ours, guard.StateOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
 		m.Set(guard.Key, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
-		requireState(ours, doctor.GuardForeign, 0, `the node is called "n7" there and "n1" here`)
+		requireState(ours, guard.StateForeign, 0, `the node is called "n7" there and "n1" here`)
 		m.Set(guard.Key, "1|what|ever", 0)
-		requireState(ours, doctor.GuardUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
+		requireState(ours, guard.StateUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
 		m.PushList(guard.Key)
-		requireState(ours, doctor.GuardUnreadable, 0, "(WRONGTYPE")
+		requireState(ours, guard.StateUnreadable, 0, "(WRONGTYPE")
 	})
 }
 
@@ -105,7 +105,7 @@ func TestAnotherListOfNodesIsNamed(t *testing.T) {
 		less := fl.process()
 		less.masters = fl.masters[:1]
 		n, texts := guarding(t, less, WithRestartGuard(admitTTL))
-		require.Equal(t, doctor.GuardForeign, n.Guard)
+		require.Equal(t, guard.StateForeign, n.Guard)
 		require.Contains(t, texts[0], "the list of the nodes' names is another one")
 	})
 }

@@ -82,16 +82,20 @@ type Vote struct {
 	Took time.Duration
 }
 
+// voteError is a vote as one of the errors of a QuorumError.
+type voteError struct{ vote Vote }
+
 // Error describes the node's answer.
-func (v Vote) Error() string {
-	if v.Err == nil {
-		return v.Node + ": " + v.Outcome.String()
+func (e voteError) Error() string {
+	text := e.vote.Node + ": " + e.vote.Outcome.String()
+	if e.vote.Err != nil {
+		text += ": " + e.vote.Err.Error()
 	}
-	return v.Node + ": " + v.Outcome.String() + ": " + v.Err.Error()
+	return text
 }
 
 // Unwrap returns the node's own error.
-func (v Vote) Unwrap() error { return v.Err }
+func (e voteError) Unwrap() error { return e.vote.Err }
 
 // HeldError describes the holder of a name on one node.
 type HeldError struct {
@@ -138,7 +142,7 @@ func (e *QuorumError) Error() string {
 		if v.Outcome == OutcomeGranted {
 			granted++
 		}
-		all = multierror.Append(all, v)
+		all = multierror.Append(all, voteError{v})
 	}
 	split := ""
 	if e.Split {
@@ -165,7 +169,7 @@ func (e *QuorumError) Unwrap() []error {
 	errs[0] = e.Reason
 	for _, v := range e.Votes {
 		if v.Err != nil {
-			errs = append(errs, v)
+			errs = append(errs, voteError{v})
 		}
 	}
 	return errs

@@ -21,7 +21,7 @@ func hooks(f func(hook string)) *Trace {
 	return &Trace{
 		Vote:     func(VoteEvent) { f("vote") },
 		Attempt:  func(RoundEvent) { f("attempt") },
-		Acquired: func(AcquireEvent) { f("acquired") },
+		Acquired: func(WaitEvent) { f("acquired") },
 		Started:  func(HoldEvent) { f("started") },
 		Extended: func(RoundEvent) { f("extended") },
 		Ended:    func(HoldEvent) { f("ended") },

@@ -194,7 +194,7 @@ func ExampleTrace() {
 	ctx := context.Background()
 	reported := make(chan string, 10)
 	locker, _ := redlock.Open(urls, redlock.WithTrace(&redlock.Trace{
-		Acquired: func(e redlock.AcquireEvent) {
+		Acquired: func(e redlock.WaitEvent) {
 			reported <- fmt.Sprint("acquired ", e.Names, " at attempt ", e.Attempts)
 		},
 		Extended: func(e redlock.RoundEvent) { reported <- fmt.Sprint("extended, error ", e.Err) },

@@ -188,7 +188,7 @@ func ExampleQuorumError() {
 	if errors.As(err, &q) {
 		for _, vote := range q.Votes {
 			if vote.Outcome == redlock.OutcomeFailed {
-				fmt.Println(vote)
+				fmt.Printf("%s: %v: %v\n", vote.Node, vote.Outcome, vote.Err)
 			}
 		}
 	}

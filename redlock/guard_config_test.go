@@ -117,7 +117,7 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 				require.ErrorContains(t, err, word, what)
 			}
 			r, _ := diagnosed(t, l)
-			require.Equal(t, doctor.GuardForeign, r.Nodes[0].Guard, what)
+			require.Equal(t, guard.StateForeign, r.Nodes[0].Guard, what)
 			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f doctor.Finding) bool {
 				return f.Grade == doctor.Error && strings.HasPrefix(f.Text, "n1 has the key redlock:node")
 			}), what)

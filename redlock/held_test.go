@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
 )
 
 func TestTheHeldLocksAreListed(t *testing.T) {
@@ -69,7 +69,7 @@ func TestALockThatEndsMeanwhileIsNotListed(t *testing.T) {
 				if suspends.Swap(false) {
 					fl.clock.Suspend(time.Hour)
 				}
-				return clock.Wall()
+				return wallclock.Micros()
 			}
 		}))
 		take(t, l, "a", time.Minute)

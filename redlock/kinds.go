@@ -9,13 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// kindOf returns the special properties of a node, or the zero NodeKind if it does not report any.
-func kindOf(n Node) command.NodeKind {
-	if k, ok := n.(interface{ Kind() command.NodeKind }); ok {
-		return k.Kind()
-	}
-	return command.NodeKind{}
-}
+// kindOf returns the special properties of a node.
+func kindOf(n Node) command.NodeKind { return command.KindOf(n.Voter()) }
 
 // checkKinds rejects nodes whose kind conflicts with the settings.
 func (s *settings) checkKinds(nodes []Node) error {
@@ -43,8 +38,8 @@ func clustered(nodes []Node) bool {
 // a node, may read a command after its answer.
 func reusable(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
-		p, ok := n.(*pool.Node)
-		return !ok || p.Kind().Cluster
+		_, ok := n.(*pool.Node)
+		return !ok || kindOf(n).Cluster
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
-	n, err := pool.Sentinel(pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}, pool.Config{Name: "orders"})
+	n, err := pool.Open(pool.Config{Name: "orders", Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
 	require.NoError(t, err)
 	defer n.Close()
 	_, err = New([]Node{n})

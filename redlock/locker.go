@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"os"
 	"reflect"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/env"
+	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
@@ -146,38 +146,17 @@ func parseAll(urls []string, set settings) ([]pool.Config, error) {
 	if errs != nil {
 		return nil, joinInvalid(errs...)
 	}
-	if err := checkDistinct(list); err != nil {
-		return nil, err
+	if len(list) == 0 {
+		return nil, errNoNodes
 	}
-	names := make([]string, len(list))
-	for i, cfg := range list {
-		names[i] = cmp.Or(cfg.Name, cfg.DefaultName())
+	names, err := nodelist.Names(list)
+	if err != nil {
+		return nil, invalid("%w", err)
 	}
 	return list, set.checkUnsafe(names)
 }
 
-// checkDistinct rejects two URLs of one server, and two nodes of one name.
-func checkDistinct(list []pool.Config) error {
-	if len(list) == 0 {
-		return errNoNodes
-	}
-	seen := make(map[string]bool, 2*len(list))
-	for _, cfg := range list {
-		where := cfg.DefaultName()
-		name := cmp.Or(cfg.Name, where)
-		if seen[where] || seen[name] {
-			return listedTwice(name)
-		}
-		seen[where], seen[name] = true, true
-	}
-	return nil
-}
-
 var errNoNodes = invalid("no nodes: at least one is needed, usually 3 or 5")
-
-func listedTwice(name string) error {
-	return invalid("node %s is listed twice", name)
-}
 
 func closeAll(nodes []*pool.Node) error {
 	var errs []error
@@ -199,7 +178,7 @@ func checkNodes(nodes []Node) error {
 		case n.Name() == "":
 			return invalid("node %d of %d has no name", i+1, len(nodes))
 		case seen[n.Name()]:
-			return listedTwice(n.Name())
+			return invalid("node %s is listed twice", n.Name())
 		}
 		seen[n.Name()] = true
 	}

@@ -18,7 +18,6 @@ const NoMaxHold time.Duration = 1<<63 - 1
 type lockSettings struct {
 	autoExtend   bool
 	failFast     bool
-	noDefaults   bool
 	shared       bool
 	asyncRelease bool
 	waitBounded  bool          // wait is how long to wait
@@ -132,15 +131,9 @@ func WithAsyncRelease() LockOption {
 	return lockOption(func(s *lockSettings) { s.asyncRelease = true })
 }
 
-// WithoutDefaults makes the call ignore the options of WithDefaults, so that only its own options apply,
-// wherever it stands among them.
-func WithoutDefaults() LockOption {
-	return lockOption(func(s *lockSettings) { s.noDefaults = true })
-}
-
-// Without switches options off for one call, such as some of WithDefaults. Only the kinds of the options
-// count, not their arguments, which must be valid: Without(WithWait(0)) waits without a bound. What is off
-// has the default that its option states. A later option of the call switches it on again.
+// Without switches options off for one call, such as those of WithDefaults. Only the kinds of the options
+// count, not their arguments, which must be valid: Without(WithWait(0)) waits without a bound. An option
+// that is off has the default that it states. A later option of the call switches it on again.
 func Without(opts ...LockOption) LockOption {
 	return lockOption(func(s *lockSettings) {
 		var off lockSettings
@@ -192,9 +185,6 @@ func gather(defaults, opts []LockOption) lockSettings {
 	set.apply(defaults)
 	set.ifExtended, set.progress = set.progress, 0
 	set.apply(opts)
-	if set.noDefaults && len(defaults) > 0 {
-		return gather(nil, opts)
-	}
 	if set.progress == 0 && set.autoExtend {
 		set.progress = set.ifExtended
 	}

@@ -11,7 +11,8 @@ import (
 
 func TestDefaultsComeBeforeDoAndBeforeTheCall(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker(WithDefaults(WithAutoExtend(), WithMaxHold(5*time.Second)), WithDefaults(nil, WithAsyncRelease()))
+		holds := []LockOption{WithAutoExtend(), WithMaxHold(5 * time.Second)}
+		l := fl.locker(WithDefaults(holds...), WithDefaults(nil, WithAsyncRelease()))
 		held := func(opts ...LockOption) lockState {
 			k := take(t, l, "a", 2*time.Second, opts...)
 			defer func() { _ = k.Release(bg) }()
@@ -19,12 +20,12 @@ func TestDefaultsComeBeforeDoAndBeforeTheCall(t *testing.T) {
 		}
 		require.Equal(t, lockState{true, 5 * time.Second, true}, held())
 		require.Equal(t, lockState{true, 9 * time.Second, true}, held(WithMaxHold(9*time.Second)))
-		require.Equal(t, lockState{}, held(WithoutDefaults()))
-		require.Equal(t, lockState{maxHold: time.Second}, held(WithMaxHold(time.Second), WithoutDefaults()), "in any order")
+		require.Equal(t, lockState{}, held(Without(append(holds, WithAsyncRelease())...)))
+		require.Equal(t, lockState{maxHold: time.Second}, held(Without(holds...), Without(WithAsyncRelease()), WithMaxHold(time.Second)))
 		require.NoError(t, l.Do(bg, "a", time.Second, func(_ context.Context, k *Lock) error {
 			require.Equal(t, lockState{true, DefaultMaxTTL, false}, lockState{k.lease.Terms.AutoExtend, k.lease.Terms.MaxHold, k.opts.asyncRelease})
 			return nil
-		}, WithoutDefaults()), "Do still extends")
+		}, Without(WithMaxHold(time.Second), WithAsyncRelease())), "Do still extends")
 	})
 }
 
@@ -40,7 +41,7 @@ func TestADefaultWaitBoundsEveryAcquire(t *testing.T) {
 		l := fl.locker(WithDefaults(WithWait(2 * time.Second)))
 		_, err := l.Acquire(bg, "a", time.Second)
 		requireWaited(t, err, ErrHeld)
-		k, err := l.Acquire(bg, "a", time.Second, WithoutDefaults())
+		k, err := l.Acquire(bg, "a", time.Second, Without(WithWait(0)))
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))
 	})
@@ -131,10 +132,4 @@ func TestAWrongDefaultIsAnErrorOfNew(t *testing.T) {
 	_, err := New([]Node{newFake("a")}, WithDefaults(WithMaxHold(-1), WithWait(-1)))
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "WithMaxHold(-1ns): more than 0; WithWait(-1ns): not less than 0")
-}
-
-func TestTheDefaultsCannotBeSwitchedOffByADefault(t *testing.T) {
-	_, err := New([]Node{newFake("a")}, WithDefaults(WithoutDefaults(), WithAutoExtend()))
-	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "WithDefaults(WithoutDefaults())")
 }

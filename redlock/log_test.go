@@ -149,7 +149,7 @@ func TestEventsReportContextTimeAndValidity(t *testing.T) {
 		note := func(m EventInfo) { when = append(when, m) }
 		l := fl.locker(WithTrace(&Trace{
 			Attempt:  func(e RoundEvent) { note(e.EventInfo) },
-			Acquired: func(e AcquireEvent) { note(e.EventInfo) },
+			Acquired: func(e WaitEvent) { note(e.EventInfo) },
 			Started:  func(e HoldEvent) { note(e.EventInfo); starts = append(starts, e) },
 			Extended: func(e RoundEvent) { note(e.EventInfo) },
 			Ended:    func(e HoldEvent) { note(e.EventInfo); ends = append(ends, e) },

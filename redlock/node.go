@@ -11,9 +11,9 @@ import (
 type Node interface {
 	// Name returns the name that identifies the node in votes and errors.
 	Name() string
-	// Submit queues a command. It never blocks on the network. Only package redlock calls
-	// it; internal/command says what a node promises.
-	Submit(c *command.Command)
+	// Voter returns what a Locker speaks to. Its methods are internal: internal/command says what
+	// they promise.
+	Voter() command.Node
 }
 
 var _ Node = (*pool.Node)(nil)

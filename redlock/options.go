@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/waiting"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -66,7 +67,7 @@ func defaults() settings {
 		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
 		maxTTL:  DefaultMaxTTL,
 		clock:   clock.System(),
-		wall:    clock.Wall,
+		wall:    wallclock.Micros,
 	}
 }
 
@@ -148,9 +149,9 @@ func WithTrace(t *Trace) Option {
 func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
 
 // WithDefaults gives every acquisition of the Locker these options. The options of Do and Lead, such as
-// the automatic extension, come after them, and the options of the call come last. Without switches some
-// of them off for a call, and WithoutDefaults all. Shares take none of them but WithShared itself, and
-// Resume takes neither WithMinHold nor WithShared. If it is given several times, the options add up.
+// the automatic extension, come after them, and the options of the call come last. Without switches
+// them off for a call. Shares take none of them but WithShared itself, and Resume takes neither
+// WithMinHold nor WithShared. If it is given several times, the options add up.
 func WithDefaults(opts ...LockOption) Option {
 	return option(func(s *settings) { s.lockDefaults = append(s.lockDefaults, opts...) })
 }
@@ -220,7 +221,6 @@ func (s *settings) check() error {
 		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min,
 			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoff.Min, s.backoff.Max),
 		gather(nil, s.lockDefaults).err,
-		invalidIf(gather(nil, s.lockDefaults).noDefaults, "WithDefaults(WithoutDefaults()): it is for a call"),
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),
 	)

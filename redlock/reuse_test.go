@@ -232,14 +232,21 @@ type noting struct {
 	seen []string
 }
 
-func (n *noting) Submit(c *command.Command) {
-	c.To = notingTo{n, c.To}
-	n.Node.Submit(c)
+func (n *noting) Voter() command.Node { return notingVoter{voterOf(n.Node), n} }
+
+type notingVoter struct {
+	command.Voter
+	node *noting
 }
 
-func (n *noting) SubmitBoth(first, second *command.Command) {
-	n.Submit(first)
-	n.Submit(second)
+func (v notingVoter) Submit(c *command.Command) {
+	c.To = notingTo{v.node, c.To}
+	v.Voter.Submit(c)
+}
+
+func (v notingVoter) SubmitBoth(first, second *command.Command) {
+	v.Submit(first)
+	v.Submit(second)
 }
 
 type notingTo struct {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
 )
 
 // This file has what the tests of fencing share.
@@ -74,5 +74,5 @@ func up(m *fakeredis.Master) { m.Hook(nil) }
 
 // wallAhead sets a Locker's wall clock ahead of all others.
 func wallAhead(d time.Duration) Option {
-	return option(func(s *settings) { s.wall = func() int64 { return clock.Wall() + d.Microseconds() } })
+	return option(func(s *settings) { s.wall = func() int64 { return wallclock.Micros() + d.Microseconds() } })
 }

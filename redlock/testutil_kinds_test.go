@@ -109,7 +109,7 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 		for _, w := range g.sentinels {
 			s.Addresses = append(s.Addresses, w.Addr())
 		}
-		n, err := pool.Sentinel(s, pool.Config{Name: g.name, Clock: c, Dial: v.dialler(g)})
+		n, err := pool.Open(pool.Config{Name: g.name, Sentinels: &s, Clock: c, Dial: v.dialler(g)})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = n.Close() })
 		nodes[i] = n

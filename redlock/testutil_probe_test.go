@@ -25,11 +25,21 @@ type probe struct {
 	probes *probes
 }
 
-// Submit records the command, and lets time pass before the node gets it.
-func (n *probe) Submit(c *command.Command) {
-	n.probes.note(c)
-	n.Node.Submit(c)
+func (n *probe) Voter() command.Node { return &probeVoter{voterOf(n.Node), n.probes} }
+
+type probeVoter struct {
+	command.Voter
+	probes *probes
 }
+
+// Submit records the command, and lets time pass before the node gets it.
+func (v *probeVoter) Submit(c *command.Command) {
+	v.probes.note(c)
+	v.Voter.Submit(c)
+}
+
+// voterOf returns all that a node of package pool can do.
+func voterOf(n *pool.Node) command.Voter { return n.Voter().(command.Voter) }
 
 // probes are the nodes of one Locker.
 type probes struct {

@@ -132,6 +132,8 @@ func newFake(name string) *fakeNode { return &fakeNode{name: name, held: map[str
 
 func (n *fakeNode) Name() string { return n.name }
 
+func (n *fakeNode) Voter() command.Node { return n }
+
 func (n *fakeNode) Submit(c *command.Command) {
 	n.mu.Lock()
 	n.seen = append(n.seen, c)

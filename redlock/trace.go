@@ -29,9 +29,9 @@ type Trace struct {
 	// Waiter is called when Acquire, AcquireAll, Do or Lead begins to wait, for other requests of its Locker,
 	// a holder or the nodes, and when that call ends. So it is called twice, or not at all for a call
 	// that never waits. Waiting and Woken may be called any number of times in between.
-	Waiter func(WaiterEvent)
+	Waiter func(WaitEvent)
 	// Acquired is called when Acquire, AcquireAll, Do or Lead has got its lock, or has failed.
-	Acquired func(AcquireEvent)
+	Acquired func(WaitEvent)
 	// Started is called when a hold begins: by any Acquire method, by Do or by Resume, or as a share.
 	Started func(HoldEvent)
 	// Extended is called when an extension was decided.
@@ -70,16 +70,18 @@ func chain[E any](first, second func(E)) func(E) {
 	}
 }
 
-// EventInfo is the context and the time of an event. The hook itself runs a little later.
+// EventInfo is what all events of a lock have. The hook itself runs a little later.
 type EventInfo struct {
 	// Context is the context of the acquisition or of Resume. Hooks use its values, such as a trace
 	// span. It may be done.
 	Context context.Context
 	// At is the wall clock's time, to the microsecond. Durations are not derived from it.
-	At time.Time
+	At    time.Time
+	Names []string // of the lock
 }
 
-// VoteEvent is one node's answer.
+// VoteEvent is one node's answer. It has no EventInfo, because an answer may be to a request that
+// belongs to no lock.
 type VoteEvent struct {
 	// Op is "acquire", "confirm", "extend", "repair", "release", "shorten", "inspect" or "ping".
 	Op    string
@@ -92,7 +94,6 @@ type VoteEvent struct {
 // RoundEvent is the outcome of one request to all nodes: an attempt, an extension or a release.
 type RoundEvent struct {
 	EventInfo
-	Names []string
 	// Err is nil if a quorum granted the request and it took effect in time.
 	Err      error
 	Took     time.Duration // from before the first send to the decision
@@ -104,23 +105,23 @@ type RoundEvent struct {
 	Confirmed bool
 }
 
-// AcquireEvent reports that an Acquire, AcquireAll or Do got its lock or failed.
-type AcquireEvent struct {
-	EventInfo
-	Names    []string
-	Err      error         // that the call returns; nil if it got the lock
-	Attempts int           // that were made; if it got the lock, the last one won
-	Waited   time.Duration // since the call
-}
-
-// WaitEvent reports that an Acquire waits, or that it continues.
+// WaitEvent is an event of one call of Acquire, AcquireAll or Do, or of one campaign of Lead.
 type WaitEvent struct {
-	Names   []string
-	Attempt int // the number of attempts made, from 1; 0 before the first
-	// Err is the error of the last attempt. It contains the holder and the remaining time
-	// (HeldError), which a poll updates.
+	EventInfo
+	// Attempts is how many attempts were made. It is 0 before the first. In Trace.Acquired it
+	// includes the attempt that won.
+	Attempts int
+	Waited   time.Duration // since the call
+	// Err is, in Trace.Acquired, the error that the call returns, and nil if it got the lock. In
+	// the other hooks it is the error of the last attempt. It contains the holder and the remaining
+	// time (HeldError), which a poll updates. It matches ErrHeld before the first attempt, while
+	// other requests of the Locker are ahead.
 	Err error
-	// Reason is why the call continues. It is empty if the call waits. Otherwise it is one of:
+	// Waits reports that the call waits from now on: in Trace.Waiting, and in Trace.Waiter when the
+	// wait begins. When the call has its lock or has failed, or when its context panicked, it is
+	// false in Trace.Waiter.
+	Waits bool
+	// Reason is, in Trace.Woken, why the call continues:
 	//
 	//   - "message": a release was announced
 	//   - "expiry": the holder's keys or a quarantine have expired
@@ -128,24 +129,14 @@ type WaitEvent struct {
 	//   - "subscription": release announcements are received from now on
 	//   - "handoff": a lock of this process ended
 	//
-	// There is no event if a poll finds the name still held, or if the waiter receives a lock by a
-	// handoff: see AcquireEvent.
+	// Woken is not called if a poll finds the name still held, or if the waiter receives a lock by a
+	// handoff: see Trace.Acquired.
 	Reason string
-}
-
-// WaiterEvent reports that an acquisition begins to wait, or that it does not wait any more.
-type WaiterEvent struct {
-	EventInfo
-	Names []string
-	// Waits is true when the wait begins. It is false when the call has its lock or has failed, or
-	// when its context panicked.
-	Waits bool
 }
 
 // HoldEvent reports that a hold started or ended.
 type HoldEvent struct {
 	EventInfo
-	Names []string
 	Cause error         // why the hold ended: ErrReleased, ErrLost, ErrMaxHold or ErrDetached
 	Held  time.Duration // since the start of the acquisition
 	// Validity is the validity that is left. It is 0 for a lock that was lost or whose validity was
@@ -155,11 +146,11 @@ type HoldEvent struct {
 	Shared bool
 }
 
-func (l *Locker) eventInfo(ctx context.Context) EventInfo {
-	return EventInfo{ctx, time.UnixMicro(l.set.wall())}
+func (l *Locker) eventInfo(ctx context.Context, names []string) EventInfo {
+	return EventInfo{ctx, time.UnixMicro(l.set.wall()), names}
 }
 
-func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent) }
+func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent, lk.hold.Names) }
 
 // traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
 // reason of a failure came after that.
@@ -168,7 +159,7 @@ func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant, validit
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.fence.confirmed,
+		EventInfo: k.eventInfo(), Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.fence.confirmed,
 	}
 	if err != nil {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
@@ -185,35 +176,57 @@ func (l *Locker) traceTime() clock.Instant {
 	return l.now()
 }
 
+// event returns an event of the request as it is now.
+func (req *request) event() WaitEvent {
+	l := req.locker
+	return WaitEvent{EventInfo: l.eventInfo(req.caller, req.names), Attempts: req.failures, Waited: l.now().Sub(req.began), Err: req.last}
+}
+
+// traces returns the hooks, or nil if there are none.
+func (l *Locker) traces() *Trace {
+	if l.dispatcher == nil {
+		return nil
+	}
+	return &l.dispatcher.trace
+}
+
 // traceAcquired reports the outcome of a call. k is nil if it failed. The event keeps the lock's
 // names, because a request that succeeded is used again.
-func (l *Locker) traceAcquired(w *request, k *Lock, err error, began clock.Instant) {
-	if l.dispatcher == nil {
+func (l *Locker) traceAcquired(w *request, k *Lock, err error) {
+	t := l.traces()
+	if t == nil || t.Acquired == nil {
 		return
 	}
-	e := AcquireEvent{EventInfo: l.eventInfo(w.caller), Names: w.names, Err: err, Attempts: w.failures, Waited: l.now().Sub(began)}
+	e := w.event()
+	e.Err = err
 	if k != nil {
 		e.Names = k.hold.Names
 		e.Attempts++
 	}
-	post(l.dispatcher, l.dispatcher.trace.Acquired, e)
+	post(l.dispatcher, t.Acquired, e)
 }
 
-func (l *Locker) traceWaiting(w *request, attempt int, err error) {
-	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Waiting, WaitEvent{Names: w.names, Attempt: attempt, Err: err})
+func (l *Locker) traceWaiting(w *request) {
+	if t := l.traces(); t != nil && t.Waiting != nil {
+		e := w.event()
+		e.Waits = true
+		post(l.dispatcher, t.Waiting, e)
 	}
 }
 
 func (l *Locker) traceWoken(w *request, why waiting.Reason) {
-	if l.dispatcher != nil {
-		post(l.dispatcher, l.dispatcher.trace.Woken, WaitEvent{Names: w.names, Attempt: w.failures, Err: w.last, Reason: why.String()})
+	if t := l.traces(); t != nil && t.Woken != nil {
+		e := w.event()
+		e.Reason = why.String()
+		post(l.dispatcher, t.Woken, e)
 	}
 }
 
 func (l *Locker) traceWaiter(w *request, waits bool) {
-	if l.dispatcher != nil && l.dispatcher.trace.Waiter != nil {
-		post(l.dispatcher, l.dispatcher.trace.Waiter, WaiterEvent{EventInfo: l.eventInfo(w.caller), Names: w.names, Waits: waits})
+	if t := l.traces(); t != nil && t.Waiter != nil {
+		e := w.event()
+		e.Waits = waits
+		post(l.dispatcher, t.Waiter, e)
 	}
 }
 
@@ -222,7 +235,7 @@ func (lk *Lock) traceStart(until, now clock.Instant) {
 	if lk.l.dispatcher == nil {
 		return
 	}
-	e := HoldEvent{EventInfo: lk.eventInfo(), Names: lk.hold.Names, Held: now.Sub(lk.hold.Began), Shared: lk.family.root != nil}
+	e := HoldEvent{EventInfo: lk.eventInfo(), Held: now.Sub(lk.hold.Began), Shared: lk.family.root != nil}
 	if !e.Shared {
 		e.Validity = until.Sub(now)
 	}
@@ -234,7 +247,7 @@ func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Names: k.hold.Names, Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
+		EventInfo: k.eventInfo(), Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
 	}
 	// The end of a hold has a log entry of its own.
 	if e.Err != nil && e.Validity > 0 {
@@ -249,7 +262,7 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		return
 	}
 	e := HoldEvent{
-		EventInfo: lk.eventInfo(), Names: lk.hold.Names, Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.root != nil,
+		EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.root != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
 		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token()), "cause", cause, "held", e.Held)
@@ -264,7 +277,7 @@ func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
 	if err != nil {
 		l.dispatcher.warn("release", "names", printable(k.hold.Names), "error", err)
 	}
-	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: k.eventInfo(), Names: k.hold.Names, Err: err, Took: l.now().Sub(began)})
+	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: k.eventInfo(), Err: err, Took: l.now().Sub(began)})
 }
 
 func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {

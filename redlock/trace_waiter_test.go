@@ -29,7 +29,7 @@ type waiters struct {
 
 func (w *waiters) trace() *Trace {
 	w.now = map[string]int{}
-	return &Trace{Waiter: func(e WaiterEvent) {
+	return &Trace{Waiter: func(e WaitEvent) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		d := -1
@@ -178,7 +178,7 @@ func TestAProcessThatLetsOthersGoFirstWaits(t *testing.T) {
 		var w waiters
 		trace := w.trace()
 		late, gate := trace.Waiter, make(chan struct{})
-		l := fl.locker(WithTrace(&Trace{Waiter: func(e WaiterEvent) { <-gate; late(e) }}))
+		l := fl.locker(WithTrace(&Trace{Waiter: func(e WaitEvent) { <-gate; late(e) }}))
 		for range 10 * waiting.MaxStreak {
 			k, err := l.Acquire(bg, "a", time.Minute)
 			require.NoError(t, err)

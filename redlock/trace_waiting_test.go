@@ -41,7 +41,7 @@ func (j *journal) trace() *Trace {
 	return &Trace{
 		Waiting: func(e WaitEvent) { j.note("waiting: " + heldBy(e.Err)) },
 		Woken:   func(e WaitEvent) { j.note("woken by " + e.Reason) },
-		Acquired: func(e AcquireEvent) {
+		Acquired: func(e WaitEvent) {
 			if e.Err != nil {
 				j.note("gave up")
 				return
@@ -101,6 +101,55 @@ func TestHooksReportWaiting(t *testing.T) {
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", time.Second) })
 		gets(t, wants(bg, b, "a"))
 		require.True(t, slices.Contains(j.take(), "woken by expiry"))
+	})
+}
+
+// The events of a call count its attempts and its time, and say whether it waits from then on.
+func TestTheEventsOfAWaitCountAttemptsAndTime(t *testing.T) {
+	type event struct {
+		hook string
+		WaitEvent
+	}
+	inBubble(t, 3, func(fl *testbed) {
+		var events []event
+		note := func(hook string) func(WaitEvent) {
+			return func(e WaitEvent) { events = append(events, event{hook, e}) }
+		}
+		l := fl.locker(WithTrace(&Trace{
+			Waiting: note("waiting"), Woken: note("woken"), Waiter: note("waiter"), Acquired: note("acquired"),
+		}))
+		take(t, fl.process().locker(), "a", time.Second)
+		ctx := context.WithValue(bg, key("user"), "me")
+		_, err := l.Acquire(ctx, "a", time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		first, last := events[0], events[len(events)-1]
+		require.Equal(t, "waiting", first.hook)
+		require.Equal(t, 1, first.Attempts)
+		require.True(t, first.Waits)
+		require.Equal(t, "acquired", last.hook)
+		require.Equal(t, 2, last.Attempts)
+		require.NoError(t, last.Err)
+		require.GreaterOrEqual(t, last.Waited, 900*time.Millisecond)
+		began := first.At.Add(-first.Waited)
+		var changes []bool
+		for _, e := range events {
+			require.Equal(t, ctx, e.Context, e.hook)
+			require.Equal(t, []string{"a"}, e.Names, e.hook)
+			require.Equal(t, began, e.At.Add(-e.Waited).Truncate(time.Microsecond), e.hook)
+			switch e.hook {
+			case "waiter":
+				changes = append(changes, e.Waits)
+			case "waiting":
+				require.True(t, e.Waits)
+			default:
+				require.False(t, e.Waits, e.hook)
+			}
+			if e.hook != "acquired" {
+				require.ErrorIs(t, e.Err, ErrHeld, e.hook)
+			}
+		}
+		require.Equal(t, []bool{true, false}, changes)
 	})
 }
 

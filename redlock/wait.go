@@ -22,13 +22,12 @@ func newWaitTable(l *Locker) *waiting.Table {
 
 // acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds.
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
-	began := l.traceTime()
-	w.locker, w.ctx = l, ctx
+	w.locker, w.ctx, w.began = l, ctx, l.traceTime()
 	if w.caller == nil {
 		w.caller = ctx
 	}
 	k, err := w.runAndLeave()
-	l.traceAcquired(w, k, err, began)
+	l.traceAcquired(w, k, err)
 	return k, err
 }
 
@@ -60,7 +59,7 @@ func (w *request) run() (k *Lock, err error) {
 		if w.last = lost; l.permanent(w, lost) {
 			return nil, lost
 		}
-		l.traceWaiting(w, n, lost)
+		l.traceWaiting(w)
 		seen.Refused, seen.Pause = errors.Is(lost, ErrHeld), quarantineDelay(lost)
 		begun, err = w.waiter.Wait(seen.Contention)
 	}
@@ -111,7 +110,7 @@ func (w *request) endWait() {
 func (w *request) Woken(why waiting.Reason) { w.locker.traceWoken(w, why) }
 
 // StillHeld reports that the request still waits.
-func (w *request) StillHeld() { w.locker.traceWaiting(w, w.failures, w.last) }
+func (w *request) StillHeld() { w.locker.traceWaiting(w) }
 
 // Polled updates the remaining times of the keys in the error of the last attempt. It copies the
 // error, because a hook may be reading it.

@@ -17,12 +17,19 @@ type hesitant struct {
 	before func()
 }
 
-func (n *hesitant) SubmitBoth(first, second *command.Command) {
-	if f := n.before; f != nil {
-		n.before = nil
+func (n *hesitant) Voter() command.Node { return hesitantVoter{voterOf(n.Node), n} }
+
+type hesitantVoter struct {
+	command.Voter
+	node *hesitant
+}
+
+func (v hesitantVoter) SubmitBoth(first, second *command.Command) {
+	if f := v.node.before; f != nil {
+		v.node.before = nil
 		f()
 	}
-	n.Node.SubmitBoth(first, second)
+	v.Voter.SubmitBoth(first, second)
 }
 
 // The waiter that a lock is handed to gives up before the release is sent. That release is not

@@ -58,9 +58,13 @@ func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
 // slowToSubmit is a node whose Submit of a poll returns late, as if the poller were not scheduled.
 type slowToSubmit struct{ *pool.Node }
 
-func (n slowToSubmit) Submit(c *command.Command) {
+func (n slowToSubmit) Voter() command.Node { return slowVoter{voterOf(n.Node)} }
+
+type slowVoter struct{ command.Voter }
+
+func (v slowVoter) Submit(c *command.Command) {
 	poll := c.Op == command.Poll
-	n.Node.Submit(c)
+	v.Voter.Submit(c)
 	if poll {
 		time.Sleep(time.Millisecond)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // skewed runs test in a bubble with a skewed clock and its base.
@@ -73,7 +74,7 @@ func TestATimerOfAnOddRateFiresWhenTheClockShowsItsTime(t *testing.T) {
 			s.SetRate(rate)
 			for d := time.Duration(1); d < time.Hour; d = d*3 + 1 {
 				due := s.Now().Add(d)
-				fired, _ := clock.After(s, d)
+				fired, _ := timer.After(s, d)
 				<-fired
 				require.False(t, s.Now().Before(due))
 				require.LessOrEqual(t, s.Now().Sub(due), time.Duration(rate)+2)
@@ -232,15 +233,15 @@ func TestASkewedClockIsSafeForConcurrentUse(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for i := range 100 {
-					timer := s.AfterFunc(time.Duration(i), func() { s.Now() })
+					tm := s.AfterFunc(time.Duration(i), func() { s.Now() })
 					s.SetRate(1 + float64(i%3)/10)
 					s.Stall()
 					s.Jump(time.Duration(i))
-					timer.Reset(time.Duration(i))
+					tm.Reset(time.Duration(i))
 					s.Resume()
-					clock.After(s, 3)
+					timer.After(s, 3)
 					if i%2 == 0 {
-						timer.Stop()
+						tm.Stop()
 					}
 				}
 			})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -81,5 +82,5 @@ func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL)
 
 // allVote reports whether every node has a marker that lets it vote.
 func allVote(r *doctor.Report) bool {
-	return !slices.ContainsFunc(r.Nodes, func(n doctor.Node) bool { return n.Guard != doctor.GuardOK })
+	return !slices.ContainsFunc(r.Nodes, func(n doctor.Node) bool { return n.Guard != guard.StateOK })
 }

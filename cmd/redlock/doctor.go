@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -166,7 +167,7 @@ func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) i
 func notAdmitted(report *doctor.Report) string {
 	var admitted []string
 	for _, n := range report.Nodes {
-		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == doctor.GuardOK {
+		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == guard.StateOK {
 			admitted = append(admitted, n.Node)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
@@ -151,8 +152,8 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	require.Contains(t, out.String(), "\nnote     words")
 	require.Contains(t, out.String(), "\n         words")
 
-	r.Nodes[0].Guard, r.Nodes[0].Quarantine = doctor.GuardQuarantined, 365*24*time.Hour
-	r.Nodes[1].Guard, r.Nodes[2].Guard = doctor.GuardUnreadable, doctor.GuardForeign
+	r.Nodes[0].Guard, r.Nodes[0].Quarantine = guard.StateQuarantined, 365*24*time.Hour
+	r.Nodes[1].Guard, r.Nodes[2].Guard = guard.StateUnreadable, guard.StateForeign
 	out.Reset()
 	printReport(&printer{w: &out}, r)
 	fits(t, out.String())
@@ -206,11 +207,11 @@ func TestTheBallotCountsTheNodesThatVoteNow(t *testing.T) {
 	fit := doctor.Node{Answered: true}
 	wrong := doctor.Node{Answered: true, Findings: []doctor.Finding{{Grade: doctor.Error, Code: "replica"}}}
 	warned := doctor.Node{Answered: true, Findings: []doctor.Finding{{Grade: doctor.Warning}, {Grade: doctor.Error, Code: "admission"}}}
-	guarded := func(s doctor.GuardState, wait time.Duration) doctor.Node {
+	guarded := func(s string, wait time.Duration) doctor.Node {
 		return doctor.Node{Answered: true, Guard: s, Quarantine: wait}
 	}
-	ok, over := guarded(doctor.GuardOK, 0), guarded(doctor.GuardQuarantined, 0)
-	short, long := guarded(doctor.GuardQuarantined, 1500*time.Millisecond), guarded(doctor.GuardQuarantined, time.Hour)
+	ok, over := guarded(guard.StateOK, 0), guarded(guard.StateQuarantined, 0)
+	short, long := guarded(guard.StateQuarantined, 1500*time.Millisecond), guarded(guard.StateQuarantined, time.Hour)
 	one := doctor.Node{Answered: true, RunID: "1"}
 	for _, c := range []struct {
 		want  string
@@ -224,7 +225,7 @@ func TestTheBallotCountsTheNodesThatVoteNow(t *testing.T) {
 		{"2 of 3 can vote, 2 needed: locks can be taken", []doctor.Node{ok, over, long}},
 		{"1 of 3 can vote, 2 needed: locks can't be taken for 2s more", []doctor.Node{ok, long, short}},
 		{"0 of 3 can vote, 2 needed: locks can't be taken for 1h0m0s more", []doctor.Node{wrong, long, short}},
-		{"0 of 3 can vote, 2 needed: locks can't be taken", []doctor.Node{short, guarded(doctor.GuardNone, 0), guarded(doctor.GuardOutdated, 0)}},
+		{"0 of 3 can vote, 2 needed: locks can't be taken", []doctor.Node{short, guarded(guard.StateNone, 0), guarded(guard.StateOutdated, 0)}},
 	} {
 		require.Equal(t, c.want, ballotOf(&doctor.Report{Nodes: c.nodes}).String())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
@@ -106,10 +107,10 @@ func isGuarded(r *doctor.Report) bool {
 
 // guardColumn describes a node's state under the guard in ten columns.
 func guardColumn(n doctor.Node) string {
-	if n.Guard == doctor.GuardQuarantined {
+	if n.Guard == guard.StateQuarantined {
 		return "wait " + age(n.Quarantine+time.Second-1) // not less than it is
 	}
-	return or(string(n.Guard))
+	return or(n.Guard)
 }
 
 func or(s string) string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -52,9 +53,9 @@ func votesIn(n doctor.Node) (wait time.Duration, ok bool) {
 		}
 	}
 	switch n.Guard {
-	case "", doctor.GuardOK:
+	case "", guard.StateOK:
 		return 0, n.Answered
-	case doctor.GuardQuarantined:
+	case guard.StateQuarantined:
 		return n.Quarantine, true
 	}
 	return 0, false // the first acquisition begins a quarantine

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
@@ -37,7 +38,7 @@ func (g restartGuard) begun(ctx context.Context) error {
 	answered := 0
 	for _, n := range report.Nodes {
 		switch {
-		case n.Guard == doctor.GuardOK, n.Guard == doctor.GuardQuarantined, n.Guard == doctor.GuardOutdated:
+		case n.Guard == guard.StateOK, n.Guard == guard.StateQuarantined, n.Guard == guard.StateOutdated:
 			return nil
 		case n.Answered:
 			answered++
@@ -85,7 +86,7 @@ type notBegunError struct {
 
 func (e notBegunError) Error() string {
 	for _, n := range e.report.Nodes {
-		if n.Guard != doctor.GuardForeign && n.Guard != doctor.GuardUnreadable {
+		if n.Guard != guard.StateForeign && n.Guard != guard.StateUnreadable {
 			continue
 		}
 		for _, f := range n.Findings {

@@ -5,7 +5,7 @@ package main
 import (
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // drain is how long the rest of a group may take to end by itself after the command has ended:
@@ -31,7 +31,7 @@ func (sv *supervisor) killRemaining() {
 			sv.child.group.end()
 			began, asked = now, true
 		}
-		again, stop := clock.After(sv.deadline.clock, pollInterval)
+		again, stop := timer.After(sv.deadline.clock, pollInterval)
 		select {
 		case <-again:
 		case s := <-sv.in:

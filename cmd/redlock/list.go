@@ -207,7 +207,7 @@ func (s *search) scan(ctx context.Context) {
 	for i, n := range s.group.nodes {
 		wg.Go(func() {
 			alone := s.group.of(n)
-			err := n.ScanKeys(ctx, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
+			err := n.Voter().(command.Voter).ScanKeys(ctx, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
 			switch {
 			case errors.Is(err, errLimit):
 				s.end(errLimit)
@@ -234,7 +234,7 @@ const maxBatch = 100
 // collect reads the values of keys on one node, and keeps the keys that hold a token.
 func (s *search) collect(ctx context.Context, alone *vote.Group, n *pool.Node, keys []string) error {
 	size := maxBatch
-	if n.Kind().Cluster {
+	if command.KindOf(n.Voter()).Cluster {
 		size = 1 // keys of one query must have one slot
 	}
 	keys = slices.DeleteFunc(keys, s.skips)

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -26,18 +26,11 @@ type nodeGroup struct {
 // openGroup opens the nodes. It refuses what redlock.Open refuses.
 func (n nodeList) openGroup() (*nodeGroup, error) {
 	configs := make([]pool.Config, len(n.urls))
-	seen := make(map[string]bool)
 	for i, url := range n.urls {
 		cfg, err := pool.ParseURL(url)
 		if err != nil {
 			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.urls), err)
 		}
-		where := cfg.DefaultName()
-		name := cmp.Or(cfg.Name, where)
-		if seen[where] || seen[name] {
-			return nil, fmt.Errorf("node %s is listed twice", name)
-		}
-		seen[where], seen[name] = true, true
 		if n.tls != nil && cfg.TLS != nil {
 			cfg.TLS = n.tls
 			if cfg.Sentinels != nil {
@@ -45,6 +38,9 @@ func (n nodeList) openGroup() (*nodeGroup, error) {
 			}
 		}
 		configs[i] = cfg
+	}
+	if _, err := nodelist.Names(configs); err != nil {
+		return nil, err
 	}
 	g := &nodeGroup{set: command.NewNodeSet(false)}
 	for _, cfg := range configs {
@@ -54,7 +50,7 @@ func (n nodeList) openGroup() (*nodeGroup, error) {
 			return nil, err
 		}
 		g.nodes, g.voters = append(g.nodes, node), append(g.voters, node)
-		g.tagged = g.tagged || node.Kind().Cluster
+		g.tagged = g.tagged || command.KindOf(node.Voter()).Cluster
 	}
 	return g, nil
 }
@@ -71,7 +67,7 @@ func (g *nodeGroup) need() int { return quorum.Majority(len(g.nodes)) }
 func (g *nodeGroup) of(nodes ...*pool.Node) *vote.Group {
 	all := make([]command.Node, len(nodes))
 	for i, n := range nodes {
-		all[i] = n
+		all[i] = n.Voter()
 	}
 	return vote.NewGroup(&vote.Group{Nodes: all, Set: g.set, Clock: clock.System()})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // reaperMode is the argument that makes this binary the reaper (see reaperProcess). It reads the id
@@ -53,7 +54,7 @@ func (k reaper) watch() {
 		if left <= 0 {
 			break
 		}
-		again, stop := clock.After(k.clock, sleepAtMost(left))
+		again, stop := timer.After(k.clock, sleepAtMost(left))
 		select {
 		case <-again:
 			if !open {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -117,7 +117,7 @@ func (sv *supervisor) onTick() <-chan struct{} {
 	if left <= 0 {
 		sv.child.group.signal(syscall.SIGKILL)
 	}
-	again, _ := clock.After(sv.deadline.clock, sleepAtMost(left))
+	again, _ := timer.After(sv.deadline.clock, sleepAtMost(left))
 	return again
 }
 

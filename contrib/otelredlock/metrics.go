@@ -96,7 +96,7 @@ func (m *metrics) attempt(e redlock.RoundEvent) {
 	m.attempts.Record(e.Context, e.Took.Seconds(), with(m.of(e.Names, outcomes(e.Err, "acquired")...)))
 }
 
-func (m *metrics) acquired(e redlock.AcquireEvent) {
+func (m *metrics) acquired(e redlock.WaitEvent) {
 	m.acquisitions.Record(e.Context, e.Waited.Seconds(), with(m.of(e.Names, outcomes(e.Err, "acquired")...)))
 }
 
@@ -133,7 +133,7 @@ func (m *metrics) released(e redlock.RoundEvent) {
 }
 
 // waiter counts the acquisitions that wait.
-func (m *metrics) waiter(e redlock.WaiterEvent) {
+func (m *metrics) waiter(e redlock.WaitEvent) {
 	change := int64(-1)
 	if e.Waits {
 		change = 1
@@ -142,7 +142,7 @@ func (m *metrics) waiter(e redlock.WaiterEvent) {
 }
 
 func (m *metrics) woken(e redlock.WaitEvent) {
-	m.wakeups.Add(background, 1, with(m.of(e.Names, wakeUpKey.String(e.Reason))))
+	m.wakeups.Add(e.Context, 1, with(m.of(e.Names, wakeUpKey.String(e.Reason))))
 }
 
 // vote counts the answer of a node. A node that was skipped has no answer.

@@ -82,7 +82,7 @@ func New(opts ...Option) (*redlock.Trace, error) {
 		Waiter:   m.waiter,
 		Extended: m.extended,
 		Attempt:  func(e redlock.RoundEvent) { m.attempt(e); t.attempt(e) },
-		Acquired: func(e redlock.AcquireEvent) { m.acquired(e); t.acquired(e) },
+		Acquired: func(e redlock.WaitEvent) { m.acquired(e); t.acquired(e) },
 		Started:  m.started,
 		Ended:    func(e redlock.HoldEvent) { m.ended(e); t.ended(e) },
 		Released: func(e redlock.RoundEvent) { m.released(e); t.released(e) },

@@ -18,11 +18,11 @@ type spans struct {
 	tracer trace.Tracer
 }
 
-// span makes a span, with the votes of an error as its events. names are those of the lock.
-func (t *spans) span(m redlock.EventInfo, name string, names []string, took time.Duration, err error, of ...attribute.KeyValue) {
-	of = t.of(names, of...)
+// span makes a span, with the votes of an error as its events.
+func (t *spans) span(m redlock.EventInfo, name string, took time.Duration, err error, of ...attribute.KeyValue) {
+	of = t.of(m.Names, of...)
 	if !t.hideNames {
-		of = append(of, namesKey.StringSlice(names))
+		of = append(of, namesKey.StringSlice(m.Names))
 	}
 	_, s := t.tracer.Start(m.Context, name, trace.WithTimestamp(m.At.Add(-took)), trace.WithAttributes(of...), trace.WithSpanKind(trace.SpanKindClient))
 	defer s.End(trace.WithTimestamp(m.At))
@@ -58,11 +58,11 @@ func (t *spans) attempt(e redlock.RoundEvent) {
 	if e.Err == nil {
 		of = append(of, confirmedKey.Bool(e.Confirmed), validityKey.Float64(e.Validity.Seconds()))
 	}
-	t.span(e.EventInfo, "redlock.attempt", e.Names, e.Took, e.Err, of...)
+	t.span(e.EventInfo, "redlock.attempt", e.Took, e.Err, of...)
 }
 
-func (t *spans) acquired(e redlock.AcquireEvent) {
-	t.span(e.EventInfo, "redlock.acquire", e.Names, e.Waited, e.Err, append(outcomes(e.Err, "acquired"), attemptsKey.Int(e.Attempts))...)
+func (t *spans) acquired(e redlock.WaitEvent) {
+	t.span(e.EventInfo, "redlock.acquire", e.Waited, e.Err, append(outcomes(e.Err, "acquired"), attemptsKey.Int(e.Attempts))...)
 }
 
 // ended makes the span of a hold, also of a share.
@@ -73,9 +73,9 @@ func (t *spans) ended(e redlock.HoldEvent) {
 	if end == "lost" || end == "max_hold" {
 		err, of = e.Cause, append(of, errorType(end))
 	}
-	t.span(e.EventInfo, "redlock.hold", e.Names, e.Held, err, of...)
+	t.span(e.EventInfo, "redlock.hold", e.Held, err, of...)
 }
 
 func (t *spans) released(e redlock.RoundEvent) {
-	t.span(e.EventInfo, "redlock.release", e.Names, e.Took, e.Err, outcomes(e.Err, "released")...)
+	t.span(e.EventInfo, "redlock.release", e.Took, e.Err, outcomes(e.Err, "released")...)
 }

@@ -132,7 +132,7 @@ func blockedForever(votes *redlock.QuorumError) bool {
 	blocked := 0
 	for _, v := range votes.Votes {
 		var held *redlock.HeldError
-		if errors.Is(v, redlock.ErrForeignKey) || errors.As(v, &held) && held.Remaining < 0 {
+		if errors.Is(v.Err, redlock.ErrForeignKey) || errors.As(v.Err, &held) && held.Remaining < 0 {
 			blocked++
 		}
 	}

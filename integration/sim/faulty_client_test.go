@@ -31,10 +31,18 @@ type tap struct {
 	master *fakeredis.Master
 }
 
+// Voter returns a voter whose commands the faulty client sees first.
+func (n *tap) Voter() command.Node { return tapVoter{n.Node.Voter().(command.Voter), n} }
+
+type tapVoter struct {
+	command.Voter
+	node *tap
+}
+
 // Submit passes a command to the faulty client, and then to the node if it is not handled.
-func (n *tap) Submit(c *command.Command) {
-	if !n.world.plan.faultyClient.submit(n.world, n, c) {
-		n.Node.Submit(c)
+func (v tapVoter) Submit(c *command.Command) {
+	if n := v.node; !n.world.plan.faultyClient.submit(n.world, n, c) {
+		v.Voter.Submit(c)
 	}
 }
 
@@ -121,7 +129,7 @@ func (n *tap) release(c *command.Command) {
 	t, r := &command.LockArgs{}, &command.Request{}
 	t.Set(c.Keys, c.Token)
 	command.NewRelease(r, t)
-	n.Node.Submit(&command.Command{Request: r})
+	n.Node.Voter().Submit(&command.Command{Request: r})
 }
 
 // tooEarly has nodes undo their grants while the handle is valid (H113).

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // Queue runs items one after another, in the order of Add. Its methods are safe for concurrent use.
@@ -105,7 +106,7 @@ func (q *Queue[T]) Join(c clock.Clock, limit time.Duration) {
 	}
 	idle := q.idle.Next()
 	q.mu.Unlock()
-	over, stop := clock.After(c, limit)
+	over, stop := timer.After(c, limit)
 	defer stop()
 	select {
 	case <-idle:

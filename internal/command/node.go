@@ -1,6 +1,10 @@
 package command
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // Node is how a coordinator speaks to one voter. All methods are called concurrently. A Node keeps
 // three promises:
@@ -20,6 +24,29 @@ type Node interface {
 	Name() string
 	// Submit queues a command.
 	Submit(c *Command)
+}
+
+// Voter is everything that a node of package pool can do.
+type Voter interface {
+	Node
+	Subscriber
+	fmt.Stringer // its address without a password
+	// SubmitBoth submits two commands that are written together, the second after the first.
+	SubmitBoth(first, second *Command)
+	// Kind returns what a coordinator must know about the node before it sends anything to it.
+	Kind() NodeKind
+	// ScanKeys passes the node's keys that match a pattern of SCAN MATCH to page, and returns the
+	// first error of page. A key may be passed twice, and one that is created or deleted meanwhile
+	// may be missing.
+	ScanKeys(ctx context.Context, pattern string, page func(keys []string) error) error
+}
+
+// KindOf returns the kind of a node, or the zero NodeKind if it does not report any.
+func KindOf(n Node) NodeKind {
+	if k, ok := n.(interface{ Kind() NodeKind }); ok {
+		return k.Kind()
+	}
+	return NodeKind{}
 }
 
 // NodeKind is what a coordinator must know about a node before it sends anything to it. The zero

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
@@ -57,10 +57,10 @@ func (n *node) checkNew(excepted bool, e *command.Diagnosis) {
 		n.add(doctor.Error, codeAdmit, "is not fit to vote, so no node is admitted: first fix the finding %s", n.Findings[i].Code)
 	}
 	switch n.Guard {
-	case doctor.GuardNone:
-	case doctor.GuardForeign, doctor.GuardUnreadable:
+	case guard.StateNone:
+	case guard.StateForeign, guard.StateUnreadable:
 		n.add(doctor.Error, codeAdmit, "has a foreign or unreadable marker, so no node is admitted: fix that first")
-	case doctor.GuardQuarantined:
+	case guard.StateQuarantined:
 		n.add(doctor.Error, codeAdmit, "is already quarantined because a client has contacted it, and a quarantine is never shortened: "+
 			"it votes after %v", n.Quarantine.Round(time.Millisecond))
 	default:
@@ -87,7 +87,7 @@ func (s *Setup) admit(ctx context.Context, r *report, replies []*command.Reply, 
 		command.NewAdmit(req, s.Group.Set.Guard, s.Group.Nodes[i].Name(), e.Facts, e.Time+within.Microseconds())
 		req.Clock, req.NotAfter = s.Group.Clock, end
 	})
-	over, stop := clock.After(s.Group.Clock, timeout)
+	over, stop := timer.After(s.Group.Clock, timeout)
 	defer stop()
 	select {
 	case <-q.Done():
@@ -109,7 +109,7 @@ func (n *node) admitted(rep *command.Reply) {
 	case rep == nil:
 		n.add(doctor.Error, codeAdmit, "did not confirm its admission in time and may have been admitted: %s", rest)
 	case rep.Outcome == command.Granted && rep.MarkerStatus.Status == guard.Marked:
-		n.Guard = doctor.GuardOK
+		n.Guard = guard.StateOK
 		n.Findings = slices.DeleteFunc(n.Findings, func(f doctor.Finding) bool { return f.Code == codeGuard })
 	case rep.Outcome == command.Granted:
 		n.add(doctor.Error, codeAdmit, "became a replica meanwhile: give the address of a master")

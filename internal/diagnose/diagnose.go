@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -23,7 +23,7 @@ type Setup struct {
 
 // Diagnose examines every node. It returns the cause of ctx if that ends first.
 func (s *Setup) Diagnose(ctx context.Context) (*doctor.Report, error) {
-	over, stop := clock.After(s.Group.Clock, s.Timeout)
+	over, stop := timer.After(s.Group.Clock, s.Timeout)
 	defer stop()
 	q := s.examine(ctx, false)
 	select {

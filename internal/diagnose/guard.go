@@ -29,7 +29,7 @@ func (s *Setup) reportGuard(n *node, e *command.Diagnosis) {
 		n.add(doctor.Warning, codeGuard, "has the key %s, the guard's marker of an older version, and votes only because of WithUnsafeNodes: its "+
 			"clients and this one do not exclude each other", guard.OldKey)
 	case e.OldMarker && e.Role == "master":
-		n.Guard = doctor.GuardForeign
+		n.Guard = guard.StateForeign
 		n.add(doctor.Error, codeGuard, "has the key %s, the guard's marker of an older version, so the node does not vote: stop all clients of "+
 			"that version, wait for their maxTTL, and delete the key", guard.OldKey)
 	case !s.Guarded:
@@ -62,7 +62,7 @@ func withMaxTTL(m guard.Marker) string {
 // reportGuarded interprets the marker as the node's own script would.
 func (n *node) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
 	if e.Marker == "" && e.MarkerUnread == "" {
-		n.Guard = doctor.GuardNone
+		n.Guard = guard.StateNone
 		n.add(doctor.Note, codeGuard, "has no marker of the restart guard: the first acquisition quarantines the node for %v; if no client is "+
 			"running yet, redlock doctor --admit (Locker.Admit) avoids that", g.Quarantine(n.Node))
 		return
@@ -71,19 +71,19 @@ func (n *node) reportGuarded(g *guard.Settings, e *command.Diagnosis) {
 	n.Guard, n.Quarantine = markerState(m, err, e, g.Quarantine(n.Node))
 	different := g.Mismatches(m, n.Node)
 	switch {
-	case n.Guard == doctor.GuardUnreadable:
+	case n.Guard == guard.StateUnreadable:
 		n.add(doctor.Error, codeGuard, "has a %s that can't be read (%s), so the node does not vote: grant the user the right to GET it; if the value "+
 			"is not a marker, stop all clients, wait for the longest TTL, and delete the key", guard.Key, unreadable(e, err))
 	case len(different) > 0:
-		n.Guard, n.Quarantine = doctor.GuardForeign, 0
+		n.Guard, n.Quarantine = guard.StateForeign, 0
 		n.add(doctor.Error, codeGuard, "is guarded by clients with other settings (%s), and does not vote here because they do not exclude these "+
 			"clients: give all clients the same settings; to change them, stop the old clients, wait for their maxTTL of "+
 			"%v, and delete the node's %s",
 			strings.Join(different, "; "), m.MaxTTL, guard.Key)
-	case n.Guard == doctor.GuardOutdated:
+	case n.Guard == guard.StateOutdated:
 		n.add(doctor.Warning, codeGuard, "was restarted or promoted since it was marked and may have forgotten locks: the next acquisition "+
 			"quarantines the node for %v", g.Quarantine(n.Node))
-	case n.Guard == doctor.GuardQuarantined && n.Quarantine > 0:
+	case n.Guard == guard.StateQuarantined && n.Quarantine > 0:
 		n.add(doctor.Warning, codeGuard, "is quarantined for %v more because it is new, or was restarted, emptied or promoted: it votes when "+
 			"every lock that it may have forgotten has expired; a quarantine is never shortened", wholeSeconds(n.Quarantine))
 	}
@@ -107,20 +107,20 @@ func unreadable(e *command.Diagnosis, err error) string {
 
 // markerState returns the guard state that a marker shows. full is the longest duration of a
 // quarantine, or 0 if it is unknown.
-func markerState(m guard.Marker, unreadable error, e *command.Diagnosis, full time.Duration) (doctor.GuardState, time.Duration) {
+func markerState(m guard.Marker, unreadable error, e *command.Diagnosis, full time.Duration) (string, time.Duration) {
 	left := full
 	if e.ClockRead {
 		left = time.Duration(m.Until-e.Time/1000) * time.Millisecond
 	}
 	switch {
 	case unreadable != nil:
-		return doctor.GuardUnreadable, 0
+		return guard.StateUnreadable, 0
 	case m.RunID != e.RunID || m.ReplID2 != e.ReplID2, full > 0 && left > full: // clock set back
-		return doctor.GuardOutdated, 0
+		return guard.StateOutdated, 0
 	case m.Until == 0:
-		return doctor.GuardOK, 0
+		return guard.StateOK, 0
 	}
-	return doctor.GuardQuarantined, max(0, left)
+	return guard.StateQuarantined, max(0, left)
 }
 
 // reportBacklog warns about repl-backlog-ttl (docs/dev/hazards.md H116). After a failback that no

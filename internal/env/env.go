@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // The variables.
@@ -48,7 +48,7 @@ func SplitNodes(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, ErrNoNodes
 	}
-	urls := pool.SplitURLs(list)
+	urls := nodelist.Split(list)
 	if slices.Contains(urls, "") {
 		return nil, errEmptyURL
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -73,16 +73,16 @@ func (t *Table) Sleep(ctx context.Context, d time.Duration) error {
 
 // sleep waits for d, or until it is woken; 0 is without limit. over reports that d has passed.
 func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration, wake <-chan struct{}) (over bool, err error) {
-	var timer <-chan struct{}
+	var expired <-chan struct{}
 	if d > 0 {
-		after, stop := clock.After(t.cfg.Clock, d)
+		after, stop := timer.After(t.cfg.Clock, d)
 		defer stop()
-		timer = after
+		expired = after
 	}
 	select {
 	case <-wake:
 		return false, nil
-	case <-timer:
+	case <-expired:
 		return true, nil
 	case <-done:
 		return false, context.Cause(ctx)

@@ -3,6 +3,8 @@ package doctor
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // reportJSON and nodeReportJSON are the documented JSON form. Durations are whole numbers in the
@@ -15,23 +17,23 @@ type reportJSON struct {
 }
 
 type nodeReportJSON struct {
-	Node          string     `json:"node"`
-	Address       string     `json:"address,omitempty"`
-	Answered      bool       `json:"answered"`
-	Version       string     `json:"version,omitempty"`
-	RunID         string     `json:"run_id,omitempty"`
-	UptimeS       int64      `json:"uptime_s,omitempty"`
-	Role          string     `json:"role,omitempty"`
-	Replicas      int        `json:"replicas,omitempty"`
-	Persistence   string     `json:"persistence,omitempty"`
-	Eviction      string     `json:"eviction,omitempty"`
-	MaxMemory     int64      `json:"max_memory,omitempty"`
-	ClockOffsetUS *int64     `json:"clock_offset_us,omitempty"`
-	RoundTripUS   int64      `json:"round_trip_us,omitempty"`
-	MissingRights []string   `json:"missing_rights,omitempty"`
-	Guard         GuardState `json:"guard,omitempty"`
-	QuarantineMS  *int64     `json:"quarantine_ms,omitempty"`
-	Findings      []Finding  `json:"findings"`
+	Node          string    `json:"node"`
+	Address       string    `json:"address,omitempty"`
+	Answered      bool      `json:"answered"`
+	Version       string    `json:"version,omitempty"`
+	RunID         string    `json:"run_id,omitempty"`
+	UptimeS       int64     `json:"uptime_s,omitempty"`
+	Role          string    `json:"role,omitempty"`
+	Replicas      int       `json:"replicas,omitempty"`
+	Persistence   string    `json:"persistence,omitempty"`
+	Eviction      string    `json:"eviction,omitempty"`
+	MaxMemory     int64     `json:"max_memory,omitempty"`
+	ClockOffsetUS *int64    `json:"clock_offset_us,omitempty"`
+	RoundTripUS   int64     `json:"round_trip_us,omitempty"`
+	MissingRights []string  `json:"missing_rights,omitempty"`
+	Guard         string    `json:"guard,omitempty"`
+	QuarantineMS  *int64    `json:"quarantine_ms,omitempty"`
+	Findings      []Finding `json:"findings"`
 }
 
 // MarshalJSON returns an object for programs. "ok" reports that no finding is an error. Times are
@@ -50,7 +52,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 			us := n.ClockOffset.Microseconds()
 			j.ClockOffsetUS = &us
 		}
-		if n.Guard == GuardQuarantined {
+		if n.Guard == guard.StateQuarantined {
 			left := n.Quarantine.Milliseconds()
 			j.QuarantineMS = &left
 		}

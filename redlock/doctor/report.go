@@ -44,28 +44,22 @@ type Node struct {
 	// SETUSER ("~redlock:guard", "&redlock:free:app/*"). Patterns of lock keys and fence counters
 	// are checked only with WithKeyPrefix.
 	MissingRights []string
-	// Guard is the state of the node's restart guard. It is empty if neither the node nor the
-	// Locker has a guard.
-	Guard GuardState
+	// Guard is the state of the node's restart guard, by its marker. Only a node in state "ok"
+	// votes. It is empty if neither the node nor the Locker has a guard. Otherwise it is one of:
+	//
+	//   - "ok": the node votes
+	//   - "quarantined": the node may have forgotten locks
+	//   - "outdated": the node was started or promoted since it was marked, and the first
+	//     acquisition starts a quarantine
+	//   - "foreign": the marker is for other nodes, another maxTTL or another name
+	//   - "unreadable": the marker cannot be read
+	//   - "none": there is no marker, and the first acquisition starts a quarantine
+	Guard string
 	// Quarantine is how much longer the node does not vote, by its own clock, if Guard is
-	// GuardQuarantined. It is 0 if the quarantine may be over: the next acquisition ends it.
+	// "quarantined". It is 0 if the quarantine may be over: the next acquisition ends it.
 	Quarantine time.Duration
 	Findings   []Finding
 }
-
-// GuardState is the state of a node's restart guard, by its marker.
-type GuardState string
-
-// The guard states. Only a node in state GuardOK votes.
-const (
-	GuardOK          GuardState = "ok"
-	GuardQuarantined GuardState = "quarantined" // it may have forgotten locks
-	// Started or promoted since it was marked. The first acquisition starts a quarantine.
-	GuardOutdated   GuardState = "outdated"
-	GuardForeign    GuardState = "foreign" // for other nodes, another maxTTL or another name
-	GuardUnreadable GuardState = "unreadable"
-	GuardNone       GuardState = "none" // the first acquisition starts a quarantine
-)
 
 // Finding is a remark on a node, or on all nodes together.
 type Finding struct {

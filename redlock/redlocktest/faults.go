@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -124,7 +125,7 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 	q.mu.Unlock()
 	c := clock.Runtime()
 	for pause := time.Duration(0); ; pause = time.Millisecond {
-		done, _ := clock.After(c, pause)
+		done, _ := timer.After(c, pause)
 		<-done
 		left := slices.ContainsFunc(sets, func(nodes []*pool.Node) bool {
 			return slices.ContainsFunc(masters, func(i int) bool { return !is(nodes[i]) })

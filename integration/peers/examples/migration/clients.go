@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // client is one process of the service, before its migration or after it.
@@ -149,12 +148,12 @@ func (c *ours) refused(err error) bool { return errors.Is(err, redlock.ErrHeld) 
 
 // states returns the guard state of each node, as this process sees it. The state is empty for a
 // node without guard.
-func (c *ours) states(ctx context.Context) ([]doctor.GuardState, error) {
+func (c *ours) states(ctx context.Context) ([]string, error) {
 	r, err := c.locker.Diagnose(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var states []doctor.GuardState
+	var states []string
 	for _, n := range r.Nodes {
 		states = append(states, n.Guard)
 	}
@@ -168,7 +167,7 @@ func (c *ours) guarded(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(states, func(s doctor.GuardState) bool { return s != doctor.GuardOK }) {
+		if !slices.ContainsFunc(states, func(s string) bool { return s != "ok" }) {
 			return nil
 		}
 		select {

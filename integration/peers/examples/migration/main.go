@@ -31,7 +31,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/examples/show"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 const (
@@ -164,7 +163,7 @@ func (v *service) unmarked(ctx context.Context) error {
 		return err
 	}
 	states, err := c.states(ctx)
-	if err == nil && slices.ContainsFunc(states, func(s doctor.GuardState) bool { return s != "" }) {
+	if err == nil && slices.ContainsFunc(states, func(s string) bool { return s != "" }) {
 		err = fmt.Errorf("the nodes are guarded already (%s): use others, or stop all clients and delete redlock:guard on each", states)
 	}
 	return err

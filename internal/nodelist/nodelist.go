@@ -1,0 +1,61 @@
+// Package nodelist reads lists of nodes as the command and package redlock accept them.
+package nodelist
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/quorumlock/go-redlock/internal/nodename"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+// Split splits a list of URLs that are separated by commas, as in a flag or an environment
+// variable. A comma without a scheme after it belongs to a URL of several hosts
+// (redis+sentinel://a,b,c/master, redis+cluster://a,b,c). Spaces around a URL are dropped.
+func Split(list string) []string {
+	var all []string
+	for part := range strings.SplitSeq(list, ",") {
+		// An empty part remains an entry of its own, which ParseURL then rejects.
+		if n := len(all); n > 0 && part != "" && !strings.Contains(part, "://") && ofSeveralHosts(all[n-1]) {
+			all[n-1] += "," + part
+			continue
+		}
+		all = append(all, part)
+	}
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
+// ofSeveralHosts reports whether the scheme of a URL allows several hosts.
+func ofSeveralHosts(rawURL string) bool {
+	return strings.Contains(rawURL, "+sentinel://") || strings.Contains(rawURL, "+cluster://")
+}
+
+// Names returns the names of the nodes. It returns an error if two nodes have one name or one
+// server.
+func Names(list []pool.Config) ([]string, error) {
+	names := make([]string, len(list))
+	seen := make(map[string]bool, 2*len(list))
+	for i, cfg := range list {
+		where := defaultName(cfg)
+		names[i] = cmp.Or(cfg.Name, where)
+		if seen[where] || seen[names[i]] {
+			return nil, fmt.Errorf("node %s is listed twice", names[i])
+		}
+		seen[where], seen[names[i]] = true, true
+	}
+	return names, nil
+}
+
+func defaultName(c pool.Config) string {
+	switch s := c.Sentinels; {
+	case s != nil:
+		return nodename.Sentinels(s.Master, s.Addresses, c.Database)
+	case len(c.Cluster) > 0:
+		return nodename.Cluster(c.Cluster)
+	}
+	return nodename.Master(c.Address, c.Database)
+}

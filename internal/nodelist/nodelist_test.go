@@ -1,0 +1,47 @@
+package nodelist
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
+	for list, want := range map[string][]string{
+		"redis://a":                        {"redis://a"},
+		"redis://a, redis://b":             {"redis://a", "redis://b"},
+		"redis+sentinel://a,b,c/m":         {"redis+sentinel://a,b,c/m"},
+		"redis+sentinel://a,b/m,redis://c": {"redis+sentinel://a,b/m", "redis://c"},
+		"redis://c,redis+sentinel://a,b/m": {"redis://c", "redis+sentinel://a,b/m"},
+		"redis://a,b":                      {"redis://a", "b"}, // which is an error later
+		"redis://a,,redis://b":             {"redis://a", "", "redis://b"},
+		"redis+sentinel://a/m,":            {"redis+sentinel://a/m", ""},
+		"redis+cluster://a,b,redis://c":    {"redis+cluster://a,b", "redis://c"},
+	} {
+		require.Equal(t, want, Split(list), list)
+	}
+}
+
+func TestANodeIsListedTwiceUnderOneNameOrWithOneServer(t *testing.T) {
+	a, b := pool.Config{Address: "a:1"}, pool.Config{Address: "b:1", Database: 2}
+	named := func(c pool.Config, name string) pool.Config {
+		c.Name = name
+		return c
+	}
+	behind := pool.Config{Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"b:1", "a:1"}}}
+	cluster := pool.Config{Cluster: []string{"b:1", "a:1"}}
+	names, err := Names([]pool.Config{named(a, "x"), b, behind, cluster})
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "b:1/2", "m@a:1/0", "cluster@a:1"}, names)
+	for want, list := range map[string][]pool.Config{
+		"node a:1/0 is listed twice":       {a, a},
+		"node y is listed twice":           {named(a, "x"), named(a, "y")},
+		"node x is listed twice":           {named(a, "x"), named(b, "x")},
+		"node cluster@a:1 is listed twice": {cluster, cluster},
+	} {
+		_, err := Names(list)
+		require.EqualError(t, err, want)
+	}
+}
