@@ -29,15 +29,11 @@ func (l *Locker) Held() []HeldLock {
 		locks = append(locks, lk)
 	}
 	l.mu.Unlock()
-	locks = slices.DeleteFunc(locks, func(lk *Lock) bool { return !lk.isHeld() })
-	slices.SortFunc(locks, func(a, b *Lock) int {
-		return cmp.Or(cmp.Compare(a.hold.Began, b.hold.Began), cmp.Compare(a.ID(), b.ID()))
-	})
 	var held []HeldLock
 	now, wall := l.now(), time.UnixMicro(l.set.wall())
 	for _, lk := range locks {
 		left := lk.Remaining()
-		if left <= 0 { // it ended meanwhile
+		if left <= 0 { // it is being acquired, or has ended
 			continue
 		}
 		held = append(held, HeldLock{
@@ -45,5 +41,6 @@ func (l *Locker) Held() []HeldLock {
 			AutoExtend: lk.lease.Terms.AutoExtend,
 		})
 	}
+	slices.SortFunc(held, func(a, b HeldLock) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
 	return held
 }

@@ -111,7 +111,7 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 	case *d.limit < 1 || *d.limit > maxLimit:
 		return c.misused("--limit must be from 1 to %d", maxLimit)
 	case *d.timeout <= 0 || *d.timeout > maxTimeout:
-		return c.misused("--timeout must be more than 0 and at most %v", maxTimeout)
+		return c.misused("--timeout must be more than 0, and at most %v", maxTimeout)
 	}
 	nodes, err := c.nodes(d.given)
 	if err != nil {

@@ -167,7 +167,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"reserved namespace", nodes, []string{"list", "redlock:guard"}},
 		{"WithKeyPrefix", nodes, []string{"list", "--prefix", "redlock:"}},
 		{"--limit must be from 1 to 100000", nodes, []string{"list", "--limit", "0"}},
-		{"--timeout must be at most 10m", nodes, []string{"list", "--timeout", "11m"}},
+		{"--timeout must be more than 0, and at most 10m", nodes, []string{"list", "--timeout", "11m"}},
 		{"no nodes given", nil, []string{"list"}},
 		{"the scheme must be", nil, []string{"list", "--nodes", "http://a"}},
 		{"listed twice", nil, []string{"list", "--nodes", "redis://a,redis://a?name=b"}},
