@@ -28,7 +28,7 @@ func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 // awaitState waits until a Locker sees this guard state of a node.
 func awaitState(t *testing.T, l *redlock.Locker, node int, state string) {
 	t.Helper()
-	await(t, "node is "+string(state), func() bool {
+	await(t, "node is "+state, func() bool {
 		r, err := l.Diagnose(t.Context())
 		return err == nil && r.Nodes[node].Guard == state
 	})
