@@ -21,11 +21,11 @@ func (willing) Submit(c *command.Command) {
 	c.Answer(command.Reply{Outcome: command.Granted, Fence: c.Hint})
 }
 
-// PERFORMANCE.md: an acquire and its release take at most 8 allocations, and 12 with
+// An acquire and its release take at most 4 allocations, and 8 with
 // fencing. (Under the race detector there are more.)
 func TestAcquireAndReleaseTakeFewAllocations(t *testing.T) {
-	requireAllocations(t, 8)
-	requireAllocations(t, 12, WithFencing())
+	requireAllocations(t, 4)
+	requireAllocations(t, 8, WithFencing())
 }
 
 func requireAllocations(t *testing.T, most float64, opts ...Option) {

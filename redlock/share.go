@@ -20,6 +20,11 @@ func (l *Locker) holderWithin(c heldContext, names []string) (holder *Lock, all 
 	if c == nil {
 		return nil, false
 	}
+	return l.holderAmong(c, names)
+}
+
+// holderAmong is holderWithin for a context that belongs to a lock. Its results escape to the heap.
+func (l *Locker) holderAmong(c heldContext, names []string) (holder *Lock, all bool) {
 	c.eachLock(func(k *Lock) bool {
 		if k.l != l {
 			return false
