@@ -102,7 +102,7 @@ func (lk *Lock) Detach() (Claim, error) {
 	lk.sending.Unlock()
 	lk.extending.undecided.Wait()
 	lk.l.remove(lk)
-	return Claim{Names: lk.Names(), Token: lk.terms.Token(), Fence: lk.fence.number, TTL: lk.opts.ttl}, nil
+	return Claim{Names: lk.Names(), Token: lk.terms.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
 }
 
 // Resume makes a handle for a lock that another handle, possibly in another process, gave up by
@@ -131,7 +131,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	}
 	k := l.newLock(ctx, &w)
 	k.terms.Set(l.keys(k.hold.Names), claim.Token)
-	if k.fence.number = claim.Fence; k.fence.number != 0 {
+	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
 	k.keys.resumed = true

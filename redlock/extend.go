@@ -123,7 +123,7 @@ func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) 
 	if err != nil {
 		return nil, err
 	}
-	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence.number)
+	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
 	r.Arm(lk.l.set.timeout(ttl))

@@ -40,13 +40,7 @@ func WithFencing() Option { return option(func(s *settings) { s.fencing = true }
 // Fence returns the fencing token. It is larger than that of every earlier lock on any of the
 // names, and constant during the hold, also across Detach and Resume. It is 0 without WithFencing.
 // See AcceptFence for its use by a resource.
-func (lk *Lock) Fence() int64 { return lk.fence.number }
-
-// fenceState is the fencing token of a lock.
-type fenceState struct {
-	number    int64
-	confirmed bool // it took a second round trip
-}
+func (lk *Lock) Fence() int64 { return lk.fence }
 
 // hint returns this machine's time in the form that nodes take, in microseconds.
 func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
@@ -69,24 +63,24 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]int64
 	counted := lk.keys.acquire.AppendFences(few[:0])
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
-	lk.fence.number = fence
+	lk.fence = fence
 	if agreed {
 		return nil
 	}
-	lk.fence.confirmed = true
+	lk.keys.confirmed = true
 	return lk.confirm(ctx, until, slices.Clone(counted))
 }
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
 	r := lk.l.group.New(&plainKind, nil, lk.hold.Names)
-	command.NewConfirm(&r.Request, &lk.terms, lk.fence.number)
+	command.NewConfirm(&r.Request, &lk.terms, lk.fence)
 	r.Start = lk.l.now()
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, until
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
 		switch counted[node] {
-		case lk.fence.number:
+		case lk.fence:
 			return command.Reply{Outcome: command.Granted, NotSent: true}, true
 		case 0:
 			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true

@@ -82,7 +82,7 @@ func TestAnExtendCarriesTheFenceToAStraggler(t *testing.T) {
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		pass(time.Second)
-		require.False(t, k.fence.confirmed)
+		require.False(t, k.keys.confirmed)
 		require.Less(t, counter(t, fl.masters[2], "a"), k.Fence())
 		require.NoError(t, k.Extend(bg, time.Minute))
 		pass(time.Second)

@@ -19,7 +19,7 @@ func TestAConfirmationIsSentToNodesThatGrantedAndCountedLess(t *testing.T) {
 		down(fl.masters[4])
 		fl.forget()
 		k := take(t, l, "a", time.Minute)
-		require.True(t, k.fence.confirmed)
+		require.True(t, k.keys.confirmed)
 		require.Equal(t, most+1, k.Fence())
 		for i, asked := range []int{0, 1, 1, 0, 0} {
 			require.Equal(t, asked, scripts(fl.masters[i], "confirm"), "node %d", i+1)
@@ -37,7 +37,7 @@ func TestNoConfirmationIsSentIfAMajorityCountedAlike(t *testing.T) {
 		countTo(fl.masters[0], time.Hour)
 		fl.masters[0].SetDelay(time.Millisecond) // the others answer before
 		k := take(t, l, "a", time.Minute)
-		require.False(t, k.fence.confirmed)
+		require.False(t, k.keys.confirmed)
 		require.Equal(t, time.Now().UnixMicro(), k.Fence())
 		require.Zero(t, scripts(fl.masters[1], "confirm")+scripts(fl.masters[2], "confirm"))
 	})
@@ -122,7 +122,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 			k, err := l.TryAcquire(bg, "a", time.Second, WithMinValidity(c.validity))
 			if c.want == nil {
 				require.NoError(t, err)
-				require.True(t, k.fence.confirmed)
+				require.True(t, k.keys.confirmed)
 				require.Equal(t, 983*time.Millisecond-2*c.delay, k.Remaining())
 				return
 			}
@@ -189,7 +189,7 @@ func TestALateGrantDoesNotCount(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		})
 		k := take(t, l, "a", time.Minute)
-		require.True(t, k.fence.confirmed)
+		require.True(t, k.keys.confirmed)
 		require.Equal(t, counter(t, fl.masters[0], "a"), k.Fence())
 		require.Less(t, k.Fence(), most)
 		require.Equal(t, most+1, counter(t, fl.masters[2], "a"), "granted, with a number of its own")

@@ -26,8 +26,8 @@ func (lk *Lock) ID() string {
 func (lk *Lock) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lock %s id=%s", quoted(lk.hold.Names), lk.ID())
-	if lk.fence.number != 0 {
-		fmt.Fprintf(&b, " fence=%d", lk.fence.number)
+	if lk.fence != 0 {
+		fmt.Fprintf(&b, " fence=%d", lk.fence)
 	}
 	fmt.Fprintf(&b, " remaining=%v", max(0, lk.Remaining()).Round(time.Millisecond))
 	return b.String()
@@ -44,7 +44,7 @@ func (lk *Lock) MarshalJSON() ([]byte, error) {
 		ID        string   `json:"id"`
 		Fence     int64    `json:"fence,omitempty"`
 		Remaining int64    `json:"remaining_ms"`
-	}{printable(lk.hold.Names), lk.ID(), lk.fence.number, max(0, lk.Remaining()).Milliseconds()})
+	}{printable(lk.hold.Names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
 }
 
 // printable returns the names as logs may show them: those of a claim can contain any bytes.

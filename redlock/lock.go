@@ -28,7 +28,7 @@ type Lock struct {
 	hold   waiting.Hold // the names, and the start of the acquisition
 	terms  command.LockArgs
 	opts   holdOptions
-	fence  fenceState // constant once the lock is held
+	fence  int64 // the fencing token, constant once the lock is held; 0 without fencing
 	family family
 	timer  timer.Timer // for the next instant at which applyDue has something to do
 

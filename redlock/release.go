@@ -125,12 +125,13 @@ type keyState struct {
 	acquire *vote.Round
 	mayHold []bool // by node: whether it may hold our keys; nil: all nodes may
 
-	resumed  bool          // another handle acquired the lock
 	repaired []bool        // nodes that were repaired; changed under both sending and mu
 	longest  time.Duration // longest TTL that any command set
+	undo     *vote.Round   // the release, or another undo; nil before that, constant afterwards
 
-	undo          *vote.Round // the release, or another undo; nil before that, constant afterwards
 	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
+	resumed       bool        // another handle acquired the lock
+	confirmed     bool        // the fence took a second round trip
 }
 
 // undoTarget is what an undo deletes the keys of.

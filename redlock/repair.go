@@ -53,7 +53,7 @@ func (lk *Lock) repair() {
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
-	command.NewRepair(&r.Request, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.fence.number)
+	command.NewRepair(&r.Request, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
 		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing[node]

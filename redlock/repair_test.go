@@ -67,7 +67,7 @@ func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 		x.round.Start = l.now()
 		_, err := k.startable(x, 4*time.Second)
 		require.NoError(t, err)
-		command.NewExtend(&x.round.Request, &k.terms, 4*time.Second, l.set.maxTTL, k.fence.number)
+		command.NewExtend(&x.round.Request, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
 		x.round.Arm(time.Second)
 		x.round.Send(nil, nil)
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {

@@ -51,13 +51,13 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 		return nil, invalid("share with a TTL of %v of a lock with %v", w.ttl, root.opts.ttl)
 	case w.opts.minValidity > lk.Remaining():
 		return nil, fmt.Errorf("%w: a share with %v of validity", ErrTooLate, w.opts.minValidity)
-	case lk.l.set.fencing && root.fence.number == 0:
+	case lk.l.set.fencing && root.fence == 0:
 		return nil, invalid("share with fencing of a lock that was resumed without a fence")
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:
 		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
 	s := lk.l.newLock(ctx, w)
-	s.family.shareOf, s.family.root, s.terms, s.opts.ttl, s.fence.number = lk, root, root.terms, root.opts.ttl, root.fence.number
+	s.family.shareOf, s.family.root, s.terms, s.opts.ttl, s.fence = lk, root, root.terms, root.opts.ttl, root.fence
 	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()
 	s.hold.Began = now

@@ -159,7 +159,7 @@ func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant, validit
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.fence.confirmed,
+		EventInfo: k.eventInfo(), Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.keys.confirmed,
 	}
 	if err != nil {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)

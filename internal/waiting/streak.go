@@ -19,12 +19,13 @@ const maxYieldDoublings = 6
 // streak counts the successive holds of a name by this process. It decides when other processes
 // have their turn.
 type streak struct {
-	holds         int           // by handoff or new acquisition
 	start         clock.Instant // of the first hold
 	releasedAt    clock.Instant // end of the last hold
+	holds         uint8         // by handoff or new acquisition, up to MaxStreak
+	emptyYields   uint8         // successive yields that no other process used
 	remoteWaiters bool          // other processes wait, as the nodes last reported
 	mustYield     bool          // other processes go first
-	emptyYields   int           // successive yields that no other process used
+	lingering     bool          // the timer of the state was set at some time
 }
 
 // holdBegins records a hold that was not handed off. It continues the streak if other processes had

@@ -33,7 +33,7 @@ func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	p.holdBegins(0, time.Millisecond)
 	p.holdEnds(0)
 	p.holdBegins(clock.Instant(time.Millisecond-1), time.Millisecond)
-	require.Equal(t, 1, p.holds)
+	require.EqualValues(t, 1, p.holds)
 	p.holdBegins(clock.Instant(time.Millisecond), time.Millisecond)
 	require.Zero(t, p.holds)
 	p.holdEnds(0)

@@ -82,8 +82,7 @@ type nameState struct {
 	queue
 	streak
 
-	timer     timer.Timer // removes a state that lingers for its streak
-	lingering bool        // timer was set at some time
+	timer timer.Timer // removes a state that lingers for its streak
 }
 
 // Linger is how long a subscription remains after its last waiter, and a streak after its last
