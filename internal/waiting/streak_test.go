@@ -41,7 +41,7 @@ func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	p.lostTo(false)
 	require.Zero(t, p.holds)
 	require.False(t, p.mustYield)
-	require.Equal(t, 2, p.emptyYields)
+	require.EqualValues(t, 2, p.emptyYields)
 	p.lostTo(true)
 	require.Zero(t, p.emptyYields)
 }
