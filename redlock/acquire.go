@@ -69,17 +69,17 @@ type request struct {
 	oneName       [1]string
 	ttl           time.Duration
 	opts          lockSettings
-	singleAttempt bool            // TryAcquire
-	failures      int             // attempts that failed
-	waits         bool            // it has waited; a hook may have its names
-	boundToCaller bool            // the lock's context ends with the caller's
-	caller        context.Context // the parent of the lock's context, if that is not the one that bounds the wait
+	singleAttempt bool // TryAcquire
+	failures      int  // attempts that failed
+	waits         bool // it has waited; a hook may have its names
+	boundToCaller bool // the lock's context ends with the caller's
+	locker        *Locker
+	caller        context.Context // of the call, and the parent of the lock's context
 	parent        heldContext     // of the caller's context; may be nil
+	began         clock.Instant   // the call, if a trace or a log needs it
 
 	// Used while the request waits:
-	locker    *Locker
-	ctx       context.Context
-	began     clock.Instant // the call, if a trace or a log needs it
+	ctx       context.Context // that bounds the wait
 	waiter    waiting.Waiter
 	sightings waiting.Sightings
 	last      error // error of the last attempt
@@ -110,7 +110,7 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	w.parent = heldWithin(ctx)
+	w.locker, w.caller, w.parent = l, ctx, heldWithin(ctx)
 	holder, all := l.holderWithin(w.parent, w.names)
 	w.opts = gather(l.set.lockDefaults, opts)
 	shares := holder != nil && w.opts.shared
@@ -122,7 +122,7 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	}
 	switch {
 	case shares && all:
-		return holder.newShare(ctx, w)
+		return holder.newShare(w)
 	case shares:
 		return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(w.names))
 	case holder != nil:
@@ -130,15 +130,12 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	}
 	var k *Lock
 	var err error
-	switch bounded := w.opts.waitBounded; {
-	case w.singleAttempt:
+	if w.singleAttempt {
 		k, err = l.try(ctx, w)
-	case bounded && w.opts.wait == 0:
-		k, err = l.acquireAtOnce(ctx, w)
-	case bounded:
+	} else {
+		w.began = l.traceTime()
 		k, err = l.acquireWithin(ctx, w)
-	default:
-		k, err = l.acquireQueued(ctx, w)
+		l.traceAcquired(w, k, err)
 	}
 	if err == nil {
 		w.recycle()
@@ -146,23 +143,20 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	return k, err
 }
 
-// acquireAtOnce is acquireQueued without a wait.
-func (l *Locker) acquireAtOnce(ctx context.Context, w *request) (*Lock, error) {
-	w.locker, w.caller, w.began = l, ctx, l.traceTime()
-	k, err := l.try(ctx, w)
-	l.traceAcquired(w, k, err)
-	return k, err
-}
-
-// acquireWithin is acquireQueued with a bound on the wait. The context that ends the wait is no parent
-// of the lock's.
+// acquireWithin makes attempts within the bound of WithWait, if there is one. The context that ends
+// the wait is no parent of the lock's.
 func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
+	switch {
+	case !w.opts.waitBounded:
+		return l.acquireQueued(ctx, w)
+	case w.opts.wait == 0:
+		return l.try(ctx, w)
+	}
 	wait, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	d := w.opts.wait // read here: the timer may fire when w is reused
 	timer := l.set.clock.AfterFunc(d, func() { end(fmt.Errorf("waited for %v", d)) })
 	defer timer.Stop()
-	w.caller = ctx
 	return l.acquireQueued(wait, w)
 }
 

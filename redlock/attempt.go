@@ -19,7 +19,7 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 		k = begun.Owner.(*Lock)
 	} else {
 		var err error
-		if k, err = l.newAttempt(ctx, w, start); err != nil {
+		if k, err = l.newAttempt(w, start); err != nil {
 			return nil, contention{}, err
 		}
 		k.keys.acquire.Send(nil, nil)
@@ -41,8 +41,8 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 
 // newAttempt makes an attempt that is ready to be submitted. start is the time before the first
 // send.
-func (l *Locker) newAttempt(ctx context.Context, w *request, start clock.Instant) (*Lock, error) {
-	k := l.newLock(ctx, w)
+func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
+	k := l.newLock(w)
 	if err := l.add(k); err != nil {
 		return nil, err
 	}
@@ -83,15 +83,12 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 }
 
 // newLock makes a Lock with a new token. It is the hot path, so it makes few allocations.
-func (l *Locker) newLock(ctx context.Context, w *request) *Lock {
+func (l *Locker) newLock(w *request) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	k := &Lock{l: l}
 	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease, boundToCaller: w.boundToCaller}
 	k.family.acquiredUnder = w.parent
-	k.ctx.parent, k.keys.longest = ctx, ttl
-	if w.caller != nil {
-		k.ctx.parent = w.caller
-	}
+	k.ctx.parent, k.keys.longest = w.caller, ttl
 	k.lease.Terms = l.leaseTerms(ttl, &w.opts)
 	k.hold.SetNames(w.names)
 	k.terms.Set(l.keys(k.hold.Names), command.NewToken(l.set.owner))

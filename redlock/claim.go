@@ -125,11 +125,11 @@ func (lk *Lock) Detach() (Claim, error) {
 // The Locker must have the nodes and the key prefix of the Locker that acquired the lock. The
 // options are those of an acquisition, except WithMinHold and WithShared.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
-	w := request{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL}
+	w := request{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL, caller: ctx}
 	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
 		return nil, err
 	}
-	k := l.newLock(ctx, &w)
+	k := l.newLock(&w)
 	k.terms.Set(l.keys(k.hold.Names), claim.Token)
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)

@@ -46,7 +46,8 @@ func queriedNodes(nodes []*fakeNode) string {
 
 // lose makes an attempt, without the query for the holder.
 func lose(l *Locker, w *request) (*Lock, error) {
-	k, err := l.newAttempt(bg, w, l.now())
+	w.caller = bg
+	k, err := l.newAttempt(w, l.now())
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 )
 
@@ -41,7 +40,7 @@ func (l *Locker) holderAmong(c heldContext, names []string) (holder *Lock, all b
 
 // newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
 // options of WithDefaults do not apply: some are not possible for a share.
-func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
+func (lk *Lock) newShare(w *request) (*Lock, error) {
 	root := lk
 	if lk.family.root != nil {
 		root = lk.family.root
@@ -56,7 +55,7 @@ func (lk *Lock) newShare(ctx context.Context, w *request) (*Lock, error) {
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:
 		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
-	s := lk.l.newLock(ctx, w)
+	s := lk.l.newLock(w)
 	s.family.shareOf, s.family.root, s.terms, s.opts.ttl, s.fence = lk, root, root.terms, root.opts.ttl, root.fence
 	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()

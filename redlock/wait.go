@@ -20,20 +20,10 @@ func newWaitTable(l *Locker) *waiting.Table {
 	})
 }
 
-// acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds.
+// acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds. It
+// leaves the queue, and ends its wait, also if the caller's context panics.
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
-	w.locker, w.ctx, w.began = l, ctx, l.traceTime()
-	if w.caller == nil {
-		w.caller = ctx
-	}
-	k, err := w.runAndLeave()
-	l.traceAcquired(w, k, err)
-	return k, err
-}
-
-// runAndLeave runs the request. It leaves the queue, and ends its wait, also if the caller's context
-// panics.
-func (w *request) runAndLeave() (*Lock, error) {
+	w.ctx = ctx
 	defer w.endWait()
 	defer w.waiter.Leave()
 	return w.run()
@@ -71,7 +61,7 @@ func (w *request) run() (k *Lock, err error) {
 
 // NewAttempt makes an attempt for a handoff. It implements waiting.Contender.
 func (w *request) NewAttempt() *vote.Round {
-	k, err := w.locker.newAttempt(w.ctx, w, w.locker.now())
+	k, err := w.locker.newAttempt(w, w.locker.now())
 	if err != nil {
 		return nil
 	}
