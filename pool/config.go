@@ -10,10 +10,10 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/nodename"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
@@ -174,19 +174,30 @@ func (c Config) withAllDefaults() Config {
 	}
 	c.Sentinels = c.Sentinels.withDefaults()
 	c.Cluster = slices.Clone(c.Cluster)
-	c.Name = cmp.Or(c.Name, c.defaultName())
+	c.Name = cmp.Or(c.Name, c.DefaultName())
 	return c
 }
 
-// defaultName returns the node's name if Name is empty.
-func (c Config) defaultName() string {
+// DefaultName returns the node's name if Name is empty. Clients of the same locks must give a node
+// the same name, because the restart guard compares names. So a default name depends on neither the
+// order of a list of addresses nor the user.
+func (c Config) DefaultName() string {
+	database := "/" + strconv.Itoa(c.Database)
 	switch s := c.Sentinels; {
 	case s != nil:
-		return nodename.Sentinels(s.Master, s.Addresses, c.Database)
+		return s.Master + "@" + first(s.Addresses) + database
 	case len(c.Cluster) > 0:
-		return nodename.Cluster(c.Cluster)
+		return "cluster@" + first(c.Cluster)
 	}
-	return nodename.Master(c.Address, c.Database)
+	return c.Address + database
+}
+
+// first returns the first address in alphabetical order, or an empty text.
+func first(addresses []string) string {
+	if len(addresses) == 0 {
+		return ""
+	}
+	return slices.Min(addresses)
 }
 
 // check returns what is wrong with a Config, all of it in one error, so that a user does not mend
@@ -210,7 +221,7 @@ func (c Config) check() error {
 // checkName refuses a name that is a URL, because it may contain a password: names appear in
 // errors, logs and metrics.
 func (c Config) checkName() error {
-	if c.Name == c.defaultName() { // made of addresses, which checkAddress checks
+	if c.Name == c.DefaultName() { // made of addresses, which checkAddress checks
 		return nil
 	}
 	return notURL("Name", c.Name)

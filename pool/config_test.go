@@ -180,3 +180,13 @@ func TestAConfigIsShownAsAURL(t *testing.T) {
 	require.Equal(t, "rediss://h:1/0", Config{Address: "h:1", TLS: noTLS}.String())
 	require.Equal(t, "unix://u@/run/r.sock?db=4", Config{Network: "unix", Address: "/run/r.sock", Username: "u", Database: 4}.String())
 }
+
+func TestADefaultNameDoesNotDependOnTheOrderOfAddresses(t *testing.T) {
+	behind := func(addresses ...string) Config {
+		return Config{Sentinels: &Sentinels{Master: "m", Addresses: addresses}}
+	}
+	require.Equal(t, "a:1/2", Config{Address: "a:1", Database: 2}.DefaultName())
+	require.Equal(t, "m@a:1/0", behind("b:1", "a:1").DefaultName())
+	require.Equal(t, "m@/0", behind().DefaultName())
+	require.Equal(t, "cluster@a:1", Config{Cluster: []string{"b:1", "a:1"}}.DefaultName())
+}

@@ -373,7 +373,7 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	c := good()
-	require.Equal(t, "m@a:1/0", c.defaultName())
+	require.Equal(t, "m@a:1/0", c.DefaultName())
 	require.Equal(t, "redis+sentinel://b:1,a:1/m/0", c.String())
 }
 

@@ -79,7 +79,7 @@ func TestAURLOfAClusterNamesSomeOfItsMembers(t *testing.T) {
 	c, err := ParseURL("rediss+cluster://b:1,a:1")
 	require.NoError(t, err)
 	require.NotNil(t, c.TLS)
-	require.Equal(t, "cluster@a:1", c.defaultName())
+	require.Equal(t, "cluster@a:1", c.DefaultName())
 	require.Equal(t, "rediss+cluster://b:1,a:1", c.String())
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/internal/nodename"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -40,7 +39,7 @@ func Names(list []pool.Config) ([]string, error) {
 	names := make([]string, len(list))
 	seen := make(map[string]bool, 2*len(list))
 	for i, cfg := range list {
-		where := defaultName(cfg)
+		where := cfg.DefaultName()
 		names[i] = cmp.Or(cfg.Name, where)
 		if seen[where] || seen[names[i]] {
 			return nil, fmt.Errorf("node %s is listed twice", names[i])
@@ -48,14 +47,4 @@ func Names(list []pool.Config) ([]string, error) {
 		seen[where], seen[names[i]] = true, true
 	}
 	return names, nil
-}
-
-func defaultName(c pool.Config) string {
-	switch s := c.Sentinels; {
-	case s != nil:
-		return nodename.Sentinels(s.Master, s.Addresses, c.Database)
-	case len(c.Cluster) > 0:
-		return nodename.Cluster(c.Cluster)
-	}
-	return nodename.Master(c.Address, c.Database)
 }
