@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lock is allocated in the size class of 640 bytes, of which the allocator uses 8: the next one has
-// 704. Whoever holds 100,000 locks pays for each byte (docs/dev/memory.md).
+// The allocator puts a lock into the size class of 640 bytes, and uses 8 of them itself. The next
+// class has 704. A process may hold 100,000 locks (docs/dev/memory.md).
 func TestALockFitsItsSizeClass(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) == 8 {
 		require.LessOrEqual(t, unsafe.Sizeof(Lock{}), uintptr(640-8))

@@ -26,9 +26,9 @@ type Trace struct {
 	Waiting func(WaitEvent)
 	// Woken is called when a waiting acquisition continues.
 	Woken func(WaitEvent)
-	// Waiter is called when Acquire, AcquireAll, Do or Lead begins to wait, for other requests of its Locker,
-	// a holder or the nodes, and when that call ends. So it is called twice, or not at all for a call
-	// that never waits. Waiting and Woken may be called any number of times in between.
+	// Waiter is called when Acquire, AcquireAll, Do or Lead begins to wait, for other requests of its
+	// Locker, a holder or the nodes, and when that call ends. So it is called twice, or not at all for
+	// a call that never waits. Waiting and Woken may be called any number of times in between.
 	Waiter func(WaitEvent)
 	// Acquired is called when Acquire, AcquireAll, Do or Lead has got its lock, or has failed.
 	Acquired func(WaitEvent)

@@ -45,7 +45,7 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
 }
 
-// A lock can be broken however short its TTL is: its holder may extend it for ever.
+// A lock with a short TTL can be broken. Its holder may extend it forever.
 func TestALockWithAShortTTLIsBroken(t *testing.T) {
 	t.Parallel()
 	for _, guard := range []string{"", "2s", "1h"} {

@@ -38,7 +38,7 @@ func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redl
 // skips reports whether an error is the one for which --skip-status was given: another client holds
 // the lock. A job that every machine skips in silence would be missed, so it needs one owner on a
 // quorum: after a split vote, or where dead contenders left keys, perhaps no client holds the lock. A
-// key without an expiry is no lock, and would be skipped for ever.
+// key without an expiry is not a lock. The job would be skipped forever.
 func (req *lockRequest) skips(err error) bool {
 	var qe *redlock.QuorumError
 	if req.skipStatus == noSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
