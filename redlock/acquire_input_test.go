@@ -3,6 +3,7 @@ package redlock
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -192,6 +193,10 @@ func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 func TestListsOfNodesThatAreWrongAreRefused(t *testing.T) {
 	a, b := newFake("n1"), newFake("n2")
 	var absent *pool.Node
+	many := make([]Node, 65)
+	for i := range many {
+		many[i] = newFake(strconv.Itoa(i))
+	}
 	for _, c := range []struct {
 		nodes []Node
 		words []string
@@ -202,6 +207,7 @@ func TestListsOfNodesThatAreWrongAreRefused(t *testing.T) {
 		{[]Node{a, b, absent}, []string{"node 3 of 3 is nil"}}, // as after an error of pool.Open that was dropped
 		{[]Node{a, b, newFake("n1")}, []string{"n1", "twice"}},
 		{[]Node{newFake("")}, []string{"node 1 of 1 has no name"}},
+		{many, []string{"65 nodes, at most 64"}},
 	} {
 		_, err := New(c.nodes, WithClock(clock.Runtime()))
 		refuses(t, err, c.words...)

@@ -26,8 +26,8 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if !lk.isHeld() {
 		return lk.endError()
 	}
-	if lk.family.root != nil {
-		return lk.family.root.Check(ctx)
+	if lk.family.shareOf != nil {
+		return lk.root().Check(ctx)
 	}
 	r := lk.l.countedInspect(&checkKind, lk, lk.hold.Names)
 	r.Request.Token = lk.terms.Token()

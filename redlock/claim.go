@@ -83,7 +83,7 @@ func (c *Claim) parse(parsed claim.Claim, err error) error {
 // leaves no such key.
 func (lk *Lock) Detach() (Claim, error) {
 	switch {
-	case lk.family.root != nil:
+	case lk.family.shareOf != nil:
 		return Claim{}, invalid("a share cannot be detached: detach the shared lock")
 	case lk.opts.minHold > 0:
 		return Claim{}, invalid("a lock with WithMinHold cannot be detached")

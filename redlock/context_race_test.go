@@ -94,7 +94,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 						c.leapNow()
 						require.Error(t, ctx.Err())
 						require.ErrorIs(t, context.Cause(ctx), ErrLost)
-						if inner.opts.boundToCaller || inner.family.root != nil {
+						if inner.opts.boundToCaller || inner.family.shareOf != nil {
 							require.Error(t, inner.Context().Err())
 							require.ErrorIs(t, context.Cause(inner.Context()), ErrLost)
 						} else {

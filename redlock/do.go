@@ -118,7 +118,7 @@ func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock
 	defer unlink()
 	defer func() { _ = lk.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(lk.contextWithin(link), lk)
-	outlived := lk.family.root != nil && !lk.family.root.isHeld()
+	outlived := lk.family.shareOf != nil && !lk.root().isHeld()
 	stopped := lk.contextCause()
 	switch end := lk.Release(ctx); {
 	case isEnd(end):

@@ -61,8 +61,8 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if !lk.isHeld() {
 		return lk.endError()
 	}
-	if lk.family.root != nil {
-		return lk.family.root.Extend(ctx, ttl)
+	if lk.family.shareOf != nil {
+		return lk.root().Extend(ctx, ttl)
 	}
 	lk.sending.Lock()
 	x, err := lk.startExtend(ttl, byCaller)

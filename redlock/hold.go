@@ -53,9 +53,9 @@ func (lk *Lock) dropAcquireLocked() {
 	if lk.keys.acquire == nil {
 		return
 	}
-	if mayHold, all := lk.keys.acquire.MayHold(); all {
+	if empty, all := lk.keys.acquire.Empty(); all {
 		lk.keys.acquire.Release()
-		lk.keys.acquire, lk.keys.mayHold = nil, mayHold
+		lk.keys.acquire, lk.keys.empty = nil, empty
 	}
 }
 
@@ -224,7 +224,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	}
 	lk.cause = cause
 	left := lk.lease.End(now)
-	if lk.family.root != nil {
+	if lk.family.shareOf != nil {
 		left = 0
 	}
 	shares := lk.shareListLocked()
@@ -236,7 +236,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	lk.cancelContext(cause)
 	lk.traceEnd(cause, now, left)
 	switch {
-	case lk.family.root != nil:
+	case lk.family.shareOf != nil:
 		lk.family.shareOf.removeShare(lk)
 	case keys == undoKeys:
 		lk.startUndo(undoHold)

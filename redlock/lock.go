@@ -76,8 +76,8 @@ func (lk *Lock) remaining(now clock.Instant) time.Duration {
 // Progress reports that the work is making progress (WithProgress). Without that option it does
 // nothing.
 func (lk *Lock) Progress() {
-	if lk.family.root != nil {
-		lk.family.root.Progress()
+	if lk.family.shareOf != nil {
+		lk.root().Progress()
 		return
 	}
 	if lk.lease.Terms.Progress == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -52,7 +53,8 @@ type Locker struct {
 // a majority of the listed nodes, not of the reachable ones.
 //
 // One node is allowed and gives a lock on a single server. An even number of nodes tolerates no
-// more failures than one node fewer. New sends nothing. Its errors match ErrInvalid.
+// more failures than one node fewer. There are at most 64. New sends nothing. Its errors match
+// ErrInvalid.
 func New(nodes []Node, opts ...Option) (*Locker, error) {
 	set, err := settingsOf(opts)
 	if wrong := checkNodes(nodes); wrong != nil {
@@ -167,8 +169,11 @@ func closeAll(nodes []*pool.Node) error {
 }
 
 func checkNodes(nodes []Node) error {
-	if len(nodes) == 0 {
+	switch {
+	case len(nodes) == 0:
 		return errNoNodes
+	case len(nodes) > quorum.MaxNodes:
+		return invalid("%d nodes, at most %d", len(nodes), quorum.MaxNodes)
 	}
 	seen := make(map[string]bool, len(nodes))
 	for i, n := range nodes {

@@ -173,7 +173,7 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 		k := takeAll(t, l, names, 4*time.Second)
 		require.NoError(t, k.Extend(bg, 4*time.Second))
 		pass(time.Second)
-		require.Nil(t, k.keys.repaired)
+		require.Zero(t, k.keys.repaired)
 		require.Empty(t, k.extending.rounds)
 		require.NoError(t, k.Release(bg))
 	})

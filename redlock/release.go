@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
@@ -73,7 +74,7 @@ func (lk *Lock) releaseOnce() error {
 	if !lk.end(ErrReleased, undoKeys) {
 		return lk.endError()
 	}
-	if lk.family.root != nil {
+	if lk.family.shareOf != nil {
 		return nil // the lease belongs to the root
 	}
 	var err error
@@ -118,14 +119,14 @@ func (lk *Lock) endError() error {
 
 // keyState records what the commands of a lock's token did, or may have done, on the nodes.
 type keyState struct {
-	// The acquisition. While the lock is held Lock.mu guards acquire and mayHold; before and after
+	// The acquisition. While the lock is held Lock.mu guards acquire and empty; before and after
 	// that they are constant. acquire is nil after Resume, for a share, and once every node has
 	// answered a lock that is held (see dropAcquireLocked). After the release it may belong to
 	// another lock.
 	acquire *vote.Round
-	mayHold []bool // by node: whether it may hold our keys; nil: all nodes may
+	empty   quorum.Nodes // nodes that hold no keys of it, once acquire is nil
 
-	repaired []bool        // nodes that were repaired; changed under both sending and mu
+	repaired quorum.Nodes  // changed under both sending and mu
 	longest  time.Duration // longest TTL that any command set
 	undo     *vote.Round   // the release, or another undo; nil before that, constant afterwards
 
@@ -163,7 +164,7 @@ func (lk *Lock) startUndoLocked(of undoTarget) {
 	r.Start = lk.l.now()
 	h := lk.buildUndo(r, of)
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.keys.longest)
-	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == nil
+	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == 0
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
 	r.Send(lk.skipNode, h.Attempt)
 	h.Deliver()
@@ -245,10 +246,10 @@ func (lk *Lock) skipNode(node int) (command.Reply, bool) {
 // so that no repair begins meanwhile.
 func (lk *Lock) surelyEmptyLocked(node int) bool {
 	switch {
-	case lk.keys.repaired != nil && lk.keys.repaired[node]:
+	case lk.keys.repaired.Has(node):
 		return false
 	case lk.keys.acquire == nil: // all nodes answered it during the hold, or another handle acquired the lock
-		return lk.keys.mayHold != nil && !lk.keys.mayHold[node]
+		return lk.keys.empty.Has(node)
 	}
 	return lk.keys.acquire.LeftNothing(node)
 }

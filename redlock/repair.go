@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -11,15 +12,15 @@ func (lk *Lock) noteMissing(x *extension) {
 	if !lk.l.set.repair {
 		return
 	}
-	missing := make([]bool, len(lk.l.nodes))
-	some := false
+	var missing quorum.Nodes
 	x.round.View(func(s vote.Results) {
 		for i := range s.Ballots {
-			missing[i] = s.Ballots[i].Outcome == command.Refused
-			some = some || missing[i]
+			if s.Ballots[i].Outcome == command.Refused {
+				missing = missing.With(i)
+			}
 		}
 	})
-	if !some {
+	if missing == 0 {
 		return
 	}
 	lk.mu.Lock()
@@ -40,23 +41,18 @@ func (lk *Lock) repair() {
 	r.Rule, r.Start = vote.AfterAll, lk.l.now() // Detach waits for the answers of all nodes
 	lk.mu.Lock()
 	missing := lk.lease.TakeMissing(r.Start)
-	if missing == nil {
+	if missing == 0 {
 		lk.mu.Unlock()
 		return
 	}
-	if lk.keys.repaired == nil {
-		lk.keys.repaired = make([]bool, len(missing))
-	}
-	for i, m := range missing {
-		lk.keys.repaired[i] = lk.keys.repaired[i] || m
-	}
+	lk.keys.repaired |= missing
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
 	command.NewRepair(&r.Request, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
-		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing[node]
+		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing.Has(node)
 	}, nil)
 }
 

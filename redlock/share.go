@@ -7,9 +7,16 @@ import (
 // family relates a lock to other locks. All fields but shares are constant once the lock is held.
 type family struct {
 	acquiredUnder heldContext // of the context that was given; may be nil
-	shareOf       *Lock       // the Lock that was shared: root, or another share of it
-	root          *Lock       // the Lock that owns the lease; nil if this one does
+	shareOf       *Lock       // the Lock that was shared; nil if this one owns the lease
 	shares        map[*Lock]struct{}
+}
+
+// root returns the Lock that owns the lease: lk, or the one that lk is a share of.
+func (lk *Lock) root() *Lock {
+	for lk.family.shareOf != nil {
+		lk = lk.family.shareOf
+	}
+	return lk
 }
 
 // holderWithin returns the lock that a context belongs to and that holds some of the names, or nil. all
@@ -41,10 +48,7 @@ func (l *Locker) holderAmong(c heldContext, names []string) (holder *Lock, all b
 // newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
 // options of WithDefaults do not apply: some are not possible for a share.
 func (lk *Lock) newShare(w *request) (*Lock, error) {
-	root := lk
-	if lk.family.root != nil {
-		root = lk.family.root
-	}
+	root := lk.root()
 	switch {
 	case w.ttl > root.opts.ttl:
 		return nil, invalid("share with a TTL of %v of a lock with %v", w.ttl, root.opts.ttl)
@@ -56,7 +60,7 @@ func (lk *Lock) newShare(w *request) (*Lock, error) {
 		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
 	s := lk.l.newLock(w)
-	s.family.shareOf, s.family.root, s.terms, s.opts.ttl, s.fence = lk, root, root.terms, root.opts.ttl, root.fence
+	s.family.shareOf, s.terms, s.opts.ttl, s.fence = lk, root.terms, root.opts.ttl, root.fence
 	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()
 	s.hold.Began = now

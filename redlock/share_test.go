@@ -20,7 +20,7 @@ func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 	t.Helper()
 	s, err := k.l.Acquire(k.Context(), k.hold.Names[0], 100*time.Millisecond, append(opts, WithShared())...)
 	require.NoError(t, err)
-	require.NotNil(t, s.family.root)
+	require.NotNil(t, s.family.shareOf)
 	return s
 }
 
@@ -185,7 +185,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 				s, err := l.Acquire(ctx, "a", time.Second, WithShared())
 				switch {
 				case err != nil:
-				case s.family.root != nil && s.Remaining() > 0:
+				case s.family.shareOf != nil && s.Remaining() > 0:
 					err = errShared
 				default:
 					_ = s.Release(ctx)

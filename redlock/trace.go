@@ -235,7 +235,7 @@ func (lk *Lock) traceStart(until, now clock.Instant) {
 	if lk.l.dispatcher == nil {
 		return
 	}
-	e := HoldEvent{EventInfo: lk.eventInfo(), Held: now.Sub(lk.hold.Began), Shared: lk.family.root != nil}
+	e := HoldEvent{EventInfo: lk.eventInfo(), Held: now.Sub(lk.hold.Began), Shared: lk.family.shareOf != nil}
 	if !e.Shared {
 		e.Validity = until.Sub(now)
 	}
@@ -262,7 +262,7 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		return
 	}
 	e := HoldEvent{
-		EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.root != nil,
+		EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.shareOf != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
 		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token()), "cause", cause, "held", e.Held)

@@ -33,7 +33,7 @@ func (l *Lease) Due(now clock.Instant) Action {
 	case !now.Before(l.Ends().Add(-l.Terms.StopMargin)):
 		l.stopped = true
 		return EndContext
-	case l.missing != nil && !l.stopped:
+	case l.missing != 0 && !l.stopped:
 		return Repair
 	case l.extends() && !now.Before(l.extendAt):
 		if l.Terms.Progress > 0 && now.Sub(l.progress) >= l.Terms.Progress {
@@ -61,7 +61,7 @@ func (l *Lease) Next() clock.Instant {
 	if at != Never && !l.stopped {
 		at = at.Add(-l.Terms.StopMargin)
 	}
-	if l.missing != nil && !l.stopped {
+	if l.missing != 0 && !l.stopped {
 		at = l.began // it is due
 	}
 	if l.extends() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
 // Never is an instant that does not come, such as the end of a lease without an end of its own.
@@ -41,7 +42,7 @@ type Lease struct {
 	extended clock.Instant // when an extension last took effect
 	extendAt clock.Instant // next automatic extension
 	progress clock.Instant // last report of progress
-	missing  []bool        // by node: to repair; nil: none
+	missing  quorum.Nodes  // to repair
 }
 
 type phase uint8
@@ -174,19 +175,19 @@ func (l *Lease) Shorten(until, asked, now clock.Instant) {
 	l.extendAt = min(l.extendAt, l.nextExtension(now))
 }
 
-// Missing records the nodes that lost the keys, by node, so that they are repaired.
-func (l *Lease) Missing(nodes []bool, now clock.Instant) {
+// Missing records the nodes that lost the keys, so that they are repaired.
+func (l *Lease) Missing(nodes quorum.Nodes, now clock.Instant) {
 	if l.Extendable(now) {
 		l.missing = nodes
 	}
 }
 
-// TakeMissing returns the nodes to repair, and forgets them. It returns nil if there are none or if
-// the lease is not valid any more.
-func (l *Lease) TakeMissing(now clock.Instant) (nodes []bool) {
-	nodes, l.missing = l.missing, nil
+// TakeMissing returns the nodes to repair, and forgets them. There are none if the lease is not valid
+// any more.
+func (l *Lease) TakeMissing(now clock.Instant) (nodes quorum.Nodes) {
+	nodes, l.missing = l.missing, 0
 	if !l.Valid(now) {
-		return nil
+		return 0
 	}
 	return nodes
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
 const second = time.Second
@@ -98,7 +99,7 @@ func TestNothingRevivesALease(t *testing.T) {
 			require.False(t, l.Extendable(now))
 			require.False(t, l.Extended(at(100), at(200), now))
 			require.LessOrEqual(t, l.Ends(), at(109))
-			l.Missing([]bool{true}, now)
+			l.Missing(1, now)
 			require.NotEqual(t, lease.Repair, l.Due(now))
 			next := l.Next()
 			l.ExtendFailed(now)
@@ -186,14 +187,14 @@ func TestCheckShortensALeaseAndBringsItsExtensionForward(t *testing.T) {
 
 func TestARepairIsDueAtOnceAndOnce(t *testing.T) {
 	l := begun(terms)
-	l.Missing([]bool{false, true}, at(101))
+	l.Missing(quorum.Nodes(2), at(101))
 	require.LessOrEqual(t, l.Next(), at(101))
 	requireDue(t, l, lease.Repair, at(101))
-	require.Equal(t, []bool{false, true}, l.TakeMissing(at(101)))
+	require.Equal(t, quorum.Nodes(2), l.TakeMissing(at(101)))
 	requireDue(t, l, lease.Nothing, at(101))
-	require.Nil(t, l.TakeMissing(at(101)))
-	l.Missing([]bool{true}, at(101))
-	require.Nil(t, l.TakeMissing(at(109)), "nothing is repaired at the end or after it")
+	require.Zero(t, l.TakeMissing(at(101)))
+	l.Missing(1, at(101))
+	require.Zero(t, l.TakeMissing(at(109)), "nothing is repaired at the end or after it")
 }
 
 func TestWorkThatHangsStopsTheExtensions(t *testing.T) {
@@ -276,7 +277,7 @@ func FuzzLease(f *testing.F) {
 			case 4:
 				l.Shorten(now.Add(time.Duration(r.Int64N(int64(9*second)))), now, now)
 			case 5:
-				l.Missing([]bool{true}, now)
+				l.Missing(1, now)
 			case 6:
 				if r.IntN(10) == 0 {
 					l.MarkLost(now)

@@ -115,24 +115,18 @@ func (r *Round) AppendFences(list []int64) []int64 {
 	return list
 }
 
-// MayHold lists the nodes that may hold keys of an acquire; nil stands for all. answered reports that
-// every node has answered, so nothing is in flight.
-func (r *Round) MayHold() (nodes []bool, answered bool) {
+// Empty returns the nodes that hold no keys of an acquire. answered reports that every node has
+// answered, so nothing is in flight.
+func (r *Round) Empty() (nodes quorum.Nodes, answered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	some := false
 	for i := range r.ballots {
-		if !r.ballots[i].Replied {
-			return nil, false
+		switch b := &r.ballots[i]; {
+		case !b.Replied:
+			return 0, false
+		case b.leftNothing():
+			nodes = nodes.With(i)
 		}
-		some = some || r.ballots[i].leftNothing()
-	}
-	if !some {
-		return nil, true
-	}
-	nodes = make([]bool, len(r.ballots))
-	for i := range nodes {
-		nodes[i] = !r.ballots[i].leftNothing()
 	}
 	return nodes, true
 }

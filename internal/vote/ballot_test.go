@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -33,21 +34,21 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 }
 
 // A node may hold keys of an acquire unless it refused or was never sent the command.
-func TestNodesThatMayHoldKeysAreKnownOnceAllHaveAnswered(t *testing.T) {
+func TestNodesThatHoldNoKeysAreKnownOnceAllHaveAnswered(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
 		r := acquire(g, &vote.Kind{}, vote.Earliest)
 		nodes[0].Answer(granted)
 		nodes[1].Answer(refused)
-		_, all := r.MayHold()
+		_, all := r.Empty()
 		require.False(t, all)
 		require.False(t, r.LeftNothing(0))
 		require.True(t, r.LeftNothing(1))
 		require.True(t, nodes[2].MarkSent())
 		require.False(t, r.LeftNothing(2), "it was sent and may be executed")
 		nodes[2].Answer(command.Reply{Outcome: command.Unknown})
-		holding, all := r.MayHold()
+		empty, all := r.Empty()
 		require.True(t, all)
-		require.Equal(t, []bool{true, false, true}, holding)
+		require.Equal(t, quorum.Nodes(0).With(1), empty)
 	})
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
 		r := acquire(g, &vote.Kind{}, vote.Earliest)
@@ -56,9 +57,9 @@ func TestNodesThatMayHoldKeysAreKnownOnceAllHaveAnswered(t *testing.T) {
 		for _, n := range nodes {
 			n.Answer(granted)
 		}
-		holding, all := r.MayHold()
+		empty, all := r.Empty()
 		require.True(t, all)
-		require.Nil(t, holding, "all of them")
+		require.Zero(t, empty)
 	})
 }
 

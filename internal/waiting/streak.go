@@ -25,7 +25,6 @@ type streak struct {
 	emptyYields   uint8         // successive yields that no other process used
 	remoteWaiters bool          // other processes wait, as the nodes last reported
 	mustYield     bool          // other processes go first
-	lingering     bool          // the timer of the state was set at some time
 }
 
 // holdBegins records a hold that was not handed off. It continues the streak if other processes had

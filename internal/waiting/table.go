@@ -82,7 +82,9 @@ type nameState struct {
 	queue
 	streak
 
-	timer timer.Timer // removes a state that lingers for its streak
+	// linger removes a state that lingers for its streak. A state that has one is not used again,
+	// because it may be firing.
+	linger *timer.Timer
 }
 
 // Linger is how long a subscription remains after its last waiter, and a streak after its last
@@ -178,13 +180,15 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 		return
 	}
 	if s.remoteWaiters && !t.closed {
-		s.lingering = true
-		t.cfg.Timers.Set(&s.timer, t.now().Add(Linger), Linger, s)
+		if s.linger == nil {
+			s.linger = new(timer.Timer)
+		}
+		t.cfg.Timers.Set(s.linger, t.now().Add(Linger), Linger, s)
 		return
 	}
 	delete(t.names, s.name)
-	if s.lingering {
-		t.cfg.Timers.Clear(&s.timer) // it may be firing
+	if s.linger != nil {
+		t.cfg.Timers.Clear(s.linger)
 		return
 	}
 	if len(t.freeList) < maxFree {
