@@ -171,7 +171,6 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 // that the server does not know goes out again by its text. An undo is scheduled for a retry
 // before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
-	pc.pipeline.node.count.replies.Add(1)
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
 		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
 	}

@@ -127,7 +127,6 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 			pc.handleReply(c, v, err)
 		case c.Op.Undoes():
 			// It goes on by itself, with the result of an undo that may have been executed before.
-			pc.pipeline.node.count.replies.Add(1)
 			c.MarkResend()
 			pc.pipeline.requeue(c)
 		default:

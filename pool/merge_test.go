@@ -76,7 +76,7 @@ func TestReleasesOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
 		require.Equal(t, []string{"b", "list"}, m.Keys())
 		s := n.Stats()
 		require.Equal(t, [3]int64{4, 0, 0}, [3]int64{s.Merged, s.Unmerged, s.Violations})
-		require.Equal(t, s.Written, n.count.replies.Load())
+		require.Equal(t, s.Written, answers(n))
 	})
 }
 
@@ -489,19 +489,6 @@ func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	}
 	require.LessOrEqual(t, size, maxBatchBytes)
 	require.Greater(t, len(k.batch), 1)
-}
-
-func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {
-	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		failMerged(m, "MISCONF x")
-		a, b := announcing("T", "a"), announcing("T", "b")
-		together(n, a, b)
-		a.reply(t)
-		b.reply(t)
-		synctest.Wait()
-		s := n.Stats()
-		require.Equal(t, s.Written, n.count.replies.Load())
-	})
 }
 
 // Such a server has slots, although the node was not told so.

@@ -32,8 +32,6 @@ type Stats struct {
 type counters struct {
 	written, writes, dials, dialFailures, hanging, killed, lines atomic.Int64
 	parked, dropped, merged, unmerged, violations                atomic.Int64
-	// replies are those matched to commands. Tests compare them with written.
-	replies atomic.Int64
 	// dropping is set once a dropped undo was logged, until no undo is parked.
 	dropping atomic.Bool
 }

@@ -110,6 +110,14 @@ func settle(t *testing.T, n *Node) {
 	}
 }
 
+// answers returns how many commands the node's present connection has matched to replies.
+func answers(n *Node) int64 {
+	l := n.pipelines[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn.answered.Load()
+}
+
 // call is a command and its answer.
 type call struct {
 	command.Command

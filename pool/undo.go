@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -18,6 +19,8 @@ import (
 type unackedAcquires struct {
 	conns  []deadConn
 	tokens map[string]unackedAcquire
+	// some is set while there are tokens. It is read without a lock: see retry.
+	some atomic.Bool
 }
 
 // unackedAcquire is what is known of one such acquire. Its undo is kept until there is a
@@ -49,6 +52,7 @@ func (o *unackedAcquires) add(c *command.Command, f facts) {
 	if o.tokens == nil {
 		o.tokens = make(map[string]unackedAcquire)
 	}
+	o.some.Store(true)
 	o.tokens[c.Token] = unackedAcquire{ttl: c.TTL, until: noDeadline}
 	old := deadConn{f.clientID, f.RunID}
 	// Commands of one connection come one after another, so that comparing with the last entry
@@ -68,7 +72,7 @@ func (o *unackedAcquires) prune(now clock.Instant) {
 	}
 	// The connections matter only as long as one of their acquires does.
 	if len(o.tokens) == 0 {
-		o.conns = nil
+		o.clear()
 	}
 }
 
@@ -85,7 +89,10 @@ func (o *unackedAcquires) startExpiry(now clock.Instant) {
 }
 
 // clear drops everything: the connections are closed on the server, or the node is.
-func (o *unackedAcquires) clear() { o.conns, o.tokens = nil, nil }
+func (o *unackedAcquires) clear() {
+	o.conns, o.tokens = nil, nil
+	o.some.Store(false)
+}
 
 // killDeadConns ends the connections to the same server process that ended with an acquire
 // unanswered. When all are gone, undos need no repetition: the server will never execute what it
@@ -156,6 +163,10 @@ func (pl *pipeline) requeue(c *command.Command) {
 // no repetition cures, or if it has nothing to undo.
 func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (willRetry, pending bool) {
 	refused := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
+	// The usual case needs no lock. The reader, which calls retry, also adds to unacked.
+	if !refused && c.Retries == 0 && !pl.unacked.some.Load() {
+		return false, false
+	}
 	willRetry, pending = pl.scheduleRetry(c, refused, nothing, r.Outcome == command.Unknown || c.WasResent())
 	// The server executed a repeated undo, and so probably executes the others that wait. Outside
 	// mu, as requeue demands.

@@ -40,7 +40,7 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 		require.NoError(t, err)
 		settle(t, n)
 		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n)) // its script is loaded from now on
-		before, repliesBefore := n.Stats(), n.count.replies.Load()
+		before, repliesBefore := n.Stats(), answers(n)
 		var g sync.WaitGroup
 		for i := range callers {
 			g.Go(func() {
@@ -57,9 +57,9 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 			})
 		}
 		g.Wait()
-		after := n.Stats()
+		after, repliesAfter := n.Stats(), answers(n)
 		require.NoError(t, n.Close())
-		require.Equal(t, int64(2*callers*each), n.count.replies.Load()-repliesBefore)
+		require.Equal(t, int64(2*callers*each), repliesAfter-repliesBefore)
 		perWrite = max(perWrite, float64(after.Written-before.Written)/float64(after.Writes-before.Writes))
 		t.Logf("%.1f commands per write", perWrite)
 		if perWrite > 3 {
@@ -203,7 +203,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		require.Equal(t, Stats{Connected: 1, Dials: 1}, n.Stats())
 		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
 		require.Equal(t, Stats{Connected: 1, Dials: 1, Written: 1, Writes: 1}, n.Stats())
-		require.Equal(t, int64(1), n.count.replies.Load())
+		require.Equal(t, int64(1), answers(n))
 
 		m.Freeze()
 		stuck := stuff(n)
@@ -213,11 +213,11 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		synctest.Wait()
 		s := n.Stats()
 		require.Equal(t, 3, s.Queued)
-		require.Equal(t, int64(1), n.count.replies.Load())
+		require.Equal(t, int64(1), answers(n))
 		m.Unfreeze()
 		stuck.reply(t)
 		synctest.Wait()
-		require.Equal(t, int64(6), n.count.replies.Load(), "also to the loading of a script")
+		require.Equal(t, int64(6), answers(n), "also to the loading of a script")
 		require.Equal(t, int64(6), n.Stats().Written)
 
 		m.Stop()
