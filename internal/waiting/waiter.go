@@ -59,7 +59,8 @@ type Waiter struct {
 	names     []string
 	contender Contender
 
-	// Guarded by Table.mu:
+	// Guarded by Table.mu. The waiter's own goroutine alone changes entries, and so may read its length
+	// without the mutex.
 	entries          []entry  // in the queues; empty: it has left
 	single           [1]entry // backs entries for one name, the usual case
 	ahead            int      // number of queues in which other waiters are ahead
@@ -102,6 +103,9 @@ func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contende
 // Leave removes the waiter from its queues, at any position, and lets the next one advance. It does
 // nothing if the waiter has left.
 func (w *Waiter) Leave() {
+	if len(w.entries) == 0 {
+		return // by Acquired
+	}
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
 	w.leaveLocked()
