@@ -171,8 +171,10 @@ func (o options) measureAll(ctx context.Context, chosen []workload, measure meas
 func (o options) compare(ctx context.Context, w workload, measure measurer, progress *log.Logger) (table, error) {
 	t := table{Title: w.title, Rounds: w.rounds, Seconds: w.load.For.Seconds()}
 	measured := make(map[string][]row)
+	samples := make(map[string][]sample)
 	for round := range w.rounds {
 		for _, turn := range w.turns() {
+			samples[turn.row] = append(samples[turn.row], sample{})
 			result, err := measure(ctx, turn.of, turn.kind, o.nodes)
 			if ctx.Err() != nil {
 				return table{}, fmt.Errorf("interrupted: the results of %q are discarded: %w", w.name, context.Cause(ctx))
@@ -183,12 +185,15 @@ func (o options) compare(ctx context.Context, w workload, measure measurer, prog
 			}
 			one := rowOf(turn.row, result)
 			measured[turn.row] = append(measured[turn.row], one)
+			samples[turn.row][round] = sample{Rate: one.Rate, Acquire: at(one.Acquire, 0.5), P50: at(one.Both, 0.5), P99: at(one.Both, 0.99)}
 			progress.Printf("  round %d  %-45s %9.0f/s", round+1, turn.row, one.Rate)
 		}
 	}
 	for _, turn := range w.turns() {
 		if rows := measured[turn.row]; len(rows) > 0 {
-			t.Rows = append(t.Rows, median(rows))
+			whole := median(rows)
+			whole.Rounds = samples[turn.row]
+			t.Rows = append(t.Rows, whole)
 		} else {
 			t.Rows = append(t.Rows, row{Kind: turn.row, Missing: true})
 		}

@@ -22,9 +22,10 @@ type table struct {
 // A row has the results of one adapter: the medians of all rounds.
 type row struct {
 	Kind    string
-	Missing bool    // the adapter failed to start, or did not end
-	Rate    float64 // operations per second
-	Failed  float64 // as a part of all operations
+	Rounds  []sample `json:",omitempty"` // what the targets compare, by round
+	Missing bool     // the adapter failed to start, or did not end
+	Rate    float64  // operations per second
+	Failed  float64  // as a part of all operations
 
 	Acquire, Both []time.Duration // by [curve]
 	HandoffGap    []time.Duration `json:"Gap"` // by [curve]; the key is that of older results
@@ -35,6 +36,14 @@ type row struct {
 	CommandsPerSecond        float64 // that the servers ran
 	Jain                     float64
 	Drained                  time.Duration
+}
+
+// A sample has the results of one round that the targets compare. The zero value is that of a round
+// without a result.
+type sample struct {
+	Rate     float64
+	Acquire  time.Duration // p50
+	P50, P99 time.Duration // of acquire and release
 }
 
 // curve are the quantiles that are stored: those of the tables, and as many as a plot needs.
@@ -102,7 +111,7 @@ func median(rounds []row) row {
 	}
 }
 
-func each[T any](rows []row, of func(row) T) []T {
+func each[R, T any](rows []R, of func(R) T) []T {
 	values := make([]T, len(rows))
 	for i, r := range rows {
 		values[i] = of(r)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/integration/peers/adapters"
+	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
 // A target is a value that this library is meant to reach.
@@ -21,7 +22,10 @@ type target struct {
 }
 
 // A figure looks up a value in the results.
-type figure func(rs *results) (value float64, known bool)
+type figure func(rs *results) (v value, known bool)
+
+// A value is the median of the rounds, with the smallest and the largest of them if these are known.
+type value struct{ middle, low, high float64 }
 
 // minimum returns a target that is met by a value of at least the bound, and maximum one that is
 // met by a value of at most the bound.
@@ -41,32 +45,51 @@ var fenced, guarded, async = adapters.Ours + ", fencing", adapters.Ours + ", fen
 
 // faster returns how many times as many operations one adapter makes as another.
 func faster(workload, one, other string) figure {
-	return compared(workload, one, workload, other, rateOf)
+	return compared(workload, one, workload, other, rates)
 }
 
-// compared returns a figure of one row as a multiple of that of another row.
-func compared(workload, kind, otherWorkload, otherKind string, of func(row) float64) figure {
-	return func(rs *results) (float64, bool) {
+// compared returns a figure of one row as a multiple of that of another row. Rows that were measured in
+// turns are compared round by round, because a machine may become slower or faster in between.
+func compared(workload, kind, otherWorkload, otherKind string, q quantity) figure {
+	return func(rs *results) (value, bool) {
 		one, ok := rs.row(workload, kind)
 		other, also := rs.row(otherWorkload, otherKind)
-		if !ok || !also || one.Missing || other.Missing || of(other) == 0 {
-			return 0, false
+		if !ok || !also || one.Missing || other.Missing || q.of(other) == 0 {
+			return value{}, false
 		}
-		return of(one) / of(other), true
+		var ratios []float64
+		for i := range min(len(one.Rounds), len(other.Rounds)) {
+			if below := q.in(other.Rounds[i]); below != 0 && q.in(one.Rounds[i]) != 0 {
+				ratios = append(ratios, q.in(one.Rounds[i])/below)
+			}
+		}
+		if len(ratios) == 0 { // older results have no rounds
+			return value{middle: q.of(one) / q.of(other)}, true
+		}
+		return value{stats.Median(ratios, stats.Mean[float64]), slices.Min(ratios), slices.Max(ratios)}, true
 	}
 }
 
 // only returns a figure of one row.
 func only(workload, kind string, of func(row) float64) figure {
-	return func(rs *results) (float64, bool) {
+	return func(rs *results) (value, bool) {
 		r, ok := rs.row(workload, kind)
-		return of(r), ok && !r.Missing
+		return value{middle: of(r)}, ok && !r.Missing
 	}
 }
 
-func rateOf(r row) float64 { return r.Rate }
-func p50(r row) float64    { return float64(at(r.Both, 0.5)) }
-func p99(r row) float64    { return float64(at(r.Both, 0.99)) }
+// A quantity is what rows are compared by: of all rounds, and of one.
+type quantity struct {
+	of func(row) float64
+	in func(sample) float64
+}
+
+var (
+	rates      = quantity{func(r row) float64 { return r.Rate }, func(s sample) float64 { return s.Rate }}
+	p50        = quantity{func(r row) float64 { return float64(at(r.Both, 0.5)) }, func(s sample) float64 { return float64(s.P50) }}
+	acquireP50 = quantity{func(r row) float64 { return float64(at(r.Acquire, 0.5)) }, func(s sample) float64 { return float64(s.Acquire) }}
+	p99        = quantity{func(r row) float64 { return float64(at(r.Both, 0.99)) }, func(s sample) float64 { return float64(s.P99) }}
+)
 
 func free(n, g int) string      { return fmt.Sprintf("uncontended/n=%d/goroutines=%d", n, g) }
 func ill(f fault, g int) string { return fmt.Sprintf("fault/%s/goroutines=%d", f, g) }
@@ -104,6 +127,8 @@ func freeTargets() (list []target) {
 			faster(w, adapters.Ours, "bsm/redislock"), faster(w, adapters.Bare, "bsm/redislock")),
 		maximum("p99 of acquire and release, 64 goroutines, as a part of bare pipelining's", 1.1,
 			compared(w, adapters.Ours, w, adapters.Bare, p99), nil),
+		maximum("a client is made and acquires its first lock, p50 as a multiple of redsync's", 1.3,
+			compared("opening", adapters.Ours, "opening", adapters.Yardstick, acquireP50), nil),
 		maximum("allocations of acquire and release", 5, only(w, adapters.Ours, allocs), nil),
 		maximum("… with fencing", 9, only(w, fenced, allocs), nil),
 	)
@@ -114,8 +139,8 @@ func faultTargets() (list []target) {
 	for _, f := range []fault{frozen, dead, blackholed} {
 		for _, g := range []int{1, 64} {
 			w := ill(f, g)
-			multiple := func(of func(row) float64) (measured, limit figure) {
-				return compared(w, adapters.Ours, w, oursWell, of), compared(w, bareOfTwo, w, bareWell, of)
+			multiple := func(q quantity) (measured, limit figure) {
+				return compared(w, adapters.Ours, w, oursWell, q), compared(w, bareOfTwo, w, bareWell, q)
 			}
 			half, halfLimit := multiple(p50)
 			most, mostLimit := multiple(p99)
@@ -189,28 +214,36 @@ func (t target) limitText(rs *results) string {
 	if t.limit == nil {
 		return ""
 	}
-	value, known := t.limit(rs)
+	v, known := t.limit(rs)
 	if !known {
 		return ""
 	}
-	return t.text(value)
+	return t.text(v.middle)
+}
+
+// spreadText returns the smallest and the largest value of the rounds.
+func (t target) spreadText(v value) string {
+	if v.low == v.high {
+		return ""
+	}
+	return strings.TrimSuffix(t.text(v.low), "x") + " to " + t.text(v.high)
 }
 
 // targetsTable returns the table of targets, measured values and whether the targets are met.
 func targetsTable(rs *results) string {
 	var text strings.Builder
-	text.WriteString("| | target | measured | | bare pipelining |\n|---|---|---|---|---|\n")
+	text.WriteString("| | target | measured | rounds | | bare pipelining |\n|---|---|---|---|---|---|\n")
 	for _, t := range targets() {
-		value, known := t.measured(rs)
+		v, known := t.measured(rs)
 		if !known {
-			fmt.Fprintf(&text, "| %s | %s | not measured | | |\n", t.what, t.aim)
+			fmt.Fprintf(&text, "| %s | %s | not measured | | | |\n", t.what, t.aim)
 			continue
 		}
 		verdict := "**missed**"
-		if t.met(value) {
+		if t.met(v.middle) {
 			verdict = "met"
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", t.what, t.aim, t.valueText(value), verdict, t.limitText(rs))
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s |\n", t.what, t.aim, t.valueText(v.middle), t.spreadText(v), verdict, t.limitText(rs))
 	}
 	return text.String()
 }

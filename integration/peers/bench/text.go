@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,7 +22,7 @@ type column struct {
 // columns returns the columns that are useful for a shape.
 func columns(shape load.Shape) []column {
 	switch shape {
-	case load.Uncontended:
+	case load.Uncontended, load.Opening:
 		return []column{rate, ratio, acquired, both, clientCPU, serverCPU, calls, allocs, bytes, commands, failed}
 	case load.Contention:
 		return []column{rate, ratio, handoffGap, acquired, both, jain, clientCPU, serverCPU, allocs, bytes, commands, failed}
@@ -39,7 +40,7 @@ func columns(shape load.Shape) []column {
 }
 
 var (
-	rate  = column{"per second", func(_ table, r row) string { return number(r.Rate) }}
+	rate  = column{"per second", func(_ table, r row) string { return number(r.Rate) + spread(r.Rounds) }}
 	ratio = column{"x", func(t table, r row) string { return times(r.Rate, yardstick(t).Rate) }}
 
 	acquired   = column{"acquire p50 / 99 / 99.9", func(_ table, r row) string { return three(r.Acquire) }}
@@ -62,6 +63,15 @@ var (
 		return fmt.Sprintf("%.1f %%", 100*r.Failed)
 	}}
 )
+
+// spread returns the smallest and the largest rate of several rounds.
+func spread(rounds []sample) string {
+	rates := slices.DeleteFunc(each(rounds, func(s sample) float64 { return s.Rate }), func(v float64) bool { return v == 0 })
+	if len(rates) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", number(slices.Min(rates)), number(slices.Max(rates)))
+}
 
 // yardstick returns the row that the others are compared with. It returns an empty row if there is
 // no such row.

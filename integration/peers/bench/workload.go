@@ -108,7 +108,7 @@ func all(which func(adapters.Kind) bool) (names []string) {
 
 // workloads returns all workloads, in the order of the document.
 func workloads() []workload {
-	return slices.Concat(uncontended(), faults(), contention(), waiting(), distance())
+	return slices.Concat(uncontended(), opening(), faults(), contention(), waiting(), distance())
 }
 
 func uncontended() (list []workload) {
@@ -116,12 +116,19 @@ func uncontended() (list []workload) {
 		for _, g := range []int{1, 8, 64, 512} {
 			list = append(list, workload{
 				name:  free(n, g),
-				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 5,
-				load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: time.Second}, kinds: everybody,
+				title: fmt.Sprintf("%s, %d servers", goroutines(g), n), servers: n, rounds: 9,
+				load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: 500 * ms}, kinds: everybody,
 			})
 		}
 	}
 	return list
+}
+
+func opening() []workload {
+	return []workload{{
+		name: "opening", title: "a client is made, and acquires and releases one name", servers: 3, rounds: 9, kinds: quorums,
+		load: load.Spec{Shape: load.Opening, Goroutines: 1, For: 500 * ms},
+	}}
 }
 
 func faults() (list []workload) {
@@ -135,8 +142,8 @@ func faults() (list []workload) {
 			}
 			list = append(list, workload{
 				name:  ill(f, g),
-				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 3,
-				load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: 2 * time.Second}, kinds: kinds,
+				title: fmt.Sprintf("one of three %s, %s", f, goroutines(g)), servers: 3, fault: f, rounds: 9,
+				load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: 500 * ms}, kinds: kinds,
 				baselines: []baseline{
 					{oursWell, adapters.Ours, well},
 					{bareWell, adapters.Bare, well},
@@ -160,9 +167,9 @@ func contention() (list []workload) {
 			}
 			list = append(list, workload{
 				name:  fmt.Sprintf("one-name/processes=%d/pause=%v", processes, pause),
-				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 2,
+				title: fmt.Sprintf("16 goroutines in %s, 1 ms hold, %s between turns", processesOf(processes), between), servers: 3, rounds: 9,
 				processes: processes, kinds: queues,
-				load:      load.Spec{Shape: load.Contention, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: 5 * time.Second},
+				load:      load.Spec{Shape: load.Contention, Goroutines: 16 / processes, Names: 1, Hold: ms, Pause: pause, For: time.Second},
 				baselines: []baseline{{bareAlone, adapters.Bare, lonely}},
 			})
 		}

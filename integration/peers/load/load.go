@@ -23,6 +23,7 @@ const (
 	Contention  Shape = "contention"  // each acquires one of a few names, holds it for a while, and pauses
 	Handoff     Shape = "handoff"     // two clients take turns: one waits while the other holds
 	Waiters     Shape = "waiters"     // all wait for one name for a while, and then acquire it one after the other
+	Opening     Shape = "opening"     // one client after the other is made, and acquires and releases one name
 )
 
 // A Spec is one measurement.
@@ -64,6 +65,7 @@ type Turn struct {
 // A Run is a measurement that is ready to begin. All its clients are connected.
 type Run struct {
 	spec    Spec
+	kind    adapters.Kind
 	clients []adapters.Adapter
 	meter   meter
 }
@@ -78,7 +80,7 @@ func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{spec: spec, meter: m}
+	r := &Run{spec: spec, kind: kind, meter: m}
 	clients := 1
 	if spec.Shape == Handoff || spec.Shape == Waiters {
 		clients = 2
@@ -104,6 +106,8 @@ func (r *Run) Measure(ctx context.Context) (Result, error) {
 		return r.handoff(ctx)
 	case Waiters:
 		return r.waiters(ctx)
+	case Opening:
+		return r.opening(ctx)
 	}
 	return Result{}, fmt.Errorf("load: unknown shape %q", r.spec.Shape)
 }
