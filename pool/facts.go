@@ -98,13 +98,13 @@ func markerText(reply any, err error) (string, error) {
 // infoField returns a field of a reply to INFO, or "". It clones the value, which would otherwise
 // keep the whole reply in memory for the life of the connection.
 func infoField(info, field string) string {
-	for line := range strings.Lines(info) {
+	rest, ok := strings.CutPrefix(info, field+":")
+	if !ok {
 		// The first match counts. INFO has each field once.
-		if v, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
-		}
+		_, rest, _ = strings.Cut(info, "\n"+field+":")
 	}
-	return ""
+	v, _, _ := strings.Cut(rest, "\n")
+	return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
 }
 
 // infoNumber returns a field as a number, and 0 if it is missing or not a number.
