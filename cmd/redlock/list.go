@@ -57,6 +57,8 @@ With --json it prints one object:
   complete   false: --limit or --timeout ended the search, and more names may be held
   names      for each name that is held, in order
     name     the lock
+    name_base64
+             the bytes of the name; only if they are not valid UTF-8
     state    "held", or "unclear": too few nodes answered to tell
     owner    the holder's label, "" if it has none
     left_ms  how long a quorum keeps it unless it is released or extended;

@@ -34,7 +34,8 @@ type listed struct {
 	Complete bool
 	Names    []struct {
 		Name, State, Owner string
-		LeftMS             int64 `json:"left_ms"`
+		Bytes              []byte `json:"name_base64"`
+		LeftMS             int64  `json:"left_ms"`
 		Fence              int64
 	}
 	Nodes []struct{ Node, Error string }
@@ -87,6 +88,18 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 		require.Zero(t, n.Fence)
 	}
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
+}
+
+// JSON has only text: two such names would look alike.
+func TestANameThatIsNoTextIsListedWithItsBytes(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	holdAll(all, "a\xff", token, time.Hour)
+	holdAll(all, "b", token2, time.Hour)
+	l := list(t, exitOK, all)
+	require.Len(t, l.Names, 2)
+	require.Equal(t, "a\xff", string(l.Names[0].Bytes))
+	require.Nil(t, l.Names[1].Bytes)
 }
 
 func TestAListWithoutLocksIsEmpty(t *testing.T) {

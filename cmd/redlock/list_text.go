@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
@@ -65,6 +66,7 @@ type listJSON struct {
 
 type nameJSON struct {
 	Name   string `json:"name"`
+	Bytes  []byte `json:"name_base64,omitempty"` // encoding/json replaces what is not UTF-8
 	State  state  `json:"state"`
 	Owner  string `json:"owner"`
 	LeftMS *int64 `json:"left_ms,omitempty"`
@@ -80,6 +82,9 @@ func (s *search) json() listJSON {
 	out := listJSON{Complete: s.cut == nil, Names: []nameJSON{}}
 	for _, l := range s.names {
 		j := nameJSON{Name: l.name, State: l.state, Owner: l.owner, Fence: l.fence}
+		if !utf8.ValidString(l.name) {
+			j.Bytes = []byte(l.name)
+		}
 		if l.state == held {
 			j.LeftMS = milliseconds(l.left)
 		}
