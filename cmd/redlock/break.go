@@ -58,6 +58,7 @@ With --json it prints one object:
   broken          true
   owner           the label of the holder, "" if it has none
   may_believe_ms  how long the holder may believe that it holds NAME
+  unanswered      the nodes that did not answer, and may keep the key until it expires; absent if all did
 `
 
 // breakCommand holds the flags of `break`.
@@ -133,20 +134,24 @@ func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker
 		return breakStatus(err)
 	}
 	if *b.asJSON {
-		_ = c.object(breakJSON{br.name, true, br.owner(), believes.Milliseconds()})
+		_ = c.object(breakJSON{br.name, true, br.owner(), believes.Milliseconds(), br.unanswered})
 		return exitOK
 	}
 	_, _ = fmt.Fprintf(c.stdout, "%s is broken. Its holder, %s, may believe for %v more that it holds it,\n"+
 		"or for its whole TTL if it extended the lock at this very moment.\n",
 		oneline.Printable(br.name), called(br.owner()), believes.Round(time.Millisecond))
+	if len(br.unanswered) > 0 {
+		_, _ = fmt.Fprintf(c.stdout, "No answer from %s, which may keep the key until it expires.\n", strings.Join(br.unanswered, ", "))
+	}
 	return exitOK
 }
 
 type breakJSON struct {
-	Name         string `json:"name"`
-	Broken       bool   `json:"broken"`
-	Owner        string `json:"owner"`
-	MayBelieveMS int64  `json:"may_believe_ms"`
+	Name         string   `json:"name"`
+	Broken       bool     `json:"broken"`
+	Owner        string   `json:"owner"`
+	MayBelieveMS int64    `json:"may_believe_ms"`
+	Unanswered   []string `json:"unanswered,omitempty"`
 }
 
 // maxAnswer bounds what is read as the answer to the question.
@@ -175,6 +180,8 @@ type breaker struct {
 	token     string // never printed
 	remaining time.Duration
 	holding   []string // the nodes that have the token
+
+	unanswered []string // the nodes that did not answer right before the deletion
 }
 
 // Why a lock is not broken, beside the library's errors.
@@ -284,10 +291,15 @@ func (br *breaker) delete(ctx context.Context) (believes time.Duration, err erro
 	if err != nil {
 		return 0, fmt.Errorf("nothing was deleted: %w", err)
 	}
-	all, _, err := br.read(ctx)
+	all, errs, err := br.read(ctx)
 	if err != nil {
 		_, _ = lock.Detach()
 		return 0, fmt.Errorf("nothing was deleted: %w", err)
+	}
+	for i, err := range errs {
+		if err != nil {
+			br.unanswered = append(br.unanswered, br.group.nodes[i].Name())
+		}
 	}
 	br.note(all) // the holder may have extended the lock since it was shown
 	if err := lock.Release(ctx); err != nil {

@@ -81,6 +81,25 @@ func TestABrokenLockIsReportedToPrograms(t *testing.T) {
 	require.Equal(t, []string{"app/axb", "app/axb", "app/axb"}, locks(all...))
 }
 
+func TestABrokenLockNamesTheNodesThatMayKeepIt(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{
+		"--json=false": `(?m)^No answer from \S+, which may keep the key until it expires\.$`,
+		"--json":       `"unanswered": \[\s+"c"\s+\]`,
+	} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			all := listing(t)
+			holdAll(all, "job", token, time.Minute)
+			all[2].Freeze()
+			got := invoke(t, envOf(all), "break", "--yes", flag, "job")
+			all[2].Unfreeze()
+			require.Equal(t, exitOK, got.status, got)
+			require.Regexp(t, want, got.out)
+		})
+	}
+}
+
 func TestOnlyAYesBreaksALock(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
