@@ -128,6 +128,7 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	}
 	now := n.cfg.Clock.Now()
 	var news string
+	var refused error
 	pc.pipeline.mu.Lock()
 	// Even if the answer is outdated: a command that comes now must be able to ask.
 	g.inFlight = false
@@ -136,11 +137,14 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 		news = g.logLineLocked()
 	}
 	why := g.whyNotVotingLocked(now)
+	if !g.votes {
+		refused = why
+	}
 	behind := g.parked
 	g.parked = nil
 	pc.pipeline.mu.Unlock()
 	if news != "" {
-		n.log(news, why)
+		n.log(news, refused)
 	}
 	// Each gets the reason that was determined above, at one instant for all.
 	for _, u := range behind {

@@ -142,6 +142,7 @@ func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
 		time.Sleep(f.Guard.MaxTTL)
 		require.Equal(t, 1, log.count("does not vote"))
 		require.Equal(t, 1, log.count("votes again"))
+		require.Equal(t, 1, log.count(`level=INFO msg="redlock node: votes again"`))
 		mark(m, "nonsense?")
 		acquiringUnder(f, "A", "k").on(n).reply(t)
 		time.Sleep(time.Minute)

@@ -264,9 +264,9 @@ func invalidOwnerRune(r rune) bool { return r == ':' || unicode.IsSpace(r) || !u
 func (s *settings) checkTTL(what string, ttl time.Duration) error {
 	switch {
 	case ttl < MinTTL || ttl > s.maxTTL:
-		return invalid("%s of %v: from %v to %v (WithMaxTTL)", what, ttl, MinTTL, s.maxTTL)
+		return invalid("%s of %v: must be from %v to %v (WithMaxTTL)", what, ttl, MinTTL, s.maxTTL)
 	case ttl%time.Millisecond != 0:
-		return invalid("%s of %v: whole milliseconds only", what, ttl)
+		return invalid("%s of %v: must be in whole milliseconds", what, ttl)
 	case s.validity(ttl) <= s.timeout(ttl):
 		return invalid("%s of %v: leaves %v after the margins for drift and late timers, must be more than the node timeout of %v (WithNodeTimeout)",
 			what, ttl, s.validity(ttl), s.timeout(ttl))

@@ -58,7 +58,8 @@ With --json it prints one object:
   broken          true
   owner           the label of the holder, "" if it has none
   may_believe_ms  how long the holder may believe that it holds NAME
-  unanswered      the nodes that did not answer, and may keep the key until it expires; absent if all did
+  unanswered      the nodes that did not answer, and may keep the key until it expires;
+                  absent if all did
 `
 
 // breakCommand holds the flags of `break`.

@@ -2,7 +2,7 @@
 // one. It checks the fencing token of a lock of package redlock in the transaction of the write. It
 // is a module of its own, and imports no database driver.
 //
-//	fences, err := sqlfence.New(sqlfence.Config{Dialect: sqlfence.Postgres, Namespace: "redis-a"})
+//	fences, err := sqlfence.New(sqlfence.Config{Dialect: sqlfence.Postgres, Namespace: "locks-1"})
 //	if err != nil { … }
 //	tx, err := db.BeginTx(lock.Context(), nil)
 //	if err != nil { … }

@@ -95,8 +95,9 @@ func New(config Config) (*Fences, error) {
 }
 
 // Schema returns the statement that creates the table unless it exists. Run it before the first
-// Check, for example in the migrations of the database. Do not run it in the transaction of a Check:
-// on MySQL it commits the transaction.
+// Check, for example in the migrations of the database. Two processes that create a table at once may
+// both fail on PostgreSQL. Do not run it in the transaction of a Check: on MySQL it commits the
+// transaction.
 //
 // The table may be shared by several Namespaces. A name that is not UTF-8 without NUL, or that begins
 // with \x, is stored in hexadecimal digits behind \x.

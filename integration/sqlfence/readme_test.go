@@ -70,7 +70,7 @@ func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 		require.Greater(t, fences[left], fences[left+1])
 	}
 	d := &database{DB: db, dialect: sqlfence.Postgres}
-	fence, _ := d.row(t, "redis-a", "stock:apples")
+	fence, _ := d.row(t, "locks-1", "stock:apples")
 	require.Equal(t, fences[0], fence)
 }
 
@@ -110,10 +110,10 @@ func build(t *testing.T, source string, nodes []string, postgres string) (binary
 func testNewServers(t *testing.T, s *suite) {
 	t.Helper()
 	statements := blocks(t, " *sql")
-	require.Len(t, statements, 2)
+	require.Len(t, statements, 3)
 	const name = "new servers"
 	lock := acquire(t, s.first, name)
-	old, next := s.database.fences(t, "redis-a"), s.database.fences(t, "redis-b")
+	old, next := s.database.fences(t, "locks-1"), s.database.fences(t, "locks-2")
 	for _, s.fences = range []*sqlfence.Fences{old, next} {
 		require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
 	}
@@ -125,8 +125,30 @@ func testNewServers(t *testing.T, s *suite) {
 	require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
 
 	s.exec(t, statements[1])
-	fence, _ := s.row(t, "redis-a", name)
+	fence, _ := s.row(t, "locks-1", name)
 	require.Zero(t, fence)
-	s.namespace = "redis-b"
+	s.namespace = "locks-2"
 	s.requireRow(t, name, lock)
+}
+
+// The README's statement for old rows deletes those that were not checked for two days.
+func testOldRows(t *testing.T, s *suite) {
+	t.Helper()
+	line := map[sqlfence.Dialect]int{sqlfence.Postgres: 0, sqlfence.MySQL: 1, sqlfence.SQLite: 2}[s.dialect]
+	statement, _, _ := strings.Cut(strings.Split(blocks(t, " *sql")[2], "\n")[line], "--")
+	s.namespace = "locks-1"
+	s.fences = s.database.fences(t, s.namespace)
+	for name, age := range map[string]string{
+		"old":   map[sqlfence.Dialect]string{sqlfence.Postgres: "now() - interval '49 hours'", sqlfence.MySQL: "UTC_TIMESTAMP() - INTERVAL 49 HOUR", sqlfence.SQLite: "datetime('now', '-49 hours')"}[s.dialect],
+		"young": map[sqlfence.Dialect]string{sqlfence.Postgres: "now() - interval '47 hours'", sqlfence.MySQL: "UTC_TIMESTAMP() - INTERVAL 47 HOUR", sqlfence.SQLite: "datetime('now', '-47 hours')"}[s.dialect],
+		"new":   "checked_at",
+	} {
+		require.NoError(t, s.write(t.Context(), acquire(t, s.first, name), sql.LevelDefault))
+		s.exec(t, s.statement("UPDATE redlock_fences SET checked_at = "+age+" WHERE namespace = ? AND name = ?"), s.namespace, name)
+	}
+	s.exec(t, statement)
+	for name, kept := range map[string]bool{"old": false, "young": true, "new": true} {
+		fence, _ := s.row(t, s.namespace, name)
+		require.Equal(t, kept, fence != 0, name)
+	}
 }

@@ -51,6 +51,7 @@ var cases = []struct {
 	{"names of any bytes", testNames},
 	{"namespaces and prefixes", testNamespaces},
 	{"a new set of servers", testNewServers},
+	{"old rows", testOldRows},
 	{"a wait ends with its context", testWaitEnds},
 	{"a wait ends with the lock", testLockEndsDuringWait},
 	{"a wait takes too long", testTimeout},
