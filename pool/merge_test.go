@@ -491,6 +491,18 @@ func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	require.Greater(t, len(k.batch), 1)
 }
 
+func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {
+	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		failMerged(m, "MISCONF x")
+		a, b := announcing("T", "a"), announcing("T", "b")
+		together(n, a, b)
+		a.reply(t)
+		b.reply(t)
+		synctest.Wait()
+		require.Equal(t, n.Stats().Written, answers(n))
+	})
+}
+
 // Such a server has slots, although the node was not told so.
 func TestNoReleaseIsMergedAfterCROSSSLOT(t *testing.T) {
 	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {

@@ -53,7 +53,7 @@ func (lk *Lock) dropAcquireLocked() {
 	if lk.keys.acquire == nil {
 		return
 	}
-	if empty, all := lk.keys.acquire.Empty(); all {
+	if empty, all := lk.keys.acquire.EmptyNodes(); all {
 		lk.keys.acquire.Release()
 		lk.keys.acquire, lk.keys.empty = nil, empty
 	}

@@ -197,6 +197,13 @@ func TestARepairIsDueAtOnceAndOnce(t *testing.T) {
 	require.Zero(t, l.TakeMissing(at(109)), "nothing is repaired at the end or after it")
 }
 
+func TestNothingIsRepairedOnceNothingExtendsTheLease(t *testing.T) {
+	l := begun(terms)
+	l.Missing(quorum.Nodes(2), at(101))
+	l.StopExtending()
+	requireDue(t, l, lease.Nothing, at(101))
+}
+
 func TestWorkThatHangsStopsTheExtensions(t *testing.T) {
 	hanging := terms
 	hanging.Progress = 2 * second

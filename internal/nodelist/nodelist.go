@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -33,9 +34,12 @@ func ofSeveralHosts(rawURL string) bool {
 	return strings.Contains(rawURL, "+sentinel://") || strings.Contains(rawURL, "+cluster://")
 }
 
-// Names returns the names of the nodes. It returns an error if two nodes have one name or one
-// server.
+// Names returns the names of the nodes. It returns an error if there are too many, or if two nodes have
+// one name or one server.
 func Names(list []pool.Config) ([]string, error) {
+	if len(list) > quorum.MaxNodes {
+		return nil, fmt.Errorf("%d nodes, at most %d", len(list), quorum.MaxNodes)
+	}
 	names := make([]string, len(list))
 	seen := make(map[string]bool, 2*len(list))
 	for i, cfg := range list {

@@ -1,6 +1,7 @@
 package nodelist
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,4 +45,15 @@ func TestANodeIsListedTwiceUnderOneNameOrWithOneServer(t *testing.T) {
 		_, err := Names(list)
 		require.EqualError(t, err, want)
 	}
+}
+
+func TestAListOfTooManyNodesIsRefused(t *testing.T) {
+	list := make([]pool.Config, 65)
+	for i := range list {
+		list[i].Address = fmt.Sprintf("a:%d", i+1)
+	}
+	_, err := Names(list)
+	require.EqualError(t, err, "65 nodes, at most 64")
+	_, err = Names(list[:64])
+	require.NoError(t, err)
 }

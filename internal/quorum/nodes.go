@@ -9,5 +9,5 @@ type Nodes uint64
 // Has reports whether a node is in the set.
 func (s Nodes) Has(node int) bool { return s&(1<<node) != 0 }
 
-// With returns the set and a node.
+// With returns the set with the node added.
 func (s Nodes) With(node int) Nodes { return s | 1<<node }

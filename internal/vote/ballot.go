@@ -115,9 +115,9 @@ func (r *Round) AppendFences(list []int64) []int64 {
 	return list
 }
 
-// Empty returns the nodes that hold no keys of an acquire. answered reports that every node has
+// EmptyNodes returns the nodes that hold no keys of an acquire. answered reports that every node has
 // answered, so nothing is in flight.
-func (r *Round) Empty() (nodes quorum.Nodes, answered bool) {
+func (r *Round) EmptyNodes() (nodes quorum.Nodes, answered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.ballots {

@@ -82,8 +82,8 @@ type nameState struct {
 	queue
 	streak
 
-	// linger removes a state that lingers for its streak. A state that has one is not used again,
-	// because it may be firing.
+	// linger removes a state that lingers for its streak. A state that has one never enters freeList,
+	// because the timer may be firing.
 	linger *timer.Timer
 }
 

@@ -90,8 +90,7 @@ type Waiter struct {
 // It returns nil when the contender may make an attempt, or an attempt that was handed off. It
 // returns an error if the context ended or the Locker was closed.
 func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contender) (*vote.Round, error) {
-	w.table = t // first, because Done may panic
-	w.ctx, w.done, w.names, w.contender = ctx, ctx.Done(), names, c
+	w.table, w.ctx, w.done, w.names, w.contender = t, ctx, ctx.Done(), names, c
 	w.pause = t.cfg.Backoff
 	t.mu.Lock()
 	w.enterLocked()
@@ -104,7 +103,7 @@ func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contende
 // nothing if the waiter has left.
 func (w *Waiter) Leave() {
 	if len(w.entries) == 0 {
-		return // by Acquired
+		return // it has left, or never entered
 	}
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()

@@ -63,8 +63,12 @@ func compared(workload, kind, otherWorkload, otherKind string, q quantity) figur
 				ratios = append(ratios, q.in(one.Rounds[i])/below)
 			}
 		}
-		if len(ratios) == 0 { // older results have no rounds
+		rounds := max(len(one.Rounds), len(other.Rounds))
+		switch {
+		case rounds == 0: // older results
 			return value{middle: q.of(one) / q.of(other)}, true
+		case len(ratios) <= rounds/2: // in most rounds one of them has no result
+			return value{}, false
 		}
 		return value{stats.Median(ratios, stats.Mean[float64]), slices.Min(ratios), slices.Max(ratios)}, true
 	}

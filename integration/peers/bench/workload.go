@@ -50,8 +50,8 @@ type turn struct {
 	of        workload
 }
 
-// turns returns the turns of one round. The baselines of an adapter follow it directly, because
-// other adapters may take half a minute.
+// turns returns the turns of one round. The baselines of an adapter follow it directly, and bare
+// pipelining follows the first adapter, because others may take half a minute.
 func (w workload) turns() (list []turn) {
 	baselines := func(which func(kind string) bool) {
 		for _, a := range w.baselines {
@@ -62,11 +62,25 @@ func (w workload) turns() (list []turn) {
 			}
 		}
 	}
-	for _, kind := range w.kinds {
+	bare := func(of string) bool { return of == adapters.Bare }
+	others := slices.DeleteFunc(slices.Clone(w.kinds), bare)
+	for i, kind := range others {
 		list = append(list, turn{kind, kind, w})
 		baselines(func(of string) bool { return of == kind })
+		if i > 0 {
+			continue
+		}
+		if slices.ContainsFunc(w.kinds, bare) {
+			list = append(list, turn{adapters.Bare, adapters.Bare, w})
+		}
+		baselines(bare)
 	}
-	baselines(func(of string) bool { return !slices.Contains(w.kinds, of) })
+	if len(others) == 0 { // see --adapters
+		if len(w.kinds) > 0 {
+			list = append(list, turn{adapters.Bare, adapters.Bare, w})
+		}
+		baselines(func(string) bool { return true })
+	}
 	return list
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/quorumlock/go-redlock/integration/peers/stats"
 )
 
-// opening makes clients one after the other. Each acquires and releases one name. Closing a client does
-// not count, except for the usage.
+// opening makes clients one after the other. Each acquires and releases one name. Closing a client
+// counts for the usage only.
 func (r *Run) opening(ctx context.Context) (Result, error) {
 	before, err := r.meter.read()
 	if err != nil {
@@ -20,10 +20,12 @@ func (r *Run) opening(ctx context.Context) (Result, error) {
 	}
 	w := worker{name: "bench/0"}
 	result := Result{Acquire: stats.Distribution{}, Both: stats.Distribution{}}
-	for began := time.Now(); result.Elapsed < r.spec.For; result.Elapsed = time.Since(began) {
-		if err := r.openOnce(ctx, &w); err != nil {
+	for began := time.Now(); time.Since(began) < r.spec.For; {
+		took, err := r.openOnce(ctx, &w)
+		if err != nil {
 			return Result{}, err
 		}
+		result.Elapsed += took
 	}
 	after, err := r.meter.read()
 	if err != nil {
@@ -35,23 +37,25 @@ func (r *Run) opening(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-func (r *Run) openOnce(ctx context.Context, w *worker) (err error) {
+// openOnce returns how long it took until the name was released.
+func (r *Run) openOnce(ctx context.Context, w *worker) (took time.Duration, err error) {
 	began := time.Now()
 	c, err := r.kind.Open(ctx, r.spec.Servers, adapters.Options{Goroutines: 1})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	hold, err := c.Acquire(ctx, w.name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	held := time.Now()
 	if err := hold.Release(ctx); err != nil {
-		return err
+		return 0, err
 	}
+	took = time.Since(began)
 	w.ops++
 	w.acquire.Add(held.Sub(began))
-	w.both.Add(time.Since(began))
-	return nil
+	w.both.Add(took)
+	return took, nil
 }
