@@ -54,9 +54,9 @@ var (
 //   - ErrStale if a later holder has written;
 //   - ErrRetry and the driver's error if the database rejected the transaction because of a concurrent
 //     one: begin a new transaction while the lock is held;
-//   - the cause of lock.Context() if the lock has ended. If the lock ended before Check, Check executes
-//     nothing. If it ended during a statement that failed, the error also matches the driver's error,
-//     and it never matches ErrRetry;
+//   - the cause of lock.Context() if the lock has ended, before Check or during it. If it ended before,
+//     Check executes nothing. If it ended during a statement that failed, the error also matches the
+//     driver's error, and it never matches ErrRetry;
 //   - the driver's error otherwise. If ctx has ended, the error also matches the cause of ctx.
 //
 // Check executes nothing either if the fence is 0, or if the lock has no ID, no names, or an ID of
@@ -82,7 +82,7 @@ func (f *Fences) check(ctx context.Context, tx Tx, lock Lock) error {
 	case fence <= 0:
 		return errors.New("sqlfence: the lock has no fence: its Locker needs redlock.WithFencing")
 	case hold.Err() != nil:
-		return fmt.Errorf("sqlfence: the lock has ended: %w", context.Cause(hold)) //nolint:contextcheck // it is that of the lock
+		return ended(hold) //nolint:contextcheck // it is that of the lock
 	case owner == "" || len(owner) > maxOwner:
 		return fmt.Errorf("sqlfence: the lock's ID has %d bytes, not 1 to %d", len(owner), maxOwner)
 	case len(names) == 0:
@@ -106,8 +106,15 @@ func (f *Fences) check(ctx context.Context, tx Tx, lock Lock) error {
 		return failed(ctx, err)
 	case len(stale) > 0:
 		return fmt.Errorf("%w: fence %d of %s is too small for the name %q", ErrStale, fence, owner, stale[0])
+	case hold.Err() != nil: // a later holder may be about to write
+		return ended(hold) //nolint:contextcheck // it is that of the lock
 	}
 	return nil
+}
+
+// ended returns the error of a Check whose lock has ended.
+func ended(hold context.Context) error {
+	return fmt.Errorf("sqlfence: the lock has ended: %w", context.Cause(hold))
 }
 
 // failed returns the error of a Check whose statement failed while the lock was held.

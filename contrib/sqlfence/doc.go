@@ -1,14 +1,14 @@
-// Package sqlfence lets a SQL database reject the writes of a holder whose lock has passed to another
-// one. It checks the fencing token of a lock of package redlock in the transaction of the write. It
+// Package sqlfence lets a SQL database reject the writes of a holder once a later holder of the lock has
+// written. It checks the fencing token of a lock of package redlock in the transaction of the write. It
 // is a module of its own, and imports no database driver.
 //
 //	fences, err := sqlfence.New(sqlfence.Config{Dialect: sqlfence.Postgres, Namespace: "locks-1"})
 //	if err != nil { … }
-//	tx, err := db.BeginTx(lock.Context(), nil)
+//	tx, err := db.BeginTx(ctx, nil) // ctx is that of the work: it ends with the lock
 //	if err != nil { … }
 //	defer tx.Rollback()
-//	if err := fences.Check(lock.Context(), tx, lock); err != nil { … } // the transaction is rolled back
-//	…                                                                  // reads and writes
+//	if err := fences.Check(ctx, tx, lock); err != nil { … } // the transaction is rolled back
+//	…                                                       // reads and writes
 //	return tx.Commit()
 //
 // A table has the largest fence of every lock name, and its owner. Check locks the rows of the lock's

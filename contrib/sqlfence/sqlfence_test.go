@@ -337,6 +337,28 @@ func TestALockThatEndsDuringACheckIsTheReason(t *testing.T) {
 	}
 }
 
+// A process may be paused during a Check for longer than the lock is valid. The database would accept its
+// fence until a later holder has written.
+func TestACheckDuringWhichTheLockEndsIsRejected(t *testing.T) {
+	for _, dialect := range dialects {
+		t.Run(fmt.Sprint(dialect), func(t *testing.T) {
+			ctx, end := context.WithCancelCause(t.Context())
+			db := &script{answer: func(s statement) reply {
+				end(redlock.ErrLost)
+				return acceptAll(s)
+			}}
+			tx := begin(t, db)
+			l := held(t, "a")
+			l.ctx = ctx
+			err := newFences(t, dialect).Check(t.Context(), tx, l)
+			require.EqualError(t, err, "sqlfence: the lock has ended: redlock: lock lost")
+			require.ErrorIs(t, err, redlock.ErrLost)
+			require.NotErrorIs(t, err, sqlfence.ErrStale)
+			requireRolledBack(t, db, tx)
+		})
+	}
+}
+
 // A fence that a later holder's row rejects is stale, also if the lock ends meanwhile.
 func TestAStaleFenceOfALockThatEndsDuringACheckIsStale(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
