@@ -32,7 +32,7 @@ func TestOpenRefusesWhatIsWrongBeforeItDials(t *testing.T) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	require.NoError(t, err)
 	var many []string // so many that the first is dialled before the last is made
-	for i := range 100 {
+	for i := range 63 {
 		many = append(many, fmt.Sprintf("redis://127.0.0.%d:%s", i+1, port))
 	}
 	good := many[0]
@@ -44,6 +44,7 @@ func TestOpenRefusesWhatIsWrongBeforeItDials(t *testing.T) {
 		{nil, nil, []string{"no nodes"}},
 		{[]string{good, good}, nil, []string{"127.0.0.1:" + port, "twice"}},
 		{slices.Concat(many, []string{good}), nil, []string{"127.0.0.1:" + port, "twice"}},
+		{slices.Concat(many, []string{"redis://x:1", "redis://x:2"}), nil, []string{"65 nodes, at most 64"}},
 		{slices.Concat(many, []string{"redis://x:0"}), nil, []string{"port"}},
 		{[]string{good, good + "/0"}, nil, []string{"twice"}},
 		{[]string{good + "?name=a", good + "?name=b"}, nil, []string{"node b", "twice"}},
