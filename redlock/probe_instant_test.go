@@ -300,7 +300,8 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 		require.Zero(t, turns())
 		pass(3 * time.Second)
 		require.Zero(t, turns())
-		require.Equal(t, []int{0, 0, 0, 1, 1, 1}, during)
+		require.Len(t, during, 6)
+		require.Equal(t, []int{0, 0, 0, 1, 1}, during[:5], "two answers may decide before the last node is asked")
 		require.NoError(t, k.Release(bg))
 	})
 }
