@@ -54,8 +54,13 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes, redlock.WithOwner("me"), redlock.WithKeyPrefix("lock/"))
 	connected(t, l)
-	// A connection loads the scripts once, before their first use.
-	released(t, acquired(t, l, "before", 45*time.Second))
+	// A connection loads the scripts once, before their first use. A node to which the acquire was not
+	// sent gets no release.
+	before := acquired(t, l, "before", 45*time.Second)
+	for _, n := range nodes {
+		await(t, "the node has the key", func() bool { return len(n.Keys(t, "*")) == 1 })
+	}
+	released(t, before)
 	redistest.NoKeys(t, nodes, time.Second)
 	given := make([]func() []string, len(nodes))
 	for i, n := range nodes {
