@@ -12,7 +12,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -169,11 +168,11 @@ func closeAll(nodes []*pool.Node) error {
 }
 
 func checkNodes(nodes []Node) error {
-	switch {
-	case len(nodes) == 0:
+	if len(nodes) == 0 {
 		return errNoNodes
-	case len(nodes) > quorum.MaxNodes:
-		return invalid("%d nodes, at most %d", len(nodes), quorum.MaxNodes)
+	}
+	if err := nodelist.CheckNumber(len(nodes)); err != nil {
+		return invalid("%w", err)
 	}
 	seen := make(map[string]bool, len(nodes))
 	for i, n := range nodes {

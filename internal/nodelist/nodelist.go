@@ -34,11 +34,19 @@ func ofSeveralHosts(rawURL string) bool {
 	return strings.Contains(rawURL, "+sentinel://") || strings.Contains(rawURL, "+cluster://")
 }
 
+// CheckNumber returns an error for more nodes than a vote can have.
+func CheckNumber(nodes int) error {
+	if nodes > quorum.MaxNodes {
+		return fmt.Errorf("%d nodes, at most %d", nodes, quorum.MaxNodes)
+	}
+	return nil
+}
+
 // Names returns the names of the nodes. It returns an error if there are too many, or if two nodes have
 // one name or one server.
 func Names(list []pool.Config) ([]string, error) {
-	if len(list) > quorum.MaxNodes {
-		return nil, fmt.Errorf("%d nodes, at most %d", len(list), quorum.MaxNodes)
+	if err := CheckNumber(len(list)); err != nil {
+		return nil, err
 	}
 	names := make([]string, len(list))
 	seen := make(map[string]bool, 2*len(list))
