@@ -128,7 +128,7 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	}
 	now := n.cfg.Clock.Now()
 	var news string
-	var refused error
+	var reason error // for the log: nil if the node votes again
 	pc.pipeline.mu.Lock()
 	// Even if the answer is outdated: a command that comes now must be able to ask.
 	g.inFlight = false
@@ -138,13 +138,13 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	}
 	why := g.whyNotVotingLocked(now)
 	if !g.votes {
-		refused = why
+		reason = why
 	}
 	behind := g.parked
 	g.parked = nil
 	pc.pipeline.mu.Unlock()
 	if news != "" {
-		n.log(news, refused)
+		n.log(news, reason)
 	}
 	// Each gets the reason that was determined above, at one instant for all.
 	for _, u := range behind {

@@ -138,11 +138,12 @@ func testOldRows(t *testing.T, s *suite) {
 	statement, _, _ := strings.Cut(strings.Split(blocks(t, " *sql")[2], "\n")[line], "--")
 	s.namespace = "locks-1"
 	s.fences = s.database.fences(t, s.namespace)
-	for name, age := range map[string]string{
-		"old":   map[sqlfence.Dialect]string{sqlfence.Postgres: "now() - interval '49 hours'", sqlfence.MySQL: "UTC_TIMESTAMP() - INTERVAL 49 HOUR", sqlfence.SQLite: "datetime('now', '-49 hours')"}[s.dialect],
-		"young": map[sqlfence.Dialect]string{sqlfence.Postgres: "now() - interval '47 hours'", sqlfence.MySQL: "UTC_TIMESTAMP() - INTERVAL 47 HOUR", sqlfence.SQLite: "datetime('now', '-47 hours')"}[s.dialect],
-		"new":   "checked_at",
-	} {
+	hours := map[sqlfence.Dialect]string{
+		sqlfence.Postgres: "now() - interval '%d hours'",
+		sqlfence.MySQL:    "UTC_TIMESTAMP() - INTERVAL %d HOUR",
+		sqlfence.SQLite:   "datetime('now', '-%d hours')",
+	}[s.dialect]
+	for name, age := range map[string]string{"old": fmt.Sprintf(hours, 49), "young": fmt.Sprintf(hours, 47), "new": "checked_at"} {
 		require.NoError(t, s.write(t.Context(), acquire(t, s.first, name), sql.LevelDefault))
 		s.exec(t, s.statement("UPDATE redlock_fences SET checked_at = "+age+" WHERE namespace = ? AND name = ?"), s.namespace, name)
 	}

@@ -53,33 +53,18 @@ type turn struct {
 // turns returns the turns of one round. The baselines of an adapter follow it directly, and bare
 // pipelining follows the first adapter, because others may take half a minute.
 func (w workload) turns() (list []turn) {
-	baselines := func(which func(kind string) bool) {
+	kinds := slices.DeleteFunc(slices.Clone(w.kinds), func(kind string) bool { return kind == adapters.Bare })
+	for _, kind := range slices.Insert(kinds, min(1, len(kinds)), adapters.Bare) {
+		if slices.Contains(w.kinds, kind) {
+			list = append(list, turn{kind, kind, w})
+		}
 		for _, a := range w.baselines {
-			if which(a.kind) {
+			if a.kind == kind {
 				other := w
 				a.vary(&other)
 				list = append(list, turn{a.row, a.kind, other})
 			}
 		}
-	}
-	bare := func(of string) bool { return of == adapters.Bare }
-	others := slices.DeleteFunc(slices.Clone(w.kinds), bare)
-	for i, kind := range others {
-		list = append(list, turn{kind, kind, w})
-		baselines(func(of string) bool { return of == kind })
-		if i > 0 {
-			continue
-		}
-		if slices.ContainsFunc(w.kinds, bare) {
-			list = append(list, turn{adapters.Bare, adapters.Bare, w})
-		}
-		baselines(bare)
-	}
-	if len(others) == 0 { // see --adapters
-		if len(w.kinds) > 0 {
-			list = append(list, turn{adapters.Bare, adapters.Bare, w})
-		}
-		baselines(func(string) bool { return true })
 	}
 	return list
 }
