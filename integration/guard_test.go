@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +82,8 @@ func (s *site) fresh(t *testing.T, opts ...redlock.Option) {
 	if len(opts) == 0 {
 		return
 	}
-	_, err := s.client(t, nil, opts...).Admit(t.Context())
+	// It has long enough for the answers on a busy machine.
+	_, err := s.client(t, nil, append(slices.Clone(opts), redlock.WithNodeTimeout(10*time.Second))...).Admit(t.Context())
 	require.NoError(t, err)
 }
 
