@@ -123,7 +123,7 @@ sql-images: ## build images of PostgreSQL and MariaDB from the distribution's pa
 	scripts/sql-image mariadb
 
 .PHONY: bench
-bench: ## measure this library beside others, and write docs/benchmarks.md: about 25 minutes (BENCHFLAGS='--only fault'; a run that writes nothing: BENCHFLAGS="--quick --out ''")
+bench: ## measure this library beside others, and write docs/benchmarks.md: about 35 minutes (BENCHFLAGS='--only fault'; a run that writes nothing: BENCHFLAGS="--quick --out ''")
 	$(PEERS) run ./bench --out ../../docs $(BENCHFLAGS)
 
 .PHONY: benchmarks
