@@ -100,7 +100,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	for i, m := range all {
 		wg.Go(func() { each[i], errs[i] = m.examine(ctx, r) })
 	}
-	// examine ends with ctx, and a scan ends with r.ScanContext, so this wait ends as well.
+	// examine ends with ctx, and a scan ends with r.ScanContext(), so this wait ends as well.
 	wg.Wait()
 	var found *command.Diagnosis
 	var said []command.Finding

@@ -244,5 +244,5 @@ func repeatLater(m *shard, c *call, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.node.admitsUndo()
-	l.retryLaterLocked(&c.Command, refused).command.To = c
+	l.retryLaterLocked(&c.Command, undoSending{refused: refused}).command.To = c
 }

@@ -40,11 +40,12 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 		return true
 	}
 	if c.Op.Undoes() { // and repeat it here while its acquire may still be executed (docs/dev/rules.md rule 6)
-		pc.pipeline.scheduleRetry(c, false, pc.nothingToUndo(c), c.WasResent())
+		pc.pipeline.scheduleRetry(c, undoSending{nothing: pc.nothingToUndo(c), perhaps: c.WasResent()})
 	}
 	// Read before requeue: from then on the other shard owns the command.
 	probe := c.Op.Undoes() && c.Retries > 0
-	c.Redirects, c.Asking = c.Redirects+1, asking
+	c.Redirects++
+	c.SetAsking(asking)
 	to.node.pipelineOf(c).requeue(c)
 	if probe { // the server takes commands again; those that fail elsewhere are parked there
 		pc.pipeline.sendParked()
@@ -105,7 +106,7 @@ func (cl *cluster) onMoved(c *command.Command, asking bool, slot int, address st
 	if c.Op.Creates() {
 		// The undo of this token must go where the acquire is, even if the map says otherwise by
 		// then.
-		cl.pendingAcquires[c.Token] = to
+		cl.pendingAcquires[c.Token()] = to
 	}
 	return to
 }

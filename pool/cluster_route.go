@@ -47,7 +47,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) {
 	one, two := cl.targetOfLocked(first), cl.targetOfLocked(second)
 	together := cl.hasTopology && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
 	if together {
-		cl.pendingAcquires[second.Token] = two
+		cl.pendingAcquires[second.Token()] = two
 	}
 	cl.mu.Unlock()
 	// submit routes each of them again: it waits for a map, or follows the slots.
@@ -82,10 +82,11 @@ func (cl *cluster) route(c *command.Command) (*shard, error) {
 		return nil, nil
 	}
 	m := cl.targetOfLocked(c)
-	if c.Redirects, c.Asking = 0, false; c.Op.Creates() {
+	c.Redirects = 0
+	if c.SetAsking(false); c.Op.Creates() {
 		// Under the same lock as the choice of the shard: the undo of this token, submitted at any
 		// time later, goes to this shard.
-		cl.pendingAcquires[c.Token] = m
+		cl.pendingAcquires[c.Token()] = m
 	}
 	return m, nil
 }
@@ -107,7 +108,7 @@ func (cl *cluster) targetOfLocked(c *command.Command) *shard {
 
 // ownerLocked is targetOfLocked if a shard is known for the command, and nil otherwise.
 func (cl *cluster) ownerLocked(c *command.Command) *shard {
-	if m := cl.pendingAcquires[c.Token]; m != nil && !c.Op.Creates() && c.Token != "" {
+	if m := cl.pendingAcquires[c.Token()]; m != nil && !c.Op.Creates() && c.Token() != "" {
 		return m
 	}
 	// Pings go to all masters, so they have no owner.
@@ -128,7 +129,7 @@ func (at *acquireTracker) Answer(c *command.Command, r command.Reply) {
 	at.cluster.mu.Lock()
 	// Before the answer: the undo that the answer causes must not be routed by this entry after the
 	// acquire is known to be over.
-	delete(at.cluster.pendingAcquires, c.Token)
+	delete(at.cluster.pendingAcquires, c.Token())
 	at.cluster.mu.Unlock()
 	if at.to != nil {
 		at.to.Answer(c, r)

@@ -83,7 +83,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 // belongsElsewhere reports whether a queued command should go to another shard. A command behind
 // ASKING should not, unless there is no connection.
 func (cl *cluster) belongsElsewhere(c *command.Command, m *shard, up bool) bool {
-	if !slotted(c) || c.Asking && up {
+	if !slotted(c) || c.Asking() && up {
 		return false
 	}
 	cl.mu.Lock()

@@ -44,6 +44,7 @@ type pipeConn struct {
 	loaded      command.ScriptSet // scripts that were loaded on this connection
 
 	answered atomic.Int64
+	put      atomic.Int64 // calls that the writer handed to the connection; each gets one reply
 
 	// Used only by the writer:
 	batch               []*command.Command
@@ -59,6 +60,7 @@ type pipeConn struct {
 
 	answering  []*command.Command       // reader only: written, in order
 	next       int                      // reader only: the first of answering without a reply
+	replies    int64                    // reader only
 	oneCall    []*command.Command       // reader only: of handleMergedReply
 	unexecuted map[string]clock.Instant // reader only: see noteAcquire
 
@@ -129,11 +131,12 @@ func (pc *pipeConn) read() error {
 		if err != nil && pc.raw.redis.Err() != nil {
 			return err
 		}
-		c := pc.nextAnswered()
-		// A reply without a command: the server is out of step, so no later reply can be trusted.
-		if c == nil {
+		// A reply without a call, or before it: the server is out of step, so no later reply can be
+		// trusted.
+		if pc.replies++; pc.replies > pc.put.Load() {
 			return errProtocol
 		}
+		c := pc.nextAnswered()
 		if c.Merged > 0 {
 			if err := pc.handleMergedReply(c, v, err); err != nil {
 				return err // nor can any later reply be trusted
@@ -144,16 +147,13 @@ func (pc *pipeConn) read() error {
 	}
 }
 
-// nextAnswered returns the command of the next reply. It takes over all written commands at once,
-// so it needs the mutex once for many replies.
+// nextAnswered returns the command of the next reply, which was written. It takes over all written
+// commands at once, so it needs the mutex once for many replies.
 func (pc *pipeConn) nextAnswered() *command.Command {
 	if pc.next == len(pc.answering) {
 		pc.pipeline.mu.Lock()
 		pc.answering, pc.next = pc.unanswered.popAll(pc.answering[:0]), 0
 		pc.pipeline.mu.Unlock()
-		if len(pc.answering) == 0 {
-			return nil
-		}
 	}
 	c := pc.answering[pc.next]
 	// The slice is reused. It must not keep the command, and with it a Locker, alive.

@@ -112,8 +112,8 @@ func (n *Node) examineServer(ctx context.Context, r *command.Request) (*command.
 	defer s.close()
 	defer s.abort()
 	found, err := n.examineWith(ctx, s, r)
-	if err == nil && r.ScanContext != nil {
-		err = n.scanForLocks(r.ScanContext, s, found) //nolint:contextcheck // it lasts longer than ctx
+	if err == nil && r.ScanContext() != nil {
+		err = n.scanForLocks(r.ScanContext(), s, found) //nolint:contextcheck // it lasts longer than ctx
 	}
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (n *Node) examineWith(ctx context.Context, s *rawConn, r *command.Request) 
 	steps := append(readConfig(found), probeRights(found, r.Keys[0])...)
 	steps = append(steps, n.keyRights(found, r)...)
 	steps = append(steps, n.kind.probes(found, r.Keys[0])...)
-	if r.ScanContext == nil { // a connection that has subscribed can't SCAN
+	if r.ScanContext() == nil { // a connection that has subscribed can't SCAN
 		steps = append(steps, probePubSub(found, r.Keys[0])...)
 	}
 	if err := s.run(steps); err != nil {

@@ -106,7 +106,7 @@ func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
 func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) error {
 	pc.oneCall = append(pc.oneCall[:0], first)
 	for len(pc.oneCall) < int(first.Merged) {
-		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // never nil: all were written together
+		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // all were written together
 	}
 	all := pc.oneCall
 	defer clear(all) // each command leads to its Locker

@@ -251,7 +251,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*command.Command) {
 		switch {
 		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // it might be sent forever otherwise
 			left = append(left, c)
-			if c.Clock != nil && pl.mayStillExecuteLocked(c.Token) {
+			if c.Clock != nil && pl.mayStillExecuteLocked(c.Token()) {
 				pl.queue.push(detachedUndo(c))
 			}
 		case c.Op.Undoes() && !pl.closed:
@@ -272,7 +272,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*command.Command) {
 // acquire may still be executed.
 func (pl *pipeline) outdatedLocked(c *command.Command) bool {
 	if c.Clock == nil {
-		return c.To == nil && !pl.mayStillExecuteLocked(c.Token)
+		return c.To == nil && !pl.mayStillExecuteLocked(c.Token())
 	}
 	return c.Expired()
 }

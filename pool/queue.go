@@ -85,7 +85,7 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 		// One reading of the clock decides between the cases.
 		expired := c.Expired()
 		switch {
-		case !c.Op.Undoes() || pl.closed || expired && !pl.mayStillExecuteLocked(c.Token):
+		case !c.Op.Undoes() || pl.closed || expired && !pl.mayStillExecuteLocked(c.Token()):
 			dropped = append(dropped, droppedCommand{c, err})
 		case expired:
 			// The owner gets its answer in time. A copy without an owner remains, because the

@@ -24,7 +24,7 @@ func decode(c *command.Command, v any, err error, password string) command.Reply
 	// Redacted before the text is cut for an error, which could leave a part of a token. The check
 	// of the length spares the usual replies OK and PONG.
 	if status, ok := v.(string); ok && len(status) > len("PONG") {
-		v = oneline.Redact(oneline.Redact(status, c.Token), password)
+		v = oneline.Redact(oneline.Redact(status, c.Token()), password)
 	}
 	return decodeReply(c, v, err)
 }
@@ -40,8 +40,8 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 	case command.Acquire:
 		switch {
 		// An acquire with fencing returns its counter, a scripted one a number, and SET a status.
-		case c.Hint != 0:
-			return decodeFence(v, c.Hint)
+		case c.Hint() != 0:
+			return decodeFence(v, c.Hint())
 		case c.Scripted():
 			return decodeCount(v, 1)
 		}

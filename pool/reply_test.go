@@ -329,7 +329,7 @@ func FuzzDecode(f *testing.F) {
 			require.Empty(t, r.KeyStates)
 		}
 		require.False(t, r.NotSent)
-		require.Equal(t, cmd.Hint != 0 && r.Outcome == command.Granted, r.Fence != 0)
+		require.Equal(t, cmd.Hint() != 0 && r.Outcome == command.Granted, r.Fence != 0)
 		require.Less(t, r.Fence, int64(1<<53))
 	})
 }

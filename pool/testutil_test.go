@@ -198,7 +198,7 @@ func (c *call) reply(t *testing.T) command.Reply {
 		require.False(t, r.NotSent && r.Outcome != command.Failed, "unsent goes with failed")
 		return r
 	case <-time.After(2 * time.Minute):
-		require.FailNow(t, "no answer", "to %v of %q", c.req.Op, c.req.Token)
+		require.FailNow(t, "no answer", "to %v of %q", c.req.Op, c.req.Token())
 		return command.Reply{}
 	}
 }

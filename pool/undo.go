@@ -53,7 +53,7 @@ func (o *unackedAcquires) add(c *command.Command, f facts) {
 		o.tokens = make(map[string]unackedAcquire)
 	}
 	o.some.Store(true)
-	o.tokens[c.Token] = unackedAcquire{ttl: c.TTL, until: noDeadline}
+	o.tokens[c.Token()] = unackedAcquire{ttl: c.TTL, until: noDeadline}
 	old := deadConn{f.clientID, f.RunID}
 	// Commands of one connection come one after another, so that comparing with the last entry
 	// avoids duplicates.
@@ -167,7 +167,8 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (wi
 	if !refused && c.Retries == 0 && !pl.unacked.some.Load() {
 		return false, false
 	}
-	willRetry, pending = pl.scheduleRetry(c, refused, nothing, r.Outcome == command.Unknown || c.WasResent())
+	sending := undoSending{refused: refused, nothing: nothing, perhaps: r.Outcome == command.Unknown || c.WasResent()}
+	willRetry, pending = pl.scheduleRetry(c, sending)
 	// The server executed a repeated undo, and so probably executes the others that wait. Outside
 	// mu, as requeue demands.
 	if !refused && c.Retries > 0 {
@@ -176,18 +177,24 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (wi
 	return willRetry, pending
 }
 
-// scheduleRetry schedules one more sending of an undo if one is needed. refused says that the server
-// answered it by an error, perhaps that it may have been executed all the same.
-func (pl *pipeline) scheduleRetry(c *command.Command, refused, nothing, perhaps bool) (willRetry, pending bool) {
+// undoSending is what is known of an undo that was sent.
+type undoSending struct {
+	refused bool // the server answered by an error, and still holds what was to be undone
+	nothing bool // the acquire surely executed nothing, so there is nothing to undo
+	perhaps bool // it, or an earlier sending, may have been executed
+}
+
+// scheduleRetry schedules one more sending of an undo if one is needed.
+func (pl *pipeline) scheduleRetry(c *command.Command, s undoSending) (willRetry, pending bool) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	mayExecute := pl.mayStillExecuteLocked(c.Token)
+	mayExecute := pl.mayStillExecuteLocked(c.Token())
 	// An undo without a clock has no owner and no not-after instant: only an acquire that may
 	// still be executed keeps it.
-	if pl.closed || !refused && !mayExecute || !mayExecute && (c.Clock == nil || c.Expired() || nothing) {
+	if pl.closed || !s.refused && !mayExecute || !mayExecute && (c.Clock == nil || c.Expired() || s.nothing) {
 		return false, false
 	}
-	pending = refused && c.To != nil
+	pending = s.refused && c.To != nil
 	next := pl.retries[c.Request]
 	if next == nil {
 		// No room: false tells the caller to answer the undo for good, so that its owner does not
@@ -195,9 +202,9 @@ func (pl *pipeline) scheduleRetry(c *command.Command, refused, nothing, perhaps 
 		if !pl.node.admitsUndo() {
 			return false, false
 		}
-		next = pl.retryLaterLocked(c, refused)
+		next = pl.retryLaterLocked(c, s)
 	}
-	if perhaps {
+	if s.perhaps {
 		next.command.MarkResend() // what it finds missing, an earlier sending may have undone
 	}
 	if pending {
@@ -218,7 +225,7 @@ type retryTimer struct {
 // undo has one entry, however often it returns to this pipeline: members of a Cluster may
 // redirect it to and fro, and with an entry for each visit their number would double each time.
 // The caller has counted it with admitsUndo.
-func (pl *pipeline) retryLaterLocked(c *command.Command, refused bool) *retryTimer {
+func (pl *pipeline) retryLaterLocked(c *command.Command, s undoSending) *retryTimer {
 	next := &retryTimer{command: &command.Command{
 		Request: c.Request, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1,
 	}}
@@ -226,8 +233,8 @@ func (pl *pipeline) retryLaterLocked(c *command.Command, refused bool) *retryTim
 		pl.retries = make(map[*command.Request]*retryTimer)
 	}
 	pl.retries[c.Request] = next
-	if refused {
-		next.command.Asking = c.Asking // it goes to the same member
+	if s.refused {
+		next.command.SetAsking(c.Asking()) // it goes to the same member
 		pl.parkLocked(next.command)
 		return next
 	}
@@ -291,7 +298,7 @@ func (pl *pipeline) mayStillExecuteLocked(token string) bool {
 // by then.
 func detachedUndo(c *command.Command) *command.Command {
 	terms, r := &command.LockArgs{}, &command.Request{}
-	terms.Set(c.Keys, c.Token)
+	terms.Set(c.Keys, c.Token())
 	command.NewRelease(r, terms)
 	return &command.Command{Request: r, Node: c.Node}
 }

@@ -112,12 +112,12 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
-		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token) {
+		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token()) {
 			pl.removeRetryLocked(c.Request)
 			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
 			// removeRetryLocked has freed a place, but another goroutine may have taken it: the bound
 			// is the node's, and mu only this pipeline's.
-			if !past || !pl.mayStillExecuteLocked(c.Token) || !pl.node.admitsUndo() {
+			if !past || !pl.mayStillExecuteLocked(c.Token()) || !pl.node.admitsUndo() {
 				continue
 			}
 			// The owner gets its answer now. The copy continues without one, until the late acquire
@@ -225,7 +225,7 @@ func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
 	}
 	// The undo follows within the TTL. The entry is kept for twice that, and then dropped by
 	// forgetUnexecuted.
-	pc.unexecuted[c.Token] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
+	pc.unexecuted[c.Token()] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
 }
 
 // forgetUnexecuted drops acquires whose undo does not come here, because it went to another
@@ -238,8 +238,8 @@ func (pc *pipeConn) forgetUnexecuted() {
 // nothingToUndo reports whether an answered undo surely has nothing to undo, and forgets its
 // acquire. Only the reader calls it.
 func (pc *pipeConn) nothingToUndo(c *command.Command) bool {
-	_, unexecuted := pc.unexecuted[c.Token]
+	_, unexecuted := pc.unexecuted[c.Token()]
 	// An acquire has one undo, so the entry is not needed again.
-	delete(pc.unexecuted, c.Token)
+	delete(pc.unexecuted, c.Token())
 	return unexecuted && c.AcquiredHere
 }

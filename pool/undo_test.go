@@ -29,7 +29,7 @@ func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
 		require.NoError(t, first.Send("SET", "k", "A", "NX", "PX", 30000))
 		require.NoError(t, first.Flush())
 		require.NoError(t, first.Close())
-		_, args := releasing("A", "k").Call(true)
+		_, args := releasing("A", "k").AppendCall(nil, true)
 		deleted, err := redis.Int(second.Do("EVAL", args...))
 		require.NoError(t, err)
 		require.Zero(t, deleted)
@@ -114,7 +114,7 @@ func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 			for i, c := range acquires {
 				require.False(t, c.Cancel())
 				if i%2 == 0 {
-					undos = append(undos, releasing(c.Token, c.Keys...).within(n, longTTL).on(n))
+					undos = append(undos, releasing(c.Token(), c.Keys...).within(n, longTTL).on(n))
 				}
 			}
 			for _, c := range acquires {
@@ -123,7 +123,7 @@ func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 			time.Sleep(time.Duration(round) * 100 * time.Millisecond)
 			for i, c := range acquires {
 				if i%2 == 1 {
-					undos = append(undos, releasing(c.Token, c.Keys...).within(n, longTTL).on(n))
+					undos = append(undos, releasing(c.Token(), c.Keys...).within(n, longTTL).on(n))
 				}
 			}
 			m.Unfreeze()

@@ -323,3 +323,38 @@ func TestAConnectionThatAWrappedDialReturnsWithAnErrorIsClosed(t *testing.T) {
 	require.Nil(t, c)
 	require.Equal(t, 1, n)
 }
+
+// earlyReply is a connection whose server answers a SET before it was sent.
+type earlyReply struct {
+	redis.ConnWithTimeout
+	say func()
+}
+
+func (c *earlyReply) Send(name string, args ...any) error {
+	if name == "SET" {
+		c.say()
+		synctest.Wait() // the reader has read it
+	}
+	return c.ConnWithTimeout.Send(name, args...)
+}
+
+// A server that is out of step would be believed to grant what it has not seen.
+func TestAReplyThatComesBeforeItsCommandIsNoAnswer(t *testing.T) {
+	early := func(m *fakeredis.Master) *redis.Pool {
+		p := servicePool(m)
+		dial := p.DialContext
+		p.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			c, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &earlyReply{c.(redis.ConnWithTimeout), func() { only(t, m).Say("+OK\r\n") }}, nil
+		}
+		return p
+	}
+	wrapping(t, early, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
+		require.Equal(t, command.Unknown, acquiring("A", longTTL, "k").outcome(t, n))
+		require.EqualValues(t, 1, n.Stats().Violations)
+		require.Empty(t, m.Keys())
+	})
+}

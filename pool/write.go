@@ -187,7 +187,7 @@ func (pc *pipeConn) appendToBatchLocked(c *command.Command, want any) {
 	if load := pc.loaded.Add(c); load != nil {
 		pc.pushLocked(load, nil)
 	}
-	if c.Asking {
+	if c.Asking() {
 		pc.pushLocked(askingCommand(), nil) // right before the command, which alone it concerns
 	}
 	pc.pushLocked(c, want)
@@ -213,19 +213,17 @@ func askingCommand() *command.Command {
 func (pc *pipeConn) send() error {
 	for i := 0; i < len(pc.batch); i++ {
 		c := pc.batch[i]
-		name, args := c.Call(c.UsesEval())
-		switch {
-		case c.Merged > 0:
-			name, args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], pc.markers[i])
-			pc.args = args
+		var name string
+		if c.Merged > 0 {
+			name, pc.args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], pc.markers[i])
 			i += int(c.Merged) - 1
-		case pc.markers[i] != nil:
-			args = append(append(pc.args[:0], args...), pc.markers[i])
-			pc.args = args
+		} else if name, pc.args = c.AppendCall(pc.args[:0], c.UsesEval()); pc.markers[i] != nil {
+			pc.args = append(pc.args, pc.markers[i])
 		}
-		if err := pc.raw.redis.Send(name, args...); err != nil {
+		if err := pc.raw.redis.Send(name, pc.args...); err != nil {
 			return err
 		}
+		pc.put.Add(1) // its last byte leaves with the flush, or with the next call
 	}
 	return pc.raw.flush()
 }

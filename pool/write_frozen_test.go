@@ -327,7 +327,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 					time.Sleep(500 * time.Millisecond) // the node timeout: a caller without an answer sends undos
 					for i, c := range acquires {
 						if !c.Cancel() {
-							undos = append(undos, releasing(c.Token, c.Keys[0]).within(n, longTTL).on(n))
+							undos = append(undos, releasing(c.Token(), c.Keys[0]).within(n, longTTL).on(n))
 						}
 						if i%5 == 0 {
 							synctest.Wait()

@@ -18,7 +18,7 @@ func (w willing) Name() string        { return string(w) }
 func (w willing) Voter() command.Node { return w }
 func (willing) Submit(c *command.Command) {
 	c.MarkSent()
-	c.Answer(command.Reply{Outcome: command.Granted, Fence: c.Hint})
+	c.Answer(command.Reply{Outcome: command.Granted, Fence: c.Hint()})
 }
 
 // An acquire and its release take at most 4 allocations, and 8 with

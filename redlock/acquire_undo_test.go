@@ -93,7 +93,7 @@ func TestOnlyNodesThatSurelyHoldNothingAreSparedTheUndo(t *testing.T) {
 				acquire := nodes[0].commands(command.Acquire)[0]
 				require.False(t, acquire.MarkSent(), "it could still be sent behind its undo")
 				if c.undone {
-					require.Equal(t, acquire.Token, undos[0].Token)
+					require.Equal(t, acquire.Token(), undos[0].Token())
 				}
 			})
 		})

@@ -42,7 +42,7 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 // newAttempt makes an attempt that is ready to be submitted. start is the time before the first
 // send.
 func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
-	k := l.newLock(w)
+	k := l.newLock(w, command.NewToken(l.set.owner))
 	if err := l.add(k); err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 	return left <= lk.lease.Terms.StopMargin || left < lk.opts.minValidity
 }
 
-// newLock makes a Lock with a new token. It is the hot path, so it makes few allocations.
-func (l *Locker) newLock(w *request) *Lock {
+// newLock makes a Lock. It is the hot path, so it makes few allocations.
+func (l *Locker) newLock(w *request, token string) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	k := &Lock{l: l}
 	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease, boundToCaller: w.boundToCaller}
@@ -91,7 +91,7 @@ func (l *Locker) newLock(w *request) *Lock {
 	k.ctx.parent, k.keys.longest = w.caller, ttl
 	k.lease.Terms = l.leaseTerms(ttl, &w.opts)
 	k.hold.SetNames(w.names)
-	k.terms.Set(l.keys(k.hold.Names), command.NewToken(l.set.owner))
+	k.terms.Set(l.keys(k.hold.Names), token)
 	k.terms.Guarded = l.set.guarded
 	return k
 }

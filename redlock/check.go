@@ -29,8 +29,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if lk.family.shareOf != nil {
 		return lk.root().Check(ctx)
 	}
-	r := lk.l.countedInspect(&checkKind, lk, lk.hold.Names)
-	r.Request.Token = lk.terms.Token()
+	r := lk.countedInspect(&checkKind)
 	r.Rule = vote.LossAfterAll
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("check", err)

@@ -129,8 +129,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
 		return nil, err
 	}
-	k := l.newLock(&w)
-	k.terms.Set(l.keys(k.hold.Names), claim.Token)
+	k := l.newLock(&w, claim.Token)
 	if k.fence = claim.Fence; k.fence != 0 {
 		k.terms.SetCounters(l.clustered)
 	}
@@ -181,7 +180,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.
 func (lk *Lock) resume(ctx context.Context) error {
-	r := lk.l.countedInspect(&claimKind, lk, lk.hold.Names)
+	r := lk.countedInspect(&claimKind)
 	r.Rule = vote.LossAfterAll
 	lk.hold.Began = r.Start
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {

@@ -38,7 +38,7 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 				leave := make(chan struct{})
 				for i, n := range nodes {
 					n.script = func(n *fakeNode, c *command.Command) bool {
-						if c.Op != command.Extend || c.Token != a.Token() || len(on(n, a, command.Extend)) > 1 {
+						if c.Op != command.Extend || c.Token() != a.Token() || len(on(n, a, command.Extend)) > 1 {
 							return false
 						}
 						rep, answered := row.answers[i]
@@ -79,7 +79,7 @@ func TestNoTimerWaitsForACallerInsideSubmit(t *testing.T) {
 // on lists the commands for one lock and operation that a node was sent.
 func on(n *fakeNode, k *Lock, op command.Op) (some []*command.Command) {
 	for _, c := range n.commands(op) {
-		if c.Token == k.Token() {
+		if c.Token() == k.Token() {
 			some = append(some, c)
 		}
 	}

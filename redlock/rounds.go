@@ -28,21 +28,21 @@ var plainKind vote.Kind
 
 // inspectRound makes a round that reads the keys for information only: it counts for no lock.
 func (l *Locker) inspectRound(kind *vote.Kind, owner any, names []string) *vote.Round {
-	r := l.readRound(kind, owner, names, false)
+	t := &command.LockArgs{}
+	t.Set(l.keys(names), "")
+	r := l.readRound(kind, owner, names, t)
 	r.Request.Informational = true
 	return r
 }
 
-// countedInspect makes a round that reads the keys and whose answers count as votes. Under the
-// restart guard only nodes that vote grant it.
-func (l *Locker) countedInspect(kind *vote.Kind, owner any, names []string) *vote.Round {
-	return l.readRound(kind, owner, names, l.set.guarded)
+// countedInspect makes a round that reads the keys of the lock and whose answers count as votes. Under
+// the restart guard only nodes that vote grant it.
+func (lk *Lock) countedInspect(kind *vote.Kind) *vote.Round {
+	return lk.l.readRound(kind, lk, lk.hold.Names, &lk.terms)
 }
 
-func (l *Locker) readRound(kind *vote.Kind, owner any, names []string, guarded bool) *vote.Round {
+func (l *Locker) readRound(kind *vote.Kind, owner any, names []string, t *command.LockArgs) *vote.Round {
 	r := l.group.NewReading(kind, owner, names)
-	t := &command.LockArgs{Guarded: guarded}
-	t.Set(l.keys(names), "")
 	command.NewInspect(&r.Request, t)
 	r.Start = l.now()
 	return r

@@ -59,8 +59,8 @@ func (lk *Lock) newShare(w *request) (*Lock, error) {
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:
 		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
-	s := lk.l.newLock(w)
-	s.family.shareOf, s.terms, s.opts.ttl, s.fence = lk, root.terms, root.opts.ttl, root.fence
+	s := lk.l.newLock(w, root.Token())
+	s.family.shareOf, s.opts.ttl, s.fence = lk, root.opts.ttl, root.fence
 	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()
 	s.hold.Began = now

@@ -62,7 +62,7 @@ type submission struct {
 
 func (p *probes) note(c *command.Command) {
 	p.mu.Lock()
-	s := submission{op: c.Op, node: c.Node, at: p.clock.Now()}
+	s := submission{op: c.Op, node: int(c.Node), at: p.clock.Now()}
 	for _, ctx := range p.watched {
 		select {
 		case <-ctx.Done():

@@ -161,7 +161,7 @@ func (n *fakeNode) execute(c *command.Command) command.Reply {
 		switch n.held[k] {
 		case "":
 			free++
-		case c.Token:
+		case c.Token():
 			ours++
 		}
 	}
@@ -170,7 +170,7 @@ func (n *fakeNode) execute(c *command.Command) command.Reply {
 	case command.Acquire:
 		if free == all {
 			for _, k := range c.Keys {
-				n.held[k] = c.Token
+				n.held[k] = c.Token()
 			}
 			return command.Reply{Outcome: command.Granted}
 		}
@@ -180,7 +180,7 @@ func (n *fakeNode) execute(c *command.Command) command.Reply {
 		}
 	case command.Release:
 		for _, k := range c.Keys {
-			if n.held[k] == c.Token {
+			if n.held[k] == c.Token() {
 				delete(n.held, k)
 			}
 		}

@@ -127,7 +127,7 @@ var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 // release submits an undo for the token of a command.
 func (n *tap) release(c *command.Command) {
 	t, r := &command.LockArgs{}, &command.Request{}
-	t.Set(c.Keys, c.Token)
+	t.Set(c.Keys, c.Token())
 	command.NewRelease(r, t)
 	n.Node.Voter().Submit(&command.Command{Request: r})
 }

@@ -12,16 +12,15 @@ type Answerer interface {
 // Command is one request on its way to one node. It must not be copied. It is submitted once.
 type Command struct {
 	*Request
-	// Node is the index of the node in the coordinator's list.
-	Node int
 	// To receives the answer. It is nil if the answer is not needed.
 	To Answerer
+	// Node is the index of the node in the coordinator's list.
+	Node uint8
 	// Retries counts how often the node has resent the undo, up to 255. Only the node uses it.
 	Retries uint8
-	// Redirects counts how often a shard of a Redis Cluster has redirected the command. Asking
-	// reports that the present shard accepts it only behind ASKING. Only the node uses them.
+	// Redirects counts how often a shard of a Redis Cluster has redirected the command. Only the node
+	// uses it.
 	Redirects uint8
-	Asking    bool
 	// Merged is how many commands one call executes and one reply answers. It is set on the first of
 	// them, and 0 for a command that is sent by itself. Only the node uses it.
 	Merged uint8
@@ -37,6 +36,7 @@ const (
 	useEval               // a script goes by its text: the node didn't know the hash
 	answered              // Answer was called
 	resent                // sent once before, and perhaps executed then
+	asking                // see SetAsking
 )
 
 // Cancel gives the command up before its undo is queued. It returns true if no byte of the
@@ -95,6 +95,19 @@ func (c *Command) MarkResend() {
 
 // WasResent reports whether an earlier connection may have carried the command too.
 func (c *Command) WasResent() bool { return c.state.Load()&resent != 0 }
+
+// SetAsking sets whether the present shard of a Redis Cluster accepts the command only behind ASKING.
+// Only the node calls it.
+func (c *Command) SetAsking(on bool) {
+	if on {
+		c.state.Or(asking)
+		return
+	}
+	c.state.And(^uint32(asking))
+}
+
+// Asking returns what SetAsking set.
+func (c *Command) Asking() bool { return c.state.Load()&asking != 0 }
 
 // UsesEval reports whether a script is sent by its text.
 func (c *Command) UsesEval() bool { return c.state.Load()&useEval != 0 }

@@ -1,8 +1,8 @@
 package command
 
 // LockArgs are the arguments that all requests of a lock share: its keys, its token, and with fencing
-// the keys' fence counters. They are boxed once, because boxing a string into an interface costs an
-// allocation each time.
+// the keys' fence counters. They do not change once a request was submitted. They are boxed once,
+// because boxing a string into an interface costs an allocation each time.
 type LockArgs struct {
 	Keys []string
 	// Guarded reports that the request is under the restart guard.

@@ -173,13 +173,8 @@ func (r *Request) mergedScript() *Script {
 // sent by its text.
 func MergedCall(args []any, source bool, commands []*Command, marker any) (name string, all []any) {
 	first := commands[0]
-	script := first.mergedScript()
-	if source {
-		name, args = "EVAL", append(args, script.Source)
-	} else {
-		name, args = "EVALSHA", append(args, script.hash)
-	}
-	n, fenced := len(commands), first.Hint != 0
+	name, args = first.mergedScript().call(args, source)
+	n, fenced := len(commands), first.Hint() != 0
 	keys := n
 	if fenced {
 		keys += n
@@ -189,11 +184,11 @@ func MergedCall(args []any, source bool, commands []*Command, marker any) (name 
 	}
 	args = append(args, small(keys))
 	for _, c := range commands {
-		args = append(args, c.args[scriptKey])
+		args = append(args, c.keys()...)
 	}
 	if fenced {
 		for _, c := range commands {
-			args = append(args, c.args[scriptKey+1])
+			args = append(args, c.counters()...)
 		}
 	}
 	if first.Guarded {
@@ -201,32 +196,20 @@ func MergedCall(args []any, source bool, commands []*Command, marker any) (name 
 	}
 	if first.Op == Release {
 		for _, c := range commands {
-			args = append(args, c.scriptArgs()[0])
+			args = append(args, c.token())
 		}
 		return name, append(args, first.NodeSet.WaitersChannel)
 	}
-	most := first.scriptArgs()[2]
-	if args = append(args, most); fenced {
-		args = append(args, first.scriptArgs()[4])
+	if args = append(args, milliseconds(first.MaxTTL)); fenced {
+		args = append(args, microseconds(first.hintClamp))
 	}
 	for _, c := range commands {
-		own := c.scriptArgs()
-		if args = append(args, own[0], own[1]); fenced {
-			args = append(args, own[3])
+		if args = append(args, c.token(), milliseconds(c.TTL)); fenced {
+			args = append(args, c.number)
 		}
 	}
 	if first.Guarded {
 		args = append(args, marker)
 	}
 	return name, args
-}
-
-// scriptKey is the place of a script's first key among its arguments: behind the hash and the number
-// of keys.
-const scriptKey = 2
-
-// scriptArgs returns the arguments of a script behind its keys: the token and, of an acquire, its TTL,
-// the longest TTL, and with fencing the hint and its bound.
-func (r *Request) scriptArgs() []any {
-	return r.args[scriptKey+int(r.args[1].(int64)):] //nolint:forcetypeassert // see scriptHead
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -10,26 +11,13 @@ import (
 // Request is what one round sends to every node. The round's commands share it. It is read-only
 // once one of them was submitted.
 type Request struct {
-	Op    Op
-	Keys  []string
-	Token string
-	// TTL is in whole milliseconds: the TTL of the key for Acquire and Extend, and the most that
-	// is left of it for Shorten.
-	TTL time.Duration
-	// MaxTTL bounds TTL again inside the scripts, so that no client can write a longer one by
-	// mistake (docs/dev/hazards.md H22, H23).
-	MaxTTL time.Duration
-	// Hint is the caller's Unix time in microseconds, for an Acquire with fencing; 0 without. A
-	// node uses it up to HintClamp from its own time.
-	Hint      int64
-	HintClamp time.Duration
-	// Fence is the value to which Confirm and an Extend raise the counters; 0 without. Below
-	// 2^53.
-	Fence int64
+	// LockArgs are the keys and the token. A request that is about no lock has those of noLock.
+	*LockArgs
+	Op Op
 	// ReportWaiters asks for the Release's answer whether other processes wait for the keys.
 	ReportWaiters bool
 	// Guarded means that the request counts only on a node with the expected marker. The node
-	// appends the marker to the arguments of Call.
+	// appends the marker to the arguments of the call.
 	Guarded bool
 	// Informational means that the answer is for people and counts for no lock. A client without
 	// the guard may send it to guarded nodes.
@@ -38,22 +26,48 @@ type Request struct {
 	// the keys: the token was neither repaired nor resumed. If that acquire surely executed
 	// nothing, the node does not repeat the undo.
 	AcquiredHere bool
+
+	merge MergeKind
+	// ownSubscribers is how many subscriptions of the caller receive the announcement of a Release.
+	ownSubscribers uint8
+
+	// TTL is in whole milliseconds: the TTL of the key for Acquire and Extend, and the most that
+	// is left of it for Shorten.
+	TTL time.Duration
+	// MaxTTL bounds TTL again inside the scripts, so that no client can write a longer one by
+	// mistake (docs/dev/hazards.md H22, H23).
+	MaxTTL time.Duration
+	// hintClamp is how far from its own time a node accepts the hint of an Acquire with fencing.
+	hintClamp time.Duration
+	// number is the hint of an Acquire with fencing, or the fence that another request carries: an
+	// int64, boxed once. It is nil without fencing.
+	number any
+
 	// A command that is still unsent when Clock shows NotAfter is dropped, and answered as Failed
 	// and NotSent. With a nil Clock no command is dropped.
 	Clock    clock.Clock
 	NotAfter clock.Instant
-	// ScanContext lets an Examine scan all keys for live locks until the context ends; nil
-	// without a scan.
-	ScanContext context.Context
 	// NodeSet is what the coordinator's nodes have in common; nil without a coordinator.
 	NodeSet *NodeSet
 
 	script *Script // nil for a plain command
-	name   string
-	args   []any
-	merge  MergeKind
-	inline [5]any // the memory of args in a plain acquire or release of one key
+	other  *call   // of a request that is about no lock; nil for others
 }
+
+// call is the call of a request that is about no lock: its name, unless it is a script's, and its
+// arguments. Those of a script begin with its only key.
+type call struct {
+	name string
+	args []any
+	scan context.Context // see ScanContext
+}
+
+var (
+	noLock     = &LockArgs{}
+	pingCall   = &call{name: "PING"}
+	askingCall = &call{name: "ASKING"}
+	markerCall = &call{args: []any{markerKey}}
+)
 
 // The constant words of commands, boxed once.
 var (
@@ -66,13 +80,10 @@ var (
 // acquire under the guard.
 func NewAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration) {
 	r.reset(Acquire, t, ttl, maxTTL)
-	if len(t.Keys) == 1 && !t.Guarded {
-		r.name = "SET"
-		r.args = append(r.inline[:0], t.boxed[0], t.token(), wordNX, wordPX, milliseconds(ttl))
-		return
+	if len(t.Keys) > 1 || t.Guarded {
+		r.setScript(acquireKind)
+		r.mergeAcquire()
 	}
-	r.scriptCall(acquireKind, t, milliseconds(ttl), milliseconds(maxTTL))
-	r.mergeAcquire()
 }
 
 // mergeAcquire lets an acquire of one key by a script be merged with others.
@@ -87,47 +98,46 @@ func (r *Request) mergeAcquire() {
 // counters.
 func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint int64, clamp time.Duration) {
 	r.reset(Acquire, t, ttl, maxTTL)
-	r.Hint, r.HintClamp = hint, clamp
-	r.scriptCall(acquireFencedKind, t, milliseconds(ttl), milliseconds(maxTTL), hint, microseconds(clamp))
+	r.number, r.hintClamp = hint, clamp
+	r.setScript(acquireFencedKind)
 	r.mergeAcquire()
 }
 
 // NewConfirm fills r with a Confirm of the fence. t must have counters.
 func NewConfirm(r *Request, t *LockArgs, fence int64) {
 	r.reset(Confirm, t, 0, 0)
-	r.Fence = fence
-	r.scriptCall(confirmKind, t, fence)
+	r.number = fence
+	r.setScript(confirmKind)
 }
 
 // NewExtend fills r with an Extend, which carries the fence along unless it is 0. With a fence, t
 // must have counters.
 func NewExtend(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
 	r.reset(Extend, t, ttl, maxTTL)
-	r.scriptCallWithFence(extendKind, extendFencedKind, t, fence)
+	r.setScriptWithFence(extendKind, extendFencedKind, fence)
 }
 
 // NewRepair fills r with a Repair. t must be guarded. It carries the fence along as NewExtend
 // does.
 func NewRepair(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
 	r.reset(Repair, t, ttl, maxTTL)
-	r.scriptCallWithFence(repairKind, repairFencedKind, t, fence)
+	r.setScriptWithFence(repairKind, repairFencedKind, fence)
 }
 
 // NewRelease fills r with a Release.
 func NewRelease(r *Request, t *LockArgs) {
 	r.reset(Release, t, 0, 0)
-	r.scriptCall(releaseKind, t)
+	r.setScript(releaseKind)
 }
 
 // NewAnnouncingRelease fills r with a Release that announces the freed keys on their channels.
-// ownSubscribers is how many subscriptions of the caller receive the announcement.
+// ownSubscribers is how many subscriptions of the caller receive the announcement, at most 255.
 func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.reset(Release, t, 0, 0)
-	r.ReportWaiters = true
 	if len(t.Keys) == 1 && ownSubscribers == 0 {
 		r.merge = MergedRelease
 	}
-	r.scriptCall(announceKind, t, small(ownSubscribers))
+	r.setReportingScript(announceKind, ownSubscribers)
 }
 
 // SendAlone keeps the request out of merged calls. A merged release may be sent again, behind what
@@ -138,119 +148,174 @@ func (r *Request) SendAlone() { r.merge = Alone }
 // this process follows, and counts the subscribers.
 func NewCountingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.reset(Release, t, 0, 0)
-	r.ReportWaiters = true
-	r.scriptCall(passKind, t, small(ownSubscribers))
+	r.setReportingScript(passKind, ownSubscribers)
 }
 
 // NewShorten fills r with a Shorten to left.
 func NewShorten(r *Request, t *LockArgs, left, maxTTL time.Duration) {
 	r.reset(Shorten, t, left, maxTTL)
-	r.scriptCall(shortenKind, t, milliseconds(left), milliseconds(maxTTL))
+	r.setScript(shortenKind)
 }
 
 // NewInspect fills r with an Inspect of the keys. The token is not used.
 func NewInspect(r *Request, t *LockArgs) {
 	r.reset(Inspect, t, 0, 0)
-	r.scriptKeys(inspectKind, t)
+	r.setScript(inspectKind)
 }
 
 // NewPoll fills r with a Poll of the only key. It is one plain command and no script, and
 // downloads no value.
 func NewPoll(r *Request, t *LockArgs) {
 	r.reset(Poll, t, 0, 0)
-	r.name, r.args = "PTTL", append(r.inline[:0], t.boxed[0])
 }
 
 // NewPing fills r with a Ping.
 func NewPing(r *Request) {
-	r.reset(Ping, &LockArgs{}, 0, 0)
-	r.name, r.args = "PING", nil
+	r.resetOther(Ping, pingCall)
 }
 
 // NewGuardedPing fills r with a Ping that only a node with the expected marker answers.
 func NewGuardedPing(r *Request) {
-	r.reset(Ping, &LockArgs{}, 0, 0)
+	r.resetOther(Ping, markerCall)
 	r.script, r.Guarded = pingScript, true
-	r.args = append(r.scriptHead(pingScript, 1), markerKey)
 }
 
 // NewAsking fills r with ASKING, which precedes a command that a master of a Redis Cluster
 // accepts for a slot that is being moved to it. Its answer is ignored.
 func NewAsking(r *Request) {
-	r.reset(Ping, &LockArgs{}, 0, 0)
-	r.name, r.args = "ASKING", nil
+	r.resetOther(Ping, askingCall)
 }
 
 // NewExamine fills r with an Examine. Rights are probed on the key and, with fencing, on its
 // counters. None of them may exist.
 func NewExamine(r *Request, key string, counters ...string) {
 	r.reset(Examine, &LockArgs{Keys: append([]string{key}, counters...)}, 0, 0)
-	r.name, r.args = "INFO", nil
+	r.other = &call{name: "INFO"}
 }
 
+// ScanUntil lets an Examine scan all keys for live locks until ctx ends.
+func (r *Request) ScanUntil(ctx context.Context) { r.other.scan = ctx }
+
+// reset empties r except for what its owner sets: Clock, NotAfter and NodeSet. It may have been of
+// another kind.
 func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
-	r.Op, r.Keys, r.Token, r.TTL, r.MaxTTL = op, t.Keys, t.Token(), ttl, maxTTL
-	r.Hint, r.HintClamp, r.Fence, r.Guarded, r.Informational, r.ReportWaiters, r.AcquiredHere = 0, 0, 0, false, false, false, false
-	r.script, r.merge = nil, Alone // it may have been of another kind
+	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, Clock: r.Clock, NotAfter: r.NotAfter, NodeSet: r.NodeSet}
 }
 
-// scriptCall makes the call of a script: its keys, the token, and more arguments.
-func (r *Request) scriptCall(k kind, t *LockArgs, more ...any) {
-	r.scriptKeys(k, t)
-	r.args = append(append(r.args, t.token()), more...)
+// resetOther fills r with a request that is about no lock.
+func (r *Request) resetOther(op Op, c *call) {
+	r.reset(op, noLock, 0, 0)
+	r.other = c
 }
 
-// scriptCallWithFence chooses between a script without a fence and one with it.
-func (r *Request) scriptCallWithFence(without, with kind, t *LockArgs, fence int64) {
+// setScript chooses the form of a script.
+func (r *Request) setScript(k kind) {
+	r.script = k.plain
+	if r.Guarded = r.LockArgs.Guarded && k.guarded != nil; r.Guarded {
+		r.script = k.guarded
+	}
+}
+
+// setScriptWithFence chooses between a script without a fence and one with it.
+func (r *Request) setScriptWithFence(without, with kind, fence int64) {
 	if fence == 0 {
-		r.scriptCall(without, t, milliseconds(r.TTL), milliseconds(r.MaxTTL))
+		r.setScript(without)
 		return
 	}
-	r.Fence = fence
-	r.scriptCall(with, t, milliseconds(r.TTL), milliseconds(r.MaxTTL), fence)
+	r.number = fence
+	r.setScript(with)
 }
 
-// scriptKeys begins a script's call with its keys.
-func (r *Request) scriptKeys(k kind, t *LockArgs) {
-	r.script, r.Guarded = k.plain, t.Guarded && k.guarded != nil
-	n := len(t.Keys)
-	if k.fenced {
+// setReportingScript chooses the script of a release that reports waiters.
+func (r *Request) setReportingScript(k kind, ownSubscribers int) {
+	r.ReportWaiters, r.ownSubscribers = true, uint8(min(ownSubscribers, math.MaxUint8)) //nolint:gosec // bounded
+	r.setScript(k)
+}
+
+// Hint returns the caller's Unix time in microseconds of an Acquire with fencing, and 0 otherwise.
+func (r *Request) Hint() int64 {
+	if r.Op != Acquire {
+		return 0
+	}
+	return r.boxedNumber()
+}
+
+// Fence returns the value, below 2^53, to which a Confirm, Extend or Repair raises the counters. It
+// is 0 without fencing.
+func (r *Request) Fence() int64 {
+	if r.Op == Acquire {
+		return 0
+	}
+	return r.boxedNumber()
+}
+
+func (r *Request) boxedNumber() int64 {
+	n, _ := r.number.(int64)
+	return n
+}
+
+// ScanContext returns what ScanUntil set, or nil.
+func (r *Request) ScanContext() context.Context {
+	if r.other == nil {
+		return nil
+	}
+	return r.other.scan
+}
+
+// AppendCall returns a command's name, and appends its arguments to args. With source true a script is
+// sent by its text instead of its hash, as after NOSCRIPT. The arguments are put together for each
+// node, because a lock in flight is then smaller.
+func (r *Request) AppendCall(args []any, source bool) (name string, all []any) {
+	switch {
+	case r.script != nil:
+		name, args = r.script.call(args, source)
+		return name, r.appendScriptArgs(args)
+	case r.other != nil:
+		return r.other.name, append(args, r.other.args...)
+	case r.Op == Poll:
+		return "PTTL", append(args, r.keys()...)
+	}
+	return "SET", append(args, r.keys()[0], r.token(), wordNX, wordPX, milliseconds(r.TTL))
+}
+
+// appendScriptArgs appends the keys of a script, their number in front, and the other arguments.
+func (r *Request) appendScriptArgs(args []any) []any {
+	if r.other != nil {
+		return append(append(args, small(1)), r.other.args...)
+	}
+	n := len(r.Keys)
+	if r.script.fenced {
 		n *= 2
 	}
 	if r.Guarded {
-		r.script = k.guarded
 		n++
 	}
-	r.args = append(r.scriptHead(r.script, n), t.keys()...)
-	if k.fenced {
-		r.args = append(r.args, t.counters()...)
+	args = append(append(args, small(n)), r.keys()...)
+	if r.script.fenced {
+		args = append(args, r.counters()...)
 	}
 	if r.Guarded {
-		r.args = append(r.args, markerKey)
+		args = append(args, markerKey)
 	}
-}
-
-// scriptHead starts the arguments of a script with its hash and the number of its keys.
-func (r *Request) scriptHead(s *Script, keys int) []any {
-	args := r.inline[:0]
-	if keys > 1 {
-		const most = 8 // arguments that are no keys, with a fenced acquire's
-		args = make([]any, 0, keys+most)
+	if r.Op == Inspect {
+		return args
 	}
-	return append(args, s.hash, small(keys))
-}
-
-// Call returns a command's name and its arguments. With source true a script is sent by its text
-// instead of its hash, as after NOSCRIPT. The slice is shared and must not be changed.
-func (r *Request) Call(source bool) (name string, args []any) {
-	if r.script == nil {
-		return r.name, r.args
+	args = append(args, r.token())
+	switch r.Op {
+	case Acquire, Extend, Repair, Shorten:
+		args = append(args, milliseconds(r.TTL), milliseconds(r.MaxTTL))
+	case Release:
+		if r.ReportWaiters {
+			args = append(args, small(int(r.ownSubscribers)))
+		}
 	}
-	if !source {
-		return "EVALSHA", r.args
+	if r.number != nil {
+		args = append(args, r.number)
 	}
-	args = append([]any{r.script.Source}, r.args[1:]...)
-	return "EVAL", args
+	if r.hintClamp != 0 {
+		args = append(args, microseconds(r.hintClamp))
+	}
+	return args
 }
 
 // Scripted reports whether the request is a script call, which a node may answer by NOSCRIPT.
@@ -265,7 +330,7 @@ func (r *Request) Expired() bool {
 // and too large for a script. It bounds one write to the socket.
 func (r *Request) Size() int {
 	const frame = 192 // the command's name, a script's hash, numbers, lengths
-	n := frame + len(r.Token)
+	n := frame + len(r.Token())
 	if r.script != nil {
 		n += len(r.script.Source) // it may have to be sent by its text
 	}

@@ -88,10 +88,10 @@ func TestEveryRequestIsPutOnTheWireAsTheProtocolSays(t *testing.T) {
 			test.fill(&r)
 			require.Equal(t, test.op, r.Op)
 			require.Equal(t, test.script != "", r.Scripted())
-			command, args := r.Call(false)
+			command, args := r.AppendCall(nil, false)
 			if test.script == "" {
 				require.Equal(t, test.want, append([]any{command}, args...))
-				byText, again := r.Call(true)
+				byText, again := r.AppendCall(nil, true)
 				require.Equal(t, command, byText)
 				require.Equal(t, args, again)
 				return
@@ -99,11 +99,11 @@ func TestEveryRequestIsPutOnTheWireAsTheProtocolSays(t *testing.T) {
 			s := scripts()[test.script]
 			require.Equal(t, "EVALSHA", command)
 			require.Equal(t, append([]any{s.Hash}, test.want...), args)
-			command, args = r.Call(true)
+			command, args = r.AppendCall(nil, true)
 			require.Equal(t, "EVAL", command)
 			require.Equal(t, append([]any{s.Source}, test.want...), args)
-			_, unchanged := r.Call(false)
-			require.Equal(t, s.Hash, unchanged[0], "the shared arguments stay as they were")
+			_, again := r.AppendCall(nil, false)
+			require.Equal(t, s.Hash, again[0], "the request stays as it was")
 		})
 	}
 }
@@ -112,12 +112,12 @@ func TestARequestSaysWhatItIsAbout(t *testing.T) {
 	var r command.Request
 	command.NewExtend(&r, terms("tok", "k1", "k2"), time.Second, time.Minute, 0)
 	require.Equal(t, []string{"k1", "k2"}, r.Keys)
-	require.Equal(t, "tok", r.Token)
+	require.Equal(t, "tok", r.Token())
 	require.Equal(t, time.Second, r.TTL)
 	require.Equal(t, time.Minute, r.MaxTTL)
 	command.NewPing(&r)
 	require.Empty(t, r.Keys)
-	require.Empty(t, r.Token)
+	require.Empty(t, r.Token())
 }
 
 func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
@@ -172,7 +172,7 @@ func TestTTLsAreSentInWholeMilliseconds(t *testing.T) {
 		for range 2 { // the second one is the boxed value of the first
 			var r command.Request
 			command.NewAcquire(&r, terms("tok", "k"), ttl, ttl)
-			_, args := r.Call(false)
+			_, args := r.AppendCall(nil, false)
 			require.Equal(t, want, args[4], ttl)
 		}
 	}
@@ -197,8 +197,8 @@ func TestASizeIsNeverLessThanWhatGoesOverTheWire(t *testing.T) {
 			} {
 				var r command.Request
 				fill(&r)
-				require.GreaterOrEqual(t, r.Size(), onTheWire(r.Call(false)), r.Op)
-				require.GreaterOrEqual(t, r.Size(), onTheWire(r.Call(true)), r.Op)
+				require.GreaterOrEqual(t, r.Size(), onTheWire(r.AppendCall(nil, false)), r.Op)
+				require.GreaterOrEqual(t, r.Size(), onTheWire(r.AppendCall(nil, true)), r.Op)
 			}
 		}
 	}
@@ -227,7 +227,8 @@ func TestRequestsOfOneKeyCostNoAllocation(t *testing.T) {
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, fill), name)
 	}
-	require.Zero(t, testing.AllocsPerRun(100, func() { r.Call(false) }))
+	args := make([]any, 0, 8)
+	require.Zero(t, testing.AllocsPerRun(100, func() { r.AppendCall(args, false) }))
 	// Of two different numbers only one can be the one that was boxed last.
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { command.NewExtend(&r, &tm, 30*time.Second, time.Hour, 0) }), 4.0)
 }

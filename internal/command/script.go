@@ -16,19 +16,36 @@ type Script struct {
 	// (docs/dev/rules.md rule 27).
 	Hash string
 
-	hash any       // Hash, boxed once
-	bit  ScriptSet // of this script alone
-	load *Request  // loads it
+	hash   any       // Hash, boxed once
+	fenced bool      // KEYS hold the fence counters too
+	bit    ScriptSet // of this script alone
+	load   *Request  // loads it
 }
 
 func script(name, hash string, parts ...string) *Script {
 	return &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash}
 }
 
+// call appends what a call names the script by: its hash, or its text.
+func (s *Script) call(args []any, source bool) (name string, all []any) {
+	if source {
+		return "EVAL", append(args, s.Source)
+	}
+	return "EVALSHA", append(args, s.hash)
+}
+
 func init() {
+	for _, k := range kinds() {
+		for _, s := range []*Script{k.plain, k.guarded} {
+			if s != nil {
+				s.fenced = k.fenced
+			}
+		}
+	}
 	for i, s := range Scripts() {
 		s.bit = 1 << i
-		s.load = &Request{Op: Ping, name: "SCRIPT", args: []any{"LOAD", s.Source}}
+		s.load = &Request{}
+		s.load.resetOther(Ping, &call{name: "SCRIPT", args: []any{"LOAD", s.Source}})
 	}
 }
 
@@ -63,11 +80,7 @@ type kind struct {
 // Scripts returns all scripts.
 func Scripts() []*Script {
 	all := []*Script{verifyScript, admitScript, pingScript}
-	for _, k := range []kind{
-		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
-		releaseKind, announceKind, passKind, shortenKind, inspectKind,
-		mergedReleaseKind, mergedAcquireKind, mergedAcquireFencedKind,
-	} {
+	for _, k := range kinds() {
 		for _, s := range []*Script{k.plain, k.guarded} {
 			if s != nil {
 				all = append(all, s)
@@ -75,6 +88,14 @@ func Scripts() []*Script {
 		}
 	}
 	return all
+}
+
+func kinds() []kind {
+	return []kind{
+		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
+		releaseKind, announceKind, passKind, shortenKind, inspectKind,
+		mergedReleaseKind, mergedAcquireKind, mergedAcquireFencedKind,
+	}
 }
 
 // The scripts. Their parts are in lua.go, and those of the guard in guard.go.

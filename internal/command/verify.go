@@ -11,23 +11,22 @@ import (
 // the node's clock to end: a client that saw the quarantine begin waits for its own timer as well
 // (docs/dev/hazards.md H100).
 func NewVerifyMarker(r *Request, g *guard.Settings, node string, over bool) {
-	r.reset(VerifyMarker, &LockArgs{}, 0, 0)
 	end := "stay"
 	if over {
 		end = "end"
 	}
+	full := strconv.FormatInt(g.Quarantine(node).Milliseconds(), 10)
+	r.resetOther(VerifyMarker, &call{args: []any{markerKey, guard.Version, g.Shared(node), full, end}})
 	r.script = verifyScript
-	r.args = append(r.scriptHead(verifyScript, 1), markerKey, guard.Version, g.Shared(node), strconv.FormatInt(g.Quarantine(node).Milliseconds(), 10), end)
 }
 
 // NewAdmit fills r with an Admit of the node of this name. It admits only the server, in the run,
 // that was found without a marker, and only until an instant of the server's TIME, in Unix
 // microseconds. An Admit that is executed late therefore admits nothing that has changed since.
 func NewAdmit(r *Request, g *guard.Settings, node string, found Facts, until int64) {
-	r.reset(Admit, &LockArgs{}, 0, 0)
+	marker := g.Marker(found.RunID, found.ReplID2, node)
+	r.resetOther(Admit, &call{args: []any{markerKey, guard.Version, g.Shared(node), marker, until}})
 	r.script = admitScript
-	r.args = append(r.scriptHead(admitScript, 1), markerKey, guard.Version, g.Shared(node),
-		g.Marker(found.RunID, found.ReplID2, node), until)
 }
 
 var markerKey any = guard.Key

@@ -53,7 +53,7 @@ func (s *Setup) examine(ctx context.Context, survey bool) *vote.Broadcast {
 		command.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = s.Group.Clock, end
 		if survey {
-			r.ScanContext = ctx
+			r.ScanUntil(ctx)
 		}
 	})
 }

@@ -34,11 +34,11 @@ func (d Decision) String() string {
 // The decision depends only on the counts and never changes. With q the majority, Won needs q
 // grants and Lost needs n-q+1 other votes. Counts only grow, and both together would be n+1 votes.
 type Tally struct {
-	nodes, granted, refused, failed int
+	nodes, granted, refused, failed uint8
 }
 
-// NewTally returns the empty tally of n nodes, n >= 1.
-func NewTally(n int) Tally { return Tally{nodes: n} }
+// NewTally returns the empty tally of n nodes, 1 to MaxNodes.
+func NewTally(n int) Tally { return Tally{nodes: uint8(n)} } //nolint:gosec // bounded
 
 // Grant counts a node that granted, and returns the decision so far. Like Refuse and Fail, it
 // ignores votes beyond the n-th.
@@ -51,7 +51,7 @@ func (t *Tally) Refuse() Decision { return t.count(&t.refused) }
 // the decision so far. It counts against a win like a refusal, but shows nothing about the holder.
 func (t *Tally) Fail() Decision { return t.count(&t.failed) }
 
-func (t *Tally) count(votes *int) Decision {
+func (t *Tally) count(votes *uint8) Decision {
 	if t.Outstanding() > 0 {
 		*votes++
 	}
@@ -65,32 +65,32 @@ func (t Tally) Decision() Decision {
 	switch {
 	case t.nodes == 0:
 		return Open
-	case t.granted >= t.Need():
+	case t.Granted() >= t.Need():
 		return Won
-	case t.blocks(t.refused + t.failed):
+	case t.blocks(t.Refused() + t.Failed()):
 		return Lost
 	}
 	return Open
 }
 
 // Granted returns how many nodes granted.
-func (t Tally) Granted() int { return t.granted }
+func (t Tally) Granted() int { return int(t.granted) }
 
 // Refused returns how many nodes refused.
-func (t Tally) Refused() int { return t.refused }
+func (t Tally) Refused() int { return int(t.refused) }
 
 // Failed returns how many nodes did not vote.
-func (t Tally) Failed() int { return t.failed }
+func (t Tally) Failed() int { return int(t.failed) }
 
 // Outstanding returns how many nodes have not been counted yet.
-func (t Tally) Outstanding() int { return t.nodes - t.granted - t.refused - t.failed }
+func (t Tally) Outstanding() int { return int(t.nodes - t.granted - t.refused - t.failed) }
 
 // Need returns how many grants win: the majority of the nodes.
-func (t Tally) Need() int { return Majority(t.nodes) }
+func (t Tally) Need() int { return Majority(int(t.nodes)) }
 
 // RefusedByQuorum reports whether so many nodes refused that no majority can grant, whatever the
 // others answer. For an extension or a release it shows that the lock is lost.
-func (t Tally) RefusedByQuorum() bool { return t.blocks(t.refused) }
+func (t Tally) RefusedByQuorum() bool { return t.blocks(t.Refused()) }
 
 // blocks reports whether k nodes leave fewer than a majority of others.
-func (t Tally) blocks(k int) bool { return t.nodes-k < t.Need() }
+func (t Tally) blocks(k int) bool { return int(t.nodes)-k < t.Need() }

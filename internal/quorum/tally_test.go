@@ -128,7 +128,7 @@ func TestAVoteBeyondTheLastNodesIsNotCounted(t *testing.T) {
 }
 
 func TestAnyTwoMajoritiesMeetAndNoSmallerNumberDoes(t *testing.T) {
-	for n := 1; n <= 1000; n++ {
+	for n := 1; n <= quorum.MaxNodes; n++ {
 		q := quorum.Majority(n)
 		require.Equal(t, q, func() int { t := quorum.NewTally(n); return t.Need() }())
 		require.Greater(t, 2*q, n)

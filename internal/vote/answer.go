@@ -18,19 +18,19 @@ type receiver Round
 // Answer counts one node's answer. If that decides the round, it reports the decision.
 func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	r := (*Round)(o)
-	g, kind := r.group, r.kind
+	g, kind, node := r.group, r.kind, int(c.Node)
 	if kind.OnReply != nil {
-		rep = kind.OnReply(r, c.Node, rep)
+		rep = kind.OnReply(r, node, rep)
 	}
-	took := r.latency(c.Node, rep)
+	took := r.latency(node, rep)
 	r.mu.Lock()
-	b := &r.ballots[c.Node]
+	b := &r.ballots[node]
 	late, behind := b.Voted, b.Voted || r.decided.Load()
 	b.Undone = rep.Undone
 	b.Replied, b.Late, b.Outcome, b.NotSent, b.Err, b.Latency = true, late, rep.Outcome, rep.NotSent, rep.Err, took
 	b.Fence = rep.Fence
 	if r.keyStates != nil {
-		r.keyStates[c.Node] = rep.KeyStates
+		r.keyStates[node] = rep.KeyStates
 	}
 	if rep.Outcome == command.Refused {
 		r.refused++
@@ -44,7 +44,7 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	tied := !r.decided.Load() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
 	r.mu.Unlock()
 	if g.OnAnswer != nil {
-		g.OnAnswer(r, c.Node, rep, took, behind)
+		g.OnAnswer(r, node, rep, took, behind)
 	}
 	if tied {
 		r.armTieTimeout()

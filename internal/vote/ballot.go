@@ -69,7 +69,7 @@ func (r *Round) ended(as quorum.Decision) bool {
 func (r *Round) RefusedByQuorum() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.refused > len(r.ballots)-r.tally.Need()
+	return int(r.refused) > len(r.ballots)-r.tally.Need()
 }
 
 // SurelyFree reports whether a majority released the token or, because it was skipped, never had

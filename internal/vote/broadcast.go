@@ -28,7 +28,7 @@ func (g *Group) Broadcast(fill func(node int, r *command.Request)) *Broadcast {
 		r, c := &b.reqs[i], &b.cmds[i]
 		fill(i, r)
 		r.NodeSet = g.Set
-		c.Request, c.Node, c.To = r, i, (*collector)(b)
+		c.Request, c.Node, c.To = r, uint8(i), (*collector)(b) //nolint:gosec // at most 64
 		node.Submit(c)
 	}
 	return b

@@ -18,13 +18,13 @@ type Round struct {
 	Request command.Request
 	Names   []string
 	Start   clock.Instant // read before the first send (docs/dev/hazards.md H5)
+	Owner   any           // for the functions of the kind
 	Rule    Rule
-	Owner   any // for the functions of the kind
 
+	users atomic.Int32 // see reuse.go
 	group *Group
 	kind  *Kind
 	wake  signal.Signal // see Wait
-	users atomic.Int32  // see reuse.go
 
 	timer    timer.Timer   // ends the vote; afterwards the owner may use it
 	deadline clock.Instant // of the vote, by the node timeout
@@ -33,10 +33,10 @@ type Round struct {
 	ballots   []Ballot
 	keyStates [][]command.KeyState
 	tally     quorum.Tally
-	refused   int         // nodes that refused, also after the vote
-	pending   int         // nodes without a final answer
-	decided   atomic.Bool // written under mu
+	refused   uint8 // nodes that refused, also after the vote
+	pending   uint8 // nodes without a final answer
 	decision  quorum.Decision
+	decided   atomic.Bool // written under mu
 
 	inline [3]Ballot // the ballots of up to three nodes
 }
@@ -72,11 +72,11 @@ func (r *Round) prepare(g *Group, kind *Kind, owner any, names []string) {
 	r.group, r.kind, r.Owner, r.Names = g, kind, owner, names
 	r.Request.NodeSet = g.Set
 	r.tally = quorum.NewTally(len(r.ballots))
-	r.pending = len(r.ballots)
+	r.pending = uint8(len(r.ballots))        //nolint:gosec // at most 64
 	r.users.Store(int32(len(r.ballots) + 1)) // the answers, and the owner
 	for i := range r.ballots {
 		c := &r.ballots[i].cmd
-		c.Request, c.Node, c.To = &r.Request, i, (*receiver)(r)
+		c.Request, c.Node, c.To = &r.Request, uint8(i), (*receiver)(r) //nolint:gosec // at most 64
 	}
 }
 
