@@ -18,6 +18,9 @@ import (
 type facts struct {
 	command.Facts
 	clientID int64 // 0 if CLIENT ID is denied
+	// loading reports that the server still reads its data from disk. INFO succeeds meanwhile; most other
+	// commands fail with LOADING.
+	loading bool
 	// oldMarkerUnread reports that the server was too busy to say whether OldMarker is true.
 	oldMarkerUnread bool
 }
@@ -26,7 +29,7 @@ type facts struct {
 // values of an earlier reply: Unread must be reset.
 func (f *facts) parse(reply any, err error) {
 	info, err := redis.String(reply, err)
-	if err != nil {
+	if f.loading = infoField(info, "loading") == "1"; err != nil {
 		f.Unread = shownError(err)
 		return
 	}
@@ -116,13 +119,6 @@ func infoNumber(info, field string) int64 {
 // infoCount returns a field as a count from 0 to the largest int32, and 0 if it is not a number.
 func infoCount(info, field string) int {
 	return int(max(0, min(infoNumber(info, field), math.MaxInt32)))
-}
-
-// isLoading reports whether the server still reads its data from disk. INFO succeeds meanwhile; most
-// other commands fail with LOADING.
-func isLoading(info any) bool {
-	text, err := redis.String(info, nil)
-	return err == nil && infoField(text, "loading") == "1"
 }
 
 // database returns the database that CLIENT INFO names, or else the selected one.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -102,8 +103,7 @@ func (n *Node) preparing(f *facts) []step {
 		}},
 		// All default sections, because INFO accepts several names since Redis 7 only.
 		{"INFO", nil, func(reply any, err error) error {
-			f.parse(reply, err)
-			if isLoading(reply) {
+			if f.parse(reply, err); f.loading {
 				return errLoading
 			}
 			return unusable(err)
@@ -147,16 +147,37 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 	return steps, nil
 }
 
-// run sends all steps in one flush and uses their replies in order. It writes on a goroutine of its
-// own, because a connection without a buffer (net.Pipe) accepts the last step only after the first
-// one's reply was read. That goroutine ends before run returns, so the writer of a pipeConn can
-// start then.
+// run sends all steps in one flush and uses their replies in order.
 func (rc *rawConn) run(steps []step) error {
+	if !rc.hasBuffer() {
+		return rc.runUnbuffered(steps)
+	}
+	unsaid := rc.sendAll(steps)
+	err := rc.receiveAll(steps) // after a failed write too: it fails, at the latest with its context
+	if unsaid != nil && !isServerError(err) {
+		return unsaid
+	}
+	return err
+}
+
+// hasBuffer reports whether the system keeps what is written until the peer reads it.
+func (rc *rawConn) hasBuffer() bool {
+	switch rc.raw.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// runUnbuffered is run for a connection that may have no buffer (net.Pipe). It accepts the last step
+// only after the first one's reply was read, so runUnbuffered writes on a goroutine of its own. That
+// goroutine ends before runUnbuffered returns, so the writer of a pipeConn can start then.
+func (rc *rawConn) runUnbuffered(steps []step) error {
 	said := make(chan struct{})
 	var unsaid error // the error of sending; may be read once said is closed
 	go func() {
 		unsaid = rc.sendAll(steps)
-		// Closed before the abort, which fails the read below: run then finds unsaid, and
+		// Closed before the abort, which fails the read below: the reader then finds unsaid, and
 		// returns it in place of the read's error, which is only its consequence.
 		close(said)
 		if unsaid != nil {
@@ -189,7 +210,7 @@ func isServerError(err error) bool {
 	return errors.As(err, &se)
 }
 
-// sendAll writes all steps. Only the goroutine of run calls it.
+// sendAll writes all steps.
 func (rc *rawConn) sendAll(steps []step) error {
 	for _, st := range steps {
 		if err := rc.redis.Send(st.name, st.args...); err != nil {
