@@ -378,6 +378,7 @@ func TestATitleNamesOnlyWhatIsUnusual(t *testing.T) {
 	usual := machine{CPU: "x", Day: "2026-01-02"}
 	assert.Empty(t, usual.unlike(usual))
 	assert.Equal(t, "; measured on 2026-01-03", machine{CPU: "x", Day: "2026-01-03"}.unlike(usual))
+	assert.Equal(t, "; measured on 2026-01-02, at commit abc", machine{CPU: "x", Day: "2026-01-02", Commit: "abc"}.unlike(usual))
 	assert.Contains(t, machine{CPU: "x", Day: "2026-01-02", Given: true}.unlike(usual), "given by --nodes")
 	assert.NotContains(t, machine{Given: true}.String(), "share")
 }

@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A machine describes where and on which day a table was measured.
+// A machine describes where, on which day and at which commit a table was measured.
 type machine struct {
 	CPU, System, Go, Redis, Day string
+	Commit                      string `json:",omitempty"` // older data have none
 	Cores                       int
 	Given                       bool `json:",omitempty"` // the servers are those of --nodes, of which nothing is known
 }
@@ -23,7 +24,7 @@ type machine struct {
 func thisMachine(given bool) machine {
 	m := machine{
 		CPU: processor(), System: system(), Go: strings.TrimPrefix(runtime.Version(), "go"),
-		Day: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU(), Given: given,
+		Day: time.Now().UTC().Format(time.DateOnly), Commit: commit(), Cores: runtime.NumCPU(), Given: given,
 	}
 	if !given {
 		m.Redis = redisVersion()
@@ -37,25 +38,47 @@ func (m machine) words() string {
 		return "nothing yet"
 	}
 	if m.Given {
-		return fmt.Sprintf("%s, %d cores; %s; servers that were given by --nodes; Go %s; %s", m.CPU, m.Cores, m.System, m.Go, m.Day)
+		return fmt.Sprintf("%s, %d cores; %s; servers that were given by --nodes; Go %s; %s", m.CPU, m.Cores, m.System, m.Go, m.when())
 	}
-	return fmt.Sprintf("%s, %d cores, which clients and servers share; %s; Redis %s; Go %s; %s", m.CPU, m.Cores, m.System, m.Redis, m.Go, m.Day)
+	return fmt.Sprintf("%s, %d cores, which clients and servers share; %s; Redis %s; Go %s; %s", m.CPU, m.Cores, m.System, m.Redis, m.Go, m.when())
 }
 
 func (m machine) String() string { return m.words() + ".\n" }
 
+// when returns the day and the commit.
+func (m machine) when() string {
+	if m.Commit == "" {
+		return m.Day
+	}
+	return m.Day + ", at commit " + m.Commit
+}
+
 // unlike returns how m differs from the usual machine, for the title of a table. It names only the
-// day if the machine is the same.
+// day and the commit if the machine is the same.
 func (m machine) unlike(usual machine) string {
-	sameDay := m
-	sameDay.Day = usual.Day
+	same := m
+	same.Day, same.Commit = usual.Day, usual.Commit
 	switch {
 	case m == usual:
 		return ""
-	case sameDay == usual:
-		return "; measured on " + m.Day
+	case same == usual:
+		return "; measured on " + m.when()
 	}
 	return "; measured on " + m.words()
+}
+
+// commit returns the commit that is measured, and whether the tree has changes. The documents that
+// this program writes are no changes.
+func commit() string {
+	head, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	changes, err := exec.Command("git", "status", "--porcelain", "--", ":/", ":(top,exclude)docs").Output()
+	if err != nil || len(changes) > 0 {
+		return strings.TrimSpace(string(head)) + " with changes"
+	}
+	return strings.TrimSpace(string(head))
 }
 
 // processor returns the name of the CPU model on Linux, and the architecture elsewhere.
