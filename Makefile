@@ -4,6 +4,8 @@ LINT_VERSION := v2.15.0
 LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
 VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
+APIDIFF_VERSION := v0.0.0-20261113113407-e3970619a1a4
+APIDIFF      := bin/apidiff-$(APIDIFF_VERSION)/apidiff
 PROMTOOL_VERSION := v0.316.0
 PROMTOOL     := bin/promtool-$(PROMTOOL_VERSION)/promtool
 
@@ -206,6 +208,10 @@ api: ## write down the exported API, for review: api/*.txt
 api-check: ## fail where the exported API is not what api/*.txt says
 	go run ./internal/tools/apilist -check api $(PUBLIC)
 
+.PHONY: api-diff
+api-diff: $(APIDIFF) ## print which changes of the exported API since BASE=COMMIT break programs, and which do not
+	scripts/apidiff $(APIDIFF) '$(BASE)'
+
 # govulncheck can't read code for a newer Go than the one that built it.
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in all modules, in the public database or in VULN_DB=folder, where it can be reached
@@ -243,6 +249,9 @@ nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY=
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(APIDIFF):
+	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)
 
 # promtool is built from its module. It needs no service discovery, and without it is built in less time.
 $(PROMTOOL):
