@@ -44,7 +44,7 @@ type pipeConn struct {
 	loaded      command.ScriptSet // scripts that were loaded on this connection
 
 	answered atomic.Int64
-	put      atomic.Int64 // calls that the writer handed to the connection; each gets one reply
+	put      atomic.Int64 // calls that may have been sent; each gets one reply
 
 	// Used only by the writer:
 	batch               []*command.Command
@@ -122,8 +122,7 @@ func (pc *pipeConn) isDead() bool {
 func (pc *pipeConn) silent() bool { return pc.isDead() && errors.Is(pc.err, ErrSilent) }
 
 // read matches replies to commands in order, until the connection ends. The order is that of
-// unanswered, which takeBatch fills before the bytes are written: a reply can never arrive before
-// its command is there.
+// unanswered, which takeBatch fills before the bytes are written.
 func (pc *pipeConn) read() error {
 	for {
 		v, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)

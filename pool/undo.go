@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -179,7 +180,7 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (wi
 
 // undoSending is what is known of an undo that was sent.
 type undoSending struct {
-	refused bool // the server answered by an error, and still holds what was to be undone
+	refused bool // the server answered by an error, and so may still hold what was to be undone
 	nothing bool // the acquire surely executed nothing, so there is nothing to undo
 	perhaps bool // it, or an earlier sending, may have been executed
 }
@@ -298,7 +299,7 @@ func (pl *pipeline) mayStillExecuteLocked(token string) bool {
 // by then.
 func detachedUndo(c *command.Command) *command.Command {
 	terms, r := &command.LockArgs{}, &command.Request{}
-	terms.Set(c.Keys, c.Token())
+	terms.Set(slices.Clone(c.Keys), c.Token()) // those of one name are part of the lock
 	command.NewRelease(r, terms)
 	return &command.Command{Request: r, Node: c.Node}
 }

@@ -324,23 +324,22 @@ func TestAConnectionThatAWrappedDialReturnsWithAnErrorIsClosed(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// earlyReply is a connection whose server answers a SET before it was sent.
-type earlyReply struct {
+// eager is a connection whose Send sends at once, and which keeps the arguments.
+type eager struct {
 	redis.ConnWithTimeout
-	say func()
+	kept *[][]any
 }
 
-func (c *earlyReply) Send(name string, args ...any) error {
-	if name == "SET" {
-		c.say()
-		synctest.Wait() // the reader has read it
-	}
-	return c.ConnWithTimeout.Send(name, args...)
+func (c eager) Send(name string, args ...any) error {
+	*c.kept = append(*c.kept, args)
+	err := errors.Join(c.ConnWithTimeout.Send(name, args...), c.Flush())
+	synctest.Wait() // the reader has the reply
+	return err
 }
 
-// A server that is out of step would be believed to grant what it has not seen.
-func TestAReplyThatComesBeforeItsCommandIsNoAnswer(t *testing.T) {
-	early := func(m *fakeredis.Master) *redis.Pool {
+func TestAServicesConnectionMaySendAtOnceAndKeepTheArguments(t *testing.T) {
+	var kept [][]any
+	sending := func(m *fakeredis.Master) *redis.Pool {
 		p := servicePool(m)
 		dial := p.DialContext
 		p.DialContext = func(ctx context.Context) (redis.Conn, error) {
@@ -348,13 +347,20 @@ func TestAReplyThatComesBeforeItsCommandIsNoAnswer(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &earlyReply{c.(redis.ConnWithTimeout), func() { only(t, m).Say("+OK\r\n") }}, nil
+			return eager{c.(redis.ConnWithTimeout), &kept}, nil
 		}
 		return p
 	}
-	wrapping(t, early, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
-		require.Equal(t, command.Unknown, acquiring("A", longTTL, "k").outcome(t, n))
-		require.EqualValues(t, 1, n.Stats().Violations)
-		require.Empty(t, m.Keys())
+	wrapping(t, sending, func(t *testing.T, _ *fakeredis.Master, _ *redis.Pool, n *Node) {
+		var calls []*call
+		for _, key := range []string{"a", "b", "c"} {
+			calls = append(calls, acquiring("token of "+key, longTTL, key).on(n))
+		}
+		for _, c := range calls {
+			require.Equal(t, command.Granted, c.reply(t).Outcome)
+		}
+		require.Zero(t, n.Stats().Violations)
+		last := kept[len(kept)-3:]
+		require.Equal(t, []any{"a", "b", "c"}, []any{last[0][0], last[1][0], last[2][0]})
 	})
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -211,6 +212,7 @@ func askingCommand() *command.Command {
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call.
 func (pc *pipeConn) send() error {
+	calls, wrapped := pc.put.Load(), pc.raw.writer == nil
 	for i := 0; i < len(pc.batch); i++ {
 		c := pc.batch[i]
 		var name string
@@ -220,11 +222,16 @@ func (pc *pipeConn) send() error {
 		} else if name, pc.args = c.AppendCall(pc.args[:0], c.UsesEval()); pc.markers[i] != nil {
 			pc.args = append(pc.args, pc.markers[i])
 		}
-		if err := pc.raw.redis.Send(name, pc.args...); err != nil {
+		args := pc.args
+		if calls++; wrapped { // the service's connection may send at once, and may keep the arguments
+			pc.put.Store(calls)
+			args = slices.Clone(args)
+		}
+		if err := pc.raw.redis.Send(name, args...); err != nil {
 			return err
 		}
-		pc.put.Add(1) // its last byte leaves with the flush, or with the next call
 	}
+	pc.put.Store(calls) // before the flush: nothing has left the process
 	return pc.raw.flush()
 }
 

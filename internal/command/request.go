@@ -11,7 +11,7 @@ import (
 // Request is what one round sends to every node. The round's commands share it. It is read-only
 // once one of them was submitted.
 type Request struct {
-	// LockArgs are the keys and the token. A request that is about no lock has those of noLock.
+	// LockArgs are the keys and the token. A request without keys has those of noLock.
 	*LockArgs
 	Op Op
 	// ReportWaiters asks for the Release's answer whether other processes wait for the keys.
@@ -51,11 +51,11 @@ type Request struct {
 	NodeSet *NodeSet
 
 	script *Script // nil for a plain command
-	other  *call   // of a request that is about no lock; nil for others
+	other  *call   // of a request that is not about the keys of a lock; nil for others
 }
 
-// call is the call of a request that is about no lock: its name, unless it is a script's, and its
-// arguments. Those of a script begin with its only key.
+// call is the call of a request that is not about the keys of a lock: its name, unless it is a
+// script's, and its arguments. Those of a script begin with its only key.
 type call struct {
 	name string
 	args []any
@@ -202,7 +202,7 @@ func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
 	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, Clock: r.Clock, NotAfter: r.NotAfter, NodeSet: r.NodeSet}
 }
 
-// resetOther fills r with a request that is about no lock.
+// resetOther fills r with a request without keys.
 func (r *Request) resetOther(op Op, c *call) {
 	r.reset(op, noLock, 0, 0)
 	r.other = c
@@ -237,19 +237,6 @@ func (r *Request) Hint() int64 {
 	if r.Op != Acquire {
 		return 0
 	}
-	return r.boxedNumber()
-}
-
-// Fence returns the value, below 2^53, to which a Confirm, Extend or Repair raises the counters. It
-// is 0 without fencing.
-func (r *Request) Fence() int64 {
-	if r.Op == Acquire {
-		return 0
-	}
-	return r.boxedNumber()
-}
-
-func (r *Request) boxedNumber() int64 {
 	n, _ := r.number.(int64)
 	return n
 }
@@ -274,8 +261,10 @@ func (r *Request) AppendCall(args []any, source bool) (name string, all []any) {
 		return r.other.name, append(args, r.other.args...)
 	case r.Op == Poll:
 		return "PTTL", append(args, r.keys()...)
+	case r.Op == Acquire:
+		return "SET", append(args, r.keys()[0], r.token(), wordNX, wordPX, milliseconds(r.TTL))
 	}
-	return "SET", append(args, r.keys()[0], r.token(), wordNX, wordPX, milliseconds(r.TTL))
+	panic("command: a request without a call: " + r.Op.String())
 }
 
 // appendScriptArgs appends the keys of a script, their number in front, and the other arguments.
@@ -309,10 +298,10 @@ func (r *Request) appendScriptArgs(args []any) []any {
 			args = append(args, small(int(r.ownSubscribers)))
 		}
 	}
-	if r.number != nil {
-		args = append(args, r.number)
+	if r.number == nil {
+		return args
 	}
-	if r.hintClamp != 0 {
+	if args = append(args, r.number); r.Op == Acquire {
 		args = append(args, microseconds(r.hintClamp))
 	}
 	return args

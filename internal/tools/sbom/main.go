@@ -1,8 +1,8 @@
 // Sbom writes the bill of materials of a Go binary in CycloneDX 1.5 JSON, as the build recorded it:
 // every module with its version and sum, Go itself, and the settings of the build. It needs only the
 // binary, and writes the same bytes for the same binary. cyclonedx-gomod does the same, but adds the
-// hashes of its own executable. So whoever builds a release again would have to build that program
-// with the same Go for the same machine, or the sums would differ.
+// hashes of its own executable. Sums of a release would then differ wherever that program was built by
+// another Go or for another machine.
 //
 // usage: sbom BINARY >FILE.cdx.json
 package main
