@@ -50,6 +50,28 @@ func (b *backoff) violated(lived time.Duration) {
 	b.max = max(refusedPause, b.cfg.RedialMax)
 }
 
+// nextDial is what follows when a connection has ended, or could not be made.
+type nextDial uint8
+
+const (
+	dialAfterPause nextDial = iota
+	dialAtOnce
+	noDial
+)
+
+// redial calls serve again and again, until serve returns noDial or ctx is done. serve makes a connection
+// and serves it until it ends.
+func (b *backoff) redial(ctx context.Context, serve func(ctx context.Context) nextDial) {
+	for ctx.Err() == nil {
+		switch serve(ctx) {
+		case noDial:
+			return
+		case dialAfterPause:
+			b.pause(ctx)
+		}
+	}
+}
+
 // pause waits before the next dial, or until ctx is done. It waits for a random time between half of
 // the pause and all of it.
 func (b *backoff) pause(ctx context.Context) {

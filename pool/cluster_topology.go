@@ -29,16 +29,15 @@ const maxCandidates, maxReasons = 16, 8
 
 // refreshLoop queries the slot map until ctx is done.
 func (cl *cluster) refreshLoop(ctx context.Context) {
-	cfg := cl.node.cfg
-	retry := newBackoff(cfg)
-	for ctx.Err() == nil {
+	b := newBackoff(cl.node.cfg)
+	b.redial(ctx, func(ctx context.Context) nextDial {
 		err := cl.refresh(ctx)
 		if err == nil {
-			retry.reset()
+			b.reset()
 			// During a reshard every redirect calls for another query. The pause bounds their rate.
-			pause(ctx, cfg.Clock, refreshSeldom)
+			pause(ctx, cl.node.cfg.Clock, refreshSeldom)
 			cl.waitNextPoll(ctx)
-			continue
+			return dialAtOnce
 		}
 		// Only the first failed round of a node without a slot map is logged. The next rounds
 		// would repeat it. Once there is a map, a failure leaves it in use and is not logged.
@@ -47,8 +46,8 @@ func (cl *cluster) refreshLoop(ctx context.Context) {
 		}
 		// The pause grows while no member answers, so a Cluster that is down is not flooded with
 		// dials.
-		retry.pause(ctx)
-	}
+		return dialAfterPause
+	})
 }
 
 // waitNextPoll waits until the next query is due.

@@ -31,42 +31,27 @@ type pipeConn struct {
 	writing    bool // the writer is awake, or was woken; stays set once the connection is dead
 	unanswered ring // written, in order, and not yet taken over by the reader
 	sent       int64
-	watching   bool
-
-	unfit       error            // why the server does not vote; nil if it does
-	exempted    bool             // a node set exempts the node from all this, and uses the connection
-	approved    *command.NodeSet // the node set whose commands passed all checks last
-	registered  map[*command.NodeSet]bool
-	healthTimer clock.Timer // of check
-	health      health
-	guards      map[*command.NodeSet]*guardState
-	merge       [command.MergeKinds]mergeState
-	loaded      command.ScriptSet // scripts that were loaded on this connection
+	guards     map[*command.NodeSet]*guardState
+	merge      [command.MergeKinds]mergeState
+	loaded     command.ScriptSet // scripts that were loaded on this connection
+	health     health
+	admission
+	watchdog
 
 	answered atomic.Int64
 	put      atomic.Int64 // calls that may have been sent; each gets one reply
 
-	// Used only by the writer:
-	batch               []*command.Command
-	markers             []any // the markers that are appended to their arguments; nil for most
-	args                []any // arguments and marker of one command, or arguments of a merged call
-	aside               [command.MergeKinds]aside
-	evalMerged          bool  // the batch's merged calls send the script's text
-	recentBatch         int   // how many commands came together recently: fades by one with each write
-	answeredAtLastBatch int64 // answered, when the last batch was taken
-	writesWithoutReply  int   // batches in a row without a reply in between
+	outgoing
+	incoming
+}
 
-	silentSince clock.Instant // when writesWithoutReply reached its threshold
-
-	answering  []*command.Command       // reader only: written, in order
-	next       int                      // reader only: the first of answering without a reply
-	replies    int64                    // reader only
-	oneCall    []*command.Command       // reader only: of handleMergedReply
-	unexecuted map[string]clock.Instant // reader only: see noteAcquire
-
-	timer        clock.Timer // of watch
-	seen         int64       // of watch: answered at its last check
-	silentChecks int         // of watch: checks in a row without a reply
+// incoming is the state of the reader, which alone uses it.
+type incoming struct {
+	answering  []*command.Command       // written, in order
+	next       int                      // the first of answering without a reply
+	replies    int64                    // that were read
+	oneCall    []*command.Command       // of handleMergedReply
+	unexecuted map[string]clock.Instant // see noteAcquire
 }
 
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
@@ -74,8 +59,8 @@ type pipeConn struct {
 func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
 	unfit := unfitError(l.node.kind.findings(f.Facts))
 	return &pipeConn{
-		pipeline: l, raw: s, facts: f, unfit: unfit, wake: signal.New(), dead: make(chan struct{}),
-		merge: newMergeStates(l.node),
+		pipeline: l, raw: s, facts: f, wake: signal.New(), dead: make(chan struct{}),
+		merge: newMergeStates(l.node), admission: admission{unfit: unfit},
 	}
 }
 
@@ -90,8 +75,8 @@ func (pc *pipeConn) run() error {
 	pc.writer.Wait()
 	pc.pipeline.mu.Lock()
 	// No goroutine of the connection is left, so nothing can start the watchdog again.
-	if pc.timer != nil {
-		pc.timer.Stop()
+	if pc.watchTimer != nil {
+		pc.watchTimer.Stop()
 	}
 	pc.pipeline.mu.Unlock()
 	return pc.err

@@ -16,6 +16,7 @@ type health struct {
 	why    error         // why the node does not vote, after maxFailedChecks
 	last   clock.Instant // when the last one began
 	next   clock.Instant // when the next one is due; noDeadline while one is in flight
+	timer  clock.Timer   // of check
 }
 
 // maxFailedChecks is how many failed checks in a row keep a node from voting.
@@ -60,7 +61,7 @@ func (pc *pipeConn) checkSoon() {
 	if soonest := max(now, pc.health.last.Add(unhealthyEvery)); soonest.Before(pc.health.next) {
 		// Only ever earlier: many errors at once still cause one check.
 		pc.health.next = soonest
-		pc.healthTimer.Reset(soonest.Sub(now))
+		pc.health.timer.Reset(soonest.Sub(now))
 	}
 }
 

@@ -17,6 +17,14 @@ const (
 	unhealthyEvery = 500 * time.Millisecond
 )
 
+// admission decides which commands a connection carries. pipeline.mu guards it.
+type admission struct {
+	unfit      error            // why the server does not vote; nil if it does
+	exempted   bool             // a node set exempts the node from all this, and uses the connection
+	approved   *command.NodeSet // the node set whose commands passed all checks last
+	registered map[*command.NodeSet]bool
+}
+
 // rejectReasonLocked returns why a command is not sent on this connection: its server is unfit,
 // fails its health checks, or votes under another name. Undos are always sent, and extensions
 // also while checks fail. For a known node set it costs two comparisons.
@@ -92,8 +100,8 @@ func (pc *pipeConn) markerErrorLocked(s *command.NodeSet) error {
 // unregisterLocked removes the connection from its node sets, before the pipeline dials again.
 func (pc *pipeConn) unregisterLocked() {
 	// The timers first: none of them may use the connection after it has left the pipeline.
-	if pc.healthTimer != nil {
-		pc.healthTimer.Stop()
+	if pc.health.timer != nil {
+		pc.health.timer.Stop()
 	}
 	pc.endGuardsLocked()
 	// The server's run ID becomes free, so the next connection, perhaps by another node name, can
@@ -125,11 +133,11 @@ func (pc *pipeConn) scheduleCheckLocked() {
 	every := pc.checkEveryLocked()
 	pc.health.next = pc.pipeline.node.cfg.Clock.Now().Add(every)
 	// One timer for each connection, reused: checks go on for as long as the connection lives.
-	if pc.healthTimer == nil {
-		pc.healthTimer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
+	if pc.health.timer == nil {
+		pc.health.timer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
 		return
 	}
-	pc.healthTimer.Reset(every)
+	pc.health.timer.Reset(every)
 }
 
 // check sends an INFO, as a command like any other. It submits after the mutex is released,

@@ -504,6 +504,6 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 		k.pipeline.queue.push(&c.Command)
 	}
 	require.Empty(t, k.takeBatch())
-	k.timer.Stop()
+	k.watchTimer.Stop()
 	require.Len(t, k.batch, maxBatch)
 }

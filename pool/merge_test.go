@@ -196,7 +196,7 @@ func everyBatch(t *testing.T, kinds []func() *call, length int) {
 			k.pipeline.queue.push(&c.Command)
 		}
 		require.Empty(t, k.takeBatch())
-		k.timer.Stop()
+		k.watchTimer.Stop()
 		requireOrdered(t, k.batch, position)
 	}
 }
@@ -482,7 +482,7 @@ func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 		k.pipeline.queue.push(&announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))).Command)
 	}
 	require.Empty(t, k.takeBatch())
-	k.timer.Stop()
+	k.watchTimer.Stop()
 	size := 0
 	for _, c := range k.batch {
 		size += len(c.Keys[0])

@@ -112,38 +112,40 @@ func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 
 // run dials, serves the connection, and dials again until ctx is done.
 func (pl *pipeline) run(ctx context.Context) {
-	redial := newBackoff(pl.node.cfg)
-	for ctx.Err() == nil {
-		// One connection at a time: the goroutine of run is also its reader.
-		k, err := pl.connect(ctx)
-		if err == nil {
-			var lived time.Duration
-			lived, err = pl.serveConn(k)
-			// A short connection counts as a failed dial. The pause then grows, so that a server
-			// that accepts connections only to drop them is not dialled without pause.
-			well := redial.ended(lived)
-			pl.node.log("connection ended", err)
-			if k.silent() {
-				pl.failUnsent(err) // nothing suggests that a dial would succeed now
-			} else if well {
-				// Queued commands remain: failUnsent is not called, and the next dial follows
-				// without a pause.
-				pl.node.kind.connEnded(pl)
-				continue // most likely a restart: commands wait for one dial
-			}
-		} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
-			// The commands that waited for this dial have failed, and further ones fail at once
-			// until there is a connection. So a dead node costs a caller no wait. Only the first
-			// of several failed dials is logged.
-			pl.node.log("dial failed", err)
-		}
-		// After failUnsent: what the pipeline does not fail may go to another member of the
-		// Cluster.
-		pl.node.kind.connEnded(pl)
-		redial.pause(ctx)
-	}
+	b := newBackoff(pl.node.cfg)
+	b.redial(ctx, func(ctx context.Context) nextDial { return pl.dialAndServe(ctx, b) })
 	// On a closed pipeline this also answers the undos, which no connection will send.
 	pl.failUnsent(ErrClosed)
+}
+
+// dialAndServe makes one connection and serves it. The goroutine that calls it is also its reader.
+func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
+	k, err := pl.connect(ctx)
+	if err == nil {
+		var lived time.Duration
+		lived, err = pl.serveConn(k)
+		// A short connection counts as a failed dial. The pause then grows, so that a server
+		// that accepts connections only to drop them is not dialled without pause.
+		well := b.ended(lived)
+		pl.node.log("connection ended", err)
+		if k.silent() {
+			pl.failUnsent(err) // nothing suggests that a dial would succeed now
+		} else if well {
+			// Queued commands remain: failUnsent is not called, and the next dial follows
+			// without a pause.
+			pl.node.kind.connEnded(pl)
+			return dialAtOnce // most likely a restart: commands wait for one dial
+		}
+	} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
+		// The commands that waited for this dial have failed, and further ones fail at once
+		// until there is a connection. So a dead node costs a caller no wait. Only the first
+		// of several failed dials is logged.
+		pl.node.log("dial failed", err)
+	}
+	// After failUnsent: what the pipeline does not fail may go to another member of the
+	// Cluster.
+	pl.node.kind.connEnded(pl)
+	return dialAfterPause
 }
 
 // pause waits for d, or until ctx is done.

@@ -72,21 +72,21 @@ func (*watcher) Down(error) {}
 
 // run queries until ctx is done, on one connection as long as that works.
 func (w *watcher) run(ctx context.Context) {
-	redial := newBackoff(w.node.cfg)
-	for ctx.Err() == nil {
+	b := newBackoff(w.node.cfg)
+	b.redial(ctx, func(ctx context.Context) nextDial {
 		answered, err := w.pollConn(ctx)
 		// The error of a watcher that is closed says nothing about its Sentinel.
 		if ctx.Err() != nil {
-			return
+			return noDial
 		}
 		// Every end of a connection is recorded, so waitMaster does not wait for a Sentinel that is
 		// down.
 		w.resolver.recordFailure(w.index, withoutContextError(err))
 		if answered {
-			redial.reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
+			b.reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
 		}
-		redial.pause(ctx)
-	}
+		return dialAfterPause
+	})
 }
 
 // pollConn dials the Sentinel and queries it until the connection ends. It reports whether the

@@ -22,7 +22,7 @@ type subscription struct {
 	done     sync.WaitGroup
 	wake     signal.Signal // the channels have changed
 
-	redial  *backoff // used by run only
+	backoff *backoff // used by run only
 	refused bool     // used by run only: the refusal was logged
 
 	mu      sync.Mutex      // guards what follows; the listener is never called under it, because it may call Add and Remove
@@ -79,34 +79,38 @@ func (s *subscription) Close() {
 const refusedPause = 30 * time.Second
 
 // run connects while there are channels, until ctx is done.
-func (s *subscription) run(ctx context.Context) {
-	for s.keepRunning(ctx) {
-		heard, err := s.serve(ctx)
-		// A server that answered anything has changed, so a later refusal is logged again.
-		s.refused = s.refused && heard == 0
-		// A server that breaks the limits is dialled more and more rarely, because each time it may
-		// cost memory.
-		if errors.Is(err, ErrReplyLimit) {
-			s.redial.violated(heard)
-		} else {
-			s.redial.ended(heard)
-		}
-		// A connection that ended by itself is no failure: nothing is reported and nothing paused.
-		if ctx.Err() != nil || errors.Is(err, errUnwanted) {
-			continue
-		}
-		// No mutex is held here: the listener may call Add or Remove.
-		s.listener.Down(withoutContextError(err))
-		if errors.Is(err, errRefused) {
-			if !s.refused {
-				s.node.log("server refuses SUBSCRIBE, so waiters poll", err)
-			}
-			s.refused = true
-			pause(ctx, s.node.cfg.Clock, refusedPause)
-			continue
-		}
-		s.redial.pause(ctx)
+func (s *subscription) run(ctx context.Context) { s.backoff.redial(ctx, s.dialAndServe) }
+
+// dialAndServe makes one connection and serves it.
+func (s *subscription) dialAndServe(ctx context.Context) nextDial {
+	if !s.keepRunning(ctx) {
+		return noDial
 	}
+	heard, err := s.serve(ctx)
+	// A server that answered anything has changed, so a later refusal is logged again.
+	s.refused = s.refused && heard == 0
+	// A server that breaks the limits is dialled more and more rarely, because each time it may
+	// cost memory.
+	if errors.Is(err, ErrReplyLimit) {
+		s.backoff.violated(heard)
+	} else {
+		s.backoff.ended(heard)
+	}
+	// A connection that ended by itself is no failure: nothing is reported and nothing paused.
+	if ctx.Err() != nil || errors.Is(err, errUnwanted) {
+		return dialAtOnce
+	}
+	// No mutex is held here: the listener may call Add or Remove.
+	s.listener.Down(withoutContextError(err))
+	if errors.Is(err, errRefused) {
+		if !s.refused {
+			s.node.log("server refuses SUBSCRIBE, so waiters poll", err)
+		}
+		s.refused = true
+		pause(ctx, s.node.cfg.Clock, refusedPause)
+		return dialAtOnce
+	}
+	return dialAfterPause
 }
 
 // keepRunning reports whether another connection is needed. It decides under the mutex of Add:

@@ -65,7 +65,7 @@ func (v voter) Subscribe(listener command.Listener) command.Subscription {
 	n := v.node
 	life, end := context.WithCancel(n.life)
 	return &subscription{
-		node: n, listener: listener, life: life, end: end, redial: newBackoff(n.cfg),
+		node: n, listener: listener, life: life, end: end, backoff: newBackoff(n.cfg),
 		wake: signal.New(), wanted: make(map[string]bool),
 	}
 }

@@ -1,7 +1,17 @@
 package pool
 
+import "github.com/quorumlock/go-redlock/clock"
+
 // checksPerTimeout is how many times the watchdog checks a connection within the hard timeout.
 const checksPerTimeout = 4
+
+// watchdog is the state of the check for answers that do not come. pipeline.mu guards it.
+type watchdog struct {
+	watching     bool
+	watchTimer   clock.Timer // of watch
+	seen         int64       // answered, at the last check
+	silentChecks int         // checks in a row without a reply
+}
 
 // armWatchdogLocked makes sure that the connection is checked while an answer is due. It costs
 // nothing per command: the timer is set again until a check finds no answer due.
@@ -26,11 +36,11 @@ func (pc *pipeConn) startWatchingLocked() {
 	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
 	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
 	// One timer is made for the connection, and reused.
-	if pc.timer == nil {
-		pc.timer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.watch)
+	if pc.watchTimer == nil {
+		pc.watchTimer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.watch)
 		return
 	}
-	pc.timer.Reset(every)
+	pc.watchTimer.Reset(every)
 }
 
 // watch is the timer's function. It ends a connection on which no answer came for the hard
@@ -63,6 +73,6 @@ func (pc *pipeConn) isSilent() (silent bool) {
 	if pc.silentChecks >= checksPerTimeout {
 		return true
 	}
-	pc.timer.Reset(pc.pipeline.node.cfg.HardTimeout / checksPerTimeout)
+	pc.watchTimer.Reset(pc.pipeline.node.cfg.HardTimeout / checksPerTimeout)
 	return false
 }

@@ -10,6 +10,20 @@ import (
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
+// outgoing is the state of the writer, which alone uses it.
+type outgoing struct {
+	batch      []*command.Command
+	markers    []any // the markers that are appended to their arguments; nil for most
+	args       []any // the arguments of one call
+	aside      [command.MergeKinds]aside
+	evalMerged bool // the batch's merged calls send the script's text
+
+	recentBatch         int           // how many commands came together recently: fades by one with each write
+	answeredAtLastBatch int64         // answered, when the last batch was taken
+	writesWithoutReply  int           // batches in a row without a reply in between
+	silentSince         clock.Instant // when writesWithoutReply reached its threshold
+}
+
 // batchThreshold is the number of commands in a recent batch from which on the writer first lets
 // other goroutines run. What these queue meanwhile goes out in the same system call,
 // which costs more than all else on this path. A single caller has at most two commands in
