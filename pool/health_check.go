@@ -25,10 +25,11 @@ type admission struct {
 	registered map[*command.NodeSet]bool
 }
 
-// rejectReasonLocked returns why a command is not sent on this connection: its server is unfit,
-// fails its health checks, or votes under another name. Undos are always sent, and extensions
-// also while checks fail. For a known node set it costs two comparisons.
-func (pc *pipeConn) rejectReasonLocked(c *command.Command) error {
+// admitLocked returns why a command is not sent on this connection: its server is unfit, fails its
+// health checks, or votes under another name. Undos are always sent, and extensions also while checks
+// fail. The first command of a node set registers the server there. For a known node set admitLocked
+// costs two comparisons.
+func (pc *pipeConn) admitLocked(c *command.Command) error {
 	// An undo only deletes what this library wrote, so it is right on any server. A health check
 	// has to reach an unfit one.
 	if c.Op.Undoes() || c.Op == command.Examine {

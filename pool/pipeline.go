@@ -105,7 +105,7 @@ func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 	case pl.queue.len() >= pl.node.cfg.Queue:
 		return ErrQueueFull
 	case pl.conn != nil:
-		return pl.conn.rejectReasonLocked(c)
+		return pl.conn.admitLocked(c)
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			continue
 		}
 		// A connection can become unfit while a command is queued, so this is checked once more.
-		if err := pc.rejectReasonLocked(c); err != nil {
+		if err := pc.admitLocked(c); err != nil {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}

@@ -17,9 +17,9 @@ func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	k := newPipeConn(newPipeline(newNode(&Config{Name: "n", Clock: clock.Runtime()}, nil)), &rawConn{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.req.NodeSet, c.To = command.NewNodeSet(false), nil
-	require.NoError(t, k.rejectReasonLocked(&c.Command)) // the first command of its node set allocates
+	require.NoError(t, k.admitLocked(&c.Command)) // the first command of its node set allocates
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if k.rejectReasonLocked(&c.Command) != nil {
+		if k.admitLocked(&c.Command) != nil {
 			t.Error("refused")
 		}
 		k.handleReply(&c.Command, "OK", nil)

@@ -27,7 +27,7 @@ func voteOf(node string, b *vote.Ballot) Vote {
 	switch {
 	case !b.Voted && !b.Replied:
 		v.Err = vote.ErrNotAwaited
-	case b.Late && b.Outcome == command.Granted: // to be undone, and not a vote
+	case b.Uncounted && b.Outcome == command.Granted: // to be undone, and not a vote
 		v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 	}
 	return v

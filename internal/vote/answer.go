@@ -25,9 +25,9 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	took := r.latency(node, rep)
 	r.mu.Lock()
 	b := &r.ballots[node]
-	late, behind := b.Voted, b.Voted || r.decided.Load()
+	uncounted, late := b.Voted, b.Voted || r.decided.Load()
 	b.Undone = rep.Undone
-	b.Replied, b.Late, b.Outcome, b.NotSent, b.Err, b.Latency = true, late, rep.Outcome, rep.NotSent, rep.Err, took
+	b.Replied, b.Uncounted, b.Outcome, b.NotSent, b.Err, b.Latency = true, uncounted, rep.Outcome, rep.NotSent, rep.Err, took
 	b.Fence = rep.Fence
 	if r.keyStates != nil {
 		r.keyStates[node] = rep.KeyStates
@@ -44,7 +44,7 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	tied := !r.decided.Load() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
 	r.mu.Unlock()
 	if g.OnAnswer != nil {
-		g.OnAnswer(r, node, rep, took, behind)
+		g.OnAnswer(r, node, rep, took, late)
 	}
 	if tied {
 		r.armTieTimeout()

@@ -11,15 +11,15 @@ import (
 type Ballot struct {
 	cmd command.Command
 
-	Voted   bool // counted in the tally
-	Replied bool // the command was answered
-	Late    bool // … after it had been counted as Unknown
-	NotSent bool
-	Undone  bool // see command.Reply
-	Outcome command.Outcome
-	Latency time.Duration
-	Err     error
-	Fence   int64
+	Voted     bool // counted in the tally
+	Replied   bool // the command was answered
+	Uncounted bool // … after it had been counted as Unknown
+	NotSent   bool
+	Undone    bool // see command.Reply
+	Outcome   command.Outcome
+	Latency   time.Duration
+	Err       error
+	Fence     int64
 }
 
 // Failed reports whether a node was asked and failed, or did not answer in time.
@@ -107,7 +107,7 @@ func (r *Round) AppendFences(list []int64) []int64 {
 	defer r.mu.Unlock()
 	for i := range r.ballots {
 		b, c := &r.ballots[i], int64(0)
-		if b.Voted && !b.Late && b.Outcome == command.Granted {
+		if b.Voted && !b.Uncounted && b.Outcome == command.Granted {
 			c = b.Fence
 		}
 		list = append(list, c)

@@ -27,7 +27,7 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 		require.True(t, r.Lost())
 		require.False(t, r.Won())
 		r.View(func(s vote.Results) {
-			require.True(t, s.Ballots[4].Late)
+			require.True(t, s.Ballots[4].Uncounted)
 			require.Equal(t, 3, s.Need)
 		})
 	})
