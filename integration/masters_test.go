@@ -107,7 +107,7 @@ func awaitFor(t testing.TB, within time.Duration, what string, ok func() bool) {
 // acquired is an Acquire that must succeed.
 func acquired(t testing.TB, l *redlock.Locker, name string, ttl time.Duration, opts ...redlock.LockOption) *redlock.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Slack*patience)
 	defer cancel()
 	k, err := l.Acquire(ctx, name, ttl, opts...)
 	require.NoError(t, err)
