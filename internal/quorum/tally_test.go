@@ -181,7 +181,7 @@ func FuzzTally(f *testing.F) {
 	f.Add(5, []byte{2, 2, 0, 0, 0})
 	f.Add(9, []byte{0, 0, 0, 0, 1, 1, 1, 1, 2, 2})
 	f.Fuzz(func(t *testing.T, n int, raw []byte) {
-		if n < 1 || n > 1000 {
+		if n < 1 || n > quorum.MaxNodes {
 			t.Skip("not a fleet")
 		}
 		votes := make([]vote, len(raw))
