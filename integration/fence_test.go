@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -82,7 +81,9 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 			var last int64 // guarded by the lock
 			var all sync.WaitGroup
 			for range lockers {
-				l := open(t, nodes, redlock.WithFencing(), counts.trace(), redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
+				// The node timeout is long enough for a busy machine.
+				l := open(t, nodes, redlock.WithFencing(), counts.trace(), redlock.WithNodeTimeout(2*time.Second),
+					redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
 				connected(t, l)
 				for range each {
 					all.Go(func() {
@@ -93,10 +94,7 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 							}
 							assert.Greater(t, k.Fence(), last)
 							last = k.Fence()
-							// On a busy machine nodes may answer after the node timeout. The release goes on.
-							if err := k.Release(t.Context()); !errors.Is(err, redlock.ErrNoQuorum) {
-								assert.NoError(t, err)
-							}
+							assert.NoError(t, k.Release(t.Context()))
 						}
 					})
 				}

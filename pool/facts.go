@@ -18,25 +18,24 @@ import (
 type facts struct {
 	command.Facts
 	clientID int64 // 0 if CLIENT ID is denied
-	// loading reports that the server still reads its data from disk. INFO succeeds meanwhile; most other
-	// commands fail with LOADING.
-	loading bool
 	// oldMarkerUnread reports that the server was too busy to say whether OldMarker is true.
 	oldMarkerUnread bool
 }
 
 // parse reads the reply to INFO, or notes the error of a server that refused it. It starts from the
-// values of an earlier reply: Unread must be reset.
-func (f *facts) parse(reply any, err error) {
+// values of an earlier reply: Unread must be reset. It reports whether the server still reads its data
+// from disk. INFO succeeds meanwhile; most other commands fail with LOADING.
+func (f *facts) parse(reply any, err error) (loading bool) {
 	info, err := redis.String(reply, err)
-	if f.loading = infoField(info, "loading") == "1"; err != nil {
+	if err != nil {
 		f.Unread = shownError(err)
-		return
+		return false
 	}
 	f.Unread = ""
 	// The text may be large and is not kept: each field is copied out of it.
 	f.parseServer(info)
 	f.parsePersistence(info)
+	return infoField(info, "loading") == "1"
 }
 
 // parseServer reads the sections about the server and its replication.

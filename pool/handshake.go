@@ -103,7 +103,7 @@ func (n *Node) preparing(f *facts) []step {
 		}},
 		// All default sections, because INFO accepts several names since Redis 7 only.
 		{"INFO", nil, func(reply any, err error) error {
-			if f.parse(reply, err); f.loading {
+			if f.parse(reply, err) {
 				return errLoading
 			}
 			return unusable(err)

@@ -274,13 +274,19 @@ func TestAnErrorBeforeTheServerClosesIsReported(t *testing.T) {
 			}})
 			require.NoError(t, err)
 			defer n.Close()
-			r := pinging().on(n).reply(t)
-			requireUnsent(t, r)
-			require.ErrorContains(t, r.Err, words)
-			var se *ServerError
-			require.ErrorAs(t, r.Err, &se)
+			requireServerError(t, n, words)
 		})
 	}
+}
+
+// requireServerError requires that a command is not sent, and that its error has the server's words.
+func requireServerError(t *testing.T, n *Node, words string) {
+	t.Helper()
+	r := pinging().on(n).reply(t)
+	requireUnsent(t, r)
+	require.ErrorContains(t, r.Err, words)
+	var se *ServerError
+	require.ErrorAs(t, r.Err, &se)
 }
 
 // A socket has a buffer, so the handshake writes without a goroutine of its own.
@@ -304,11 +310,7 @@ func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 	n, err := Open(Config{Name: "n", Address: l.Addr().String()})
 	require.NoError(t, err)
 	defer n.Close()
-	r := pinging().on(n).reply(t)
-	requireUnsent(t, r)
-	require.ErrorContains(t, r.Err, words)
-	var se *ServerError
-	require.ErrorAs(t, r.Err, &se)
+	requireServerError(t, n, words)
 }
 
 // Config.Dial may return a connection without a buffer. There a server that answers the first

@@ -28,6 +28,11 @@ type Command struct {
 	state atomic.Uint32
 }
 
+// Fill makes c a command of r to the node of an index, at most 63, whose answer goes to to.
+func (c *Command) Fill(r *Request, node int, to Answerer) {
+	c.Request, c.Node, c.To = r, uint8(node), to //nolint:gosec // a vote has at most 64 nodes
+}
+
 // The bits of a command's state. They decide without a mutex which comes first: the writer that
 // sends the command, or the coordinator that cancels it.
 const (

@@ -60,7 +60,6 @@ var (
 	mergedAcquireFencedKind = kind{
 		plain:   script("acquire+fence+merge", "92e28d1df31c08ec6f8a2072ff36d9210d7d3436", fenced, mostOfAll, now, eachFenced, perKey),
 		guarded: script("acquire+fence+guard+merge", "138c91440cc5e2e3eb160bc5bdfc26a798d0facd", fencedGuarded, marked, mostOfAll, now, eachFenced, perKey),
-		fenced:  true,
 	}
 )
 

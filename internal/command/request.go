@@ -40,7 +40,7 @@ type Request struct {
 	// hintClamp is how far from its own time a node accepts the hint of an Acquire with fencing.
 	hintClamp time.Duration
 	// number is the hint of an Acquire with fencing, or the fence that another request carries: an
-	// int64, boxed once. It is nil without fencing.
+	// int64, boxed once. It is nil without fencing: a script with it uses the counters too.
 	number any
 
 	// A command that is still unsent when Clock shows NotAfter is dropped, and answered as Failed
@@ -272,15 +272,15 @@ func (r *Request) appendScriptArgs(args []any) []any {
 	if r.other != nil {
 		return append(append(args, small(1)), r.other.args...)
 	}
-	n := len(r.Keys)
-	if r.script.fenced {
+	n, fenced := len(r.Keys), r.number != nil
+	if fenced {
 		n *= 2
 	}
 	if r.Guarded {
 		n++
 	}
 	args = append(append(args, small(n)), r.keys()...)
-	if r.script.fenced {
+	if fenced {
 		args = append(args, r.counters()...)
 	}
 	if r.Guarded {
@@ -298,7 +298,7 @@ func (r *Request) appendScriptArgs(args []any) []any {
 			args = append(args, small(int(r.ownSubscribers)))
 		}
 	}
-	if r.number == nil {
+	if !fenced {
 		return args
 	}
 	if args = append(args, r.number); r.Op == Acquire {

@@ -16,10 +16,9 @@ type Script struct {
 	// (docs/dev/rules.md rule 27).
 	Hash string
 
-	hash   any       // Hash, boxed once
-	fenced bool      // KEYS hold the fence counters too
-	bit    ScriptSet // of this script alone
-	load   *Request  // loads it
+	hash any       // Hash, boxed once
+	bit  ScriptSet // of this script alone
+	load *Request  // loads it
 }
 
 func script(name, hash string, parts ...string) *Script {
@@ -35,13 +34,6 @@ func (s *Script) call(args []any, source bool) (name string, all []any) {
 }
 
 func init() {
-	for _, k := range kinds() {
-		for _, s := range []*Script{k.plain, k.guarded} {
-			if s != nil {
-				s.fenced = k.fenced
-			}
-		}
-	}
 	for i, s := range Scripts() {
 		s.bit = 1 << i
 		s.load = &Request{}
@@ -74,13 +66,16 @@ func (s *ScriptSet) Add(c *Command) *Command {
 type kind struct {
 	plain   *Script
 	guarded *Script // with the restart guard; nil if there is no difference
-	fenced  bool    // also uses the fence counters
 }
 
 // Scripts returns all scripts.
 func Scripts() []*Script {
 	all := []*Script{verifyScript, admitScript, pingScript}
-	for _, k := range kinds() {
+	for _, k := range []kind{
+		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
+		releaseKind, announceKind, passKind, shortenKind, inspectKind,
+		mergedReleaseKind, mergedAcquireKind, mergedAcquireFencedKind,
+	} {
 		for _, s := range []*Script{k.plain, k.guarded} {
 			if s != nil {
 				all = append(all, s)
@@ -88,14 +83,6 @@ func Scripts() []*Script {
 		}
 	}
 	return all
-}
-
-func kinds() []kind {
-	return []kind{
-		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
-		releaseKind, announceKind, passKind, shortenKind, inspectKind,
-		mergedReleaseKind, mergedAcquireKind, mergedAcquireFencedKind,
-	}
 }
 
 // The scripts. Their parts are in lua.go, and those of the guard in guard.go.
@@ -111,7 +98,6 @@ var (
 	acquireFencedKind = kind{
 		plain:   script("acquire+fence", "26036524028550794ee4e25ace337faa40f9a33e", fenced, bounds, free, bump, take, raiseAll),
 		guarded: script("acquire+fence+guard", "526fe1b2c6794072b173256399dc4ae11b8f131d", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
-		fenced:  true,
 	}
 
 	// extendKind extends all keys or none: 1 or 0. With the guard it returns -1 if it has
@@ -125,7 +111,6 @@ var (
 	extendFencedKind = kind{
 		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
 		guarded: script("extend+fence+guard", "68f9b0c99dc7cfe6eb1185cb9f14a71f4daae4c7", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
-		fenced:  true,
 	}
 
 	// confirmKind raises every counter to the fence, only while all keys hold the token: 1 or 0,
@@ -133,7 +118,6 @@ var (
 	confirmKind = kind{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
 		guarded: script("confirm+guard", "0999bb6e562eb27daff583d7f9f2fae4307d9a2f", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
-		fenced:  true,
 	}
 
 	// repairKind creates the missing keys again if all others hold the token or are missing as
@@ -141,7 +125,6 @@ var (
 	repairKind       = kind{guarded: script("repair+guard", "5d2758857b74be4c13ca7a28fa5e17d305fff259", plainGuarded, marked, bounds, gone, restore, done)}
 	repairFencedKind = kind{
 		guarded: script("repair+fence+guard", "08ce26ca4f3cbe30d9118bf5eb25653b8bbbf84d", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),
-		fenced:  true,
 	}
 
 	// releaseKind deletes the keys that hold the token and returns their number.

@@ -28,7 +28,7 @@ func (g *Group) Broadcast(fill func(node int, r *command.Request)) *Broadcast {
 		r, c := &b.reqs[i], &b.cmds[i]
 		fill(i, r)
 		r.NodeSet = g.Set
-		c.Request, c.Node, c.To = r, uint8(i), (*collector)(b) //nolint:gosec // at most 64
+		c.Fill(r, i, (*collector)(b))
 		node.Submit(c)
 	}
 	return b

@@ -75,8 +75,7 @@ func (r *Round) prepare(g *Group, kind *Kind, owner any, names []string) {
 	r.pending = uint8(len(r.ballots))        //nolint:gosec // at most 64
 	r.users.Store(int32(len(r.ballots) + 1)) // the answers, and the owner
 	for i := range r.ballots {
-		c := &r.ballots[i].cmd
-		c.Request, c.Node, c.To = &r.Request, uint8(i), (*receiver)(r) //nolint:gosec // at most 64
+		r.ballots[i].cmd.Fill(&r.Request, i, (*receiver)(r))
 	}
 }
 

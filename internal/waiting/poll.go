@@ -121,7 +121,7 @@ func (w *Waiter) startPoll() *poll {
 		r.NodeSet, r.Clock, r.NotAfter = cfg.Set, cfg.Clock, now.Add(cfg.PollTimeout)
 		for i, node := range cfg.Nodes {
 			c := &p.cmds[k*n+i]
-			c.Request, c.Node, c.To = r, uint8(i), p //nolint:gosec // at most 64
+			c.Fill(r, i, p)
 			node.Submit(c)
 		}
 	}

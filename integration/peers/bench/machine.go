@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -67,18 +68,18 @@ func (m machine) unlike(usual machine) string {
 	return "; measured on " + m.words()
 }
 
-// commit returns the commit that is measured, and whether the tree has changes. The documents that
-// this program writes are no changes.
+// commit returns the commit that is measured, and whether the tree has changes, as all pages with
+// figures say it.
 func commit() string {
-	head, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
 		return "unknown"
 	}
-	changes, err := exec.Command("git", "status", "--porcelain", "--", ":/", ":(top,exclude)docs").Output()
-	if err != nil || len(changes) > 0 {
-		return strings.TrimSpace(string(head)) + " with changes"
+	text, err := exec.Command(filepath.Join(strings.TrimSpace(string(top)), "scripts/machine"), "--commit").Output()
+	if err != nil {
+		return "unknown"
 	}
-	return strings.TrimSpace(string(head))
+	return strings.TrimSpace(string(text))
 }
 
 // processor returns the name of the CPU model on Linux, and the architecture elsewhere.
