@@ -93,7 +93,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 func endpoint(host, port string) (string, error) {
 	// 16 bits: a larger number is not a port.
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || printable("host", host, maxName, true) != nil {
+	if err != nil || n == 0 || checkText("host", host, maxName, graphic) != nil {
 		return "", errNoAddress
 	}
 	return net.JoinHostPort(host, port), nil

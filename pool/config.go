@@ -206,8 +206,8 @@ func (c Config) check() error {
 	return oneline.Join(
 		c.checkName(),
 		c.checkAddress(),
-		printable("Name", c.Name, maxName, false),
-		printable("ClientName", c.ClientName, maxClientName, true),
+		checkText("Name", c.Name, maxName, printable),
+		checkText("ClientName", c.ClientName, maxClientName, graphic),
 		inRange("Database", c.Database, 0, math.MaxInt32),
 		inRange("DialTimeout", c.DialTimeout, minWait, maxWait),
 		inRange("HardTimeout", c.HardTimeout, minWait, maxWait),
@@ -282,17 +282,22 @@ func inRange[T int | time.Duration](setting string, v, low, high T) error {
 	return fmt.Errorf("%s is %v, must be %v to %v", setting, v, low, high)
 }
 
-// printable returns an error if s contains a control character, which would garble a log line, or if
-// its length is out of range. If graphic is true it also refuses spaces and everything beyond ASCII,
-// as Redis does in a client's name.
-func printable(setting, s string, most int, graphic bool) error {
+// checkText returns an error if s contains a character that is not allowed, or if its length is not
+// 1 to most bytes.
+func checkText(setting, s string, most int, allowed func(rune) bool) error {
 	for _, r := range s {
-		if r < ' ' || r == 0x7f || graphic && (r == ' ' || r > '~') {
+		if !allowed(r) {
 			return fmt.Errorf("%s contains an invalid character", setting)
 		}
 	}
 	return inRange(setting+"'s length", len(s), 1, most)
 }
+
+// printable refuses control characters, which would garble a log line.
+func printable(r rune) bool { return r >= ' ' && r != 0x7f }
+
+// graphic refuses also spaces and everything beyond ASCII, as Redis does in a client's name.
+func graphic(r rune) bool { return r > ' ' && r <= '~' }
 
 // String returns how the master is reached, as a URL without the password.
 func (c Config) String() string {

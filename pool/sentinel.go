@@ -83,7 +83,7 @@ func (s *Sentinels) withDefaults() *Sentinels {
 // check returns what is wrong with the settings, all of it in one error.
 func (s *Sentinels) check() error {
 	errs := []error{
-		printable("Sentinels.Master", s.Master, maxName, true),
+		checkText("Sentinels.Master", s.Master, maxName, graphic),
 		inRange("the number of Sentinels.Addresses", len(s.Addresses), 1, maxSentinels),
 		inRange("Sentinels.MaxAge", s.MaxAge, minMaxAge, maxMaxAge),
 	}

@@ -59,9 +59,9 @@ func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
 // finishAttempt waits for the outcome of a submitted attempt, and begins the hold or the undo.
 func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
 	until := k.keys.acquire.Request.NotAfter
-	in := k.keys.acquire.Wait(ctx.Done())
+	k.keys.acquire.Wait(ctx.Done())
 	now := l.now()
-	err := k.checkWon(ctx, in, until, now)
+	err := k.checkWon(ctx, until, now)
 	if err == nil && l.set.fencing {
 		err = k.resolveFence(ctx, until)
 		now = l.now()
@@ -107,9 +107,9 @@ func (lk *Lock) fillAcquire(r *command.Request) {
 
 // checkWon returns nil if the attempt is now a lock. now was read after the decision: a quorum
 // alone is not enough (docs/dev/hazards.md H6).
-func (lk *Lock) checkWon(ctx context.Context, decided bool, until, now clock.Instant) error {
+func (lk *Lock) checkWon(ctx context.Context, until, now clock.Instant) error {
 	r := lk.keys.acquire
-	won := decided && r.Won()
+	won := r.Won()
 	lk.applyDueOutside() // may end ctx
 	switch {
 	case ctx.Err() != nil:

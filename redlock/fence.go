@@ -91,7 +91,7 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 	if in && !r.Won() {
 		return withOp("acquire", votesError(r, confirmReason(r)))
 	}
-	return lk.checkWon(ctx, true, until, lk.l.now())
+	return lk.checkWon(ctx, until, lk.l.now())
 }
 
 // errNoGrant is the error in the votes of nodes that a confirmation does not concern.

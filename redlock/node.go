@@ -1,6 +1,10 @@
 package redlock
 
 import (
+	"cmp"
+	"slices"
+	"time"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -31,3 +35,88 @@ const (
 
 // String returns "unknown", "granted", "refused" or "failed".
 func (o Outcome) String() string { return command.Outcome(o).String() }
+
+// kindOf returns the special properties of a node.
+func kindOf(n Node) command.NodeKind { return command.KindOf(n.Voter()) }
+
+// checkKinds rejects nodes whose kind conflicts with the settings.
+func (s *settings) checkKinds(nodes []Node) error {
+	for _, n := range nodes {
+		switch t := kindOf(n); {
+		case t.MaxAge > 0 && !s.guarded:
+			return invalid("node %s follows Sentinels and needs WithRestartGuard: a promoted replica may lack the last locks "+
+				"of its master", n.Name())
+		case t.Cluster && s.guarded:
+			return invalid("node %s is a Redis Cluster, which cannot have WithRestartGuard: scripts read the marker, one key of "+
+				"each server, but a Cluster restricts a script to the keys of one slot; omit the guard, or use single masters "+
+				"or masters with Sentinels", n.Name())
+		}
+	}
+	return nil
+}
+
+// clustered reports whether any of the nodes is a Redis Cluster.
+func clustered(nodes []Node) bool {
+	return slices.ContainsFunc(nodes, func(n Node) bool { return kindOf(n).Cluster })
+}
+
+// reusable reports whether all nodes drop every command that they have answered. That
+// is known of package pool's nodes that are single masters. A user's node, also one that wraps such
+// a node, may read a command after its answer.
+func reusable(nodes []Node) bool {
+	return !slices.ContainsFunc(nodes, func(n Node) bool {
+		_, ok := n.(*pool.Node)
+		return !ok || kindOf(n).Cluster
+	})
+}
+
+// ownedNodes reports whether all nodes are from package pool, so that Submit never blocks.
+func ownedNodes(nodes []Node) bool {
+	return !slices.ContainsFunc(nodes, func(n Node) bool {
+		_, ok := n.(*pool.Node)
+		return !ok
+	})
+}
+
+// checkSlots rejects a lock that a Redis Cluster cannot take in one step, because its keys are on
+// several masters (docs/dev/rules.md rule 30).
+func (l *Locker) checkSlots(names []string) error {
+	keys := l.keys(names)
+	if !command.SameSlot(keys) {
+		return invalid("names in several slots of a Redis Cluster: give them a common " +
+			"hash tag, as in {order:7}:stock and {order:7}:payment")
+	}
+	for _, k := range keys {
+		if l.set.fencing && !command.CanHaveFenceKey(k) {
+			return invalid("key %q cannot have a fence counter in its slot of a Redis Cluster because of the }: remove the }, or add "+
+				"a hash tag, as in {order:7}:stock", k)
+		}
+	}
+	return nil
+}
+
+// defaultRecovery is the NodeKind.Recovery of a node that does not report its own.
+const defaultRecovery = 10 * time.Second
+
+// recovery returns the longest NodeKind.Recovery of all nodes.
+func recovery(nodes []Node) time.Duration {
+	var longest time.Duration
+	for _, n := range nodes {
+		longest = max(longest, cmp.Or(kindOf(n).Recovery, defaultRecovery))
+	}
+	return longest
+}
+
+// maxAges returns, by name, how much longer the quarantines of nodes last; nil if none do.
+func maxAges(nodes []Node) map[string]time.Duration {
+	var all map[string]time.Duration
+	for _, n := range nodes {
+		if d := kindOf(n).MaxAge; d > 0 {
+			if all == nil {
+				all = make(map[string]time.Duration)
+			}
+			all[n.Name()] = d
+		}
+	}
+	return all
+}

@@ -39,7 +39,8 @@ func voteOf(node string, b *vote.Ballot) Vote {
 func lossError(r *vote.Round) *QuorumError {
 	e := votesError(r, ErrHeld)
 	refused, failed := e.against()
-	if quorum.LossOf(len(e.Votes), refused, failed, true) == quorum.NoQuorum || refused == 0 && !r.Decided() {
+	const blocked = true // not queried yet
+	if quorum.LossOf(len(e.Votes), refused, failed, blocked) == quorum.NoQuorum || refused == 0 && !r.Decided() {
 		e.Reason = e.faultReason()
 	}
 	return e

@@ -222,10 +222,18 @@ func (l *Locker) traceWoken(w *request, why waiting.Reason) {
 	}
 }
 
-func (l *Locker) traceWaiter(w *request, waits bool) {
+// waitPhase says whether a request begins or ends to wait.
+type waitPhase bool
+
+const (
+	waitBegins waitPhase = true
+	waitEnds   waitPhase = false
+)
+
+func (l *Locker) traceWaiter(w *request, phase waitPhase) {
 	if t := l.traces(); t != nil && t.Waiter != nil {
 		e := w.event()
-		e.Waits = waits
+		e.Waits = phase == waitBegins
 		post(l.dispatcher, t.Waiter, e)
 	}
 }

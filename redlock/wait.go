@@ -85,14 +85,14 @@ func (w *request) Failed() []bool {
 func (w *request) Waits() {
 	if !w.waits {
 		w.waits = true
-		w.locker.traceWaiter(w, true)
+		w.locker.traceWaiter(w, waitBegins)
 	}
 }
 
 // endWait reports that the request no longer waits, if it did.
 func (w *request) endWait() {
 	if w.waits {
-		w.locker.traceWaiter(w, false)
+		w.locker.traceWaiter(w, waitEnds)
 	}
 }
 

@@ -21,7 +21,8 @@ var ErrNotAdmitted = errors.New("redlock: not admitted")
 // report, if that ends before a node was admitted.
 func (s *Setup) Admit(ctx context.Context) (*doctor.Report, error) {
 	began := s.Group.Clock.Now()
-	q := s.examine(ctx, true)
+	// Keys that may be locks forbid an admission.
+	q := s.examine(func(r *command.Request) { r.ScanUntil(ctx) })
 	select {
 	case <-q.Done(): // each node bounds its own scan
 	case <-ctx.Done():

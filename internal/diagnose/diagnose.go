@@ -25,7 +25,7 @@ type Setup struct {
 func (s *Setup) Diagnose(ctx context.Context) (*doctor.Report, error) {
 	over, stop := timer.After(s.Group.Clock, s.Timeout)
 	defer stop()
-	q := s.examine(ctx, false)
+	q := s.examine(nil)
 	select {
 	case <-q.Done():
 	case <-over:
@@ -35,9 +35,8 @@ func (s *Setup) Diagnose(ctx context.Context) (*doctor.Report, error) {
 	return (*doctor.Report)(s.report(q.Replies())), nil
 }
 
-// examine examines every node. With survey it also scans for keys that may be locks, until ctx
-// ends.
-func (s *Setup) examine(ctx context.Context, survey bool) *vote.Broadcast {
+// examine examines every node. more, if not nil, adds to each request.
+func (s *Setup) examine(more func(*command.Request)) *vote.Broadcast {
 	// The key belongs to no lock: it is random and in the reserved namespace.
 	random := command.NewToken("")
 	key := s.Prefix + command.DoctorPrefix + random
@@ -52,8 +51,8 @@ func (s *Setup) examine(ctx context.Context, survey bool) *vote.Broadcast {
 	return s.Group.Broadcast(func(_ int, r *command.Request) {
 		command.NewExamine(r, key, counters...)
 		r.Clock, r.NotAfter = s.Group.Clock, end
-		if survey {
-			r.ScanUntil(ctx)
+		if more != nil {
+			more(r)
 		}
 	})
 }

@@ -49,7 +49,12 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	if tied {
 		r.armTieTimeout()
 	}
-	r.report(news, last)
+	if news {
+		r.reportDecision()
+	}
+	if last && kind.OnComplete != nil {
+		kind.OnComplete(r)
+	}
 	if kind.OnCounted != nil {
 		kind.OnCounted(r)
 	}
@@ -84,7 +89,9 @@ func (t *voteTimer) Fire(*timer.Timer) {
 		}
 	}
 	r.mu.Unlock()
-	r.report(news, false)
+	if news {
+		r.reportDecision()
+	}
 }
 
 // countLocked counts a ballot once in the tally, and reports whether that decides the round.
@@ -126,20 +133,15 @@ func (r *Round) needsMoreVotesLocked(d quorum.Decision) bool {
 	return false
 }
 
-// report reports the events of an answer or of the end of the vote.
-func (r *Round) report(decided, last bool) {
-	if decided {
-		if !r.group.Timers.Clear(&r.timer) {
-			r.Pin() // it is about to fire
-		}
-		if r.kind.OnDecision != nil {
-			r.kind.OnDecision(r)
-		}
-		r.Signal()
+// reportDecision ends the vote's timer, and tells the owner and the goroutine that waits.
+func (r *Round) reportDecision() {
+	if !r.group.Timers.Clear(&r.timer) {
+		r.Pin() // it is about to fire
 	}
-	if last && r.kind.OnComplete != nil {
-		r.kind.OnComplete(r)
+	if r.kind.OnDecision != nil {
+		r.kind.OnDecision(r)
 	}
+	r.Signal()
 }
 
 // latency returns the time from the round's start to an answer. It is 0 for a grant that is not
