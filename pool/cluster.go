@@ -78,7 +78,7 @@ type cluster struct {
 	hasTopology     bool               // there was a slot map
 	changed         signal.Broadcast   // of a slot map, or that none will come
 	down            error              // why commands fail at once without a slot map; nil while one may come
-	parked          []*command.Command // commands that wait for the first slot map
+	unrouted        []*command.Command // commands that wait for the first slot map
 	pendingAcquires map[string]*shard  // the shard of each unanswered acquire, by token
 	sessions        rawConns           // of dial
 	hint            string             // the target of the last redirect, which knows the newest map
@@ -114,14 +114,14 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 	if len(all) == 0 {
 		return nil, ErrClosed
 	}
-	m := all[rand.IntN(len(all))]
-	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, m.address))
+	sh := all[rand.IntN(len(all))]
+	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, sh.address))
 	if err != nil {
 		// The master may be gone, so the map is queried before the next dial.
 		cl.wake.Set()
 		return nil, err
 	}
-	s.address = m.address
+	s.address = sh.address
 	// The master may have lost its slots during the dial. The next map then ends the connection,
 	// because apply compares every tracked one.
 	cl.mu.Lock()
@@ -136,16 +136,16 @@ func (cl *cluster) close() error { return cl.dialer.close() }
 // stop closes all shards, and answers the commands that wait. It may be called more than once.
 func (cl *cluster) stop() {
 	cl.mu.Lock()
-	waiting, all := cl.parked, slices.Collect(maps.Values(cl.shards))
+	waiting, all := cl.unrouted, slices.Collect(maps.Values(cl.shards))
 	// Under the lock that route takes: a command that comes later fails by itself.
-	cl.closed, cl.parked = true, nil
+	cl.closed, cl.unrouted = true, nil
 	cl.mu.Unlock()
 	// Outside the mutex: Fail calls the coordinator, which may submit to this node again. Close
 	// waits for goroutines of the shards, and these take the mutex.
 	for _, c := range waiting {
 		c.Fail(ErrClosed)
 	}
-	for _, m := range all {
-		_ = m.node.Close() // redigo's pool returns no error
+	for _, sh := range all {
+		_ = sh.node.Close() // redigo's pool returns no error
 	}
 }

@@ -19,14 +19,14 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 	// be called: its pipelines take their own mutex first.
 	defer cl.mu.Unlock()
 	seen := make(map[*shard]bool, len(cl.shards))
-	for _, m := range cl.slotOwners {
+	for _, sh := range cl.slotOwners {
 		switch {
 		// No master has announced the slot, or the map left it out.
-		case m == nil:
+		case sh == nil:
 			unserved++
-		case !seen[m]:
-			seen[m] = true
-			all = append(all, m)
+		case !seen[sh]:
+			seen[sh] = true
+			all = append(all, sh)
 		}
 	}
 	// The order of the slots changes with every reshard. The order of the addresses does not, so
@@ -41,7 +41,7 @@ func (cl *cluster) pingAll(c *command.Command) {
 	if unserved > 0 {
 		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
 		// whole.
-		refuse(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots))
+		reject(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots))
 		return
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
@@ -52,10 +52,10 @@ func (cl *cluster) pingAll(c *command.Command) {
 	}
 	// left is complete before the first submit, because a master may answer inside submit.
 	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
-	for _, m := range all {
+	for _, sh := range all {
 		// Each master gets a copy, because a command can be in one queue only and is answered once.
 		each := &command.Command{Request: c.Request, Node: c.Node, To: p}
-		m.node.pipelineOf(each).submit(each, nil)
+		sh.node.pipelineOf(each).submit(each)
 	}
 }
 
@@ -97,8 +97,8 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	// Each goroutine writes only its own index, so the slices need no mutex.
 	each, errs := make([]*command.Diagnosis, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, m := range all {
-		wg.Go(func() { each[i], errs[i] = m.examine(ctx, r) })
+	for i, sh := range all {
+		wg.Go(func() { each[i], errs[i] = sh.examine(ctx, r) })
 	}
 	// examine ends with ctx, and a scan ends with r.ScanContext(), so this wait ends as well.
 	wg.Wait()

@@ -77,9 +77,9 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 		"last of all": func(m *shard) { m.retire() },
 	}
 	ways := map[string]func(m *shard, c *call){
-		"submitted": func(m *shard, c *call) { m.node.pipelineOf(&c.Command).submit(&c.Command, nil) },
+		"submitted": func(m *shard, c *call) { m.node.pipelineOf(&c.Command).submit(&c.Command) },
 		"behind another one": func(m *shard, c *call) {
-			m.node.pipelineOf(&c.Command).submit(&inspecting("foo").Command, &c.Command)
+			m.node.pipelineOf(&c.Command).submitBoth(&inspecting("foo").Command, &c.Command)
 		},
 		"sent on":  func(m *shard, c *call) { m.node.pipelineOf(&c.Command).requeue(&c.Command) },
 		"repeated": func(m *shard, c *call) { repeatLater(m, c, false) },
@@ -154,7 +154,7 @@ func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 		require.True(t, carried.MarkSent())
 		carried.MarkResend()
 		for _, c := range []*call{fresh, carried} {
-			m.node.pipelineOf(&c.Command).submit(&c.Command, nil)
+			m.node.pipelineOf(&c.Command).submit(&c.Command)
 		}
 		r := fresh.reply(t)
 		requireUnsent(t, r)
@@ -244,5 +244,5 @@ func repeatLater(m *shard, c *call, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.node.admitsUndo()
-	l.retryLaterLocked(&c.Command, undoSending{refused: refused}).command.To = c
+	l.retryLaterLocked(&c.Command, undoSending{failed: refused}).command.To = c
 }

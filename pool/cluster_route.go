@@ -11,7 +11,7 @@ func (cl *cluster) submit(c *command.Command) {
 	switch {
 	// A script may use only keys of one slot, so it cannot read the marker beside the lock's key.
 	case c.Guarded || c.Op == command.VerifyMarker || c.Op == command.Admit:
-		refuse(c, errUnguarded)
+		reject(c, errUnguarded)
 		return
 	case c.Op.Creates():
 		// The tracker removes the acquire from pendingAcquires before its answer is passed on: a
@@ -25,16 +25,16 @@ var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart 
 
 // dispatch routes a command that is in no queue: it was just submitted, or taken out of one.
 func (cl *cluster) dispatch(c *command.Command) {
-	m, err := cl.route(c)
+	sh, err := cl.route(c)
 	switch {
 	case err != nil:
 		c.Fail(err) // not refused: an earlier connection may have carried it
-	case m == nil: // it waits for the slot map
+	case sh == nil: // it waits for the slot map
 	// Only a Ping has no key.
 	case len(c.Keys) == 0:
 		cl.pingAll(c)
 	default:
-		m.node.pipelineOf(c).submit(c, nil)
+		sh.node.pipelineOf(c).submit(c)
 	}
 }
 
@@ -75,20 +75,20 @@ func (cl *cluster) route(c *command.Command) (*shard, error) {
 	case cl.hasTopology:
 	case cl.down != nil && !undoes:
 		return nil, cl.down
-	case len(cl.parked) >= cl.node.cfg.Queue && !undoes:
+	case len(cl.unrouted) >= cl.node.cfg.Queue && !undoes:
 		return nil, ErrQueueFull
 	default:
-		cl.parked = append(cl.parked, c)
+		cl.unrouted = append(cl.unrouted, c)
 		return nil, nil
 	}
-	m := cl.targetOfLocked(c)
+	sh := cl.targetOfLocked(c)
 	c.Redirects = 0
 	if c.SetAsking(false); c.Op.Creates() {
 		// Under the same lock as the choice of the shard: the undo of this token, submitted at any
 		// time later, goes to this shard.
-		cl.pendingAcquires[c.Token()] = m
+		cl.pendingAcquires[c.Token()] = sh
 	}
-	return m, nil
+	return sh, nil
 }
 
 // targetOfLocked returns the shard for a command. An unanswered acquire may still be executed
@@ -96,20 +96,20 @@ func (cl *cluster) route(c *command.Command) (*shard, error) {
 // the slot map says by now (docs/dev/rules.md rule 6). A command for a slot without a shard goes
 // to any shard, which answers with an error. It is called with a slot map.
 func (cl *cluster) targetOfLocked(c *command.Command) *shard {
-	if m := cl.ownerLocked(c); m != nil {
-		return m
+	if sh := cl.ownerLocked(c); sh != nil {
+		return sh
 	}
 	// Any shard will do: it answers MOVED or CLUSTERDOWN, and a MOVED updates the map.
-	for _, m := range cl.shards {
-		return m
+	for _, sh := range cl.shards {
+		return sh
 	}
 	return nil // never: a slot map has masters
 }
 
 // ownerLocked is targetOfLocked if a shard is known for the command, and nil otherwise.
 func (cl *cluster) ownerLocked(c *command.Command) *shard {
-	if m := cl.pendingAcquires[c.Token()]; m != nil && !c.Op.Creates() && c.Token() != "" {
-		return m
+	if sh := cl.pendingAcquires[c.Token()]; sh != nil && !c.Op.Creates() && c.Token() != "" {
+		return sh
 	}
 	// Pings go to all masters, so they have no owner.
 	if len(c.Keys) == 0 {

@@ -17,27 +17,27 @@ type shard struct {
 // shardOfLocked returns the shard of an address, and makes it if necessary. The cluster must not
 // be closed.
 func (cl *cluster) shardOfLocked(address string) *shard {
-	m := cl.shards[address]
-	if m == nil {
+	sh := cl.shards[address]
+	if sh == nil {
 		// A copy with its own address. Everything else, also the name in errors and votes, is that
 		// of the Cluster.
 		cfg := *cl.node.cfg
 		cfg.Cluster, cfg.Address = nil, address
 		n := newNode(&cfg, newOwnPool(&cfg))
-		m = &shard{single: single{n}, cluster: cl, address: address}
-		n.kind, n.whole, n.label = m, cl.node, cfg.Name+" at "+address
+		sh = &shard{single: single{n}, cluster: cl, address: address}
+		n.kind, n.whole, n.label = sh, cl.node, cfg.Name+" at "+address
 		// The shard ends with the node at the latest. start only starts goroutines, so it may be
 		// called under cluster.mu.
-		m.node.start(cl.node.life)
-		cl.shards[address] = m
+		sh.node.start(cl.node.life)
+		cl.shards[address] = sh
 	}
-	return m
+	return sh
 }
 
 // connEnded queries the slot map: another master may have the slots now.
-func (sh *shard) connEnded(l *pipeline) {
+func (sh *shard) connEnded(pl *pipeline) {
 	sh.cluster.wake.Set()
-	sh.moveQueuedFrom(l)
+	sh.moveQueuedFrom(pl)
 }
 
 // checkReply assumes that other processes wait for a released name: a master does not count the
@@ -52,29 +52,29 @@ func (sh *shard) checkReply(c *command.Command, _ string, r command.Reply) comma
 // moveQueued moves the queued commands of the shard to the shards that have the slots now. A
 // command that was written is redirected by its reply, or when its connection ends.
 func (sh *shard) moveQueued() {
-	for _, l := range sh.node.pipelines {
-		sh.moveQueuedFrom(l)
+	for _, pl := range sh.node.pipelines {
+		sh.moveQueuedFrom(pl)
 	}
 }
 
 // moveQueuedFrom moves the queued and parked commands of one pipeline. They are routed again
 // after the mutex is released: dispatch takes the mutex of the cluster and of another pipeline, and
 // two pipelines that move commands to each other would otherwise deadlock.
-func (sh *shard) moveQueuedFrom(l *pipeline) {
+func (sh *shard) moveQueuedFrom(pl *pipeline) {
 	var away []*command.Command
-	l.mu.Lock()
-	if !l.closed {
+	pl.mu.Lock()
+	if !pl.closed {
 		// Those that stay go back in their old order, so an undo stays behind its acquire.
-		for _, c := range l.queue.popAll(nil) {
-			if sh.cluster.belongsElsewhere(c, sh, l.conn != nil) {
+		for _, c := range pl.queue.popAll(nil) {
+			if sh.cluster.belongsElsewhere(c, sh, pl.conn != nil) {
 				away = append(away, c)
 			} else {
-				l.queue.push(c)
+				pl.queue.push(c)
 			}
 		}
-		away = append(away, l.unparkIfLocked(func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, l.conn != nil) })...)
+		away = append(away, pl.unparkIfLocked(func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, pl.conn != nil) })...)
 	}
-	l.mu.Unlock()
+	pl.mu.Unlock()
 	for _, c := range away {
 		sh.cluster.dispatch(c)
 	}
@@ -82,7 +82,7 @@ func (sh *shard) moveQueuedFrom(l *pipeline) {
 
 // belongsElsewhere reports whether a queued command should go to another shard. A command behind
 // ASKING should not, unless there is no connection.
-func (cl *cluster) belongsElsewhere(c *command.Command, m *shard, up bool) bool {
+func (cl *cluster) belongsElsewhere(c *command.Command, sh *shard, up bool) bool {
 	if !slotted(c) || c.Asking() && up {
 		return false
 	}
@@ -90,7 +90,7 @@ func (cl *cluster) belongsElsewhere(c *command.Command, m *shard, up bool) bool 
 	defer cl.mu.Unlock()
 	// cluster.mu is taken under pipeline.mu here, as the order of mutexes allows.
 	owner := cl.ownerLocked(c) // without an owner no other shard can serve the slot
-	return !cl.closed && owner != nil && owner != m
+	return !cl.closed && owner != nil && owner != sh
 }
 
 // slotted reports whether a command is for the owner of a slot, and not for one server.
@@ -126,13 +126,13 @@ func (sh *shard) retire() {
 // end ends the connections, and waits for their goroutines.
 func (sh *shard) end() {
 	sh.node.stop()
-	for _, l := range sh.node.pipelines {
-		l.mu.Lock()
-		k := l.conn
-		l.mu.Unlock()
+	for _, pl := range sh.node.pipelines {
+		pl.mu.Lock()
+		pc := pl.conn
+		pl.mu.Unlock()
 		// fail may be called without the mutex, and must be: it closes a socket.
-		if k != nil {
-			k.fail(errNoMaster)
+		if pc != nil {
+			pc.fail(errNoMaster)
 		}
 	}
 	sh.node.workers.Wait()
@@ -142,11 +142,11 @@ func (sh *shard) end() {
 // are never queued: they are handed back at once.
 func (sh *shard) drain() {
 	var left []*command.Command
-	for _, l := range sh.node.pipelines {
-		l.mu.Lock()
-		l.drained = drainedError{sh.cluster}
-		left = append(l.queue.popAll(left), l.cancelRetriesLocked()...)
-		l.mu.Unlock()
+	for _, pl := range sh.node.pipelines {
+		pl.mu.Lock()
+		pl.drained = drainedError{sh.cluster}
+		left = append(pl.queue.popAll(left), pl.cancelRetriesLocked()...)
+		pl.mu.Unlock()
 	}
 	for _, c := range left {
 		drainedError{sh.cluster}.handBack(c)

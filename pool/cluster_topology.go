@@ -158,8 +158,8 @@ func (cl *cluster) apply(all []slotRange) {
 	gone := cl.assignLocked(all)
 	// Both lists are taken together with the new map, so no command is both parked and sent, and no
 	// new connection is among the stale ones.
-	waiting, lost := cl.parked, cl.staleConnsLocked()
-	cl.hasTopology, cl.parked, cl.down, cl.hint = true, nil, nil, ""
+	waiting, lost := cl.unrouted, cl.staleConnsLocked()
+	cl.hasTopology, cl.unrouted, cl.down, cl.hint = true, nil, nil, ""
 	cl.changed.Wake()
 	members := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
@@ -167,11 +167,11 @@ func (cl *cluster) apply(all []slotRange) {
 		// First the commands that have waited for longest.
 		cl.dispatch(c)
 	}
-	for _, m := range members {
-		m.moveQueued()
+	for _, sh := range members {
+		sh.moveQueued()
 	}
-	for _, m := range gone {
-		m.retire()
+	for _, sh := range gone {
+		sh.retire()
 	}
 	for _, s := range lost {
 		s.closeFor(errNoMaster)
@@ -189,26 +189,26 @@ func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
 	for _, r := range all {
 		// A new address gets a shard of its own here. A known one keeps its shard, with its
 		// connections and its unanswered commands.
-		m := cl.shardOfLocked(r.address)
-		busy[m], m.slotlessSince = true, 0
+		sh := cl.shardOfLocked(r.address)
+		busy[sh], sh.slotlessSince = true, 0
 		for slot := r.first; slot <= r.last; slot++ {
-			cl.slotOwners[slot] = m
+			cl.slotOwners[slot] = sh
 		}
 	}
-	for _, m := range cl.shards {
+	for _, sh := range cl.shards {
 		switch {
-		case busy[m]:
+		case busy[sh]:
 		// A master that lost its slots a moment ago may still have to answer undos, and often gets
 		// slots back. It keeps its connections for a while.
-		case m.slotlessSince == 0 && len(cl.shards) <= maxShards:
-			m.slotlessSince = now
-		case now.Sub(m.slotlessSince) >= cl.node.cfg.HardTimeout, len(cl.shards) > maxShards:
+		case sh.slotlessSince == 0 && len(cl.shards) <= maxShards:
+			sh.slotlessSince = now
+		case now.Sub(sh.slotlessSince) >= cl.node.cfg.HardTimeout, len(cl.shards) > maxShards:
 			// Commands may still be unanswered here: the watchdog counts silence from its own
 			// checks. retire therefore keeps the undos among them. apply calls retire after the
 			// mutex is released, because retire waits for goroutines.
-			delete(cl.shards, m.address)
-			maps.DeleteFunc(cl.pendingAcquires, func(_ string, at *shard) bool { return at == m })
-			gone = append(gone, m)
+			delete(cl.shards, sh.address)
+			maps.DeleteFunc(cl.pendingAcquires, func(_ string, at *shard) bool { return at == sh })
+			gone = append(gone, sh)
 		}
 	}
 	return gone
@@ -221,7 +221,7 @@ func (cl *cluster) staleConnsLocked() (all []*rawConn) {
 	// sessions are the connections of subscriptions, which dial made. Pipelines dial through their
 	// shard, and end when the shard is retired.
 	for s := range cl.sessions {
-		if m := cl.shards[s.address]; m == nil || m.slotlessSince != 0 {
+		if sh := cl.shards[s.address]; sh == nil || sh.slotlessSince != 0 {
 			all = append(all, s)
 		}
 	}
@@ -241,8 +241,8 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 	// node timeout of each caller.
 	news, cl.down = cl.down == nil, err
 	var drop []*command.Command
-	kept := cl.parked[:0]
-	for _, c := range cl.parked {
+	kept := cl.unrouted[:0]
+	for _, c := range cl.unrouted {
 		// An undo must reach the Cluster as long as its keys may exist. Every other command is
 		// given up.
 		if c.Op.Undoes() && !c.Expired() {
@@ -251,7 +251,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 			drop = append(drop, c)
 		}
 	}
-	cl.parked = kept
+	cl.unrouted = kept
 	cl.changed.Wake()
 	cl.mu.Unlock()
 	for _, c := range drop {

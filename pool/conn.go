@@ -28,18 +28,18 @@ type pipeConn struct {
 	writer sync.WaitGroup
 
 	// Guarded by pipeline.mu:
-	writing    bool // the writer is awake, or was woken; stays set once the connection is dead
-	unanswered ring // written, in order, and not yet taken over by the reader
-	sent       int64
-	guards     map[*command.NodeSet]*guardState
-	merge      [command.MergeKinds]mergeState
-	loaded     command.ScriptSet // scripts that were loaded on this connection
-	health     health
+	writing      bool // the writer is awake, or was woken; stays set once the connection is dead
+	unanswered   ring // written, in order, and not yet taken over by the reader
+	commandsSent int64
+	guards       map[*command.NodeSet]*guardState
+	merge        [command.MergeKinds]mergeState
+	loaded       command.ScriptSet // scripts that were loaded on this connection
+	health       health
 	admission
 	watchdog
 
-	answered atomic.Int64
-	put      atomic.Int64 // calls that may have been sent; each gets one reply
+	commandsAnswered atomic.Int64
+	callsSent        atomic.Int64 // calls that may have been sent; each gets one reply
 
 	outgoing
 	incoming
@@ -47,20 +47,20 @@ type pipeConn struct {
 
 // incoming is the state of the reader, which alone uses it.
 type incoming struct {
-	answering  []*command.Command       // written, in order
-	next       int                      // the first of answering without a reply
-	replies    int64                    // that were read
-	oneCall    []*command.Command       // of handleMergedReply
-	unexecuted map[string]clock.Instant // see noteAcquire
+	answering     []*command.Command       // written, in order
+	next          int                      // the first of answering without a reply
+	callsAnswered int64                    // that were read
+	oneCall       []*command.Command       // of handleMergedReply
+	unexecuted    map[string]clock.Instant // see noteAcquire
 }
 
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
 // fit is decided here, before any command can reach it.
-func newPipeConn(l *pipeline, s *rawConn, f facts) *pipeConn {
-	unfit := unfitError(l.node.kind.findings(f.Facts))
+func newPipeConn(pl *pipeline, s *rawConn, f facts) *pipeConn {
+	unfit := unfitError(pl.node.kind.findings(f.Facts))
 	return &pipeConn{
-		pipeline: l, raw: s, facts: f, wake: signal.New(), dead: make(chan struct{}),
-		merge: newMergeStates(l.node), admission: admission{unfit: unfit},
+		pipeline: pl, raw: s, facts: f, wake: signal.New(), dead: make(chan struct{}),
+		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},
 	}
 }
 
@@ -117,7 +117,7 @@ func (pc *pipeConn) read() error {
 		}
 		// A reply without a call, or before it: the server is out of step, so no later reply can be
 		// trusted.
-		if pc.replies++; pc.replies > pc.put.Load() {
+		if pc.callsAnswered++; pc.callsAnswered > pc.callsSent.Load() {
 			return errProtocol
 		}
 		c := pc.nextAnswered()
@@ -143,7 +143,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 	// The slice is reused. It must not keep the command, and with it a Locker, alive.
 	pc.answering[pc.next] = nil
 	pc.next++
-	pc.answered.Add(1)
+	pc.commandsAnswered.Add(1)
 	return c
 }
 
@@ -175,7 +175,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	}
 	pc.noteAcquire(c, r) // this answer is its last
 	if isUnmarked(c, r) {
-		pc.parkOrAnswer(c, r)
+		pc.answerUnmarked(c, r)
 		return
 	}
 	if c.Op.Undoes() {

@@ -21,20 +21,20 @@ type guardState struct {
 	history  *guardHistory
 
 	// Guarded by pipeline.mu:
-	asked    bool          // a VerifyMarker was sent on this connection, or is queued
-	inFlight bool          // … and is not answered yet
-	votes    bool          // the marker was the expected one
-	why      error         // why the node does not vote, unless it is quarantined
-	until    clock.Instant // the end of the quarantine; 0 if there is none
-	timer    clock.Timer   // sends the next VerifyMarker after the quarantine
-	logged   bool          // it was logged that the node does not vote
-	soon     int           // answers in a row that the quarantine ends at once
-	parked   []parkedReply // replies that wait for the answer to VerifyMarker
+	asked    bool           // a VerifyMarker was sent on this connection, or is queued
+	inFlight bool           // … and is not answered yet
+	votes    bool           // the marker was the expected one
+	why      error          // why the node does not vote, unless it is quarantined
+	until    clock.Instant  // the end of the quarantine; 0 if there is none
+	timer    clock.Timer    // sends the next VerifyMarker after the quarantine
+	logged   bool           // it was logged that the node does not vote
+	soon     int            // answers in a row that the quarantine ends at once
+	pending  []pendingReply // replies that wait for the answer to VerifyMarker
 }
 
-// parkedReply is a command that found another marker than the expected one, and its reply, which
+// pendingReply is a command that found another marker than the expected one, and its reply, which
 // still lacks the reason.
-type parkedReply struct {
+type pendingReply struct {
 	command *command.Command
 	reply   command.Reply
 }
@@ -101,15 +101,15 @@ func (g *guardState) verifyCommand() *command.Command {
 // for the answer instead of asking again. The command is queued after the mutex is released,
 // because requeue takes it.
 func (g *guardState) ask() {
-	l := g.conn.pipeline
-	l.mu.Lock()
-	idle := l.conn == g.conn && !g.inFlight && !g.nodeSet.Ended()
+	pl := g.conn.pipeline
+	pl.mu.Lock()
+	idle := pl.conn == g.conn && !g.inFlight && !g.nodeSet.Ended()
 	if idle {
 		g.asked, g.inFlight, g.votes = true, true, false
 	}
-	l.mu.Unlock()
+	pl.mu.Unlock()
 	if idle {
-		l.requeue(g.verifyCommand())
+		pl.requeue(g.verifyCommand())
 	}
 }
 
@@ -140,8 +140,8 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	if !g.votes {
 		reason = why
 	}
-	behind := g.parked
-	g.parked = nil
+	behind := g.pending
+	g.pending = nil
 	pc.pipeline.mu.Unlock()
 	if news != "" {
 		n.log(news, reason)
@@ -262,13 +262,13 @@ func isUnmarked(c *command.Command, r command.Reply) bool {
 	return c.Guarded && r.Err != nil && (answeredBy(r.Err, "UNMARKED") || errors.Is(r.Err, errUnmarked))
 }
 
-// parkOrAnswer answers such a command with the reason. If the reason is not known yet it asks the
+// answerUnmarked answers such a command with the reason. If the reason is not known yet it asks the
 // node and parks the reply until the answer, so that the first attempt after a restart reports
 // how long the node is quarantined.
 //
 // It looks at the state twice. ask takes the mutex itself, so the mutex is released in between,
 // and the answer may have arrived by the second look.
-func (pc *pipeConn) parkOrAnswer(c *command.Command, r command.Reply) {
+func (pc *pipeConn) answerUnmarked(c *command.Command, r command.Reply) {
 	pc.pipeline.mu.Lock()
 	g := pc.guards[c.NodeSet]
 	news := g != nil && g.votes // nil: its node set has ended and was dropped after the command was sent
@@ -281,7 +281,7 @@ func (pc *pipeConn) parkOrAnswer(c *command.Command, r command.Reply) {
 	waits := g != nil && g.inFlight
 	switch {
 	case waits:
-		g.parked = append(g.parked, parkedReply{c, r})
+		g.pending = append(g.pending, pendingReply{c, r})
 	case g != nil:
 		r.Err = g.whyNotVotingLocked(now)
 	}

@@ -26,7 +26,7 @@ func guardedNodes() *command.NodeSet {
 // under makes a command for a guarded node set.
 func under(f *command.NodeSet, token string, fill func(r *command.Request, t *command.LockArgs), keys ...string) *call {
 	t := terms(token, keys)
-	t.Guarded = true
+	t.UnderGuard = true
 	c := newCall(func(r *command.Request) { fill(r, t) })
 	c.req.NodeSet = f
 	return c

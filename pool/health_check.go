@@ -153,7 +153,7 @@ func (pc *pipeConn) check() {
 	}
 	r := &command.Request{}
 	command.NewExamine(r, "")
-	pc.pipeline.submit(&command.Command{Request: r, To: healthCheck{pc}}, nil)
+	pc.pipeline.submit(&command.Command{Request: r, To: healthCheck{pc}})
 }
 
 // healthCheck receives the end of a check, however it ended, and schedules the next one. At most

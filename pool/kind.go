@@ -51,25 +51,25 @@ type single struct{ node *Node }
 func (k single) start(ctx context.Context) {
 	n := k.node
 	for range n.cfg.Connections {
-		l := newPipeline(n)
-		n.pipelines = append(n.pipelines, l)
-		n.workers.Go(func() { l.run(ctx) })
+		pl := newPipeline(n)
+		n.pipelines = append(n.pipelines, pl)
+		n.workers.Go(func() { pl.run(ctx) })
 	}
 }
 
 func (single) stop() {}
 
-func (k single) submit(c *command.Command) { k.node.pipelineOf(c).submit(c, nil) }
+func (k single) submit(c *command.Command) { k.node.pipelineOf(c).submit(c) }
 
 // submitBoth lets the commands share a write only if they share a connection.
 func (k single) submitBoth(first, second *command.Command) {
 	one, two := k.node.pipelineOf(first), k.node.pipelineOf(second)
 	if one == two {
-		one.submit(first, second)
+		one.submitBoth(first, second)
 		return
 	}
-	one.submit(first, nil)
-	two.submit(second, nil)
+	one.submit(first)
+	two.submit(second)
 }
 
 func (single) rejectReason(*command.Command, string) error { return nil }

@@ -36,10 +36,9 @@ func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
 	return all
 }
 
-// setAsideLocked sets a command aside that can be merged with others of this batch, and returns true.
-// A command may be sent later than it was queued, but never behind a command for the same key: such a
-// command first has those that were set aside appended to the batch.
-func (pc *pipeConn) setAsideLocked(c *command.Command, marker any) bool {
+// appendSameKeysLocked puts commands that were set aside into the batch if one of them is for a key of
+// c. A command may be sent later than it was queued, but never behind a later command for its key.
+func (pc *pipeConn) appendSameKeysLocked(c *command.Command) {
 	for kind := range pc.aside {
 		for _, key := range c.Keys {
 			if _, ok := pc.aside[kind].keys[key]; ok {
@@ -48,6 +47,11 @@ func (pc *pipeConn) setAsideLocked(c *command.Command, marker any) bool {
 			}
 		}
 	}
+}
+
+// setAsideLocked sets a command aside if it can be merged with others of this batch, and reports
+// whether it did. appendSameKeysLocked must come before it.
+func (pc *pipeConn) setAsideLocked(c *command.Command, marker any) bool {
 	kind := c.MergeKind()
 	a := &pc.aside[kind]
 	if !pc.merge[kind].on || len(a.commands) > 0 && !a.commands[0].MergesWith(c) {
@@ -88,10 +92,8 @@ func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
 			pc.pipeline.node.count.merged.Add(int64(n))
 			pc.appendToBatchLocked(c, a.marker)
 		case first:
-			c.Merged = 0
 			pc.appendToBatchLocked(c, a.marker)
 		default:
-			c.Merged = 0
 			pc.pushLocked(c, a.marker) // part of the call before
 		}
 	}

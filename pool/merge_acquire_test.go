@@ -35,7 +35,7 @@ func (k mergedAcquire) alone() string  { return "EVALSHA " + k.script }
 func (k mergedAcquire) acquire(set *command.NodeSet, token, key string, ahead time.Duration) *call {
 	t := terms(token, []string{key})
 	t.SetCounters(false)
-	t.Guarded = k.guarded
+	t.UnderGuard = k.guarded
 	c := newCall(func(r *command.Request) {
 		if k.fenced {
 			command.NewFencedAcquire(r, t, longTTL, mostTTL, time.Now().Add(ahead).UnixMicro(), time.Second)

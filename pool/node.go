@@ -125,8 +125,8 @@ func (n *Node) pipelineOf(c *command.Command) *pipeline {
 // once.
 func (n *Node) Close() error {
 	n.kind.stop()
-	for _, l := range n.pipelines {
-		l.close() // before the goroutines end: from now on nothing is kept for a next connection
+	for _, pl := range n.pipelines {
+		pl.close() // before the goroutines end: from now on nothing is kept for a next connection
 	}
 	// Before stop, which ends the context of the examinations: none may start after the wait below
 	// has begun.

@@ -82,7 +82,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 func stuffAll(n *Node) {
 	for range 4 {
 		for _, l := range n.pipelines {
-			l.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command, nil)
+			l.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command)
 		}
 	}
 	synctest.Wait()

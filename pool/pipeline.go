@@ -42,13 +42,15 @@ func (pl *pipeline) stats() (up bool, queued int) {
 	return pl.conn != nil, pl.queue.len()
 }
 
-// submit queues the command, and another one behind it unless that is nil, and wakes the writer
-// (docs/dev/rules.md rule 23). It never blocks on the network.
-func (pl *pipeline) submit(c, behind *command.Command) {
+// submit queues the command and wakes the writer (docs/dev/rules.md rule 23). It never blocks on
+// the network.
+func (pl *pipeline) submit(c *command.Command) { pl.submitBoth(c, nil) }
+
+// submitBoth is submit for two commands that go out in one write. second may be nil.
+func (pl *pipeline) submitBoth(first, second *command.Command) {
 	pl.mu.Lock()
-	// Both commands enter the queue under one lock, so that no other command comes between them
-	// and they go out in one write.
-	wrong, wrongBehind := pl.enqueueLocked(c), pl.enqueueLocked(behind)
+	// Both commands enter the queue under one lock, so that no other command comes between them.
+	whyNotFirst, whyNotSecond := pl.enqueueLocked(first), pl.enqueueLocked(second)
 	var dropped []droppedCommand
 	if !pl.wakeLocked() {
 		// The queue may grow while a dial or a write is stuck, so commands that have expired are
@@ -56,8 +58,8 @@ func (pl *pipeline) submit(c, behind *command.Command) {
 		dropped = pl.pruneLocked()
 	}
 	pl.mu.Unlock()
-	refuse(c, wrong)
-	refuse(behind, wrongBehind)
+	reject(first, whyNotFirst)
+	reject(second, whyNotSecond)
 	failAll(dropped)
 }
 
@@ -65,12 +67,12 @@ func (pl *pipeline) submit(c, behind *command.Command) {
 // write, or no connection. Nor does it if the writer is awake: it looks at the queue under mu
 // before it sleeps, and so finds what is queued.
 func (pl *pipeline) wakeLocked() bool {
-	k := pl.conn
-	if k == nil || k.writing || pl.queue.len() == 0 {
+	pc := pl.conn
+	if pc == nil || pc.writing || pl.queue.len() == 0 {
 		return false
 	}
-	k.writing = true
-	k.wake.Set()
+	pc.writing = true
+	pc.wake.Set()
 	return true
 }
 
@@ -120,15 +122,15 @@ func (pl *pipeline) run(ctx context.Context) {
 
 // dialAndServe makes one connection and serves it. The goroutine that calls it is also its reader.
 func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
-	k, err := pl.connect(ctx)
+	pc, err := pl.connect(ctx)
 	if err == nil {
 		var lived time.Duration
-		lived, err = pl.serveConn(k)
+		lived, err = pl.serveConn(pc)
 		// A short connection counts as a failed dial. The pause then grows, so that a server
 		// that accepts connections only to drop them is not dialled without pause.
 		well := b.ended(lived)
 		pl.node.log("connection ended", err)
-		if k.silent() {
+		if pc.silent() {
 			pl.failUnsent(err) // nothing suggests that a dial would succeed now
 		} else if well {
 			// Queued commands remain: failUnsent is not called, and the next dial follows
@@ -199,7 +201,7 @@ func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 
 // serveConn runs the connection until it ends, and handles its unanswered commands. It
 // reports how long the connection lasted.
-func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
+func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	began := pl.node.cfg.Clock.Now()
 	pl.mu.Lock()
 	// This check and the assignment of pl.conn happen under one lock. So either close, or stop of
@@ -207,29 +209,29 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 	// ended.
 	if pl.closed || pl.node.life.Err() != nil { // ending the node ends only the connections that exist by then
 		pl.mu.Unlock()
-		k.raw.abort()
-		k.raw.close()
+		pc.raw.abort()
+		pc.raw.close()
 		return 0, ErrClosed
 	}
 	// Under the same lock the failure of the dials before ends, and the rate of pruning begins
 	// again.
-	pl.conn, pl.downErr, pl.untilPrune = k, nil, minPrune
-	k.verifyAgainLocked()
+	pl.conn, pl.downErr, pl.untilPrune = pc, nil, minPrune
+	pc.verifyAgainLocked()
 	pl.wakeLocked() // for commands that waited for the dial; the writer starts in run
-	k.scheduleCheckLocked()
+	pc.scheduleCheckLocked()
 	pl.probeSoonLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
-	if k.unfit != nil { // only this goroutine changes unfit
-		k.logFitness()
+	if pc.unfit != nil { // only this goroutine changes unfit
+		pc.logFitness()
 	}
-	err = k.run()
+	err = pc.run()
 	if errors.Is(err, errProtocol) || errors.Is(err, errMergedReply) || errors.Is(err, ErrReplyLimit) {
 		pl.node.count.violations.Add(1)
 	}
-	left := pl.detach(k)
+	left := pl.detach(pc)
 	// After detach no goroutine reads or writes the connection, as close requires.
-	k.raw.close()
+	pc.raw.close()
 	// Answered after detach has queued the undos: what an owner submits when it gets the answer
 	// is queued behind them.
 	for _, c := range left {
@@ -241,15 +243,15 @@ func (pl *pipeline) serveConn(k *pipeConn) (lived time.Duration, err error) {
 // detach removes the ended connection. It queues the unanswered undos for the next connection. It
 // returns the other unanswered commands and the undos that are too late for their owners, which are
 // to be answered as Unknown.
-func (pl *pipeline) detach(k *pipeConn) (left []*command.Command) {
+func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 	// Reader and writer have ended, so that no more commands join those that are unanswered.
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	pl.conn = nil
-	k.unregisterLocked()
+	pc.unregisterLocked()
 	now := pl.node.cfg.Clock.Now()
 	pl.unacked.prune(now)
-	for _, c := range k.unansweredCommandsLocked() {
+	for _, c := range pc.unansweredCommandsLocked() {
 		switch {
 		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // it might be sent forever otherwise
 			left = append(left, c)
@@ -260,7 +262,7 @@ func (pl *pipeline) detach(k *pipeConn) (left []*command.Command) {
 			c.MarkResend()
 			pl.queue.push(c)
 		case c.Op.Creates():
-			pl.unacked.add(c, k.facts) // the server may execute it later
+			pl.unacked.add(c, pc.facts) // the server may execute it later
 			left = append(left, c)
 		default:
 			left = append(left, c)
@@ -284,7 +286,7 @@ func (pl *pipeline) close() {
 	pl.mu.Lock()
 	// closed is set and conn is read under one lock: see serveConn.
 	pl.closed = true
-	k := pl.conn
+	pc := pl.conn
 	pl.unacked.clear()
 	left := pl.cancelRetriesLocked()
 	pl.mu.Unlock()
@@ -292,7 +294,7 @@ func (pl *pipeline) close() {
 	for _, c := range left {
 		c.Fail(ErrClosed)
 	}
-	if k != nil {
-		k.fail(ErrClosed)
+	if pc != nil {
+		pc.fail(ErrClosed)
 	}
 }

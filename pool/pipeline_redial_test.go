@@ -415,14 +415,14 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 	overTCP(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		l := n.pipelines[0]
 		k := l.conn
-		sent := k.sent
+		sent := k.commandsSent
 		k.once.Do(func() { // as fail does, but without the reader noticing
 			k.err = ErrDisconnected
 			close(k.dead)
 		})
 		c := acquiring("A", longTTL, "k").on(n)
 		l.mu.Lock()
-		require.Equal(t, sent, k.sent)
+		require.Equal(t, sent, k.commandsSent)
 		require.Equal(t, 1, l.queue.len())
 		l.mu.Unlock()
 		k.raw.abort()

@@ -25,10 +25,10 @@ func dropReason(c *command.Command) error {
 	return command.ErrGivenUp
 }
 
-// refuse answers a command that was not queued. It calls the owner, and so must not be called
+// reject answers a command that was not queued. It calls the owner, and so must not be called
 // under mu. A drained pipeline hands the command back to its Cluster, which sends it to the
 // successor.
-func refuse(c *command.Command, why error) {
+func reject(c *command.Command, why error) {
 	if cl, ok := why.(drainedError); ok { //nolint:errorlint // never wrapped
 		cl.handBack(c)
 	} else if why != nil {

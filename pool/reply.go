@@ -32,7 +32,7 @@ func decode(c *command.Command, v any, err error, password string) command.Reply
 // decodeReply decodes a reply whose error and status are redacted.
 func decodeReply(c *command.Command, v any, err error) command.Reply {
 	if err != nil {
-		return refusal(err)
+		return classifyError(err)
 	}
 	// Each operation accepts only the replies that its command can have. Anything else is Unknown,
 	// and its keys are undone.
@@ -257,9 +257,9 @@ func saysUnexecuted(err error) bool {
 	return errors.As(err, &se) && executedNothing[se.Code]
 }
 
-// refusal classifies an error reply. An error that is not the server's leaves open whether the
+// classifyError classifies an error reply. An error that is not the server's leaves open whether the
 // command was executed.
-func refusal(err error) command.Reply {
+func classifyError(err error) command.Reply {
 	var re redis.Error
 	if !errors.As(err, &re) {
 		return command.Reply{Outcome: command.Unknown, Err: err}

@@ -19,9 +19,9 @@ func (cl *cluster) scanKeys(ctx context.Context, pattern string, page func(keys 
 	if unserved > 0 {
 		return fmt.Errorf("pool: %s: %d slots are unassigned, and their keys cannot be scanned", cl.node.cfg.Name, unserved)
 	}
-	for _, m := range all {
-		if err := m.node.scanServer(ctx, pattern, page); err != nil {
-			return fmt.Errorf("%s: %w", m.address, err)
+	for _, sh := range all {
+		if err := sh.node.scanServer(ctx, pattern, page); err != nil {
+			return fmt.Errorf("%s: %w", sh.address, err)
 		}
 	}
 	return nil

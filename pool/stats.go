@@ -54,8 +54,8 @@ func (n *Node) Stats() Stats {
 	}
 	// The parts below take mutexes of their own, one after the other and never two at once.
 	n.kind.addStats(&s)
-	for _, l := range n.pipelines {
-		up, queued := l.stats()
+	for _, pl := range n.pipelines {
+		up, queued := pl.stats()
 		s.Queued += queued
 		if up {
 			s.Connected++
@@ -71,12 +71,12 @@ func (cl *cluster) addStats(s *Stats) {
 	masters, _ := cl.masters()
 	cl.mu.Lock()
 	// Commands that wait for the first slot map are queued in no pipeline yet.
-	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.parked)
+	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.unrouted)
 	all := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	// Outside cl.mu: Stats of a member locks mu of its pipelines, under which members lock cl.mu.
-	for _, m := range all {
-		each := m.node.Stats()
+	for _, sh := range all {
+		each := sh.node.Stats()
 		s.Connected += each.Connected
 		s.Queued += each.Queued
 		s.Written += each.Written

@@ -115,7 +115,7 @@ func answers(n *Node) int64 {
 	l := n.pipelines[0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn.answered.Load()
+	return l.conn.commandsAnswered.Load()
 }
 
 // call is a command and its answer.

@@ -105,10 +105,10 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 	old := pl.unacked.conns
 	pl.mu.Unlock()
 	var left []deadConn
-	refused := false
+	denied := false
 	for _, k := range old {
 		switch {
-		case refused || pl.node.cfg.Proxied || k.clientID == 0 || k.runID == "" || f.RunID == "":
+		case denied || pl.node.cfg.Proxied || k.clientID == 0 || k.runID == "" || f.RunID == "":
 			left = append(left, k) // the client ID may be another connection's by now
 		case k.runID != f.RunID: // gone with its process
 		default:
@@ -119,7 +119,7 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 			if killed {
 				pl.node.count.killed.Add(1)
 			} else {
-				refused, left = true, append(left, k) // the server is not asked again for each of them
+				denied, left = true, append(left, k) // the server is not asked again for each of them
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (pl *pipeline) requeue(c *command.Command) {
 	if drained := pl.drained; drained != nil {
 		// Handing back submits the command to another pipeline, and so happens outside mu.
 		pl.mu.Unlock()
-		refuse(c, drained)
+		reject(c, drained)
 		return
 	}
 	if pl.closed || pl.conn == nil && pl.downErr != nil && !c.Op.Undoes() {
@@ -163,16 +163,16 @@ func (pl *pipeline) requeue(c *command.Command) {
 // not-after instant. An undo is not repeated for its error if the user lacks the permission, which
 // no repetition cures, or if it has nothing to undo.
 func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (willRetry, pending bool) {
-	refused := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
+	failed := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
 	// The usual case needs no lock. The reader, which calls retry, also adds to unacked.
-	if !refused && c.Retries == 0 && !pl.unacked.some.Load() {
+	if !failed && c.Retries == 0 && !pl.unacked.some.Load() {
 		return false, false
 	}
-	sending := undoSending{refused: refused, nothing: nothing, perhaps: r.Outcome == command.Unknown || c.WasResent()}
+	sending := undoSending{failed: failed, nothing: nothing, perhaps: r.Outcome == command.Unknown || c.WasResent()}
 	willRetry, pending = pl.scheduleRetry(c, sending)
 	// The server executed a repeated undo, and so probably executes the others that wait. Outside
 	// mu, as requeue demands.
-	if !refused && c.Retries > 0 {
+	if !failed && c.Retries > 0 {
 		pl.sendParked()
 	}
 	return willRetry, pending
@@ -180,7 +180,7 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (wi
 
 // undoSending is what is known of an undo that was sent.
 type undoSending struct {
-	refused bool // the server answered by an error, and so may still hold what was to be undone
+	failed  bool // the server answered by an error, and so may still hold what was to be undone
 	nothing bool // the acquire surely executed nothing, so there is nothing to undo
 	perhaps bool // it, or an earlier sending, may have been executed
 }
@@ -192,10 +192,10 @@ func (pl *pipeline) scheduleRetry(c *command.Command, s undoSending) (willRetry,
 	mayExecute := pl.mayStillExecuteLocked(c.Token())
 	// An undo without a clock has no owner and no not-after instant: only an acquire that may
 	// still be executed keeps it.
-	if pl.closed || !s.refused && !mayExecute || !mayExecute && (c.Clock == nil || c.Expired() || s.nothing) {
+	if pl.closed || !s.failed && !mayExecute || !mayExecute && (c.Clock == nil || c.Expired() || s.nothing) {
 		return false, false
 	}
-	pending = s.refused && c.To != nil
+	pending = s.failed && c.To != nil
 	next := pl.retries[c.Request]
 	if next == nil {
 		// No room: false tells the caller to answer the undo for good, so that its owner does not
@@ -234,7 +234,7 @@ func (pl *pipeline) retryLaterLocked(c *command.Command, s undoSending) *retryTi
 		pl.retries = make(map[*command.Request]*retryTimer)
 	}
 	pl.retries[c.Request] = next
-	if s.refused {
+	if s.failed {
 		next.command.SetAsking(c.Asking()) // it goes to the same member
 		pl.parkLocked(next.command)
 		return next
@@ -251,7 +251,7 @@ func (pl *pipeline) retryLaterLocked(c *command.Command, s undoSending) *retryTi
 		pl.mu.Unlock()
 		// Outside mu, because submit locks it.
 		if mine {
-			pl.submit(next.command, nil)
+			pl.submit(next.command)
 		}
 	})
 	return next

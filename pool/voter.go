@@ -43,7 +43,8 @@ func (v voter) Kind() command.NodeKind {
 //
 // On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
 // checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
-// An Examine uses a separate connection, also on an unfit node.
+// An Examine, unless it is a health check of a connection, uses a connection of its own, also on an
+// unfit node.
 func (v voter) Submit(c *command.Command) {
 	if c.Op == command.Examine {
 		v.node.examine(c)

@@ -33,7 +33,7 @@ func (pc *pipeConn) watchUnfinished() {
 
 // startWatchingLocked sets the timer, and notes how many answers there were.
 func (pc *pipeConn) startWatchingLocked() {
-	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.answered.Load()
+	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.commandsAnswered.Load()
 	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
 	// One timer is made for the connection, and reused.
 	if pc.watchTimer == nil {
@@ -60,8 +60,8 @@ func (pc *pipeConn) isSilent() (silent bool) {
 	// are equal only if no answer is due. watching is reset under the lock under which
 	// armWatchdogLocked reads it: the next batch sets the timer again. A timer that fires after
 	// run has stopped it ends here once the connection is detached.
-	answered := pc.answered.Load()
-	if answered == pc.sent && !pc.raw.unfinished() || pc.pipeline.conn != pc {
+	answered := pc.commandsAnswered.Load()
+	if answered == pc.commandsSent && !pc.raw.unfinished() || pc.pipeline.conn != pc {
 		pc.watching = false
 		return false
 	}

@@ -50,7 +50,7 @@ func (pc *pipeConn) recentlyBusy() bool { return pc.recentBatch >= batchThreshol
 // the batch before it, because their callers are about to submit more. Unanswered commands do not
 // count, because a frozen peer leaves many.
 func (pc *pipeConn) recordBatchLocked() {
-	answered := pc.answered.Load()
+	answered := pc.commandsAnswered.Load()
 	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredAtLastBatch), pc.recentBatch-1))
 	// An answer ends the series of writes without a reply.
 	if answered != pc.answeredAtLastBatch {
@@ -76,7 +76,7 @@ const (
 
 // peerSilent reports whether at least batchThreshold batches were written since the last answer.
 func (pc *pipeConn) peerSilent() bool {
-	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.answered.Load()
+	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.commandsAnswered.Load()
 }
 
 // throttle waits before the next batch if the peer is silent.
@@ -147,20 +147,20 @@ func (pc *pipeConn) writeBatch() (more bool) {
 // them from here on, before the first byte is written: the reader may receive it before the write
 // returns.
 func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
-	l := pc.pipeline
+	pl := pc.pipeline
 	var stale expiry
 	// The whole batch is taken under one lock, so that the order of the queue, of the bytes and
 	// of unanswered is the same: the reader matches replies to commands by their order alone.
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
 	pc.batch, pc.markers = pc.batch[:0], pc.markers[:0]
 	pc.evalMerged = false
 	size := 0
-	for len(pc.batch)+pc.asideCount() < maxBatch && l.queue.len() > 0 {
-		if size += l.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+pc.asideCount() > 0 {
+	for len(pc.batch)+pc.asideCount() < maxBatch && pl.queue.len() > 0 {
+		if size += pl.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+pc.asideCount() > 0 {
 			break
 		}
-		c := l.queue.pop()
+		c := pl.queue.pop()
 		if pc.fromOldConn(c) {
 			dropped = append(dropped, droppedCommand{c, ErrDisconnected})
 			continue
@@ -180,15 +180,15 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 			dropped = append(dropped, droppedCommand{c, dropReason(c)})
 			continue
 		}
-		if pc.setAsideLocked(c, want) {
-			continue
+		c.Merged = 0 // it may have been sent before, as part of a merged call
+		pc.appendSameKeysLocked(c)
+		if !pc.setAsideLocked(c, want) {
+			pc.appendToBatchLocked(c, want)
 		}
-		c.Merged = 0
-		pc.appendToBatchLocked(c, want)
 	}
 	pc.appendAllMergedLocked()
 	// Under the same lock as unanswered: the watchdog compares sent with the answers.
-	pc.sent += int64(len(pc.batch))
+	pc.commandsSent += int64(len(pc.batch))
 	pc.recordBatchLocked()
 	pc.armWatchdogLocked()
 	return dropped
@@ -226,7 +226,7 @@ func askingCommand() *command.Command {
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call.
 func (pc *pipeConn) send() error {
-	calls, wrapped := pc.put.Load(), pc.raw.writer == nil
+	calls, wrapped := pc.callsSent.Load(), pc.raw.writer == nil
 	for i := 0; i < len(pc.batch); i++ {
 		c := pc.batch[i]
 		var name string
@@ -238,14 +238,14 @@ func (pc *pipeConn) send() error {
 		}
 		args := pc.args
 		if calls++; wrapped { // the service's connection may send at once, and may keep the arguments
-			pc.put.Store(calls)
+			pc.callsSent.Store(calls)
 			args = slices.Clone(args)
 		}
 		if err := pc.raw.redis.Send(name, args...); err != nil {
 			return err
 		}
 	}
-	pc.put.Store(calls) // before the flush: nothing has left the process
+	pc.callsSent.Store(calls) // before the flush: nothing has left the process
 	return pc.raw.flush()
 }
 

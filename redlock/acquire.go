@@ -79,7 +79,6 @@ type request struct {
 	began         clock.Instant   // the call, if a trace or a log needs it
 
 	// Used while the request waits:
-	ctx       context.Context // that bounds the wait
 	waiter    waiting.Waiter
 	sightings waiting.Sightings
 	last      error // error of the last attempt
@@ -98,12 +97,12 @@ func newRequest(name string, ttl time.Duration) *request {
 
 // recycle returns the request to the pool. It keeps a request that has waited or received an
 // announcement out of the pool, because its timer may be about to fire.
-func (req *request) recycle() {
-	if req.failures > 0 || req.waits || !req.waiter.Reusable() {
+func (w *request) recycle() {
+	if w.failures > 0 || w.waits || !w.waiter.Reusable() {
 		return
 	}
-	*req = request{}
-	requestPool.Put(req)
+	*w = request{}
+	requestPool.Put(w)
 }
 
 func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*Lock, error) {
@@ -128,19 +127,19 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	case holder != nil:
 		return nil, fmt.Errorf("%w: %s is held by the lock of the context (WithShared)", ErrAlreadyHeld, quoted(w.names))
 	}
-	var k *Lock
+	var lk *Lock
 	var err error
 	if w.singleAttempt {
-		k, err = l.try(ctx, w)
+		lk, err = l.try(ctx, w)
 	} else {
 		w.began = l.traceTime()
-		k, err = l.acquireWithin(ctx, w)
-		l.traceAcquired(w, k, err)
+		lk, err = l.acquireWithin(ctx, w)
+		l.traceAcquired(w, lk, err)
 	}
 	if err == nil {
 		w.recycle()
 	}
-	return k, err
+	return lk, err
 }
 
 // acquireWithin makes attempts within the bound of WithWait, if there is one. The context that ends
@@ -163,13 +162,13 @@ func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
 // try makes attempts until one contender has the lock or the node timeout is over.
 func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 	start := l.now()
-	k, seen, lost := l.attempt(ctx, w, start, nil)
+	lk, seen, lost := l.attempt(ctx, w, start, nil)
 	// If only Close cut the query short, the caller gets the error of the attempt.
 	if seen.cut && ctx.Err() != nil {
 		return nil, l.waitError(w, context.Cause(ctx), lost)
 	}
 	if lost == nil || !isSplit(lost) {
-		return k, lost
+		return lk, lost
 	}
 	timeout := l.set.timeout(w.ttl)
 	until := start.Add(timeout)
@@ -183,13 +182,13 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 			return nil, l.waitError(w, err, lost)
 		}
 		before := lost
-		k, seen, lost = l.attempt(ctx, w, l.now(), nil)
+		lk, seen, lost = l.attempt(ctx, w, l.now(), nil)
 		switch {
 		// An attempt that was cut short has seen less than the one before it.
 		case lost != nil && (seen.cut || ctx.Err() != nil):
 			return nil, l.waitError(w, endedBy(ctx), before)
 		case lost == nil || !isSplit(lost):
-			return k, lost
+			return lk, lost
 		}
 	}
 }

@@ -39,14 +39,14 @@ func muteGroup(l *Locker, n int) (*vote.Group, []*mute) {
 // counting counts the events of a round.
 type counting struct{ decisions, ends int }
 
-var countingKind = vote.Kind{
+var countingEvents = vote.Events{
 	OnDecision: func(r *vote.Round) { r.Owner.(*counting).decisions++ },
 	OnComplete: func(r *vote.Round) { r.Owner.(*counting).ends++ },
 }
 
 // muteRound sends a round to mute nodes that acquires the name "a".
 func muteRound(g *vote.Group, owner *counting) *vote.Round {
-	r, t := g.New(&countingKind, owner, []string{"a"}), &command.LockArgs{}
+	r, t := g.New(&countingEvents, owner, []string{"a"}), &command.LockArgs{}
 	t.Set(r.Names, command.NewToken(""))
 	command.NewAcquire(&r.Request, t, time.Second, time.Minute)
 	r.Start = g.Clock.Now()

@@ -14,65 +14,65 @@ import (
 // attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
 // and queries the nodes for the reason.
 func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *vote.Round) (*Lock, contention, error) {
-	var k *Lock
+	var lk *Lock
 	if begun != nil {
-		k = begun.Owner.(*Lock)
+		lk = begun.Owner.(*Lock)
 	} else {
 		var err error
-		if k, err = l.newAttempt(w, start); err != nil {
+		if lk, err = l.newAttempt(w, start); err != nil {
 			return nil, contention{}, err
 		}
-		k.keys.acquire.Send(nil, nil)
+		lk.keys.acquire.Send(nil, nil)
 	}
-	if lost := l.finishAttempt(ctx, w, k); lost != nil {
+	if lost := l.finishAttempt(ctx, w, lk); lost != nil {
 		w.failures++
-		decided := k.keys.undo.Start
-		seen, lost := l.describeHolders(ctx, w, k, lost)
-		l.traceAttempt(k, lost, decided, 0)
+		decided := lk.keys.undo.Start
+		seen, lost := l.describeHolders(ctx, w, lk, lost)
+		l.traceAttempt(lk, lost, decided, 0)
 		seen.Took = decided.Sub(start)
 		return nil, seen, lost
 	}
 	if l.isClosed() { // won while Close listed the held locks
-		k.end(ErrClosed, undoKeys)
+		lk.end(ErrClosed, undoKeys)
 		return nil, contention{}, ErrClosed
 	}
-	return k, contention{}, nil
+	return lk, contention{}, nil
 }
 
 // newAttempt makes an attempt that is ready to be submitted. start is the time before the first
 // send.
 func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
-	k := l.newLock(w, command.NewToken(l.set.owner))
-	if err := l.add(k); err != nil {
+	lk := l.newLock(w, command.NewToken(l.set.owner))
+	if err := l.add(lk); err != nil {
 		return nil, err
 	}
-	k.hold.Began = start
-	r := l.group.New(&acquireKind, k, k.hold.Names)
-	k.fillAcquire(&r.Request)
+	lk.hold.Began = start
+	r := l.group.New(&acquireEvents, lk, lk.hold.Names)
+	lk.fillAcquire(&r.Request)
 	r.Start = start
-	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, k.opts.ttl, l.set.drift)
+	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, lk.opts.ttl, l.set.drift)
 	r.Arm(l.set.timeout(w.ttl))
-	k.keys.acquire = r
-	return k, nil
+	lk.keys.acquire = r
+	return lk, nil
 }
 
 // finishAttempt waits for the outcome of a submitted attempt, and begins the hold or the undo.
-func (l *Locker) finishAttempt(ctx context.Context, w *request, k *Lock) error {
-	until := k.keys.acquire.Request.NotAfter
-	k.keys.acquire.Wait(ctx.Done())
+func (l *Locker) finishAttempt(ctx context.Context, w *request, lk *Lock) error {
+	until := lk.keys.acquire.Request.NotAfter
+	lk.keys.acquire.Wait(ctx.Done())
 	now := l.now()
-	err := k.checkWon(ctx, until, now)
+	err := lk.checkWon(ctx, until, now)
 	if err == nil && l.set.fencing {
-		err = k.resolveFence(ctx, until)
+		err = lk.resolveFence(ctx, until)
 		now = l.now()
 	}
 	if err != nil {
-		k.startUndo(undoAttempt)
+		lk.startUndo(undoAttempt)
 		return err
 	}
-	l.waiting.Acquired(&k.hold, &w.waiter)
-	l.traceAttempt(k, nil, now, until.Sub(now))
-	k.markHeld(until, now)
+	l.waiting.Acquired(&lk.hold, &w.waiter)
+	l.traceAttempt(lk, nil, now, until.Sub(now))
+	lk.markHeld(until, now)
 	return nil
 }
 
@@ -85,15 +85,15 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 // newLock makes a Lock. It is the hot path, so it makes few allocations.
 func (l *Locker) newLock(w *request, token string) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
-	k := &Lock{l: l}
-	k.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease, boundToCaller: w.boundToCaller}
-	k.family.acquiredUnder = w.parent
-	k.ctx.parent, k.keys.longest = w.caller, ttl
-	k.lease.Terms = l.leaseTerms(ttl, &w.opts)
-	k.hold.SetNames(w.names)
-	k.terms.Set(l.keys(k.hold.Names), token)
-	k.terms.Guarded = l.set.guarded
-	return k
+	lk := &Lock{l: l}
+	lk.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease, boundToCaller: w.boundToCaller}
+	lk.family.acquiredUnder = w.parent
+	lk.ctx.parent, lk.keys.longest = w.caller, ttl
+	lk.lease.Terms = l.leaseTerms(ttl, &w.opts)
+	lk.hold.SetNames(w.names)
+	lk.args.Set(l.keys(lk.hold.Names), token)
+	lk.args.UnderGuard = l.set.guarded
+	return lk
 }
 
 // fillAcquire fills in the request of the acquisition.
@@ -102,7 +102,7 @@ func (lk *Lock) fillAcquire(r *command.Request) {
 		lk.fillFencedAcquire(r)
 		return
 	}
-	command.NewAcquire(r, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL)
+	command.NewAcquire(r, &lk.args, lk.opts.ttl, lk.l.set.maxTTL)
 }
 
 // checkWon returns nil if the attempt is now a lock. now was read after the decision: a quorum

@@ -29,7 +29,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if lk.family.shareOf != nil {
 		return lk.root().Check(ctx)
 	}
-	r := lk.countedInspect(&checkKind)
+	r := lk.countedInspect(&checkEvents)
 	r.Rule = vote.LossAfterAll
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("check", err)
@@ -45,8 +45,8 @@ func (lk *Lock) Check(ctx context.Context) error {
 	return nil
 }
 
-// checkKind is the kind of a check; its owner is the Lock.
-var checkKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
+// checkEvents are the events of a check; its owner is the Lock.
+var checkEvents = vote.Events{OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 	if rep.Outcome == command.Granted {
 		r.Owner.(*Lock).voteOnKeys(&rep)
 	}
@@ -58,7 +58,7 @@ var checkKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply)
 // nodes.
 func (lk *Lock) voteOnKeys(rep *command.Reply) {
 	// The PTTL was read before now, so the keys may live until this instant:
-	latest, ours := lk.l.supported(lk.l.now(), lk.terms.Token(), rep.KeyStates)
+	latest, ours := lk.l.supported(lk.l.now(), lk.args.Token(), rep.KeyStates)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if !ours || latest.Add(time.Millisecond).Before(lk.lease.Until()) {
@@ -70,10 +70,10 @@ func (lk *Lock) voteOnKeys(rep *command.Reply) {
 // does not hold the names, it ends the hold.
 func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 	ours, others := lk.supportedUntil(r)
-	need := quorum.Majority(len(lk.l.nodes))
-	until, ok := quorum.Supported(ours, need)
+	nodes := len(lk.l.nodes)
+	until, ok := quorum.Supported(ours, quorum.Majority(nodes))
 	switch {
-	case others > len(lk.l.nodes)-need:
+	case quorum.Blocks(nodes, others):
 		lk.end(ErrLost, undoKeys)
 	case !ok:
 		return withOp("check", faultError(r))
@@ -93,7 +93,7 @@ func (lk *Lock) supportedUntil(r *vote.Round) (ours []clock.Instant, others int)
 			if holds == nil {
 				continue // no answer, or a failure
 			}
-			if bound, ok := lk.l.supported(r.Start, lk.terms.Token(), holds); ok {
+			if bound, ok := lk.l.supported(r.Start, lk.args.Token(), holds); ok {
 				ours = append(ours, bound.Add(-time.Millisecond))
 			} else {
 				others++

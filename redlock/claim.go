@@ -102,7 +102,7 @@ func (lk *Lock) Detach() (Claim, error) {
 	lk.sending.Unlock()
 	lk.extending.undecided.Wait()
 	lk.l.remove(lk)
-	return Claim{Names: lk.Names(), Token: lk.terms.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
+	return Claim{Names: lk.Names(), Token: lk.args.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
 }
 
 // Resume makes a handle for a lock that another handle, possibly in another process, gave up by
@@ -129,23 +129,23 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
 		return nil, err
 	}
-	k := l.newLock(&w, claim.Token)
-	if k.fence = claim.Fence; k.fence != 0 {
-		k.terms.SetCounters(l.clustered)
+	lk := l.newLock(&w, claim.Token)
+	if lk.fence = claim.Fence; lk.fence != 0 {
+		lk.args.SetCounters(l.clustered)
 	}
-	k.keys.resumed = true
-	if err := l.add(k); err != nil {
+	lk.keys.resumed = true
+	if err := l.add(lk); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
-	if err := k.resume(ctx); err != nil {
-		l.remove(k)
+	if err := lk.resume(ctx); err != nil {
+		l.remove(lk)
 		return nil, err
 	}
 	if l.isClosed() { // resumed while Close listed the held locks
-		_, _ = k.Detach()
+		_, _ = lk.Detach()
 		return nil, ErrClosed
 	}
-	return k, nil
+	return lk, nil
 }
 
 // maxFenceAhead is how far a claim's fence may be ahead of this machine's clock. Fences are microseconds of Unix time, or
@@ -180,18 +180,18 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.
 func (lk *Lock) resume(ctx context.Context) error {
-	r := lk.countedInspect(&claimKind)
+	r := lk.countedInspect(&claimEvents)
 	r.Rule = vote.LossAfterAll
 	lk.hold.Began = r.Start
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("resume", err)
 	}
 	ours, others := lk.supportedUntil(r)
-	need := quorum.Majority(len(lk.l.nodes))
-	until, ok := quorum.Supported(ours, need)
+	nodes := len(lk.l.nodes)
+	until, ok := quorum.Supported(ours, quorum.Majority(nodes))
 	now := lk.l.now()
 	switch {
-	case others > len(lk.l.nodes)-need:
+	case quorum.Blocks(nodes, others):
 		return withOp("resume", votesError(r, ErrLost))
 	case !ok:
 		return withOp("resume", faultError(r))
@@ -219,16 +219,16 @@ func (l *Locker) maxRemaining(r *vote.Round) (d time.Duration) {
 	return d
 }
 
-// claimKind is the kind of Resume's round; its owner is the Lock. A node grants if the token holds
+// claimEvents are the events of Resume's round; its owner is the Lock. A node grants if the token holds
 // the names for long enough. A node that keeps the keys for a shorter time than the others may
 // answer first.
-var claimKind = vote.Kind{OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
+var claimEvents = vote.Events{OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 	if rep.Outcome != command.Granted {
 		return rep
 	}
-	k := r.Owner.(*Lock)
-	until, ours := k.l.supported(r.Start, k.terms.Token(), rep.KeyStates)
-	if left := until.Sub(k.l.now()); !ours || left <= time.Millisecond || left < k.opts.minValidity+time.Millisecond {
+	lk := r.Owner.(*Lock)
+	until, ours := lk.l.supported(r.Start, lk.args.Token(), rep.KeyStates)
+	if left := until.Sub(lk.l.now()); !ours || left <= time.Millisecond || left < lk.opts.minValidity+time.Millisecond {
 		rep.Outcome = command.Refused
 	}
 	return rep

@@ -40,11 +40,11 @@ func (l *Locker) Close(ctx context.Context) error {
 		grace = l.readTimeout()
 	}
 	idle := l.beginClose()
-	for _, k := range l.held() {
-		k.cancelContext(ErrClosed)
+	for _, lk := range l.held() {
+		lk.cancelContext(ErrClosed)
 	}
-	for _, k := range l.liveLocks() {
-		k.limitUndo()
+	for _, lk := range l.liveLocks() {
+		lk.limitUndo()
 	}
 	var err error
 	select {
@@ -88,7 +88,7 @@ func (l *Locker) liveLocks() []*Lock {
 
 // held lists the locks that are held now.
 func (l *Locker) held() []*Lock {
-	return slices.DeleteFunc(l.liveLocks(), func(k *Lock) bool { return !k.isHeld() })
+	return slices.DeleteFunc(l.liveLocks(), func(lk *Lock) bool { return !lk.isHeld() })
 }
 
 // limitUndo bounds how long Close waits for an undo that was decided before Close began. For one
@@ -107,7 +107,7 @@ func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
 	defer lk.mu.Unlock()
 	lk.l.mu.Lock()
 	defer lk.l.mu.Unlock()
-	if lk.l.locks[lk.terms.Token()] != lk {
+	if lk.l.locks[lk.args.Token()] != lk {
 		return nil, false
 	}
 	if lk.keys.undo != nil {
@@ -146,19 +146,19 @@ type undoTimer Lock
 // If the keys may block a quorum for other clients, Fire waits on until a quorum has confirmed the
 // release or the keys have expired.
 func (o *undoTimer) Fire(*timer.Timer) {
-	k, now := (*Lock)(o), o.l.now()
-	undo, registered := k.pendingUndo()
+	lk, now := (*Lock)(o), o.l.now()
+	undo, registered := lk.pendingUndo()
 	if !registered {
 		return // the last answer has arrived
 	}
-	if now.Before(undo.Request.NotAfter) && k.isBlocked(undo) {
-		k.limitUndoAt(undo, min(undo.Request.NotAfter, now.Add(time.Second)))
+	if now.Before(undo.Request.NotAfter) && lk.isBlocked(undo) {
+		lk.limitUndoAt(undo, min(undo.Request.NotAfter, now.Add(time.Second)))
 		return
 	}
-	k.l.mu.Lock()
-	k.l.leftover.add(undo.Request.NotAfter, now)
-	k.l.mu.Unlock()
-	k.l.remove(k)
+	lk.l.mu.Lock()
+	lk.l.leftover.add(undo.Request.NotAfter, now)
+	lk.l.mu.Unlock()
+	lk.l.remove(lk)
 }
 
 // leftover counts locks whose keys were not deleted on every node.
@@ -180,18 +180,18 @@ func (l *Locker) leftoverError() error {
 	l.mu.Lock()
 	left := l.leftover
 	l.mu.Unlock()
-	for _, k := range l.liveLocks() {
-		undo, registered := k.pendingUndo()
+	for _, lk := range l.liveLocks() {
+		undo, registered := lk.pendingUndo()
 		switch {
-		case !registered || k.isHeld():
+		case !registered || lk.isHeld():
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
-			k.mu.Lock()
-			if !k.keys.resumed || !k.lease.Acquiring() { // an unfinished Resume has written nothing
-				left.add(now.Add(k.keys.longest), now)
+			lk.mu.Lock()
+			if !lk.keys.resumed || !lk.lease.Acquiring() { // an unfinished Resume has written nothing
+				left.add(now.Add(lk.keys.longest), now)
 			}
-			k.mu.Unlock()
+			lk.mu.Unlock()
 		}
 	}
 	if left.locks == 0 || !now.Before(left.until) {
@@ -213,12 +213,12 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 	default:
 	}
 	var names []string
-	for _, k := range l.held() {
-		k.mu.Lock()
-		k.lease.StopExtending()
-		k.scheduleLocked()
-		k.mu.Unlock()
-		names = append(names, k.hold.Names...)
+	for _, lk := range l.held() {
+		lk.mu.Lock()
+		lk.lease.StopExtending()
+		lk.scheduleLocked()
+		lk.mu.Unlock()
+		names = append(names, lk.hold.Names...)
 	}
 	if l.awaitUndos(grace) && len(names) == 0 {
 		return nil
@@ -234,12 +234,12 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 func (l *Locker) awaitUndos(within time.Duration) bool {
 	over, stop := timer.After(l.set.clock, within)
 	defer stop()
-	for _, k := range l.liveLocks() {
-		if k.isHeld() {
+	for _, lk := range l.liveLocks() {
+		if lk.isHeld() {
 			continue
 		}
 		for {
-			change, known := l.nextChange(k)
+			change, known := l.nextChange(lk)
 			if !known {
 				break
 			}
@@ -255,8 +255,8 @@ func (l *Locker) awaitUndos(within time.Duration) bool {
 
 // nextChange returns a channel that is closed when the next lock leaves l.locks, and whether k is
 // still registered.
-func (l *Locker) nextChange(k *Lock) (change <-chan struct{}, known bool) {
+func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed.Next(), l.locks[k.terms.Token()] == k
+	return l.changed.Next(), l.locks[lk.args.Token()] == lk
 }

@@ -28,11 +28,11 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 ) error {
 	w := newRequest(name, ttl)
 	w.boundToCaller = true
-	k, err := l.acquire(ctx, w, append([]LockOption{WithAutoExtend()}, opts...))
+	lk, err := l.acquire(ctx, w, append([]LockOption{WithAutoExtend()}, opts...))
 	if err != nil {
 		return err
 	}
-	ended, err := k.run(ctx, fn)
+	ended, err := lk.run(ctx, fn)
 	if ended != nil {
 		return joinUnlessSaid(ended, ended, err)
 	}
@@ -75,12 +75,12 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	for {
 		w := newRequest(name, ttl)
 		w.boundToCaller = true
-		k, err := l.acquire(ctx, w, opts)
+		lk, err := l.acquire(ctx, w, opts)
 		if err != nil {
 			return err
 		}
 		began := l.now()
-		ended, err := k.run(ctx, fn)
+		ended, err := lk.run(ctx, fn)
 		switch {
 		case ctx.Err() != nil:
 			return joinUnlessSaid(context.Cause(ctx), ctx.Err(), err)

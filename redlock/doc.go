@@ -19,14 +19,14 @@ package redlock
 // The files of the package, from the outside in:
 //
 //	locker.go, options.go, lockoptions.go, close.go    a Locker: settings, start and end
-//	node.go, kinds.go                                  what a Locker needs of a node
+//	node.go                                            what a Locker needs of a node
 //	acquire.go, wait.go, attempt.go, holders.go        acquisition: attempts, waiting, who holds the names
 //	rounds.go, outcome.go                              requests to all nodes, and their errors
-//	lock.go, hold.go, context.go, fence.go             the handle, its validity and its context
+//	lock.go, hold.go, context.go, fence.go             the handle, its text forms, its validity and its context
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
-//	errors.go, format.go, inspect.go, held.go          errors, text forms, who holds a name, what this Locker holds
+//	errors.go, inspect.go                              errors, who holds a name
 //	trace.go, events.go                                hooks and logs
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,

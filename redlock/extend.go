@@ -93,14 +93,14 @@ func (x *extension) failure() error {
 	if x.effective {
 		return nil
 	}
-	k, now := x.lock, x.lock.l.now()
-	k.mu.Lock()
-	gone, lost := !k.lease.Held(), !k.lease.Valid(now)
-	stopped := k.stopReasonLocked()
-	k.mu.Unlock()
+	lk, now := x.lock, x.lock.l.now()
+	lk.mu.Lock()
+	gone, lost := !lk.lease.Held(), !lk.lease.Valid(now)
+	stopped := lk.stopReasonLocked()
+	lk.mu.Unlock()
 	switch {
 	case gone:
-		return k.endError()
+		return lk.endError()
 	case lost:
 		return votesError(x.round, ErrLost)
 	case x.round.Won():
@@ -117,13 +117,13 @@ func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) 
 	if from == byCaller {
 		x.applied = make(chan struct{})
 	}
-	r := lk.l.group.New(&extendKind, x, lk.hold.Names)
+	r := lk.l.group.New(&extendEvents, x, lk.hold.Names)
 	x.round, r.Start = r, lk.l.now()
 	old, err := lk.startable(x, ttl)
 	if err != nil {
 		return nil, err
 	}
-	command.NewExtend(&r.Request, &lk.terms, ttl, lk.l.set.maxTTL, lk.fence)
+	command.NewExtend(&r.Request, &lk.args, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
 	r.Arm(lk.l.set.timeout(ttl))
@@ -179,8 +179,8 @@ func (lk *Lock) stopReasonLocked() error {
 	return fmt.Errorf("%w: %s: no extension after the end of its context", cause, quoted(lk.hold.Names))
 }
 
-// extendKind is the kind of an extension's round; its owner is the extension.
-var extendKind = vote.Kind{
+// extendEvents are the events of an extension's round; its owner is the extension.
+var extendEvents = vote.Events{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 		r.Owner.(*extension).onReply(rep)
 		return rep
@@ -197,8 +197,7 @@ var extendKind = vote.Kind{
 // lock is lost now, whatever other nodes answer. It is marked as lost before the decision is
 // reported.
 func (x *extension) onReply(rep command.Reply) {
-	n := len(x.lock.l.nodes)
-	if rep.Outcome == command.Refused && int(x.notOurs.Add(1)) > n-quorum.Majority(n) {
+	if rep.Outcome == command.Refused && quorum.Blocks(len(x.lock.l.nodes), int(x.notOurs.Add(1))) {
 		x.lock.markLost()
 	}
 }
@@ -217,24 +216,24 @@ func (lk *Lock) markLost() {
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
 // (docs/dev/hazards.md H114).
 func (x *extension) onDecision() {
-	k, r := x.lock, x.round
-	defer k.extending.undecided.Done()
+	lk, r := x.lock, x.round
+	defer lk.extending.undecided.Done()
 	won := r.Won()
-	until := quorum.Until(r.Start, r.Request.TTL, k.l.set.drift)
-	k.mu.Lock()
-	now := k.l.now() // read under mu: no goroutine has seen a later time and ended the hold
+	until := quorum.Until(r.Start, r.Request.TTL, lk.l.set.drift)
+	lk.mu.Lock()
+	now := lk.l.now() // read under mu: no goroutine has seen a later time and ended the hold
 	switch {
 	case won:
-		x.effective = k.lease.Extended(r.Start, until, now)
+		x.effective = lk.lease.Extended(r.Start, until, now)
 	case x.from == automatic:
-		k.lease.ExtendFailed(now)
+		lk.lease.ExtendFailed(now)
 	}
-	k.scheduleLocked()
-	k.mu.Unlock()
+	lk.scheduleLocked()
+	lk.mu.Unlock()
 	if x.from == automatic {
-		k.l.extendLimiter.release()
+		lk.l.extendLimiter.release()
 	}
-	k.l.traceExtended(k, x, now)
+	lk.l.traceExtended(lk, x, now)
 	if x.applied != nil {
 		close(x.applied)
 	}

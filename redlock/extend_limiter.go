@@ -29,13 +29,13 @@ type extendLimiter struct {
 }
 
 // enqueue queues a lock and returns true if there is no room. The caller holds the lock's mu.
-func (t *extendLimiter) enqueue(k *Lock) bool {
+func (t *extendLimiter) enqueue(lk *Lock) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inFlight < maxExtending {
 		return false
 	}
-	t.queue = append(t.queue, k)
+	t.queue = append(t.queue, lk)
 	return true
 }
 
@@ -65,8 +65,8 @@ func (t *extendLimiter) wakeNextLocked() {
 // Fire is called by the Locker's timers. It wakes only one lock, so that other timers do not wait
 // for all of them.
 func (t *extendLimiter) Fire(*timer.Timer) {
-	if k := t.pop(); k != nil {
-		k.resumeExtend()
+	if lk := t.pop(); lk != nil {
+		lk.resumeExtend()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,10 +79,10 @@ func (t *extendLimiter) pop() *Lock {
 	if len(t.queue) == 0 || t.inFlight >= maxExtending {
 		return nil
 	}
-	k := t.queue[0]
+	lk := t.queue[0]
 	t.queue[0] = nil // or the array keeps it alive
 	if t.queue = t.queue[1:]; len(t.queue) == 0 {
 		t.queue = nil
 	}
-	return k
+	return lk
 }

@@ -51,8 +51,8 @@ func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
 // fillFencedAcquire fills in the request of a fenced acquisition.
 func (lk *Lock) fillFencedAcquire(r *command.Request) {
-	lk.terms.SetCounters(lk.l.clustered)
-	command.NewFencedAcquire(r, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
+	lk.args.SetCounters(lk.l.clustered)
+	command.NewFencedAcquire(r, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
 
 // resolveFence determines the fence of an attempt that a majority granted. If the majority's
@@ -73,8 +73,8 @@ func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
 func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
-	r := lk.l.group.New(&plainKind, nil, lk.hold.Names)
-	command.NewConfirm(&r.Request, &lk.terms, lk.fence)
+	r := lk.l.group.New(&noEvents, nil, lk.hold.Names)
+	command.NewConfirm(&r.Request, &lk.args, lk.fence)
 	r.Start = lk.l.now()
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, until
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))

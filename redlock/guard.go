@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -101,7 +102,7 @@ func (e *QuorumError) QuarantinedFor() time.Duration {
 func (e *QuorumError) faultReason() error {
 	_, failed := e.against()
 	quarantined := len(e.quarantines())
-	if quarantined > 0 && failed-quarantined <= len(e.Votes)-e.Need {
+	if quarantined > 0 && !quorum.Blocks(len(e.Votes), failed-quarantined) {
 		return ErrQuarantined
 	}
 	return ErrNoQuorum

@@ -35,8 +35,8 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.scheduleLocked()
 }
 
-// acquireKind is the kind of an acquisition; its owner is the Lock.
-var acquireKind = vote.Kind{OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onAcquireComplete() }}
+// acquireEvents are the events of an acquisition; its owner is the Lock.
+var acquireEvents = vote.Events{OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onAcquireComplete() }}
 
 // onAcquireComplete drops the acquisition of a lock that is held when the last node answers.
 func (lk *Lock) onAcquireComplete() {
@@ -54,7 +54,7 @@ func (lk *Lock) dropAcquireLocked() {
 		return
 	}
 	if empty, all := lk.keys.acquire.EmptyNodes(); all {
-		lk.keys.acquire.Release()
+		lk.keys.acquire.Unref()
 		lk.keys.acquire, lk.keys.empty = nil, empty
 	}
 }

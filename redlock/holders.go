@@ -99,7 +99,7 @@ func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
 // queryHolders begins a query. Its round wakes the caller when the result is conclusive.
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	q := &holderQuery{votes: lost.Votes}
-	q.round = l.inspectRound(&holderKind, q, w.names)
+	q.round = l.inspectRound(&holderEvents, q, w.names)
 	notAwaited := 0
 	for i := range q.votes {
 		if q.votes[i].notAwaited() {
@@ -107,7 +107,7 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 		}
 	}
 	refused, failed := lost.against()
-	mayFail := failed+notAwaited > len(q.votes)-lost.Need
+	mayFail := quorum.Blocks(len(q.votes), failed+notAwaited)
 	more := mayFail || refused < lost.Need && refused+notAwaited >= lost.Need
 	timeout := l.set.timeout(w.ttl)
 	if took, granted := lost.hadVote(); more && granted && !mayFail {
@@ -134,9 +134,9 @@ func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Durati
 	return d
 }
 
-// holderKind is the kind of a query's round; its owner is the holderQuery. It wakes the caller before
+// holderEvents are the events of a query's round; its owner is the holderQuery. It wakes the caller before
 // the decision if the answers so far are conclusive.
-var holderKind = vote.Kind{OnCounted: func(r *vote.Round) {
+var holderEvents = vote.Events{OnCounted: func(r *vote.Round) {
 	over := false
 	r.View(func(s vote.Results) { over = !s.Decided && r.Owner.(*holderQuery).conclusive(s) })
 	if over {
@@ -148,7 +148,7 @@ var holderKind = vote.Kind{OnCounted: func(r *vote.Round) {
 func (q *holderQuery) conclusive(s vote.Results) bool {
 	open, most := 0, 0
 	for i := range s.Ballots {
-		if s.Ballots[i].Voted {
+		if s.Ballots[i].Counted {
 			continue
 		}
 		if open++; q.votes[i].Outcome == OutcomeRefused {

@@ -50,7 +50,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	if err := l.set.checkName(name); err != nil {
 		return nil, err
 	}
-	r := l.inspectRound(&plainKind, nil, []string{name})
+	r := l.inspectRound(&noEvents, nil, []string{name})
 	r.Rule = vote.AfterAll
 	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	if l.isClosed() {
 		return ErrClosed
 	}
-	r := l.group.New(&plainKind, nil, nil)
+	r := l.group.New(&noEvents, nil, nil)
 	if l.set.guarded {
 		command.NewGuardedPing(&r.Request)
 	} else {

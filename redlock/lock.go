@@ -33,10 +33,11 @@ import (
 type Lock struct {
 	l      *Locker
 	hold   waiting.Hold // the names, and the start of the acquisition
-	terms  command.LockArgs
+	args   command.LockArgs
 	opts   holdOptions
 	fence  int64 // the fencing token, constant once the lock is held; 0 without fencing
 	family family
+	keys   writtenKeys // which says what guards its fields
 	timer  timer.Timer // for the next instant at which applyDue has something to do
 
 	// sending is held while commands of this token are submitted, so that no extension is queued
@@ -49,7 +50,6 @@ type Lock struct {
 	mu        sync.Mutex
 	lease     lease.Lease
 	cause     error // why the hold ended
-	keys      keyState
 	extending extending
 	release   releaseCall
 	ctx       lockContext
@@ -60,7 +60,7 @@ func (lk *Lock) Names() []string { return slices.Clone(lk.hold.Names) }
 
 // Token returns the value of the lock's keys. A client that knows it and can reach a quorum of the
 // nodes can extend and release the lock: use ID for logs and databases.
-func (lk *Lock) Token() string { return lk.terms.Token() }
+func (lk *Lock) Token() string { return lk.args.Token() }
 
 // Remaining returns how long the lock is still valid. Drift and a margin for late timers are
 // subtracted (WithDrift), and the clock counts suspended time. If the result is 0 or less, the work
@@ -124,7 +124,7 @@ const idBytes = 12
 // digits, the first 96 bits of the token's SHA-256, from which the token cannot be derived. A lock,
 // its shares, and the handles that Resume makes for it have the same ID. No other lock has it.
 func (lk *Lock) ID() string {
-	sum := sha256.Sum256([]byte(lk.terms.Token()))
+	sum := sha256.Sum256([]byte(lk.args.Token()))
 	return hex.EncodeToString(sum[:idBytes])
 }
 

@@ -35,7 +35,7 @@ type Locker struct {
 	dispatcher    *dispatcher              // nil without traces and without a logger
 	extendLimiter extendLimiter            // limits undecided automatic extensions
 	undos         *background.Queue[*Lock] // of locks that the library ended
-	userNodes     bool                     // some nodes are not those of package pool: Submit may block
+	mayBlock      bool                     // some nodes are not package pool's: Submit may block
 
 	closing chan struct{} // closed by Close
 
@@ -67,7 +67,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		set:        set,
 		nodeSet:    newNodeSet(set, nodes),
 		clustered:  clustered(nodes),
-		userNodes:  !ownedNodes(nodes),
+		mayBlock:   !poolNodes(nodes),
 		timers:     timer.New(set.clock),
 		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
 		closing:    make(chan struct{}),
@@ -222,25 +222,25 @@ func (l *Locker) keys(names []string) []string {
 }
 
 // add registers a lock, so that Close waits for it and Resume rejects its token.
-func (l *Locker) add(k *Lock) error {
+func (l *Locker) add(lk *Lock) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
 		return ErrClosed
-	case l.locks[k.terms.Token()] != nil:
+	case l.locks[lk.args.Token()] != nil:
 		return ErrAlreadyHeld
 	}
-	l.locks[k.terms.Token()] = k
+	l.locks[lk.args.Token()] = lk
 	return nil
 }
 
 // remove unregisters a lock whose last command has been answered or abandoned.
-func (l *Locker) remove(k *Lock) {
+func (l *Locker) remove(lk *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.locks[k.terms.Token()] == k {
-		delete(l.locks, k.terms.Token())
+	if l.locks[lk.args.Token()] == lk {
+		delete(l.locks, lk.args.Token())
 	}
 	l.changed.Wake()
 	if !l.closed || len(l.locks) > 0 {
@@ -254,10 +254,10 @@ func (l *Locker) remove(k *Lock) {
 }
 
 // has reports whether a lock is still registered.
-func (l *Locker) has(k *Lock) bool {
+func (l *Locker) has(lk *Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.locks[k.terms.Token()] == k
+	return l.locks[lk.args.Token()] == lk
 }
 
 // isClosed reports whether the Locker was closed. The zero Locker counts as closed.

@@ -60,18 +60,15 @@ func clustered(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return kindOf(n).Cluster })
 }
 
-// reusable reports whether all nodes drop every command that they have answered. That
-// is known of package pool's nodes that are single masters. A user's node, also one that wraps such
-// a node, may read a command after its answer.
+// reusable reports whether all nodes drop every command that they have answered. That is known of
+// package pool's nodes that are single masters. Another implementation, such as a test's, may read a
+// command after its answer.
 func reusable(nodes []Node) bool {
-	return !slices.ContainsFunc(nodes, func(n Node) bool {
-		_, ok := n.(*pool.Node)
-		return !ok || kindOf(n).Cluster
-	})
+	return poolNodes(nodes) && !clustered(nodes)
 }
 
-// ownedNodes reports whether all nodes are from package pool, so that Submit never blocks.
-func ownedNodes(nodes []Node) bool {
+// poolNodes reports whether all nodes are from package pool, so that Submit never blocks.
+func poolNodes(nodes []Node) bool {
 	return !slices.ContainsFunc(nodes, func(n Node) bool {
 		_, ok := n.(*pool.Node)
 		return !ok

@@ -25,9 +25,9 @@ func votesError(r *vote.Round, reason error) *QuorumError {
 func voteOf(node string, b *vote.Ballot) Vote {
 	v := Vote{Node: node, Outcome: Outcome(b.Outcome), Err: b.Err, Took: b.Latency}
 	switch {
-	case !b.Voted && !b.Replied:
+	case !b.Counted && !b.Replied:
 		v.Err = vote.ErrNotAwaited
-	case b.Uncounted && b.Outcome == command.Granted: // to be undone, and not a vote
+	case b.AnsweredLate && b.Outcome == command.Granted: // to be undone, and not a vote
 		v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 	}
 	return v

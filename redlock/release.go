@@ -83,9 +83,9 @@ func (lk *Lock) releaseOnce() error {
 		err = lk.releaseResult()
 		lk.l.traceReleased(lk, err, began)
 	}
-	lk.keys.undo.Release()
+	lk.keys.undo.Unref()
 	if lk.keys.acquire != nil {
-		lk.keys.acquire.Release()
+		lk.keys.acquire.Unref()
 	}
 	return err
 }
@@ -117,8 +117,8 @@ func (lk *Lock) endError() error {
 	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.hold.Names))
 }
 
-// keyState records what the commands of a lock's token did, or may have done, on the nodes.
-type keyState struct {
+// writtenKeys records what the commands of a lock's token did, or may have done, on the nodes.
+type writtenKeys struct {
 	// The acquisition. While the lock is held Lock.mu guards acquire and empty; before and after
 	// that they are constant. acquire is nil after Resume, for a share, and once every node has
 	// answered a lock that is held (see dropAcquireLocked). After the release it may belong to
@@ -150,12 +150,12 @@ const (
 func (lk *Lock) startUndo(of undoTarget) {
 	lk.sending.Lock()
 	defer lk.sending.Unlock()
-	lk.startUndoLocked(of)
+	lk.startUndoSending(of)
 }
 
-// startUndoLocked is startUndo for a caller that holds sending.
-func (lk *Lock) startUndoLocked(of undoTarget) {
-	r := lk.l.group.New(&undoKind, lk, lk.hold.Names)
+// startUndoSending is startUndo for a caller that holds sending.
+func (lk *Lock) startUndoSending(of undoTarget) {
+	r := lk.l.group.New(&undoEvents, lk, lk.hold.Names)
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
 	lk.keys.undo = r
@@ -166,7 +166,7 @@ func (lk *Lock) startUndoLocked(of undoTarget) {
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.keys.longest)
 	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == 0
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
-	r.Send(lk.skipNode, h.Attempt)
+	r.Send(lk.skipNodeSending, h.Attempt)
 	h.Deliver()
 }
 
@@ -175,11 +175,11 @@ func (lk *Lock) startUndoLocked(of undoTarget) {
 // Close waits for it and Resume rejects its token. An undo whose submission may block gets a
 // goroutine of its own, so that it delays no other lock's undo or handoff.
 func (l *Locker) submitEndedUndo(lk *Lock) {
-	if l.userNodes || !lk.sending.TryLock() {
+	if l.mayBlock || !lk.sending.TryLock() {
 		l.undos.Apart(func() { lk.startUndo(undoHold) })
 		return
 	}
-	lk.startUndoLocked(undoHold)
+	lk.startUndoSending(undoHold)
 	lk.sending.Unlock()
 }
 
@@ -191,7 +191,7 @@ func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
 		return h
 	}
 	if left := lk.minHoldLeft(r); left > 0 {
-		command.NewShorten(&r.Request, &lk.terms, left, lk.l.set.maxTTL)
+		command.NewShorten(&r.Request, &lk.args, left, lk.l.set.maxTTL)
 		lk.l.waiting.Ended(&lk.hold)
 		return h
 	}
@@ -199,14 +199,14 @@ func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
 	switch {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
 	case h.Attempt == nil || !h.SameNames:
-		command.NewAnnouncingRelease(&r.Request, &lk.terms, h.OwnSubscribers)
+		command.NewAnnouncingRelease(&r.Request, &lk.args, h.OwnSubscribers)
 		if h.Attempt != nil {
 			r.Request.SendAlone() // in front of the attempt
 		}
 	case h.CountWaiters:
-		command.NewCountingRelease(&r.Request, &lk.terms, h.OwnSubscribers)
+		command.NewCountingRelease(&r.Request, &lk.args, h.OwnSubscribers)
 	default:
-		command.NewRelease(&r.Request, &lk.terms)
+		command.NewRelease(&r.Request, &lk.args)
 	}
 	return h
 }
@@ -218,10 +218,10 @@ func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
 // not announced.
 func (lk *Lock) buildAttemptUndo(r *vote.Round) {
 	if lk.keys.acquire.Lost() && !lk.hold.HandedOff {
-		command.NewRelease(&r.Request, &lk.terms)
+		command.NewRelease(&r.Request, &lk.args)
 		return
 	}
-	command.NewAnnouncingRelease(&r.Request, &lk.terms, 0)
+	command.NewAnnouncingRelease(&r.Request, &lk.args, 0)
 }
 
 // minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
@@ -236,15 +236,15 @@ func (lk *Lock) minHoldLeft(r *vote.Round) time.Duration {
 	return max(MinTTL, (left + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// skipNode reports whether a node surely holds nothing of this token, with the answer to record for
+// skipNodeSending reports whether a node surely holds nothing of this token, with the answer to record for
 // it. It cancels an unsent acquire.
-func (lk *Lock) skipNode(node int) (command.Reply, bool) {
-	return command.Reply{Outcome: command.Refused, NotSent: true}, lk.surelyEmptyLocked(node)
+func (lk *Lock) skipNodeSending(node int) (command.Reply, bool) {
+	return command.Reply{Outcome: command.Refused, NotSent: true}, lk.surelyEmptySending(node)
 }
 
-// surelyEmptyLocked reports whether a node holds nothing of this token. The caller holds sending,
+// surelyEmptySending reports whether a node holds nothing of this token. The caller holds sending,
 // so that no repair begins meanwhile.
-func (lk *Lock) surelyEmptyLocked(node int) bool {
+func (lk *Lock) surelyEmptySending(node int) bool {
 	switch {
 	case lk.keys.repaired.Has(node):
 		return false
@@ -254,8 +254,8 @@ func (lk *Lock) surelyEmptyLocked(node int) bool {
 	return lk.keys.acquire.LeftNothing(node)
 }
 
-// undoKind is the kind of an undo; its owner is the Lock.
-var undoKind = vote.Kind{
+// undoEvents are the events of an undo; its owner is the Lock.
+var undoEvents = vote.Events{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 		if rep.Outcome == command.Granted && rep.RemoteWaiters && r.Request.ReportWaiters {
 			r.Owner.(*Lock).keys.remoteWaiters.Store(true)

@@ -117,7 +117,7 @@ func TestAReleaseCallsNoContextOfAWaiter(t *testing.T) {
 // because a bubble's time does not advance while a goroutine waits for a mutex.
 func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
 	_, l := fakes(t, 3)
-	l.userNodes = false // as with nodes of package pool
+	l.mayBlock = false // as with nodes of package pool
 	a, err := l.TryAcquire(bg, "a", time.Minute)
 	require.NoError(t, err)
 	a.sending.Lock()

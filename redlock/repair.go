@@ -37,7 +37,7 @@ func (lk *Lock) noteMissing(x *extension) {
 // sending, and repair unlocks it.
 func (lk *Lock) repair() {
 	defer lk.sending.Unlock()
-	r := lk.l.group.New(&repairKind, lk, lk.hold.Names)
+	r := lk.l.group.New(&repairEvents, lk, lk.hold.Names)
 	r.Rule, r.Start = vote.AfterAll, lk.l.now() // Detach waits for the answers of all nodes
 	lk.mu.Lock()
 	missing := lk.lease.TakeMissing(r.Start)
@@ -49,15 +49,15 @@ func (lk *Lock) repair() {
 	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
-	command.NewRepair(&r.Request, &lk.terms, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
+	command.NewRepair(&r.Request, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
 		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing.Has(node)
 	}, nil)
 }
 
-// repairKind is the kind of a repair; its owner is the Lock.
-var repairKind = vote.Kind{
+// repairEvents are the events of a repair; its owner is the Lock.
+var repairEvents = vote.Events{
 	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).extending.undecided.Done() },
 	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).unregister(r) },
 }

@@ -63,18 +63,18 @@ func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 		fl.masters[2].Del("a")
 		x := &extension{lock: k}
 		g, nodes := muteGroup(l, 3)
-		x.round = g.New(&plainKind, x, k.hold.Names) // the test reports the events
+		x.round = g.New(&noEvents, x, k.hold.Names) // the test reports the events
 		x.round.Start = l.now()
 		_, err := k.startable(x, 4*time.Second)
 		require.NoError(t, err)
-		command.NewExtend(&x.round.Request, &k.terms, 4*time.Second, l.set.maxTTL, k.fence)
+		command.NewExtend(&x.round.Request, &k.args, 4*time.Second, l.set.maxTTL, k.fence)
 		x.round.Arm(time.Second)
 		x.round.Send(nil, nil)
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
 			nodes[i].command.Answer(command.Reply{Outcome: command.Outcome(o)})
 		}
-		extendKind.OnComplete(x.round)
-		extendKind.OnDecision(x.round)
+		extendEvents.OnComplete(x.round)
+		extendEvents.OnDecision(x.round)
 		synctest.Wait()
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.Equal(t, 3, fl.keys("a"))

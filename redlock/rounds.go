@@ -23,26 +23,26 @@ func newGroup(l *Locker) *vote.Group {
 	return vote.NewGroup(g)
 }
 
-// plainKind is the kind of a round that has no events.
-var plainKind vote.Kind
+// noEvents is for a round whose owner only waits for the decision.
+var noEvents vote.Events
 
 // inspectRound makes a round that reads the keys for information only: it counts for no lock.
-func (l *Locker) inspectRound(kind *vote.Kind, owner any, names []string) *vote.Round {
+func (l *Locker) inspectRound(events *vote.Events, owner any, names []string) *vote.Round {
 	t := &command.LockArgs{}
 	t.Set(l.keys(names), "")
-	r := l.readRound(kind, owner, names, t)
+	r := l.readRound(events, owner, names, t)
 	r.Request.Informational = true
 	return r
 }
 
 // countedInspect makes a round that reads the keys of the lock and whose answers count as votes. Under
 // the restart guard only nodes that vote grant it.
-func (lk *Lock) countedInspect(kind *vote.Kind) *vote.Round {
-	return lk.l.readRound(kind, lk, lk.hold.Names, &lk.terms)
+func (lk *Lock) countedInspect(events *vote.Events) *vote.Round {
+	return lk.l.readRound(events, lk, lk.hold.Names, &lk.args)
 }
 
-func (l *Locker) readRound(kind *vote.Kind, owner any, names []string, t *command.LockArgs) *vote.Round {
-	r := l.group.NewReading(kind, owner, names)
+func (l *Locker) readRound(events *vote.Events, owner any, names []string, t *command.LockArgs) *vote.Round {
+	r := l.group.NewReading(events, owner, names)
 	command.NewInspect(&r.Request, t)
 	r.Start = l.now()
 	return r

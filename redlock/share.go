@@ -31,15 +31,15 @@ func (l *Locker) holderWithin(c heldContext, names []string) (holder *Lock, all 
 
 // holderAmong is holderWithin for a context that belongs to a lock. Its results escape to the heap.
 func (l *Locker) holderAmong(c heldContext, names []string) (holder *Lock, all bool) {
-	c.eachLock(func(k *Lock) bool {
-		if k.l != l {
+	c.eachLock(func(lk *Lock) bool {
+		if lk.l != l {
 			return false
 		}
-		some, every := k.overlaps(names)
-		if !some || !k.isHeld() {
+		some, every := lk.overlaps(names)
+		if !some || !lk.isHeld() {
 			return false
 		}
-		holder, all = k, every
+		holder, all = lk, every
 		return true
 	})
 	return holder, all

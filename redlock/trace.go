@@ -154,17 +154,17 @@ func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent, lk.
 
 // traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
 // reason of a failure came after that.
-func (l *Locker) traceAttempt(k *Lock, err error, decided clock.Instant, validity time.Duration) {
+func (l *Locker) traceAttempt(lk *Lock, err error, decided clock.Instant, validity time.Duration) {
 	if l.dispatcher == nil {
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Err: err, Took: decided.Sub(k.hold.Began), Validity: validity, Confirmed: k.keys.confirmed,
+		EventInfo: lk.eventInfo(), Err: err, Took: decided.Sub(lk.hold.Began), Validity: validity, Confirmed: lk.keys.confirmed,
 	}
 	if err != nil {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
-	l.dispatcher.noteAttempt(k.hold.Names, err)
+	l.dispatcher.noteAttempt(lk.hold.Names, err)
 	post(l.dispatcher, l.dispatcher.trace.Attempt, e)
 }
 
@@ -177,9 +177,9 @@ func (l *Locker) traceTime() clock.Instant {
 }
 
 // event returns an event of the request as it is now.
-func (req *request) event() WaitEvent {
-	l := req.locker
-	return WaitEvent{EventInfo: l.eventInfo(req.caller, req.names), Attempts: req.failures, Waited: l.now().Sub(req.began), Err: req.last}
+func (w *request) event() WaitEvent {
+	l := w.locker
+	return WaitEvent{EventInfo: l.eventInfo(w.caller, w.names), Attempts: w.failures, Waited: l.now().Sub(w.began), Err: w.last}
 }
 
 // traces returns the hooks, or nil if there are none.
@@ -192,15 +192,15 @@ func (l *Locker) traces() *Trace {
 
 // traceAcquired reports the outcome of a call. k is nil if it failed. The event keeps the lock's
 // names, because a request that succeeded is used again.
-func (l *Locker) traceAcquired(w *request, k *Lock, err error) {
+func (l *Locker) traceAcquired(w *request, lk *Lock, err error) {
 	t := l.traces()
 	if t == nil || t.Acquired == nil {
 		return
 	}
 	e := w.event()
 	e.Err = err
-	if k != nil {
-		e.Names = k.hold.Names
+	if lk != nil {
+		e.Names = lk.hold.Names
 		e.Attempts++
 	}
 	post(l.dispatcher, t.Acquired, e)
@@ -250,16 +250,16 @@ func (lk *Lock) traceStart(until, now clock.Instant) {
 	post(lk.l.dispatcher, lk.l.dispatcher.trace.Started, e)
 }
 
-func (l *Locker) traceExtended(k *Lock, x *extension, now clock.Instant) {
+func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
 	if l.dispatcher == nil {
 		return
 	}
 	e := RoundEvent{
-		EventInfo: k.eventInfo(), Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: k.Remaining(),
+		EventInfo: lk.eventInfo(), Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: lk.Remaining(),
 	}
 	// The end of a hold has a log entry of its own.
 	if e.Err != nil && e.Validity > 0 {
-		l.dispatcher.warn("extension failed", "names", printable(k.hold.Names), "valid for", e.Validity, "error", e.Err)
+		l.dispatcher.warn("extension failed", "names", printable(lk.hold.Names), "valid for", e.Validity, "error", e.Err)
 	}
 	post(l.dispatcher, l.dispatcher.trace.Extended, e)
 }
@@ -273,19 +273,19 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 		EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.shareOf != nil,
 	}
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.terms.Token()), "cause", cause, "held", e.Held)
+		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.args.Token()), "cause", cause, "held", e.Held)
 	}
 	post(ev, ev.trace.Ended, e)
 }
 
-func (l *Locker) traceReleased(k *Lock, err error, began clock.Instant) {
+func (l *Locker) traceReleased(lk *Lock, err error, began clock.Instant) {
 	if l.dispatcher == nil {
 		return
 	}
 	if err != nil {
-		l.dispatcher.warn("release", "names", printable(k.hold.Names), "error", err)
+		l.dispatcher.warn("release", "names", printable(lk.hold.Names), "error", err)
 	}
-	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: k.eventInfo(), Err: err, Took: l.now().Sub(began)})
+	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: lk.eventInfo(), Err: err, Took: l.now().Sub(began)})
 }
 
 func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {

@@ -23,24 +23,23 @@ func newWaitTable(l *Locker) *waiting.Table {
 // acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds. It
 // leaves the queue, and ends its wait, also if the caller's context panics.
 func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
-	w.ctx = ctx
 	defer w.endWait()
 	defer w.waiter.Leave()
-	return w.run()
+	return w.run(ctx)
 }
 
-// run makes attempts until one succeeds.
-func (w *request) run() (k *Lock, err error) {
-	l, ctx := w.locker, w.ctx
+// run makes attempts until one succeeds or ctx ends.
+func (w *request) run(ctx context.Context) (lk *Lock, err error) {
+	l := w.locker
 	w.last = errQueued
 	begun, err := l.waiting.Enter(ctx, &w.waiter, w.names, w)
 	for n := 1; err == nil; n++ {
 		if n > 1 || begun != nil { // before the first attempt there is no signal to clear
 			w.waiter.ClearSignals()
 		}
-		k, seen, lost := l.attempt(ctx, w, l.now(), begun)
+		lk, seen, lost := l.attempt(ctx, w, l.now(), begun)
 		if lost == nil {
-			return k, nil
+			return lk, nil
 		}
 		if ctx.Err() != nil && n > 1 {
 			// An attempt that was cut short, or its query, has seen less than those before it.
@@ -61,12 +60,12 @@ func (w *request) run() (k *Lock, err error) {
 
 // NewAttempt makes an attempt for a handoff. It implements waiting.Contender.
 func (w *request) NewAttempt() *vote.Round {
-	k, err := w.locker.newAttempt(w, w.locker.now())
+	lk, err := w.locker.newAttempt(w, w.locker.now())
 	if err != nil {
 		return nil
 	}
-	k.hold.HandedOff = true
-	return k.keys.acquire
+	lk.hold.HandedOff = true
+	return lk.keys.acquire
 }
 
 // Failed returns which nodes failed in the last attempt.

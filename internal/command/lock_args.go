@@ -4,9 +4,8 @@ package command
 // the keys' fence counters. They do not change once a request was submitted. They are boxed once,
 // because boxing a string into an interface costs an allocation each time.
 type LockArgs struct {
-	Keys []string
-	// Guarded reports that the request is under the restart guard.
-	Guarded bool
+	Keys       []string
+	UnderGuard bool // the lock is under the restart guard
 
 	boxed []any  // the keys, the token, the counters
 	one   [3]any // backs boxed for one key

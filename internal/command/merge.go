@@ -1,6 +1,6 @@
 package command
 
-// mergedScript is a release of many keys in one call, which announces the freed ones. KEYS are the
+// mergedReleaseScripts are a release of many keys in one call, which announces the freed ones. KEYS are the
 // keys, and ARGV their tokens and the waiters' channel (see NodeSet.WaitersChannel). It returns the
 // number of keys if all held their tokens and nobody waits. Otherwise it returns one character for
 // each key: 0 if the key did not hold its token, 1 if it was deleted, 2 if somebody waits for it as
@@ -9,7 +9,7 @@ package command
 // Redis takes longer to begin a script than to execute this one for a key. MGET, unlike GET, returns
 // nothing for a key of another type. The rights to PUBSUB and PUBLISH may be missing: as after a
 // release of one key, others are then taken to wait.
-var mergedReleaseKind = kind{plain: script("release+merge", "709f487237c64ff3fadd3d0392b7366cb55657a3", `
+var mergedReleaseScripts = scriptPair{plain: script("release+merge", "709f487237c64ff3fadd3d0392b7366cb55657a3", `
 local n = #KEYS
 local values = redis.call('MGET', unpack(KEYS))
 local ours = 0
@@ -54,10 +54,10 @@ return table.concat(out)
 // Each grant is a SET with NX, which checks and writes in one call. All keys are different, so that no
 // grant decides about another one.
 var (
-	mergedAcquireKind = kind{
+	mergedAcquireScripts = scriptPair{
 		guarded: script("acquire+guard+merge", "87acfb6ab8bb314a61fb74c72c5b9540d9bf2e34", plainGuarded, marked, mostOfAll, eachPlain, perKey),
 	}
-	mergedAcquireFencedKind = kind{
+	mergedAcquireFencedScripts = scriptPair{
 		plain:   script("acquire+fence+merge", "92e28d1df31c08ec6f8a2072ff36d9210d7d3436", fenced, mostOfAll, now, eachFenced, perKey),
 		guarded: script("acquire+fence+guard+merge", "138c91440cc5e2e3eb160bc5bdfc26a798d0facd", fencedGuarded, marked, mostOfAll, now, eachFenced, perKey),
 	}
@@ -157,14 +157,14 @@ func (c *Command) MergesWith(other *Command) bool { return c.NodeSet == other.No
 // mergedScript returns the script of a call with this command.
 func (r *Request) mergedScript() *Script {
 	switch r.script {
-	case acquireKind.guarded:
-		return mergedAcquireKind.guarded
-	case acquireFencedKind.plain:
-		return mergedAcquireFencedKind.plain
-	case acquireFencedKind.guarded:
-		return mergedAcquireFencedKind.guarded
+	case acquireScripts.guarded:
+		return mergedAcquireScripts.guarded
+	case acquireFencedScripts.plain:
+		return mergedAcquireFencedScripts.plain
+	case acquireFencedScripts.guarded:
+		return mergedAcquireFencedScripts.guarded
 	}
-	return mergedReleaseKind.plain
+	return mergedReleaseScripts.plain
 }
 
 // MergedCall returns the call of several commands that merge, with different keys. It appends the

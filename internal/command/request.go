@@ -80,8 +80,8 @@ var (
 // acquire under the guard.
 func NewAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration) {
 	r.reset(Acquire, t, ttl, maxTTL)
-	if len(t.Keys) > 1 || t.Guarded {
-		r.setScript(acquireKind)
+	if len(t.Keys) > 1 || t.UnderGuard {
+		r.setScript(acquireScripts)
 		r.mergeAcquire()
 	}
 }
@@ -99,7 +99,7 @@ func (r *Request) mergeAcquire() {
 func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint int64, clamp time.Duration) {
 	r.reset(Acquire, t, ttl, maxTTL)
 	r.number, r.hintClamp = hint, clamp
-	r.setScript(acquireFencedKind)
+	r.setScript(acquireFencedScripts)
 	r.mergeAcquire()
 }
 
@@ -107,27 +107,27 @@ func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint i
 func NewConfirm(r *Request, t *LockArgs, fence int64) {
 	r.reset(Confirm, t, 0, 0)
 	r.number = fence
-	r.setScript(confirmKind)
+	r.setScript(confirmScripts)
 }
 
 // NewExtend fills r with an Extend, which carries the fence along unless it is 0. With a fence, t
 // must have counters.
 func NewExtend(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
 	r.reset(Extend, t, ttl, maxTTL)
-	r.setScriptWithFence(extendKind, extendFencedKind, fence)
+	r.setScriptWithFence(extendScripts, extendFencedScripts, fence)
 }
 
 // NewRepair fills r with a Repair. t must be guarded. It carries the fence along as NewExtend
 // does.
 func NewRepair(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
 	r.reset(Repair, t, ttl, maxTTL)
-	r.setScriptWithFence(repairKind, repairFencedKind, fence)
+	r.setScriptWithFence(repairScripts, repairFencedScripts, fence)
 }
 
 // NewRelease fills r with a Release.
 func NewRelease(r *Request, t *LockArgs) {
 	r.reset(Release, t, 0, 0)
-	r.setScript(releaseKind)
+	r.setScript(releaseScripts)
 }
 
 // NewAnnouncingRelease fills r with a Release that announces the freed keys on their channels.
@@ -137,7 +137,7 @@ func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	if len(t.Keys) == 1 && ownSubscribers == 0 {
 		r.merge = MergedRelease
 	}
-	r.setReportingScript(announceKind, ownSubscribers)
+	r.setReportingScript(announceScripts, ownSubscribers)
 }
 
 // SendAlone keeps the request out of merged calls. A merged release may be sent again, behind what
@@ -148,19 +148,19 @@ func (r *Request) SendAlone() { r.merge = Alone }
 // this process follows, and counts the subscribers.
 func NewCountingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.reset(Release, t, 0, 0)
-	r.setReportingScript(passKind, ownSubscribers)
+	r.setReportingScript(passScripts, ownSubscribers)
 }
 
 // NewShorten fills r with a Shorten to left.
 func NewShorten(r *Request, t *LockArgs, left, maxTTL time.Duration) {
 	r.reset(Shorten, t, left, maxTTL)
-	r.setScript(shortenKind)
+	r.setScript(shortenScripts)
 }
 
 // NewInspect fills r with an Inspect of the keys. The token is not used.
 func NewInspect(r *Request, t *LockArgs) {
 	r.reset(Inspect, t, 0, 0)
-	r.setScript(inspectKind)
+	r.setScript(inspectScripts)
 }
 
 // NewPoll fills r with a Poll of the only key. It is one plain command and no script, and
@@ -209,15 +209,15 @@ func (r *Request) resetOther(op Op, c *call) {
 }
 
 // setScript chooses the form of a script.
-func (r *Request) setScript(k kind) {
-	r.script = k.plain
-	if r.Guarded = r.LockArgs.Guarded && k.guarded != nil; r.Guarded {
-		r.script = k.guarded
+func (r *Request) setScript(pair scriptPair) {
+	r.script = pair.plain
+	if r.Guarded = r.LockArgs.UnderGuard && pair.guarded != nil; r.Guarded {
+		r.script = pair.guarded
 	}
 }
 
 // setScriptWithFence chooses between a script without a fence and one with it.
-func (r *Request) setScriptWithFence(without, with kind, fence int64) {
+func (r *Request) setScriptWithFence(without, with scriptPair, fence int64) {
 	if fence == 0 {
 		r.setScript(without)
 		return
@@ -227,9 +227,9 @@ func (r *Request) setScriptWithFence(without, with kind, fence int64) {
 }
 
 // setReportingScript chooses the script of a release that reports waiters.
-func (r *Request) setReportingScript(k kind, ownSubscribers int) {
+func (r *Request) setReportingScript(pair scriptPair, ownSubscribers int) {
 	r.ReportWaiters, r.ownSubscribers = true, uint8(min(ownSubscribers, math.MaxUint8)) //nolint:gosec // bounded
-	r.setScript(k)
+	r.setScript(pair)
 }
 
 // Hint returns the caller's Unix time in microseconds of an Acquire with fencing, and 0 otherwise.

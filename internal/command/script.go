@@ -62,8 +62,8 @@ func (s *ScriptSet) Add(c *Command) *Command {
 	return load
 }
 
-// kind is a script in its two forms.
-type kind struct {
+// scriptPair is a script in its two forms.
+type scriptPair struct {
 	plain   *Script
 	guarded *Script // with the restart guard; nil if there is no difference
 }
@@ -71,12 +71,12 @@ type kind struct {
 // Scripts returns all scripts.
 func Scripts() []*Script {
 	all := []*Script{verifyScript, admitScript, pingScript}
-	for _, k := range []kind{
-		acquireKind, acquireFencedKind, extendKind, extendFencedKind, confirmKind, repairKind, repairFencedKind,
-		releaseKind, announceKind, passKind, shortenKind, inspectKind,
-		mergedReleaseKind, mergedAcquireKind, mergedAcquireFencedKind,
+	for _, pair := range []scriptPair{
+		acquireScripts, acquireFencedScripts, extendScripts, extendFencedScripts, confirmScripts, repairScripts, repairFencedScripts,
+		releaseScripts, announceScripts, passScripts, shortenScripts, inspectScripts,
+		mergedReleaseScripts, mergedAcquireScripts, mergedAcquireFencedScripts,
 	} {
-		for _, s := range []*Script{k.plain, k.guarded} {
+		for _, s := range []*Script{pair.plain, pair.guarded} {
 			if s != nil {
 				all = append(all, s)
 			}
@@ -87,57 +87,57 @@ func Scripts() []*Script {
 
 // The scripts. Their parts are in lua.go, and those of the guard in guard.go.
 var (
-	// acquireKind acquires all keys for the token or none: 1 or 0.
-	acquireKind = kind{
+	// acquireScripts acquires all keys for the token or none: 1 or 0.
+	acquireScripts = scriptPair{
 		plain:   script("acquire", "04c017ba14d57ed5eb3e41b19a036816c7593588", plain, bounds, free, take, done),
 		guarded: script("acquire+guard", "7efbe13a3de6c0b4023d7ae91cf80e25176d59ad", plainGuarded, marked, bounds, free, take, done),
 	}
 
-	// acquireFencedKind also increases every counter to one number, and returns that number
+	// acquireFencedScripts also increases every counter to one number, and returns that number
 	// relative to the hint: see decodeFence in package pool.
-	acquireFencedKind = kind{
+	acquireFencedScripts = scriptPair{
 		plain:   script("acquire+fence", "26036524028550794ee4e25ace337faa40f9a33e", fenced, bounds, free, bump, take, raiseAll),
 		guarded: script("acquire+fence+guard", "526fe1b2c6794072b173256399dc4ae11b8f131d", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
 	}
 
-	// extendKind extends all keys or none: 1 or 0. With the guard it returns -1 if it has
+	// extendScripts extends all keys or none: 1 or 0. With the guard it returns -1 if it has
 	// extended them and the marker is not the expected one.
-	extendKind = kind{
+	extendScripts = scriptPair{
 		plain:   script("extend", "65e18df4b54df40558526f2f2c2e86773182e379", plain, bounds, mine, all, lengthen, done),
 		guarded: script("extend+guard", "45e469d78c3abf9dc668cb4b0bfd4a408d1ea9ba", plainGuarded, compared, bounds, mine, all, lengthen, doneMarked),
 	}
 
-	// extendFencedKind also carries the fence along (docs/dev/rules.md rule 14).
-	extendFencedKind = kind{
+	// extendFencedScripts also carries the fence along (docs/dev/rules.md rule 14).
+	extendFencedScripts = scriptPair{
 		plain:   script("extend+fence", "2daef38ceb702056b38612a130dca4b7024b9fe9", fenced, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, done),
 		guarded: script("extend+fence+guard", "68f9b0c99dc7cfe6eb1185cb9f14a71f4daae4c7", fencedGuarded, compared, bounds, mine, all, carried("ARGV[4]"), lengthen, raise, doneMarked),
 	}
 
-	// confirmKind raises every counter to the fence, only while all keys hold the token: 1 or 0,
+	// confirmScripts raises every counter to the fence, only while all keys hold the token: 1 or 0,
 	// or -1 as in extendKind. Nothing weaker is sound (docs/dev/rules.md rule 12).
-	confirmKind = kind{
+	confirmScripts = scriptPair{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
 		guarded: script("confirm+guard", "0999bb6e562eb27daff583d7f9f2fae4307d9a2f", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
 	}
 
-	// repairKind creates the missing keys again if all others hold the token or are missing as
+	// repairScripts creates the missing keys again if all others hold the token or are missing as
 	// well: 1 or 0. It exists only with the guard (docs/dev/rules.md rule 9).
-	repairKind       = kind{guarded: script("repair+guard", "5d2758857b74be4c13ca7a28fa5e17d305fff259", plainGuarded, marked, bounds, gone, restore, done)}
-	repairFencedKind = kind{
+	repairScripts       = scriptPair{guarded: script("repair+guard", "5d2758857b74be4c13ca7a28fa5e17d305fff259", plainGuarded, marked, bounds, gone, restore, done)}
+	repairFencedScripts = scriptPair{
 		guarded: script("repair+fence+guard", "08ce26ca4f3cbe30d9118bf5eb25653b8bbbf84d", fencedGuarded, marked, bounds, gone, carried("ARGV[4]"), restore, raise, done),
 	}
 
-	// releaseKind deletes the keys that hold the token and returns their number.
-	releaseKind = kind{plain: script("release", "800b8e3392c1c0588e9cea785c3fd41e20c3a31e", plain, giveBack(""))}
+	// releaseScripts deletes the keys that hold the token and returns their number.
+	releaseScripts = scriptPair{plain: script("release", "800b8e3392c1c0588e9cea785c3fd41e20c3a31e", plain, giveBack(""))}
 
-	// announceKind is a release that announces the freed keys, and passKind one that only checks
+	// announceScripts is a release that announces the freed keys, and passScripts one that only checks
 	// whether other processes wait: see decodeRelease.
-	announceKind = kind{plain: script("release+announce", "52ece3bffc3a8cef02185fb886dc7df2e37538ab", plain, giveBack(announce))}
-	passKind     = kind{plain: script("release+pass", "f7cf768538c73dd2d3858f9be5469a422a52120e", plain, giveBack(pass))}
+	announceScripts = scriptPair{plain: script("release+announce", "52ece3bffc3a8cef02185fb886dc7df2e37538ab", plain, giveBack(announce))}
+	passScripts     = scriptPair{plain: script("release+pass", "f7cf768538c73dd2d3858f9be5469a422a52120e", plain, giveBack(pass))}
 
-	// shortenKind is a release that leaves the keys for the rest of a minimum hold, even a key
+	// shortenScripts is a release that leaves the keys for the rest of a minimum hold, even a key
 	// whose expiry was removed. It returns the number of keys that hold the token.
-	shortenKind = kind{plain: script("shorten", "7873634a8c4f3590c87988c8b7ce75993a88bbaa", plain, bounds, mine, `
+	shortenScripts = scriptPair{plain: script("shorten", "7873634a8c4f3590c87988c8b7ce75993a88bbaa", plain, bounds, mine, `
 for _, key in ipairs(mine) do
   local left = redis.call('PTTL', key)
   if left < 0 or left > ttl then redis.call('PEXPIRE', key, ARGV[2]) end
@@ -145,9 +145,9 @@ end
 return #mine
 `)}
 
-	// inspectKind returns three values for each key: its type, its value if it is a string (its
+	// inspectScripts returns three values for each key: its type, its value if it is a string (its
 	// size if that is above 256 bytes), and its TTL in milliseconds (-1: no expiry, -2: no key).
-	inspectKind = kind{
+	inspectScripts = scriptPair{
 		plain:   script("inspect", "b2be7cd6059048632ba2c9e215700169960cc123", plain, inspectKeys),
 		guarded: script("inspect+guard", "9fa89495abbe1624f78a4efc8c723802acdd00c4", plainGuarded, marked, inspectKeys),
 	}

@@ -30,11 +30,10 @@ func (l Loss) String() string {
 // not answer. blocked is the result of a query: one token is on a quorum of the nodes, or keys that
 // outlive every attempt leave no quorum.
 func LossOf(n, refused, failed int, blocked bool) Loss {
-	spare := n - Majority(n)
 	switch {
-	case refused > spare && blocked:
+	case blocked && Blocks(n, refused):
 		return Held
-	case failed > spare:
+	case Blocks(n, failed):
 		return NoQuorum
 	}
 	return Split

@@ -4,6 +4,9 @@ package quorum
 // common. n is the number of configured nodes, not of reachable ones (docs/dev/hazards.md H9).
 func Majority(n int) int { return n/2 + 1 }
 
+// Blocks reports whether so many of n nodes are against that the others are no majority.
+func Blocks(n, against int) bool { return n-against < Majority(n) }
+
 // Decision is the state of a vote.
 type Decision uint8
 
@@ -67,7 +70,7 @@ func (t Tally) Decision() Decision {
 		return Open
 	case t.Granted() >= t.Need():
 		return Won
-	case t.blocks(t.Refused() + t.Failed()):
+	case Blocks(int(t.nodes), t.Refused()+t.Failed()):
 		return Lost
 	}
 	return Open
@@ -90,7 +93,4 @@ func (t Tally) Need() int { return Majority(int(t.nodes)) }
 
 // RefusedByQuorum reports whether so many nodes refused that no majority can grant, whatever the
 // others answer. For an extension or a release it shows that the lock is lost.
-func (t Tally) RefusedByQuorum() bool { return t.blocks(t.Refused()) }
-
-// blocks reports whether k nodes leave fewer than a majority of others.
-func (t Tally) blocks(k int) bool { return int(t.nodes)-k < t.Need() }
+func (t Tally) RefusedByQuorum() bool { return Blocks(int(t.nodes), t.Refused()) }

@@ -15,7 +15,7 @@ type Handler interface {
 	Fire(a *Timer)
 }
 
-// Timer is one deadline, to be embedded in the value that it wakes. The zero Timer is not set. An
+// Timer is one deadline, to be embedded in the value that it wakes. The zero Timer is not set. A
 // timer must not be copied while it is set, nor set in two queues at a time. The queue's mutex
 // guards it.
 type Timer struct {

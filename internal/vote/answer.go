@@ -18,16 +18,16 @@ type receiver Round
 // Answer counts one node's answer. If that decides the round, it reports the decision.
 func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	r := (*Round)(o)
-	g, kind, node := r.group, r.kind, int(c.Node)
-	if kind.OnReply != nil {
-		rep = kind.OnReply(r, node, rep)
+	g, events, node := r.group, r.events, int(c.Node)
+	if events.OnReply != nil {
+		rep = events.OnReply(r, node, rep)
 	}
-	took := r.latency(node, rep)
+	took := r.measure(node, rep)
 	r.mu.Lock()
 	b := &r.ballots[node]
-	uncounted, late := b.Voted, b.Voted || r.decided.Load()
+	uncounted, late := b.Counted, b.Counted || r.decided.Load()
 	b.Undone = rep.Undone
-	b.Replied, b.Uncounted, b.Outcome, b.NotSent, b.Err, b.Latency = true, uncounted, rep.Outcome, rep.NotSent, rep.Err, took
+	b.Replied, b.AnsweredLate, b.Outcome, b.NotSent, b.Err, b.Latency = true, uncounted, rep.Outcome, rep.NotSent, rep.Err, took
 	b.Fence = rep.Fence
 	if r.keyStates != nil {
 		r.keyStates[node] = rep.KeyStates
@@ -52,14 +52,14 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	if news {
 		r.reportDecision()
 	}
-	if last && kind.OnComplete != nil {
-		kind.OnComplete(r)
+	if last && events.OnComplete != nil {
+		events.OnComplete(r)
 	}
-	if kind.OnCounted != nil {
-		kind.OnCounted(r)
+	if events.OnCounted != nil {
+		events.OnCounted(r)
 	}
 	if g.Reuse && isFinal(c, rep) {
-		r.Release()
+		r.Unref()
 	}
 }
 
@@ -96,10 +96,10 @@ func (t *voteTimer) Fire(*timer.Timer) {
 
 // countLocked counts a ballot once in the tally, and reports whether that decides the round.
 func (r *Round) countLocked(b *Ballot) (news bool) {
-	if b.Voted {
+	if b.Counted {
 		return false
 	}
-	b.Voted = true
+	b.Counted = true
 	var d quorum.Decision
 	switch b.Outcome {
 	case command.Granted:
@@ -138,15 +138,15 @@ func (r *Round) reportDecision() {
 	if !r.group.Timers.Clear(&r.timer) {
 		r.Pin() // it is about to fire
 	}
-	if r.kind.OnDecision != nil {
-		r.kind.OnDecision(r)
+	if r.events.OnDecision != nil {
+		r.events.OnDecision(r)
 	}
 	r.Signal()
 }
 
-// latency returns the time from the round's start to an answer. It is 0 for a grant that is not
+// measure returns the time from the round's start to an answer. It is 0 for a grant that is not
 // measured.
-func (r *Round) latency(node int, rep command.Reply) time.Duration {
+func (r *Round) measure(node int, rep command.Reply) time.Duration {
 	voted := r.Request.Op == command.Acquire && (rep.Outcome == command.Granted || rep.Outcome == command.Refused)
 	t := &r.group.trips[node]
 	due := voted && t.isDue()

@@ -11,20 +11,20 @@ import (
 type Ballot struct {
 	cmd command.Command
 
-	Voted     bool // counted in the tally
-	Replied   bool // the command was answered
-	Uncounted bool // … after it had been counted as Unknown
-	NotSent   bool
-	Undone    bool // see command.Reply
-	Outcome   command.Outcome
-	Latency   time.Duration
-	Err       error
-	Fence     int64
+	Counted      bool // in the tally, also as Unknown when the vote's time was over
+	Replied      bool // the command was answered
+	AnsweredLate bool // … after it had been counted as Unknown
+	NotSent      bool
+	Undone       bool // see command.Reply
+	Outcome      command.Outcome
+	Latency      time.Duration
+	Err          error
+	Fence        int64
 }
 
 // Failed reports whether a node was asked and failed, or did not answer in time.
 func (b *Ballot) Failed() bool {
-	return b.Voted && b.Outcome != command.Granted && b.Outcome != command.Refused
+	return b.Counted && b.Outcome != command.Granted && b.Outcome != command.Refused
 }
 
 // leftNothing reports whether an answered acquire left nothing on the node.
@@ -69,7 +69,7 @@ func (r *Round) ended(as quorum.Decision) bool {
 func (r *Round) RefusedByQuorum() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return int(r.refused) > len(r.ballots)-r.tally.Need()
+	return quorum.Blocks(len(r.ballots), int(r.refused))
 }
 
 // SurelyFree reports whether a majority released the token or, because it was skipped, never had
@@ -107,7 +107,7 @@ func (r *Round) AppendFences(list []int64) []int64 {
 	defer r.mu.Unlock()
 	for i := range r.ballots {
 		b, c := &r.ballots[i], int64(0)
-		if b.Voted && !b.Uncounted && b.Outcome == command.Granted {
+		if b.Counted && !b.AnsweredLate && b.Outcome == command.Granted {
 			c = b.Fence
 		}
 		list = append(list, c)

@@ -15,7 +15,7 @@ import (
 // Fences are those of grants that counted as votes: neither late grants nor other answers.
 func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 	inGroup(t, 5, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Kind{}, vote.Earliest)
+		r := acquire(g, &vote.Events{}, vote.Earliest)
 		nodes[0].Answer(command.Reply{Outcome: command.Granted, Fence: 1})
 		nodes[1].Answer(command.Reply{Outcome: command.Refused, Fence: 2})
 		nodes[2].Answer(command.Reply{Outcome: command.Failed, Fence: 3})
@@ -27,7 +27,7 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 		require.True(t, r.Lost())
 		require.False(t, r.Won())
 		r.View(func(s vote.Results) {
-			require.True(t, s.Ballots[4].Uncounted)
+			require.True(t, s.Ballots[4].AnsweredLate)
 			require.Equal(t, 3, s.Need)
 		})
 	})
@@ -36,7 +36,7 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 // A node may hold keys of an acquire unless it refused or was never sent the command.
 func TestNodesThatHoldNoKeysAreKnownOnceAllHaveAnswered(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Kind{}, vote.Earliest)
+		r := acquire(g, &vote.Events{}, vote.Earliest)
 		nodes[0].Answer(granted)
 		nodes[1].Answer(refused)
 		_, all := r.EmptyNodes()
@@ -51,7 +51,7 @@ func TestNodesThatHoldNoKeysAreKnownOnceAllHaveAnswered(t *testing.T) {
 		require.Equal(t, quorum.Nodes(0).With(1), empty)
 	})
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Kind{}, vote.Earliest)
+		r := acquire(g, &vote.Events{}, vote.Earliest)
 		require.True(t, r.LeftNothing(0), "it was cancelled unsent")
 		require.False(t, nodes[0].MarkSent())
 		for _, n := range nodes {
@@ -79,7 +79,7 @@ func TestAnUndoIsConfirmedByAMajority(t *testing.T) {
 		{[]command.Reply{granted, failed, failed}, false, false},
 	} {
 		inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-			r := acquire(g, &vote.Kind{}, vote.FaultAfterAll)
+			r := acquire(g, &vote.Events{}, vote.FaultAfterAll)
 			for i, rep := range c.replies {
 				nodes[i].Answer(rep)
 			}

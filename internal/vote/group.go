@@ -40,7 +40,7 @@ func NewGroup(g *Group) *Group {
 func (g *Group) Patience(node int) time.Duration { return g.trips[node].patience() }
 
 // New makes a round about the names. The caller fills in the request, sets Start, and sends it.
-func (g *Group) New(kind *Kind, owner any, names []string) *Round {
+func (g *Group) New(events *Events, owner any, names []string) *Round {
 	r, _ := g.spare.Get().(*Round)
 	if r == nil {
 		r = &Round{wake: signal.New()}
@@ -50,13 +50,13 @@ func (g *Group) New(kind *Kind, owner any, names []string) *Round {
 			r.ballots = make([]Ballot, n)
 		}
 	}
-	r.prepare(g, kind, owner, names)
+	r.prepare(g, events, owner, names)
 	return r
 }
 
 // NewReading makes a round that reads keys. It keeps their states.
-func (g *Group) NewReading(kind *Kind, owner any, names []string) *Round {
-	r := g.New(kind, owner, names)
+func (g *Group) NewReading(events *Events, owner any, names []string) *Round {
+	r := g.New(events, owner, names)
 	r.keyStates = make([][]command.KeyState, len(g.Nodes))
 	return r
 }

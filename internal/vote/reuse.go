@@ -6,15 +6,15 @@ import (
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
-// Release drops a reference to the round. The last one makes the round available to another lock.
+// Unref drops a reference to the round. The last one makes the round available to another lock.
 // There is one reference for each node's answer until it was handled, and one for the owner until it
-// calls Release, after which it must not use the round. A round whose owner never calls Release is
+// calls Unref, after which it must not use the round. A round whose owner never calls Unref is
 // left to the garbage collector.
 //
 // An answer that is not final (see isFinal) keeps its reference, so its round is never reused
 // (docs/dev/adr/0012-reuse-of-in-flight-state.md). Such a round costs memory but is never shared by
 // mistake.
-func (r *Round) Release() {
+func (r *Round) Unref() {
 	g := r.group
 	if !g.Reuse || r.users.Add(-1) > 0 {
 		return
@@ -27,7 +27,7 @@ func (r *Round) Release() {
 // else uses it now.
 func (r *Round) reset() {
 	clear(r.ballots)
-	r.Request, r.Names, r.Start, r.Rule, r.Owner, r.kind = command.Request{}, nil, 0, Earliest, nil, nil
+	r.Request, r.Names, r.Start, r.Rule, r.Owner, r.events = command.Request{}, nil, 0, Earliest, nil, nil
 	r.timer, r.deadline = timer.Timer{}, 0
 	r.keyStates, r.refused, r.decision = nil, 0, quorum.Open
 	r.decided.Store(false)

@@ -13,10 +13,10 @@ import (
 func TestARoundIsEmptiedByItsLastUser(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-			r := acquire(g, &vote.Kind{}, vote.Earliest)
+			r := acquire(g, &vote.Events{}, vote.Earliest)
 			r.Owner = t
 			if first {
-				r.Release()
+				r.Unref()
 			}
 			for _, n := range nodes {
 				require.NotZero(t, r.Users())
@@ -25,7 +25,7 @@ func TestARoundIsEmptiedByItsLastUser(t *testing.T) {
 			}
 			if !first {
 				require.Equal(t, 1, r.Users())
-				r.Release()
+				r.Unref()
 			}
 			require.Zero(t, r.Users())
 			require.Nil(t, r.Owner)
@@ -44,9 +44,9 @@ func TestAnAnswerThatIsNotFinalKeepsTheRound(t *testing.T) {
 		"to be sent again":         func(n *node) { n.Answer(command.Reply{Outcome: command.Granted, WillRetry: true}) },
 	} {
 		inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
-			r := acquire(g, &vote.Kind{}, vote.Earliest)
+			r := acquire(g, &vote.Events{}, vote.Earliest)
 			answer(nodes[0])
-			r.Release()
+			r.Unref()
 			require.Equal(t, 1, r.Users(), what)
 		})
 	}
@@ -57,13 +57,13 @@ func TestAPinnedRoundIsNeverReused(t *testing.T) {
 	for _, reuse := range []bool{true, false} {
 		inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
 			g.Reuse = reuse
-			r := acquire(g, &vote.Kind{}, vote.Earliest)
+			r := acquire(g, &vote.Events{}, vote.Earliest)
 			r.Owner = t
 			if reuse {
 				r.Pin()
 			}
 			nodes[0].Answer(granted)
-			r.Release()
+			r.Unref()
 			require.Equal(t, t, r.Owner)
 		})
 	}

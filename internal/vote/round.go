@@ -18,13 +18,13 @@ type Round struct {
 	Request command.Request
 	Names   []string
 	Start   clock.Instant // read before the first send (docs/dev/hazards.md H5)
-	Owner   any           // for the functions of the kind
+	Owner   any           // for the functions of the events
 	Rule    Rule
 
-	users atomic.Int32 // see reuse.go
-	group *Group
-	kind  *Kind
-	wake  signal.Signal // see Wait
+	users  atomic.Int32 // see reuse.go
+	group  *Group
+	events *Events
+	wake   signal.Signal // see Wait
 
 	timer    timer.Timer   // ends the vote; afterwards the owner may use it
 	deadline clock.Instant // of the vote, by the node timeout
@@ -52,9 +52,9 @@ const (
 	AfterAll                  // after all votes
 )
 
-// Kind is a set of functions that a round calls, on goroutines of the nodes or of the timers. They
+// Events is a set of functions that a round calls, on goroutines of the nodes or of the timers. They
 // must not block. A nil function is not called.
-type Kind struct {
+type Events struct {
 	// OnReply is called for each answer before it is counted, and returns the answer to count.
 	OnReply func(r *Round, node int, rep command.Reply) command.Reply
 	// OnCounted is called for each answer after it was counted and after the events that it caused.
@@ -68,8 +68,8 @@ type Kind struct {
 }
 
 // prepare sets up a round whose ballots are empty.
-func (r *Round) prepare(g *Group, kind *Kind, owner any, names []string) {
-	r.group, r.kind, r.Owner, r.Names = g, kind, owner, names
+func (r *Round) prepare(g *Group, events *Events, owner any, names []string) {
+	r.group, r.events, r.Owner, r.Names = g, events, owner, names
 	r.Request.NodeSet = g.Set
 	r.tally = quorum.NewTally(len(r.ballots))
 	r.pending = uint8(len(r.ballots))        //nolint:gosec // at most 64

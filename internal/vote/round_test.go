@@ -15,7 +15,7 @@ import (
 func decidedAfter(t *testing.T, rule vote.Rule, replies ...command.Reply) (n int) {
 	t.Helper()
 	inGroup(t, len(replies), func(_ *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Kind{}, rule)
+		r := acquire(g, &vote.Events{}, rule)
 		for i, rep := range replies {
 			nodes[i].Answer(rep)
 			if r.Decided() {
@@ -43,11 +43,11 @@ func TestARuleStatesHowManyVotesADecisionWaitsFor(t *testing.T) {
 	}
 }
 
-// events records the calls of a kind's functions.
+// events records the calls of an owner's functions.
 type events []string
 
-func (e *events) kind() *vote.Kind {
-	return &vote.Kind{
+func (e *events) events() *vote.Events {
+	return &vote.Events{
 		OnReply: func(_ *vote.Round, _ int, rep command.Reply) command.Reply {
 			*e = append(*e, "reply")
 			return rep
@@ -62,7 +62,7 @@ func (e *events) kind() *vote.Kind {
 func TestEventsComeOnceAndInOrder(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
 		var e events
-		r := acquire(g, e.kind(), vote.Earliest)
+		r := acquire(g, e.events(), vote.Earliest)
 		nodes[0].Answer(granted)
 		time.Sleep(2 * timeout)
 		synctest.Wait()
@@ -79,7 +79,7 @@ func TestEventsComeOnceAndInOrder(t *testing.T) {
 // OnReply turns an answer into another vote.
 func TestTheReplyThatCountsIsThatOfTheKind(t *testing.T) {
 	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Kind{OnReply: func(_ *vote.Round, node int, rep command.Reply) command.Reply {
+		r := acquire(g, &vote.Events{OnReply: func(_ *vote.Round, node int, rep command.Reply) command.Reply {
 			require.Zero(t, node)
 			require.Equal(t, command.Granted, rep.Outcome)
 			return refused
@@ -92,11 +92,11 @@ func TestTheReplyThatCountsIsThatOfTheKind(t *testing.T) {
 // A skipped node gets no command, and a round behind another one is submitted to it nevertheless.
 func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-		behind := g.New(&vote.Kind{}, nil, nil)
+		behind := g.New(&vote.Events{}, nil, nil)
 		command.NewPing(&behind.Request)
 		behind.Start = g.Clock.Now()
 		behind.Arm(timeout)
-		r := g.New(&vote.Kind{}, nil, nil)
+		r := g.New(&vote.Events{}, nil, nil)
 		command.NewPing(&r.Request)
 		r.Start = g.Clock.Now()
 		r.Arm(timeout)
@@ -115,7 +115,7 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 
 func TestWaitEndsWithTheDecisionOrItsCaller(t *testing.T) {
 	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Kind{}, vote.Earliest)
+		r := acquire(g, &vote.Events{}, vote.Earliest)
 		done := make(chan struct{})
 		close(done)
 		require.False(t, r.Wait(done))

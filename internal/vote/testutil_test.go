@@ -40,8 +40,8 @@ func inGroup(t *testing.T, n int, f func(t *testing.T, g *vote.Group, nodes []*n
 const timeout = time.Second
 
 // acquire sends a round that acquires a name, by a rule.
-func acquire(g *vote.Group, kind *vote.Kind, rule vote.Rule) *vote.Round {
-	r, t := g.New(kind, nil, []string{"name"}), &command.LockArgs{}
+func acquire(g *vote.Group, events *vote.Events, rule vote.Rule) *vote.Round {
+	r, t := g.New(events, nil, []string{"name"}), &command.LockArgs{}
 	t.Set(r.Names, command.NewToken(""))
 	command.NewAcquire(&r.Request, t, time.Minute, time.Hour)
 	r.Rule, r.Start = rule, g.Clock.Now()

@@ -25,7 +25,7 @@ func (r *Round) armTieTimeout() {
 	d := TieTimeout(took)
 	r.mu.Lock()
 	for i := range r.ballots {
-		if !r.ballots[i].Voted {
+		if !r.ballots[i].Counted {
 			d = max(d, r.group.Patience(i)-took)
 		}
 	}

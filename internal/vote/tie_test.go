@@ -15,7 +15,7 @@ import (
 func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
 		tie := func() time.Duration {
-			r := acquire(g, &vote.Kind{}, vote.Earliest)
+			r := acquire(g, &vote.Events{}, vote.Earliest)
 			nodes[0].Answer(granted)
 			nodes[1].Answer(refused)
 			r.Wait(nil)
@@ -24,7 +24,7 @@ func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
 		}
 		require.Equal(t, vote.TieTimeout(0), tie())
 		require.Zero(t, g.Patience(2))
-		acquire(g, &vote.Kind{}, vote.Earliest)
+		acquire(g, &vote.Events{}, vote.Earliest)
 		time.Sleep(50 * time.Millisecond)
 		nodes[2].Answer(granted)
 		require.Equal(t, 100*time.Millisecond, g.Patience(2))
@@ -37,7 +37,7 @@ func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
 // Only an acquire is tied: other votes wait for the node timeout.
 func TestATieOfAnotherRequestWaitsForTheNodeTimeout(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := g.New(&vote.Kind{}, nil, nil)
+		r := g.New(&vote.Events{}, nil, nil)
 		command.NewPing(&r.Request)
 		r.Start = g.Clock.Now()
 		r.Arm(timeout)
