@@ -59,8 +59,8 @@ const (
 	noDial
 )
 
-// redial calls serve again and again, until serve returns noDial or ctx is done. serve makes a connection
-// and serves it until it ends.
+// redial calls serve again and again, until serve returns noDial or ctx is done. serve dials and uses
+// the connection until that ends.
 func (b *backoff) redial(ctx context.Context, serve func(ctx context.Context) nextDial) {
 	for ctx.Err() == nil {
 		switch serve(ctx) {

@@ -158,14 +158,20 @@ func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 	for what, c := range makeUnfit {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			set := command.NewNodeSet(false)
+			acquiring := func(token, key string) *call {
+				c := acquiring(token, longTTL, key)
+				c.req.NodeSet = set
+				return c
+			}
+			require.Equal(t, command.Granted, acquiring("A", "k").outcome(t, n))
 			c.breaks(m)
 			time.Sleep(healthyEvery + n.cfg.RedialMin)
-			requireUnfit(t, acquiring("B", longTTL, "l").on(n).reply(t), c.words)
+			requireUnfit(t, acquiring("B", "l").on(n).reply(t), c.words)
 			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), what)
 			c.mend(m)
 			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
-			require.Equal(t, command.Granted, acquiring("C", longTTL, "l").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiring("C", "l").outcome(t, n), what)
 		})
 	}
 }
@@ -226,5 +232,28 @@ func TestAServerThatLoadsCountsAsAFailedDialAlsoWhereINFOAloneSaysSo(t *testing.
 		m.SetInfo("loading", "")
 		time.Sleep(time.Second)
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
+	})
+}
+
+// Several Lockers may share a node. When its connection has ended, the server may have another name in
+// each of their node sets.
+func TestTheEndOfAConnectionFreesTheServerInAllNodeSets(t *testing.T) {
+	onMaster(t, func(*fakeredis.Master) {}, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		sets := make([]*command.NodeSet, 8)
+		in := func(n *Node, i int) command.Outcome {
+			c := acquiring("A", longTTL, string(rune('a'+i))+n.cfg.Name)
+			c.req.NodeSet = sets[i]
+			return c.outcome(t, n)
+		}
+		for i := range sets {
+			sets[i] = command.NewNodeSet(false)
+			require.Equal(t, command.Granted, in(n, i))
+		}
+		require.NoError(t, n.Close())
+		second := opened(t, m, func(c *Config) { c.Name = "n2" })
+		defer second.Close()
+		for i := range sets {
+			require.Equal(t, command.Granted, in(second, i))
+		}
 	})
 }

@@ -17,7 +17,8 @@ const (
 	unhealthyEvery = 500 * time.Millisecond
 )
 
-// admission decides which commands a connection carries. pipeline.mu guards it.
+// admission decides which commands a connection carries. pipeline.mu guards it. Only the reader changes
+// unfit, and reads it without mu.
 type admission struct {
 	unfit      error            // why the server does not vote; nil if it does
 	exempted   bool             // a node set exempts the node from all this, and uses the connection

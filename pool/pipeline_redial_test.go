@@ -493,3 +493,49 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// The node is being closed: its pipelines are, and its context has not ended yet.
+func TestAConnectionThatComesWhenItsPipelineIsClosedIsNotServed(t *testing.T) {
+	var gate chan struct{}
+	change := func(c *Config) {
+		gate = make(chan struct{})
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			<-gate
+			return dial(ctx, network, address)
+		}
+	}
+	onMaster(t, func(*fakeredis.Master) {}, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		for _, pl := range n.pipelines {
+			pl.close()
+		}
+		close(gate)
+		synctest.Wait()
+		require.Zero(t, n.Stats().Connected)
+	})
+}
+
+// thenSubmit is an owner that submits the next command when the first is answered.
+type thenSubmit struct {
+	*call
+	next *call
+	n    *Node
+}
+
+func (s thenSubmit) Answer(c *command.Command, r command.Reply) {
+	s.next.on(s.n)
+	s.call.Answer(c, r)
+}
+
+// What an owner submits when its command fails with the dial fails at once too.
+func TestACommandThatFollowsAFailedDialFailsAtOnce(t *testing.T) {
+	onMaster(t, func(m *fakeredis.Master) { m.Stop() }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		first, next := acquiring("A", longTTL, "k"), acquiring("B", longTTL, "k")
+		first.To = thenSubmit{first, next, n}
+		requireUnsent(t, first.on(n).reply(t))
+		began := time.Now()
+		requireUnsent(t, next.reply(t))
+		require.Zero(t, time.Since(began))
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -473,4 +474,25 @@ func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 	got, err := address([]any{"::1", "65535"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "[::1]:65535", got)
+}
+
+// A Sentinel that is down is dialled more and more rarely, as RedialMax and its jitter allow.
+func TestADeadSentinelIsDialledSeldom(t *testing.T) {
+	var dials atomic.Int64
+	change := func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address[0] == 's' {
+				dials.Add(1)
+			}
+			return dial(ctx, network, address)
+		}
+	}
+	behindSentinels(t, change, func(t *testing.T, h *group, n *Node) {
+		h.sentinels[0].Stop()
+		time.Sleep(10 * time.Second) // the pause has grown
+		dials.Store(0)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, dials.Load(), int64(2*60*4))
+	})
 }

@@ -28,7 +28,7 @@ type subscription struct {
 	mu      sync.Mutex      // guards what follows; the listener is never called under it, because it may call Add and Remove
 	wanted  map[string]bool // true if SUBSCRIBE was sent on the present connection
 	dropped []string        // to be unsubscribed on the present connection
-	keeping bool            // the goroutine of run exists
+	running bool            // run was started, and has not found the channels gone
 	closed  bool
 }
 
@@ -42,8 +42,8 @@ func (s *subscription) Add(channel string) {
 		s.wanted[channel] = false
 	}
 	// At most one goroutine runs a subscription, so at most one connection exists.
-	if !s.keeping && !s.closed {
-		s.keeping = true
+	if !s.running && !s.closed {
+		s.running = true
 		s.done.Go(func() { s.run(s.life) })
 	}
 	s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *subscription) run(ctx context.Context) { s.backoff.redial(ctx, s.dialAn
 
 // dialAndServe makes one connection and serves it.
 func (s *subscription) dialAndServe(ctx context.Context) nextDial {
-	if !s.keepRunning(ctx) {
+	if !s.keepRunning() {
 		return noDial
 	}
 	heard, err := s.serve(ctx)
@@ -115,11 +115,11 @@ func (s *subscription) dialAndServe(ctx context.Context) nextDial {
 
 // keepRunning reports whether another connection is needed. It decides under the mutex of Add:
 // after false the next Add starts a new goroutine.
-func (s *subscription) keepRunning(ctx context.Context) bool {
+func (s *subscription) keepRunning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeping = ctx.Err() == nil && len(s.wanted) > 0
-	return s.keeping
+	s.running = len(s.wanted) > 0
+	return s.running
 }
 
 // hasChannels reports whether there are channels.

@@ -141,7 +141,7 @@ func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
 			time.Sleep(2 * pingEvery)
 			synctest.Wait()
 			require.Equal(t, 1, m.Connections())
-			require.False(t, s.(*subscription).keeping)
+			require.False(t, s.(*subscription).running)
 			require.Empty(t, heard)
 		}
 	})

@@ -158,7 +158,7 @@ func (pl *pipeline) requeue(c *command.Command) {
 // more sending, pending that its answer is still to come.
 //
 // While the acquire of its token may still be executed, an undo is repeated after a pause. If the
-// server answered by an error (BUSY, NOREPLICAS, …), the server still holds what was to be
+// server answered by an error (BUSY, NOREPLICAS, …), the server may still hold what was to be
 // undone. The undo is then sent behind a probe, and its answer is pending, until the command's
 // not-after instant. An undo is not repeated for its error if the user lacks the permission, which
 // no repetition cures, or if it has nothing to undo.

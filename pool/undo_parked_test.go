@@ -389,3 +389,31 @@ func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 		})
 	}
 }
+
+// Each owner waits for the answer to its undo.
+func TestCloseAnswersAllParkedUndos(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		const many = 5
+		var all []*call
+		for i := range many {
+			key := string(rune('a' + i))
+			require.Equal(t, command.Granted, acquiring("A"+key, longTTL, key).outcome(t, n))
+		}
+		failing(m, busy)
+		for i := range many {
+			key := string(rune('a' + i))
+			all = append(all, releasing("A"+key, key).within(n, longTTL).on(n))
+		}
+		synctest.Wait()
+		for _, c := range all {
+			require.True(t, c.reply(t).Retrying)
+		}
+		require.Equal(t, many, n.Stats().ParkedUndos)
+		require.NoError(t, n.Close())
+		synctest.Wait()
+		for _, c := range all {
+			require.Len(t, c.answered, 1)
+		}
+		require.Zero(t, n.Stats().ParkedUndos)
+	})
+}

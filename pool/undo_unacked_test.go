@@ -173,3 +173,35 @@ func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 		require.Zero(t, count(m, "EVALSHA release"), "not for ever")
 	})
 }
+
+// Connections that end again and again do not postpone the end of the repetitions.
+func TestALaterConnectionDoesNotPostponeTheEndOfAnUndosRepetitions(t *testing.T) {
+	const ttl = 10 * time.Second
+	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		old := only(t, m)
+		old.HoldRequests()
+		acquire := acquiring("A", ttl, "k").on(n)
+		synctest.Wait()
+		swallow.Store(true)
+		undo := releasing("A", "k").within(n, ttl).on(n)
+		synctest.Wait()
+		swallow.Store(false)
+		old.Drop()
+		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+		undo.reply(t)
+		for range 6 {
+			time.Sleep(ttl / 2)
+			for _, c := range m.Clients() {
+				if c != old {
+					c.Drop()
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
+		}
+		m.ForgetLog()
+		time.Sleep(ttl)
+		require.Zero(t, count(m, "EVALSHA release"))
+	})
+}

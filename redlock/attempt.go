@@ -70,7 +70,7 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, lk *Lock) error 
 		lk.startUndo(undoAttempt)
 		return err
 	}
-	l.waiting.Acquired(&lk.hold, &w.waiter)
+	l.waiting.Acquired(&lk.hold, &w.waiter) // before markHeld: from there on a timer may end the hold, and Ended must find it
 	l.traceAttempt(lk, nil, now, until.Sub(now))
 	lk.markHeld(until, now)
 	return nil

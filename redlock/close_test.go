@@ -449,3 +449,39 @@ func TestACloseWhoseContextIsDoneWaitsForUndosAsReleaseDoes(t *testing.T) {
 		require.NoError(t, other.Release(bg))
 	})
 }
+
+// After Close nobody would end a lock that is still extended.
+func TestCloseThatGivesUpStopsAllExtensions(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
+			_, err := l.Acquire(bg, name, 3*time.Second, WithAutoExtend())
+			require.NoError(t, err)
+		}
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		require.Error(t, l.Close(ctx))
+		pass(10 * time.Second)
+		for _, name := range names {
+			require.Zero(t, fl.keys(name), name)
+		}
+	})
+}
+
+// Close gives up while the release of a lock is undecided.
+func TestCloseReportsKeysWhoseReleaseIsUndecided(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k, err := l.Acquire(bg, "a", 10*time.Second, WithAsyncRelease())
+		require.NoError(t, err)
+		fl.each(func(m *fakeredis.Master) { m.Freeze() })
+		require.NoError(t, k.Release(bg))
+		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
+		defer cancel()
+		err = l.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrKeysLeft)
+		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
+	})
+}

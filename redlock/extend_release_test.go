@@ -133,3 +133,48 @@ func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
 		require.Empty(t, log.lines())
 	}, WithTrace(trace), WithLogger(log.logger()))
 }
+
+// An extension that a node may still send again (NOSCRIPT, a redirect) is cancelled before the undo
+// is submitted to any node (docs/dev/rules.md rule 5).
+func TestAnExtensionIsCancelledBeforeTheUndoIsSubmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var nodes []*fakeNode
+		var voters []Node
+		released := 0
+		for _, name := range []string{"a", "b", "c"} {
+			n := newFake(name)
+			n.script = func(n *fakeNode, c *command.Command) bool {
+				switch c.Op {
+				case command.Extend:
+					c.MarkSent()
+					return true // no answer yet
+				case command.Release:
+					released++
+					for _, m := range nodes {
+						for _, x := range m.commands(command.Extend) {
+							require.True(t, x.Cancelled())
+						}
+					}
+				}
+				return false
+			}
+			nodes, voters = append(nodes, n), append(voters, n)
+		}
+		l, err := New(voters)
+		require.NoError(t, err)
+		lk, err := l.Acquire(bg, "x", 10*time.Second)
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() { done <- lk.Extend(bg, 10*time.Second) }()
+		synctest.Wait()
+		require.NoError(t, lk.Release(bg))
+		require.Equal(t, 3, released)
+		for _, n := range nodes {
+			for _, x := range n.commands(command.Extend) {
+				x.Answer(command.Reply{Outcome: command.Failed})
+			}
+		}
+		<-done
+		require.NoError(t, l.Close(bg))
+	})
+}

@@ -157,7 +157,7 @@ func (lk *Lock) startUndo(of undoTarget) {
 func (lk *Lock) startUndoSending(of undoTarget) {
 	r := lk.l.group.New(&undoEvents, lk, lk.hold.Names)
 	lk.mu.Lock()
-	lk.cancelExtensionsLocked()
+	lk.cancelExtensionsLocked() // before the undo is sent: a node that may send one again would do so behind it
 	lk.keys.undo = r
 	lk.mu.Unlock()
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -173,5 +174,18 @@ func TestAReleaseWithAMinimumHoldIsCalledARelease(t *testing.T) {
 			m.Del("a")
 		}
 		require.ErrorContains(t, k.Release(context.Background()), `lock lost: release "a": 0 of`)
+	})
+}
+
+// A key that ended early would cut the minimum hold short.
+func TestWhatRemainsOfAMinimumHoldIsRoundedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
+		lk, err := l.TryAcquire(bg, "a", time.Second, WithMinHold(500*time.Millisecond))
+		require.NoError(t, err)
+		time.Sleep(100*time.Millisecond + time.Microsecond)
+		require.NoError(t, lk.Release(bg))
+		require.Equal(t, 400*time.Millisecond, nodes[0].commands(command.Shorten)[0].TTL)
+		require.NoError(t, l.Close(bg))
 	})
 }

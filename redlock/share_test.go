@@ -230,3 +230,38 @@ func TestAShareExtendsChecksAndReportsProgressOfItsLock(t *testing.T) {
 		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
 	})
 }
+
+// A share that outlived its lock would let work go on without a lock.
+func TestAllSharesEndWithTheirLock(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		shares := []*Lock{shared(t, k), shared(t, k), shared(t, k)}
+		require.NoError(t, k.Release(bg))
+		for _, s := range shares {
+			require.LessOrEqual(t, s.Remaining(), time.Duration(0))
+			require.ErrorIs(t, s.Check(bg), ErrReleased)
+			require.ErrorIs(t, s.Release(bg), ErrReleased)
+		}
+	})
+}
+
+// Work under a share must end before the lock does, like other work.
+func TestTheContextsOfAllSharesEndAtTheStopMargin(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k, err := l.Acquire(bg, "a", 10*time.Second, WithStopMargin(2*time.Second))
+		require.NoError(t, err)
+		var all []context.Context
+		for range 3 {
+			s, err := l.Acquire(context.WithoutCancel(k.Context()), "a", 100*time.Millisecond, WithShared())
+			require.NoError(t, err)
+			all = append(all, s.Context())
+		}
+		pass(k.Remaining() - time.Second)
+		require.Error(t, context.Cause(k.Context()))
+		for _, ctx := range all {
+			require.Error(t, ctx.Err())
+		}
+		require.NoError(t, k.Release(bg))
+	})
+}

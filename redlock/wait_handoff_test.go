@@ -190,3 +190,37 @@ func TestACancellationAtAnyInstantOfAHandOverLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// The release in front of a handoff announces nothing. If the attempt loses its vote, its undo does.
+func TestTheUndoOfAHandoffThatLostItsVoteIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
+		lk, err := l.Acquire(bg, "a", 10*time.Second)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(bg)
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(ctx, "a", 10*time.Second)
+			done <- err
+		}()
+		synctest.Wait()
+		for _, n := range nodes[1:] {
+			n.script = func(_ *fakeNode, c *command.Command) bool {
+				if c.Op == command.Acquire && c.MarkSent() {
+					c.Answer(command.Reply{Outcome: command.Refused})
+					return true
+				}
+				return false
+			}
+		}
+		require.NoError(t, lk.Release(bg))
+		synctest.Wait()
+		all := nodes[0].commands(command.Release)
+		require.GreaterOrEqual(t, len(all), 2)
+		require.NotEqual(t, all[0].Token(), all[len(all)-1].Token())
+		require.True(t, all[1].ReportWaiters)
+		cancel()
+		<-done
+		require.NoError(t, l.Close(bg))
+	})
+}

@@ -173,7 +173,7 @@ func (r *Request) mergedScript() *Script {
 func MergedCall(args []any, source bool, commands []*Command, marker any) (name string, all []any) {
 	first := commands[0]
 	name, args = first.mergedScript().call(args, source)
-	n, fenced := len(commands), first.Hint() != 0
+	n, fenced := len(commands), first.number != nil
 	keys := n
 	if fenced {
 		keys += n

@@ -13,7 +13,7 @@ type Ballot struct {
 
 	Counted      bool // in the tally, also as Unknown when the vote's time was over
 	Replied      bool // the command was answered
-	AnsweredLate bool // … after it had been counted as Unknown
+	AnsweredLate bool // … after Unknown, or an error of an undo that is retried, was counted
 	NotSent      bool
 	Undone       bool // see command.Reply
 	Outcome      command.Outcome

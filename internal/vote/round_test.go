@@ -127,3 +127,16 @@ func TestWaitEndsWithTheDecisionOrItsCaller(t *testing.T) {
 		require.True(t, r.Wait(done))
 	})
 }
+
+// An acquisition that was dropped too early could not be cancelled on the node that is silent.
+func TestANodeThatOnlyTimedOutHasNotAnswered(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Events{}, vote.Earliest)
+		nodes[0].Answer(granted)
+		nodes[1].Answer(failed)
+		time.Sleep(2 * timeout)
+		synctest.Wait()
+		_, all := r.EmptyNodes()
+		require.False(t, all)
+	})
+}
