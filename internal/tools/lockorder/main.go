@@ -5,7 +5,11 @@
 // It changes no file. It compiles copies in which every field of type sync.Mutex is a mutex that
 // records its order, by go's -overlay.
 //
+// With -one it prints instead how often mutexes are locked for one lock.
+//
 // usage: lockorder docs/dev/architecture.md -- package ... [flags of go test]
+//
+//	lockorder -one
 package main
 
 import (
@@ -35,9 +39,12 @@ func main() {
 }
 
 func run(args []string) error {
+	if slices.Equal(args, []string{"-one"}) {
+		return countOne()
+	}
 	i := slices.Index(args, "--")
 	if i != 1 {
-		return errors.New("usage: lockorder page -- package ... [flags of go test]")
+		return errors.New("usage: lockorder page -- package ... [flags of go test], or lockorder -one")
 	}
 	page, err := os.ReadFile(args[0])
 	if err != nil {
@@ -68,6 +75,22 @@ func run(args []string) error {
 		return fmt.Errorf("no mutex was locked under another: %w", err)
 	}
 	return compare(strings.Split(strings.TrimSpace(string(lines)), "\n"), allowed)
+}
+
+// countOne runs command onelock with mutexes that count.
+func countOne() error {
+	work, err := os.MkdirTemp("", "lockorder")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	overlay, err := makeOverlay(work)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "run", "-overlay", overlay, "./internal/tools/lockorder/onelock")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
 }
 
 // compare reports the orders that are not allowed. A line is "A B", a tab and the functions: B was

@@ -47,15 +47,24 @@ func name[C Class]() string {
 
 var state = struct {
 	sync.Mutex
-	held map[string][]string // by goroutine
-	seen map[string]bool
+	locked int                 // how often mutexes were locked
+	held   map[string][]string // by goroutine
+	seen   map[string]bool
 }{held: map[string][]string{}, seen: map[string]bool{}}
+
+// Locked returns how often mutexes were locked.
+func Locked() int {
+	state.Lock()
+	defer state.Unlock()
+	return state.locked
+}
 
 // push records that the goroutine holds a mutex, and the order if it might have waited for it.
 func push(class string, waited bool) {
 	id := goroutine()
 	state.Lock()
 	defer state.Unlock()
+	state.locked++
 	for _, h := range state.held[id] {
 		if order := h + " " + class; waited && !state.seen[order] {
 			state.seen[order] = true
