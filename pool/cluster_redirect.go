@@ -40,7 +40,7 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 		return true
 	}
 	if c.Op.Undoes() { // and repeat it here while its acquire may still be executed (docs/dev/rules.md rule 6)
-		pc.pipeline.scheduleRetry(c, undoSending{nothing: pc.nothingToUndo(c), perhaps: c.WasResent()})
+		pc.pipeline.scheduleRetry(c, undoSending{nothing: pc.takeUnexecuted(c), perhaps: c.WasResent()})
 	}
 	// Read before requeue: from then on the other shard owns the command.
 	probe := c.Op.Undoes() && c.Retries > 0

@@ -179,7 +179,8 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		return
 	}
 	if c.Op.Undoes() {
-		r.WillRetry, r.Retrying = pc.pipeline.retry(c, r, pc.nothingToUndo(c))
+		nothingToUndo := pc.takeUnexecuted(c)
+		r.WillRetry, r.Retrying = pc.pipeline.retry(c, r, nothingToUndo)
 	}
 	if c.Op == command.Acquire && err != nil && r.Outcome != command.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
 		pc.checkSoon() // the reply shows that the state of the server has changed

@@ -235,9 +235,9 @@ func (pc *pipeConn) forgetUnexecuted() {
 	maps.DeleteFunc(pc.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
 }
 
-// nothingToUndo reports whether an answered undo surely has nothing to undo, and forgets its
-// acquire. Only the reader calls it.
-func (pc *pipeConn) nothingToUndo(c *command.Command) bool {
+// takeUnexecuted reports whether the acquire of an answered undo surely executed nothing, and forgets
+// that acquire. Only the reader calls it.
+func (pc *pipeConn) takeUnexecuted(c *command.Command) bool {
 	_, unexecuted := pc.unexecuted[c.Token()]
 	// An acquire has one undo, so the entry is not needed again.
 	delete(pc.unexecuted, c.Token())

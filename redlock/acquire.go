@@ -176,7 +176,10 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 	for {
 		d := pause.Next(seen.Took)
 		if !l.now().Add(d).Before(until) {
-			return nil, unsplit(lost, seen.blocked > timeout/2)
+			if seen.blocked > timeout/2 {
+				lost = unsplit(lost)
+			}
+			return nil, lost
 		}
 		if err := l.waiting.Sleep(ctx, d); err != nil {
 			return nil, l.waitError(w, err, lost)
@@ -203,11 +206,11 @@ func isSplit(err error) bool {
 	return errors.As(err, &e) && e.Split
 }
 
-// unsplit returns err, the error of the last attempt. If the same keys have blocked the lock
-// throughout, a holder has them and the votes are not split: unsplit then clears Split.
-func unsplit(err error, blocked bool) error {
+// unsplit returns the error of the last attempt with Split cleared: the same keys have blocked the
+// lock throughout, so a holder has them and the votes are not split.
+func unsplit(err error) error {
 	var e *QuorumError
-	if !blocked || !errors.As(err, &e) {
+	if !errors.As(err, &e) {
 		return err
 	}
 	held := *e // a hook may be reading e

@@ -38,8 +38,8 @@ type poll struct {
 
 // whileHeld waits while the names are held and releases are announced. It returns after an
 // announcement or a handoff, when the keys have expired, or when a poll finds that an attempt can
-// succeed. With atOnce the first poll is immediate, because a release may have been missed.
-func (w *Waiter) whileHeld(seen Contention, atOnce bool) (attempt *vote.Round, woken Reason, err error) {
+// succeed. With pollAtOnce the first poll is immediate, because a release may have been missed.
+func (w *Waiter) whileHeld(seen Contention, pollAtOnce bool) (attempt *vote.Round, woken Reason, err error) {
 	expiry := never
 	if seen.FreeIn >= 0 {
 		expiry = w.table.now().Add(seen.FreeIn + ExpiryMargin)
@@ -47,7 +47,7 @@ func (w *Waiter) whileHeld(seen Contention, atOnce bool) (attempt *vote.Round, w
 	longest := w.table.maxPause()
 	pause := longest*3/4 + rand.N(longest/4) // spreads waiters that were woken together
 	for {
-		if !atOnce {
+		if !pollAtOnce {
 			if seen.Foreign {
 				pause = max(w.table.cfg.Backoff.Min, MinForeignPause+rand.N(MaxForeignPause-MinForeignPause))
 			}
@@ -74,7 +74,7 @@ func (w *Waiter) whileHeld(seen Contention, atOnce bool) (attempt *vote.Round, w
 		}
 		w.contender.StillHeld()
 		expiry = until
-		atOnce, pause = false, longest*31/32
+		pollAtOnce, pause = false, longest*31/32
 	}
 }
 

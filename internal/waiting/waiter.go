@@ -179,7 +179,8 @@ func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
 		// It was no split vote, so the next split vote begins with short pauses again.
 		w.pause.reset()
 		// The lock may have been released before the subscription.
-		attempt, woken, err = w.whileHeld(seen, first || !confirmed)
+		pollAtOnce := first || !confirmed
+		attempt, woken, err = w.whileHeld(seen, pollAtOnce)
 	}
 	if err != nil || attempt != nil {
 		return attempt, err
