@@ -156,18 +156,18 @@ func (cl *cluster) apply(all []slotRange) {
 		return
 	}
 	gone := cl.assignLocked(all)
-	// Both lists are taken together with the new map, so no command is both parked and sent, and no
+	// Both lists are taken together with the new map, so no command is both unrouted and sent, and no
 	// new connection is among the stale ones.
 	waiting, lost := cl.unrouted, cl.staleConnsLocked()
 	cl.hasTopology, cl.unrouted, cl.down, cl.hint = true, nil, nil, ""
 	cl.changed.Wake()
-	members := slices.Collect(maps.Values(cl.shards))
+	shards := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
 	for _, c := range waiting {
 		// First the commands that have waited for longest.
 		cl.dispatch(c)
 	}
-	for _, sh := range members {
+	for _, sh := range shards {
 		sh.moveQueued()
 	}
 	for _, sh := range gone {

@@ -116,12 +116,12 @@ func (g *guardState) ask() {
 // Answer applies the node's answer to VerifyMarker. The reader calls it, or the goroutine that
 // could not send the command.
 //
-// The parked replies are taken under the mutex and answered after it: Answer of a command calls
+// The pending replies are taken under the mutex and answered after it: Answer of a command calls
 // into the coordinator, which may submit to this pipeline again.
 func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	pc, n := g.conn, g.conn.pipeline.node
 	outdated := rep.Outcome == command.Granted && g.outdated(rep.MarkerStatus)
-	// The connection ends before the parked replies are answered, so the attempts that follow wait
+	// The connection ends before the pending replies are answered, so the attempts that follow wait
 	// for the next one.
 	if outdated {
 		pc.fail(errRoleChanged)
@@ -263,7 +263,7 @@ func isUnmarked(c *command.Command, r command.Reply) bool {
 }
 
 // answerUnmarked answers such a command with the reason. If the reason is not known yet it asks the
-// node and parks the reply until the answer, so that the first attempt after a restart reports
+// node and keeps the reply until the answer, so that the first attempt after a restart reports
 // how long the node is quarantined.
 //
 // It looks at the state twice. ask takes the mutex itself, so the mutex is released in between,

@@ -145,7 +145,7 @@ var errMergedReply = errors.New("pool: unexpected reply to merged commands")
 // proves nothing: it may be missing for the key of another acquire only.
 func mergedAcquireError(err error) error {
 	if e := serverError(err); !saysUnexecuted(e) || permissionDenied(e) {
-		return e // no redis.Error, which refusal would classify
+		return e // no redis.Error, which classifyError would sort
 	}
 	return err
 }

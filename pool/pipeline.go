@@ -144,7 +144,7 @@ func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
 		// of several failed dials is logged.
 		pl.node.log("dial failed", err)
 	}
-	// After failUnsent: what the pipeline does not fail may go to another member of the
+	// After failUnsent: what the pipeline does not fail may go to another shard of the
 	// Cluster.
 	pl.node.kind.connEnded(pl)
 	return dialAfterPause
@@ -205,7 +205,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	began := pl.node.cfg.Clock.Now()
 	pl.mu.Lock()
 	// This check and the assignment of pl.conn happen under one lock. So either close, or stop of
-	// a retired member, finds this connection and ends it, or this check finds that the node has
+	// a retired shard, finds this connection and ends it, or this check finds that the node has
 	// ended.
 	if pl.closed || pl.node.life.Err() != nil { // ending the node ends only the connections that exist by then
 		pl.mu.Unlock()

@@ -64,7 +64,7 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// addStats adds the counters of the present members. The counters of members that have left the
+// addStats adds the counters of the present shards. The counters of shards that have left the
 // Cluster are lost.
 func (cl *cluster) addStats(s *Stats) {
 	// masters locks cl.mu itself, so it comes before the lock below.
@@ -74,7 +74,7 @@ func (cl *cluster) addStats(s *Stats) {
 	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.unrouted)
 	all := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
-	// Outside cl.mu: Stats of a member locks mu of its pipelines, under which members lock cl.mu.
+	// Outside cl.mu: Stats of a shard locks mu of its pipelines, under which shards lock cl.mu.
 	for _, sh := range all {
 		each := sh.node.Stats()
 		s.Connected += each.Connected

@@ -223,7 +223,7 @@ type retryTimer struct {
 }
 
 // retryLaterLocked parks the undo, or sets the timer of an undo that the server executed. Each
-// undo has one entry, however often it returns to this pipeline: members of a Cluster may
+// undo has one entry, however often it returns to this pipeline: shards of a Cluster may
 // redirect it to and fro, and with an entry for each visit their number would double each time.
 // The caller has counted it with admitsUndo.
 func (pl *pipeline) retryLaterLocked(c *command.Command, s undoSending) *retryTimer {
@@ -235,7 +235,7 @@ func (pl *pipeline) retryLaterLocked(c *command.Command, s undoSending) *retryTi
 	}
 	pl.retries[c.Request] = next
 	if s.failed {
-		next.command.SetAsking(c.Asking()) // it goes to the same member
+		next.command.SetAsking(c.Asking()) // it goes to the same shard
 		pl.parkLocked(next.command)
 		return next
 	}

@@ -179,7 +179,7 @@ func (pl *pipeline) sendParked() {
 }
 
 // admitsUndo counts an undo that will be sent once more, and reports false if there are too many.
-// The counters are atomic, because all pipelines of a node, and all members of a Cluster, share
+// The counters are atomic, because all pipelines of a node, and all shards of a Cluster, share
 // them.
 func (n *Node) admitsUndo() bool {
 	n = n.whole
@@ -212,7 +212,7 @@ func (n *Node) releaseUndo() {
 // answer says so, and it was sent once, to this server. Its undo, which is queued behind it, has
 // nothing to undo. Only the reader calls it, so that unexecuted needs no lock.
 func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
-	// Failed says that nothing was executed (see refusal and mergedAcquireError).
+	// Failed says that nothing was executed (see classifyError and mergedAcquireError).
 	if r.Outcome != command.Failed || c.Op != command.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
 	}
@@ -229,7 +229,7 @@ func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
 }
 
 // forgetUnexecuted drops acquires whose undo does not come here, because it went to another
-// member or the lock was detached. Only the reader calls it.
+// shard or the lock was detached. Only the reader calls it.
 func (pc *pipeConn) forgetUnexecuted() {
 	now := pc.pipeline.node.cfg.Clock.Now()
 	maps.DeleteFunc(pc.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
