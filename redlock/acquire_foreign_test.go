@@ -106,3 +106,14 @@ func TestAKeyThatBecomesForeignEndsTheWaiting(t *testing.T) {
 		require.Less(t, took, time.Second)
 	})
 }
+
+// H44: of two nodes one is enough to prevent a quorum. Otherwise Acquire would wait for ever.
+func TestAForeignKeyOnHalfOfTheNodesFailsAnAcquireAtOnce(t *testing.T) {
+	inBubble(t, 2, func(fl *testbed) {
+		fl.masters[1].PushList("a")
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		_, err := fl.locker().Acquire(ctx, "a", time.Minute)
+		matches(t, err, ErrHeld, ErrForeignKey)
+	})
+}

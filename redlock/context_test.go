@@ -148,3 +148,13 @@ func TestAHeldLockCostsNoGoroutine(t *testing.T) {
 		}
 	})
 }
+
+// The stop margin had ended the context before the release. Otherwise a caller would learn of a release only.
+func TestTheFirstCauseOfAnEndIsKept(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(4*time.Second))
+		pass(6 * time.Second) // nobody has asked for the context yet
+		require.NoError(t, k.Release(bg))
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+	})
+}

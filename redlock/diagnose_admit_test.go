@@ -286,3 +286,21 @@ func TestAnAdmissionScansAllKeys(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// One node is quarantined and another one frozen. Otherwise a waiter would not notice that the frozen node is back
+// before the quarantine ends.
+func TestAWaiterNoticesWithinSecondsThatANodeIsBackDuringTheQuarantineOfAnother(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithRestartGuard(admitTTL))
+		_, err := l.Admit(bg)
+		require.NoError(t, err)
+		require.NoError(t, releasedAtOnce(l))
+		require.NoError(t, fl.masters[0].Restart(false))
+		fl.masters[1].Freeze()
+		done := wants(bg, l, "a")
+		pass(3 * time.Second)
+		require.Empty(t, done)
+		fl.masters[1].Unfreeze()
+		require.Less(t, elapsed(func() { require.NoError(t, gets(t, done).k.Release(bg)) }), 2*time.Second)
+	})
+}

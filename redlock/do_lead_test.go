@@ -340,3 +340,19 @@ func TestALeadIsNoShare(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 	})
 }
+
+// Otherwise the reason for which the function could not finish its work would be lost.
+func TestALeadThatCloseEndsReturnsTheErrorOfTheFunction(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		var done <-chan error
+		err := l.Lead(bg, "a", time.Minute, func(ctx context.Context, _ *Lock) error {
+			done = closing(bg, l)
+			<-ctx.Done()
+			return errSome
+		})
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, errSome)
+		require.NoError(t, <-done)
+	})
+}

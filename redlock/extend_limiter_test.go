@@ -142,3 +142,19 @@ func TestALockThatWasExtendedOrReleasedMeanwhileHasNoTurn(t *testing.T) {
 		require.Equal(t, []int{1, 0, 1, 1}, c.asked())
 	})
 }
+
+// Otherwise the lock that has waited longest could wait until it has hardly any time left.
+func TestTheLockThatHasWaitedLongestIsExtendedFirst(t *testing.T) {
+	inManyLocks(t, func(t *testing.T, c *manyLocks) {
+		c.mu.Lock()
+		first := c.kept[:3] // of one lock, on three nodes
+		c.kept = c.kept[3:]
+		c.mu.Unlock()
+		for _, answer := range first {
+			answer()
+		}
+		synctest.Wait()
+		require.Equal(t, []int{1, 1, 0, 0}, c.asked())
+		c.answerAll()
+	})
+}

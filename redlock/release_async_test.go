@@ -94,3 +94,15 @@ func TestAnAsyncReleaseOfALostLockSaysSo(t *testing.T) {
 		require.ErrorIs(t, k.Release(bg), ErrLost)
 	})
 }
+
+// Otherwise metrics would count a lock that was lost as one that its holder released.
+func TestTheUndoOfALostLockIsNotReportedAsAnAsyncRelease(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		var reported []RoundEvent
+		l := fl.locker(WithTrace(&Trace{Released: func(e RoundEvent) { reported = append(reported, e) }}))
+		k := take(t, l, "a", time.Second, WithAsyncRelease())
+		pass(2 * time.Second)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
+		require.Empty(t, reported)
+	})
+}

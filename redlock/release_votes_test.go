@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -39,5 +40,21 @@ func TestAReleaseIsALossWhenTheHolderHadAMinorityOnly(t *testing.T) {
 		delete(nodes[1].held, "a")
 		nodes[1].mu.Unlock()
 		require.ErrorIs(t, k.Release(bg), ErrLost)
+	})
+}
+
+// A fault and a refusal come first. Otherwise Release would report ErrNoQuorum although the name is free on a majority.
+func TestAReleaseWaitsForTheAnswerThatShowsThatTheNameIsFree(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		nodes[2].held["a"] = "another's"
+		k := take(t, l, "a", time.Minute)
+		nodes[1].script = answerTo(command.Release, command.Reply{Outcome: command.Failed, Err: errSome})
+		answerLate := silent(nodes[0], command.Release)
+		released := make(chan error, 1)
+		go func() { released <- k.Release(bg) }()
+		synctest.Wait()
+		require.Empty(t, released)
+		answerLate()
+		require.NoError(t, <-released)
 	})
 }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -293,6 +294,32 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 		require.ErrorAs(t, (<-done).err, &held)
 		require.Equal(t, "she", held.Owner)
 		require.InDelta(t, 13, held.Remaining.Seconds(), 1.1)
+	})
+}
+
+// Otherwise the error would show the remaining time of one node as of now, and that of the others as of the first attempt.
+func TestAPollRefreshesHowLongEachNodeHoldsTheLock(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		token := command.NewToken("she")
+		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		done := wants(ctx, fl.locker(), "a")
+		fl.settled()
+		fl.each(func(m *fakeredis.Master) { m.Set("a", token, 20*time.Second) })
+		var last *QuorumError
+		require.ErrorAs(t, (<-done).err, &last)
+		var left []time.Duration
+		for _, v := range last.Votes {
+			var held *HeldError
+			if errors.As(v.Err, &held) {
+				left = append(left, held.Remaining)
+			}
+		}
+		require.GreaterOrEqual(t, len(left), 2)
+		for _, d := range left {
+			require.InDelta(t, 13, d.Seconds(), 1.1)
+		}
 	})
 }
 

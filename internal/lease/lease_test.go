@@ -297,3 +297,19 @@ func FuzzLease(f *testing.F) {
 		}
 	})
 }
+
+// Otherwise the context would end late: it would wait for an extension that cannot be sent now.
+func TestADeferredExtensionDoesNotPutOffTheEndOfTheContext(t *testing.T) {
+	l := begun(terms)
+	require.Equal(t, at(105).Add(l.FirstPause()), l.Deferred(at(105)))
+	require.Equal(t, at(108), l.Deferred(at(108)-1))
+}
+
+// Otherwise LostError.For would be too short: the work may have overlapped with another holder's since then.
+func TestALeaseThatIsLostAfterItsMaximumHoldWasOverBefore(t *testing.T) {
+	limited := terms
+	limited.MaxHold = 5 * second
+	l := begun(limited)
+	require.True(t, l.MarkLost(at(107)))
+	require.Equal(t, at(105), l.EndedAt())
+}

@@ -204,3 +204,48 @@ func TestADayWithoutAQuorumIsSoonOver(t *testing.T) {
 		require.Less(t, time.Since(began), 5*time.Second)
 	})
 }
+
+// Otherwise a process that starts beside a server that does not answer could not be tested: the test would end.
+func TestALockerIsMadeAtOnceBesideAServerThatDoesNotAnswer(t *testing.T) {
+	for what, fault := range map[string]func(q *redlocktest.Quorum){
+		"stopped":   func(q *redlocktest.Quorum) { q.Stop(2) },
+		"frozen":    func(q *redlocktest.Quorum) { q.Freeze(2) },
+		"slow":      func(q *redlocktest.Quorum) { q.Slow(long, 2) },
+		"restarted": func(q *redlocktest.Quorum) { q.Slow(long, 2); q.Restart(2) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := redlocktest.New(t, 3)
+				fault(q)
+				began := time.Now()
+				take(t, q.Locker())
+				require.Less(t, time.Since(began), time.Second)
+			})
+		})
+	}
+}
+
+// Otherwise a lock that one server missed the extension of would not have expired on the others.
+func TestExpireNowExpiresALockOnEveryServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := redlocktest.New(t, 3)
+		k := take(t, q.Locker(patient))
+		q.Stop(2)
+		require.NoError(t, k.Extend(t.Context(), long))
+		q.ExpireNow(name)
+		_, held := q.Holder(name)
+		require.False(t, held)
+	})
+}
+
+// Otherwise the servers' clocks would be behind the clients', and would keep the keys for longer.
+func TestSeveralStepsOfTimeAddUp(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		q := redlocktest.New(t, 3)
+		q.HoldElsewhere(name, long)
+		q.Advance(long * 2 / 3)
+		q.Advance(long * 2 / 3)
+		_, held := q.Holder(name)
+		require.False(t, held)
+	})
+}

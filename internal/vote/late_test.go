@@ -1,0 +1,102 @@
+package vote_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// Otherwise the release of another lock would be taken for a loss, or its attempt would wait for all nodes.
+func TestAnEmptiedRoundKnowsNothingOfItsLastVote(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := g.NewReading(&vote.Events{}, nil, nil)
+		command.NewPing(&r.Request)
+		r.Rule, r.Start = vote.AfterAll, g.Clock.Now()
+		r.Arm(timeout)
+		r.Send(nil, nil)
+		for _, n := range nodes {
+			n.Answer(command.Reply{Outcome: command.Refused, NotSent: true})
+		}
+		require.True(t, r.RefusedByQuorum())
+		r.Unref()
+		require.Zero(t, r.Users())
+		require.Equal(t, vote.Earliest, r.Rule)
+		require.False(t, r.RefusedByQuorum())
+		require.False(t, r.Lost())
+		r.View(func(s vote.Results) { require.Nil(t, s.KeyStates) })
+	})
+}
+
+// Otherwise a release whose refusals are late would be reported as unconfirmed, although the lock was lost.
+func TestARefusalCountsAlsoAfterTheVote(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Events{}, vote.Earliest)
+		require.False(t, r.Wait(nil) && r.RefusedByQuorum())
+		nodes[0].Answer(refused)
+		require.False(t, r.RefusedByQuorum())
+		nodes[1].Answer(refused)
+		require.True(t, r.RefusedByQuorum())
+	})
+}
+
+// Otherwise a lock would be unregistered before the waiters in other processes are known.
+func TestADecisionIsReportedBeforeTheRoundIsComplete(t *testing.T) {
+	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
+		var e events
+		acquire(g, e.events(), vote.Earliest)
+		nodes[0].Answer(granted)
+		require.Equal(t, events{"reply", "decision", "complete", "counted"}, e)
+	})
+}
+
+// Otherwise a tie shortly before the node timeout would wait for several times as long.
+func TestATieEndsByTheNodeTimeoutAtTheLatest(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Events{}, vote.Earliest)
+		time.Sleep(timeout - time.Millisecond)
+		nodes[0].Answer(granted)
+		nodes[1].Answer(refused)
+		r.Wait(nil)
+		require.Equal(t, timeout, g.Clock.Now().Sub(r.Start))
+	})
+}
+
+// Two of five nodes are missing. Otherwise a tie would end before a distant node can answer, or would wait for a distant
+// node that has answered.
+func TestATieWaitsForTheMostDistantOfTheMissingNodes(t *testing.T) {
+	const trip, answered = 50 * time.Millisecond, 2 * time.Millisecond
+	for distant, want := range map[int]time.Duration{0: answered + vote.TieTimeout(answered), 3: 2 * trip, 4: 2 * trip} {
+		inGroup(t, 5, func(t *testing.T, g *vote.Group, nodes []*node) {
+			acquire(g, &vote.Events{}, vote.Earliest)
+			time.Sleep(trip)
+			nodes[distant].Answer(granted)
+			r := acquire(g, &vote.Events{}, vote.Earliest)
+			time.Sleep(answered)
+			nodes[0].Answer(granted)
+			nodes[1].Answer(granted)
+			nodes[2].Answer(refused)
+			r.Wait(nil)
+			require.Equal(t, want, g.Clock.Now().Sub(r.Start), "node %d", distant)
+		})
+	}
+}
+
+// Otherwise ties would wait for a node that was frozen once as if it were far away, or would not wait for a distant node
+// that is back.
+func TestAnAnswerAfterTheNodeTimeoutEndsASilenceAndIsNoRoundTrip(t *testing.T) {
+	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
+		acquire(g, &vote.Events{}, vote.Earliest)
+		time.Sleep(50 * time.Millisecond)
+		nodes[0].Answer(granted)
+		require.Equal(t, 100*time.Millisecond, g.Patience(0))
+		acquire(g, &vote.Events{}, vote.Earliest)
+		time.Sleep(2 * timeout)
+		require.Zero(t, g.Patience(0))
+		nodes[0].Answer(granted)
+		require.Equal(t, 100*time.Millisecond, g.Patience(0))
+	})
+}

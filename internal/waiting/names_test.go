@@ -1,0 +1,233 @@
+package waiting
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// A lock that the library has ended is undone when another lock of this process may have its name already. Otherwise
+// the undo would hand the other lock's name to a waiter, whose attempt is refused.
+func TestTheEndOfAnEarlierHoldLeavesTheNextHolderItsName(t *testing.T) {
+	for what, end := range map[string]func(table *Table, h *Hold) *vote.Round{
+		"released": func(table *Table, h *Hold) *vote.Round { return table.Releasing(h, table.now()).Attempt },
+		"ended":    func(table *Table, h *Hold) *vote.Round { table.Ended(h); return nil },
+	} {
+		inBubble(t, func(t *testing.T, table *Table) {
+			earlier := held(table, "a", "b")
+			next := held(table, "a")
+			c := enter(table, "a")
+			require.Nil(t, end(table, earlier), what)
+			synctest.Wait()
+			requireTurn(t, false, c)
+			table.Ended(next)
+			synctest.Wait()
+			requireTurn(t, true, c)
+			c.leave()
+		})
+	}
+}
+
+// Otherwise this process would hold the second name in its books for ever, and nobody in it could acquire that again.
+func TestAHoldEndsForAllOfItsNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a", "b", "c")
+		table.Ended(held(table, "a")) // no state is left of this name
+		b, c := enter(table, "b"), enter(table, "c")
+		table.Ended(h)
+		synctest.Wait()
+		requireTurn(t, true, b, c)
+		b.leave()
+		c.leave()
+	})
+}
+
+// Otherwise a waiter for the second name would wait for a poll.
+func TestAReleaseOfSeveralNamesWakesTheHeadsThatGetNoHandoff(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a", "b")
+		a, b := enter(table, "a"), enter(table, "b")
+		plan := table.Releasing(h, table.now())
+		require.Same(t, a.attempt, plan.Attempt)
+		synctest.Wait()
+		requireTurn(t, true, b)
+		plan.Deliver()
+		require.NotNil(t, (<-a.begun).attempt)
+		a.Leave()
+		b.leave()
+	})
+}
+
+// Otherwise an attempt on several names would be sent in vain while this process holds one of them.
+func TestAWaiterForSeveralNamesWaitsForTheHolderOfEach(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		inBubble(t, func(t *testing.T, table *Table) {
+			h := held(table, name)
+			both := enter(table, "a", "b")
+			requireTurn(t, false, both)
+			table.Ended(h)
+			synctest.Wait()
+			requireTurn(t, true, both)
+			both.leave()
+		})
+	}
+}
+
+// Otherwise a process that takes several names again and again would starve the others that wait for one of them.
+func TestAWaiterForSeveralNamesYieldsForEach(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		inBubble(t, func(t *testing.T, table *Table) {
+			h := held(table, "a", "b")
+			table.NoteRemoteWaiters(&Hold{Names: []string{name}}, 0, true)
+			time.Sleep(MaxStreakTime)
+			other := enter(table, "a", "b")
+			plan := table.Releasing(h, table.now())
+			require.Nil(t, plan.Attempt, "%s is due to others", name)
+			require.True(t, plan.CountWaiters)
+			began := time.Now()
+			require.Equal(t, outcome{}, <-other.begun)
+			require.Equal(t, 3*time.Millisecond, time.Since(began), "two round trips and the shortest pause")
+			other.Leave()
+			time.Sleep(2 * Linger)
+		})
+	}
+}
+
+// Otherwise a release would announce nothing although the streak of a name is over.
+func TestAReleaseCountsWaitersIfTheStreakOfAnyNameIsOver(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		inBubble(t, func(t *testing.T, table *Table) {
+			h := held(table, "a", "b")
+			table.names[name].holds = MaxStreak - 1
+			require.True(t, table.Releasing(h, table.now()).CountWaiters)
+		})
+	}
+}
+
+// Otherwise a process whose nodes are distant would never yield: each handoff would begin a new streak.
+func TestAHandoffContinuesTheStreak(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h, c := held(table, "a"), enter(table, "a")
+		plan := table.Releasing(h, table.now())
+		time.Sleep(100 * time.Millisecond) // the round trip of the release and the acquire
+		plan.Deliver()
+		<-c.begun
+		next := &Hold{Names: []string{"a"}, Began: table.now(), HandedOff: true}
+		table.Acquired(next, &c.Waiter)
+		require.EqualValues(t, 1, table.names["a"].holds)
+		table.Ended(next)
+	})
+}
+
+// Otherwise a process would go on to yield for a name for which nobody waits any more.
+func TestTheNodesReportOfWaitersConcernsAllNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		b, c := held(table, "b"), held(table, "c")
+		all := &Hold{Names: []string{"a", "b", "c"}} // no state is left of a
+		table.NoteRemoteWaiters(&Hold{Names: []string{"b", "c"}}, 0, true)
+		require.True(t, table.names["b"].remoteWaiters)
+		require.True(t, table.names["c"].remoteWaiters)
+		table.NoteRemoteWaiters(all, 0, false)
+		require.False(t, table.names["b"].remoteWaiters)
+		require.False(t, table.names["c"].remoteWaiters)
+		table.Ended(b)
+		table.Ended(c)
+	})
+}
+
+// Otherwise this process would yield for the second name although the others have just had their turn.
+func TestARefusalEndsTheStreaksOfAllNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		c := enter(table, "a", "b", "c")
+		h := held(table, "c")
+		for _, s := range table.names {
+			s.holds = 5
+		}
+		c.noteRefusal(true)
+		require.Zero(t, table.names["a"].holds)
+		require.Zero(t, table.names["b"].holds)
+		require.EqualValues(t, 5, table.names["c"].holds, "the refusal came from a lock of this process")
+		c.leave()
+		table.Ended(h)
+	})
+}
+
+// Otherwise a waiter that has ended would be given the lock, and the next one would wait meanwhile.
+func TestAWaiterWhoseContextHasEndedCannotReceive(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a")
+		c := enter(table, "a")
+		table.mu.Lock()
+		table.names["a"].holder = nil
+		before := c.canReceiveLocked()
+		c.cancel() // the waiter cannot leave meanwhile
+		after := c.canReceiveLocked()
+		table.mu.Unlock()
+		<-c.begun
+		c.Leave()
+		table.Ended(h)
+		require.True(t, before)
+		require.False(t, after)
+	})
+}
+
+// Otherwise a timer would keep a closed Locker alive.
+func TestNothingIsSetForANameThatIsNotKept(t *testing.T) {
+	for what, end := range map[string]func(table *Table){
+		"nobody waits any more": func(table *Table) { table.NoteRemoteWaiters(&Hold{Names: []string{"a"}}, 0, false) },
+		"closed":                func(table *Table) { table.Close() },
+	} {
+		inBubble(t, func(t *testing.T, table *Table) {
+			h := held(table, "a")
+			table.NoteRemoteWaiters(h, 0, true)
+			table.Ended(h)
+			require.Equal(t, 1, table.cfg.Timers.Len())
+			end(table)
+			names, _ := table.Size()
+			require.Zero(t, names, what)
+			require.Zero(t, table.cfg.Timers.Len(), what)
+			require.Empty(t, table.freeList, "the timer may be firing")
+		})
+	}
+}
+
+// Otherwise a timer that fires late would remove the state of a name that is held again.
+func TestATimerOfAnEarlierStateLeavesTheNextAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		earlier := &nameState{table: table, name: "a"}
+		h := held(table, "a")
+		earlier.Fire(nil)
+		require.NotNil(t, table.names["a"])
+		table.Ended(h)
+	})
+}
+
+// Otherwise a waiter would attempt again when the first name expires, or would not poll for one that is not of this library.
+func TestTheNameThatIsHeldLongestCounts(t *testing.T) {
+	token := command.NewToken("")
+	state := func(value string, ttl time.Duration) command.KeyState {
+		return command.KeyState{Value: value, TTL: ttl}
+	}
+	for _, reversed := range []bool{false, true} {
+		keys := []command.KeyState{state(token, time.Minute), state("another library's", time.Second)}
+		if reversed {
+			keys[0], keys[1] = keys[1], keys[0]
+		}
+		c := ContentionOf(vote.Results{KeyStates: [][]command.KeyState{keys, keys}, Need: 2}, 2)
+		require.True(t, c.Held)
+		require.Equal(t, time.Minute, c.FreeIn)
+		require.True(t, c.Foreign)
+	}
+}
+
+// Otherwise a node whose first key is free would count as free.
+func TestTheFirstKeyThatIsNotFreeBlocksANode(t *testing.T) {
+	token, left := firstHolder([]command.KeyState{{}, {Value: "x", TTL: time.Second}})
+	require.Equal(t, "x", token)
+	require.Equal(t, time.Second, left)
+}
