@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,82 @@ func TestAnUnansweredUndoOfARetiredMasterGoesToItsSuccessor(t *testing.T) {
 		silent.Release()
 		synctest.Wait()
 		require.Zero(t, a.Connections())
+	})
+}
+
+// The undos of the other connections would otherwise be lost, or wait for a master that is silent.
+func TestEachConnectionOfARetiredMasterHandsItsUndosOver(t *testing.T) {
+	inCluster(t, func(c *Config) { c.Connections = 4 }, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		m := clusterOf(n).shards[a.Addr()]
+		var undos []*call
+		for i := range 40 {
+			key := fmt.Sprintf("{foo}%d", i)
+			require.Equal(t, command.Granted, acquiring("A", longTTL, key).outcome(t, n))
+			undos = append(undos, releasing("A", key).within(n, longTTL))
+		}
+		time.Sleep(n.cfg.HardTimeout / 10) // silence counts from the next check of the connection
+		for _, c := range a.Clients() {
+			c.HoldRequests()
+		}
+		for _, undo := range undos {
+			undo.on(n)
+		}
+		synctest.Wait()
+		cl.TakeSlot(a, b, true)
+		clusterOf(n).wake.Set()
+		time.Sleep(n.cfg.HardTimeout)
+		clusterOf(n).wake.Set()
+		synctest.Wait()
+		require.Equal(t, 3*4, n.Stats().Connected)
+		began := time.Now()
+		for _, undo := range undos {
+			require.Equal(t, command.Granted, undo.reply(t).Outcome)
+		}
+		require.Zero(t, time.Since(began))
+		require.Empty(t, b.Keys())
+		for i := range undos {
+			late := inspecting(fmt.Sprintf("{foo}%d", i))
+			m.node.pipelineOf(&late.Command).submit(&late.Command)
+			require.Equal(t, command.Granted, late.reply(t).Outcome)
+		}
+	})
+}
+
+// The connections of the other one would otherwise stay open for ever.
+func TestTwoMastersThatHaveLeftAreRetired(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		last := cl.Owner("foo")
+		for _, m := range others(cl, "foo") {
+			cl.TakeSlot(m, last, true)
+		}
+		time.Sleep(2 * (refreshEvery + refreshSeldom))
+		synctest.Wait()
+		require.Equal(t, 1, n.Stats().Connected)
+		for _, m := range cl.Masters {
+			if m != last {
+				require.Zero(t, m.Connections())
+			}
+		}
+	})
+}
+
+// A subscription that stays with a former master may hear nothing any more.
+func TestAllSubscriptionsLeaveAMasterWithoutSlots(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		for range 30 {
+			s := voter{n}.Subscribe(make(diary, 100))
+			defer s.Close()
+			s.Add("a")
+		}
+		synctest.Wait()
+		from := cl.Owner("foo")
+		require.Greater(t, from.Connections(), 2, "its pipelined connection, and some subscriptions")
+		cl.TakeSlot(from, others(cl, "foo")[0], true)
+		clusterOf(n).wake.Set()
+		time.Sleep(refreshSeldom)
+		synctest.Wait()
+		require.Equal(t, 1, from.Connections())
 	})
 }
 

@@ -244,3 +244,21 @@ func TestWithoutTheRightToGETNoVoteIsGiven(t *testing.T) {
 		require.Equal(t, time.Minute, m.TTL("k"))
 	})
 }
+
+// A waiter of another process would otherwise wait behind one handover after another.
+func TestOthersAreTakenToWaitWithoutTheRightToCountSubscribers(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		passing := func() *call {
+			return newCall(func(r *command.Request) { command.NewCountingRelease(r, terms("A", []string{"k"}), 0) })
+		}
+		for _, denied := range []bool{false, true} {
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			if denied {
+				m.Deny("PUBSUB")
+			}
+			r := passing().on(n).reply(t)
+			require.Equal(t, command.Granted, r.Outcome)
+			require.Equal(t, denied, r.RemoteWaiters)
+		}
+	})
+}

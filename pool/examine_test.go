@@ -267,3 +267,15 @@ func TestAnExaminationThatCantBeMadeSaysWhy(t *testing.T) {
 		requireUnsent(t, examining().on(n).reply(t))
 	})
 }
+
+// A question that its caller has given up would otherwise cost a connection.
+func TestAnExaminationThatWasCancelledDialsNothing(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		m.ForgetLog()
+		c := newCall(func(r *command.Request) { command.NewExamine(r, "k") })
+		c.Cancel()
+		requireUnsent(t, c.on(n).reply(t))
+		require.Empty(t, allNames(m))
+	})
+}

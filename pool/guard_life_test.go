@@ -31,6 +31,7 @@ func TestANodeSetThatHasEndedIsForgotten(t *testing.T) {
 			require.Zero(t, queriesOf(m))
 			require.NotContains(t, m.Keys(), guard.Key)
 			require.Empty(t, n.histories.nodeSets())
+			require.Empty(t, n.pipelines[0].conn.registered)
 			require.Equal(t, command.Granted, acquiring("B", time.Second, "k").outcome(t, n))
 		})
 	}
@@ -50,6 +51,34 @@ func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, queriesOf(m))
 		require.Contains(t, m.Keys(), guard.Key)
+	})
+}
+
+// A node of several Lockers would otherwise vote for the second one before its marker is known, and its quarantine would begin late.
+func TestANewConnectionVerifiesTheMarkerForEachNodeSet(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		for range 3 {
+			f := guardedNodes()
+			acquiringUnder(f, "A", "k").on(n).reply(t)
+		}
+		m.ForgetLog()
+		only(t, m).Drop()
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 3, queriesOf(m))
+	})
+}
+
+// An emptied server answers INFO as before, and its quarantine would begin only with the second Locker's next lock.
+func TestAHealthCheckVerifiesTheMarkerForEachNodeSet(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		for range 3 {
+			f := guardedNodes()
+			acquiringUnder(f, "A", "k").on(n).reply(t)
+		}
+		time.Sleep(guardTTL + healthyEvery)
+		m.ForgetLog()
+		time.Sleep(healthyEvery)
+		require.Equal(t, 3, queriesOf(m))
 	})
 }
 
@@ -182,5 +211,20 @@ func TestACommandOfANodeSetThatHasEndedIsAnsweredAfterTheCheck(t *testing.T) {
 		c := acquiringUnder(f, "B", "k").on(n)
 		f.End()
 		require.Equal(t, command.Failed, c.reply(t).Outcome)
+	})
+}
+
+// A repaired key would otherwise take the place of a lock that the node has forgotten (docs/dev/hazards.md H115).
+func TestARepairWithAFenceCreatesNothingWithoutTheMarker(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		f := guardedNodes()
+		admitted(t, m, n, f)
+		m.Del(guard.Key)
+		c := under(f, "A", func(r *command.Request, args *command.LockArgs) {
+			args.SetCounters(false)
+			command.NewRepair(r, args, time.Second, guardTTL, 7)
+		}, "k")
+		require.Equal(t, command.Failed, c.outcome(t, n))
+		require.NotContains(t, m.Keys(), "k")
 	})
 }

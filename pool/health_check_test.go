@@ -189,6 +189,17 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 		},
+		"an undo of a late acquire": func(t *testing.T, m *fakeredis.Master, n *Node) {
+			m.Deny("CLIENT KILL")
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			loseAcquire(t, m, n)
+			require.Equal(t, command.Refused, releasing("A", "k").within(n, longTTL).outcome(t, n))
+		},
+		"two quarantines": func(t *testing.T, _ *fakeredis.Master, n *Node) {
+			for range 2 {
+				requireQuarantined(t, acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t), guardTTL)
+			}
+		},
 	} {
 		c := &tallying{}
 		inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *fakeredis.Master, n *Node) {

@@ -198,3 +198,18 @@ func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// The caller would otherwise take the end of its node for a fault of the server.
+func TestACommandThatWaitsForADialHearsThatTheNodeWasClosed(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		m.Freeze()
+		time.Sleep(2 * time.Second)
+		only(t, m).Drop()
+		synctest.Wait()
+		c := pinging().on(n)
+		require.True(t, c.pending())
+		require.NoError(t, n.Close())
+		require.ErrorIs(t, c.reply(t).Err, ErrClosed)
+	})
+}

@@ -539,3 +539,58 @@ func TestACommandThatFollowsAFailedDialFailsAtOnce(t *testing.T) {
 		require.Zero(t, time.Since(began))
 	})
 }
+
+// After an outage commands would otherwise fail at each end of a connection, instead of waiting for one dial.
+func TestAConnectionEndsTheFailuresOfTheDialsBeforeIt(t *testing.T) {
+	var pause time.Duration
+	slow := func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(pause)
+			return dial(ctx, network, address)
+		}
+	}
+	inBubble(t, slow, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.Stop()
+		time.Sleep(time.Second)
+		requireUnsent(t, pinging().on(n).reply(t))
+		require.NoError(t, m.Restart(true))
+		time.Sleep(2*minLife + time.Second)
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		pause = 100 * time.Millisecond
+		only(t, m).Drop()
+		synctest.Wait()
+		require.Zero(t, n.Stats().Connected)
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+	})
+}
+
+// The caller of a former master would otherwise send its next command to it as well.
+func TestAConnectionToAFormerMasterEndsBeforeItsCallerIsAnswered(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		m.FailWith("SET", "READONLY You can't write against a read only replica.")
+		pc, ended := n.pipelines[0].conn, false
+		c := acquiring("A", longTTL, "k")
+		c.To = answered(func() { ended = pc.isDead() })
+		c.on(n)
+		synctest.Wait()
+		require.True(t, ended)
+	})
+}
+
+// answered is called with an answer.
+type answered func()
+
+func (f answered) Answer(*command.Command, command.Reply) { f() }
+
+// Each probe of an undo would otherwise cost a connection.
+func TestAProbeThatFindsAReplicaEndsNoConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.FailWith("EVALSHA", "READONLY You can't write against a read only replica.")
+		require.True(t, releasing("A", "k").within(n, time.Hour).on(n).reply(t).Retrying)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, n.Stats().Dials, int64(2), "the first answer ends one")
+		require.Greater(t, count(m, "EVALSHA release"), 30)
+	})
+}

@@ -453,6 +453,53 @@ func TestAFloodOfAnnouncementsIsNoFloodOfQuestions(t *testing.T) {
 	})
 }
 
+// After an outage a Sentinel that drops one connection would otherwise be asked again after the longest pause.
+func TestAnAnswerEndsThePausesBetweenDialsOfASentinel(t *testing.T) {
+	const longest = time.Minute
+	behindSentinels(t, func(c *Config) { c.RedialMax = longest }, func(t *testing.T, h *group, _ *Node) {
+		s := h.sentinels[0]
+		s.Stop()
+		time.Sleep(5 * longest)
+		require.NoError(t, s.Restart(true))
+		time.Sleep(longest)
+		s.ForgetLog()
+		for count(s.Master, "SENTINEL") == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		for _, c := range s.Clients() {
+			c.Drop()
+		}
+		s.ForgetLog()
+		time.Sleep(extraQuarantine/pollsPerMaxAge + 100*time.Millisecond) // the next question finds the connection closed
+		require.Positive(t, count(s.Master, "SENTINEL"))
+	})
+}
+
+// The node would otherwise keep the connection to a former master, and not vote.
+func TestAMasterThatIsReplacedDuringItsDialIsNotKept(t *testing.T) {
+	var slow atomic.Bool
+	change := func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if slow.Load() {
+				time.Sleep(time.Second)
+			}
+			return conn, err
+		}
+	}
+	behindSentinels(t, change, func(t *testing.T, h *group, _ *Node) {
+		slow.Store(true)
+		only(t, h.a).Drop()
+		time.Sleep(500 * time.Millisecond)
+		h.promote(3)
+		time.Sleep(5 * time.Second)
+		require.Zero(t, h.a.Connections())
+		require.Equal(t, 1, h.b.Connections())
+	})
+}
+
 // The address that a Sentinel names is written to logs, and is dialled.
 func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 	for _, wrong := range [][]any{

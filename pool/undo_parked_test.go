@@ -289,6 +289,26 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndKept(t *testing.T) {
 	})
 }
 
+// Undos that nobody needs would otherwise take the places of others for as long as the node is down.
+func TestAParkedUndoOfAnOrphanEndsWithItsAcquire(t *testing.T) {
+	const ttl = 20 * time.Second
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		orphaned(t, m, n, acquiring("A", ttl, "k"))
+		time.Sleep(time.Second)
+		failing(m, busy)
+		undo := undoing("A", "k").within(n, ttl).on(n)
+		require.True(t, undo.reply(t).Retrying)
+		time.Sleep(ttl + time.Second)
+		require.ErrorIs(t, lastReply(t, undo).Err, command.ErrExpired)
+		require.Equal(t, 1, n.Stats().ParkedUndos)
+		m.FailWith("*", "LOADING Redis is loading the dataset in memory") // no dial succeeds
+		clients := m.Clients()
+		clients[len(clients)-1].Drop()
+		time.Sleep(2 * ttl)
+		require.Zero(t, n.Stats().ParkedUndos)
+	})
+}
+
 // A new connection is another reason to try.
 func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
 	for range 5 { // the next probe may be due just after the connection by chance
