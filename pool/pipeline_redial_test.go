@@ -505,7 +505,7 @@ func TestAConnectionThatComesWhenItsPipelineIsClosedIsNotServed(t *testing.T) {
 			return dial(ctx, network, address)
 		}
 	}
-	onMaster(t, func(*fakeredis.Master) {}, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	onMaster(t, func(*fakeredis.Master) {}, change, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		for _, pl := range n.pipelines {
 			pl.close()
@@ -530,7 +530,7 @@ func (s thenSubmit) Answer(c *command.Command, r command.Reply) {
 
 // What an owner submits when its command fails with the dial fails at once too.
 func TestACommandThatFollowsAFailedDialFailsAtOnce(t *testing.T) {
-	onMaster(t, func(m *fakeredis.Master) { m.Stop() }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	onMaster(t, func(m *fakeredis.Master) { m.Stop() }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		first, next := acquiring("A", longTTL, "k"), acquiring("B", longTTL, "k")
 		first.To = thenSubmit{first, next, n}
 		requireUnsent(t, first.on(n).reply(t))

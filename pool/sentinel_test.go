@@ -535,7 +535,7 @@ func TestADeadSentinelIsDialledSeldom(t *testing.T) {
 			return dial(ctx, network, address)
 		}
 	}
-	behindSentinels(t, change, func(t *testing.T, h *group, n *Node) {
+	behindSentinels(t, change, func(t *testing.T, h *group, _ *Node) {
 		h.sentinels[0].Stop()
 		time.Sleep(10 * time.Second) // the pause has grown
 		dials.Store(0)

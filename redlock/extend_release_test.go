@@ -143,7 +143,7 @@ func TestAnExtensionIsCancelledBeforeTheUndoIsSubmitted(t *testing.T) {
 		released := 0
 		for _, name := range []string{"a", "b", "c"} {
 			n := newFake(name)
-			n.script = func(n *fakeNode, c *command.Command) bool {
+			n.script = func(_ *fakeNode, c *command.Command) bool {
 				switch c.Op {
 				case command.Extend:
 					c.MarkSent()
@@ -174,7 +174,7 @@ func TestAnExtensionIsCancelledBeforeTheUndoIsSubmitted(t *testing.T) {
 				x.Answer(command.Reply{Outcome: command.Failed})
 			}
 		}
-		<-done
+		require.Error(t, <-done)
 		require.NoError(t, l.Close(bg))
 	})
 }

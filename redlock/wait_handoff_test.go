@@ -220,7 +220,7 @@ func TestTheUndoOfAHandoffThatLostItsVoteIsAnnounced(t *testing.T) {
 		require.NotEqual(t, all[0].Token(), all[len(all)-1].Token())
 		require.True(t, all[1].ReportWaiters)
 		cancel()
-		<-done
+		require.ErrorIs(t, <-done, context.Canceled)
 		require.NoError(t, l.Close(bg))
 	})
 }

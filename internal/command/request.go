@@ -211,7 +211,7 @@ func (r *Request) resetOther(op Op, c *call) {
 // setScript chooses the form of a script.
 func (r *Request) setScript(pair scriptPair) {
 	r.script = pair.plain
-	if r.Guarded = r.LockArgs.UnderGuard && pair.guarded != nil; r.Guarded {
+	if r.Guarded = r.UnderGuard && pair.guarded != nil; r.Guarded {
 		r.script = pair.guarded
 	}
 }

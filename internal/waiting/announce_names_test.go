@@ -138,7 +138,7 @@ func TestAnAnnouncementFromBeforeAPauseWakesAfterIt(t *testing.T) {
 		time.Sleep(time.Second - 1)
 		synctest.Wait()
 		require.Equal(t, none, wokenBy(w))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Equal(t, ByMessage, wokenBy(w))
 		w.leave()
