@@ -114,7 +114,7 @@ var (
 	}
 
 	// confirmScripts raises every counter to the fence, only while all keys hold the token: 1 or 0,
-	// or -1 as in extendKind. Nothing weaker is sound (docs/dev/rules.md rule 12).
+	// or -1 as in extendScripts. Nothing weaker is sound (docs/dev/rules.md rule 12).
 	confirmScripts = scriptPair{
 		plain:   script("confirm", "7c134e2aa18d750c74eab64775948d497ada3930", fenced, mine, all, carried("ARGV[2]"), raise, done),
 		guarded: script("confirm+guard", "0999bb6e562eb27daff583d7f9f2fae4307d9a2f", fencedGuarded, compared, mine, all, carried("ARGV[2]"), raise, doneMarked),
