@@ -105,7 +105,7 @@ func TestEachConnectionOfARetiredMasterHandsItsUndosOver(t *testing.T) {
 	})
 }
 
-// The connections of the other one would otherwise stay open for ever.
+// The connections of the other one would otherwise stay open forever.
 func TestTwoMastersThatHaveLeftAreRetired(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		last := cl.Owner("foo")

@@ -105,7 +105,7 @@ func TestACommandThatIsRedirectedToADeadMasterFailsAtOnce(t *testing.T) {
 	})
 }
 
-// A caller would otherwise wait for ever.
+// A caller would otherwise wait forever.
 func TestCloseAnswersAllCommandsThatWaitForTheFirstMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := fakeredis.NewCluster("c", 3, command.Slot)

@@ -49,21 +49,29 @@ func lossy(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, swal
 	})
 }
 
+// loseUndo ends the master's connection while an acquire is in transit and its undo was lost, and returns
+// that connection and the undo.
+func loseUndo(t *testing.T, m *fakeredis.Master, n *Node, ttl time.Duration, swallow *atomic.Bool) (old *fakeredis.Client, undo *call) {
+	t.Helper()
+	old = only(t, m)
+	old.HoldRequests()
+	acquire := acquiring("A", ttl, "k").on(n)
+	synctest.Wait()
+	swallow.Store(true)
+	undo = releasing("A", "k").within(n, ttl).on(n)
+	synctest.Wait()
+	swallow.Store(false)
+	old.Drop()
+	require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+	return old, undo
+}
+
 // The acquire is in transit, and its undo was lost with the connection. The second undo executes
 // before the acquire and finds nothing. It must be repeated all the same.
 func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *testing.T) {
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		old := only(t, m)
-		old.HoldRequests()
-		acquire := acquiring("A", longTTL, "k").on(n)
-		synctest.Wait()
-		swallow.Store(true)
-		undo := releasing("A", "k").within(n, longTTL).on(n)
-		synctest.Wait()
-		swallow.Store(false)
-		old.Drop()
-		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+		old, undo := loseUndo(t, m, n, longTTL, swallow)
 		r := undo.reply(t)
 		require.Equal(t, command.Unknown, r.Outcome, "it may have undone it the first time")
 		old.Release()
@@ -179,16 +187,7 @@ func TestALaterConnectionDoesNotPostponeTheEndOfAnUndosRepetitions(t *testing.T)
 	const ttl = 10 * time.Second
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		old := only(t, m)
-		old.HoldRequests()
-		acquire := acquiring("A", ttl, "k").on(n)
-		synctest.Wait()
-		swallow.Store(true)
-		undo := releasing("A", "k").within(n, ttl).on(n)
-		synctest.Wait()
-		swallow.Store(false)
-		old.Drop()
-		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+		old, undo := loseUndo(t, m, n, ttl, swallow)
 		undo.reply(t)
 		for range 6 {
 			time.Sleep(ttl / 2)

@@ -187,7 +187,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 		}
 	}
 	pc.appendAllMergedLocked()
-	// Under the same lock as unanswered: the watchdog compares sent with the answers.
+	// Under the same lock as unanswered: the watchdog compares commandsSent with the answers.
 	pc.commandsSent += int64(len(pc.batch))
 	pc.recordBatchLocked()
 	pc.armWatchdogLocked()

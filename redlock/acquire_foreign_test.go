@@ -107,7 +107,7 @@ func TestAKeyThatBecomesForeignEndsTheWaiting(t *testing.T) {
 	})
 }
 
-// H44: of two nodes one is enough to prevent a quorum. Otherwise Acquire would wait for ever.
+// H44: of two nodes one is enough to prevent a quorum. Otherwise Acquire would wait forever.
 func TestAForeignKeyOnHalfOfTheNodesFailsAnAcquireAtOnce(t *testing.T) {
 	inBubble(t, 2, func(fl *testbed) {
 		fl.masters[1].PushList("a")

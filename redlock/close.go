@@ -253,7 +253,7 @@ func (l *Locker) awaitUndos(within time.Duration) bool {
 	return true
 }
 
-// nextChange returns a channel that is closed when the next lock leaves l.locks, and whether k is
+// nextChange returns a channel that is closed when the next lock leaves l.locks, and whether lk is
 // still registered.
 func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, known bool) {
 	l.mu.Lock()

@@ -187,15 +187,9 @@ func (l *Locker) Held() []HeldLock {
 	if l.closing == nil {
 		return nil // the zero Locker
 	}
-	l.mu.Lock()
-	locks := make([]*Lock, 0, len(l.locks))
-	for _, lk := range l.locks {
-		locks = append(locks, lk)
-	}
-	l.mu.Unlock()
 	var held []HeldLock
 	now, wall := l.now(), time.UnixMicro(l.set.wall())
-	for _, lk := range locks {
+	for _, lk := range l.liveLocks() {
 		left := lk.Remaining()
 		if left <= 0 { // it is being acquired, or has ended
 			continue

@@ -27,7 +27,7 @@ func TestEveryNodeThatLostItsCopyIsRepaired(t *testing.T) {
 	})
 }
 
-// Otherwise a lock that has ended by WithMaxHold would create its keys anew.
+// Otherwise a lock that has ended by WithMaxHold would create its keys again.
 func TestARepairIsNotSentAfterTheMaximumHold(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l, p := fl.probed(WithRestartGuard(guardTTL), WithRepair())

@@ -190,7 +190,7 @@ func (l *Locker) traces() *Trace {
 	return &l.dispatcher.trace
 }
 
-// traceAcquired reports the outcome of a call. k is nil if it failed. The event keeps the lock's
+// traceAcquired reports the outcome of a call. lk is nil if it failed. The event keeps the lock's
 // names, because a request that succeeded is used again.
 func (l *Locker) traceAcquired(w *request, lk *Lock, err error) {
 	t := l.traces()

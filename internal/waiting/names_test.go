@@ -33,7 +33,7 @@ func TestTheEndOfAnEarlierHoldLeavesTheNextHolderItsName(t *testing.T) {
 	}
 }
 
-// Otherwise this process would hold the second name in its books for ever, and nobody in it could acquire that again.
+// Otherwise this process would record the second name as held forever, and could not acquire it again.
 func TestAHoldEndsForAllOfItsNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		h := held(table, "a", "b", "c")
@@ -124,7 +124,7 @@ func TestAHandoffContinuesTheStreak(t *testing.T) {
 	})
 }
 
-// Otherwise a process would go on to yield for a name for which nobody waits any more.
+// Otherwise a process would continue to yield for a name without waiters.
 func TestTheNodesReportOfWaitersConcernsAllNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		b, c := held(table, "b"), held(table, "c")

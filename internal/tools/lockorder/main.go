@@ -54,6 +54,12 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	return inOverlay(func(work, overlay string) error { return runTests(work, overlay, args[i+1:], allowed) })
+}
+
+// inOverlay calls f with a folder for its files, which is removed afterwards, and the name of an overlay
+// in it.
+func inOverlay(f func(work, overlay string) error) error {
 	work, err := os.MkdirTemp("", "lockorder")
 	if err != nil {
 		return err
@@ -63,8 +69,13 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	return f(work, overlay)
+}
+
+// runTests runs tests, and compares the orders that they recorded with those that are allowed.
+func runTests(work, overlay string, tests []string, allowed map[string]bool) error {
 	seen := filepath.Join(work, "seen")
-	cmd := exec.Command("go", append([]string{"test", "-count=1", "-overlay", overlay}, args[i+1:]...)...)
+	cmd := exec.Command("go", append([]string{"test", "-count=1", "-overlay", overlay}, tests...)...)
 	cmd.Env = append(os.Environ(), "LOCK_ORDER="+seen)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -79,18 +90,11 @@ func run(args []string) error {
 
 // countOne runs command onelock with mutexes that count.
 func countOne() error {
-	work, err := os.MkdirTemp("", "lockorder")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	overlay, err := makeOverlay(work)
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command("go", "run", "-overlay", overlay, "./internal/tools/lockorder/onelock")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd.Run()
+	return inOverlay(func(_, overlay string) error {
+		cmd := exec.Command("go", "run", "-overlay", overlay, "./internal/tools/lockorder/onelock")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd.Run()
+	})
 }
 
 // compare reports the orders that are not allowed. A line is "A B", a tab and the functions: B was
