@@ -507,3 +507,24 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	k.watchTimer.Stop()
 	require.Len(t, k.batch, maxBatch)
 }
+
+// docs/dev/hazards.md H22, H23: the script of several acquires checks each TTL by itself.
+func TestEachOfTheAcquiresInOneCallNeedsATTLWithinItsBounds(t *testing.T) {
+	ofEach(t, func(t *testing.T, k mergedAcquire) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+			for _, ttl := range []time.Duration{0, 9 * time.Millisecond, mostTTL + time.Millisecond} {
+				bad, good := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+				bad.req.TTL = ttl
+				together(n, bad, good)
+				r := bad.reply(t)
+				require.Equal(t, command.Failed, r.Outcome, "%v", ttl)
+				require.ErrorContains(t, r.Err, "TTL out of bounds")
+				require.Equal(t, command.Granted, good.reply(t).Outcome)
+				require.False(t, has(m, "a") || has(m, command.FencePrefix+"a"))
+				require.Equal(t, longTTL, m.TTL("b"))
+				m.Del("b")
+			}
+			require.NotContains(t, names(m), k.alone())
+		})
+	})
+}
