@@ -323,3 +323,32 @@ func repeatLater(m *shard, c *call, refused bool) {
 	l.node.admitsUndo()
 	l.retryLaterLocked(&c.Command, undoSending{failed: refused}).command.To = c
 }
+
+// The undo would otherwise be sent behind its acquire to the master that is being dropped, and back, again
+// and again.
+func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
+	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		a, b := cl.Owner("foo"), cl.Add()
+		heldBack(t, a)
+		acquire := acquiring("A", longTTL, "foo").on(n)
+		synctest.Wait()
+		cl.TakeSlot(a, b, true)
+		clusterOf(n).wake.Set()
+		time.Sleep(refreshSeldom)
+		synctest.Wait()
+		clusterOf(n).mu.Lock()
+		m := clusterOf(n).shards[a.Addr()]
+		m.slotlessSince = n.cfg.Clock.Now().Add(-n.cfg.HardTimeout)
+		gone := clusterOf(n).assignLocked([]slotRange{{0, command.Slots - 1, b.Addr()}})
+		clusterOf(n).mu.Unlock()
+		require.Len(t, gone, 1)
+		require.Same(t, m, gone[0])
+		undo := releasing("A", "foo").on(n)
+		synctest.Wait()
+		require.Equal(t, 1, count(b, "EVALSHA release"))
+		require.Equal(t, command.Refused, undo.reply(t).Outcome)
+		require.True(t, acquire.pending())
+		m.retire()
+		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+	})
+}
