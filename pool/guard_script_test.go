@@ -217,3 +217,16 @@ func TestOnlyTheServerThatWasLookedAtIsAdmittedAndInTime(t *testing.T) {
 		})
 	}
 }
+
+// An error in place of the marker would not count as its absence: the lock would not be extended any more.
+func TestALockIsExtendedBesideAMarkerOfAnotherType(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		f := guardedNodes()
+		admitted(t, m, n, f)
+		m.Del(guard.Key)
+		m.PushList(guard.Key)
+		m.Set("k", "A", 100*time.Millisecond)
+		require.Equal(t, command.Unknown, extendingUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, time.Second, m.TTL("k"))
+	})
+}
