@@ -1,0 +1,54 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The master that was named before may have been replaced already.
+func TestAMasterThatTheSentinelsNoLongerKnowDoesNotVote(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
+		sr := n.kind.(*sentinelResolver)
+		require.NoError(t, sr.voteError(h.a.Addr()))
+		for i := range 2 {
+			sr.recordAnswer(i, answer{asked: n.cfg.Clock.Now(), answered: true})
+		}
+		require.Error(t, sr.voteError(h.a.Addr()))
+	})
+}
+
+// A majority that was asked too long ago is no reason to leave the present master.
+func TestAnswersThatAreTooOldSwitchNoMaster(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		sr := n.kind.(*sentinelResolver)
+		for i := range 2 {
+			sr.recordAnswer(i, answer{master: h.b.Addr(), asked: n.cfg.Clock.Now().Add(-extraQuarantine), answered: true})
+		}
+		require.Zero(t, n.Stats().Switches)
+		require.Equal(t, h.a.Addr(), sr.master)
+	})
+}
+
+// Commands would otherwise wait for the dial timeout.
+func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, _ *group, n *Node) {
+		sr := newSentinelResolver(n)
+		defer sr.close()
+		for i := range sr.answers {
+			sr.recordFailure(i, errors.New("refused"))
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := sr.waitMaster(ctx)
+		require.ErrorContains(t, err, "follows 3 Sentinels")
+		require.Zero(t, time.Since(began))
+	})
+}
