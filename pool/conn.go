@@ -28,7 +28,7 @@ type pipeConn struct {
 	writer sync.WaitGroup
 
 	// Guarded by pipeline.mu:
-	writing      bool // the writer is awake, or was woken; stays set once the connection is dead
+	woken        bool // the writer will look at the queue, unless the connection is dead
 	unanswered   ring // written, in order, and not yet taken over by the reader
 	commandsSent int64
 	guards       map[*command.NodeSet]*guardState

@@ -503,7 +503,8 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 		}
 		k.pipeline.queue.push(&c.Command)
 	}
-	require.Empty(t, k.takeBatch())
+	dropped, _ := k.takeBatch()
+	require.Empty(t, dropped)
 	k.watchTimer.Stop()
 	require.Len(t, k.batch, maxBatch)
 }

@@ -40,7 +40,7 @@ func together(n *Node, calls ...*call) {
 	for _, c := range calls {
 		pl.queue.push(&c.Command)
 	}
-	pl.conn.writing = true
+	pl.conn.woken = true
 	wake := pl.conn.wake
 	pl.mu.Unlock()
 	wake.Set()
@@ -195,7 +195,8 @@ func everyBatch(t *testing.T, kinds []func() *call, length int) {
 			position[&c.Command] = i
 			k.pipeline.queue.push(&c.Command)
 		}
-		require.Empty(t, k.takeBatch())
+		dropped, _ := k.takeBatch()
+		require.Empty(t, dropped)
 		k.watchTimer.Stop()
 		requireOrdered(t, k.batch, position)
 	}
@@ -481,7 +482,8 @@ func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	for i := range 200 {
 		k.pipeline.queue.push(&announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))).Command)
 	}
-	require.Empty(t, k.takeBatch())
+	dropped, _ := k.takeBatch()
+	require.Empty(t, dropped)
 	k.watchTimer.Stop()
 	size := 0
 	for _, c := range k.batch {

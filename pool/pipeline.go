@@ -64,14 +64,13 @@ func (pl *pipeline) submitBoth(first, second *command.Command) {
 }
 
 // wakeLocked wakes the writer, and reports whether it did. It does not if there is nothing to
-// write, or no connection. Nor does it if the writer is awake: it looks at the queue under mu
-// before it sleeps, and so finds what is queued.
+// write, or no connection, or if the writer will look at the queue anyway.
 func (pl *pipeline) wakeLocked() bool {
 	pc := pl.conn
-	if pc == nil || pc.writing || pl.queue.len() == 0 {
+	if pc == nil || pc.woken || pl.queue.len() == 0 {
 		return false
 	}
-	pc.writing = true
+	pc.woken = true
 	pc.wake.Set()
 	return true
 }

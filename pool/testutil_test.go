@@ -102,7 +102,7 @@ func settle(t *testing.T, n *Node) {
 		busy := func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return l.conn == nil || l.conn.writing
+			return l.conn == nil || l.conn.woken
 		}
 		for busy() {
 			runtime.Gosched()

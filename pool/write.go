@@ -97,7 +97,8 @@ func (pc *pipeConn) throttle() {
 }
 
 // write is the writer's goroutine. It sleeps until it is woken (wakeLocked), and then writes until
-// the queue is empty. A signal that comes before the writer has started is not lost.
+// it has emptied the queue. A signal that comes before the writer has started, or while it writes, is
+// not lost.
 func (pc *pipeConn) write() {
 	for {
 		select {
@@ -122,8 +123,8 @@ func (pc *pipeConn) writeBatch() (more bool) {
 	if pc.isDead() {
 		return false // what is queued waits for the next connection
 	}
-	// takeBatch has unlocked mu by the time that failAll calls the owners.
-	failAll(pc.takeBatch())
+	dropped, more := pc.takeBatch()
+	failAll(dropped) // calls the owners, without mu
 	if len(pc.batch) > 0 {
 		// Counted before the write, because the replies may come before it returns.
 		pc.pipeline.node.count.writes.Add(1)
@@ -134,19 +135,13 @@ func (pc *pipeConn) writeBatch() (more bool) {
 		}
 		clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
 	}
-	// The queue is checked, and writing is cleared, under one lock. So a command that is queued
-	// before is found here, and the submitter of a later one finds writing unset and wakes the
-	// writer.
-	pc.pipeline.mu.Lock()
-	defer pc.pipeline.mu.Unlock()
-	pc.writing = pc.pipeline.queue.len() > 0
-	return pc.writing
+	return more
 }
 
 // takeBatch moves commands from the queue to the batch and to unanswered. An answer is due for
 // them from here on, before the first byte is written: the reader may receive it before the write
-// returns.
-func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
+// returns. It also returns the commands that are not to be sent, and whether the queue holds more.
+func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 	pl := pc.pipeline
 	var stale expiry
 	// The whole batch is taken under one lock, so that the order of the queue, of the bytes and
@@ -191,7 +186,9 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand) {
 	pc.commandsSent += int64(len(pc.batch))
 	pc.recordBatchLocked()
 	pc.armWatchdogLocked()
-	return dropped
+	// Under the same lock as the queue: what is queued from here on wakes the writer.
+	pc.woken = pl.queue.len() > 0
+	return dropped, pc.woken
 }
 
 // appendToBatchLocked puts a command into the batch, and among those that await an answer. Before the

@@ -80,7 +80,8 @@ func TestABatchIsBounded(t *testing.T) {
 			for range commands {
 				n.pipelines[0].queue.push(&inspecting(string(make([]byte, size))).Command)
 			}
-			require.Empty(t, k.takeBatch())
+			dropped, _ := k.takeBatch()
+			require.Empty(t, dropped)
 			for _, c := range k.batch {
 				bytes += c.Size()
 			}
@@ -125,7 +126,7 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, mute chan struct{}) {
 // Commands that one goroutine submits in a row, such as extensions that are due together, are left
 // to the writer. It takes many of them at a time.
 func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
-	const commands = 500
+	const commands = 3 * maxBatch
 	n, mute := openFrozen(t, Config{})
 	link, before := n.pipelines[0].conn, n.Stats()
 	var calls []*call
@@ -138,7 +139,7 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 		calls = append(calls, c)
 		link.pipeline.queue.push(&c.Command)
 	}
-	link.writing = true
+	link.woken = true
 	link.pipeline.mu.Unlock()
 	link.wake.Set()
 	close(mute)

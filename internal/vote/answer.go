@@ -25,7 +25,7 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	took := r.measure(node, rep)
 	r.mu.Lock()
 	b := &r.ballots[node]
-	uncounted, late := b.Counted, b.Counted || r.decided.Load()
+	uncounted, late := b.Counted, b.Counted || r.Decided()
 	b.Undone = rep.Undone
 	b.Replied, b.AnsweredLate, b.Outcome, b.NotSent, b.Err, b.Latency = true, uncounted, rep.Outcome, rep.NotSent, rep.Err, took
 	b.Fence = rep.Fence
@@ -37,11 +37,8 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	}
 	before := r.tiedLocked()
 	news := r.countLocked(b)
-	if !rep.Retrying {
-		r.pending--
-	}
-	last := r.pending == 0 && !rep.Retrying
-	tied := !r.decided.Load() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
+	last := !rep.Retrying && r.pending.Add(-1) == 0
+	tied := !r.Decided() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
 	r.mu.Unlock()
 	if g.OnAnswer != nil {
 		g.OnAnswer(r, node, rep, took, late)
@@ -109,11 +106,10 @@ func (r *Round) countLocked(b *Ballot) (news bool) {
 	default:
 		d = r.tally.Fail()
 	}
-	if r.decided.Load() || d == quorum.Open || r.needsMoreVotesLocked(d) {
+	if r.Decided() || d == quorum.Open || r.needsMoreVotesLocked(d) {
 		return false
 	}
-	r.decision = d
-	r.decided.Store(true)
+	r.decision.Store(uint32(d))
 	return true
 }
 

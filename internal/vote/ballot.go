@@ -43,26 +43,23 @@ type Results struct {
 func (r *Round) View(f func(Results)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f(Results{r.ballots, r.keyStates, r.tally.Need(), r.decided.Load()})
+	f(Results{r.ballots, r.keyStates, r.tally.Need(), r.Decided()})
 }
 
 // NodeName returns the name of a node.
 func (r *Round) NodeName(node int) string { return r.group.Nodes[node].Name() }
 
 // Decided reports whether the round was decided.
-func (r *Round) Decided() bool { return r.decided.Load() }
+func (r *Round) Decided() bool { return r.result() != quorum.Open }
 
 // Won reports whether a majority granted.
-func (r *Round) Won() bool { return r.ended(quorum.Won) }
+func (r *Round) Won() bool { return r.result() == quorum.Won }
 
 // Lost reports whether it was decided that no majority can grant.
-func (r *Round) Lost() bool { return r.ended(quorum.Lost) }
+func (r *Round) Lost() bool { return r.result() == quorum.Lost }
 
-func (r *Round) ended(as quorum.Decision) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.decided.Load() && r.decision == as
-}
+// result returns the decision, which no later answer changes.
+func (r *Round) result() quorum.Decision { return quorum.Decision(r.decision.Load()) } //nolint:gosec // one was stored
 
 // RefusedByQuorum reports whether so many nodes refused, including late answers, that no majority
 // can grant.
@@ -118,13 +115,12 @@ func (r *Round) AppendFences(list []int64) []int64 {
 // EmptyNodes returns the nodes that hold no keys of an acquire. answered reports that every node has
 // answered, so nothing is in flight.
 func (r *Round) EmptyNodes() (nodes quorum.Nodes, answered bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	if r.pending.Load() > 0 {
+		return 0, false
+	}
+	// Without mu: nothing writes the ballots of an acquire after the last answer.
 	for i := range r.ballots {
-		switch b := &r.ballots[i]; {
-		case !b.Replied:
-			return 0, false
-		case b.leftNothing():
+		if r.ballots[i].leftNothing() {
 			nodes = nodes.With(i)
 		}
 	}

@@ -29,8 +29,8 @@ func (r *Round) reset() {
 	clear(r.ballots)
 	r.Request, r.Names, r.Start, r.Rule, r.Owner, r.events = command.Request{}, nil, 0, Earliest, nil, nil
 	r.timer, r.deadline = timer.Timer{}, 0
-	r.keyStates, r.refused, r.decision = nil, 0, quorum.Open
-	r.decided.Store(false)
+	r.keyStates, r.refused = nil, 0
+	r.decision.Store(uint32(quorum.Open))
 	r.wake.Clear() // set by a decision that no caller waited for
 }
 

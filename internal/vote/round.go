@@ -33,10 +33,9 @@ type Round struct {
 	ballots   []Ballot
 	keyStates [][]command.KeyState
 	tally     quorum.Tally
-	refused   uint8 // nodes that refused, also after the vote
-	pending   uint8 // nodes without a final answer
-	decision  quorum.Decision
-	decided   atomic.Bool // written under mu
+	refused   uint8         // nodes that refused, also after the vote
+	pending   atomic.Int32  // nodes without a final answer; written under mu
+	decision  atomic.Uint32 // a quorum.Decision; written under mu
 
 	inline [3]Ballot // the ballots of up to three nodes
 }
@@ -72,7 +71,7 @@ func (r *Round) prepare(g *Group, events *Events, owner any, names []string) {
 	r.group, r.events, r.Owner, r.Names = g, events, owner, names
 	r.Request.NodeSet = g.Set
 	r.tally = quorum.NewTally(len(r.ballots))
-	r.pending = uint8(len(r.ballots))        //nolint:gosec // at most 64
+	r.pending.Store(int32(len(r.ballots)))   //nolint:gosec // at most 64
 	r.users.Store(int32(len(r.ballots) + 1)) // the answers, and the owner
 	for i := range r.ballots {
 		r.ballots[i].cmd.Fill(&r.Request, i, (*receiver)(r))
@@ -142,7 +141,7 @@ func (r *Round) LeftNothing(node int) bool {
 // Wait returns true when the round is decided, or false if done is closed first. With a nil done it
 // waits for the decision, which the node timeout bounds. Only one goroutine may wait.
 func (r *Round) Wait(done <-chan struct{}) bool {
-	for !r.decided.Load() {
+	for !r.Decided() {
 		if done == nil {
 			<-r.wake // a select takes three times as long
 			continue
@@ -150,7 +149,7 @@ func (r *Round) Wait(done <-chan struct{}) bool {
 		select {
 		case <-r.wake:
 		case <-done:
-			return r.decided.Load()
+			return r.Decided()
 		}
 	}
 	return true
