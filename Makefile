@@ -81,11 +81,6 @@ test-oldest: ## the tests that need no Docker, with the oldest Go that is promis
 	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go test -timeout 20m $(TESTFLAGS) ./...
 	for module in $(CONTRIB); do GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C $$module test -timeout 20m $(TESTFLAGS) ./... || exit; done
 
-.PHONY: vet-oldest
-vet-oldest: ## compile the library and its tests with the oldest Go that is promised
-	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go vet ./...
-	for module in $(CONTRIB); do GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C $$module vet ./... || exit; done
-
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
 	scripts/integration $(RACE) $(TESTFLAGS)
@@ -241,7 +236,7 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 # What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
 .PHONY: ci
 ci: hazards mutants-check docs-check api-check tidy-check notice-check ## what CI runs: about 15 minutes
-	scripts/together 'nice -n 19 $(MAKE) modules-check lint lock-order vet-oldest vuln' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
+	scripts/together 'nice -n 19 $(MAKE) modules-check lint lock-order vuln' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)
