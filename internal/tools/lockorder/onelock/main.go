@@ -1,11 +1,14 @@
 // Command onelock prints how often mutexes of this module are locked for one uncontended lock on
-// three nodes. Command lockorder compiles it, with mutexes that count.
+// three nodes. Command lockorder compiles it, with mutexes that count. Compiled by go build -cover, and
+// with a folder as its argument, it writes there which functions the last acquisition called.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime/coverage"
 	"slices"
 	"time"
 
@@ -43,6 +46,9 @@ func run() error {
 	defer func() { _ = l.Close(ctx) }()
 	var acquires, releases []int
 	for i := range 2 * locks {
+		if i == 2*locks-1 && len(os.Args) > 1 {
+			return called(ctx, l, os.Args[1])
+		}
 		before := record.Locked()
 		lk, err := l.Acquire(ctx, "name", 10*time.Second)
 		if err != nil {
@@ -60,6 +66,18 @@ func run() error {
 	}
 	fmt.Printf("an acquisition locks %d mutexes, a release %d\n", median(acquires), median(releases))
 	return nil
+}
+
+// called writes which functions an acquisition calls.
+func called(ctx context.Context, l *redlock.Locker, folder string) error {
+	if err := coverage.ClearCounters(); err != nil {
+		return err
+	}
+	if _, err := l.Acquire(ctx, "name", 10*time.Second); err != nil {
+		return err
+	}
+	settle()
+	return errors.Join(coverage.WriteMetaDir(folder), coverage.WriteCountersDir(folder))
 }
 
 func median(counts []int) int {
