@@ -6,29 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// dialRaw connects; ctx bounds it. conn buffers what is written. raw is the connection below TLS, or
-// the one below conn without TLS. The watchdog closes raw, because tls.Conn.Close may block for 5 s
-// (docs/dev/rules.md rule 25). After an error no connection is left open.
-func (c Config) dialRaw(ctx context.Context) (conn *coalescingConn, raw net.Conn, err error) {
-	raw, err = c.connect(ctx)
+// dialRaw connects; ctx bounds it. Commands go over conn. out is the layer below it, and the same
+// connection without TLS. The watchdog closes the Conn inside out, because tls.Conn.Close may block
+// for 5 s (docs/dev/rules.md rule 25). After an error no connection is left open.
+func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
+	// The coalescing layer is below TLS, so one system call carries all records of a batch.
+	raw, err := c.connect(ctx)
 	if err != nil {
 		return nil, nil, c.dialFailed(err)
 	}
+	out = &coalescingConn{Conn: raw}
 	if c.TLS == nil {
-		return &coalescingConn{Conn: raw}, raw, nil
+		return out, out, nil
 	}
-	encrypted, err := c.encrypt(ctx, raw)
+	// The handshake waits for replies to what it writes, and nothing flushes a buffer meanwhile.
+	// passthrough needs no mutex: until dialRaw returns, no other goroutine has the connection.
+	out.passthrough, out.mu = true, new(sync.Mutex)
+	conn, err = c.encrypt(ctx, out)
 	if err != nil {
 		// encrypt may fail before the handshake, or in it without closing raw.
 		_ = raw.Close()
 		return nil, nil, c.dialFailed(err)
 	}
-	return &coalescingConn{Conn: encrypted}, raw, nil
+	out.passthrough = false
+	return conn, out, nil
 }
 
 // connect returns a connection from Config.Dial, or a TCP or Unix one if that is nil.
@@ -61,8 +68,9 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	}
 	// Other dials may share the configuration, so only a copy is changed.
 	cfg = cfg.Clone()
-	// Otherwise each record is a packet at first, and so is each system call.
-	cfg.DynamicRecordSizingDisabled = true
+	// A renegotiation would write into the buffer, which it cannot flush, and the next caller that
+	// writes would wait for the server.
+	cfg.Renegotiation = tls.RenegotiateNever
 	if cfg.ServerName == "" && c.Network != "unix" {
 		cfg.ServerName = c.host()
 	}

@@ -95,61 +95,22 @@ func TestAUnixSocketIsDialled(t *testing.T) {
 	defer l.Close()
 	c, err := ParseURL("unix://" + path)
 	require.NoError(t, err)
-	conn, raw, err := c.dialRaw(t.Context())
+	conn, out, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
-	defer raw.Close()
-	require.Same(t, raw, conn.Conn)
-	require.IsType(t, &net.UnixConn{}, raw)
+	defer out.Close()
+	require.Same(t, out, conn)
+	require.IsType(t, &net.UnixConn{}, out.Conn)
 }
 
 func TestTLSIsSpokenOverARawConnection(t *testing.T) {
 	server := tlsServer()
 	defer server.Close()
 	c := Config{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
-	conn, raw, err := c.dialRaw(t.Context())
+	conn, out, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
-	defer raw.Close()
-	require.IsType(t, &net.TCPConn{}, raw)
-	require.True(t, conn.Conn.(*tls.Conn).ConnectionState().HandshakeComplete)
-}
-
-// writes is a connection that counts the calls of Write.
-type writes struct {
-	net.Conn
-	count int
-}
-
-func (w *writes) Write(p []byte) (int, error) {
-	w.count++
-	return w.Conn.Write(p)
-}
-
-// A system call for each packet would cost more than all else on the path of a lock.
-func TestABatchIsOneSystemCallAlsoWithTLS(t *testing.T) {
-	server := tlsServer()
-	defer server.Close()
-	address := server.Listener.Addr().String()
-	for name, c := range map[string]Config{
-		"plain": {Address: address},
-		"TLS":   {Address: address, TLS: trusting(server)},
-	} {
-		socket, err := net.Dial("tcp", address)
-		require.NoError(t, err)
-		counted := &writes{Conn: socket}
-		c.Dial = dialTo(counted)
-		conn, raw, err := c.dialRaw(t.Context())
-		require.NoError(t, err)
-		require.Same(t, counted, raw)
-		before := counted.count
-		for range 100 {
-			_, err := conn.Write(make([]byte, 150))
-			require.NoError(t, err)
-		}
-		require.Equal(t, before, counted.count, name)
-		require.NoError(t, conn.flush())
-		require.Equal(t, before+1, counted.count, name)
-		require.NoError(t, raw.Close())
-	}
+	defer out.Close()
+	require.IsType(t, &net.TCPConn{}, out.Conn)
+	require.True(t, conn.(*tls.Conn).ConnectionState().HandshakeComplete)
 }
 
 func TestAWrongCertificateIsRefusedAndTheConnectionClosed(t *testing.T) {

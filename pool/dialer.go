@@ -16,8 +16,8 @@ import (
 // goroutine writes: rawConn itself has no lock for that.
 type rawConn struct {
 	redis redis.Conn
-	// in, writer and raw are the layers below redis: the bounds on what is read, the buffer of what
-	// is written, and the socket that abort closes; with TLS, TLS is between the last two. All three are nil if a wrapped pool dialled.
+	// raw, writer and in are the layers below redis: the socket that abort closes, the buffer of
+	// what is written, and the bounds on what is read. All three are nil if a wrapped pool dialled.
 	raw      net.Conn
 	writer   *coalescingConn
 	in       *boundedConn
@@ -122,14 +122,14 @@ func (o *poolDialer) connect(ctx context.Context) (redis.Conn, error) {
 	if named, ok := ctx.Value(addressKey{}).(string); ok {
 		cfg.Address = named
 	}
-	conn, raw, err := cfg.dialRaw(ctx)
+	conn, out, err := cfg.dialRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
 	in := newBoundedConn(conn, replyLimits)
 	c := redis.NewConn(in, 0, 0)
 	if s, ok := ctx.Value(rawConnKey{}).(*rawConn); ok {
-		s.redis, s.raw, s.writer, s.in = c, raw, conn, in
+		s.redis, s.raw, s.writer, s.in = c, out.Conn, out, in
 	}
 	return c, nil
 }

@@ -94,7 +94,8 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 	f(t, m, n)
 }
 
-// settle waits until a node over real sockets is connected and its writer is idle.
+// settle waits until a node over real sockets is connected and its writer has taken all
+// commands.
 func settle(t *testing.T, n *Node) {
 	t.Helper()
 	require.Equal(t, command.Granted, pinging().outcome(t, n))

@@ -118,7 +118,8 @@ func (r *Round) EmptyNodes() (nodes quorum.Nodes, answered bool) {
 	if r.pending.Load() > 0 {
 		return 0, false
 	}
-	// Without mu: nothing writes the ballots of an acquire after the last answer.
+	// Without mu: after the last answer nothing writes the ballots of an acquire, as long as the
+	// caller has a reference.
 	for i := range r.ballots {
 		if r.ballots[i].leftNothing() {
 			nodes = nodes.With(i)

@@ -13,7 +13,7 @@ import (
 )
 
 // Round is one request to all nodes and its vote. The owner sets the exported fields before it sends
-// the round, and reads them only while it has a reference (see Release).
+// the round, and reads them only while it has a reference (see Unref).
 type Round struct {
 	Request command.Request
 	Names   []string
