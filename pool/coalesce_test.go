@@ -34,7 +34,8 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	c := Config{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
 	_, g, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
-	defer g.Conn.Close()
+	encrypted := g.Conn
+	defer encrypted.Close()
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
 	g.Conn = near
 	const each, reader = 20_000, 1 << 31
