@@ -61,8 +61,8 @@ func TestOneOfTheProcessesLeadsAndTheNextOneFollowsIt(t *testing.T) {
 // of WithDefaults, also if the call switches it off.
 func TestALeadHasNoBoundOnTheHold(t *testing.T) {
 	for _, opts := range [][]LockOption{nil, {Without(WithMaxHold(time.Second))}, {WithMaxHold(time.Minute), Without(WithMaxHold(time.Second))}} {
-		inBubble(t, 3, func(fl *testbed) {
-			ctx, cancel := context.WithTimeout(bg, 50*time.Hour)
+		inBubble(t, 1, func(fl *testbed) {
+			ctx, cancel := context.WithTimeout(bg, DefaultMaxTTL+time.Hour)
 			defer cancel()
 			terms := 0
 			end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Hour))), time.Hour, func(ctx context.Context, _ *Lock) error {
@@ -211,7 +211,7 @@ func TestALeadIsEndedByNoOptionThatBoundsAWait(t *testing.T) {
 		fl.masters[1].Stop()
 		ctx, cancel := context.WithCancel(bg)
 		end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Minute))), time.Hour, func(ctx context.Context, _ *Lock) error {
-			pass(48 * time.Hour)
+			pass(DefaultMaxTTL + time.Hour) // the default bound of an extended hold
 			require.NoError(t, ctx.Err())
 			cancel()
 			return nil
