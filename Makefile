@@ -175,7 +175,7 @@ hazards: ## check that docs/dev/hazards.md names every known hazard, docs/compar
 	scripts/hazards
 
 .PHONY: mutants
-mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/dev/mutants.md: 15 to 25 minutes
+mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/dev/mutants.md: about an hour, and it resumes
 	scripts/mutants
 
 .PHONY: mutants-check
