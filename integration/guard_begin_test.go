@@ -18,7 +18,8 @@ import (
 func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
-	l := open(t, nodes)
+	busy := redlock.WithNodeTimeout(patience) // the machine may be
+	l := open(t, nodes, busy)
 	held := acquired(t, l, "job", time.Minute)
 	const maxTTL = 4 * guardTTL // the node timeout is a quarter of it, which a busy machine needs
 	guard := []string{"--guard", maxTTL.String()}
@@ -51,7 +52,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
 
-	fresh, err := redlock.Open(redistest.URLs(nodes))
+	fresh, err := redlock.Open(redistest.URLs(nodes), busy)
 	require.NoError(t, err)
 	defer closeLocker(t, fresh)
 	_, err = fresh.TryAcquire(t.Context(), "job", time.Minute)
