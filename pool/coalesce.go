@@ -54,7 +54,7 @@ func (g *coalescingConn) flush() error {
 	return err
 }
 
-// swap returns what was written, and goes on with an empty buffer.
+// swap returns what was written, and leaves an empty buffer.
 func (g *coalescingConn) swap() (full []byte) {
 	if g.mu != nil {
 		g.mu.Lock()

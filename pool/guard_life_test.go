@@ -119,7 +119,7 @@ func TestAConnectionWhoseFactsAreOldIsDialledAgain(t *testing.T) {
 		f := guardedNodes()
 		admitted(t, m, n, f)
 		m.SetInfo("run_id", otherID)
-		m.Set(guard.Key, f.Guard.Marker(otherID, strings.Repeat("0", 40), "n1"), 0)
+		m.Set(guard.Key, f.Guard.Marker(otherID, noHistory, "n1"), 0)
 		require.Equal(t, command.Failed, acquiringUnder(f, "A", "k").outcome(t, n))
 		time.Sleep(time.Second)
 		require.Equal(t, int64(2), n.Stats().Dials)

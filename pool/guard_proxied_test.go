@@ -26,8 +26,8 @@ func proxied(c *Config) { c.Proxied = true }
 // Without Proxied the server is trusted to be the same one (the negative control).
 func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 	for what, turn := range map[string]func(m *fakeredis.Master){
-		"another run":     func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) },
-		"another history": func(m *fakeredis.Master) { m.SetInfo("master_replid2", otherID) },
+		"another run":     anotherRun,
+		"another history": anotherHistory,
 	} {
 		inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			f := guardedNodes()

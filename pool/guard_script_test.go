@@ -23,6 +23,11 @@ func markerOf(m *fakeredis.Master, state string) string {
 // noHistory is the second replication ID of a master that never was a replica.
 var noHistory = strings.Repeat("0", 40)
 
+// What a master reports afterwards.
+func anotherRun(m *fakeredis.Master)     { m.SetInfo("run_id", otherID) }
+func anotherHistory(m *fakeredis.Master) { m.SetInfo("master_replid2", otherID) }
+func replica(m *fakeredis.Master)        { m.SetInfo("role", "slave") }
+
 // until is the state of a marker whose quarantine ends at an instant from now on.
 func until(left time.Duration) string { return fmt.Sprintf("q%d", time.Now().Add(left).UnixMilli()) }
 
@@ -62,13 +67,13 @@ func TestTheMarkerIsVerifiedByEachOfItsParts(t *testing.T) {
 	for what, f := range map[string]facts{
 		"no marker":       begins(facts{over: true}),
 		"a marker":        {marker: state("ok"), status: guard.Marked},
-		"another run":     begins(facts{marker: state("ok"), change: func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) }}),
-		"another history": begins(facts{marker: state("ok"), change: func(m *fakeredis.Master) { m.SetInfo("master_replid2", otherID) }}),
+		"another run":     begins(facts{marker: state("ok"), change: anotherRun}),
+		"another history": begins(facts{marker: state("ok"), change: anotherHistory}),
 		"another run, whose quarantine is over": begins(facts{
-			marker: quarantine(-time.Hour), over: true, change: func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) },
+			marker: quarantine(-time.Hour), over: true, change: anotherRun,
 		}),
-		"a replica":                             {marker: state("ok"), status: guard.NoMaster, change: func(m *fakeredis.Master) { m.SetInfo("role", "slave") }},
-		"a replica without one":                 {status: guard.NoMaster, change: func(m *fakeredis.Master) { m.SetInfo("role", "slave") }},
+		"a replica":                             {marker: state("ok"), status: guard.NoMaster, change: replica},
+		"a replica without one":                 {status: guard.NoMaster, change: replica},
 		"a quarantine":                          {marker: quarantine(time.Millisecond), over: true, status: guard.Quarantined, left: time.Millisecond},
 		"one that is over":                      {marker: quarantine(0), over: true, status: guard.Marked, state: "ok"},
 		"one that is over by far":               {marker: quarantine(-time.Hour), over: true, status: guard.Marked, state: "ok"},
@@ -170,14 +175,14 @@ func TestOnlyTheServerThatWasLookedAtIsAdmittedAndInTime(t *testing.T) {
 	}{
 		"the server":                    {want: command.Granted, status: guard.Marked},
 		"too late":                      {left: -time.Microsecond, want: command.Failed, error: "came too late"},
-		"another run":                   {change: func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) }, want: command.Failed, error: "not the server"},
-		"another history":               {change: func(m *fakeredis.Master) { m.SetInfo("master_replid2", otherID) }, want: command.Failed, error: "not the server"},
-		"a replica":                     {change: func(m *fakeredis.Master) { m.SetInfo("role", "slave") }, want: command.Granted, status: guard.NoMaster},
+		"another run":                   {change: anotherRun, want: command.Failed, error: "not the server"},
+		"another history":               {change: anotherHistory, want: command.Failed, error: "not the server"},
+		"a replica":                     {change: replica, want: command.Granted, status: guard.NoMaster},
 		"a quarantine":                  {marker: "q1", want: command.Refused},
 		"a marker":                      {marker: "ok", want: command.Refused},
 		"a marker, and a late question": {marker: "q1", left: -time.Hour, want: command.Refused},
 		"a marker of another run": {
-			marker: "ok", change: func(m *fakeredis.Master) { m.SetInfo("run_id", otherID) }, want: command.Refused,
+			marker: "ok", change: anotherRun, want: command.Refused,
 		},
 		"another key": {marker: listValue, want: command.Refused, error: "not a lock"},
 	} {

@@ -186,7 +186,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 	pc.commandsSent += int64(len(pc.batch))
 	pc.recordBatchLocked()
 	pc.armWatchdogLocked()
-	// Under the same lock as the queue: unless the writer goes on, the next command wakes it.
+	// Under the same lock as the queue: unless the writer continues, the next command wakes it.
 	pc.woken = pl.queue.len() > 0
 	return dropped, pc.woken
 }
