@@ -1,4 +1,5 @@
-// Package pool connects to Redis masters: one [Node] for each, over redigo.
+// Package pool connects to the nodes of a lock, one [Node] for each, over redigo: single masters,
+// masters behind Sentinels, and Redis Clusters.
 //
 // A node has one pipelined connection by default (Config.Connections). Callers queue commands and
 // never wait for a socket. All queued commands go out in one write, and a reader matches the

@@ -69,7 +69,7 @@ func (pc *pipeConn) checkSoon() {
 func (pc *pipeConn) checkFailed(err error) {
 	pc.pipeline.mu.Lock()
 	before := pc.whyUnfit()
-	// One failed check may be a slow script on the server. A row of them means that the server
+	// One failed check may be a slow script on the server. Several in succession mean that the server
 	// cannot vote.
 	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
 		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", command.ErrUnfit, pc.pipeline.node.label, err)

@@ -166,14 +166,14 @@ type healthCheck struct{ *pipeConn }
 // INFO as before.
 func (hc healthCheck) Answer(*command.Command, command.Reply) {
 	hc.pipeline.mu.Lock()
-	stands := hc.pipeline.conn == hc.pipeConn
+	current := hc.pipeline.conn == hc.pipeConn
 	answered := hc.health.failed == 0
-	if stands {
+	if current {
 		hc.forgetEndedLocked()
 		hc.scheduleCheckLocked()
 	}
 	hc.pipeline.mu.Unlock()
-	if !stands {
+	if !current {
 		return
 	}
 	// Outside pipeline.mu, like everything that takes another mutex or submits.

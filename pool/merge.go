@@ -128,8 +128,11 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 			v, err := mergedResult(v, i)
 			pc.handleReply(c, v, err)
 		case c.Op.Undoes():
-			// It goes on by itself, with the result of an undo that may have been executed before.
-			c.MarkResend()
+			// It is sent again by itself. NOSCRIPT shows that nothing was executed. After any other error
+			// its result is that of an undo that may have been executed before.
+			if !answeredBy(serverError(err), "NOSCRIPT") || !c.UnmarkForEval() {
+				c.MarkResend()
+			}
 			pc.pipeline.requeue(c)
 		default:
 			pc.handleReply(c, nil, mergedAcquireError(err))

@@ -56,8 +56,8 @@ func (pc *pipeConn) watch() {
 func (pc *pipeConn) isSilent() (silent bool) {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
-	// sent counts commands under mu before they are written, and answered counts replies. So both
-	// are equal only if no answer is due. watching is reset under the lock under which
+	// commandsSent counts commands under mu before they are written, and commandsAnswered those that
+	// were answered. So both are equal only if no answer is due. watching is reset under the lock under which
 	// armWatchdogLocked reads it: the next batch sets the timer again. A timer that fires after
 	// run has stopped it ends here once the connection is detached.
 	answered := pc.commandsAnswered.Load()

@@ -36,6 +36,26 @@ func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 	})
 }
 
+// H44: the same beside a name that is held. Otherwise Acquire would wait for as long as its holder
+// extends the lock.
+func TestAForeignKeyFailsAnAcquireAlsoBesideANameThatIsHeld(t *testing.T) {
+	for _, foreign := range []string{"a", "c"} { // nodes see the names in alphabetical order
+		inBubble(t, 3, func(fl *testbed) {
+			fl.each(func(m *fakeredis.Master) {
+				m.PushList(foreign)
+				m.Set("b", "x", time.Hour)
+			})
+			l, names := fl.locker(), []string{"b", foreign}
+			_, err := l.TryAcquireAll(bg, names, time.Minute)
+			matches(t, err, ErrHeld, ErrForeignKey)
+			ctx, cancel := context.WithTimeout(bg, time.Minute)
+			defer cancel()
+			require.Zero(t, elapsed(func() { _, err = l.AcquireAll(ctx, names, time.Minute) }), foreign)
+			matches(t, err, ErrHeld, ErrForeignKey)
+		})
+	}
+}
+
 // H44: the same while a server is down, when the first refusal decides.
 func TestAForeignKeyFailsAnAcquireAlsoWhileAMasterIsDown(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {

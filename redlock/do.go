@@ -40,7 +40,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 }
 
 // Lead campaigns for a name, and calls fn whenever this process is elected: while it holds the lock on
-// the name. It goes on until ctx ends. Of all processes that lead the same name, one at a time is
+// the name. It continues until ctx ends. Of all processes that lead the same name, one at a time is
 // elected. Lead never campaigns again before fn has returned.
 //
 // The context of fn is the lock's. It ends when ctx ends, or with the lock's cause when the lock ends.

@@ -27,8 +27,9 @@ type QuarantineError = pool.QuarantineError
 //
 // The guard adds one GET to each script that creates a key. In a new deployment the first
 // acquisition starts a quarantine of maxTTL on every node: see Locker.Admit. Meanwhile acquisitions
-// wait, or fail with ErrQuarantined. Clients without the guard ignore it. Until the last of them is
-// gone, locks are mutually exclusive but not guarded.
+// wait, or fail with ErrQuarantined. Clients without the guard do not check it. From their next
+// connection on they refuse a guarded node, unless WithUnsafeNodes names it. Until the last of them
+// has stopped, locks are mutually exclusive but not guarded.
 func WithRestartGuard(maxTTL time.Duration) Option {
 	return option(func(s *settings) { s.guarded, s.guardTTL = true, maxTTL })
 }

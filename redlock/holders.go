@@ -179,17 +179,23 @@ func (q *holderQuery) mayFail(s vote.Results, open int) bool {
 	return failed <= spare && failed+open > spare
 }
 
-// asHeldError describes the first key that is not free.
-func asHeldError(holds []command.KeyState) error {
-	for _, h := range holds {
+// asHeldError describes why a node refuses: a key that is no lock, if there is one, because to wait
+// is then useless; otherwise the key that is held for the longest. It returns nil if all are free.
+func asHeldError(keys []command.KeyState) error {
+	var longest *HeldError
+	for _, k := range keys {
 		switch {
-		case h.ForeignType != "":
+		case k.ForeignType != "":
 			return ErrForeignKey
-		case !h.Free():
-			return &HeldError{Owner: command.Owner(h.Value), Remaining: h.TTL}
+		case k.Free():
+		case longest == nil || longest.Remaining >= 0 && (k.TTL < 0 || k.TTL > longest.Remaining):
+			longest = &HeldError{Owner: command.Owner(k.Value), Remaining: k.TTL}
 		}
 	}
-	return nil
+	if longest == nil {
+		return nil
+	}
+	return longest
 }
 
 // quarantineLeft returns how much longer a failed node does not vote; waiting.NoExpiry if unknown.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // The holder of the second name is on a quorum. Otherwise an attempt on two names would wait for a frozen node to learn that.
@@ -34,5 +35,33 @@ func TestAnErrorNamesTheHolderOfAnyName(t *testing.T) {
 		var held *HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "she", held.Owner)
+	})
+}
+
+// Otherwise a caller that waits for Remaining would come back while another name is still held.
+func TestAnErrorNamesTheHolderWhoseKeyRemainsLongest(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		take(t, fl.locker(WithOwner("she")), "c", time.Hour)
+		brief := fl.locker(WithOwner("he"))
+		take(t, brief, "b", time.Minute)
+		take(t, brief, "d", time.Minute)
+		fl.each(func(m *fakeredis.Master) {
+			m.Set("a", "x", 0)
+			m.Set("e", "x", 0)
+		})
+		for _, test := range []struct {
+			names []string // nodes see them in alphabetical order
+			want  HeldError
+		}{
+			{[]string{"b", "c"}, HeldError{Owner: "she", Remaining: time.Hour}},
+			{[]string{"c", "d"}, HeldError{Owner: "she", Remaining: time.Hour}},
+			{[]string{"a", "c"}, HeldError{Remaining: -time.Millisecond}},
+			{[]string{"c", "e"}, HeldError{Remaining: -time.Millisecond}},
+		} {
+			_, err := fl.locker().TryAcquireAll(bg, test.names, time.Minute)
+			var held *HeldError
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, test.want, *held, "%q", test.names)
+		}
 	})
 }

@@ -45,8 +45,7 @@ type Lock struct {
 	// timers' goroutine must not wait for sending.
 	sending sync.Mutex
 
-	// mu guards all fields below, and family.shares. Under it only the timers are called, which call
-	// nothing back while they hold a lock.
+	// mu guards all fields below, and family.shares. docs/dev/architecture.md has the order of mutexes.
 	mu        sync.Mutex
 	lease     lease.Lease
 	cause     error // why the hold ended

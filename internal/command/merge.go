@@ -83,7 +83,7 @@ end
 `
 
 // eachFenced reads all counters by one MGET, which returns nothing for a missing key and for one of
-// another type. Without the right to MGET nothing is executed, and each acquire goes on by itself, as
+// another type. Without the right to MGET nothing is executed, and each acquire is sent by itself, as
 // if the server did not know this script.
 const eachFenced = `
 local clamp = tonumber(ARGV[2])

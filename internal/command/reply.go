@@ -17,7 +17,8 @@ const (
 	// Granted means executed as requested.
 	Granted
 	// Refused means that the node is healthy and refuses: another client holds the name, or the
-	// token does not hold it any more. Nothing was written.
+	// token does not hold it any more. Nothing was written, except that a release of several keys
+	// may have deleted some of them.
 	Refused
 	// Failed means not executed, because the node could not execute it or was not reached.
 	Failed
@@ -39,7 +40,8 @@ func (o Outcome) String() string {
 // Reply is the answer to a command.
 type Reply struct {
 	Outcome Outcome
-	// NotSent reports that no byte of the command left this process. The outcome is Failed.
+	// NotSent reports that no byte of the command left this process. From a node the outcome is
+	// Failed. A round that skips a node chooses the outcome itself.
 	NotSent bool
 	// Retrying reports that the server answered an undo by an error, and that the undo is sent
 	// again. The same Answerer receives the result by another command for the same node.

@@ -25,9 +25,9 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	took := r.measure(node, rep)
 	r.mu.Lock()
 	b := &r.ballots[node]
-	uncounted, late := b.Counted, b.Counted || r.Decided()
+	counted, late := b.Counted, b.Counted || r.Decided()
 	b.Undone = rep.Undone
-	b.Replied, b.AnsweredLate, b.Outcome, b.NotSent, b.Err, b.Latency = true, uncounted, rep.Outcome, rep.NotSent, rep.Err, took
+	b.Replied, b.AnsweredLate, b.Outcome, b.NotSent, b.Err, b.Latency = true, counted, rep.Outcome, rep.NotSent, rep.Err, took
 	b.Fence = rep.Fence
 	if r.keyStates != nil {
 		r.keyStates[node] = rep.KeyStates

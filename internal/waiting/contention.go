@@ -46,18 +46,18 @@ func ContentionOf(s vote.Results, names int) Contention {
 	return c
 }
 
-// Sightings records, by node, the token that the node holds, and since when it was seen there.
+// Sightings records, by node and name, the token of the key, and since when it was seen there.
 // Contenders with a split vote delete their keys within the node timeout and return with new tokens.
 // A token that remains for longer belongs to a holder or to a crashed client. The zero value is empty.
-type Sightings []sighting
+type Sightings [][]sighting
 
 type sighting struct {
 	token string
 	since clock.Instant
 }
 
-// BlockedFor reports whether contenders are stuck: none can have a quorum until an unchanged key
-// expires or a failed node votes again. free is how soon that can be without a release; negative if
+// BlockedFor reports whether contenders are stuck: none can have a quorum until unchanged keys
+// expire or a failed node votes again. free is how soon that can be without a release; negative if
 // unknown. An attempt before that is useless. blocked is how long the same keys have left no quorum.
 //
 // s is what was seen at now, and longest how long a contender with a split vote may keep its keys.
@@ -69,19 +69,13 @@ func (all *Sightings) BlockedFor(
 		*all = make(Sightings, len(s.Ballots))
 	}
 	var inTheWay, ages []time.Duration
-	for i, states := range s.KeyStates {
-		seen := &(*all)[i]
-		token, left := firstHolder(states)
-		if token != "" && token == seen.token {
-			ages = append(ages, now.Sub(seen.since))
-		}
-		outageLeft, failed := outage(i)
-		switch {
+	for i, keys := range s.KeyStates {
+		age, left := all.see(i, now, longest, keys)
+		ages = append(ages, age)
+		switch outageLeft, failed := outage(i); {
 		case failed:
 			inTheWay = append(inTheWay, outageLeft)
-		case token != seen.token && len(states) > 0:
-			*seen = sighting{token, now}
-		case token != "" && now.Sub(seen.since) > longest:
+		case age > longest:
 			inTheWay = append(inTheWay, left)
 		}
 	}
@@ -101,16 +95,29 @@ func (all *Sightings) BlockedFor(
 	return free, true, blocked
 }
 
-// firstHolder returns the first token that blocks a node, and its remaining time.
-func firstHolder(holds []command.KeyState) (token string, left time.Duration) {
-	for _, h := range holds {
+// see records the keys of one node. It returns how long the oldest of them has been there, and how
+// much longer those remain that are older than longest.
+func (all Sightings) see(node int, now clock.Instant, longest time.Duration, keys []command.KeyState) (age, left time.Duration) {
+	if len(all[node]) < len(keys) {
+		all[node] = make([]sighting, len(keys))
+	}
+	for name, k := range keys {
+		seen, token := &all[node][name], cmp.Or(k.Value, k.ForeignType)
+		if token != seen.token {
+			*seen = sighting{token, now}
+		}
+		if token == "" {
+			continue
+		}
+		old := now.Sub(seen.since)
+		age = max(age, old)
 		switch {
-		case h.Free():
-		case h.TTL < 0:
-			return cmp.Or(h.Value, h.ForeignType), NoExpiry
+		case old <= longest:
+		case k.TTL < 0:
+			left = NoExpiry
 		default:
-			return cmp.Or(h.Value, h.ForeignType), h.TTL
+			left = max(left, k.TTL)
 		}
 	}
-	return "", 0
+	return age, left
 }
