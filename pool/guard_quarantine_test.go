@@ -39,41 +39,42 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 			require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
 		})
 	}
-	// The run that starts differs from that of the connection before, and the quarantine is another
-	// client's.
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+}
+
+// The same when the quarantine is another client's: the server differs from that of the connection before.
+func TestAClientThatFindsAnotherServerWaitsForItsOwnTimerAsWell(t *testing.T) {
+	restarted := func(t *testing.T, m *fakeredis.Master, meets func()) {
 		m.Stop()
 		time.Sleep(time.Second)
 		require.NoError(t, m.Restart(true))
-		stranger := opened(t, m, nil)
-		requireQuarantined(t, acquiringUnder(guardedNodes(), "B", "k").on(stranger).reply(t), guardTTL)
-		require.NoError(t, stranger.Close())
-		m.SetClock(time.Hour)
-		time.Sleep(time.Second) // it has dialled
-		for range 3 {
-			var q *QuarantineError
-			require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q)
-			time.Sleep(6 * time.Second)
-		}
-		time.Sleep(2 * time.Second)
-		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
-	})
-	// The negative control: a client that never saw the earlier run uses the node's clock.
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
-		require.NoError(t, n.Close())
-		require.NoError(t, m.Restart(true))
-		first := opened(t, m, nil)
-		acquiringUnder(f, "A", "k").on(first).reply(t)
-		require.NoError(t, first.Close())
-		m.SetClock(time.Hour)
-		second := opened(t, m, nil)
-		defer second.Close()
-		require.Equal(t, command.Granted, acquiringUnder(guardedNodes(), "A", "k").outcome(t, second))
-	})
+		meets()
+	}
+	promoted := func(t *testing.T, m *fakeredis.Master, meets func()) {
+		mine := only(t, m)
+		anotherHistory(m)
+		meets()
+		mine.Drop()
+	}
+	for what, begin := range map[string]func(t *testing.T, m *fakeredis.Master, meets func()){"restarted": restarted, "promoted": promoted} {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			f := guardedNodes()
+			admitted(t, m, n, f)
+			begin(t, m, func() {
+				stranger := opened(t, m, nil)
+				requireQuarantined(t, acquiringUnder(guardedNodes(), "B", "k").on(stranger).reply(t), guardTTL)
+				require.NoError(t, stranger.Close())
+			})
+			m.SetClock(time.Hour)
+			time.Sleep(time.Second) // it has dialled
+			for range 3 {
+				var q *QuarantineError
+				require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q, what)
+				time.Sleep(6 * time.Second)
+			}
+			time.Sleep(2 * time.Second)
+			require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
+		})
+	}
 }
 
 // A quarantine that is longer than the maximum was written before the clock was set back.
