@@ -257,6 +257,16 @@ func TestAClosedNodeRepeatsNoUndo(t *testing.T) {
 	})
 }
 
+// A reader that ends may queue an undo again after Close. Nothing would ever answer it.
+func TestAClosedNodeAnswersWhatIsQueuedAgain(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
+		require.NoError(t, n.Close())
+		undo := releasing("A", "k").within(n, longTTL)
+		n.pipelines[0].requeue(&undo.Command)
+		require.ErrorIs(t, undo.reply(t).Err, ErrDisconnected)
+	})
+}
+
 // A node that loses connections again and again would otherwise remember each acquire that was in transit.
 func TestALateAcquireIsForgottenWithItsKeys(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
