@@ -75,6 +75,20 @@ func TestAClientThatFindsAnotherServerWaitsForItsOwnTimerAsWell(t *testing.T) {
 			require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
 		})
 	}
+	// The negative control: a client that never saw the earlier run uses the node's clock.
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		f := guardedNodes()
+		admitted(t, m, n, f)
+		require.NoError(t, n.Close())
+		require.NoError(t, m.Restart(true))
+		first := opened(t, m, nil)
+		acquiringUnder(f, "A", "k").on(first).reply(t)
+		require.NoError(t, first.Close())
+		m.SetClock(time.Hour)
+		second := opened(t, m, nil)
+		defer second.Close()
+		require.Equal(t, command.Granted, acquiringUnder(guardedNodes(), "A", "k").outcome(t, second))
+	})
 }
 
 // A quarantine that is longer than the maximum was written before the clock was set back.
