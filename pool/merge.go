@@ -112,8 +112,9 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 	}
 	all := pc.oneCall
 	defer clear(all) // each command leads to its Locker
+	why := serverError(err)
 	if err != nil {
-		pc.afterFailedMerge(first.MergeKind(), serverError(err))
+		pc.afterFailedMerge(first.MergeKind(), why)
 		pc.pipeline.node.count.unmerged.Add(int64(len(all)))
 	} else if !mergedReplyValid(all, v) {
 		err = errMergedReply
@@ -127,12 +128,9 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 		case err == nil:
 			v, err := mergedResult(v, i)
 			pc.handleReply(c, v, err)
-		case c.Op.Undoes():
-			// It is sent again by itself. NOSCRIPT shows that nothing was executed. After any other error
-			// its result is that of an undo that may have been executed before.
-			if !answeredBy(serverError(err), "NOSCRIPT") || !c.UnmarkForEval() {
-				c.MarkResend()
-			}
+		case c.Op.Undoes() && !answeredBy(why, "NOSCRIPT"):
+			// It is sent again by itself, with the result of an undo that may have been executed before.
+			c.MarkResend()
 			pc.pipeline.requeue(c)
 		default:
 			pc.handleReply(c, nil, mergedAcquireError(err))

@@ -188,7 +188,7 @@ func asHeldError(keys []command.KeyState) error {
 		case k.ForeignType != "":
 			return ErrForeignKey
 		case k.Free():
-		case longest == nil || longest.Remaining >= 0 && (k.TTL < 0 || k.TTL > longest.Remaining):
+		case longest == nil || command.Outlasts(k.TTL, longest.Remaining):
 			longest = &HeldError{Owner: command.Owner(k.Value), Remaining: k.TTL}
 		}
 	}

@@ -24,7 +24,8 @@ type Group struct {
 const groupWithin = time.Minute
 
 // StartGroup starts a group with the given number of Sentinels. It returns when the replica has its
-// copy, and all Sentinels know the replica and each other. They consider the master dead when it has been silent for a second.
+// copy, and all Sentinels know the replica and each other. They consider the master dead when it has
+// been silent for a second.
 func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	t.Helper()
 	g := &Group{Network: NewNetwork(t), Sentinels: make([]*Node, sentinels)}

@@ -84,3 +84,9 @@ type KeyState struct {
 
 // Free reports whether the key does not exist.
 func (h KeyState) Free() bool { return h.Value == "" && h.ForeignType == "" }
+
+// Outlasts reports whether a key with a remaining TTL remains longer than one with the other. A
+// negative TTL never ends.
+func Outlasts(ttl, other time.Duration) bool {
+	return other >= 0 && (ttl < 0 || ttl > other)
+}

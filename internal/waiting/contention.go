@@ -37,7 +37,7 @@ func ContentionOf(s vote.Results, names int) Contention {
 			_, _ = fmt.Fprintln(&tokens, name, token)
 			slices.Sort(left)
 			// The name is free when fewer than a quorum are left.
-			if d := left[len(left)-s.Need]; !c.Held || d < 0 || c.FreeIn >= 0 && d > c.FreeIn {
+			if d := left[len(left)-s.Need]; !c.Held || command.Outlasts(d, c.FreeIn) {
 				c.Held, c.FreeIn = true, d
 			}
 		}
