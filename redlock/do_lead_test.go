@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
@@ -60,20 +62,29 @@ func TestOneOfTheProcessesLeadsAndTheNextOneFollowsIt(t *testing.T) {
 // No bound on the hold applies that the call itself does not have: neither the usual default nor that
 // of WithDefaults, also if the call switches it off.
 func TestALeadHasNoBoundOnTheHold(t *testing.T) {
-	for _, opts := range [][]LockOption{nil, {Without(WithMaxHold(time.Second))}, {WithMaxHold(time.Minute), Without(WithMaxHold(time.Second))}} {
-		inBubble(t, 1, func(fl *testbed) {
-			ctx, cancel := context.WithTimeout(bg, DefaultMaxTTL+time.Hour)
-			defer cancel()
-			terms := 0
-			end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Hour))), time.Hour, func(ctx context.Context, _ *Lock) error {
-				terms++
-				<-ctx.Done()
-				return nil
-			}, opts...)
-			require.ErrorIs(t, end(), context.DeadlineExceeded)
-			require.Equal(t, 1, terms)
-		})
-	}
+	inBubble(t, 1, func(fl *testbed) {
+		ctx, cancel := context.WithTimeout(bg, DefaultMaxTTL+time.Hour)
+		defer cancel()
+		l := fl.locker(WithDefaults(WithMaxHold(time.Hour)))
+		var leads sync.WaitGroup
+		for name, opts := range map[string][]LockOption{
+			"a": nil,
+			"b": {Without(WithMaxHold(time.Second))},
+			"c": {WithMaxHold(time.Minute), Without(WithMaxHold(time.Second))},
+		} {
+			leads.Go(func() {
+				terms := 0
+				err := l.Lead(ctx, name, time.Hour, func(ctx context.Context, _ *Lock) error {
+					terms++
+					<-ctx.Done()
+					return nil
+				}, opts...)
+				assert.ErrorIs(t, err, context.DeadlineExceeded, name)
+				assert.Equal(t, 1, terms, name)
+			})
+		}
+		leads.Wait()
+	})
 }
 
 // The function ignores the end of its lock for an hour. Meanwhile its own process does not campaign.
@@ -211,7 +222,7 @@ func TestALeadIsEndedByNoOptionThatBoundsAWait(t *testing.T) {
 		fl.masters[1].Stop()
 		ctx, cancel := context.WithCancel(bg)
 		end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Minute))), time.Hour, func(ctx context.Context, _ *Lock) error {
-			pass(DefaultMaxTTL + time.Hour) // the default bound of an extended hold
+			pass(2 * time.Hour) // longer than the bound of the options
 			require.NoError(t, ctx.Err())
 			cancel()
 			return nil

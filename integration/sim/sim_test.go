@@ -169,7 +169,7 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 		"an undo without order":             {func(p *plan) { p.faultyClient = unordered }, "left"},
 		"an undo while the handle is valid": {func(p *plan) { p.faultyClient = tooEarly }, "at once"},
 		"a late extension that revives":     {func(p *plan) { p.faultyClient = revived }, "at once"},
-		"an extension that creates":         {func(p *plan) { p.faultyClient = creating }, "at once"},
+		"an extension that creates":         {func(p *plan) { p.faultyClient, p.rounds = creating, 8 }, "at once"},
 		"a repair in quarantine": {func(p *plan) {
 			p.guard, p.repair, p.ttl, p.directed, p.faultyClient = true, true, 1500*time.Millisecond, forgottenGrant, repairing
 		}, "at once"},
