@@ -32,7 +32,7 @@ type line struct {
 func Main[T any](m *testing.M, contend func(ctx context.Context, task T, log *Log)) {
 	text := os.Getenv(taskEnv)
 	if text == "" {
-		os.Exit(m.Run())
+		os.Exit(redistest.Run(m))
 	}
 	var task T
 	if err := json.Unmarshal([]byte(text), &task); err != nil {

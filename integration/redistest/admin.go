@@ -22,12 +22,7 @@ const reserved = "redlock:"
 // client under test. It returns the reply. If the server does not answer, Try returns an error
 // within a few seconds.
 func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
-	conn, err := redis.Dial("tcp", n.Addr(), append(
-		slices.Clone(n.dial),
-		redis.DialConnectTimeout(adminTimeout),
-		redis.DialReadTimeout(adminTimeout),
-		redis.DialWriteTimeout(adminTimeout),
-	)...)
+	conn, err := n.connect(adminTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: node %s: %w", n.Addr(), err)
 	}
@@ -37,6 +32,16 @@ func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
 		return nil, fmt.Errorf("redistest: node %s: %s: %w", n.Addr(), cmd, err)
 	}
 	return reply, nil
+}
+
+// connect connects to the server. Each step of each command takes up to within.
+func (n *Node) connect(within time.Duration) (redis.Conn, error) {
+	return redis.Dial("tcp", n.Addr(), append(
+		slices.Clone(n.dial),
+		redis.DialConnectTimeout(within),
+		redis.DialReadTimeout(within),
+		redis.DialWriteTimeout(within),
+	)...)
 }
 
 // Do is [Node.Try] for a command that must succeed. A bulk string is returned as []byte, which the

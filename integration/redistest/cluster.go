@@ -26,7 +26,7 @@ func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Clus
 	if replica {
 		n++
 	}
-	all := Start(t, n, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000"}, args...)...)
+	all := startFresh(t, n, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000"}, args...)...)
 	c.Join(t, all...)
 	c.Masters = all[:masters]
 	for i, m := range all {

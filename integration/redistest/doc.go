@@ -2,9 +2,9 @@
 // lock must survive: servers are paused, killed, stopped and restarted.
 //
 // Every node listens on 127.0.0.1 only, on a port that stays the same after a restart. [Start]
-// removes its containers when the test ends, however it ends. Without a Docker engine a test is
-// skipped. With CI=true in the environment it fails instead, so a build cannot pass because it
-// tested nothing.
+// removes its containers when the test ends, however it ends; with [Run] some serve later tests.
+// Without a Docker engine a test is skipped. With CI=true in the environment it fails instead, so a
+// build cannot pass because it tested nothing.
 //
 // A port on 127.0.0.1 is served by Docker's own proxy process. While a node is paused the proxy
 // accepts connections and keeps what is sent until the node runs again. When a node is killed its

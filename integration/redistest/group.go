@@ -31,7 +31,7 @@ func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	g := &Group{Network: NewNetwork(t), Sentinels: make([]*Node, sentinels)}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		servers := Start(t, 2, args...)
+		servers := startFresh(t, 2, args...)
 		g.Master, g.Replica = servers[0], servers[1]
 	})
 	for i := range g.Sentinels {

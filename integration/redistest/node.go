@@ -6,11 +6,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
 )
 
 // bridge is the network of containers that need no other.
@@ -19,9 +21,13 @@ const bridge = "bridge"
 // Node is one Redis server in a container. Its methods are safe for concurrent use. The Docker
 // engine decides what two faults at once on one node do.
 type Node struct {
+	ctr  *testcontainers.DockerContainer
 	id   string
 	port int
 	dial []redis.DialOption // further options for [Node.Try]
+
+	asNew string      // its settings when it was new; empty if no other test gets it
+	spent atomic.Bool // a fault may have left something that [Node.renew] does not see
 }
 
 // Addr returns the node's host:port. It does not change while the test runs, even after
@@ -138,6 +144,7 @@ func (n *Node) Inside(t testing.TB) (host, port string) {
 // ones can be made until [Node.Connect]. The server keeps running.
 func (n *Node) Disconnect(t testing.TB) {
 	t.Helper()
+	n.spent.Store(true)
 	n.fault(t, "disconnect", func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.NetworkDisconnect(ctx, bridge, client.NetworkDisconnectOptions{Container: n.id, Force: true})
 		return err

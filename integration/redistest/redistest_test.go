@@ -2,6 +2,8 @@ package redistest_test
 
 import (
 	"net"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,6 +95,66 @@ func TestNodesAreRemovedWhenTheTestEndsAlsoWhilePaused(t *testing.T) {
 	}
 	_, err := net.DialTimeout("tcp", node.Addr(), time.Second)
 	assert.ErrorContains(t, err, "connection refused")
+}
+
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
+
+// What a test leaves on a server is gone when another test gets the server, and a server with another
+// setting, another user or another role is given to none.
+func TestAUsedServerIsLikeANewOne(t *testing.T) {
+	var script string
+	leaves := map[string]struct {
+		what  func(t *testing.T, n *redistest.Node)
+		again bool
+	}{
+		"a key, a script and a client": {func(t *testing.T, n *redistest.Node) {
+			n.Do(t, "SET", "k", "v")
+			script = asString(t, n.Do(t, "SCRIPT", "LOAD", "return 1"))
+			conn, err := redis.Dial("tcp", n.Addr())
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			_, err = conn.Do("CLIENT", "SETNAME", "left")
+			require.NoError(t, err)
+		}, true},
+		"a pause of its clients": {func(t *testing.T, n *redistest.Node) { n.Do(t, "CLIENT", "PAUSE", 60_000) }, false},
+		"a restart":              {func(t *testing.T, n *redistest.Node) { n.Restart(t) }, true},
+		"a setting":              {func(t *testing.T, n *redistest.Node) { n.Do(t, "CONFIG", "SET", "maxmemory", "100mb") }, false},
+		"a user":                 {func(t *testing.T, n *redistest.Node) { n.Do(t, "ACL", "SETUSER", "left") }, false},
+		"another role":           {func(t *testing.T, n *redistest.Node) { n.Do(t, "REPLICAOF", "127.0.0.1", "1") }, false},
+		"a role that was another": {func(t *testing.T, n *redistest.Node) {
+			n.Do(t, "REPLICAOF", "127.0.0.1", "1")
+			n.Do(t, "REPLICAOF", "NO", "ONE")
+		}, false},
+		"a frozen process":   {func(t *testing.T, n *redistest.Node) { n.Pause(t) }, false},
+		"a disconnected one": {func(t *testing.T, n *redistest.Node) { n.Disconnect(t) }, false},
+		"a dead one":         {func(t *testing.T, n *redistest.Node) { n.Kill(t) }, false},
+	}
+	for name, left := range leaves {
+		t.Run(name, func(t *testing.T) {
+			var used []string
+			t.Run("first", func(t *testing.T) {
+				for _, n := range redistest.Start(t, 2) {
+					used = append(used, n.Addr())
+					left.what(t, n)
+				}
+			})
+			require.Len(t, used, 2)
+			for _, n := range redistest.Start(t, 2) {
+				assert.Equal(t, left.again, slices.Contains(used, n.Addr()))
+				assert.Equal(t, int64(0), n.Do(t, "DBSIZE"))
+				assert.Equal(t, []any{int64(0)}, n.Do(t, "SCRIPT", "EXISTS", script))
+				assert.NotContains(t, asString(t, n.Do(t, "CLIENT", "LIST")), "left")
+				assert.Equal(t, int64(0), n.Do(t, "SLOWLOG", "LEN"))
+			}
+		})
+	}
+}
+
+func asString(t *testing.T, reply any) string {
+	t.Helper()
+	s, err := redis.String(reply, nil)
+	require.NoError(t, err)
+	return s
 }
 
 func TestNoKeysWaitsForAKeyToExpire(t *testing.T) {

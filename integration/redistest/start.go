@@ -41,8 +41,25 @@ const (
 // Start starts n Redis servers, each in its own container, and returns when all of them answer
 // PING. They have no persistence, so a restart brings a node back empty. args are appended to the
 // server's command line and override the defaults, for example "--appendonly", "yes". The
-// containers are removed when the test ends.
+// containers are removed when the test ends. [Run] describes an exception.
 func Start(t testing.TB, n int, args ...string) []*Node {
+	t.Helper()
+	if len(args) > 0 || !idle.keep {
+		return startFresh(t, n, args...)
+	}
+	nodes := idle.take(n)
+	for _, n := range nodes {
+		t.Cleanup(func() { n.leave(t) })
+	}
+	fresh := startFresh(t, n-len(nodes))
+	for _, n := range fresh {
+		n.memorize(t)
+	}
+	return append(nodes, fresh...)
+}
+
+// startFresh is [Start] without servers that other tests have used.
+func startFresh(t testing.TB, n int, args ...string) []*Node {
 	t.Helper()
 	return startAll(t, n, nil, testcontainers.WithCmd(append(slices.Clone(standalone), args...)...))
 }
@@ -98,11 +115,10 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 			return nil, err
 		}
 		ctr, err := run(ctx, port, how)
-		// A container that could not be started exists as well and must be removed. A grace period
-		// would only delay the end of the test, because these servers have nothing to save.
-		testcontainers.CleanupContainer(t, ctr, testcontainers.StopTimeout(0))
+		n := &Node{ctr: ctr, port: port, dial: dial}
+		t.Cleanup(func() { n.leave(t) }) // a container that could not be started exists as well
 		if err == nil {
-			n := &Node{id: ctr.GetContainerID(), port: port, dial: dial}
+			n.id = ctr.GetContainerID()
 			return n, n.awaitPing(ctx)
 		}
 		if attempt == attempts || !portTaken(err) {
