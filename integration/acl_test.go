@@ -165,7 +165,7 @@ func TestAKeyWithoutARightIsRefusedByTheServer(t *testing.T) {
 		n.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app/*", "+@all")
 		urls[i] = "redis://app:secret@" + n.Addr()
 	}
-	l, err := redlock.Open(urls)
+	l, err := redlock.Open(urls, redlock.WithNodeTimeout(busyTimeout))
 	require.NoError(t, err)
 	defer closeLocker(t, l)
 	released(t, acquired(t, l, "app/x", time.Minute))

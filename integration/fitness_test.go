@@ -50,7 +50,7 @@ func TestAnUnfitServerIsRefusedWithTheReasonUntilItIsFixed(t *testing.T) {
 		for _, n := range nodes[:2] {
 			ill.fall(n)
 		}
-		l, err := redlock.Open(redistest.URLs(nodes))
+		l, err := redlock.Open(redistest.URLs(nodes), redlock.WithNodeTimeout(busyTimeout))
 		require.NoError(t, err)
 		_, err = l.TryAcquire(t.Context(), "x", time.Minute)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
@@ -98,7 +98,7 @@ func TestAClusterMemberAndASentinelAreRefusedInWords(t *testing.T) {
 	nodes := masters(t, 1)
 	nodes = append(nodes, redistest.Start(t, 1, "--cluster-enabled", "yes")...)
 	nodes = append(nodes, redistest.StartSentinel(t))
-	l := open(t, nodes)
+	l := open(t, nodes, redlock.WithNodeTimeout(patience))
 	_, err := l.TryAcquire(t.Context(), "x", time.Minute)
 	require.ErrorIs(t, err, redlock.ErrUnfit)
 	require.ErrorContains(t, err, nodes[1].Addr()+"/0 is a member of a Redis Cluster")
@@ -118,7 +118,7 @@ func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 	nodes := masters(t, 2)
 	urls := []string{nodes[0].URL() + "?name=a", nodes[1].URL() + "?name=b"}
 	urls = append(urls, strings.Replace(nodes[1].URL(), "127.0.0.1", "localhost", 1)+"?name=c")
-	l, err := redlock.Open(urls)
+	l, err := redlock.Open(urls, redlock.WithNodeTimeout(busyTimeout))
 	require.NoError(t, err)
 	defer closeLocker(t, l)
 	released(t, acquired(t, l, "x", time.Minute))
@@ -137,7 +137,7 @@ func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 
 func TestADiagnosisOfRealServers(t *testing.T) {
 	nodes := masters(t, 3, "--appendonly", "yes", "--appendfsync", "always")
-	l := open(t, nodes)
+	l := open(t, nodes, redlock.WithNodeTimeout(patience))
 	r, err := l.Diagnose(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, r.All())

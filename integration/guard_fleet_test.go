@@ -20,7 +20,7 @@ const marker = "redlock:guard"
 // contains these words.
 func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 	t.Helper()
-	_, err := l.TryAcquire(t.Context(), "x", time.Second)
+	_, err := l.TryAcquire(t.Context(), "x", guardTTL)
 	require.ErrorIs(t, err, redlock.ErrUnfit)
 	require.ErrorContains(t, err, words)
 }

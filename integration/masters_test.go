@@ -26,10 +26,15 @@ func masters(t testing.TB, n int, args ...string) []*redistest.Node {
 	return nodes
 }
 
-// open opens a Locker over the nodes, which is closed when the test ends.
+// busyTimeout is a node timeout in which healthy servers answer also on a busy machine. It is for tests
+// that need an answer of every node, or of those that are left. The TTL of a lock must be longer.
+const busyTimeout = 1500 * time.Millisecond
+
+// open opens a Locker over the nodes, which is closed when the test ends. Its node timeout is
+// busyTimeout unless opts have another.
 func open(t testing.TB, nodes []*redistest.Node, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.Open(redistest.URLs(nodes), opts...)
+	l, err := redlock.Open(redistest.URLs(nodes), append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l

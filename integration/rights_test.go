@@ -83,13 +83,6 @@ func (x *exercise) killed(context.Context) error {
 }
 
 func TestTheDocumentedRightsAreEnoughAndNoneIsTooMany(t *testing.T) {
-	t.Run("masters", rightsOnMasters)
-	t.Run("doctor", rightsOfTheDoctor)
-	t.Run("cluster", rightsOnACluster)
-	t.Run("sentinels", rightsBehindSentinels)
-}
-
-func rightsOnMasters(t *testing.T) {
 	nodes := masters(t, 3)
 	plain := documented(t, everyLock, oneMaster, waitingForOne, healthChecks)
 	exercised(t, nodes, plain, plain, asApp(nodes), func(x *exercise) []step {
@@ -155,7 +148,7 @@ func (x *exercise) repaired(ctx context.Context) error {
 }
 
 // The doctor probes every right in the table, and reports each one that is missing.
-func rightsOfTheDoctor(t *testing.T) {
+func TestTheDoctorNamesEachMissingRight(t *testing.T) {
 	nodes := masters(t, 1)
 	rights := documented(t, everyLock, oneMaster, waitingForOne, healthChecks, fencing, diagnosis)
 	for what, opts := range map[string][]redlock.Option{
@@ -189,7 +182,7 @@ func rightsOfTheDoctor(t *testing.T) {
 	}
 }
 
-func rightsOnACluster(t *testing.T) {
+func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, false)
 	t.Cleanup(redistest.NoGoroutines(t))
 	open := func(opts ...redlock.Option) func(t testing.TB, more ...redlock.Option) *redlock.Locker {
@@ -251,7 +244,7 @@ func (x *exercise) moved(ctx context.Context, c *redistest.Cluster) error {
 	return errors.Join(errs...)
 }
 
-func rightsBehindSentinels(t *testing.T) {
+func TestTheDocumentedRightsAreEnoughBehindSentinels(t *testing.T) {
 	g := redistest.StartGroup(t, 1)
 	t.Cleanup(redistest.NoGoroutines(t))
 	if !knowsChannels(g.Sentinels[0]) {

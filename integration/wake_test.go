@@ -34,7 +34,7 @@ func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, li
 	t.Helper()
 	w := &waiter{woken: make(chan string, 1000), got: make(chan time.Time, 1)}
 	opts = append(opts, redlock.WithTrace(&redlock.Trace{Woken: func(e redlock.WaitEvent) { w.woken <- e.Reason }}))
-	l, err := redlock.Open(urls, opts...)
+	l, err := redlock.Open(urls, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -178,7 +178,7 @@ func TestWakeWithoutTheRightToPublishOrSubscribe(t *testing.T) {
 			setUser(t, n, "reset", "on", ">secret", "~*", "&*", "+@all", missing)
 			urls = append(urls, "redis://app:secret@"+n.Addr())
 		}
-		l, err := redlock.Open(urls)
+		l, err := redlock.Open(urls, redlock.WithNodeTimeout(busyTimeout))
 		require.NoError(t, err)
 		k := acquired(t, l, "rights", time.Minute)
 		w := waits(t, urls, nodes, "rights", false)
