@@ -74,7 +74,7 @@ test-unit: ## the tests that need no Docker, with the dependencies that users ge
 
 .PHONY: test-model
 test-model: ## the model without the race detector, under which most of its searches are left out: seconds
-	go test $(TESTFLAGS) ./internal/model
+	go test -race=false $(TESTFLAGS) ./internal/model
 
 .PHONY: test-oldest
 test-oldest: ## the tests that need no Docker, with the oldest Go that is promised: that of go.mod
@@ -138,7 +138,7 @@ model: ## search the protocols of fence and guard to wider bounds: minutes, 2 Gi
 
 .PHONY: sim
 sim: ## play SIM=10000 scenarios with faults drawn from seeds, and the negative controls: minutes
-	SIM_SCENARIOS=$(SIM) go test -count=1 -timeout 40m -v $(TESTFLAGS) ./integration/sim
+	SIM_SCENARIOS=$(SIM) go test -race=false -count=1 -timeout 40m -v $(TESTFLAGS) ./integration/sim
 
 .PHONY: soak
 soak: ## play scenarios for as long as it is told (SOAK=10m)
@@ -192,6 +192,7 @@ LOCKTESTS    ?= Submit|Undo|Handoff|Frozen|Queue
 LOCKSKIP     := Alloc|Heap|Sim|TestAnUndoThatHasToWaitDelaysNoOtherLock
 
 .PHONY: lock-order
+lock-order: export GOFLAGS :=
 lock-order: ## check that tests lock mutexes in the order of docs/dev/architecture.md (LOCKTESTS=. for all tests: 5 minutes)
 	go run ./internal/tools/lockorder docs/dev/architecture.md -- ./redlock ./pool ./internal/vote ./internal/waiting -timeout 20m -run '$(LOCKTESTS)' -skip '$(LOCKSKIP)'
 
@@ -234,9 +235,11 @@ release-check: ## build this commit as for a release, twice, and compare
 check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## what to run before a commit: static checks, lint, and the tests that need no Docker
 
 # What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
+# Everything is compiled for the race detector, so each package is compiled once. The linter vets all packages.
 .PHONY: ci
+ci: export GOFLAGS := -race
 ci: hazards mutants-check docs-check api-check tidy-check notice-check ## what CI runs: about 15 minutes
-	scripts/together 'nice -n 19 $(MAKE) modules-check lint lock-order' '$(MAKE) test sim SIM=1000 && $(MAKE) fuzz FUZZTIME=5s'
+	scripts/together 'nice -n 19 $(MAKE) lint lock-order' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off && $(MAKE) fuzz FUZZTIME=5s'
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)
