@@ -44,7 +44,7 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 		latest     = 100 * time.Millisecond
 	)
 	length, whole := busyFor(t)
-	l := open(t, masters(t, 3))
+	l := open(t, masters(t, 3), redlock.WithNodeTimeout(500*time.Millisecond)) // the default, with which users keep their locks
 	connected(t, l)
 	held := make([]*redlock.Lock, locks)
 	for i := range held {

@@ -18,7 +18,7 @@ import (
 
 // pollBound bounds how long a waiter needs to find a released lock without an announcement: a
 // second, and an attempt that one node does not answer.
-const pollBound = time.Second + 500*time.Millisecond + 250*time.Millisecond
+const pollBound = time.Second + busyTimeout + 250*time.Millisecond
 
 // waiter is an Acquire in the background, by a Locker of its own, as in another process.
 type waiter struct {

@@ -56,7 +56,7 @@ func NewNetwork(t testing.TB) *Network {
 func (w *Network) Join(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
-		n.spent.Store(true)
+		n.notReusable.Store(true)
 		n.fault(t, "join", func(ctx context.Context, cli *client.Client) error {
 			if _, err := cli.NetworkConnect(ctx, w.id, client.NetworkConnectOptions{Container: n.id}); err != nil {
 				return err

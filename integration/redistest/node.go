@@ -26,8 +26,8 @@ type Node struct {
 	port int
 	dial []redis.DialOption // further options for [Node.Try]
 
-	asNew string      // its settings when it was new; empty if no other test gets it
-	spent atomic.Bool // a fault may have left something that [Node.renew] does not see
+	initial     string      // its state when it was new; empty if no other test gets it
+	notReusable atomic.Bool // a fault may have left something that [Node.renew] does not see
 }
 
 // Addr returns the node's host:port. It does not change while the test runs, even after
@@ -144,7 +144,7 @@ func (n *Node) Inside(t testing.TB) (host, port string) {
 // ones can be made until [Node.Connect]. The server keeps running.
 func (n *Node) Disconnect(t testing.TB) {
 	t.Helper()
-	n.spent.Store(true)
+	n.notReusable.Store(true)
 	n.fault(t, "disconnect", func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.NetworkDisconnect(ctx, bridge, client.NetworkDisconnectOptions{Container: n.id, Force: true})
 		return err

@@ -144,7 +144,6 @@ func TestAUsedServerIsLikeANewOne(t *testing.T) {
 				assert.Equal(t, int64(0), n.Do(t, "DBSIZE"))
 				assert.Equal(t, []any{int64(0)}, n.Do(t, "SCRIPT", "EXISTS", script))
 				assert.NotContains(t, asString(t, n.Do(t, "CLIENT", "LIST")), "left")
-				assert.Equal(t, int64(0), n.Do(t, "SLOWLOG", "LEN"))
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 // A server that can't be made like new is removed, and so are the servers of a test that failed. Run
 // removes the others when all tests have ended.
 func Run(m *testing.M) int {
-	idle.keep = true
+	idle.enabled = true
 	status := m.Run()
 	return max(status, idle.remove())
 }
@@ -27,14 +27,14 @@ func Run(m *testing.M) int {
 var idle idleNodes
 
 type idleNodes struct {
-	keep bool // before any test starts
+	enabled bool // before any test starts
 
 	mu    sync.Mutex // guards nodes
 	nodes []*Node
 }
 
-// take returns up to n servers, which are no longer idle.
-func (i *idleNodes) take(n int) []*Node {
+// pop returns up to n servers, which are no longer idle.
+func (i *idleNodes) pop(n int) []*Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	rest := max(0, len(i.nodes)-n)
@@ -43,7 +43,7 @@ func (i *idleNodes) take(n int) []*Node {
 	return taken
 }
 
-func (i *idleNodes) put(n *Node) {
+func (i *idleNodes) push(n *Node) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.nodes = append(i.nodes, n)
@@ -52,7 +52,7 @@ func (i *idleNodes) put(n *Node) {
 // remove removes all of them, and returns 1 if a container is left.
 func (i *idleNodes) remove() (status int) {
 	var wg sync.WaitGroup
-	nodes := i.take(len(i.nodes))
+	nodes := i.pop(len(i.nodes))
 	errs := make([]error, len(nodes))
 	for i, n := range nodes {
 		wg.Go(func() { errs[i] = testcontainers.TerminateContainer(n.ctr, testcontainers.StopTimeout(0)) })
@@ -67,24 +67,22 @@ func (i *idleNodes) remove() (status int) {
 	return status
 }
 
-// memorize notes what a new server is like, so that another test may get it.
-func (n *Node) memorize(t testing.TB) {
-	t.Helper()
-	conn, err := n.connect(adminTimeout)
-	if err == nil {
-		defer func() { _ = conn.Close() }()
-		n.asNew, err = settings(conn)
-	}
+// memorize notes the state of a new server, so that another test may get the server. A server that
+// does not tell its state is removed with its test.
+func (n *Node) memorize() {
+	conn, err := n.connect(renewTimeout)
 	if err != nil {
-		t.Fatalf("redistest: node %s: %v", n.Addr(), err)
+		return
 	}
+	defer func() { _ = conn.Close() }()
+	n.initial, _ = state(conn)
 }
 
-// leave ends a test's use of a server: the server waits for another test, or is removed.
-func (n *Node) leave(t testing.TB) {
+// recycle ends a test's use of a server: the server waits for another test, or is removed.
+func (n *Node) recycle(t testing.TB) {
 	t.Helper()
-	if n.asNew != "" && !n.spent.Load() && !t.Failed() && n.renew() {
-		idle.put(n)
+	if n.initial != "" && !n.notReusable.Load() && !t.Failed() && n.renew() {
+		idle.push(n)
 		return
 	}
 	// A grace period would only delay the end of the test, because these servers have nothing to save.
@@ -93,7 +91,7 @@ func (n *Node) leave(t testing.TB) {
 
 // renewTimeout bounds each command that makes a server like new. A server that is paused or busy is
 // removed.
-const renewTimeout = time.Second
+const renewTimeout = 3 * time.Second
 
 // renew makes a server like new and reports whether it is. Its clients are disconnected. A test that
 // changed a setting, a user or the role has to change it back.
@@ -112,13 +110,18 @@ func (n *Node) renew() bool {
 			return false
 		}
 	}
-	now, err := settings(conn)
-	return err == nil && now == n.asNew
+	// A client that connects again is still at work.
+	clients, err := redis.String(conn.Do("CLIENT", "LIST"))
+	if err != nil || strings.Count(clients, "\n") != 1 {
+		return false
+	}
+	now, err := state(conn)
+	return err == nil && now == n.initial
 }
 
-// settings returns what is the same on all new servers, and what no command of renew resets: the
-// settings, the users, the role, and whether the last copy to the disk failed.
-func settings(conn redis.Conn) (string, error) {
+// state returns what is the same on all new servers, and what no command of renew resets: the
+// settings, the users, and what the server has done as a master, as a replica and on disk.
+func state(conn redis.Conn) (string, error) {
 	config, err := redis.StringMap(conn.Do("CONFIG", "GET", "*"))
 	if err != nil {
 		return "", err
@@ -136,10 +139,16 @@ func settings(conn redis.Conn) (string, error) {
 		}
 		for line := range strings.Lines(info) {
 			name, _, _ := strings.Cut(line, ":")
-			if slices.Contains([]string{"role", "connected_slaves", "master_replid2", "rdb_last_bgsave_status"}, name) {
+			if slices.Contains(lasting, name) {
 				all.WriteString(line)
 			}
 		}
 	}
 	return all.String(), nil
+}
+
+// lasting are the fields of INFO that differ from those of a new server after a server was a replica,
+// had one, or wrote a copy to its disk.
+var lasting = []string{
+	"role", "connected_slaves", "master_replid2", "repl_backlog_active", "rdb_last_bgsave_status", "rdb_last_bgsave_time_sec", "rdb_saves",
 }

@@ -44,16 +44,16 @@ const (
 // containers are removed when the test ends. [Run] describes an exception.
 func Start(t testing.TB, n int, args ...string) []*Node {
 	t.Helper()
-	if len(args) > 0 || !idle.keep {
+	if len(args) > 0 || !idle.enabled {
 		return startFresh(t, n, args...)
 	}
-	nodes := idle.take(n)
+	nodes := idle.pop(n)
 	for _, n := range nodes {
-		t.Cleanup(func() { n.leave(t) })
+		t.Cleanup(func() { n.recycle(t) })
 	}
 	fresh := startFresh(t, n-len(nodes))
 	for _, n := range fresh {
-		n.memorize(t)
+		n.memorize()
 	}
 	return append(nodes, fresh...)
 }
@@ -116,7 +116,7 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 		}
 		ctr, err := run(ctx, port, how)
 		n := &Node{ctr: ctr, port: port, dial: dial}
-		t.Cleanup(func() { n.leave(t) }) // a container that could not be started exists as well
+		t.Cleanup(func() { n.recycle(t) }) // a container that could not be started exists as well
 		if err == nil {
 			n.id = ctr.GetContainerID()
 			return n, n.awaitPing(ctx)
