@@ -97,7 +97,8 @@ func (e voteError) Error() string {
 // Unwrap returns the node's own error.
 func (e voteError) Unwrap() error { return e.vote.Err }
 
-// HeldError describes the holder of a name on one node.
+// HeldError describes the holder of a name on one node. Of several names it describes the one whose key
+// that node keeps longest.
 type HeldError struct {
 	// Owner is the holder's label (WithOwner). It is empty if the holder has no label.
 	Owner string
