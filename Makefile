@@ -239,8 +239,9 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 # without the detector: `make lint` has those, too.
 .PHONY: ci
 ci: export GOFLAGS := $(GOFLAGS) $(filter-out -race=false,$(RACE))
-ci: hazards mutants-check docs-check api-check tidy-check notice-check ## what CI runs: about 15 minutes
-	scripts/together 'nice -n 19 $(MAKE) lint lock-order' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off && $(MAKE) fuzz FUZZTIME=5s'
+ci: ## what CI runs: about 15 minutes
+	scripts/together '$(MAKE) hazards mutants-check docs-check' '$(MAKE) tidy-check api-check notice-check'
+	scripts/together 'nice -n 19 $(MAKE) lint lock-order fuzz FUZZTIME=5s' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off'
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)
