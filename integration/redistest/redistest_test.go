@@ -212,7 +212,5 @@ func failureOf(t *testing.T, check func(testing.TB)) string {
 
 func runID(t *testing.T, n *redistest.Node) string {
 	t.Helper()
-	info, err := redis.String(n.Do(t, "INFO", "server"), nil)
-	require.NoError(t, err)
-	return runIDOf(t, info)
+	return runIDOf(t, asString(t, n.Do(t, "INFO", "server")))
 }

@@ -105,8 +105,8 @@ func (n *Node) renew() bool {
 		"CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub", "CLIENT KILL TYPE replica",
 		"FLUSHALL", "SCRIPT FLUSH", "CONFIG RESETSTAT", "SLOWLOG RESET", "LATENCY RESET", "ACL LOG RESET",
 	} {
-		words := redis.Args{}.AddFlat(strings.Fields(command))
-		if _, err := conn.Do(words[0].(string), words[1:]...); err != nil {
+		words := strings.Fields(command)
+		if _, err := conn.Do(words[0], redis.Args{}.AddFlat(words[1:])...); err != nil {
 			return false
 		}
 	}

@@ -51,11 +51,13 @@ func Start(t testing.TB, n int, args ...string) []*Node {
 	for _, n := range nodes {
 		t.Cleanup(func() { n.recycle(t) })
 	}
-	fresh := startFresh(t, n-len(nodes))
-	for _, n := range fresh {
-		n.memorize()
+	if missing := n - len(nodes); missing > 0 {
+		for _, n := range startFresh(t, missing) {
+			n.memorize()
+			nodes = append(nodes, n)
+		}
 	}
-	return append(nodes, fresh...)
+	return nodes
 }
 
 // startFresh is [Start] without servers that other tests have used.
