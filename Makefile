@@ -179,8 +179,9 @@ mutants: ## take the guards out of the code one by one, show that a test fails f
 	scripts/mutants
 
 .PHONY: mutants-check
-mutants-check: ## check that the list of guards fits the code
+mutants-check: ## check that the list of guards fits the code, and the list of tests under load the tests
 	scripts/mutants -n
+	scripts/stress -n
 
 .PHONY: docs-check
 docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,10 +63,17 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 	fmt.Printf("\n%d cells in %v.\n", len(outcomes), time.Since(started).Round(time.Second))
 }
 
-// chosen returns the cells that REDLOCK_TEST_FAULTS selects: all; the part; or a third of the part,
-// with one cell of each fault.
+// chosen returns the cells that REDLOCK_TEST_FAULTS selects: all; the part; a third of the part, with
+// one cell of each fault; or one of all, by a number that may be greater than their number.
 func chosen(t *testing.T, name string) []testCase {
 	t.Helper()
+	if number, ok := strings.CutPrefix(name, "cell:"); ok {
+		n, err := strconv.ParseUint(number, 10, 64)
+		require.NoError(t, err, "REDLOCK_TEST_FAULTS")
+		all := matrix(true)
+		i := n % uint64(len(all))
+		return all[i : i+1]
+	}
 	cases, thirds := matrix(name == "all"), []string{"1/3", "2/3", "3/3"}
 	third := slices.Index(thirds, name)
 	if third < 0 {
