@@ -40,6 +40,7 @@ var buildDir string
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		takeDefaults()
+		slowdown = 4
 		var err error
 		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
 			panic(err)
