@@ -133,7 +133,7 @@ func newCall(fill func(r *command.Request)) *call {
 	fill(&c.req)
 	most := 8
 	if c.req.Op.Undoes() {
-		most = 1024 // it may be answered as pending many times
+		most = 160 // it may be answered as pending many times
 	}
 	c.Request, c.To, c.answered = &c.req, c, make(chan command.Reply, most)
 	return c
