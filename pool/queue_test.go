@@ -116,7 +116,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 // A queue that was long, and was written since, is pruned like any other. This also holds if undos
 // made it longer than its limit.
 func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
-	const room = 4 * maxBatch
+	const room = 8 * maxBatch
 	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.Freeze()
