@@ -61,8 +61,7 @@ build: ## build the command: bin/redlock
 	go build -o bin/redlock ./cmd/redlock
 
 .PHONY: test
-test: test-unit ## all tests: those that need no Docker, then those that do, side by side
-	scripts/together '$(MAKE) test-integration' '$(MAKE) test-peers'
+test: test-unit test-integration ## the tests that need no Docker, then those on real servers
 
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker, with the dependencies that users get (TESTFLAGS='-run Name -v')
@@ -158,8 +157,11 @@ fmt: $(LINT) ## format the code
 	$(LINT) fmt
 
 .PHONY: lint
-lint: $(LINT) ## lint all modules
+lint: $(LINT) ## lint all modules of the workspace
 	$(LINT) run $(PACKAGES)
+
+.PHONY: lint-peers
+lint-peers: $(LINT) ## lint the module of the other libraries
 	cd integration/peers && GOWORK=off $(abspath $(LINT)) run ./...
 
 .PHONY: tidy
