@@ -181,7 +181,7 @@ mutants: ## take the guards out of the code one by one, show that a test fails f
 	scripts/mutants
 
 .PHONY: mutants-check
-mutants-check: ## check that the list of guards fits the code, and the list of tests under load the tests
+mutants-check: ## check that the guards of scripts/mutants.txt fit the code, and that the tests of scripts/stress.txt exist
 	scripts/mutants -n
 	scripts/stress -n
 
@@ -195,7 +195,6 @@ LOCKTESTS    ?= Submit|Undo|Handoff|Frozen|Queue
 LOCKSKIP     := Alloc|Heap|Sim|TestAnUndoThatHasToWaitDelaysNoOtherLock
 
 .PHONY: lock-order
-lock-order: export GOFLAGS :=
 lock-order: ## check that tests lock mutexes in the order of docs/dev/architecture.md (LOCKTESTS=. for all tests: 5 minutes)
 	go run ./internal/tools/lockorder docs/dev/architecture.md -- ./redlock ./pool ./internal/vote ./internal/waiting -timeout 20m -run '$(LOCKTESTS)' -skip '$(LOCKSKIP)'
 

@@ -17,8 +17,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// busyFor returns how long the test lasts, and the TTL of its locks. The default is for a machine that
-// also runs other tests: a lock is lost when none of its extensions succeeds within two thirds of the TTL.
+// busyFor returns how long the test lasts, and the TTL of its locks. The default allows for
+// other tests on the machine: extensions have 6 s to succeed.
 func busyFor(t *testing.T) (length, ttl time.Duration, whole bool) {
 	t.Helper()
 	text := os.Getenv("REDLOCK_TEST_BUSY")
@@ -33,7 +33,8 @@ func busyFor(t *testing.T) (length, ttl time.Duration, whole bool) {
 // TestLocksAreKeptOnABusyMachine holds many locks with automatic extension in a process whose
 // processors are used by other goroutines, while contenders acquire and release. It prints how many
 // locks were lost, and how late Done was closed after the end of a validity. REDLOCK_TEST_BUSY=30s
-// sets the duration, and also bounds the lateness of Done. The machine must be idle otherwise.
+// sets the duration, has TTLs of 3 s, and also bounds the lateness of Done: the machine must then be
+// idle otherwise.
 func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	const (
 		locks      = 200
@@ -97,8 +98,11 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	over.Store(true)
 	all.Wait()
 
-	lost := 0
+	lost, extended := 0, 0
 	for _, k := range held {
+		if k.Remaining() > ttl-length {
+			extended++
+		}
 		if errors.Is(context.Cause(k.Context()), redlock.ErrLost) {
 			lost++
 		}
@@ -107,6 +111,9 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	t.Logf("%v with %d busy goroutines on %d processors: %d of %d locks lost, %d turns of contenders, Done up to %v after the end in %d cases",
 		length, spinners*runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0), lost, locks, turns.Load(), late, ends)
 	assert.Zero(t, lost, "locks lost")
+	if !whole {
+		assert.Greater(t, extended, locks/2, "an extension may be under way")
+	}
 	assert.Positive(t, turns.Load())
 	require.Positive(t, ends)
 	if whole {

@@ -30,13 +30,14 @@ func watched(t *testing.T, nodes []*redistest.Node) (l *redlock.Locker, attempts
 type waiting struct {
 	lock *redlock.Lock
 	err  error
+	at   time.Time
 }
 
 func acquireLater(ctx context.Context, l *redlock.Locker, name string) <-chan waiting {
 	done := make(chan waiting, 1)
 	go func() {
 		k, err := l.Acquire(ctx, name, 10*time.Second)
-		done <- waiting{k, err}
+		done <- waiting{k, err, time.Now()}
 	}()
 	return done
 }

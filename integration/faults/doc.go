@@ -16,5 +16,5 @@
 //
 // REDLOCK_TEST_FAULTS=all runs the whole matrix (make faults). REDLOCK_TEST_FAULTS=part, the
 // default, runs a part of it in which every two values of two columns meet. 1/3, 2/3 or 3/3 runs a
-// third of that part, and cell:17 one cell of the matrix.
+// third of that part. cell:17 runs one cell of the whole matrix.
 package faults

@@ -64,14 +64,16 @@ func TestEveryFaultIsSurvived(t *testing.T) {
 }
 
 // chosen returns the cells that REDLOCK_TEST_FAULTS selects: all; the part; a third of the part, with
-// one cell of each fault; or one of all, by a number that may be greater than their number.
+// one cell of each fault; or the cell of a number, and at each further call the next one. The number
+// wraps around.
 func chosen(t *testing.T, name string) []testCase {
 	t.Helper()
 	if number, ok := strings.CutPrefix(name, "cell:"); ok {
 		n, err := strconv.ParseUint(number, 10, 64)
 		require.NoError(t, err, "REDLOCK_TEST_FAULTS")
 		all := matrix(true)
-		i := n % uint64(len(all))
+		i := (n + cellsChosen) % uint64(len(all))
+		cellsChosen++
 		return all[i : i+1]
 	}
 	cases, thirds := matrix(name == "all"), []string{"1/3", "2/3", "3/3"}
@@ -85,6 +87,23 @@ func chosen(t *testing.T, name string) []testCase {
 		some = append(some, cases[i])
 	}
 	return some
+}
+
+// cellsChosen counts the cells that were chosen by a number: a test that is repeated gets another one.
+var cellsChosen uint64
+
+func TestNumbersGoThroughAllCells(t *testing.T) {
+	before := cellsChosen
+	defer func() { cellsChosen = before }()
+	cellsChosen = 0
+	all := matrix(true)
+	var met, want []string
+	for _, c := range all {
+		want = append(want, c.String())
+		met = append(met, chosen(t, "cell:5")[0].String())
+	}
+	assert.Equal(t, want[5], met[0])
+	assert.ElementsMatch(t, want, met)
 }
 
 func TestTheThirdsAreThePart(t *testing.T) {
