@@ -80,7 +80,7 @@ func TestOpenMakesALockerThatOwnsItsNodes(t *testing.T) {
 		masters, urls = append(masters, m), append(urls, m.URL()+"?name="+name)
 	}
 	masters[1].Stop()
-	l, err := Open(urls)
+	l, err := Open(urls, patient)
 	require.NoError(t, err)
 	k, err := l.TryAcquire(bg, "a", time.Minute)
 	require.NoError(t, err)

@@ -338,20 +338,20 @@ func TestALockerByOpenClosesItsNodesAndOneByNewDoesNot(t *testing.T) {
 	defer m.Close()
 	n, err := pool.Open(pool.Config{Address: m.Addr()})
 	require.NoError(t, err)
-	byNew, err := New([]Node{n})
+	byNew, err := New([]Node{n}, patient)
 	require.NoError(t, err)
-	byOpen, err := Open([]string{m.URL()})
+	byOpen, err := Open([]string{m.URL()}, patient)
 	require.NoError(t, err)
 	for _, l := range []*Locker{byNew, byOpen} {
 		require.NoError(t, l.Healthy(bg))
-		k, err := l.Acquire(bg, "a", time.Second)
+		k, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, l.Close(bg))
 		require.NoError(t, l.Close(bg))
 	}
 	answered := func(n Node) error {
-		l, err := New([]Node{n})
+		l, err := New([]Node{n}, patient)
 		require.NoError(t, err)
 		return l.Healthy(bg)
 	}

@@ -116,7 +116,7 @@ func TestAReleaseCallsNoContextOfAWaiter(t *testing.T) {
 // An undo that waits for a submitting caller delays no other lock. The test runs in real time,
 // because a bubble's time does not advance while a goroutine waits for a mutex.
 func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
-	_, l := fakes(t, 3)
+	_, l := fakes(t, 3, patient)
 	l.mayBlock = false // as with nodes of package pool
 	a, err := l.TryAcquire(bg, "a", time.Minute)
 	require.NoError(t, err)

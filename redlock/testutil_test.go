@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patient is for tests in real time: a busy machine answers late.
+var patient = WithNodeTimeout(20 * time.Second)
+
 // testbed has the nodes of a Locker in a bubble: the real client over in-memory connections, in
 // virtual time.
 type testbed struct {
