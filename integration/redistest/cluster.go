@@ -59,6 +59,17 @@ func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Clus
 	return c
 }
 
+// KeepMasters has the Cluster consider a master dead only after ten minutes of silence, so that on a busy
+// machine no master stops serving its slots.
+func (c *Cluster) KeepMasters(t testing.TB) {
+	t.Helper()
+	for _, m := range append(slices.Clone(c.Masters), c.Replica) {
+		if m != nil {
+			m.Do(t, "CONFIG", "SET", "cluster-node-timeout", 600_000)
+		}
+	}
+}
+
 // slots is the number of slots of every Cluster.
 const slots = 16384
 

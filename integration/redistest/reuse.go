@@ -91,7 +91,7 @@ func (n *Node) recycle(t testing.TB) {
 
 // renewTimeout bounds each command that makes a server like new. A server that is paused or busy is
 // removed.
-const renewTimeout = 3 * time.Second
+const renewTimeout = 4 * time.Second
 
 // renew makes a server like new and reports whether it is. Its clients are disconnected. A test that
 // changed a setting, a user or the role has to change it back.
