@@ -214,7 +214,7 @@ func openTwo(t *testing.T, kind adapters.Kind) (a, b adapters.Adapter) {
 		addrs[i] = n.Addr()
 	}
 	open := func() adapters.Adapter {
-		c, err := kind.Open(t.Context(), slices.Clone(addrs), adapters.Options{Goroutines: 2})
+		c, err := kind.Open(t.Context(), slices.Clone(addrs), adapters.Options{Goroutines: 2, TTL: time.Minute, NodeTimeout: 10 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		return c

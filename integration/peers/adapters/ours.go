@@ -14,7 +14,7 @@ var (
 	scriptedCommands = []string{"evalsha", "eval"} // the script runs the SET
 )
 
-// guardedTTL is the maximum TTL under the guard. New servers that are not admitted would be
+// guardedTTL is the maximum TTL under the guard, unless a longer one is asked for. New servers that are not admitted would be
 // quarantined for as long.
 const guardedTTL = 10 * time.Second
 
@@ -43,7 +43,11 @@ func openOurs(perLock []redlock.LockOption, opts ...redlock.Option) opener {
 
 // openGuarded admits servers that are new to the guard. They must be empty.
 func openGuarded(ctx context.Context, servers []string, o Options) (Adapter, error) {
-	l, err := redlock.Open(urls(servers), redlock.WithFencing(), redlock.WithRestartGuard(guardedTTL))
+	opts := []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(max(guardedTTL, o.ttl()))}
+	if o.NodeTimeout > 0 {
+		opts = append(opts, redlock.WithNodeTimeout(o.NodeTimeout))
+	}
+	l, err := redlock.Open(urls(servers), opts...)
 	if err != nil {
 		return nil, err
 	}

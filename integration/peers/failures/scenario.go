@@ -13,6 +13,7 @@ import (
 // A verdict is what a library did in a scenario.
 type verdict struct {
 	well  bool
+	slow  bool   // a failure that a busy machine may cause
 	label string // of a failure, for the table
 	said  string
 }
@@ -23,6 +24,12 @@ func well(format string, args ...any) verdict {
 
 func ill(label, format string, args ...any) verdict {
 	return verdict{label: label, said: fmt.Sprintf(format, args...)}
+}
+
+func tooSlow(label, format string, args ...any) verdict {
+	v := ill(label, format, args...)
+	v.slow = true
+	return v
 }
 
 // errDoesNotApply is returned by a scenario that the library cannot play.

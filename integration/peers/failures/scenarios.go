@@ -202,10 +202,10 @@ func frozenMinority(ctx context.Context, s *scene) (verdict, error) {
 	}
 	took := time.Since(began)
 	if err != nil {
-		return ill("error", "acquire and release fail after %v: %v", took.Round(time.Millisecond), firstLine(err)), nil
+		return tooSlow("error", "acquire and release fail after %v: %v", took.Round(time.Millisecond), firstLine(err)), nil
 	}
 	if took > 600*time.Millisecond { // an idle machine needs less than a tenth of that
-		return ill(rounded(took), "acquire and release take %s", rounded(took)), nil
+		return tooSlow(rounded(took), "acquire and release take %s", rounded(took)), nil
 	}
 	return well("acquire and release take no longer than without the fault"), nil
 }
@@ -224,7 +224,7 @@ func splitVote(ctx context.Context, s *scene) (verdict, error) {
 	case err == nil:
 		return ill("half is enough", "half of the servers count as a majority"), nil
 	case took > 3*time.Second:
-		return ill(rounded(took), "the attempt is refused after %s", rounded(took)), nil
+		return tooSlow(rounded(took), "the attempt is refused after %s", rounded(took)), nil
 	}
 	return well("the attempt is refused at once"), nil
 }
