@@ -2,6 +2,7 @@ package schedulers
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,43 +33,60 @@ func TestTheQuickStartsRunEachTickOnceInThreeProcesses(t *testing.T) {
 		t.Run([]string{"gocron", "cron"}[i], func(t *testing.T) {
 			t.Parallel()
 			binary := build(t, blocks[i][1], redistest.URLs(redistest.Start(t, 3)))
-			lines := &output{}
-			var logs [3]bytes.Buffer
-			var processes [3]*exec.Cmd
-			for n := range processes {
-				cmd := exec.CommandContext(t.Context(), binary)
-				cmd.Stdout, cmd.Stderr = lines, &logs[n]
-				require.NoError(t, cmd.Start())
-				processes[n] = cmd
+			wrong, late := runThree(t, binary, names)
+			for try := 1; wrong != nil && late && try < 5; try++ {
+				wrong, late = runThree(t, binary, names)
 			}
-			const ticks = 3
-			deadline := time.Now().Add(patience)
-			for lines.count() < ticks*len(names) {
-				require.True(t, time.Now().Before(deadline), "too few ticks within %v: %v", patience, lines)
-				time.Sleep(10 * time.Millisecond)
-			}
-			for _, cmd := range processes {
-				require.NoError(t, cmd.Process.Signal(os.Interrupt))
-			}
-			var skips int
-			for n, cmd := range processes {
-				require.NoError(t, cmd.Wait(), "%s", &logs[n])
-				require.NotContains(t, logs[n].String(), "ERROR")
-				skips += strings.Count(logs[n].String(), "a tick was skipped: the lock is held")
-			}
-			require.GreaterOrEqual(t, skips, ticks, "the other processes log that they skip a tick")
-			requireConsecutive(t, lines.all(), names)
+			require.NoError(t, wrong)
 		})
 	}
 }
 
-// build builds a program of the README, with the addresses of these nodes.
+// runThree runs a program in three processes for some ticks. It returns what went wrong, and whether a process was late:
+// then the minimum hold may have been too short.
+func runThree(t *testing.T, binary string, names []string) (wrong error, late bool) { //nolint:revive // the error is a value here
+	t.Helper()
+	const ticks = 3
+	lines, logs := &output{}, &output{}
+	var processes [3]*exec.Cmd
+	for n := range processes {
+		cmd := exec.CommandContext(t.Context(), binary)
+		cmd.Stdout, cmd.Stderr = lines, logs
+		require.NoError(t, cmd.Start())
+		processes[n] = cmd
+	}
+	deadline := time.Now().Add(patience)
+	for lines.count() < ticks*len(names) {
+		require.True(t, time.Now().Before(deadline), "too few ticks within %v: %v", patience, lines)
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, cmd := range processes {
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	}
+	for _, cmd := range processes {
+		wrong = errors.Join(wrong, cmd.Wait())
+	}
+	switch skips := strings.Count(logs.String(), "a tick was skipped: the lock is held"); {
+	case wrong != nil || strings.Contains(logs.String(), "ERROR"):
+		wrong = fmt.Errorf("a process failed: %w\n%s", wrong, logs)
+	case skips < ticks:
+		wrong = fmt.Errorf("the other processes log that they skip a tick, but %d of %d times:\n%s", skips, ticks, logs)
+	default:
+		wrong = areConsecutive(lines.all(), names)
+	}
+	return wrong, lines.late.Load() || logs.late.Load()
+}
+
+// build builds a program of the README, with the addresses of these nodes, which may be busy.
 func build(t *testing.T, source string, urls []string) (binary string) {
 	t.Helper()
-	for i, url := range urls {
-		original := fmt.Sprintf("redis://127.0.0.1:700%d", i+1)
+	replace := func(original, with string) {
 		require.Contains(t, source, original)
-		source = strings.ReplaceAll(source, original, url)
+		source = strings.ReplaceAll(source, original, with)
+	}
+	replace(`:7003"})`, fmt.Sprintf(`:7003"}, redlock.WithNodeTimeout(%d))`, nodeTimeout))
+	for i, url := range urls {
+		replace(fmt.Sprintf("redis://127.0.0.1:700%d", i+1), url)
 	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "main.go")
@@ -78,9 +97,8 @@ func build(t *testing.T, source string, urls []string) (binary string) {
 	return binary
 }
 
-// requireConsecutive requires that each of the jobs ran once at each tick from its first to its last.
-func requireConsecutive(t *testing.T, lines, names []string) {
-	t.Helper()
+// areConsecutive returns an error unless each of the jobs ran once at each tick from its first to its last.
+func areConsecutive(lines, names []string) error {
 	for _, name := range names {
 		var before time.Time
 		for _, line := range lines {
@@ -89,24 +107,33 @@ func requireConsecutive(t *testing.T, lines, names []string) {
 				continue
 			}
 			tick, err := time.Parse(time.TimeOnly, at)
-			require.NoError(t, err)
-			if !before.IsZero() {
-				const day = 24 * time.Hour
-				require.Equal(t, interval, (tick.Sub(before)+day)%day, "%v", lines)
+			if err != nil {
+				return err
+			}
+			const day = 24 * time.Hour
+			if !before.IsZero() && (tick.Sub(before)+day)%day != interval {
+				return fmt.Errorf("%s did not run once at each tick: %v", name, lines)
 			}
 			before = tick
 		}
-		require.False(t, before.IsZero(), "%s never ran: %v", name, lines)
+		if before.IsZero() {
+			return fmt.Errorf("%s never ran: %v", name, lines)
+		}
 	}
+	return nil
 }
 
-// output collects the lines of several processes.
+// output collects the lines of several processes. late is whether one came late for its tick.
 type output struct {
+	late atomic.Bool
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 func (o *output) Write(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(now.Truncate(interval)) > punctual {
+		o.late.Store(true)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(b)
