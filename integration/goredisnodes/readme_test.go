@@ -83,13 +83,16 @@ func (p *process) wait(t *testing.T) string {
 	return p.out.String()
 }
 
-// build builds a program of the README, with the addresses of these nodes.
+// build builds a program of the README, with the addresses of these nodes, which may be busy.
 func build(t *testing.T, source string, nodes []*redistest.Node) (binary string) {
 	t.Helper()
-	for i, n := range nodes {
-		original := fmt.Sprintf("127.0.0.1:700%d", i+1)
+	replace := func(original, with string) {
 		require.Contains(t, source, original)
-		source = strings.ReplaceAll(source, original, n.Addr())
+		source = strings.ReplaceAll(source, original, with)
+	}
+	replace("redlock.New(nodes)", fmt.Sprintf("redlock.New(nodes, redlock.WithNodeTimeout(%d))", nodeTimeout))
+	for i, n := range nodes {
+		replace(fmt.Sprintf("127.0.0.1:700%d", i+1), n.Addr())
 	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "main.go")

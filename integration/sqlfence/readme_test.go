@@ -85,7 +85,7 @@ func TestTheTestForAServicePasses(t *testing.T) {
 	require.Contains(t, string(out), "--- PASS: TestALateHolderIsRejected")
 }
 
-// build builds the program, with the addresses of these servers.
+// build builds the program, with the addresses of these servers, which may be busy.
 func build(t *testing.T, source string, nodes []string, postgres string) (binary string) {
 	t.Helper()
 	replace := func(original, address string) {
@@ -95,6 +95,7 @@ func build(t *testing.T, source string, nodes []string, postgres string) (binary
 	for i, url := range nodes {
 		replace(fmt.Sprintf("redis://127.0.0.1:700%d", i+1), url)
 	}
+	replace("redlock.WithFencing())", fmt.Sprintf("redlock.WithFencing(), redlock.WithNodeTimeout(%d))", nodeTimeout))
 	replace("postgres://postgres:fences@127.0.0.1:5432/postgres", postgres)
 	folder := t.TempDir()
 	file := filepath.Join(folder, "main.go")
