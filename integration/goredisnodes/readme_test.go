@@ -91,6 +91,7 @@ func build(t *testing.T, source string, nodes []*redistest.Node) (binary string)
 		source = strings.ReplaceAll(source, original, with)
 	}
 	replace("redlock.New(nodes)", fmt.Sprintf("redlock.New(nodes, redlock.WithNodeTimeout(%d))", nodeTimeout))
+	replace("10*time.Second) // bounds the wait", "time.Minute) // bounds the wait")
 	for i, n := range nodes {
 		replace(fmt.Sprintf("127.0.0.1:700%d", i+1), n.Addr())
 	}
