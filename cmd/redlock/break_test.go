@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,11 +35,10 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	got := invoke(t, envOf(all), "break", "--yes", "job")
 	require.Equal(t, exitOK, got.status, got)
 	require.Empty(t, got.err)
-	require.Regexp(t, `^job is broken\. Its holder, "anna", may believe for (30s|2[5-9][.0-9]*s) more that it holds it,\nor for its whole TTL`, got.out)
+	require.Regexp(t, `^job is broken\. Its holder, "anna", may believe for (30s|[12]\d[.0-9]*s) more that it holds it,\nor for its whole TTL`, got.out)
 	require.IsType(t, redis.Message{}, heard.Receive())
 	require.NoError(t, heard.Close())
-	readAll(all...)
-	require.Equal(t, []string{"other", "other", "other"}, locks(all...))
+	eventually(t, "it is free", func() bool { return slices.Equal([]string{"other", "other", "other"}, locks(all...)) })
 	require.Equal(t, exitLost, invokeWith(t, text, envOf(all), "release", "-").status)
 	next, text := acquired(t, envOf(all), "job")
 	require.Greater(t, next.Fence, first.Fence)
@@ -48,20 +48,29 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 // A lock with a short TTL can be broken. Its holder may extend it forever.
 func TestALockWithAShortTTLIsBroken(t *testing.T) {
 	t.Parallel()
-	for _, guard := range []string{"", "2s", "1h"} {
+	for _, guard := range []string{"", "16s", "1h"} {
 		all := listing(t)
 		var guarded []string
 		if guard != "" {
 			guarded = []string{"--guard", guard}
 			require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", guard, "--admit").status)
 		}
-		run := start(t, all, slices.Concat([]string{"run", "--ttl", "1s"}, guarded, []string{"job", "--", "sh", "-c", "echo runs; exec sleep 60"})...)
-		require.Equal(t, "runs", run.line())
-		got := invoke(t, envOf(all), slices.Concat([]string{"break", "--yes"}, guarded, []string{"job"})...)
-		require.Equal(t, exitOK, got.status, "guard %q: %v", guard, got)
-		require.Equal(t, exitLost, run.status())
-		readAll(all...)
-		require.Empty(t, locks(all...))
+		attempts(t, 20, func() string { // a busy machine may lose the lock before it is broken
+			run := start(t, all, slices.Concat([]string{"run", "--ttl", "1s"}, guarded, []string{"job", "--", "sh", "-c", "echo runs; exec sleep 60"})...)
+			if _, err := run.lineOrEnd(); err != nil {
+				require.Equal(t, exitLost, run.status())
+				return "it was lost before the command began"
+			}
+			got := invoke(t, envOf(all), slices.Concat([]string{"break", "--yes"}, guarded, []string{"job"})...)
+			if got.status != exitOK {
+				_ = run.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+				require.Equal(t, exitLost, run.status(), "guard %q: a lock that is held is not broken: %v", guard, got)
+				return got.err
+			}
+			require.Equal(t, exitLost, run.status())
+			return ""
+		})
+		eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
 	}
 }
 
@@ -117,7 +126,7 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","left_ms":\d+}\n$`, got.out)
 	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
 	require.Equal(t, exitOK, got.status, got)
-	require.Empty(t, locks(all...))
+	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
 }
 
 func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
@@ -172,7 +181,7 @@ func TestABreakOnAMinorityFailsAndDeletesNothing(t *testing.T) {
 	require.NoError(t, all[0].Restart(true))
 	got = invoke(t, envOf(all), "break", "--yes", "job")
 	require.Equal(t, exitOK, got.status, "two nodes are enough: %v", got)
-	require.Empty(t, locks(all[0], all[2]))
+	eventually(t, "no key is left", func() bool { return len(locks(all[0], all[2])) == 0 })
 }
 
 func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
@@ -184,5 +193,5 @@ func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
 	require.Equal(t, exitConfig, invoke(t, envOf(all), "break", "--yes", "job").status)
 	require.Len(t, locks(all...), 3)
 	require.Equal(t, exitOK, invoke(t, envOf(all), "break", "--guard", "1h", "--yes", "job").status)
-	require.Empty(t, locks(all...))
+	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
 }

@@ -60,8 +60,7 @@ func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	require.Greater(t, all[0].TTL("job"), 9*time.Minute, "an extension shortens nothing")
 
 	require.Equal(t, silent, invokeWith(t, text, env, "release", "-"))
-	readAll(all...)
-	require.Empty(t, locks(all...))
+	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
 	got := invokeWith(t, text, env, "release", "-")
 	require.Equal(t, exitLost, got.status)
 	require.Contains(t, got.err, `claim on "job" by tester:…: lock lost`)
@@ -96,7 +95,7 @@ func TestClaimsArePrintedAsJSON(t *testing.T) {
 	}
 	read(invoke(t, env, "acquire", "--json", "job"))
 	claim, _ := h["claim"].(string)
-	require.InDelta(t, 29_600, h["left_ms"], 5000)
+	require.InDelta(t, 29_600, h["left_ms"], 10_000)
 	fence, id := h["fence"], h["id"]
 	require.Greater(t, fence, 1e15)
 	require.Len(t, h, 5)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +35,7 @@ func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 		p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", wait, "job", "--", "echo", "never")
 		status, messages := p.status(), p.messages()
 		require.Equal(t, 75, status, messages)
-		require.Regexp(t, `job: no quorum: nodes are quarantined after a restart, for (1h0m0s|59m5)`, messages)
+		require.Regexp(t, `job: no quorum: nodes are quarantined after a restart, for (1h0m0s|59m[0-5])`, messages)
 		require.Contains(t, messages, "doctor --admit")
 		require.Empty(t, p.gone())
 	}
@@ -46,7 +47,7 @@ func TestASignalEndsTheWaitForTheGuard(t *testing.T) {
 	all := guarded(t)
 	all[0].Stop()
 	all[1].Stop()
-	p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "never")
+	p := start(t, all, "run", "--no-fence", "--guard", "12s", "--ttl", "12s", "job", "--", "echo", "never")
 	require.Contains(t, p.message(), "waiting up to")
 	p.signal(syscall.SIGINT)
 	require.Equal(t, exitSignal+int(syscall.SIGINT), p.status(), p.messages())
@@ -54,14 +55,19 @@ func TestASignalEndsTheWaitForTheGuard(t *testing.T) {
 
 func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {
 	t.Parallel()
-	all := guarded(t)
 	_, err := binary()
 	require.NoError(t, err, "it takes longer to build than a quarantine lasts")
-	quarantineFleet(t, all, 5*time.Second)
-	p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "done")
-	require.Contains(t, p.message(), "waiting up to 1m0s for job: no quorum: nodes are quarantined after a restart")
-	require.Equal(t, "done", p.line())
-	require.Equal(t, 0, p.status())
+	attempts(t, 3, func() string { // a busy machine may take longer than that to begin, or than the node timeout to answer
+		all := guarded(t)
+		quarantineFleet(t, all, 5*time.Second)
+		p := start(t, all, "run", "--no-fence", "--guard", "5s", "--ttl", "5s", "job", "--", "echo", "done")
+		printed, messages := p.gone(), p.messages()
+		if p.status() != 0 || printed != "done\n" ||
+			!strings.HasPrefix(messages, "redlock: waiting up to 1m0s for job: no quorum: nodes are quarantined after a restart") {
+			return "it printed " + strconv.Quote(printed) + ", and redlock: " + messages
+		}
+		return ""
+	})
 }
 
 func TestARunOnAdmittedMastersNeedNotWait(t *testing.T) {

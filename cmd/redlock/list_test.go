@@ -81,7 +81,7 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 	require.Equal(t, "held", l.Names[0].State)
 	require.Equal(t, "anna", l.Names[0].Owner)
 	require.Equal(t, claim.Fence, l.Names[0].Fence)
-	require.InDelta(t, 30_000, l.Names[0].LeftMS, 5000)
+	require.InDelta(t, 30_000, l.Names[0].LeftMS, 10_000)
 	require.Zero(t, l.Names[1].Fence)
 	require.Len(t, l.Nodes, 3)
 	for _, n := range list(t, exitOK, all, "--no-fence").Names {

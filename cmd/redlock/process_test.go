@@ -116,12 +116,19 @@ func pipe(t *testing.T) (r, w *os.File) {
 // line is the command's next line.
 func (p *process) line() string {
 	p.t.Helper()
-	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
-	s, err := p.lines.ReadString('\n')
+	s, err := p.lineOrEnd()
 	if err != nil {
 		p.t.Fatalf("%v; standard error: %s", err, p.messagesSoFar())
 	}
-	return strings.TrimSpace(s)
+	return s
+}
+
+// lineOrEnd is the command's next line, or an error if it ended instead.
+func (p *process) lineOrEnd() (string, error) {
+	p.t.Helper()
+	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
+	s, err := p.lines.ReadString('\n')
+	return strings.TrimSpace(s), err
 }
 
 // until skips the command's lines up to that one.

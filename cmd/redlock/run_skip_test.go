@@ -85,8 +85,7 @@ func TestACommandThatTakesLongerThanTheMinimumHoldFreesTheName(t *testing.T) {
 	all := listing(t)
 	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "10ms", "job", "--", "sleep", "0.1")
 	require.Equal(t, 0, p.status(), p.messages())
-	readAll(all...)
-	require.Empty(t, locks(all...))
+	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
 }
 
 // Standard output is COMMAND's, so the object goes to standard error.
@@ -126,7 +125,7 @@ func TestAFailedRunIsAnObjectOnStandardError(t *testing.T) {
 func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	p := start(t, all, "run", "--json", "--ttl", "3s", "job", "--", "sh", "-c", "echo go; read x")
+	p := start(t, all, "run", "--json", "--ttl", "4500ms", "--grace", "200ms", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
 	holdAll(all, "job", token2, time.Minute)
 	require.Equal(t, exitLost, p.status())

