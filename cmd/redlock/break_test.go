@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -98,13 +99,18 @@ func TestABrokenLockNamesTheNodesThatMayKeepIt(t *testing.T) {
 	} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			all := listing(t)
-			holdAll(all, "job", token, time.Minute)
-			all[2].Freeze()
-			got := invoke(t, envOf(all), "break", "--yes", flag, "job")
-			all[2].Unfreeze()
-			require.Equal(t, exitOK, got.status, got)
-			require.Regexp(t, want, got.out)
+			attempts(t, 3, func() string { // a busy machine may answer no more than a frozen node
+				all := listing(t)
+				holdAll(all, "job", token, time.Minute)
+				all[2].Freeze()
+				p := startPrompt(t, all, "break", "--yes", flag, "job")
+				out, messages, status := p.gone(), p.messages(), p.status()
+				all[2].Unfreeze()
+				if status != exitOK || !regexp.MustCompile(want).MatchString(out) {
+					return out + messages
+				}
+				return ""
+			})
 		})
 	}
 }

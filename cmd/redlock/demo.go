@@ -257,7 +257,7 @@ func (s *show) name(of string) string {
 }
 
 func (s *show) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slowdown*3*time.Second)
 	defer cancel()
 	if err := s.stage.leftovers(ctx, s.names); err != nil {
 		return err

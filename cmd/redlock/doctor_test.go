@@ -185,21 +185,31 @@ func TestOneFindingOverSeveralNodesIsPrintedOnce(t *testing.T) {
 
 func TestANodeThatDoesNotAnswerHasACureAndATrueDuration(t *testing.T) {
 	t.Parallel()
-	all := listing(t)
-	all[0].RequireAuth("default", "secret")
-	all[1].Stop()
-	all[2].Freeze()
-	got := invoke(t, envOf(all), "doctor")
-	require.NoError(t, all[1].Restart(true))
-	all[2].Unfreeze()
-	all[0].RequireAuth("default", "")
-	require.Equal(t, exitFailed, got.status)
-	text := strings.Join(strings.Fields(got.out), " ")
-	require.Contains(t, text, "a could not be examined: NOAUTH Authentication required: put the user's password into the node's URL")
-	require.Contains(t, text, "b could not be examined: connection refused: no server listens there: start it")
-	require.Contains(t, text, "c could not be examined: no answer within 2s: its process may be frozen")
-	require.Contains(t, text, "0 of 3 can vote, 2 needed: locks can't be taken")
-	fits(t, got.out)
+	attempts(t, 3, func() string { // a busy machine may answer no more than a frozen node
+		all := listing(t)
+		all[0].RequireAuth("default", "secret")
+		all[1].Stop()
+		all[2].Freeze()
+		p := startPrompt(t, all, "doctor")
+		out := p.gone()
+		require.NoError(t, all[1].Restart(true))
+		all[2].Unfreeze()
+		all[0].RequireAuth("default", "")
+		require.Equal(t, exitFailed, p.status())
+		fits(t, out)
+		text := strings.Join(strings.Fields(out), " ")
+		for _, want := range []string{
+			"a could not be examined: NOAUTH Authentication required: put the user's password into the node's URL",
+			"b could not be examined: connection refused: no server listens there: start it",
+			"c could not be examined: no answer within 2s: its process may be frozen",
+			"0 of 3 can vote, 2 needed: locks can't be taken",
+		} {
+			if !strings.Contains(text, want) {
+				return text
+			}
+		}
+		return ""
+	})
 }
 
 func TestTheBallotCountsTheNodesThatVoteNow(t *testing.T) {

@@ -107,7 +107,7 @@ func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 	const ttl = 2 * time.Second
 	attempts(t, 3, func() (wrong string) { // a machine that stands still as the time runs out kills nothing in time
 		all := masters(t)
-		p := start(t, all, "run", "--ttl", ttl.String(), "job", "--", "sh", "-c", stubborn(t))
+		p := startPrompt(t, all, "run", "--ttl", ttl.String(), "job", "--", "sh", "-c", stubborn(t))
 		for line := ""; line != "ready"; {
 			var err error
 			if line, err = p.lineOrEnd(); err != nil {

@@ -26,14 +26,21 @@ import (
 // cores leave little for each of the tests, which run in parallel.
 const patience = time.Minute
 
-var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(buildDir, "redlock")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+// binary has longer timeouts than the command of users, so that it outlasts a machine that stalls.
+// promptBinary is the command of users: tests that wait for its timeouts are not made slower.
+var (
+	binary       = sync.OnceValues(func() (string, error) { return build("redlock", "-tags=slow") })
+	promptBinary = sync.OnceValues(func() (string, error) { return build("prompt/redlock") })
+)
+
+func build(name string, flags ...string) (path string, err error) {
+	path = filepath.Join(buildDir, name)
+	out, err := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), ".")...).CombinedOutput()
 	if err != nil {
 		return "", errors.New(string(out))
 	}
 	return path, nil
-})
+}
 
 var buildDir string
 
@@ -41,6 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		takeDefaults()
 		slowdown = 4
+		// Many tests stop nodes and then wait for all of the closeTimeout.
+		closeTimeout, coldTimeout, answerTimeout = 2*closeTimeout, slowdown*coldTimeout, 30*time.Second
 		var err error
 		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
 			panic(err)
@@ -77,6 +86,14 @@ type process struct {
 func start(t *testing.T, all []*fakeredis.Master, args ...string) *process {
 	t.Helper()
 	path, err := binary()
+	require.NoError(t, err)
+	return startProgram(t, all, path, args...)
+}
+
+// startPrompt runs the redlock of users.
+func startPrompt(t *testing.T, all []*fakeredis.Master, args ...string) *process {
+	t.Helper()
+	path, err := promptBinary()
 	require.NoError(t, err)
 	return startProgram(t, all, path, args...)
 }

@@ -140,7 +140,7 @@ func TestARefusalWithoutAQuorumIs69(t *testing.T) {
 			all[2].Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
 			silence(all[0])
 			silence(all[1])
-			p := start(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
+			p := startPrompt(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
 			status, messages := p.status(), p.messages()
 			require.Equal(t, 69, status, "%s, --wait %s: %s", what, wait, messages)
 			require.Contains(t, messages, "no quorum")
@@ -195,7 +195,7 @@ func TestALostReaderOfTheMessagesEndsNothing(t *testing.T) {
 func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
+	p := startPrompt(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
 	require.Equal(t, "ready", p.line())
 	all[2].Freeze()
 	began := time.Now()

@@ -125,7 +125,10 @@ func TestARunThatFailsPrintsNoSecretAndItsCommandSeesNone(t *testing.T) {
 func TestALossIsReportedWithoutTheToken(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := startIn(t, []string{"REDLOCK_NODES=" + secured(all, "app", password)}, "run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; sleep 60")
+	path, err := promptBinary() // it waits for its closeTimeout
+	require.NoError(t, err)
+	p := startProgram(t, nil, "env", "REDLOCK_NODES="+secured(all, "app", password), path,
+		"run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; sleep 60")
 	p.line()
 	var tokens []string
 	for _, m := range all {
