@@ -131,9 +131,9 @@ func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.
 
 func (b *bench) ttl() time.Duration {
 	if b.guard > 0 {
-		return min(benchTTL, b.guard)
+		return min(slowdown*benchTTL, b.guard)
 	}
-	return benchTTL
+	return slowdown * benchTTL
 }
 
 // measure runs the clients until the time or the count is over, and prints the result. It returns

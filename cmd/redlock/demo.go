@@ -85,8 +85,8 @@ func (s *show) acts() []act {
 // demoTime bounds the demo: what hangs is a failure too.
 const demoTime = 15 * time.Second
 
-// slowdown multiplies the demo's time limits, and the TTL of the lock that expires. Tests set it,
-// because a busy machine may stop a process for seconds.
+// slowdown multiplies the demo's time limits, the TTL of its lock that expires, and the TTL of a
+// bench. Tests set it, because a busy machine may stop a process for seconds.
 var slowdown time.Duration = 1
 
 func demoFlags(f *flagSet) runFunc {

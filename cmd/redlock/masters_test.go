@@ -31,9 +31,9 @@ func masters(t *testing.T) []*fakeredis.Master {
 }
 
 // readAll waits until the nodes have read what clients sent before they went. A frozen
-// node never has; nothing is waited for longer than a few seconds.
+// node never has: it is not waited for longer than half a minute.
 func readAll(all ...*fakeredis.Master) {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for _, m := range all {
 		for m.Connections() > 0 && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)

@@ -55,7 +55,7 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 	} {
 		all := listing(t)
 		c.fill(all)
-		got := invoke(t, envOf(all), "run", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
+		got := invoke(t, envOf(all), "run", "--ttl", "12s", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
 		require.Equal(t, c.status, got.status, what)
 		require.Contains(t, got.err, c.says, what)
 		require.Empty(t, got.out, what)

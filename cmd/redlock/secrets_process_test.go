@@ -37,7 +37,7 @@ func variables(t *testing.T, p *process) map[string]string {
 func TestTheEnvironmentOfACommandHasNoSecret(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	l, err := redlock.Open(strings.Split(nodesOf(all), ","))
+	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithNodeTimeout(coldTimeout))
 	require.NoError(t, err)
 	lock, err := l.Acquire(t.Context(), "n", time.Minute)
 	require.NoError(t, err)
