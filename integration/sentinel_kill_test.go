@@ -36,12 +36,14 @@ type tenures struct {
 func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, name string) {
 	t.Helper()
 	for ctx.Err() == nil {
-		k, err := l.Acquire(ctx, name, guardTTL)
+		k, err := l.Acquire(ctx, name, sentinelTTL)
 		if err != nil {
 			assert.Error(t, ctx.Err(), "%v", err)
 			return
 		}
 		held := tenure{from: time.Now(), fence: k.Fence()}
+		left := k.Remaining()
+		end := time.Now().Add(left)
 		time.Sleep(2 * time.Millisecond)
 		held.to = time.Now()
 		if k.Remaining() > 0 { // on a busy machine a hold may exceed its validity, which the holder was told
@@ -50,7 +52,8 @@ func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, 
 			s.mu.Unlock()
 		}
 		err = k.Release(context.WithoutCancel(ctx))
-		if !unanswered(err, "a") {
+		over := errors.Is(err, redlock.ErrLost) && time.Now().After(end)
+		if !over && !unanswered(err, "a") {
 			assert.NoError(t, err)
 		}
 	}
@@ -108,18 +111,18 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 		wg.Go(func() { groups[i] = redistest.StartGroup(t, []int{3, 1, 1}[i]) })
 	}
 	wg.Wait()
-	groups[1].KeepMaster(t)
-	groups[2].KeepMaster(t)
-	const ttl = 4 * guardTTL // a busy machine may stop for seconds
-	slow := []redlock.Option{redlock.WithFencing(), redlock.WithRestartGuard(ttl), redlock.WithNodeTimeout(ttl / 8)}
+	for _, g := range groups {
+		g.KeepMaster(t)
+	}
 	log := &tenures{}
-	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, append(slow, log.watch("a"))...)
-	other, _ := behind(t, &side{}, sentinelMaxAge, groups, slow...)
+	// The test may see the quarantine late, by as much as MaxAge.
+	l, nodes := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))
+	other, _ := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing())
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)
 	var kept []*redlock.Lock
 	for i := range 4 {
-		kept = append(kept, acquired(t, l, fmt.Sprintf("kept/%d", i), ttl, redlock.WithAutoExtend()))
+		kept = append(kept, acquired(t, l, fmt.Sprintf("kept/%d", i), sentinelTTL, redlock.WithAutoExtend()))
 	}
 	began := time.Now()
 	ctx, stop := context.WithCancel(t.Context())
@@ -132,6 +135,12 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 
 	killed := time.Now()
 	groups[0].Master.Kill(t)
+	dead := time.Now()
+	await(t, "the lock passes from holder to holder while there is no master", func() bool {
+		holds, _, _ := log.state()
+		return slices.ContainsFunc(holds, func(h tenure) bool { return h.from.After(dead) })
+	})
+	replaceMaster(t, groups[0])
 	groups[0].AwaitSwitch(t, groups[0].Master, groups[0].Sentinels...)
 	groups[0].KeepMaster(t)
 	awaitFor(t, failoverWithin, "the promoted replica votes", func() bool { _, _, back := log.state(); return !back.IsZero() })
@@ -145,7 +154,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 
 	assert.Same(t, groups[0].Replica, groups[0].Present(t, groups[0].Sentinels[0]))
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
-	assert.Greater(t, back.Sub(quarantined), ttl, "a promoted replica waits for maxTTL and MaxAge")
+	assert.Greater(t, back.Sub(quarantined), sentinelTTL, "a promoted replica waits for maxTTL and MaxAge")
 	holds, _, _ := log.state()
 	requireOrder(t, holds)
 	during := map[string]int{}
@@ -163,10 +172,9 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	}
 	t.Logf("acquired: %v; no master for %v, quarantined for %v", during, quarantined.Sub(killed), back.Sub(quarantined))
 	assert.Len(t, during, 4, "the lock passed from holder to holder all the time")
-	assert.Greater(t, time.Since(began), ttl, "locks that were not extended have expired")
+	assert.Greater(t, time.Since(began), sentinelTTL, "locks that were not extended have expired")
 	for _, k := range kept {
-		require.NoError(t, k.Context().Err())
-		require.NoError(t, k.Check(t.Context()))
+		confirmed(t, k)
 		require.NoError(t, k.Release(t.Context()))
 	}
 }
