@@ -106,7 +106,18 @@ func (c command) call(t *testing.T, words ...string) (status int, out, stderr st
 	return status, out, r.stderr.String()
 }
 
-// hold is a child that prints what it was given and runs until its input ends.
+// served is call, repeated while there was no quorum: the command waits for answers for 2 s, and a busy
+// machine may stop for longer.
+func (c command) served(t *testing.T, words ...string) (status int, out, stderr string) {
+	t.Helper()
+	await(t, "the command has a quorum", func() bool {
+		status, out, stderr = c.call(t, words...)
+		return status != exitUnavailable
+	})
+	return status, out, stderr
+}
+
+// holdOn is a child that prints what it was given and runs until its input ends.
 var holdOn = []string{"--export-token", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN $$"; cat`}
 
 func words(w []string, more ...string) []string { return append(append([]string(nil), w...), more...) }
@@ -128,12 +139,13 @@ func TestTheCommandOnRealServers(t *testing.T) {
 
 func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 	t.Helper()
-	r := c.start(t, words([]string{"run", "--ttl", "2s", "--owner", "me", "job"}, holdOn...)...)
+	r := c.start(t, words([]string{"run", "--ttl", "8s", "--owner", "me", "job"}, holdOn...)...)
 	given := strings.Fields(r.line(t))
 	require.Len(t, given, 3)
 	assert.Equal(t, "job", given[0])
 	require.Regexp(t, "^me:", given[1])
-	for range 2 { // longer than the TTL, so the lock must be extended
+	onAllNodes(t, c.nodes, "job")
+	held := func() {
 		s, err := l.Inspect(t.Context(), "job")
 		require.NoError(t, err)
 		assert.True(t, s.Held)
@@ -145,8 +157,21 @@ func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 			require.NoError(t, err)
 			assert.Equal(t, given[1], token)
 		}
-		time.Sleep(1500 * time.Millisecond)
 	}
+	left := func() int64 {
+		ms, err := redis.Int64(c.nodes[0].Do(t, "PTTL", "job"), nil)
+		require.NoError(t, err)
+		return ms
+	}
+	held()
+	before := left()
+	await(t, "the lock is extended", func() bool {
+		now := left()
+		extended := now > before
+		before = now
+		return extended
+	})
+	held()
 	require.NoError(t, r.in.Close())
 	status, _ := r.exit(t)
 	assert.Zero(t, status, "%s", &r.stderr)
@@ -157,10 +182,10 @@ func (c command) testSecond(t *testing.T) {
 	t.Helper()
 	first := c.start(t, words([]string{"run", "job"}, holdOn...)...)
 	first.line(t)
-	status, out, said := c.call(t, "run", "--wait", "0", "job", "--", "echo", "must not run")
+	status, out, said := c.served(t, "run", "--wait", "0", "job", "--", "echo", "must not run")
 	assert.Equal(t, exitHeld, status, said)
 	assert.Empty(t, out)
-	status, out, said = c.call(t, "run", "--wait", "300ms", "job", "--", "echo", "must not run")
+	status, out, said = c.served(t, "run", "--wait", "300ms", "job", "--", "echo", "must not run")
 	assert.Equal(t, exitHeld, status, said)
 	assert.Empty(t, out)
 
@@ -193,18 +218,18 @@ func (c command) attempts(t *testing.T) (calls int) {
 
 func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 	t.Helper()
-	status, out, said := c.call(t, "status", "job")
+	status, out, said := c.served(t, "status", "job")
 	assert.Zero(t, status, said)
 	assert.Contains(t, out, "job is free")
 	r := c.start(t, words([]string{"run", "--owner", "me", "job"}, holdOn...)...)
 	token := strings.Fields(r.line(t))[1]
 	onAllNodes(t, c.nodes, "job")
 
-	status, out, said = c.call(t, "status", "job")
+	status, out, said = c.served(t, "status", "job")
 	assert.Zero(t, status, said)
 	assert.Contains(t, out, `job is held by "me"`)
 	assert.NotContains(t, out, token)
-	status, out, said = c.call(t, "status", "--json", "job")
+	status, out, said = c.served(t, "status", "--json", "job")
 	assert.Zero(t, status, said)
 	var s struct {
 		Name, State, Owner string
@@ -222,6 +247,7 @@ func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 	require.NoError(t, r.in.Close())
 	r.exit(t)
 	redistest.NoKeys(t, c.nodes, time.Second)
+	connected(t, l)
 	require.NoError(t, l.Healthy(t.Context()))
 }
 

@@ -21,8 +21,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	busy := redlock.WithNodeTimeout(patience) // the machine may be
 	l := open(t, nodes, busy)
 	held := acquired(t, l, "job", time.Minute)
-	const maxTTL = 4 * guardTTL // the node timeout is a quarter of it, which a busy machine needs
-	guard := []string{"--guard", maxTTL.String()}
+	guard := []string{"--guard", operatorTTL.String()}
 	status, out, stderr := c.call(t, words([]string{"run", "--wait", "20s", "other"}, append(guard, "--", "echo", "never")...)...)
 	assert.Equal(t, exitConfig, status, stderr)
 	assert.Empty(t, out)
@@ -42,7 +41,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	began := time.Now()
 	status, out, stderr = c.call(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
 	require.Zero(t, status, stderr+out)
-	assert.Less(t, time.Since(began), 10*maxTTL)
+	assert.Less(t, time.Since(began), 10*operatorTTL)
 	assert.Contains(t, out, "The guard is in force")
 
 	status, _, stderr = c.call(t, words([]string{"acquire", "--wait", "0", "job"}, guard...)...)

@@ -56,7 +56,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 				return err == nil && held == int64(1)
 			})
 		}
-		require.NoError(t, k.Check(t.Context()))
+		confirmed(t, k)
 		released(t, k)
 	})
 	t.Run("without", func(t *testing.T) {
@@ -119,10 +119,13 @@ func TestNodesOfSeveralKindsHaveExclusionAndNoGuard(t *testing.T) {
 
 	refusedIn(t, s.client(t, nil), "use WithRestartGuard")
 	excepted := redlock.WithUnsafeNodes("n1", "n2", "n3")
-	old := s.client(t, []int{1}, excepted)
+	old, refused := s.client(t, []int{1}, excepted), s.client(t, []int{1}, excepted, hasty)
 	a = acquired(t, s.client(t, []int{3}, guard), "x", guardTTL)
-	_, err = old.TryAcquire(t.Context(), "x", time.Minute)
-	require.ErrorIs(t, err, redlock.ErrHeld)
+	await(t, "the old client is refused", func() bool {
+		_, err = refused.TryAcquire(t.Context(), "x", time.Minute)
+		require.Error(t, err)
+		return errors.Is(err, redlock.ErrHeld)
+	})
 	s.nodes[1].Do(t, "FLUSHALL")
 	k = acquired(t, old, "x", time.Minute)
 	assert.Positive(t, a.Remaining(), "two clients hold the lock: the guard is void until the last old client has stopped")
@@ -136,7 +139,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	old, grown := &site{nodes: servers[:3]}, &site{nodes: servers}
 	was, becomes := redlock.WithRestartGuard(guardTTL), redlock.WithRestartGuard(2*guardTTL)
 	old.fresh(t, was)
-	k := acquired(t, old.client(t, nil, was), "x", guardTTL)
+	k := acquired(t, old.client(t, nil, was), "x", guardTTL, redlock.WithAutoExtend())
 
 	// Too early: old clients still run.
 	l := grown.client(t, nil, becomes)
@@ -145,6 +148,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
 
 	// 1. Stop the old clients. One of them dies with its lock.
+	require.NoError(t, k.Extend(t.Context(), guardTTL))
 	_, err = k.Detach()
 	require.NoError(t, err)
 	// 2. Wait for the old maxTTL. A client that does not wait is refused by a lock that is still

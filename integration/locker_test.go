@@ -23,7 +23,7 @@ import (
 // openEnv opens a Locker with the settings of the environment, which is closed when the test ends.
 func openEnv(t *testing.T, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l, err := redlock.OpenEnv(opts...)
+	l, err := redlock.OpenEnv(append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l

@@ -26,9 +26,10 @@ func masters(t testing.TB, n int, args ...string) []*redistest.Node {
 	return nodes
 }
 
-// busyTimeout is a node timeout in which healthy servers answer also on a busy machine. It is for tests
-// that need an answer of every node, or of those that are left. The TTL of a lock must be longer.
-const busyTimeout = 1500 * time.Millisecond
+// busyTimeout is a node timeout in which healthy servers answer also on a busy machine, which may stop
+// for seconds. It is for tests that need an answer of every node, or of those that are left. The TTL of
+// a lock must be longer.
+const busyTimeout = 5 * time.Second
 
 // open opens a Locker over the nodes, which is closed when the test ends. Its node timeout is
 // busyTimeout unless opts have another.
@@ -49,7 +50,7 @@ func closeLocker(t testing.TB, l *redlock.Locker) {
 }
 
 // openPools opens a Locker over nodes whose counters the test can read. edit changes what
-// [pool.ParseURL] has parsed.
+// [pool.ParseURL] has parsed. The node timeout is that of [open].
 func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config), opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	pools := make([]*pool.Node, len(nodes))
@@ -63,7 +64,7 @@ func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config), o
 		t.Cleanup(func() { assert.NoError(t, pools[i].Close()) })
 		voters[i] = pools[i]
 	}
-	l, err := redlock.New(voters, opts...)
+	l, err := redlock.New(voters, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l, pools
