@@ -54,6 +54,13 @@ func rate(t *testing.T, l *redlock.Locker, goroutines int, lasts time.Duration) 
 	return float64(made.Load()) / time.Since(began).Seconds()
 }
 
+// writes returns how many commands a second are written to a node during this time.
+func writes(to *pool.Node, lasts time.Duration) float64 {
+	began, before := time.Now(), to.Stats().Written
+	time.Sleep(lasts)
+	return float64(to.Stats().Written-before) / time.Since(began).Seconds()
+}
+
 // One of three nodes is busy with a script. The other nodes keep working, an idle client queries
 // the busy one twice a second, and what the busy node granted before is undone when the script has
 // ended. A fourth server, which is not a node, is as busy during the control, because both take one
@@ -85,9 +92,7 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 	}
 	time.Sleep(2 * time.Second)
 	parked := at.Stats().ParkedUndos
-	written := at.Stats().Written
-	time.Sleep(idle)
-	perSecond := float64(at.Stats().Written-written) / idle.Seconds()
+	perSecond := writes(at, idle)
 	t.Logf("locks a second: %.0f with all nodes, %.0f in the first %v of BUSY, %.0f (%.0f %%) in the next; "+
 		"idle: %.1f commands a second to the busy node, %d undos parked",
 		before, start, round, during, 100*during/before, perSecond, parked)
@@ -118,9 +123,7 @@ func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
 	at := pools[2]
 	await(t, "parked undos", func() bool { return at.Stats().ParkedUndos > locks/2 })
 	time.Sleep(2 * time.Second)
-	written := at.Stats().Written
-	time.Sleep(idle)
-	perSecond := float64(at.Stats().Written-written) / idle.Seconds()
+	perSecond := writes(at, idle)
 	t.Logf("%d undos parked, %.1f commands a second", at.Stats().ParkedUndos, perSecond)
 	assert.LessOrEqual(t, perSecond, 2.1)
 	over()

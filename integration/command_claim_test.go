@@ -31,7 +31,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	// While one script runs its step the next one is refused, or waits.
 	first := s.start(t, "job", "echo begun; cat", "echo second step")
 	require.Equal(t, "begun", first.line(t))
-	status, out, said := c.call(t, "acquire", "--wait", "0", "job")
+	status, out, said := c.served(t, "acquire", "--wait", "0", "job")
 	assert.Equal(t, exitHeld, status, said)
 	assert.Empty(t, out)
 	second := s.start(t, "job", "echo the next")

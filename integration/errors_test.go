@@ -145,7 +145,7 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, redial bool) {
 // vote returns the node's vote in that state, or its last vote if it never has the expected error.
 func (s state) vote(t *testing.T, l *redlock.Locker) (vote redlock.Vote) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
 		if err == nil {
 			_ = k.Release(t.Context()) // granted before the state began; the test checks that no key is left
@@ -223,7 +223,7 @@ func TestAnUnusableAddressIsReportedWithItsReason(t *testing.T) {
 		"a port without a server":        {"redis://127.0.0.1:1", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := redlock.Open([]string{c.url})
+			l, err := redlock.Open([]string{c.url}, redlock.WithNodeTimeout(busyTimeout))
 			require.NoError(t, err)
 			defer closeLocker(t, l)
 			_, err = l.TryAcquire(t.Context(), "x", 10*time.Second)

@@ -81,14 +81,13 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 			var last int64 // guarded by the lock
 			var all sync.WaitGroup
 			for range lockers {
-				// The node timeout is long enough for a busy machine.
-				l := open(t, nodes, redlock.WithFencing(), counts.trace(), redlock.WithNodeTimeout(2*time.Second),
+				l := open(t, nodes, redlock.WithFencing(), counts.trace(),
 					redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
 				connected(t, l)
 				for range each {
 					all.Go(func() {
 						for range rounds {
-							k, err := l.Acquire(t.Context(), "contended", 5*time.Second)
+							k, err := l.Acquire(t.Context(), "contended", 20*time.Second)
 							if !assert.NoError(t, err) {
 								return
 							}

@@ -22,7 +22,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	l := open(t, nodes, busy)
 	held := acquired(t, l, "job", time.Minute)
 	guard := []string{"--guard", operatorTTL.String()}
-	status, out, stderr := c.call(t, words([]string{"run", "--wait", "20s", "other"}, append(guard, "--", "echo", "never")...)...)
+	status, out, stderr := c.served(t, words([]string{"run", "--wait", "20s", "other"}, append(guard, "--", "echo", "never")...)...)
 	assert.Equal(t, exitConfig, status, stderr)
 	assert.Empty(t, out)
 	assert.Contains(t, stderr, "--begin-guard")
@@ -44,10 +44,10 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	assert.Less(t, time.Since(began), 10*operatorTTL)
 	assert.Contains(t, out, "The guard is in force")
 
-	status, _, stderr = c.call(t, words([]string{"acquire", "--wait", "0", "job"}, guard...)...)
+	status, _, stderr = c.served(t, words([]string{"acquire", "--wait", "0", "job"}, guard...)...)
 	assert.Equal(t, exitHeld, status, "a held lock stays held: %s", stderr)
 	require.NoError(t, held.Release(t.Context()))
-	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
+	status, out, stderr = c.served(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
 
@@ -58,7 +58,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrGuardMismatch, "a client without the guard")
 
 	nodes[0].Restart(t) // rule 16
-	status, out, stderr = c.call(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
+	status, out, stderr = c.served(t, words([]string{"run", "--wait", "0", "job"}, append(guard, "--", "echo", "done")...)...)
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
 	await(t, "the restarted node is quarantined", func() bool { return len(nodes[0].Keys(t, "redlock:guard")) == 1 })

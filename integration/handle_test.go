@@ -35,7 +35,7 @@ func median(t *testing.T, try func(i int) error) time.Duration {
 }
 
 func TestAFrozenNodeDelaysNeitherAcquireNorExtendNorRelease(t *testing.T) {
-	const ttl = time.Minute
+	const ttl = 10 * time.Minute // a node that has not released keeps its keys
 	nodes := masters(t, 3)
 	l := open(t, nodes, redlock.WithNodeTimeout(10*unhurt))
 	connected(t, l)
@@ -75,14 +75,15 @@ func TestAFrozenNodeDelaysNeitherAcquireNorExtendNorRelease(t *testing.T) {
 	}
 
 	nodes[1].Unpause(t)
-	awaitFor(t, time.Second, "the node that was frozen has released too", func() bool {
+	await(t, "the node that was frozen has released too", func() bool {
 		return len(nodes[1].Keys(t, "during*")) == 0
 	})
 }
 
 func TestAReleaseIsDoneWhenAMajorityHoldsNothingOfIt(t *testing.T) {
 	nodes := masters(t, 3)
-	l, pools := openPools(t, nodes, func(*pool.Config) {})
+	const timeout = 4 * time.Second
+	l, pools := openPools(t, nodes, func(*pool.Config) {}, redlock.WithNodeTimeout(timeout))
 	connected(t, l)
 	nodes[2].Kill(t)
 	await(t, "the third node is known to be down", func() bool { return pools[2].Stats().DialFailures > 0 })
@@ -96,7 +97,7 @@ func TestAReleaseIsDoneWhenAMajorityHoldsNothingOfIt(t *testing.T) {
 	took := time.Since(began)
 	nodes[1].Unpause(t)
 	require.NoError(t, err, "the key is gone from the first node and never was on the third: the lock is free")
-	assert.Less(t, took, redistest.Slack*2*time.Second, "at most the node timeout, because the second node might report that the lock was lost")
+	assert.Less(t, took, timeout+busyTimeout, "at most the node timeout, because the second node might report that the lock was lost")
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
@@ -137,24 +138,23 @@ func TestAnExtendedLockOutlivesTheDeathAndTheReturnOfANode(t *testing.T) {
 	var extended extensions
 	l := open(t, nodes, extended.trace())
 	connected(t, l)
-	k := acquired(t, l, "x", 2*time.Second, redlock.WithAutoExtend())
-	extended.more(t, 1)
+	const ttl = busyTimeout + time.Second
+	k := acquired(t, l, "x", ttl, redlock.WithAutoExtend())
 	nodes[0].Kill(t)
-	extended.more(t, 3)
+	extended.more(t, 2) // each after a third of the TTL, the second one certainly after the death
 	nodes[0].Restart(t)
 	connected(t, l)
-	extended.more(t, 3)
-	require.NoError(t, k.Check(t.Context()))
-	require.NoError(t, k.Context().Err())
+	extended.more(t, 2)
+	confirmed(t, k)
 	assert.Empty(t, nodes[0].Keys(t, "x"), "an extension never creates a key")
-	_, err := l.TryAcquire(t.Context(), "x", 2*time.Second)
+	_, err := l.TryAcquire(t.Context(), "x", ttl)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	released(t, k)
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
-	const ttl = 12 * time.Second
+	const ttl = 15 * time.Second
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	connected(t, l)
@@ -171,7 +171,7 @@ func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
 	case <-time.After(patience):
 		require.Fail(t, "the context does not end")
 	}
-	assert.Less(t, time.Since(forgotten), ttl/2, "a third of the validity, and a round trip")
+	assert.Less(t, time.Since(forgotten), ttl*3/5, "a third of the validity, and a round trip; at the end of it two thirds")
 	require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
 	assert.LessOrEqual(t, k.Remaining(), time.Duration(0))
 
@@ -194,9 +194,9 @@ func TestCheckFindsALockThatAMajorityForgot(t *testing.T) {
 	})
 	nodes[0].Do(t, "DEL", "x")
 	require.NoError(t, k.Check(t.Context()), "two nodes still hold the key")
-	nodes[1].Do(t, "PEXPIRE", "x", 5000) // as if its clock had been set forward
+	nodes[1].Do(t, "PEXPIRE", "x", 20_000) // as if its clock had been set forward
 	require.NoError(t, k.Check(t.Context()))
-	assert.Less(t, k.Remaining(), 5*time.Second, "the validity is what a majority supports")
+	assert.Less(t, k.Remaining(), 20*time.Second, "the validity is what a majority supports")
 	assert.Positive(t, k.Remaining())
 	nodes[1].Do(t, "FLUSHALL")
 	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
@@ -209,15 +209,15 @@ func TestALockMovesToAnotherLocker(t *testing.T) {
 	from, to := open(t, nodes), open(t, nodes)
 	connected(t, from)
 	connected(t, to)
-	claim, err := acquired(t, from, "x", 10*time.Second, redlock.WithAutoExtend()).Detach()
+	claim, err := acquired(t, from, "x", 30*time.Second, redlock.WithAutoExtend()).Detach()
 	require.NoError(t, err)
 	nodes[2].Kill(t)
 	k, err := to.Resume(t.Context(), claim, redlock.WithAutoExtend())
 	require.NoError(t, err)
 	assert.Equal(t, claim.Token, k.Token())
-	assert.Less(t, k.Remaining(), 10*time.Second)
-	require.NoError(t, k.Extend(t.Context(), 20*time.Second))
-	assert.Greater(t, k.Remaining(), 10*time.Second)
+	assert.Less(t, k.Remaining(), 30*time.Second)
+	require.NoError(t, k.Extend(t.Context(), time.Minute))
+	assert.Greater(t, k.Remaining(), 30*time.Second)
 	_, err = from.TryAcquire(t.Context(), "x", 10*time.Second)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	released(t, k)

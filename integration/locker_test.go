@@ -40,7 +40,7 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	connected(t, l)
 	k := acquired(t, l, "job", time.Minute)
 	onAllNodes(t, nodes, "app/job")
-	status, out, said := c.call(t, "status", "job")
+	status, out, said := c.served(t, "status", "job")
 	assert.Zero(t, status, said)
 	assert.Contains(t, out, `job is held by "me"`)
 	released(t, k)
@@ -75,7 +75,7 @@ func requireWaited(t *testing.T, err, reason error, wait time.Duration) {
 func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	const wait = 3 * time.Second // longer than the node timeout, so frozen nodes are known to be silent
 	nodes := masters(t, 3)
-	holder, l := open(t, nodes), open(t, nodes)
+	holder, l := open(t, nodes), open(t, nodes, redlock.WithNodeTimeout(2*time.Second))
 	connected(t, holder)
 	connected(t, l)
 
@@ -85,7 +85,7 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	requireWaited(t, err, redlock.ErrHeld, wait)
 	assert.GreaterOrEqual(t, time.Since(began), wait)
 	released(t, k)
-	k, err = l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(wait))
+	k, err = holder.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(busyTimeout))
 	require.NoError(t, err, "the lock is free")
 	released(t, k)
 
@@ -265,10 +265,10 @@ func TestTheCommandSkipsAJobForItsMinimumHoldOnRealServers(t *testing.T) {
 	const minHold = 15 * time.Second
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
-	run := []string{"run", "--ttl", "2s", "--min-hold", minHold.String(), "--skip-status", "0", "--wait"}
+	run := []string{"run", "--ttl", "8s", "--min-hold", minHold.String(), "--skip-status", "0", "--wait"}
 	skipped := func() {
 		t.Helper()
-		status, out, said := c.call(t, append(words(run, "0", "job"), "--", "echo", "must not run")...)
+		status, out, said := c.served(t, append(words(run, "0", "job"), "--", "echo", "must not run")...)
 		assert.Zero(t, status, said)
 		assert.Empty(t, out)
 		assert.Empty(t, said, "cron would mail it")

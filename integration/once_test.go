@@ -21,13 +21,12 @@ const (
 	onceProcesses = 5
 	onceRounds    = 100
 	onceApart     = 50 * time.Millisecond
-	onceTimeout   = 2 * time.Second // a confirmation counts for as long on a busy machine
 )
 
 // runOnce is a process that follows the guide's recipe for jobs that must run once. It tries at the
 // beginning of each round, as the other processes do, and releases at once.
 func (c contention) runOnce(ctx context.Context, log *contenders.Log) {
-	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(onceTimeout))
+	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(busyTimeout))
 	if err != nil {
 		panic(err)
 	}

@@ -14,11 +14,14 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
+// watchedTimeout is short, because attempts without a quorum wait for it.
+const watchedTimeout = 1500 * time.Millisecond
+
 // watched is a Locker whose attempts the test can count.
 func watched(t *testing.T, nodes []*redistest.Node) (l *redlock.Locker, attempts <-chan redlock.RoundEvent) {
 	t.Helper()
 	seen := make(chan redlock.RoundEvent, 1)
-	return open(t, nodes, redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.RoundEvent) {
+	return open(t, nodes, redlock.WithNodeTimeout(watchedTimeout), redlock.WithTrace(&redlock.Trace{Attempt: func(e redlock.RoundEvent) {
 		select {
 		case seen <- e:
 		default:

@@ -118,7 +118,7 @@ func asApp(servers []*redistest.Node, opts ...redlock.Option) func(t testing.TB,
 		for _, n := range servers {
 			urls = append(urls, strings.Replace(n.URL(), "://", "://app:secret@", 1))
 		}
-		opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(nodeTimeout)}, opts, more)
+		opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(busyTimeout)}, opts, more)
 		l, err := redlock.Open(urls, opts...)
 		require.NoError(t, err)
 		return l
@@ -181,13 +181,14 @@ func until(ctx context.Context, ok func() bool) error {
 }
 
 const (
-	heldFor     = 10 * time.Second
-	nodeTimeout = time.Second
+	heldFor = 20 * time.Second
+	minHold = busyTimeout + time.Second
 )
 
-// common returns the steps of Lockers of any kind.
-func (x *exercise) common() []step {
-	return []step{
+// common returns the steps of Lockers of any kind, and in the middle of them more.
+func (x *exercise) common(more []step) []step {
+	return slices.Concat([]step{
+		{"minimum hold", x.releaseEarly},
 		{"acquire, extend, check, inspect, release", func(ctx context.Context) error { return x.whole(ctx, "one") }},
 		{"several names", func(ctx context.Context) error { return x.whole(ctx, "{several}1", "{several}2") }},
 		{"scripts that the server has forgotten", func(ctx context.Context) error {
@@ -197,23 +198,26 @@ func (x *exercise) common() []step {
 			return x.whole(ctx, "{several}1", "{several}2")
 		}},
 		{"releases that come together", x.releaseTogether},
-		{"minimum hold", x.heldLongEnough},
 		{"resume", x.resume},
 		{"wake up", x.wakeUp},
 		{"health", x.healthy},
-	}
+	}, more, []step{{"the end of the minimum hold", x.nothingHeld}})
 }
 
-// heldLongEnough releases a lock before the end of its minimum hold, and waits for that end.
-func (x *exercise) heldLongEnough(ctx context.Context) error {
-	k, err := x.a.Acquire(ctx, "least", heldFor, redlock.WithMinHold(2*nodeTimeout))
+// releaseEarly releases a lock before the end of its minimum hold.
+func (x *exercise) releaseEarly(ctx context.Context) error {
+	k, err := x.a.Acquire(ctx, "least", heldFor, redlock.WithMinHold(minHold))
 	if err != nil {
 		return err
 	}
-	err = k.Release(ctx)
-	return errors.Join(err, until(ctx, func() bool {
+	return k.Release(ctx)
+}
+
+// nothingHeld waits until no lock is left.
+func (x *exercise) nothingHeld(ctx context.Context) error {
+	return until(ctx, func() bool {
 		return !slices.ContainsFunc(x.servers, func(n *redistest.Node) bool { return len(lockKeys(x.t, n)) > 0 })
-	}))
+	})
 }
 
 // releaseTogether releases so many locks at once that nodes merge their releases.

@@ -26,8 +26,12 @@ func exercised(t *testing.T, servers []*redistest.Node, rights, each []string,
 	run := func(t *testing.T, missing bool, rights []string) {
 		t.Helper()
 		allow(t, servers, rights)
-		x := &exercise{t: t, servers: servers, missing: missing, a: open(t), b: open(t)}
-		x.run(append(x.common(), more(x)...))
+		var opts []redlock.Option
+		if missing {
+			opts = append(opts, hasty)
+		}
+		x := &exercise{t: t, servers: servers, missing: missing, a: open(t, opts...), b: open(t, opts...)}
+		x.run(x.common(more(x)))
 		for _, l := range []*redlock.Locker{x.a, x.b} {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			if err := l.Close(ctx); !missing {
@@ -183,7 +187,7 @@ func TestTheDoctorNamesEachMissingRight(t *testing.T) {
 }
 
 func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
-	c := redistest.StartCluster(t, 3, false)
+	c := redistest.StartCluster(t, 3, false, withoutFailover...)
 	t.Cleanup(redistest.NoGoroutines(t))
 	open := func(opts ...redlock.Option) func(t testing.TB, more ...redlock.Option) *redlock.Locker {
 		return func(t testing.TB, more ...redlock.Option) *redlock.Locker {
@@ -195,7 +199,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 			n, err := pool.Open(cfg)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, n.Close()) })
-			opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(nodeTimeout)}, opts, more)
+			opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(busyTimeout)}, opts, more)
 			l, err := redlock.New([]redlock.Node{n}, opts...)
 			require.NoError(t, err)
 			return l
@@ -261,7 +265,7 @@ func TestTheDocumentedRightsAreEnoughBehindSentinels(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, n.Close()) })
 		l, err := redlock.New([]redlock.Node{n}, append([]redlock.Option{
-			redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(nodeTimeout), redlock.WithRestartGuard(time.Minute), redlock.WithFencing(),
+			redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(busyTimeout), redlock.WithRestartGuard(time.Minute), redlock.WithFencing(),
 		}, more...)...)
 		require.NoError(t, err)
 		return l

@@ -94,7 +94,7 @@ func TestThePreviousVersionAndThisOneShareServers(t *testing.T) {
 	share := func(t *testing.T, one, two command) {
 		first := one.acquire(t, "job")
 		require.Greater(t, first.Fence, last, "a holder's fence is larger than all before, of either version")
-		status, _, stderr := two.call(t, "acquire", "--wait", "0", "job")
+		status, _, stderr := two.served(t, "acquire", "--wait", "0", "job")
 		require.Equal(t, exitHeld, status, stderr)
 		two.withClaim(t, "extend", first)
 
@@ -126,7 +126,7 @@ func TestThePreviousVersionAndThisOneShareServers(t *testing.T) {
 		status, out, stderr := ours.call(t, "doctor", "--admit", "--guard", "1m")
 		require.Zero(t, status, stderr+out)
 		for _, c := range []command{theirs, ours} {
-			status, out, stderr = c.call(t, words(words([]string{"run", "--wait", "0"}, guard...), "job", "--", "echo", "done")...)
+			status, out, stderr = c.served(t, words(words([]string{"run", "--wait", "0"}, guard...), "job", "--", "echo", "done")...)
 			require.Zero(t, status, stderr)
 			require.Equal(t, "done\n", out)
 			status, _, _ = c.call(t, "run", "--wait", "0", "job", "--", "echo", "never")
@@ -136,7 +136,7 @@ func TestThePreviousVersionAndThisOneShareServers(t *testing.T) {
 			n.Restart(t)
 		}
 		for _, c := range []command{theirs, ours} {
-			status, _, stderr = c.call(t, words(words([]string{"run", "--wait", "0"}, guard...), "job", "--", "echo", "never")...)
+			status, _, stderr = c.served(t, words(words([]string{"run", "--wait", "0"}, guard...), "job", "--", "echo", "never")...)
 			require.Equal(t, exitHeld, status, stderr)
 			require.Contains(t, stderr, "quarantined")
 		}
