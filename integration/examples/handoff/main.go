@@ -31,8 +31,9 @@ import (
 const (
 	order = "example:handoff:order/7"
 	lease = 30 * time.Second // the worker must resume the lock within it
-	late  = 5 * time.Second  // a server's answer counts for so long
 	work  = 300 * time.Millisecond
+
+	nodeTimeout = 5 * time.Second // the example may run on a busy machine
 )
 
 // Environment variables of the second process: the URLs of the servers, and the path of its result.
@@ -64,7 +65,7 @@ func play(ctx context.Context, s *show.Stage) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	result := filepath.Join(dir, "result")
 
-	server, err := redlock.Open(s.URLs, redlock.WithOwner("server"), redlock.WithNodeTimeout(late))
+	server, err := redlock.Open(s.URLs, redlock.WithOwner("server"), redlock.WithNodeTimeout(nodeTimeout))
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func runWorker(ctx context.Context, claim redlock.Claim, s *show.Stage, result s
 
 // wait waits for the lock like any other client. When it gets the lock the result must exist.
 func wait(ctx context.Context, urls []string, result string) error {
-	other, err := redlock.Open(urls, redlock.WithOwner("other"), redlock.WithNodeTimeout(late))
+	other, err := redlock.Open(urls, redlock.WithOwner("other"), redlock.WithNodeTimeout(nodeTimeout))
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func worker(urls []string, in io.Reader, out io.Writer) error {
 	if err := claim.UnmarshalText(text); err != nil {
 		return err
 	}
-	locker, err := redlock.Open(urls, redlock.WithNodeTimeout(late))
+	locker, err := redlock.Open(urls, redlock.WithNodeTimeout(nodeTimeout))
 	if err != nil {
 		return err
 	}
