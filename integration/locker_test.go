@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,7 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	assert.Zero(t, status, said)
 	assert.Contains(t, out, `job is held by "me"`)
 	released(t, k)
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 
 	file := filepath.Join(t.TempDir(), "nodes")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(redistest.URLs(nodes), "\n")), 0o600))
@@ -59,7 +60,7 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrInvalid, "the guard bounds the TTL")
 	t.Setenv("REDLOCK_GUARD", "")
 	refusedIn(t, openEnv(t), "this client has no restart guard")
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 }
 
 // requireWaited checks the error of a wait that was over: it has the reason, and is not taken for the
@@ -80,8 +81,14 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	connected(t, l)
 
 	k := acquired(t, holder, "x", time.Minute)
-	began := time.Now()
-	_, err := l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(wait))
+	var began time.Time
+	var err error
+	await(t, "nodes answer in the wait", func() bool {
+		began = time.Now()
+		_, err = l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(wait))
+		require.Error(t, err)
+		return errors.Is(err, redlock.ErrHeld)
+	})
 	requireWaited(t, err, redlock.ErrHeld, wait)
 	assert.GreaterOrEqual(t, time.Since(began), wait)
 	released(t, k)
@@ -96,7 +103,7 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	nodes[2].Unpause(t)
 	requireWaited(t, err, redlock.ErrNoQuorum, wait)
 	assert.NotErrorIs(t, err, redlock.ErrHeld)
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 }
 
 func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
@@ -106,7 +113,12 @@ func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
 	connected(t, holder)
 	connected(t, l)
 	k := acquired(t, holder, "x", time.Minute)
-	_, err := l.Acquire(t.Context(), "x", 10*time.Second)
+	var err error
+	await(t, "nodes answer in the wait", func() bool {
+		_, err = l.Acquire(t.Context(), "x", 10*time.Second)
+		require.Error(t, err)
+		return errors.Is(err, redlock.ErrHeld)
+	})
 	requireWaited(t, err, redlock.ErrHeld, wait)
 
 	unbounded := make(chan error, 1)
@@ -125,7 +137,7 @@ func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
 	}
 	released(t, k)
 	require.NoError(t, <-unbounded)
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 }
 
 // leader is one term of Lead.
@@ -192,7 +204,7 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 	require.Equal(t, "b", second.name)
 	require.NoError(t, second.ctx.Err())
 	shutDownB()
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 }
 
 func TestALockerListsTheLocksThatItHolds(t *testing.T) {
@@ -234,7 +246,7 @@ func TestALockerListsTheLocksThatItHolds(t *testing.T) {
 	released(t, first)
 	assert.Empty(t, l.Held())
 	released(t, elsewhere)
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 }
 
 func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
@@ -256,7 +268,7 @@ func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 	require.NoError(t, request.Err(), "the caller's context continues")
-	redistest.NoKeys(t, nodes, time.Second)
+	redistest.NoKeys(t, nodes, 2*time.Second)
 }
 
 // The cron of the second machine starts the job while the first machine runs it, and again when it has
