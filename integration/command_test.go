@@ -288,14 +288,14 @@ func (c command) testDemo(t *testing.T) {
 
 func (c command) testLost(t *testing.T) {
 	t.Helper()
-	r := c.start(t, words([]string{"run", "--ttl", "6s", "job"}, holdOn...)...)
+	r := c.start(t, words([]string{"run", "--ttl", "9s", "job"}, holdOn...)...)
 	r.line(t)
 	c.nodes[0].Restart(t)
 	c.nodes[1].Restart(t)
 	began := time.Now()
 	status, _ := r.exit(t)
 	assert.Equal(t, exitLost, status, "%s", &r.stderr)
-	assert.Less(t, time.Since(began), 6*time.Second)
+	assert.Less(t, time.Since(began), 9*time.Second)
 	redistest.NoKeys(t, c.nodes, 2*time.Second)
 }
 

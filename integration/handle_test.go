@@ -138,7 +138,7 @@ func TestAnExtendedLockOutlivesTheDeathAndTheReturnOfANode(t *testing.T) {
 	var extended extensions
 	l := open(t, nodes, extended.trace())
 	connected(t, l)
-	const ttl = busyTimeout + time.Second
+	const ttl = busyTimeout + 2*time.Second
 	k := acquired(t, l, "x", ttl, redlock.WithAutoExtend())
 	nodes[0].Kill(t)
 	extended.more(t, 2) // each after a third of the TTL, the second one certainly after the death
