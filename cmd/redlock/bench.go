@@ -131,9 +131,9 @@ func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.
 
 func (b *bench) ttl() time.Duration {
 	if b.guard > 0 {
-		return min(slowdown*benchTTL, b.guard)
+		return min(slowed(benchTTL), b.guard)
 	}
-	return slowdown * benchTTL
+	return slowed(benchTTL)
 }
 
 // measure runs the clients until the time or the count is over, and prints the result. It returns

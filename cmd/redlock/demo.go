@@ -87,7 +87,9 @@ const demoTime = 15 * time.Second
 
 // slowdown multiplies the demo's time limits, the TTL of its lock that expires, and the TTL of a
 // bench. Tests set it, because a busy machine may stop a process for seconds.
-var slowdown time.Duration = 1
+var slowdown = 1
+
+func slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d }
 
 func demoFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
@@ -110,7 +112,7 @@ func demoFlags(f *flagSet) runFunc {
 		defer st.close()
 		ctx, stop := listen().until(ctx)
 		defer stop()
-		ctx, cancel := context.WithTimeout(ctx, slowdown*demoTime)
+		ctx, cancel := context.WithTimeout(ctx, slowed(demoTime))
 		defer cancel()
 		s := &show{printer: newPrinter(c), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
 		if *asJSON {
@@ -257,7 +259,7 @@ func (s *show) name(of string) string {
 }
 
 func (s *show) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slowdown*3*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slowed(3*time.Second))
 	defer cancel()
 	if err := s.stage.leftovers(ctx, s.names); err != nil {
 		return err

@@ -113,7 +113,7 @@ func (w *worker) tell(when string) {
 
 // untilVote takes turns until the node grants again, and returns how long that took.
 func (w *worker) untilVote(ctx context.Context, votes votes, node string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, slowdown*3*time.Second, errors.New(node+" did not come back"))
+	ctx, cancel := context.WithTimeoutCause(ctx, slowed(3*time.Second), errors.New(node+" did not come back"))
 	defer cancel()
 	began := w.clock.Now()
 	votes.forget()

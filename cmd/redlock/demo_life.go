@@ -90,7 +90,7 @@ func (v votes) add(e redlock.VoteEvent) {
 // showVotes waits for all nodes, and prints each vote with its time. It returns an error unless a
 // quorum granted.
 func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
-	ctx, cancel := context.WithTimeout(ctx, slowdown*2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, slowed(2*time.Second))
 	defer cancel()
 	all := len(s.stage.configs)
 	need, granted := quorum.Majority(all), 0

@@ -91,7 +91,7 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 		nodes, ends = append(nodes, n), append(ends, n.Close)
 	}
 	l, err = redlock.New(nodes, append(opts,
-		redlock.WithKeyPrefix(s.prefix), redlock.WithOwner(owner), redlock.WithNodeTimeout(slowdown*stageTimeout))...)
+		redlock.WithKeyPrefix(s.prefix), redlock.WithOwner(owner), redlock.WithNodeTimeout(slowed(stageTimeout)))...)
 	if err != nil {
 		closeAll()
 		return nil, nil, err

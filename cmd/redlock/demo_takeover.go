@@ -16,7 +16,7 @@ import (
 // takeOver shows a holder that hangs. It extends twice and then stops. Its context ends with the
 // validity, and only then the next client holds the lock.
 func (s *show) takeOver(ctx context.Context) error {
-	ttl := slowdown * 1500 * time.Millisecond
+	ttl := slowed(1500 * time.Millisecond)
 	name := s.name("leader")
 	crew, end, err := s.crew(2)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *timeline) draw(until, got, end clock.Instant) {
 
 // judge returns an error if the holds overlapped, or ended at the wrong time.
 func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant) error {
-	late := slowdown * time.Second
+	late := slowed(time.Second)
 	switch err := context.Cause(dora.Context()); {
 	case !errors.Is(err, redlock.ErrLost):
 		return fmt.Errorf("dora's context ended with %w", err)

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 		takeDefaults()
 		slowdown = 4
 		// Many tests stop nodes and then wait for all of the closeTimeout.
-		closeTimeout, coldTimeout, answerTimeout = 2*closeTimeout, slowdown*coldTimeout, 30*time.Second
+		closeTimeout, coldTimeout, answerTimeout = 2*closeTimeout, slowed(coldTimeout), 30*time.Second
 		var err error
 		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
 			panic(err)

@@ -8,5 +8,5 @@ import "time"
 // for seconds.
 func init() {
 	slowdown = 4
-	closeTimeout, coldTimeout, answerTimeout = slowdown*closeTimeout, slowdown*coldTimeout, 30*time.Second
+	closeTimeout, coldTimeout, answerTimeout = slowed(closeTimeout), slowed(coldTimeout), 30*time.Second
 }
