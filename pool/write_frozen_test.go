@@ -355,8 +355,8 @@ func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T
 	const many = 20_000
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}, nil))
 	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
-	made, sorted := time.Hour, time.Hour                                // the shortest of each: a busy machine interrupts most
-	for turn := 0; turn < 3 || sorted >= 3*made && turn < 300; turn++ { // one connection after the other, while nothing expires
+	made, sorted := time.Hour, time.Hour                                 // the shortest of each: a busy machine interrupts most
+	for turn := 0; turn < 10 || sorted >= 3*made && turn < 300; turn++ { // one connection after the other, while nothing expires
 		began := time.Now()
 		for i := range many {
 			k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)

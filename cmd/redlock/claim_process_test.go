@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,6 +33,25 @@ func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 	got := invoke(t, envOf(all), "status", "job")
 	require.Contains(t, got.out, `job is held by "second"`)
 	require.Equal(t, silent, invoke(t, envOf(all), "release", next))
+}
+
+// A node that does not answer costs a script less than the node timeout.
+func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	attempts(t, 3, func() (wrong string) {
+		all[2].Freeze()
+		began := time.Now()
+		p := startAsUser(t, all, "acquire", "job")
+		claim := p.line()
+		require.Equal(t, 0, p.status())
+		if took := time.Since(began); took > 1500*time.Millisecond { // answerTimeout is 250 ms, coldTimeout 2 s
+			wrong = "it took " + took.String()
+		}
+		all[2].Unfreeze()
+		require.Equal(t, silent, invoke(t, envOf(all), "release", claim))
+		return wrong
+	})
 }
 
 func TestALockWhoseClaimCannotBePrintedIsReleased(t *testing.T) {

@@ -85,12 +85,6 @@ func (s *show) acts() []act {
 // demoTime bounds the demo: what hangs is a failure too.
 const demoTime = 15 * time.Second
 
-// slowdown multiplies the demo's time limits, the TTL of its lock that expires, and the TTL of a
-// bench. Tests set it, because a busy machine may stop a process for seconds.
-var slowdown = 1
-
-func slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d }
-
 func demoFlags(f *flagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	return func(ctx context.Context, c *invocation) int {

@@ -2,15 +2,7 @@
 
 package main
 
-import (
-	"time"
-
-	"github.com/quorumlock/go-redlock/internal/timer"
-)
-
-// drain is how long the rest of a group may take to end by itself after the command has ended:
-// `script > >(tee log)` leaves a tee that still has to write.
-const drain = 500 * time.Millisecond
+import "github.com/quorumlock/go-redlock/internal/timer"
 
 // killRemaining ends the processes that the command left in its group, so that none of them
 // continues without the lock. It returns when the group is empty or was killed.

@@ -9,21 +9,6 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// Tests lengthen the timeouts here, as slowdown does those of the demo.
-
-// closeTimeout bounds how long a command waits at its end for nodes that have not answered. If all
-// nodes answer, a command ends at once, also on a busy machine. On a node that does not answer, the
-// keys expire by their TTL.
-var closeTimeout = time.Second
-
-// answerTimeout bounds how long acquire waits for nodes that have not answered after a quorum has.
-var answerTimeout = 250 * time.Millisecond
-
-// coldTimeout is how long a node's answer counts. It is longer than the library's default, because
-// every call of the command begins without connections: the first answer takes a dial, and perhaps
-// a TLS handshake.
-var coldTimeout = 2 * time.Second
-
 // jsonFlag defines --json.
 func jsonFlag(f *flagSet) *bool {
 	return f.Bool("json", false, "print an object for programs (see below)")

@@ -26,11 +26,11 @@ import (
 // cores leave little for each of the tests, which run in parallel.
 const patience = time.Minute
 
-// binary has longer timeouts than the command of users, so that it outlasts a machine that stalls.
-// promptBinary is the command of users: tests that wait for its timeouts are not made slower.
+// binary has longer timeouts than the command of users, because a busy machine may stop a process for
+// seconds. userBinary is the command of users, for tests that wait for its timeouts.
 var (
-	binary       = sync.OnceValues(func() (string, error) { return build("redlock", "-tags=slow") })
-	promptBinary = sync.OnceValues(func() (string, error) { return build("prompt/redlock") })
+	binary     = sync.OnceValues(func() (string, error) { return build("redlock", "-tags=redlock_long_timeouts") })
+	userBinary = sync.OnceValues(func() (string, error) { return build("user/redlock") })
 )
 
 func build(name string, flags ...string) (path string, err error) {
@@ -47,9 +47,7 @@ var buildDir string
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		takeDefaults()
-		slowdown = 4
-		// Many tests stop nodes and then wait for all of the closeTimeout.
-		closeTimeout, coldTimeout, answerTimeout = 2*closeTimeout, slowed(coldTimeout), 30*time.Second
+		lengthen()
 		var err error
 		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
 			panic(err)
@@ -90,10 +88,10 @@ func start(t *testing.T, all []*fakeredis.Master, args ...string) *process {
 	return startProgram(t, all, path, args...)
 }
 
-// startPrompt runs the redlock of users.
-func startPrompt(t *testing.T, all []*fakeredis.Master, args ...string) *process {
+// startAsUser runs the redlock of users.
+func startAsUser(t *testing.T, all []*fakeredis.Master, args ...string) *process {
 	t.Helper()
-	path, err := promptBinary()
+	path, err := userBinary()
 	require.NoError(t, err)
 	return startProgram(t, all, path, args...)
 }

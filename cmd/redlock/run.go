@@ -37,12 +37,12 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 		return o.refusal(err)
 	}
 	exit := o.hold(c, lock, in)
-	bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	defer func() { closeIn(bye, locker) }() // closing uses what is left of closeTimeout after the release
+	defer func() { closeIn(closing, locker) }() // closing uses what is left of closeTimeout after the release
 	// The release is also sent after a loss: the loss may be reported before the validity ends, so
 	// the key may still be this lock's.
-	switch err := releaseLock(bye, lock); {
+	switch err := releaseLock(closing, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
 		c.fail(err, "%s was lost while the command ran: %v", o.name, err)
 		return exitLost

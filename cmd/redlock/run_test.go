@@ -140,7 +140,7 @@ func TestARefusalWithoutAQuorumIs69(t *testing.T) {
 			all[2].Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
 			silence(all[0])
 			silence(all[1])
-			p := startPrompt(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
+			p := startAsUser(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
 			status, messages := p.status(), p.messages()
 			require.Equal(t, 69, status, "%s, --wait %s: %s", what, wait, messages)
 			require.Contains(t, messages, "no quorum")
@@ -197,15 +197,20 @@ func TestALostReaderOfTheMessagesEndsNothing(t *testing.T) {
 func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := startPrompt(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
-	require.Equal(t, "ready", p.line())
-	all[2].Freeze()
-	began := time.Now()
-	p.say("")
-	require.Equal(t, 0, p.status())
-	require.Less(t, time.Since(began), 10*time.Second) // closeTimeout, and a busy machine
-	all[2].Unfreeze()                                  // and executes what it had been sent
-	eventually(t, "the release arrives", func() bool { return len(locks(all[2])) == 0 })
+	attempts(t, 3, func() (wrong string) {
+		p := startAsUser(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
+		require.Equal(t, "ready", p.line())
+		all[2].Freeze()
+		began := time.Now()
+		p.say("")
+		require.Equal(t, 0, p.status())
+		if took := time.Since(began); took > 3*time.Second { // closeTimeout is 1 s
+			wrong = "the end took " + took.String()
+		}
+		all[2].Unfreeze() // and executes what it had been sent
+		eventually(t, "the release arrives", func() bool { return len(locks(all[2])) == 0 })
+		return wrong
+	})
 }
 
 func TestASignalEndsTheWaitAndNothingIsRun(t *testing.T) {
@@ -298,7 +303,7 @@ func TestWhatTheCommandLeavesBehindEndsWithTheLock(t *testing.T) {
 
 func TestWhatHasLittleToFinishMayFinishIt(t *testing.T) {
 	t.Parallel()
-	attempts(t, 20, func() string {
+	attempts(t, 3, func() string {
 		p := start(t, masters(t), "run", "job", "--", "sh", "-c", `(sleep 0.01; echo finished) & exit 0`)
 		require.Equal(t, 0, p.status())
 		if printed, messages := p.gone(), p.messages(); printed != "finished\n" || messages != "" {
@@ -321,17 +326,45 @@ func TestWhatWasIgnoredAtTheStartStaysIgnored(t *testing.T) {
 	require.Equal(t, 0, p.status())
 }
 
-// attempts repeats what a machine that stalls at the wrong moment can spoil. try returns what was
+// attempts repeats a try that failed on a machine that was too busy: this process had to wait for a
+// processor meanwhile. On an idle machine the first failure fails the test. try returns what was
 // wrong, "" for nothing.
 func attempts(t *testing.T, most int, try func() (wrong string)) {
 	t.Helper()
-	wrong := ""
-	for range most {
-		if wrong = try(); wrong == "" {
+	for i := 1; ; i++ {
+		longest := stalls()
+		wrong := try()
+		stall := longest()
+		if wrong == "" {
 			return
 		}
+		if i == most || stall < 50*time.Millisecond {
+			t.Fatalf("attempt %d, the longest stall took %v: %s", i, stall, wrong)
+		}
+		t.Logf("attempt %d, the longest stall took %v: %s", i, stall, wrong)
 	}
-	t.Fatalf("at each of %d attempts, and lastly: %s", most, wrong)
+}
+
+// stalls watches how long this process has to wait for a processor. longest ends that, and returns
+// the longest time.
+func stalls() (longest func() time.Duration) {
+	const tick = 10 * time.Millisecond
+	stop, result := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		worst := time.Duration(0)
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				result <- worst
+				return
+			case <-time.After(tick):
+			}
+			now := time.Now()
+			worst = max(worst, now.Sub(last)-tick)
+			last = now
+		}
+	}()
+	return func() time.Duration { close(stop); return <-result }
 }
 
 // eventually waits for what no event tells.

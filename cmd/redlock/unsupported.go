@@ -9,18 +9,14 @@ import (
 	"syscall"
 )
 
-// `run` keeps a command inside of a lease by process groups, signals and a pipe that
-// closes when a process dies. It is not offered where these are missing, rather than
-// offered with less: a lock that a command may outlive is no lock.
-
-// run keeps a command within the time of a lock by process groups, signals, and a pipe that closes
-// when a process dies. On systems without these it is not offered: a lock that its command may
-// outlive does not exclude anything.
 const (
 	startBarrierMode = "__start-barrier"
 	reaperMode       = "__reaper"
 )
 
+// runFlags: run keeps a command within the time of a lock by process groups, signals, and a pipe that
+// closes when a process dies. On systems without these it is not offered: a lock that its command may
+// outlive does not exclude anything.
 func runFlags(*flagSet) runFunc {
 	return func(_ context.Context, inv *invocation) int {
 		return inv.misused("it is not available on this system, because it needs Unix process groups; `redlock acquire` and the library are")

@@ -16,8 +16,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// parting is what `run` does last, on nodes of which so many are frozen then.
-func parting(t *testing.T, frozen int) (took time.Duration, err error) {
+// endOfRun does what run does last, with so many of three nodes frozen.
+func endOfRun(t *testing.T, frozen int) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var nodes []redlock.Node
@@ -39,10 +39,10 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 			m.Freeze()
 		}
 		began := time.Now()
-		bye, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		err = releaseLock(bye, lock)
-		closeIn(bye, l)
+		err = releaseLock(closing, lock)
+		closeIn(closing, l)
 		took = time.Since(began)
 		time.Sleep(time.Minute) // what it left in the background comes to its end
 	})
@@ -50,17 +50,17 @@ func parting(t *testing.T, frozen int) (took time.Duration, err error) {
 }
 
 func TestALockIsReleasedAtOnceIfAQuorumAnswers(t *testing.T) {
-	took, err := parting(t, 0)
+	took, err := endOfRun(t, 0)
 	require.NoError(t, err)
 	require.Zero(t, took)
 }
 
-func TestADeadMinorityOrMajorityIsWaitedForInThePartingForNoLongerThanTheFarewell(t *testing.T) {
-	took, err := parting(t, 1)
+func TestRunWaitsAtItsEndForFrozenNodesUntilTheCloseTimeout(t *testing.T) {
+	took, err := endOfRun(t, 1)
 	require.NoError(t, err)
 	require.Equal(t, closeTimeout, took)
 
-	took, err = parting(t, 2)
+	took, err = endOfRun(t, 2)
 	require.ErrorIs(t, err, errNotAllAnswered)
 	require.ErrorContains(t, err, "job: ")
 	require.Equal(t, closeTimeout, took, "and not the node timeout of %v", coldTimeout)
