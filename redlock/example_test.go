@@ -51,7 +51,7 @@ func ExampleLocker_Diagnose() {
 	masters, urls, stop := threeMasters()
 	defer stop()
 	masters[1].SetInfo("role", "slave") // as if it had been made a replica
-	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(10*time.Second))
+	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(2*time.Second))
 	defer locker.Close(context.Background())
 
 	report, err := locker.Diagnose(context.Background())
