@@ -19,17 +19,25 @@ import (
 // client is one process of the service, before its migration or after it.
 type client interface {
 	String() string
-	// acquire waits for the name. try does not wait, and releases the name at once.
-	acquire(ctx context.Context, name string) (held, error)
-	try(ctx context.Context, name string) error
+	acquire(ctx context.Context, name string) (held, error) // waits for the name
+	// try makes one attempt, which should be refused until then. It returns an error in any case.
+	try(ctx context.Context, name string, until time.Time) error
 	// refused reports whether an error of try says that another client holds the name.
 	refused(err error) bool
 }
 
-// held is a lock and its remaining validity.
+// held is a lock, and when its validity ends.
 type held struct {
-	valid   time.Duration
+	until   time.Time
 	release func(context.Context) error
+}
+
+// granted returns the error for an attempt that is granted now, though it should be refused until then.
+func granted(until time.Time) error {
+	if late := time.Since(until); late >= 0 {
+		return fmt.Errorf("the attempt was granted, %v after the exclusion ended", late)
+	}
+	return fmt.Errorf("%w: the attempt was granted", errNotExcluded)
 }
 
 // pools returns the connection pools of a process, which it has before its migration and after it.
@@ -69,7 +77,7 @@ func (c *old) acquire(ctx context.Context, name string) (held, error) {
 	if err := m.LockContext(ctx); err != nil {
 		return held{}, err
 	}
-	return held{time.Until(m.Until()), unlock(m)}, nil
+	return held{m.Until(), unlock(m)}, nil
 }
 
 func unlock(m *redsync.Mutex) func(context.Context) error {
@@ -81,12 +89,12 @@ func unlock(m *redsync.Mutex) func(context.Context) error {
 	}
 }
 
-func (c *old) try(ctx context.Context, name string) error {
+func (c *old) try(ctx context.Context, name string, until time.Time) error {
 	m := c.mutex(name)
 	if err := m.TryLockContext(ctx); err != nil {
 		return err
 	}
-	return unlock(m)(ctx)
+	return errors.Join(granted(until), unlock(m)(ctx))
 }
 
 func (c *old) refused(err error) bool {
@@ -133,15 +141,15 @@ func (c *ours) acquire(ctx context.Context, name string) (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	return held{k.Remaining(), k.Release}, nil
+	return held{time.Now().Add(k.Remaining()), k.Release}, nil
 }
 
-func (c *ours) try(ctx context.Context, name string) error {
+func (c *ours) try(ctx context.Context, name string, until time.Time) error {
 	k, err := c.locker.TryAcquire(ctx, name, maxTTL)
 	if err != nil {
 		return err
 	}
-	return k.Release(ctx)
+	return errors.Join(granted(until), k.Release(ctx))
 }
 
 func (c *ours) refused(err error) bool { return errors.Is(err, redlock.ErrHeld) }

@@ -112,11 +112,12 @@ func guard([]string) []redlock.Option { return []redlock.Option{redlock.WithRest
 
 // second is the second deployment.
 func (v *service) second(ctx context.Context, before []client) error {
+	began := time.Now() // its quarantine begins later
 	pioneer, err := v.open("guarded-1", guard)
 	if err != nil {
 		return err
 	}
-	if err := pioneer.try(ctx, another); !errors.Is(err, redlock.ErrQuarantined) {
+	if err := pioneer.try(ctx, another, began.Add(maxTTL)); !errors.Is(err, redlock.ErrQuarantined) {
 		return errors.Join(errors.New("the guard's first client should have to wait"), err)
 	}
 	v.Say("4  %s comes first, and has to wait for %v", pioneer.who, maxTTL)
@@ -147,7 +148,7 @@ func (v *service) straggler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := late.try(ctx, another); !errors.Is(err, redlock.ErrUnfit) {
+	if err := late.try(ctx, another, time.Now().Add(time.Hour)); !errors.Is(err, redlock.ErrUnfit) {
 		return errors.Join(errors.New("a client without the guard should be refused"), err)
 	}
 	v.Say("   a client without the guard and without exceptions is refused by every node.")

@@ -16,7 +16,7 @@ func (v *service) turn(ctx context.Context, c client) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
-	err = v.ledger.enter(c.String(), h.valid)
+	err = v.ledger.enter(c.String(), h.until)
 	time.Sleep(2 * time.Millisecond) // the work
 	v.ledger.leave(c.String())
 	if lost := h.release(ctx); !errors.Is(lost, redlock.ErrLost) { // the work took longer than the lock, and another client may have entered: enter tolerates that
@@ -69,7 +69,7 @@ func excludes(ctx context.Context, holder, other client) error {
 	if err != nil {
 		return err
 	}
-	err = other.try(ctx, invoice)
+	err = other.try(ctx, invoice, h.until)
 	if other.refused(err) {
 		err = nil
 	} else {
