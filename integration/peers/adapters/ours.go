@@ -14,8 +14,8 @@ var (
 	scriptedCommands = []string{"evalsha", "eval"} // the script runs the SET
 )
 
-// guardedTTL is the maximum TTL under the guard, unless a longer one is asked for. New servers that are not admitted would be
-// quarantined for as long.
+// guardedTTL is the maximum TTL under the guard, unless a longer one is asked for. New servers that
+// are not admitted would be quarantined for as long.
 const guardedTTL = 10 * time.Second
 
 var ours = []Kind{
