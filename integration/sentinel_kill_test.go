@@ -140,7 +140,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 		holds, _, _ := log.state()
 		return slices.ContainsFunc(holds, func(h tenure) bool { return h.from.After(dead) })
 	})
-	replaceMaster(t, groups[0])
+	groups[0].ReplaceMaster(t)
 	groups[0].AwaitSwitch(t, groups[0].Master, groups[0].Sentinels...)
 	groups[0].KeepMaster(t)
 	awaitFor(t, failoverWithin, "the promoted replica votes", func() bool { _, _, back := log.state(); return !back.IsZero() })

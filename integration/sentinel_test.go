@@ -104,15 +104,6 @@ func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.L
 	return k
 }
 
-// replaceMaster ends [redistest.Group.KeepMaster]: the Sentinels promote the replica if the master has
-// been silent for a second.
-func replaceMaster(t *testing.T, g *redistest.Group) {
-	t.Helper()
-	for _, s := range g.Sentinels {
-		s.Do(t, "SENTINEL", "SET", redistest.Watched, "down-after-milliseconds", 1000)
-	}
-}
-
 func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
 	g.KeepMaster(t)
@@ -152,7 +143,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 
 	g.CutOff(t, g.Master, g.Sentinels[0])
 	far.lose(g.Sentinels[1], g.Sentinels[2], g.Replica)
-	replaceMaster(t, g)
+	g.ReplaceMaster(t)
 	switched := make(chan struct{})
 	go func() {
 		defer close(switched)
@@ -230,7 +221,7 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 		return report.Nodes[0].Guard == "ok"
 	})
 	groups[1].Master.Kill(t)
-	replaceMaster(t, groups[1])
+	groups[1].ReplaceMaster(t)
 	groups[1].AwaitSwitch(t, groups[1].Master, groups[1].Sentinels...)
 	groups[1].KeepMaster(t)
 	awaitFor(t, failoverWithin, "the lock stands on the second promoted replica", stands(1))

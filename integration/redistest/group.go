@@ -53,8 +53,8 @@ func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	})
 	for _, s := range g.Sentinels {
 		s.Do(t, "SENTINEL", "MONITOR", Watched, g.Host(g.Master), 6379, sentinels/2+1)
-		s.Do(t, "SENTINEL", "SET", Watched, "down-after-milliseconds", 1000, "failover-timeout", 2000)
 	}
+	g.ReplaceMaster(t)
 	for _, s := range g.Sentinels {
 		await(t, "the Sentinels know all servers", func() bool {
 			found, err := redis.StringMap(s.Do(t, "SENTINEL", "MASTER", Watched), nil)
@@ -89,6 +89,15 @@ func (g *Group) KeepMaster(t testing.TB) {
 	t.Helper()
 	for _, s := range g.Sentinels {
 		s.Do(t, "SENTINEL", "SET", Watched, "down-after-milliseconds", 600_000, "failover-timeout", 60_000)
+	}
+}
+
+// ReplaceMaster ends [Group.KeepMaster]: the Sentinels promote the replica when the master has been
+// silent for a second, and repeat a failed election soon.
+func (g *Group) ReplaceMaster(t testing.TB) {
+	t.Helper()
+	for _, s := range g.Sentinels {
+		s.Do(t, "SENTINEL", "SET", Watched, "failover-timeout", 2000, "down-after-milliseconds", 1000)
 	}
 }
 
