@@ -178,5 +178,5 @@ func TestAKeyWithoutARightIsRefusedByTheServer(t *testing.T) {
 		}
 		assert.NotContains(t, err.Error(), "secret")
 	}
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }

@@ -42,7 +42,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	status, out = second.exit(t)
 	assert.Zero(t, status, "%s", &second.stderr)
 	assert.Equal(t, "the next\n", out)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 
 	// A frozen node changes nothing.
 	nodes[1].Pause(t)

@@ -145,7 +145,7 @@ func TestTheCommandBreaksALockOnRealServers(t *testing.T) {
 	require.NoError(t, waiter.in.Close())
 	status, _ = waiter.exit(t)
 	assert.Zero(t, status, "%s", &waiter.stderr)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 
 	c.nodes[0].Kill(t)
 	c.nodes[1].Kill(t)

@@ -175,7 +175,7 @@ func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 	require.NoError(t, r.in.Close())
 	status, _ := r.exit(t)
 	assert.Zero(t, status, "%s", &r.stderr)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
 func (c command) testSecond(t *testing.T) {
@@ -198,7 +198,7 @@ func (c command) testSecond(t *testing.T) {
 	status, out = second.exit(t)
 	assert.Equal(t, 7, status, "the status of the child: %s", &second.stderr)
 	assert.Equal(t, "second\n", out)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
 // attempts returns how many scripts the nodes have run: attempts and queries for the holder.
@@ -246,7 +246,7 @@ func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 
 	require.NoError(t, r.in.Close())
 	r.exit(t)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 	connected(t, l)
 	require.NoError(t, l.Healthy(t.Context()))
 }
@@ -283,7 +283,7 @@ func (c command) testDemo(t *testing.T) {
 	status, out, said := c.call(t, "demo", "--nodes", strings.Join(redistest.URLs(c.nodes), ","))
 	assert.Zero(t, status, "%s%s", out, said)
 	assert.Less(t, time.Since(began), redistest.Slack*15*time.Second)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
 func (c command) testLost(t *testing.T) {
@@ -296,7 +296,7 @@ func (c command) testLost(t *testing.T) {
 	status, _ := r.exit(t)
 	assert.Equal(t, exitLost, status, "%s", &r.stderr)
 	assert.Less(t, time.Since(began), 9*time.Second)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
 func (c command) testNoQuorum(t *testing.T) {
@@ -317,5 +317,5 @@ func (c command) testNoQuorum(t *testing.T) {
 	assert.NotZero(t, status, said)
 	c.nodes[0].Restart(t)
 	c.nodes[1].Restart(t)
-	redistest.NoKeys(t, c.nodes, 2*time.Second)
+	redistest.NoKeys(t, c.nodes, time.Second)
 }

@@ -139,7 +139,7 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, redial bool) {
 		require.NoError(t, k.Extend(t.Context(), 2*ttl))
 		require.NoError(t, k.Release(t.Context()))
 	}
-	redistest.NoKeys(t, nodes[1:], 2*time.Second)
+	redistest.NoKeys(t, nodes[1:], time.Second)
 }
 
 // vote returns the node's vote in that state, or its last vote if it never has the expected error.

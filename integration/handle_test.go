@@ -98,7 +98,7 @@ func TestAReleaseIsDoneWhenAMajorityHoldsNothingOfIt(t *testing.T) {
 	nodes[1].Unpause(t)
 	require.NoError(t, err, "the key is gone from the first node and never was on the third: the lock is free")
 	assert.Less(t, took, timeout+busyTimeout, "at most the node timeout, because the second node might report that the lock was lost")
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 // extensions records the automatic extensions of a lock.
@@ -150,7 +150,7 @@ func TestAnExtendedLockOutlivesTheDeathAndTheReturnOfANode(t *testing.T) {
 	_, err := l.TryAcquire(t.Context(), "x", ttl)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	released(t, k)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
@@ -178,9 +178,9 @@ func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
 	require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost, "the work may have overlapped with that of another holder")
 	require.ErrorIs(t, k.Extend(t.Context(), ttl), redlock.ErrLost)
 	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
-	redistest.NoKeys(t, nodes, 2*time.Second) // also the key on the third node
+	redistest.NoKeys(t, nodes, time.Second) // also the key on the third node
 	released(t, acquired(t, l, "x", ttl))
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestCheckFindsALockThatAMajorityForgot(t *testing.T) {
@@ -201,7 +201,7 @@ func TestCheckFindsALockThatAMajorityForgot(t *testing.T) {
 	nodes[1].Do(t, "FLUSHALL")
 	require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
 	require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestALockMovesToAnotherLocker(t *testing.T) {
@@ -228,5 +228,5 @@ func TestALockMovesToAnotherLocker(t *testing.T) {
 		_, err := to.Resume(t.Context(), claim)
 		return errors.Is(err, redlock.ErrLost)
 	})
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }

@@ -45,7 +45,7 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	assert.Zero(t, status, said)
 	assert.Contains(t, out, `job is held by "me"`)
 	released(t, k)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 
 	file := filepath.Join(t.TempDir(), "nodes")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(redistest.URLs(nodes), "\n")), 0o600))
@@ -60,7 +60,7 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrInvalid, "the guard bounds the TTL")
 	t.Setenv("REDLOCK_GUARD", "")
 	refusedIn(t, openEnv(t), "this client has no restart guard")
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 // requireWaited checks the error of a wait that was over: it has the reason, and is not taken for the
@@ -103,7 +103,7 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	nodes[2].Unpause(t)
 	requireWaited(t, err, redlock.ErrNoQuorum, wait)
 	assert.NotErrorIs(t, err, redlock.ErrHeld)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
@@ -137,7 +137,7 @@ func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
 	}
 	released(t, k)
 	require.NoError(t, <-unbounded)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 // leader is one term of Lead.
@@ -204,7 +204,7 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 	require.Equal(t, "b", second.name)
 	require.NoError(t, second.ctx.Err())
 	shutDownB()
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestALockerListsTheLocksThatItHolds(t *testing.T) {
@@ -246,7 +246,7 @@ func TestALockerListsTheLocksThatItHolds(t *testing.T) {
 	released(t, first)
 	assert.Empty(t, l.Held())
 	released(t, elsewhere)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
@@ -268,7 +268,7 @@ func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 	require.NoError(t, request.Err(), "the caller's context continues")
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 // The cron of the second machine starts the job while the first machine runs it, and again when it has

@@ -66,7 +66,7 @@ func TestMergedReleasesOnRealServers(t *testing.T) {
 			n.Do(t, "DEL", "merged7", "merged9")
 		}
 	}
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 	for _, p := range pools {
 		s := p.Stats()
 		require.Zero(t, s.Unmerged)

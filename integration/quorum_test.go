@@ -93,7 +93,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 					assert.ErrorIs(t, v.Err, redlock.ErrNodeTimeout)
 				}
 			}
-			redistest.NoKeys(t, nodes[1:2], 2*time.Second)
+			redistest.NoKeys(t, nodes[1:2], time.Second)
 
 			err = l.Healthy(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -128,7 +128,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 
 			c.heal(nodes[0], t)
 			connected(t, l)
-			redistest.NoKeys(t, nodes, 2*time.Second)
+			redistest.NoKeys(t, nodes, time.Second)
 		})
 	}
 }
@@ -146,7 +146,7 @@ func TestOneOfThreeNodesIsNotNeeded(t *testing.T) {
 	require.NoError(t, l.Healthy(t.Context()))
 	nodes[1].Restart(t)
 	connected(t, l)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestTheFirstAcquireAfterOpenNeedsNoWarmUp(t *testing.T) {
@@ -190,5 +190,5 @@ func TestContendersMakeProgressWhileANodeIsFrozen(t *testing.T) {
 	nodes[0].Unpause(t)
 	stop()
 	all.Wait()
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }

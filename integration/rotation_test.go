@@ -121,5 +121,5 @@ func TestAPasswordAndACertificateRotateWhileTheServiceRuns(t *testing.T) {
 	for reason, l := range behind {
 		shutOut(t, l, regexp.MustCompile(reason), old.password, fresh.password)
 	}
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }

@@ -61,7 +61,7 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 		await(t, "the node has the key", func() bool { return len(n.Keys(t, "*")) == 1 })
 	}
 	released(t, before)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 	given := make([]func() []string, len(nodes))
 	for i, n := range nodes {
 		given[i] = monitor(t, n)
@@ -72,7 +72,7 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 	}
 	token := k.Token()
 	released(t, k)
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 	for i := range nodes {
 		cmds := commands(given[i]())
 		var ours []string
@@ -175,7 +175,7 @@ func TestADocumentedClientAndOursExcludeEachOther(t *testing.T) {
 	released(t, got.lock)
 	require.True(t, other.acquire("x", time.Minute), "a release frees the lock at once, on a majority")
 	other.release("x")
-	redistest.NoKeys(t, nodes, 2*time.Second)
+	redistest.NoKeys(t, nodes, time.Second)
 }
 
 func TestServersThatForgotTheScriptsReceiveThemAgain(t *testing.T) {
@@ -200,6 +200,6 @@ func TestServersThatForgotTheScriptsReceiveThemAgain(t *testing.T) {
 		}
 		require.NoError(t, ask(k), what)
 		require.NoError(t, k.Release(t.Context()), what)
-		redistest.NoKeys(t, nodes, 2*time.Second)
+		redistest.NoKeys(t, nodes, time.Second)
 	}
 }

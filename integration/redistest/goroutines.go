@@ -7,36 +7,26 @@ import (
 	"time"
 )
 
-// goroutinesWithin bounds how long goroutines may take to end on a busy machine.
-const goroutinesWithin = 30 * time.Second
+// goroutinesWithin bounds how long goroutines may take to end.
+const goroutinesWithin = 3 * time.Second
 
 // NoGoroutines records the running goroutines, and returns a check that no others are left. The
-// check waits half a minute for them to end, and then fails the test with the stack of each.
+// check waits a few seconds for them to end, and then fails the test with the stack of each.
 // Counting goroutines would not suffice: one that has ended meanwhile would hide one that leaked.
 //
 // It is not for tests that run in parallel with others, because it cannot distinguish their
 // goroutines.
 func NoGoroutines(t testing.TB) (check func()) {
 	t.Helper()
-	return NoGoroutinesWithin(t, goroutinesWithin)
-}
-
-// NoGoroutinesWithin is [NoGoroutines] whose check waits for as long as within.
-func NoGoroutinesWithin(t testing.TB, within time.Duration) (check func()) {
-	t.Helper()
 	before := goroutines()
 	return func() {
 		t.Helper()
-		deadline := time.Now().Add(within)
-		for {
-			left := leftGoroutines(before)
-			if len(left) == 0 {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("goroutines are left after %v: %d\n\n%s", within, len(left), strings.Join(left, "\n\n"))
-			}
-			time.Sleep(10 * time.Millisecond)
+		var left []string
+		if !polled(goroutinesWithin, 10*time.Millisecond, func() bool {
+			left = leftGoroutines(before)
+			return len(left) == 0
+		}) {
+			t.Fatalf("goroutines are left after %v: %d\n\n%s", goroutinesWithin, len(left), strings.Join(left, "\n\n"))
 		}
 	}
 }
