@@ -106,13 +106,21 @@ func (c command) call(t *testing.T, words ...string) (status int, out, stderr st
 	return status, out, r.stderr.String()
 }
 
-// served is call, repeated while there was no quorum: the command waits for answers for 2 s, and a busy
-// machine may stop for longer.
+// nodeTimeout is how long a command waits for the nodes' answers.
+const nodeTimeout = 2 * time.Second
+
+// served is call, repeated if there was no quorum because the machine stopped: the command has then
+// waited for its node timeout.
 func (c command) served(t *testing.T, words ...string) (status int, out, stderr string) {
 	t.Helper()
 	await(t, "the command has a quorum", func() bool {
+		began := time.Now()
 		status, out, stderr = c.call(t, words...)
-		return status != exitUnavailable
+		if status != exitUnavailable {
+			return true
+		}
+		require.GreaterOrEqual(t, time.Since(began), nodeTimeout, stderr)
+		return false
 	})
 	return status, out, stderr
 }
@@ -139,7 +147,8 @@ func TestTheCommandOnRealServers(t *testing.T) {
 
 func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 	t.Helper()
-	r := c.start(t, words([]string{"run", "--ttl", "8s", "--owner", "me", "job"}, holdOn...)...)
+	const ttl = 8 * time.Second
+	r := c.start(t, words([]string{"run", "--ttl", ttl.String(), "--owner", "me", "job"}, holdOn...)...)
 	given := strings.Fields(r.line(t))
 	require.Len(t, given, 3)
 	assert.Equal(t, "job", given[0])
@@ -163,13 +172,14 @@ func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 		require.NoError(t, err)
 		return ms
 	}
+	began := time.Now()
 	held()
-	before := left()
-	await(t, "the lock is extended", func() bool {
+	before, extended := left(), false
+	await(t, "the lock is extended, and held longer than its TTL", func() bool {
 		now := left()
-		extended := now > before
+		extended = extended || now > before
 		before = now
-		return extended
+		return extended && time.Since(began) > ttl
 	})
 	held()
 	require.NoError(t, r.in.Close())
@@ -288,14 +298,15 @@ func (c command) testDemo(t *testing.T) {
 
 func (c command) testLost(t *testing.T) {
 	t.Helper()
-	r := c.start(t, words([]string{"run", "--ttl", "9s", "job"}, holdOn...)...)
+	const ttl = 9 * time.Second
+	r := c.start(t, words([]string{"run", "--ttl", ttl.String(), "job"}, holdOn...)...)
 	r.line(t)
 	c.nodes[0].Restart(t)
 	c.nodes[1].Restart(t)
 	began := time.Now()
 	status, _ := r.exit(t)
 	assert.Equal(t, exitLost, status, "%s", &r.stderr)
-	assert.Less(t, time.Since(began), 9*time.Second)
+	assert.Less(t, time.Since(began), ttl*2/3, "noticed by the next extension, within a third of the TTL")
 	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
