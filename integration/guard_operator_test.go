@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // operatorTTL is the maxTTL of guarded commands. Their node timeout is a quarter of it.
@@ -19,15 +20,18 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
 	guard := []string{"--guard", operatorTTL.String()}
-	// A node that is late is a finding, too, so a diagnosis may have to be repeated.
-	doctor := func(status int, says string, more ...string) {
-		var stderr string
-		await(t, "the doctor says: "+says, func() bool {
-			var got int
-			var out string
-			got, out, stderr = c.call(t, words(append([]string{"doctor"}, more...), guard...)...)
-			return got == status && strings.Contains(out, says)
+	// A node that is late is also a finding, so a diagnosis may have to be repeated.
+	diagnosed := func(more ...string) (status int, out, stderr string) {
+		await(t, "all nodes answer the doctor in time", func() bool {
+			status, out, stderr = c.call(t, words([]string{"doctor"}, more...)...)
+			return !strings.Contains(strings.Join(strings.Fields(out), " "), "no answer within")
 		})
+		return status, out, stderr
+	}
+	doctor := func(status int, says string, more ...string) {
+		got, out, stderr := diagnosed(words(more, guard...)...)
+		require.Equal(t, status, got, out)
+		require.Contains(t, out, says)
 		if status == 0 {
 			assert.Empty(t, stderr)
 		} else {
@@ -62,11 +66,9 @@ func TestTheCommandUnderTheGuard(t *testing.T) {
 	assert.Zero(t, status, stderr)
 	assert.Equal(t, "done\n", out)
 
-	await(t, "a client without the guard is refused", func() bool {
-		status, out, _ = c.call(t, "doctor")
-		assert.Equal(t, exitFailed, status)
-		return strings.Contains(out, "with a maxTTL of "+operatorTTL.String())
-	})
+	status, out, _ = diagnosed()
+	assert.Equal(t, exitFailed, status)
+	assert.Contains(t, out, "with a maxTTL of "+operatorTTL.String(), "a client without the guard is refused")
 	status, _, stderr = c.served(t, "status", "job")
 	assert.Zero(t, status, "status is allowed: %s", stderr)
 }

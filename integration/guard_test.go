@@ -18,11 +18,11 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// guardTTL is the maxTTL of the guarded clients here, and the TTL of their locks. What a test sees in
-// this time it sees also on a machine that stops for seconds.
+// guardTTL is the maxTTL of the guarded clients here, and the TTL of their locks. It is longer than a
+// stall, so a test still sees what happens within it.
 const guardTTL = busyTimeout + time.Second
 
-// hasty is for attempts that are repeated. A tie costs them that time if a node cannot be reached.
+// hasty is for attempts that are repeated. TryAcquire repeats a tie until the node timeout is over.
 var hasty = redlock.WithNodeTimeout(500 * time.Millisecond)
 
 var errCut = errors.New("the client cannot reach the node")

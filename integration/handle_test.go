@@ -171,7 +171,7 @@ func TestALockThatAMajorityForgetsIsLostAtOnce(t *testing.T) {
 	case <-time.After(patience):
 		require.Fail(t, "the context does not end")
 	}
-	assert.Less(t, time.Since(forgotten), ttl*3/5, "a third of the validity, and a round trip; at the end of it two thirds")
+	assert.Less(t, time.Since(forgotten), ttl*3/5, "noticed by the next extension, within a third of the TTL. A lock that is only noticed at its end has at least two thirds left.")
 	require.ErrorIs(t, context.Cause(k.Context()), redlock.ErrLost)
 	assert.LessOrEqual(t, k.Remaining(), time.Duration(0))
 
