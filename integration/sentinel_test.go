@@ -106,15 +106,32 @@ func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.L
 func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
 	g.KeepMaster(t)
-	l, nodes := behind(t, &side{}, sentinelMaxAge, []*redistest.Group{g})
+	log := &tenures{}
+	l, nodes := behind(t, &side{}, sentinelMaxAge, []*redistest.Group{g}, log.watch("a"))
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, mustAcquire(t, l, "x").Release(t.Context()))
 
-	began := time.Now() // the client may follow the failover before the test does
+	var probes sync.WaitGroup // the client may follow the failover before the test does
+	over := make(chan struct{})
+	probes.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			if k, err := l.TryAcquire(t.Context(), "probe", sentinelTTL); err == nil {
+				_ = k.Release(t.Context()) // the node may have been replaced
+			}
+		}
+	})
 	g.FailOver(t)
 	k := mustAcquire(t, l, "x")
-	assert.GreaterOrEqual(t, time.Since(began), sentinelTTL+sentinelMaxAge, "a promoted replica is quarantined for maxTTL, plus MaxAge from its first contact")
+	close(over)
+	probes.Wait()
+	_, quarantined, back := log.state()
+	assert.GreaterOrEqual(t, back.Sub(quarantined), sentinelTTL+sentinelMaxAge-quarantineSeen, "a promoted replica is quarantined for maxTTL, plus MaxAge from its first contact")
 	assert.Equal(t, []string{"x"}, lockKeys(t, g.Replica))
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
 	require.NoError(t, k.Release(t.Context()))
