@@ -32,8 +32,8 @@ type tenures struct {
 	back        time.Time // when it first granted again
 }
 
-// quarantineSeen bounds how much later than a quarantine begins a client that contends sends a request.
-const quarantineSeen = sentinelMaxAge / 2
+// quarantineSeen is how late a busy machine may see that a quarantine has begun. MaxAge is longer.
+const quarantineSeen = longMaxAge - 500*time.Millisecond
 
 // contend acquires a name repeatedly until ctx is done.
 func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, name string) {

@@ -94,11 +94,12 @@ func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
 	const ttl = 6 * time.Second // of which the loss takes a third, and the kill the grace
 	p := start(t, all, "run", "--ttl", ttl.String(), "--grace", "200ms", "job", "--", "sh", "-c", stubborn(t))
 	p.until("ready")
+	stamp := p.line()
 	lost := time.Now()
 	lose(all)
 	require.Equal(t, 74, p.status())
 	require.Regexp(t, `job is lost: sh has (\d\d?|1\d\d|200)ms to end$`, p.message())
-	require.True(t, lastStamp(t, p.gone()).Before(lost.Add(ttl)))
+	require.True(t, lastStamp(t, stamp+"\n"+p.gone()).Before(lost.Add(ttl)))
 }
 
 // docs/dev/hazards.md H106: no write of the command after the end of the validity.
@@ -109,13 +110,15 @@ func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 		all := masters(t)
 		began := time.Now()
 		p := startAsUser(t, all, "run", "--ttl", ttl.String(), "job", "--", "sh", "-c", stubborn(t))
-		for line := ""; line != "ready"; {
-			var err error
-			if line, err = p.lineOrEnd(); err != nil {
+		printed := ""
+		for range 3 { // "ready", and stamps
+			line, err := p.lineOrEnd()
+			if err != nil {
 				require.Equal(t, 74, p.status())
 				require.Greater(t, time.Since(began), ttl/2, "without a reason the lock is not lost")
 				return "it was lost before the command began"
 			}
+			printed += line + "\n"
 		}
 		for _, m := range all {
 			m.Freeze()
@@ -123,7 +126,7 @@ func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 		frozen := time.Now() // no extension that took effect was sent later than now
 		require.Equal(t, 74, p.status())
 		message := p.message()
-		late := lastStamp(t, p.gone()).Sub(frozen.Add(ttl))
+		late := lastStamp(t, printed+p.gone()).Sub(frozen.Add(ttl))
 		for _, m := range all {
 			m.Unfreeze()
 		}
