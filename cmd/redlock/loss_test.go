@@ -110,7 +110,7 @@ func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 		all := masters(t)
 		began := time.Now()
 		p := startAsUser(t, all, "run", "--ttl", ttl.String(), "job", "--", "sh", "-c", stubborn(t))
-		printed := ""
+		var lines []string
 		for range 3 { // "ready", and stamps
 			line, err := p.lineOrEnd()
 			if err != nil {
@@ -118,7 +118,7 @@ func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 				require.Greater(t, time.Since(began), ttl/2, "without a reason the lock is not lost")
 				return "it was lost before the command began"
 			}
-			printed += line + "\n"
+			lines = append(lines, line)
 		}
 		for _, m := range all {
 			m.Freeze()
@@ -126,7 +126,7 @@ func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 		frozen := time.Now() // no extension that took effect was sent later than now
 		require.Equal(t, 74, p.status())
 		message := p.message()
-		late := lastStamp(t, printed+p.gone()).Sub(frozen.Add(ttl))
+		late := lastStamp(t, strings.Join(append(lines, p.gone()), "\n")).Sub(frozen.Add(ttl))
 		for _, m := range all {
 			m.Unfreeze()
 		}
