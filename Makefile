@@ -176,6 +176,10 @@ tidy-check: ## fail where go mod tidy would change something, or where the modul
 hazards: ## check that docs/dev/hazards.md names every known hazard, docs/comparison.md every feature, and both tests that exist
 	scripts/hazards
 
+.PHONY: probes
+probes: ## measure memory and the cost of waiting, and write docs/dev/probes.md: about six minutes on a machine that does nothing else
+	scripts/probes
+
 .PHONY: mutants
 mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/dev/mutants.md: about an hour, and it resumes
 	scripts/mutants
