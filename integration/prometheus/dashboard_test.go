@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -43,12 +44,18 @@ var (
 // scrape adds the labels job and instance.
 var rare = []string{"redlock_wakeups_total", "redlock_wakeup", "redlock_extend_duration_seconds_count", "redlock_extend_duration_seconds_bucket", "job", "instance", "le"}
 
-// example returns what a second of the example serves.
+// example returns what the example serves after a second, or after some seconds on a machine that is
+// too busy for a lock to be released in one.
 func example(t *testing.T) string {
 	t.Helper()
-	var out, errs bytes.Buffer
-	require.Zero(t, run([]string{"--for", "1s"}, &out, &errs), "%s", &errs)
-	return out.String()
+	for long := time.Second; ; long *= 2 {
+		var out, errs bytes.Buffer
+		require.Zero(t, run([]string{"--for", long.String()}, &out, &errs), "%s", &errs)
+		served := out.String()
+		if strings.Contains(served, "\nredlock_hold_duration_seconds_bucket{") || long > 10*time.Second {
+			return served
+		}
+	}
 }
 
 // requireServed checks that the series of a query and its labels are served, and that
