@@ -180,7 +180,7 @@ hazards: ## check that docs/dev/hazards.md names every known hazard, docs/compar
 	scripts/hazards
 
 .PHONY: probes
-probes: ## measure memory and the cost of waiting, and write docs/dev/probes.md: about six minutes on a machine that does nothing else
+probes: ## measure memory and the cost of waiting, and write docs/dev/probes.md: about four minutes on a machine that does nothing else
 	scripts/probes
 
 .PHONY: mutants
