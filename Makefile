@@ -27,7 +27,7 @@ RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
 export GORACE ?= atexit_sleep_ms=100
 
 # One package more than there are processors is tested at a time, because some tests wait.
-PACKAGES     := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+AT_ONCE      := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # CI demands coverage of the same run.
 COVERAGE     := $(if $(filter true,$(CI)),-coverprofile=coverage.out -covermode=atomic)
@@ -69,7 +69,7 @@ test: test-unit test-integration ## the tests that need no Docker, then those on
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker, with the dependencies that users get (TESTFLAGS='-run Name -v')
 	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
-	GOWORK=off go test $(RACE) -p $(PACKAGES) -timeout 20m $(COVERAGE) $(TESTFLAGS) ./...
+	GOWORK=off go test $(RACE) -p $(AT_ONCE) -timeout 20m $(COVERAGE) $(TESTFLAGS) ./...
 	for module in $(CONTRIB); do GOWORK=off go -C $$module test $(RACE) -timeout 20m $(TESTFLAGS) ./... || exit; done
 	$(if $(COVERAGE),scripts/cover coverage.out)
 	$(MAKE) test-model
