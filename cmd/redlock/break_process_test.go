@@ -62,5 +62,5 @@ func TestABreakCountsWhatTheHolderExtendedMeanwhile(t *testing.T) {
 	p.say("y")
 	require.Regexp(t, `may believe for (1h0m0s|59m[0-5]\d[.\d]*s|1h0m0\.\d+s) more`, p.line())
 	require.Equal(t, exitOK, p.status(), p.messages())
-	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+	noKeyIsLeft(t, all...)
 }

@@ -71,7 +71,7 @@ func TestALockWithAShortTTLIsBroken(t *testing.T) {
 			require.Equal(t, exitLost, run.status())
 			return ""
 		})
-		eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+		noKeyIsLeft(t, all...)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","left_ms":\d+}\n$`, got.out)
 	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
 	require.Equal(t, exitOK, got.status, got)
-	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+	noKeyIsLeft(t, all...)
 }
 
 func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
@@ -189,7 +189,7 @@ func TestABreakOnAMinorityFailsAndDeletesNothing(t *testing.T) {
 	require.NoError(t, all[0].Restart(true))
 	got = invoke(t, envOf(all), "break", "--yes", "job")
 	require.Equal(t, exitOK, got.status, "two nodes are enough: %v", got)
-	eventually(t, "no key is left", func() bool { return len(locks(all[0], all[2])) == 0 })
+	noKeyIsLeft(t, all[0], all[2])
 }
 
 func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
@@ -201,5 +201,5 @@ func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
 	require.Equal(t, exitConfig, invoke(t, envOf(all), "break", "--yes", "job").status)
 	require.Len(t, locks(all...), 3)
 	require.Equal(t, exitOK, invoke(t, envOf(all), "break", "--guard", "1h", "--yes", "job").status)
-	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+	noKeyIsLeft(t, all...)
 }

@@ -60,7 +60,7 @@ func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	require.Greater(t, all[0].TTL("job"), 9*time.Minute, "an extension shortens nothing")
 
 	require.Equal(t, silent, invokeWith(t, text, env, "release", "-"))
-	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+	noKeyIsLeft(t, all...)
 	got := invokeWith(t, text, env, "release", "-")
 	require.Equal(t, exitLost, got.status)
 	require.Contains(t, got.err, `claim on "job" by tester:…: lock lost`)

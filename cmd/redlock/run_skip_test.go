@@ -85,7 +85,7 @@ func TestACommandThatTakesLongerThanTheMinimumHoldFreesTheName(t *testing.T) {
 	all := listing(t)
 	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "10ms", "job", "--", "sleep", "0.1")
 	require.Equal(t, 0, p.status(), p.messages())
-	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+	noKeyIsLeft(t, all...)
 }
 
 // Standard output is COMMAND's, so the object goes to standard error.

@@ -390,3 +390,9 @@ func processState(t *testing.T, pid int) string {
 	_, fields, _ := strings.Cut(string(stat), ") ")
 	return fields[:min(1, len(fields))]
 }
+
+// noKeyIsLeft waits until the nodes have deleted their keys.
+func noKeyIsLeft(t *testing.T, all ...*fakeredis.Master) {
+	t.Helper()
+	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+}
