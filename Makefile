@@ -26,11 +26,11 @@ RACE         := -race=$(if $(CC_FOUND)$(filter true,$(CI)),true,false)
 # The race detector waits for a second at the end of each package's tests, for races in what still runs. Nothing does.
 export GORACE ?= atexit_sleep_ms=100
 
-# One package more than there are processors is tested at a time, because some tests wait.
-AT_ONCE      := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Runs the tests, and says what it does. It is in the module of the tests on real servers.
+SUITE        := go -C integration run ./suite -C ..
 
 # CI demands coverage of the same run.
-COVERAGE     := $(if $(filter true,$(CI)),-coverprofile=coverage.out -covermode=atomic)
+COVERAGE     := $(if $(filter true,$(CI)),coverage.out)
 
 DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs $(wildcard contrib/*/README.md)
 
@@ -43,6 +43,7 @@ OLDEST       := $(shell awk '$$1 == "go" { print $$2 }' go.mod)
 TESTFLAGS    ?=
 FUZZTIME     ?= 20s
 SIM          ?= 10000
+SEEDS        ?= 1 2 3 4 5 6 7 8 9 10
 SOAK         ?= 10m
 BENCH        ?= .
 BENCHFLAGS   ?=
@@ -64,15 +65,18 @@ build: ## build the command: bin/redlock
 	go build -o bin/redlock ./cmd/redlock
 
 .PHONY: test
-test: test-unit test-integration ## the tests that need no Docker, then those on real servers
+test: ## the tests that need no Docker, then those on real servers
+	$(SUITE) $(COVERAGE:%=-cover %) -- $(RACE) $(TESTFLAGS)
+	$(if $(COVERAGE),scripts/cover coverage.out)
 
 .PHONY: test-unit
 test-unit: ## the tests that need no Docker, with the dependencies that users get (TESTFLAGS='-run Name -v')
-	$(if $(filter -race=false,$(RACE)),@echo 'no C compiler: testing without the race detector')
-	GOWORK=off go test $(RACE) -p $(AT_ONCE) -timeout 20m $(COVERAGE) $(TESTFLAGS) ./...
-	for module in $(CONTRIB); do GOWORK=off go -C $$module test $(RACE) -timeout 20m $(TESTFLAGS) ./... || exit; done
+	$(SUITE) -only unit $(COVERAGE:%=-cover %) -- $(RACE) $(TESTFLAGS)
 	$(if $(COVERAGE),scripts/cover coverage.out)
-	$(MAKE) test-model
+
+.PHONY: test-late
+test-late: ## both, with one of three nodes that executes late, as seeds decide: SEEDS='1 2 3'
+	$(SUITE) -late '$(SEEDS)' -- $(TESTFLAGS)
 
 .PHONY: test-model
 test-model: ## the model without the race detector, under which most of its searches are left out: seconds
@@ -85,7 +89,7 @@ test-oldest: ## the tests that need no Docker, with the oldest Go that is promis
 
 .PHONY: test-integration
 test-integration: ## the tests against real Redis servers in Docker containers
-	scripts/integration $(RACE) $(TESTFLAGS)
+	$(SUITE) -only servers -- $(RACE) $(TESTFLAGS)
 
 .PHONY: test-peers
 test-peers: ## the tests beside other libraries: clients of several libraries on real servers, and the faults in which others were seen to fail
@@ -147,8 +151,8 @@ soak: ## play scenarios for as long as it is told (SOAK=10m)
 	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
 
 .PHONY: stress
-stress: ## repeat the tests that depend on time, and all tests, beside busy processes, and write docs/dev/stress.md: a day or more, and it resumes (STRESS='regexp')
-	scripts/stress '$(STRESS)'
+stress: ## run make test ten times, and ten times beside four busy processes, and write docs/dev/stress.md: hours, and it resumes
+	scripts/stress
 
 .PHONY: cover
 cover: ## the tests that need no Docker, with their coverage, which has to be enough: coverage.out
@@ -188,9 +192,8 @@ mutants: ## take the guards out of the code one by one, show that a test fails f
 	scripts/mutants
 
 .PHONY: mutants-check
-mutants-check: ## check that the guards of scripts/mutants.txt fit the code, and that the tests of scripts/stress.txt exist
+mutants-check: ## check that the guards of scripts/mutants.txt fit the code
 	scripts/mutants -n
-	scripts/stress -n
 
 .PHONY: docs-check
 docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist
