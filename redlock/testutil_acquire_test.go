@@ -34,7 +34,7 @@ var errSome = errors.New("some trouble")
 
 // process returns another process on the same masters, with a clock of its own.
 func (fl *testbed) process() *testbed {
-	return &testbed{t: fl.t, masters: fl.masters, clock: clocktest.NewSkewed(clock.Runtime()), two: fl.two}
+	return &testbed{t: fl.t, masters: fl.masters, clock: clocktest.NewSkewed(clock.Runtime()), late: fl.late, two: fl.two}
 }
 
 func (fl *testbed) each(f func(m *fakeredis.Master)) {
@@ -57,9 +57,9 @@ func (fl *testbed) count(names ...string) int {
 	return n
 }
 
-// forget clears the masters' logs.
+// forget clears the masters' logs when all have answered.
 func (fl *testbed) forget() {
-	synctest.Wait()
+	fl.answered()
 	fl.each(func(m *fakeredis.Master) { m.ForgetLog() })
 }
 

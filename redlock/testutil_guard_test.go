@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,8 +31,9 @@ func (fl *testbed) serve(l *Locker) {
 	}
 	k, err := l.Acquire(bg, "warm-up", 2*time.Second)
 	require.NoError(fl.t, err)
-	synctest.Wait()
+	fl.answered()
 	require.NoError(fl.t, k.Release(bg))
+	fl.answered()
 	pass(tick) // the other nodes' quarantines are over as well
 	for _, m := range fl.masters {
 		require.Equal(fl.t, "ok", state(m))

@@ -23,17 +23,14 @@ import (
 func take(t *testing.T, l *Locker, name string, ttl time.Duration, opts ...LockOption) *Lock {
 	t.Helper()
 	names := []string{name}
-	if _, two := withTwo.Load(l); two {
+	if fl := bedOf(l); fl != nil && fl.two {
 		names = append(names, "also "+name)
 	}
 	k, err := l.TryAcquireAll(context.Background(), names, ttl, opts...)
 	require.NoError(t, err)
-	synctest.Wait()
+	bedOf(l).answered()
 	return k
 }
-
-// withTwo has the Lockers for which take acquires two names: see inBubbles.
-var withTwo sync.Map
 
 // pass lets d of the bubble's time pass, and waits until what is due has happened.
 func pass(d time.Duration) {

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -29,13 +30,14 @@ type group struct {
 	name            string
 	master, replica *fakeredis.Master
 	sentinels       []*fakeredis.Sentinel
+	late            *late.Set // not nil if the group is late for some clients
 }
 
 // onGroups runs f on n groups in virtual time.
 func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		groups := make([]*group, n)
+		groups, set := make([]*group, n), late.Of(t, n)
 		for i := range groups {
 			name := fmt.Sprintf("n%d", i+1)
 			g := &group{name: name, master: fakeredis.New(name + "a"), replica: fakeredis.New(name + "b")}
@@ -43,6 +45,9 @@ func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
 				s := fakeredis.NewSentinel(fmt.Sprintf("%ss%d", name, j+1), 2)
 				s.SetMaster("m", g.master.Addr())
 				g.sentinels = append(g.sentinels, s)
+			}
+			if set.Is(i) {
+				g.late = set
 			}
 			groups[i] = g
 		}
@@ -128,10 +133,11 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 // dialler returns a dial function to those of a group's servers that the client reaches. What it
 // later sends to others is lost.
 func (v *view) dialler(g *group) func(ctx context.Context, network, address string) (net.Conn, error) {
+	by := g.late.Next()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		for _, m := range g.servers() {
 			if m.Addr() == address && !v.lost(address) {
-				conn, err := m.Dial(ctx, network, address)
+				conn, err := m.DialLate(by)(ctx, network, address)
 				return &cuttable{Conn: conn, cut: func() bool { return v.lost(address) }}, err
 			}
 		}
@@ -152,12 +158,21 @@ func (c *cuttable) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// groupsAnswered returns when every server has executed and answered what it was sent.
+func groupsAnswered(groups []*group) {
+	var all []*fakeredis.Master
+	for _, g := range groups {
+		all = append(all, g.servers()...)
+	}
+	(&testbed{masters: all}).answered()
+}
+
 // ready waits until all nodes vote.
 func ready(t *testing.T, l *Locker, groups []*group) {
 	t.Helper()
-	k, err := l.Acquire(bg, "warm-up", time.Second)
+	k, err := l.Acquire(bg, "warm-up", 2*time.Second)
 	require.NoError(t, err)
-	synctest.Wait()
+	groupsAnswered(groups)
 	require.NoError(t, k.Release(bg))
 	pass(time.Second)
 	for _, g := range groups {

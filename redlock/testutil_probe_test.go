@@ -128,7 +128,9 @@ func (fl *testbed) probed(opts ...Option) (*Locker, *probes) {
 	}
 	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
 	require.NoError(fl.t, err)
+	testbeds.Store(l, fl)
 	fl.t.Cleanup(func() {
+		testbeds.Delete(l)
 		fl.close(l)
 		for _, n := range nodes {
 			_ = n.(*probe).Close()
@@ -156,7 +158,7 @@ func takeAll(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ..
 	t.Helper()
 	k, err := l.TryAcquireAll(bg, names, ttl, opts...)
 	require.NoError(t, err)
-	pass(0)
+	bedOf(l).answered()
 	return k
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -34,6 +36,7 @@ type testbed struct {
 	t       *testing.T
 	masters []*fakeredis.Master
 	clock   *clocktest.Skewed // of every Locker that the testbed makes
+	late    *late.Set         // which master is late, for which Lockers
 	two     bool              // take acquires two names if it is given one
 }
 
@@ -41,7 +44,7 @@ type testbed struct {
 func inBubble(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fl := &testbed{t: t, clock: clocktest.NewSkewed(clock.Runtime())}
+		fl := &testbed{t: t, clock: clocktest.NewSkewed(clock.Runtime()), late: late.Of(t, n)}
 		for i := range n {
 			fl.masters = append(fl.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 		}
@@ -79,20 +82,61 @@ func (fl *testbed) locker(opts ...Option) *Locker {
 	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
 	require.NoError(fl.t, err)
 	fl.t.Cleanup(func() { fl.close(l) })
-	if fl.two {
-		withTwo.Store(l, true)
-		fl.t.Cleanup(func() { withTwo.Delete(l) })
-	}
+	testbeds.Store(l, fl)
+	fl.t.Cleanup(func() { testbeds.Delete(l) })
 	synctest.Wait() // the first dials are finished
 	return l
 }
 
+// testbeds has the testbed of each Locker that one has made.
+var testbeds sync.Map
+
+// bedOf returns the testbed that has made a Locker, or nil.
+func bedOf(l *Locker) *testbed {
+	fl, _ := testbeds.Load(l)
+	bed, _ := fl.(*testbed)
+	return bed
+}
+
+// node makes one client's node. Each client sees the late master late or in time.
 func (fl *testbed) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
 	fl.t.Helper()
 	cfg.Name, cfg.Address, cfg.Dial, cfg.Clock = m.Name(), m.Addr(), m.Dial, fl.clock
+	if fl.late.Is(slices.Index(fl.masters, m)) {
+		cfg.Dial = m.DialLate(fl.late.Next())
+	}
 	n, err := pool.Open(cfg)
 	require.NoError(fl.t, err)
 	return n
+}
+
+// answered returns when every master has executed and answered all that it was sent. A call returns
+// when a majority has answered, so a test calls it before it looks at the masters, or ends one of
+// them. In late mode that takes up to a second of virtual time, otherwise none.
+func (fl *testbed) answered() {
+	synctest.Wait()
+	if fl == nil {
+		return // fake nodes
+	}
+	var wait time.Duration
+	fl.each(func(m *fakeredis.Master) { wait = max(wait, m.Arriving()) })
+	if wait > 0 {
+		pass(wait)
+	}
+}
+
+// heldEverywhere requires that every master has the key, once all have answered.
+func (fl *testbed) heldEverywhere(key string) {
+	fl.t.Helper()
+	fl.answered()
+	require.Equal(fl.t, len(fl.masters), fl.keys(key), "masters that have %q", key)
+}
+
+// releasedEverywhere requires that no master has the key, once all have answered.
+func (fl *testbed) releasedEverywhere(key string) {
+	fl.t.Helper()
+	fl.answered()
+	require.Zero(fl.t, fl.keys(key), "masters that have %q", key)
 }
 
 // close closes a Locker and its nodes. It spends no virtual time on locks that are held.
@@ -240,8 +284,7 @@ func TestALockIsAcquiredExtendedCheckedAndReleasedOnRealCode(t *testing.T) {
 		l := fl.locker(WithOwner("me"))
 		k, err := l.Acquire(ctx, "a", 2*time.Second)
 		require.NoError(t, err)
-		synctest.Wait()
-		require.Equal(t, 3, fl.keys("a"))
+		fl.heldEverywhere("a")
 		_, err = fl.locker().TryAcquire(ctx, "a", time.Second)
 		require.ErrorIs(t, err, ErrHeld)
 		require.ErrorContains(t, err, `held by "me" for 2s more`)
@@ -249,8 +292,7 @@ func TestALockIsAcquiredExtendedCheckedAndReleasedOnRealCode(t *testing.T) {
 		require.NoError(t, k.Check(ctx))
 		require.Equal(t, 4943*time.Millisecond, k.Remaining())
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 		require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
 	})
 }
@@ -260,4 +302,25 @@ func booked(l *Locker) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.locks)
+}
+
+func TestInLateModeTheThirdMasterExecutesLate(t *testing.T) {
+	behind := 0
+	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"} {
+		t.Setenv(late.Variable, seed)
+		inBubble(t, 3, func(fl *testbed) {
+			l := fl.locker()
+			require.Zero(t, elapsed(func() {
+				_, err := l.TryAcquire(bg, "a", time.Minute)
+				require.NoError(t, err)
+			}), "connections are made in time, and a majority answers at once")
+			synctest.Wait()
+			if fl.keys("a") == 2 {
+				behind++
+			}
+			fl.heldEverywhere("a")
+		})
+	}
+	require.Greater(t, behind, 3)
+	require.Less(t, behind, 10)
 }

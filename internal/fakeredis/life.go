@@ -43,6 +43,14 @@ func (m *Master) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", m.Addr())
 	}
+	conn, err := m.dialPipe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (m *Master) dialPipe(ctx context.Context) (*pipenet.Conn, error) {
 	err := ctx.Err()
 	if err == nil {
 		client, server := pipenet.Pipe("client", pipenet.Addr(m.addr))

@@ -83,6 +83,14 @@ func (c *Conn) Sever() {
 // Unread returns the number of bytes that this end has written and the peer has not read.
 func (c *Conn) Unread() int { return c.out.len() }
 
+// Delay makes what this end writes from now on reach the peer that much later. Each write has its own
+// time of arrival, so delays do not add up. It arrives also after a Close of this end. Only the first
+// Delay counts.
+func (c *Conn) Delay(by time.Duration) { c.out.delay(by) }
+
+// Arriving returns the time until all that the peer has written has arrived. It is 0 without a Delay.
+func (c *Conn) Arriving() time.Duration { return c.in.arriving() }
+
 // LocalAddr returns this end's name.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 

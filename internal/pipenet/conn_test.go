@@ -163,3 +163,74 @@ func TestACutLineResetsThePeerAndKeepsWhatItWrote(t *testing.T) {
 		require.NoError(t, a.Close())
 	})
 }
+
+func TestDelayedWritesArriveInOrderEachInItsTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, a, b *pipenet.Conn) {
+		began := time.Now()
+		write(t, a, "at once ")
+		a.Delay(time.Second)
+		a.Delay(time.Millisecond) // would let bytes overtake
+		require.Equal(t, "at once ", read(t, b))
+		write(t, a, "one")
+		time.Sleep(600 * time.Millisecond)
+		write(t, a, "two")
+		require.Equal(t, 6, a.Unread())
+		require.Equal(t, time.Second, b.Arriving())
+		require.Equal(t, "one", read(t, b))
+		require.Equal(t, time.Second, time.Since(began))
+		require.Equal(t, "two", read(t, b))
+		require.Equal(t, 1600*time.Millisecond, time.Since(began), "the delays do not add up")
+		require.Zero(t, a.Unread())
+		require.Zero(t, b.Arriving())
+
+		write(t, b, "back")
+		require.Equal(t, "back", read(t, a))
+		require.Equal(t, 1600*time.Millisecond, time.Since(began), "the other direction is not delayed")
+	})
+}
+
+func TestADelayedWriteArrivesAfterItsWritersCloseAndAfterACut(t *testing.T) {
+	for name, end := range map[string]func(a, b *pipenet.Conn){
+		"close": func(a, _ *pipenet.Conn) { _ = a.Close() },
+		"cut":   func(_, b *pipenet.Conn) { b.Sever() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a, b *pipenet.Conn) {
+				began := time.Now()
+				a.Delay(time.Second)
+				write(t, a, "last words")
+				end(a, b)
+				require.Equal(t, "last words", read(t, b))
+				require.Equal(t, time.Second, time.Since(began))
+				_, err := b.Read(make([]byte, 1))
+				require.Equal(t, io.EOF, err)
+			})
+		})
+	}
+}
+
+func TestADelayedWriteIsLostIfThePeerCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T, a, b *pipenet.Conn) {
+		a.Delay(time.Second)
+		write(t, a, "too late")
+		require.NoError(t, b.Close())
+		require.Zero(t, b.Arriving())
+		time.Sleep(2 * time.Second)
+		_, err := b.Read(make([]byte, 1))
+		require.ErrorIs(t, err, net.ErrClosed)
+		require.Zero(t, a.Unread())
+	})
+}
+
+func TestBytesOnTheirWayFillTheBuffer(t *testing.T) {
+	inBubble(t, func(t *testing.T, a, b *pipenet.Conn) {
+		a.Delay(time.Second)
+		require.NoError(t, a.SetWriteDeadline(time.Now().Add(2*time.Second)))
+		n, err := a.Write(make([]byte, 2*pipenet.Buffer))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, pipenet.Buffer, n)
+		n, err = io.ReadFull(b, make([]byte, pipenet.Buffer))
+		require.NoError(t, err)
+		require.Equal(t, pipenet.Buffer, n)
+	})
+}

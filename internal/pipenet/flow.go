@@ -15,11 +15,20 @@ type flow struct {
 	moved sync.Cond // broadcast at every change: bytes, ends, deadlines
 	data  bytes.Buffer
 
+	late   time.Duration // how long bytes are on their way
+	flying []batch       // bytes on their way, the first to arrive first
+
 	closed error // the reader's end is closed: what it gets, whatever is left
 	ended  error // nothing comes any more: what the reader gets after the last byte
 	broken error // what the writer gets; nil while it may write
 
 	reading, writing deadline
+}
+
+// batch is what one put has sent, with the instant at which it arrives.
+type batch struct {
+	bytes []byte
+	due   time.Time
 }
 
 type deadline struct {
@@ -46,7 +55,7 @@ func (f *flow) take(p []byte) (int, error) {
 			f.moved.Broadcast()
 			n, _ := f.data.Read(p)
 			return n, nil
-		case f.ended != nil:
+		case f.ended != nil && len(f.flying) == 0:
 			return 0, f.ended
 		}
 		f.moved.Wait()
@@ -65,14 +74,54 @@ func (f *flow) put(p []byte) (n int, err error) {
 		case len(p) == 0:
 			return n, nil
 		}
-		if room := min(len(p), Buffer-f.data.Len()); room > 0 {
-			f.data.Write(p[:room])
+		if room := min(len(p), Buffer-f.held()); room > 0 {
+			f.send(p[:room])
 			n, p = n+room, p[room:]
 			f.moved.Broadcast()
 			continue
 		}
 		f.moved.Wait()
 	}
+}
+
+// send puts bytes on their way; under mu.
+func (f *flow) send(p []byte) {
+	if f.late == 0 {
+		f.data.Write(p)
+		return
+	}
+	f.flying = append(f.flying, batch{bytes.Clone(p), now().Add(f.late)})
+	time.AfterFunc(f.late, f.arrive)
+}
+
+// arrive lets the reader have the bytes that are due. Each batch has a timer, and it arrives with
+// its own or with that of a later one.
+func (f *flow) arrive() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.flying) > 0 && !f.flying[0].due.After(now()) {
+		f.data.Write(f.flying[0].bytes)
+		f.flying = f.flying[1:]
+	}
+	f.moved.Broadcast()
+}
+
+// delay makes all bytes from now on arrive later by d. Only the first call counts, so that bytes
+// stay in order.
+func (f *flow) delay(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = cmp.Or(f.late, d)
+}
+
+// arriving returns the time until the last byte on its way arrives.
+func (f *flow) arriving() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.flying) == 0 {
+		return 0
+	}
+	return f.flying[len(f.flying)-1].due.Sub(now())
 }
 
 // finish ends the flow from the writer's side. Bytes in flight are kept. Only the first reason
@@ -91,6 +140,7 @@ func (f *flow) abandon(closed, broken error) {
 	defer f.mu.Unlock()
 	f.closed, f.broken = cmp.Or(f.closed, closed), cmp.Or(f.broken, broken)
 	f.data.Reset()
+	f.flying = nil
 	f.reading.stop()
 	f.moved.Broadcast()
 }
@@ -98,7 +148,16 @@ func (f *flow) abandon(closed, broken error) {
 func (f *flow) len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.data.Len()
+	return f.held()
+}
+
+// held returns the number of bytes that the reader has not read; under mu.
+func (f *flow) held() int {
+	n := f.data.Len()
+	for _, b := range f.flying {
+		n += len(b.bytes)
+	}
+	return n
 }
 
 // setDeadline sets one of the two deadlines of the flow. The timer's function checks that its timer
@@ -135,3 +194,6 @@ func (d *deadline) stop() {
 		d.timer = nil
 	}
 }
+
+// now returns the time, which is the bubble's inside a bubble.
+func now() time.Time { return time.Now() } //nolint:forbidigo // bytes arrive by the time of the reader's timers
