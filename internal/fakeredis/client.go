@@ -33,6 +33,11 @@ func (m *Master) accept(conn net.Conn) bool {
 	if !m.up {
 		return false
 	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		if by := m.lateness(); by > 0 {
+			conn = m.late(tcp, by)
+		}
+	}
 	m.lastID++
 	c := &Client{id: m.lastID, master: m, conn: conn, out: newOutput()}
 	c.in = bufio.NewReader(delayedReader{c})

@@ -32,7 +32,7 @@ func (m *Master) Arriving() (last time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.clients {
-		if conn, ok := c.conn.(*pipenet.Conn); ok {
+		if conn, ok := c.conn.(interface{ Arriving() time.Duration }); ok {
 			last = max(last, conn.Arriving())
 		}
 	}
@@ -45,12 +45,12 @@ type lateConn struct {
 	by time.Duration
 }
 
-// late are the commands from which on a connection is late. A handshake has none of them; it loads
+// lateFrom are the commands from which on a connection is late. A handshake has none of them; it loads
 // scripts.
-var late = [][]byte{[]byte("\r\nEVALSHA\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nSET\r\n")}
+var lateFrom = [][]byte{[]byte("\r\nEVALSHA\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nSET\r\n")}
 
 func (c *lateConn) Write(p []byte) (int, error) {
-	for _, name := range late {
+	for _, name := range lateFrom {
 		if bytes.Contains(p, name) {
 			c.Delay(c.by)
 		}

@@ -15,7 +15,8 @@ type script struct {
 	users     map[string]string
 	info      map[string]string
 	delay     time.Duration
-	databases []int // those that some client has selected
+	late      func() time.Duration // of the next connection over TCP
+	databases []int                // those that some client has selected
 }
 
 // Hook calls f with every command of a client before it executes. A nil f removes the hook. If
