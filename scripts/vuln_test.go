@@ -105,6 +105,7 @@ func TestWithoutGovulncheckNothingIsChecked(t *testing.T) {
 // The date of the last look-up is recorded. If no look-up is possible for longer than 30 days, that
 // is an error.
 func TestALookupThatFailedForTooLongIsAnError(t *testing.T) {
+	awaitMidnight()
 	record := filepath.Join(t.TempDir(), "checked")
 	run := func(body string) (string, error) {
 		cmd := exec.Command("./vuln", executable(t, "govulncheck", body), ".")
@@ -140,6 +141,14 @@ func TestALookupThatFailedForTooLongIsAnError(t *testing.T) {
 	}
 	_, err = run("exit 0")
 	require.NoError(t, err, "a look-up needs no record")
+}
+
+// awaitMidnight waits for the next day if less than a minute of this one is left: the script and the
+// test must see the same day.
+func awaitMidnight() {
+	for time.Now().UTC().Add(time.Minute).Day() != time.Now().UTC().Day() {
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func daysAgo(n int) string { return time.Now().UTC().AddDate(0, 0, -n).Format(time.DateOnly) }
