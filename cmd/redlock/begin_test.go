@@ -43,7 +43,7 @@ func TestNoSubcommandBeginsTheGuardByItself(t *testing.T) {
 		"a minority does not answer": func(all []*fakeredis.Master) { all[0].Stop() },
 	} {
 		all := guarded(t)
-		_, text := acquired(t, envOf(all), "job") // by a client without the guard
+		_, text := acquired(t, all, envOf(all), "job") // by a client without the guard
 		breaks(all)
 		for _, words := range [][]string{
 			{"acquire", "--wait", "0", "other"}, {"acquire", "--wait", "1h", "other"}, {"extend", "-"}, {"release", "-"}, {"bench", "--count", "3"},
@@ -52,9 +52,11 @@ func TestNoSubcommandBeginsTheGuardByItself(t *testing.T) {
 			require.Equal(t, exitConfig, got.status, "%s: %v: %v", what, words, got)
 			require.Contains(t, got.err, "`redlock doctor --guard 1h0m0s --begin-guard`, which waits 1h0m0s")
 			require.Contains(t, got.err, "`redlock doctor --guard 1h0m0s --admit`")
+			allAnswered(t, all...)
 			require.Empty(t, markers(all), "%s: %v", what, words)
 		}
 		require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"), "they are not locked out")
+		allAnswered(t, all...)
 		for _, m := range all {
 			m.FlushAll()
 		}
@@ -67,12 +69,13 @@ func TestOneMarkerOfTheseClientsIsEnough(t *testing.T) {
 	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
 	all[0].Del("redlock:guard")
 	acquire := []string{"acquire", "--no-fence", "--guard", "1h", "--wait", "0"}
-	_, text := acquired(t, envOf(all), append(acquire[1:], "job")...)
+	_, text := acquired(t, all, envOf(all), append(acquire[1:], "job")...)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "--guard", "1h", "-"))
 	eventually(t, "rule 16: the node that forgot is quarantined", func() bool {
 		marker, _ := all[0].Get("redlock:guard")
 		return strings.Contains(marker, "|q")
 	})
+	allAnswered(t, all...)
 	all[0].Del("redlock:guard")
 	all[1].Del("redlock:guard")
 	require.Equal(t, exitHeld, invoke(t, envOf(all), append(acquire, "job")...).status, "two are quarantined")
@@ -86,6 +89,7 @@ func TestTheGuardIsNotUsedWhileTooFewNodesAnswer(t *testing.T) {
 	for _, wait := range []string{"0", "300ms"} {
 		got := invoke(t, envOf(all), "acquire", "--no-fence", "--guard", "1h", "--wait", wait, "job")
 		require.Equal(t, exitUnavailable, got.status, got)
+		allAnswered(t, all...)
 		require.Empty(t, markers(all))
 	}
 }
@@ -140,6 +144,7 @@ func TestTheGuardIsNotBegunWhereAMasterIsNotFit(t *testing.T) {
 			got := invoke(t, envOf(all), append([]string{"doctor", "--guard", "1h", "--begin-guard"}, more...)...)
 			require.Equal(t, exitFailed, got.status, "%s: %v", what, got)
 			require.Contains(t, got.err, "the guard was not begun, and nothing was changed")
+			allAnswered(t, all...)
 			require.Equal(t, before, markers(all))
 		}
 	}

@@ -12,9 +12,12 @@ import (
 func TestABenchMeasuresTheRequestedCountAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no lock is left
-	for _, m := range all {
-		t.Cleanup(func() { require.Empty(t, m.Keys(), "nor a counter") })
-	}
+	t.Cleanup(func() {
+		allAnswered(t, all...)
+		for _, m := range all {
+			require.Empty(t, m.Keys(), "nor a counter")
+		}
+	})
 	got := invoke(t, envOf(all), "bench", "--count", "60", "--clients", "4", "--for", "1m")
 	require.Equal(t, exitOK, got.status, got)
 	require.Empty(t, got.err)
@@ -91,7 +94,7 @@ func TestABenchThatFailsUnderWayCountsItAndSaysSo(t *testing.T) {
 		m.Hook(nil)
 	}
 	t.Cleanup(func() {
-		readAll(all...)
+		allAnswered(t, all...)
 		for _, key := range locks(all...) { // what could not be undone in time
 			setFree(all, key)
 		}

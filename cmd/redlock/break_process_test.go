@@ -43,6 +43,7 @@ func TestALockThatChangesAfterItWasShownIsNotBroken(t *testing.T) {
 		p.say("y")
 		require.Equal(t, c.status, p.status(), what)
 		messages := p.messages()
+		allAnswered(t, all...)
 		require.Equal(t, c.status != exitOK, strings.Contains(messages, "nothing was deleted"), "%s: %s", what, messages)
 		for i, m := range all {
 			value, _ := m.Get("job")
@@ -62,5 +63,5 @@ func TestABreakCountsWhatTheHolderExtendedMeanwhile(t *testing.T) {
 	p.say("y")
 	require.Regexp(t, `may believe for (1h0m0s|59m[0-5]\d[.\d]*s|1h0m0\.\d+s) more`, p.line())
 	require.Equal(t, exitOK, p.status(), p.messages())
-	noKeyIsLeft(t, all...)
+	releasedEverywhere(t, all...)
 }

@@ -30,7 +30,7 @@ func listener(t *testing.T, m *fakeredis.Master, name string) redis.PubSubConn {
 func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	first, text := acquired(t, envOf(all), "--owner", "anna", "job")
+	first, text := acquired(t, all, envOf(all), "--owner", "anna", "job")
 	holdAll(all, "other", token2, time.Hour)
 	heard := listener(t, all[0], "job")
 	got := invoke(t, envOf(all), "break", "--yes", "job")
@@ -41,7 +41,7 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	require.NoError(t, heard.Close())
 	eventually(t, "it is free", func() bool { return slices.Equal([]string{"other", "other", "other"}, locks(all...)) })
 	require.Equal(t, exitLost, invokeWith(t, text, envOf(all), "release", "-").status)
-	next, text := acquired(t, envOf(all), "job")
+	next, text := acquired(t, all, envOf(all), "job")
 	require.Greater(t, next.Fence, first.Fence)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
 }
@@ -71,7 +71,7 @@ func TestALockWithAShortTTLIsBroken(t *testing.T) {
 			require.Equal(t, exitLost, run.status())
 			return ""
 		})
-		noKeyIsLeft(t, all...)
+		releasedEverywhere(t, all...)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestABrokenLockIsReportedToPrograms(t *testing.T) {
 	require.InDelta(t, 60_000, b["may_believe_ms"], 10_000)
 	delete(b, "may_believe_ms")
 	require.Equal(t, map[string]any{"name": "a*b", "broken": true, "owner": "anna"}, b)
-	readAll(all...)
+	allAnswered(t, all...)
 	require.Equal(t, []string{"app/axb", "app/axb", "app/axb"}, locks(all...))
 }
 
@@ -134,7 +134,7 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","left_ms":\d+}\n$`, got.out)
 	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
 	require.Equal(t, exitOK, got.status, got)
-	noKeyIsLeft(t, all...)
+	releasedEverywhere(t, all...)
 }
 
 func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
@@ -172,6 +172,7 @@ func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
 		require.Equal(t, c.status, got.status, "%s: %v", what, got)
 		require.Contains(t, got.err, c.says, what)
 		require.Empty(t, got.out, what)
+		allAnswered(t, all...)
 		require.Len(t, locks(all...), before, what)
 	}
 }
@@ -185,21 +186,22 @@ func TestABreakOnAMinorityFailsAndDeletesNothing(t *testing.T) {
 	got := invoke(t, envOf(all), "break", "--yes", "job")
 	require.Equal(t, exitUnavailable, got.status)
 	require.Contains(t, got.err, "no quorum of nodes could be reached: a: ")
+	allAnswered(t, all...)
 	require.Len(t, locks(all[2]), 1)
 	require.NoError(t, all[0].Restart(true))
 	got = invoke(t, envOf(all), "break", "--yes", "job")
 	require.Equal(t, exitOK, got.status, "two nodes are enough: %v", got)
-	noKeyIsLeft(t, all[0], all[2])
+	releasedEverywhere(t, all[0], all[2])
 }
 
 func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
 	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
-	acquired(t, envOf(all), "--guard", "1h", "job")
-	readAll(all...)
+	acquired(t, all, envOf(all), "--guard", "1h", "job")
 	require.Equal(t, exitConfig, invoke(t, envOf(all), "break", "--yes", "job").status)
+	allAnswered(t, all...)
 	require.Len(t, locks(all...), 3)
 	require.Equal(t, exitOK, invoke(t, envOf(all), "break", "--guard", "1h", "--yes", "job").status)
-	noKeyIsLeft(t, all...)
+	releasedEverywhere(t, all...)
 }

@@ -43,7 +43,9 @@ func TestAllSubcommandsOfAClaimPrintTheSameID(t *testing.T) {
 	id := field(t, got.out, "id")
 	require.Regexp(t, `^[0-9a-f]{24}$`, id)
 	claim := field(t, got.out, "claim")
-	token, _ := all[0].Get("job")
+	allAnswered(t, all...)
+	token, ok := all[0].Get("job")
+	require.True(t, ok)
 	for _, words := range [][]string{{"extend", "--json", "-"}, {"release", "--json", "-"}} {
 		got := invokeWith(t, claim, env, words...)
 		require.Equal(t, exitOK, got.status, got)

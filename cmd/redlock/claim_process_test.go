@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 func TestASignalEndsTheWaitForAClaimAndNothingIsHeldOrPrinted(t *testing.T) {
@@ -24,7 +26,7 @@ func TestASignalEndsTheWaitForAClaimAndNothingIsHeldOrPrinted(t *testing.T) {
 func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	_, text := acquired(t, envOf(all), "--owner", "first", "job")
+	_, text := acquired(t, all, envOf(all), "--owner", "first", "job")
 	p := start(t, all, "acquire", "--owner", "second", "job")
 	require.Contains(t, p.message(), `held by "first"`)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
@@ -37,6 +39,7 @@ func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 
 // A node that does not answer costs a script less than the node timeout.
 func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
+	late.LeaveOut(t, "it measures how soon the two nodes that are not frozen answer")
 	t.Parallel()
 	all := masters(t)
 	attempts(t, 3, func() (wrong string) {
@@ -49,6 +52,7 @@ func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
 			wrong = "it took " + took.String()
 		}
 		all[2].Unfreeze()
+		allAnswered(t, all...) // the release has a connection of its own, and would overtake
 		require.Equal(t, silent, invoke(t, envOf(all), "release", claim))
 		return wrong
 	})
@@ -57,7 +61,7 @@ func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
 func TestALockWhoseClaimCannotBePrintedIsReleased(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no key is left
-	_, text := acquired(t, envOf(all), "--owner", "first", "job")
+	_, text := acquired(t, all, envOf(all), "--owner", "first", "job")
 	p := start(t, all, "acquire", "job")
 	require.Contains(t, p.message(), `held by "first"`)
 	require.NoError(t, p.out.Close()) // before there is a claim

@@ -22,9 +22,12 @@ func TestTheDemoSucceedsOnMastersOfItsOwn(t *testing.T) {
 func TestTheDemoSucceedsOnGivenMastersAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no key is left
-	for _, m := range all {
-		t.Cleanup(func() { require.NotContains(t, strings.Join(m.Keys(), " "), "demo-") })
-	}
+	t.Cleanup(func() {
+		allAnswered(t, all...)
+		for _, m := range all {
+			require.NotContains(t, strings.Join(m.Keys(), " "), "demo-")
+		}
+	})
 	nodes := nodesOf(all[:1]) + "," + all[1].URL() + "," + all[2].URL()
 	got := invoke(t, nil, "demo", "--nodes", nodes)
 	require.Equal(t, exitOK, got.status, got.out)
@@ -52,7 +55,10 @@ func TestTheDemoFailsIfNodesGrantToAllClients(t *testing.T) {
 			}
 			return "", false
 		})
-		t.Cleanup(m.FlushAll)
+		t.Cleanup(func() {
+			allAnswered(t, m)
+			m.FlushAll()
+		})
 	}
 	got := invoke(t, nil, "demo", "--nodes", nodesOf(all))
 	require.Equal(t, exitFailed, got.status)

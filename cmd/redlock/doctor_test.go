@@ -100,6 +100,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	require.Contains(t, got.out, "0 of 3 can vote, 2 needed: locks can't be taken\n")
 	require.Contains(t, strings.Join(strings.Fields(got.out), " "), "the guard keeps it from voting for 1h0m0s afterwards")
 	fits(t, got.out)
+	allAnswered(t, all...)
 	for _, m := range all {
 		require.Empty(t, m.Keys(), "to look changes nothing")
 	}

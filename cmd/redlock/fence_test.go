@@ -25,6 +25,7 @@ func TestACommandKnowsItsFenceAndTheNextOneHasALargerOne(t *testing.T) {
 		last = fence
 		require.Equal(t, 0, p.status())
 	}
+	allAnswered(t, all...)
 	counted := 0
 	for _, m := range all {
 		if text, ok := m.Get("redlock:fence:job"); ok && text == strconv.FormatInt(last, 10) {
@@ -36,11 +37,13 @@ func TestACommandKnowsItsFenceAndTheNextOneHasALargerOne(t *testing.T) {
 
 // Also inside of another run, whose fence says nothing of this lock.
 func TestWithoutAFenceTheVariableIsEmptyAndNothingIsCounted(t *testing.T) {
-	t.Setenv("REDLOCK_FENCE", "1790000000000000")
+	t.Parallel()
 	all := masters(t)
-	p := start(t, all, append([]string{"run", "--no-fence", "job", "--"}, tell...)...)
+	env := append(envOf(all), "REDLOCK_FENCE=1790000000000000")
+	p := startIn(t, env, append([]string{"run", "--no-fence", "job", "--"}, tell...)...)
 	require.Equal(t, "fence=", p.line())
 	require.Equal(t, 0, p.status())
+	allAnswered(t, all...)
 	for _, m := range all {
 		require.NotContains(t, m.Keys(), "redlock:fence:job")
 	}

@@ -84,7 +84,7 @@ func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T)
 	t.Parallel()
 	all := guarded(t)
 	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
-	_, text := acquired(t, envOf(all), "--guard", "1h", "job")
+	_, text := acquired(t, all, envOf(all), "--guard", "1h", "job")
 	claim := strings.TrimSpace(text)
 	for what, args := range map[string][]string{
 		"another maxTTL": {"--guard", "2h"},

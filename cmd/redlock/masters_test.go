@@ -9,20 +9,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
-// nodes starts three, and checks at the end of the test that no lock is left.
+// masters starts three, and checks at the end of the test that no lock is left.
 func masters(t *testing.T) []*fakeredis.Master {
 	t.Helper()
 	var all []*fakeredis.Master
-	for _, name := range []string{"a", "b", "c"} {
+	set := late.Of(t, 3)
+	for i, name := range []string{"a", "b", "c"} {
 		m, err := fakeredis.Start(name)
 		require.NoError(t, err)
 		t.Cleanup(m.Close)
+		if set.Is(i) {
+			m.AcceptLate(set.Next)
+		}
 		all = append(all, m)
 	}
 	t.Cleanup(func() {
-		readAll(all...)
+		allAnswered(t, all...)
 		for _, m := range all {
 			require.Empty(t, locks(m), "a key is left on %s", m.Name())
 		}
@@ -30,13 +35,35 @@ func masters(t *testing.T) []*fakeredis.Master {
 	return all
 }
 
-// readAll waits until the nodes have read what clients sent before they went. A frozen
-// node never has: it is not waited for longer than half a minute.
-func readAll(all ...*fakeredis.Master) {
-	deadline := time.Now().Add(30 * time.Second)
+// allAnswered waits until the nodes have executed all that clients sent before they went. A command ends
+// when a majority has answered, so the others may be later. All clients must have gone.
+func allAnswered(t *testing.T, all ...*fakeredis.Master) {
+	t.Helper()
 	for _, m := range all {
-		for m.Connections() > 0 && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
+		eventually(t, m.Name()+" has executed what clients sent", func() bool { return m.Connections() == 0 })
+	}
+}
+
+// heldEverywhere waits until every node has the key.
+func heldEverywhere(t *testing.T, all []*fakeredis.Master, key string) {
+	t.Helper()
+	for _, m := range all {
+		eventually(t, m.Name()+" has the key", func() bool { _, ok := m.Get(key); return ok })
+	}
+}
+
+// releasedEverywhere waits until no node has a lock's key.
+func releasedEverywhere(t *testing.T, all ...*fakeredis.Master) {
+	t.Helper()
+	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
+}
+
+// eventually waits for what no event tells.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }

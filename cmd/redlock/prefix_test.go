@@ -31,10 +31,9 @@ func TestALockWithAPrefixIsAnotherLock(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	env := append(envOf(all), "REDLOCK_PREFIX=app/")
-	_, claim := acquired(t, env, "job")
-	_, other := acquired(t, env, "--prefix", "", "job")
-	readAll(all...)
-	for _, m := range all[:2] {
+	_, claim := acquired(t, all, env, "job")
+	_, other := acquired(t, all, env, "--prefix", "", "job")
+	for _, m := range all {
 		require.ElementsMatch(t, []string{"app/job", "job"}, locks(m))
 	}
 	for prefix, held := range map[string]bool{"app/": true, "": true, "app": false} {
@@ -48,8 +47,8 @@ func TestALockWithAPrefixIsAnotherLock(t *testing.T) {
 	require.Equal(t, exitLost, invokeWith(t, claim, env, "release", "--prefix", "", "-").status, "nor here, where somebody else holds it")
 	require.Equal(t, silent, invokeWith(t, claim, env, "extend", "-"))
 	require.Equal(t, silent, invokeWith(t, claim, env, "release", "-"))
-	readAll(all...)
-	require.Equal(t, []string{"job"}, locks(all[0]))
+	allAnswered(t, all...)
+	require.Equal(t, []string{"job", "job", "job"}, locks(all...))
 	require.Equal(t, silent, invokeWith(t, other, envOf(all), "release", "-"))
 }
 
@@ -63,6 +62,7 @@ func TestTheKeysOfTheDemoHaveThePrefix(t *testing.T) {
 		all := masters(t)
 		got := invoke(t, envOf(all), append(args, "--prefix", "app/")...)
 		require.Equal(t, exitOK, got.status, "%s: %v", args, got)
+		allAnswered(t, all...)
 		keys := 0
 		for _, e := range all[0].Log() {
 			for _, a := range e.Args {

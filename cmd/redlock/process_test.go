@@ -5,11 +5,14 @@ package main
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,7 +38,8 @@ var (
 
 func build(name string, flags ...string) (path string, err error) {
 	path = filepath.Join(buildDir, name)
-	out, err := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), ".")...).CombinedOutput()
+	words := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
+	out, err := exec.Command("go", append(words, ".")...).CombinedOutput()
 	if err != nil {
 		return "", errors.New(string(out))
 	}
@@ -46,6 +50,7 @@ var buildDir string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		waitSideBySide()
 		takeDefaults()
 		lengthen()
 		var err error
@@ -55,6 +60,17 @@ func TestMain(m *testing.M) {
 		defer func() { _ = os.RemoveAll(buildDir) }()
 		return m.Run()
 	}())
+}
+
+// waitSideBySide runs more tests at a time than there are processors, unless -parallel says how many:
+// most tests wait for timeouts and processes.
+func waitSideBySide() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
+	}
 }
 
 // takeDefaults has the processes that tests start end by the signals that end programs, also where

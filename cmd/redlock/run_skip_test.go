@@ -68,7 +68,7 @@ func TestANameStaysHeldForTheMinimumHold(t *testing.T) {
 	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "1m", "--owner", "first", "job", "--", "echo", "done")
 	require.Equal(t, "done", p.line())
 	require.Equal(t, 0, p.status(), p.messages())
-	readAll(all...)
+	allAnswered(t, all...)
 	require.GreaterOrEqual(t, len(locks(all...)), 2)
 	for _, n := range list(t, exitOK, all).Names {
 		require.Equal(t, "first", n.Owner)
@@ -85,7 +85,7 @@ func TestACommandThatTakesLongerThanTheMinimumHoldFreesTheName(t *testing.T) {
 	all := listing(t)
 	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "10ms", "job", "--", "sleep", "0.1")
 	require.Equal(t, 0, p.status(), p.messages())
-	noKeyIsLeft(t, all...)
+	releasedEverywhere(t, all...)
 }
 
 // Standard output is COMMAND's, so the object goes to standard error.

@@ -22,11 +22,10 @@ func TestACommandRunsWhileTheNameIsHeldAndKnowsItsToken(t *testing.T) {
 	all := masters(t)
 	p := start(t, all, "run", "--export-token", "--owner", "tester", "job/1", "--", "sh", "-c", `echo "$REDLOCK_NAME $REDLOCK_TOKEN"; read x; echo "$x"`)
 	seen := p.line()
+	heldEverywhere(t, all, "job/1")
 	for _, m := range all {
-		token, ok := m.Get("job/1")
-		if ok { // the third grant may still be under way
-			require.Equal(t, "job/1 "+token, seen)
-		}
+		token, _ := m.Get("job/1")
+		require.Equal(t, "job/1 "+token, seen)
 	}
 	require.Contains(t, seen, "tester:")
 	p.say("it has our input")
@@ -83,6 +82,7 @@ func TestACommandThatCantRunIsRefusedBeforeTheLockIsTaken(t *testing.T) {
 		require.Contains(t, p.message(), "redlock: ", command)
 		require.Empty(t, p.gone())
 	}
+	allAnswered(t, all...)
 	for _, m := range all {
 		require.Empty(t, m.Commands())
 	}
@@ -200,6 +200,7 @@ func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 	attempts(t, 3, func() (wrong string) {
 		p := startAsUser(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
 		require.Equal(t, "ready", p.line())
+		heldEverywhere(t, all, "job")
 		all[2].Freeze()
 		began := time.Now()
 		p.say("")
@@ -367,16 +368,6 @@ func stalls() (longest func() time.Duration) {
 	return func() time.Duration { close(stop); return <-result }
 }
 
-// eventually waits for what no event tells.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
 // processState is the letter that ps shows; "" for a process that is gone.
 func processState(t *testing.T, pid int) string {
 	t.Helper()
@@ -389,10 +380,4 @@ func processState(t *testing.T, pid int) string {
 	}
 	_, fields, _ := strings.Cut(string(stat), ") ")
 	return fields[:min(1, len(fields))]
-}
-
-// noKeyIsLeft waits until the nodes have deleted their keys.
-func noKeyIsLeft(t *testing.T, all ...*fakeredis.Master) {
-	t.Helper()
-	eventually(t, "no key is left", func() bool { return len(locks(all...)) == 0 })
 }

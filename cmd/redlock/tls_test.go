@@ -89,12 +89,13 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 	t.Parallel()
 	p, stranger := newPKI(t), newPKI(t)
 	var urls []string
-	for _, m := range masters(t) {
+	all := masters(t)
+	for _, m := range all {
 		urls = append(urls, "rediss://"+p.front(t, m)+"?name="+m.Name())
 	}
 	env := []string{"REDLOCK_NODES=" + strings.Join(urls, ",")}
 	good := []string{"--cacert", p.ca, "--cert", p.cert, "--key", p.key}
-	claim, text := acquired(t, env, append(good, "job")...)
+	claim, text := acquired(t, all, env, append(good, "job")...)
 	require.Equal(t, []string{"job"}, claim.Names)
 	got := invoke(t, env, append([]string{"status", "job"}, good...)...)
 	require.Contains(t, got.out, "job is held")
