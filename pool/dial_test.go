@@ -78,10 +78,9 @@ func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {
 }
 
 func TestARefusedConnectionIsReportedAsSuch(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	_, _, err = Config{Network: "tcp", Address: l.Addr().String(), Password: "hunter2"}.dialRaw(t.Context())
+	// The port of an outgoing connection has no listener, and no other process gets it meanwhile.
+	near, _ := sockets(t, "tcp", "127.0.0.1:0")
+	_, _, err := Config{Network: "tcp", Address: near.LocalAddr().String(), Password: "hunter2"}.dialRaw(t.Context())
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	var op *net.OpError
 	require.ErrorAs(t, err, &op)
