@@ -14,6 +14,7 @@ const maxHeld = 4096
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
+	hold           [2]Hold
 	once           sync.Once
 	ended          chan struct{}
 }
@@ -50,6 +51,7 @@ func (l *link) read(of Direction, from net.Conn, pieces chan<- piece) {
 		n, err := from.Read(buf)
 		if n > 0 {
 			delay, _ := l.proxy.state(of)
+			delay += l.hold[of](buf[:n])
 			select {
 			case pieces <- piece{buf[:n], time.Now().Add(delay)}:
 			case <-l.ended:
@@ -128,9 +130,14 @@ func (l *link) close() {
 // reset ends both sides by an RST, which drops what is still in their buffers.
 func (l *link) reset() {
 	for _, c := range []net.Conn{l.client, l.server} {
-		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
+		abort(c)
 	}
 	l.close()
+}
+
+// abort has the Close of a connection send an RST.
+func abort(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
 }

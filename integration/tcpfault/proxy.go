@@ -28,7 +28,11 @@ type Proxy struct {
 	closed bool
 	links  map[*link]bool
 	ways   [2]way
+	each   [2]func() Hold
 }
+
+// Hold says for each read of one connection how long it is held. It is called by one goroutine.
+type Hold func(read []byte) time.Duration
 
 // way is the state of one direction.
 type way struct {
@@ -56,6 +60,15 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // that are already delayed keep their time.
 func (p *Proxy) Delay(of Direction, by time.Duration) {
 	p.change(of, func(w *way) { w.delay = by })
+}
+
+// DelayEach delays a direction of each later connection by a time of its own. It calls draw for each
+// connection, and what that returns for each read. The order of the bytes is kept, so a read that follows
+// soon is not delayed by more than the one before it. The delay of [Proxy.Delay] comes on top.
+func (p *Proxy) DelayEach(of Direction, draw func() Hold) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.each[of] = draw
 }
 
 // Stop stops forwarding a direction, while the other direction still works: the connection is half
@@ -136,10 +149,11 @@ func (p *Proxy) accept() {
 func (p *Proxy) serve(client net.Conn) {
 	server, err := net.DialTimeout("tcp", p.server, 5*time.Second)
 	if err != nil {
+		abort(client) // nothing is more like a server that refuses, because the client has dialled already
 		_ = client.Close()
 		return
 	}
-	l := &link{proxy: p, client: client, server: server, ended: make(chan struct{})}
+	l := &link{proxy: p, client: client, server: server, ended: make(chan struct{}), hold: [2]Hold{p.drawn(Requests), p.drawn(Replies)}}
 	if !p.enter(l) {
 		l.reset()
 		return
@@ -149,6 +163,16 @@ func (p *Proxy) serve(client net.Conn) {
 	both.Go(func() { l.forward(Requests, client, server) })
 	both.Go(func() { l.forward(Replies, server, client) })
 	both.Wait()
+}
+
+func (p *Proxy) drawn(of Direction) Hold {
+	p.mu.Lock()
+	draw := p.each[of]
+	p.mu.Unlock()
+	if draw == nil {
+		return func([]byte) time.Duration { return 0 }
+	}
+	return draw()
 }
 
 func (p *Proxy) enter(l *link) bool {

@@ -3,6 +3,8 @@ package tcpfault_test
 import (
 	"io"
 	"net"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,9 +147,79 @@ func TestAMissingServerEndsTheConnection(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	c, err := net.Dial("tcp", p.Addr())
+	if err == nil { // the reset comes after the dial
+		defer c.Close()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+		_, err = c.Read(make([]byte, 1))
+	}
+	require.ErrorIs(t, err, syscall.ECONNRESET, "as of a server that refuses")
+}
+
+func TestEachConnectionHasADelayOfItsOwn(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
-	_, err = c.Read(make([]byte, 1))
-	require.Error(t, err)
+	defer l.Close()
+	p, err := tcpfault.Listen(l.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	pair := func() (client, server net.Conn) {
+		client, err := net.Dial("tcp", p.Addr())
+		require.NoError(t, err)
+		server, err = l.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+		return client, server
+	}
+	delays := make(chan time.Duration, 2)
+	delays <- time.Hour
+	delays <- 0
+	p.DelayEach(tcpfault.Requests, func() tcpfault.Hold {
+		by := <-delays
+		return func(read []byte) time.Duration {
+			if string(read) == "hello" {
+				return 0
+			}
+			return by
+		}
+	})
+	late, lateServer := pair()
+	send(t, late, "hello")
+	arrives(t, lateServer, "hello")
+	send(t, late, "late")
+	nothing(t, lateServer)
+	send(t, lateServer, "reply")
+	arrives(t, late, "reply")
+
+	other, otherServer := pair()
+	send(t, other, "soon")
+	arrives(t, otherServer, "soon")
+	nothing(t, lateServer)
+}
+
+func TestDelaysDoNotAddUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	p, err := tcpfault.Listen(l.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	read := make(chan bool)
+	p.DelayEach(tcpfault.Requests, func() tcpfault.Hold {
+		return func([]byte) time.Duration {
+			read <- true
+			return time.Second
+		}
+	})
+	client, err := net.Dial("tcp", p.Addr())
+	require.NoError(t, err)
+	defer client.Close()
+	server, err := l.Accept()
+	require.NoError(t, err)
+	defer server.Close()
+	const pieces = 40 // twice as many seconds as arrives waits
+	for range pieces {
+		send(t, client, "x")
+		<-read
+	}
+	arrives(t, server, strings.Repeat("x", pieces))
 }
