@@ -55,6 +55,11 @@ func startClusters(t *testing.T, clusters, masters int) []*redistest.Cluster {
 	if t.Failed() || slices.Contains(all, nil) {
 		t.FailNow()
 	}
+	networks := make([]*redistest.Network, clusters)
+	for i, c := range all {
+		networks[i] = c.Network
+	}
+	redistest.Late(t, networks...)
 	return all
 }
 

@@ -137,7 +137,7 @@ func confirmed(t testing.TB, k *redlock.Lock) {
 // fault.
 func admin(t testing.TB, n *redistest.Node) redis.Conn {
 	t.Helper()
-	c, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(patience))
+	c, err := n.Dial(redis.DialReadTimeout(patience))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -34,14 +34,15 @@ func (n *Node) Try(cmd string, args ...any) (reply any, err error) {
 	return reply, nil
 }
 
+// Dial connects to the server itself, with further options, also in tests in which the node is late for
+// its clients ([Node.Addr]).
+func (n *Node) Dial(options ...redis.DialOption) (redis.Conn, error) {
+	return redis.Dial("tcp", n.server(), append(slices.Clone(n.dial), options...)...)
+}
+
 // connect connects to the server. Each step of each command takes up to within.
 func (n *Node) connect(within time.Duration) (redis.Conn, error) {
-	return redis.Dial("tcp", n.Addr(), append(
-		slices.Clone(n.dial),
-		redis.DialConnectTimeout(within),
-		redis.DialReadTimeout(within),
-		redis.DialWriteTimeout(within),
-	)...)
+	return n.Dial(redis.DialConnectTimeout(within), redis.DialReadTimeout(within), redis.DialWriteTimeout(within))
 }
 
 // Do is [Node.Try] for a command that must succeed. A bulk string is returned as []byte, which the

@@ -3,8 +3,10 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -92,6 +94,12 @@ func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 			return err
 		})
 	}
+}
+
+func (w *Network) nodes() []*Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.host))
 }
 
 // Host returns a node's inner address without the port, which is 6379.

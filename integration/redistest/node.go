@@ -13,6 +13,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/quorumlock/go-redlock/integration/tcpfault"
 )
 
 // bridge is the network of containers that need no other.
@@ -26,13 +28,23 @@ type Node struct {
 	port int
 	dial []redis.DialOption // further options for [Node.Try]
 
+	proxy *tcpfault.Proxy // before it, if it is late in this test
+
 	initial     string      // its state when it was new; empty if no other test gets it
 	notReusable atomic.Bool // a fault may have left something that [Node.renew] does not see
 }
 
-// Addr returns the node's host:port. It does not change while the test runs, even after
-// [Node.Restart].
-func (n *Node) Addr() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
+// Addr returns the host:port at which clients reach the node. It does not change while the test runs,
+// even after [Node.Restart].
+func (n *Node) Addr() string {
+	if n.proxy != nil {
+		return n.proxy.Addr()
+	}
+	return n.server()
+}
+
+// server returns the host:port of the server itself.
+func (n *Node) server() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
 
 // URL returns the node's address as a redis:// URL.
 func (n *Node) URL() string { return "redis://" + n.Addr() }

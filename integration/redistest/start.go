@@ -42,7 +42,17 @@ const (
 // PING. They have no persistence, so a restart brings a node back empty. args are appended to the
 // server's command line and override the defaults, for example "--appendonly", "yes". The
 // containers are removed when the test ends. [Run] describes an exception.
+//
+// If REDLOCK_TEST_LATE has a seed, one of three or more nodes sees the requests of some clients late.
+// Servers with TLS are never late, and those of a [Network] only after [Late].
 func Start(t testing.TB, n int, args ...string) []*Node {
+	t.Helper()
+	nodes := started(t, n, args...)
+	beLate(t, nodes)
+	return nodes
+}
+
+func started(t testing.TB, n int, args ...string) []*Node {
 	t.Helper()
 	if len(args) > 0 || !idle.enabled {
 		return startFresh(t, n, args...)
