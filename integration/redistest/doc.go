@@ -11,6 +11,9 @@
 // proxy ends, too, and dialling is refused. Frozen and dead machines behave the same way for a
 // remote client.
 //
+// What the harness asks of the Docker engine is repeated within a bound, because a busy machine may fail.
+// Where the server's process runs on this machine, it is paused and killed by a signal instead.
+//
 // Two environment variables matter. REDLOCK_TEST_IMAGE names the image (default redis:7).
 // REDLOCK_TEST_RUN is the value of the label go-redlock-test on each container, by which the caller
 // can remove containers that a crashed test binary left.

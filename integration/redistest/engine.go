@@ -23,10 +23,12 @@ func init() { log.SetDefault(log.NewNoopLogger()) }
 // requireEngine skips the test if no Docker engine answers, and fails it instead if CI=true.
 func requireEngine(t testing.TB) {
 	t.Helper()
-	err := withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
-		_, err := cli.Ping(ctx, client.PingOptions{})
-		return err
-	})
+	err := repeated(t.Context(), func() error {
+		return withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
+			_, err := cli.Ping(ctx, client.PingOptions{})
+			return err
+		})
+	}, client.IsErrConnectionFailed)
 	switch {
 	case err == nil:
 	case os.Getenv("CI") == "true":
@@ -48,4 +50,34 @@ func withEngine(ctx context.Context, fn func(context.Context, *client.Client) er
 	}
 	defer func() { err = errors.Join(err, cli.Close()) }()
 	return fn(ctx, cli.Client)
+}
+
+// engineTries is how often the engine is asked for the same. On a busy machine it may give up ("unable
+// to freeze"), or not answer in time.
+const engineTries = 3
+
+// repeated calls fn until it succeeds, engineTries times at most, unless its error is final.
+func repeated(ctx context.Context, fn func() error, final func(error) bool) error {
+	for try := 1; ; try++ {
+		err := fn()
+		if err == nil || final(err) {
+			return err
+		}
+		if try == engineTries || ctx.Err() != nil {
+			return fmt.Errorf("%w (%d tries)", err, try)
+		}
+		select {
+		case <-time.After(time.Second): // what keeps the machine busy may end
+		case <-ctx.Done():
+		}
+	}
+}
+
+// neverFinal is for errors that may all come from a busy machine.
+func neverFinal(error) bool { return false }
+
+// machineFailed fails a test because of what is under it.
+func machineFailed(t testing.TB, what string, err error) {
+	t.Helper()
+	t.Fatalf("redistest: the machine failed (Docker), and not the library: %s: %v", what, err)
 }

@@ -1,7 +1,35 @@
 package redistest
 
+import (
+	"context"
+	"testing"
+)
+
 // AfterHandshake is for the tests.
 var AfterHandshake = afterHandshake
 
 // Proxied reports whether clients reach the node through a proxy.
 func (n *Node) Proxied() bool { return n.proxy != nil }
+
+// Repeated asks the engine for something again and again, as long as fn fails, and fails the test in the
+// end.
+func Repeated(t testing.TB, fn func() error) {
+	t.Helper()
+	if err := repeated(context.Background(), fn, neverFinal); err != nil {
+		machineFailed(t, "do it", err)
+	}
+}
+
+// FreePort reserves a port until the test ends.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	p, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.free)
+	return p.number
+}
+
+// Frozen reports whether the server's process was stopped by a signal.
+func (n *Node) Frozen() bool { return n.isFrozen() }

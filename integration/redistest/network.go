@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
 
@@ -29,25 +31,39 @@ func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	requireEngine(t)
 	w := &Network{who: make(map[string]*Node), host: make(map[*Node]string)}
-	err := withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
-		// The network is internal, without a gateway. So no published port moves to it, and no
-		// route leads from it into another network.
-		made, err := cli.NetworkCreate(ctx, fmt.Sprintf("go-redlock-%016x", rand.Uint64()), client.NetworkCreateOptions{
-			Driver: "bridge", Internal: true, Labels: map[string]string{Label: runLabel()},
-		})
-		w.id = made.ID
-		return err
-	})
-	if err != nil {
-		t.Fatalf("redistest: create network: %v", err)
-	}
-	t.Cleanup(func() {
-		err := withEngine(context.WithoutCancel(t.Context()), func(ctx context.Context, cli *client.Client) error {
-			_, err := cli.NetworkRemove(ctx, w.id, client.NetworkRemoveOptions{})
+	name := fmt.Sprintf("go-redlock-%016x", rand.Uint64())
+	err := repeated(t.Context(), func() error {
+		return withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
+			// An engine that reported a failure may have created it.
+			if found, err := cli.NetworkInspect(ctx, name, client.NetworkInspectOptions{}); err == nil {
+				w.id = found.Network.ID
+				return nil
+			}
+			// The network is internal, without a gateway. So no published port moves to it, and no
+			// route leads from it into another network.
+			made, err := cli.NetworkCreate(ctx, name, client.NetworkCreateOptions{
+				Driver: "bridge", Internal: true, Labels: map[string]string{Label: runLabel()},
+			})
+			w.id = made.ID
 			return err
 		})
+	}, neverFinal)
+	if err != nil {
+		machineFailed(t, "create network", err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		err := repeated(ctx, func() error {
+			return withEngine(ctx, func(ctx context.Context, cli *client.Client) error {
+				_, err := cli.NetworkRemove(ctx, w.id, client.NetworkRemoveOptions{})
+				if errdefs.IsNotFound(err) {
+					return nil
+				}
+				return err
+			})
+		}, neverFinal)
 		if err != nil {
-			t.Errorf("redistest: remove network: %v", err)
+			t.Errorf("redistest: the machine failed (Docker), and not the library: remove network: %v", err)
 		}
 	})
 	return w
@@ -59,10 +75,11 @@ func (w *Network) Join(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
 		n.notReusable.Store(true)
-		n.fault(t, "join", func(ctx context.Context, cli *client.Client) error {
-			if _, err := cli.NetworkConnect(ctx, w.id, client.NetworkConnectOptions{Container: n.id}); err != nil {
-				return err
-			}
+		n.fault(t, "join", func(c *container.InspectResponse) bool { return isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
+			_, err := cli.NetworkConnect(ctx, w.id, client.NetworkConnectOptions{Container: n.id})
+			return err
+		})
+		n.fault(t, "inspect", notBy, func(ctx context.Context, cli *client.Client) error {
 			found, err := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{})
 			if err != nil {
 				return err
@@ -89,7 +106,7 @@ func (w *Network) note(n *Node, host string) {
 func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
-		n.fault(t, "cut off", func(ctx context.Context, cli *client.Client) error {
+		n.fault(t, "cut off", func(c *container.InspectResponse) bool { return !isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
 			_, err := cli.NetworkDisconnect(ctx, w.id, client.NetworkDisconnectOptions{Container: n.id})
 			return err
 		})

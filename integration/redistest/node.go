@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 
@@ -25,10 +27,13 @@ const bridge = "bridge"
 type Node struct {
 	ctr  *testcontainers.DockerContainer
 	id   string
-	port int
+	port port
 	dial []redis.DialOption // further options for [Node.Try]
 
 	proxy *tcpfault.Proxy // before it, if it is late in this test
+
+	mu     sync.Mutex  // guards what follows
+	frozen *os.Process // the server's, if Pause has stopped it by a signal
 
 	initial     string      // its state when it was new; empty if no other test gets it
 	notReusable atomic.Bool // a fault may have left something that [Node.renew] does not see
@@ -44,7 +49,7 @@ func (n *Node) Addr() string {
 }
 
 // server returns the host:port of the server itself.
-func (n *Node) server() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port)) }
+func (n *Node) server() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port.number)) }
 
 // URL returns the node's address as a redis:// URL.
 func (n *Node) URL() string { return "redis://" + n.Addr() }
@@ -58,45 +63,28 @@ func URLs(nodes []*Node) []string {
 	return urls
 }
 
-// Pause freezes the server's process. Connections stay open and new ones are accepted, but nothing
-// is answered until [Node.Unpause]. Then the server receives all that was sent meanwhile.
-func (n *Node) Pause(t testing.TB) {
-	t.Helper()
-	n.fault(t, "pause", func(ctx context.Context, cli *client.Client) error {
-		for try := 1; ; try++ {
-			_, err := cli.ContainerPause(ctx, n.id, client.ContainerPauseOptions{})
-			if err == nil || try == 3 || !strings.Contains(err.Error(), "unable to freeze") {
-				return err // a busy engine may give up before the process is frozen, and resume it
-			}
-		}
-	})
-}
-
-// Unpause resumes a paused server.
-func (n *Node) Unpause(t testing.TB) {
-	t.Helper()
-	n.fault(t, "unpause", func(ctx context.Context, cli *client.Client) error {
-		_, err := cli.ContainerUnpause(ctx, n.id, client.ContainerUnpauseOptions{})
-		return err
-	})
-}
-
 // Kill kills the server with SIGKILL and returns when it is dead.
 func (n *Node) Kill(t testing.TB) {
 	t.Helper()
-	n.fault(t, "kill", func(ctx context.Context, cli *client.Client) error {
+	if p := n.process(t); p != nil {
+		end(p) // at once: the engine may take a second
+		_ = p.Release()
+	}
+	n.fault(t, "kill", isDead, func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.ContainerKill(ctx, n.id, client.ContainerKillOptions{Signal: "SIGKILL"})
 		return err
 	})
+	n.thaw()
 }
 
 // Stop stops the server with SIGTERM, and with SIGKILL after ten seconds.
 func (n *Node) Stop(t testing.TB) {
 	t.Helper()
-	n.fault(t, "stop", func(ctx context.Context, cli *client.Client) error {
+	n.fault(t, "stop", isDead, func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.ContainerStop(ctx, n.id, client.ContainerStopOptions{})
 		return err
 	})
+	n.thaw()
 }
 
 // Restart starts the server again on the same address, and returns when it answers PING. It first
@@ -104,21 +92,43 @@ func (n *Node) Stop(t testing.TB) {
 // always has a new run ID.
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
-	n.fault(t, "restart", func(ctx context.Context, cli *client.Client) error {
+	n.fault(t, "restart", notBy, func(ctx context.Context, cli *client.Client) error {
 		atOnce := 0
 		if _, err := cli.ContainerRestart(ctx, n.id, client.ContainerRestartOptions{Timeout: &atOnce}); err != nil {
 			return err
 		}
 		return n.awaitPing(ctx)
 	})
+	n.thaw()
 }
 
-func (n *Node) fault(t testing.TB, what string, fn func(context.Context, *client.Client) error) {
+// fault has the engine do something to the container, and asks it again if that fails. An engine that
+// reports a failure may have done it anyway, which done tells from the container's state.
+func (n *Node) fault(t testing.TB, what string, done func(*container.InspectResponse) bool, fn func(context.Context, *client.Client) error) {
 	t.Helper()
-	if err := withEngine(t.Context(), fn); err != nil {
-		t.Fatalf("redistest: %s node %s: %v", what, n.Addr(), err)
+	err := repeated(t.Context(), func() error {
+		return withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
+			err := fn(ctx, cli)
+			if err == nil {
+				return nil
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), engineTimeout) // fn may have used up its own
+			defer cancel()
+			if found, asked := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{}); asked == nil && done(&found.Container) {
+				return nil
+			}
+			return err
+		})
+	}, neverFinal)
+	if err != nil {
+		machineFailed(t, what+" node "+n.Addr(), err)
 	}
 }
+
+// notBy is for what the state of a container does not tell.
+func notBy(*container.InspectResponse) bool { return false }
+
+func isDead(c *container.InspectResponse) bool { return c.State != nil && !c.State.Running }
 
 // awaitPing returns when the server answers PING or ctx is done.
 func (n *Node) awaitPing(ctx context.Context) error {
@@ -139,7 +149,7 @@ func (n *Node) awaitPing(ctx context.Context) error {
 // may change with a restart.
 func (n *Node) Inside(t testing.TB) (host, port string) {
 	t.Helper()
-	n.fault(t, "inspect", func(ctx context.Context, cli *client.Client) error {
+	n.fault(t, "inspect", notBy, func(ctx context.Context, cli *client.Client) error {
 		found, err := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{})
 		if err != nil {
 			return err
@@ -157,7 +167,7 @@ func (n *Node) Inside(t testing.TB) (host, port string) {
 func (n *Node) Disconnect(t testing.TB) {
 	t.Helper()
 	n.notReusable.Store(true)
-	n.fault(t, "disconnect", func(ctx context.Context, cli *client.Client) error {
+	n.fault(t, "disconnect", func(c *container.InspectResponse) bool { return !isIn(c, bridge) }, func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.NetworkDisconnect(ctx, bridge, client.NetworkDisconnectOptions{Container: n.id, Force: true})
 		return err
 	})
@@ -167,10 +177,22 @@ func (n *Node) Disconnect(t testing.TB) {
 // answers PING.
 func (n *Node) Connect(t testing.TB) {
 	t.Helper()
-	n.fault(t, "connect", func(ctx context.Context, cli *client.Client) error {
-		if _, err := cli.NetworkConnect(ctx, bridge, client.NetworkConnectOptions{Container: n.id}); err != nil {
-			return err
-		}
-		return n.awaitPing(ctx)
+	n.fault(t, "connect", func(c *container.InspectResponse) bool { return isIn(c, bridge) }, func(ctx context.Context, cli *client.Client) error {
+		_, err := cli.NetworkConnect(ctx, bridge, client.NetworkConnectOptions{Container: n.id})
+		return err
 	})
+	n.fault(t, "reach", notBy, func(ctx context.Context, _ *client.Client) error { return n.awaitPing(ctx) })
+}
+
+// isIn reports whether a container is in the network of that name or ID.
+func isIn(c *container.InspectResponse, network string) bool {
+	if c.NetworkSettings == nil {
+		return false
+	}
+	for name, e := range c.NetworkSettings.Networks {
+		if name == network || e.NetworkID == network {
+			return true
+		}
+	}
+	return false
 }

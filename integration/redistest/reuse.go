@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (i *idleNodes) remove() (status int) {
 	nodes := i.pop(len(i.nodes))
 	errs := make([]error, len(nodes))
 	for i, n := range nodes {
-		wg.Go(func() { errs[i] = testcontainers.TerminateContainer(n.ctr, testcontainers.StopTimeout(0)) })
+		wg.Go(func() { errs[i] = n.remove() })
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -81,12 +82,23 @@ func (n *Node) memorize() {
 // recycle ends a test's use of a server: the server waits for another test, or is removed.
 func (n *Node) recycle(t testing.TB) {
 	t.Helper()
-	if n.initial != "" && !n.notReusable.Load() && !t.Failed() && n.renew() {
+	if n.initial != "" && !n.notReusable.Load() && !n.isFrozen() && !t.Failed() && n.renew() {
 		idle.push(n)
 		return
 	}
-	// A grace period would only delay the end of the test, because these servers have nothing to save.
-	testcontainers.CleanupContainer(t, n.ctr, testcontainers.StopTimeout(0))
+	if err := n.remove(); err != nil {
+		t.Errorf("redistest: the machine failed (Docker), and not the library: remove node %s: %v", n.Addr(), err)
+	}
+}
+
+// remove removes the container. A grace period would only delay the end of the test, because these
+// servers have nothing to save.
+func (n *Node) remove() error {
+	err := repeated(context.Background(), func() error {
+		return testcontainers.TerminateContainer(n.ctr, testcontainers.StopTimeout(0))
+	}, neverFinal)
+	n.port.free()
+	return err
 }
 
 // renewTimeout bounds each command that makes a server like new. A server that is paused or busy is

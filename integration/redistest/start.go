@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,27 +111,26 @@ func StartSentinel(t testing.TB) *Node {
 	return n
 }
 
-// start starts one node on a free port, and tries another port if a process has taken the port
-// meanwhile.
+// start starts one node on a free port. It tries another port and container if the engine fails: a
+// process may have taken the port meanwhile, or the machine is too busy.
 func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) (*Node, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		ctr, err := run(ctx, port, how)
+		ctr, err := run(ctx, port.number, how)
 		n := &Node{ctr: ctr, port: port, dial: dial}
 		t.Cleanup(func() { n.recycle(t) }) // a container that could not be started exists as well
 		if err == nil {
 			n.id = ctr.GetContainerID()
 			return n, n.awaitPing(ctx)
 		}
-		if attempt == attempts || !portTaken(err) {
-			return nil, err
+		if attempt == engineTries || ctx.Err() != nil {
+			return nil, fmt.Errorf("the machine failed (Docker), and not the library: %w (%d tries)", err, attempt)
 		}
 	}
 }
@@ -168,38 +164,4 @@ func runLabel() string {
 		return run
 	}
 	return "direct"
-}
-
-// Ports are below the range that systems use for outgoing connections (from 32768 on Linux, from
-// 49152 elsewhere). The system may give a port in that range, while its node is down, to any
-// process that dials. A client that dials the dead node again and again may be given that same port
-// and connect to itself.
-const (
-	firstPort = 20000
-	lastPort  = 32767
-)
-
-// nextPort counts up from a random port, so no two nodes of this process ever have the same port,
-// not even while one of them is down.
-var nextPort atomic.Int64
-
-func init() { nextPort.Store(rand.Int64N(lastPort - firstPort + 1)) }
-
-func freePort() (int, error) {
-	var errs []error
-	for range 100 {
-		port := firstPort + int(nextPort.Add(1)%(lastPort-firstPort+1))
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		errs = append(errs, err)
-	}
-	return 0, fmt.Errorf("redistest: no free port between %d and %d: %w", firstPort, lastPort, errors.Join(errs...))
-}
-
-// portTaken reports whether the engine rejected a container because of its port. The engine reports
-// that by text only.
-func portTaken(err error) bool {
-	return strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use")
 }

@@ -1,0 +1,102 @@
+package redistest_test
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+func TestWhatABusyEngineRefusesIsAskedAgainWithinABound(t *testing.T) {
+	unable := errors.New("unable to freeze")
+	asked := 0
+	redistest.Repeated(t, func() error {
+		if asked++; asked == 1 {
+			return unable
+		}
+		return nil
+	})
+	assert.Equal(t, 2, asked)
+
+	asked = 0
+	said := failureOf(t, func(t testing.TB) {
+		redistest.Repeated(t, func() error {
+			asked++
+			return unable
+		})
+	})
+	assert.Equal(t, 3, asked)
+	assert.Equal(t, "redistest: the machine failed (Docker), and not the library: do it: unable to freeze (3 tries)", said)
+}
+
+// What the engine did although it reported a failure is not done again: the second kill fails, but the
+// server is dead.
+func TestAFaultThatIsThereAlreadyIsNoFailure(t *testing.T) {
+	n := redistest.Start(t, 1)[0]
+	n.Kill(t)
+	n.Kill(t)
+	n.Stop(t)
+	n.Restart(t)
+	n.Disconnect(t)
+	n.Disconnect(t)
+	n.Connect(t)
+	n.Connect(t)
+	assert.Equal(t, "PONG", n.Do(t, "PING"))
+}
+
+func TestAServerIsPausedWithoutDockerIfItsProcessIsOfThisMachine(t *testing.T) {
+	n := redistest.Start(t, 1)[0]
+	for name, end := range map[string]func(*redistest.Node, testing.TB){
+		"resumed": (*redistest.Node).Unpause, "restarted": (*redistest.Node).Restart, "killed": (*redistest.Node).Kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.Pause(t)
+			if !n.Frozen() {
+				t.Skipf("%s: Docker pauses", runtime.GOOS)
+			}
+			end(n, t)
+			assert.False(t, n.Frozen())
+			if name == "killed" {
+				n.Restart(t)
+			}
+			assert.Equal(t, "PONG", n.Do(t, "PING"))
+		})
+	}
+}
+
+// While a node is dead its port is free, and no other test process may be given it.
+func TestThePortOfADeadNodeIsGivenToNoOtherProcess(t *testing.T) {
+	reserved := func(number int) bool {
+		c, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", strconv.Itoa(number)))
+		if err == nil {
+			require.NoError(t, c.Close())
+		}
+		return err != nil
+	}
+	var first int
+	t.Run("reserved", func(t *testing.T) {
+		n := redistest.Start(t, 1)[0]
+		_, text, err := net.SplitHostPort(n.Addr())
+		require.NoError(t, err)
+		number, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		n.Kill(t)
+		assert.True(t, reserved(number))
+
+		first = redistest.FreePort(t)
+		other, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+1))) // as another process does
+		if err != nil {
+			t.Skipf("port %d: %v", first+1, err)
+		}
+		defer other.Close()
+		assert.NotEqual(t, first+1, redistest.FreePort(t))
+		assert.True(t, reserved(first))
+	})
+	assert.False(t, reserved(first), "the reservation ends with the node")
+}
