@@ -47,7 +47,7 @@ func (n *Node) seenLate(t testing.TB, drawn *late.Set) {
 	if err != nil {
 		t.Fatalf("redistest: node %s: %v", n.server(), err)
 	}
-	p.DelayEach(tcpfault.Requests, func() tcpfault.Hold { return afterHandshake(drawn.Next()) })
+	p.DelayEach(tcpfault.Requests, func() tcpfault.Hold { return afterHandshake(drawn.Next) })
 	n.proxy = p
 	t.Cleanup(func() { // before the server goes to another test, which would see requests of this one
 		n.proxy = nil
@@ -59,14 +59,16 @@ func (n *Node) seenLate(t testing.TB, drawn *late.Set) {
 
 // afterHandshake holds a connection from its first request that belongs to no handshake. A handshake
 // has several round trips. They would take longer than a dial may.
-func afterHandshake(by time.Duration) tcpfault.Hold {
-	begun := false
+//
+// It draws at that request: Lockers connect in any order, but a test uses them in an order of its own, so
+// a seed has the same result each time.
+func afterHandshake(draw func() time.Duration) tcpfault.Hold {
+	begun, by := false, time.Duration(0)
 	return func(read []byte) time.Duration {
-		begun = begun || !ofHandshake(read)
-		if begun {
-			return by
+		if !begun && !ofHandshake(read) {
+			begun, by = true, draw()
 		}
-		return 0
+		return by
 	}
 }
 

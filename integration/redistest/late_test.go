@@ -94,7 +94,9 @@ func TestALateServerIsLikeANewOneForTheNextTest(t *testing.T) {
 
 // What needs several round trips before the first command is not held.
 func TestAHandshakeIsNotHeld(t *testing.T) {
-	hold := redistest.AfterHandshake(time.Hour)
+	drawn := 0
+	hour := func() time.Duration { drawn++; return time.Hour }
+	hold := redistest.AfterHandshake(hour)
 	for _, s := range []struct {
 		written string
 		by      time.Duration
@@ -106,5 +108,6 @@ func TestAHandshakeIsNotHeld(t *testing.T) {
 	} {
 		assert.Equal(t, s.by, hold([]byte(s.written)), s.written)
 	}
-	assert.Equal(t, time.Hour, redistest.AfterHandshake(time.Hour)([]byte("PING\r\n")))
+	assert.Equal(t, 1, drawn)
+	assert.Equal(t, time.Hour, redistest.AfterHandshake(hour)([]byte("PING\r\n")))
 }
