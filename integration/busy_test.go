@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -66,11 +67,12 @@ func writes(to *pool.Node, lasts time.Duration) float64 {
 // ended. A fourth server, which is not a node, is as busy during the control, because both take one
 // core.
 func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
+	late.LeaveOut(t, "it measures throughput")
 	const goroutines, round, idle = 64, 3 * time.Second, 10 * time.Second
 	servers := masters(t, 4)
 	nodes, control := servers[:3], servers[3]
 	l, pools := openPools(t, nodes, func(*pool.Config) {})
-	connected(t, l)
+	answered(t, l)
 
 	at := pools[2]
 	var before, start, during float64
@@ -108,14 +110,16 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 
 // A node grants many locks, and answers each undo with BUSY.
 func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
+	late.LeaveOut(t, "while a node is busy each of a thousand releases waits for the late one")
 	const locks, idle = 1000, 5 * time.Second
 	nodes := masters(t, 3)
 	l, pools := openPools(t, nodes, func(*pool.Config) {})
-	connected(t, l)
+	answered(t, l)
 	held := make([]*redlock.Lock, locks)
 	for i := range held {
 		held[i] = acquired(t, l, fmt.Sprint("held", i), 5*time.Minute)
 	}
+	answered(t, l)
 	over := busyWith(t, nodes[2])
 	for _, k := range held {
 		_ = k.Release(t.Context()) // on a busy machine it may exceed the node timeout
@@ -131,5 +135,5 @@ func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
 	redistest.NoKeys(t, nodes, 5*time.Second)
 	t.Logf("all undone %v after the end of the script", time.Since(began).Round(time.Millisecond))
 	awaitFor(t, patience, "the count", func() bool { return at.Stats().ParkedUndos == 0 })
-	connected(t, l) // its answers come behind those of the undos, for which Close no longer waits so late
+	answered(t, l) // its answers come behind those of the undos, for which Close no longer waits so late
 }

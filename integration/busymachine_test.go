@@ -46,7 +46,7 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	)
 	length, ttl, whole := busyFor(t)
 	l := open(t, masters(t, 3), redlock.WithNodeTimeout(500*time.Millisecond)) // the default, with which users keep their locks
-	connected(t, l)
+	answered(t, l)
 	held := make([]*redlock.Lock, locks)
 	for i := range held {
 		held[i] = acquired(t, l, "held/"+strconv.Itoa(i), ttl, redlock.WithAutoExtend())

@@ -134,7 +134,7 @@ func TestTheCommandOnRealServers(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
 	l := open(t, nodes)
-	connected(t, l)
+	answered(t, l)
 	t.Run("run holds the lock while its command runs", func(t *testing.T) { c.testHolds(t, l) })
 	t.Run("a second run waits, or reports that the lock is held", func(t *testing.T) { c.testSecond(t) })
 	t.Run("status", func(t *testing.T) { c.testStatus(t, l) })
@@ -153,7 +153,7 @@ func (c command) testHolds(t *testing.T, l *redlock.Locker) {
 	require.Len(t, given, 3)
 	assert.Equal(t, "job", given[0])
 	require.Regexp(t, "^me:", given[1])
-	onAllNodes(t, c.nodes, "job")
+	heldEverywhere(t, c.nodes, "job")
 	held := func() {
 		s, err := l.Inspect(t.Context(), "job")
 		require.NoError(t, err)
@@ -233,7 +233,7 @@ func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 	assert.Contains(t, out, "job is free")
 	r := c.start(t, words([]string{"run", "--owner", "me", "job"}, holdOn...)...)
 	token := strings.Fields(r.line(t))[1]
-	onAllNodes(t, c.nodes, "job")
+	heldEverywhere(t, c.nodes, "job")
 
 	status, out, said = c.served(t, "status", "job")
 	assert.Zero(t, status, said)
@@ -257,7 +257,7 @@ func (c command) testStatus(t *testing.T, l *redlock.Locker) {
 	require.NoError(t, r.in.Close())
 	r.exit(t)
 	redistest.NoKeys(t, c.nodes, time.Second)
-	connected(t, l)
+	answered(t, l)
 	require.NoError(t, l.Healthy(t.Context()))
 }
 
@@ -301,6 +301,7 @@ func (c command) testLost(t *testing.T) {
 	const ttl = 9 * time.Second
 	r := c.start(t, words([]string{"run", "--ttl", ttl.String(), "job"}, holdOn...)...)
 	r.line(t)
+	heldEverywhere(t, c.nodes, "job")
 	c.nodes[0].Restart(t)
 	c.nodes[1].Restart(t)
 	began := time.Now()

@@ -115,8 +115,8 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, redial bool) {
 	t.Helper()
 	const ttl = 10 * time.Second
 	l, one := open(t, nodes), open(t, nodes[:1])
-	connected(t, l)
-	connected(t, one)
+	answered(t, l)
+	answered(t, one)
 	c := admin(t, nodes[0])
 	defer s.away(t, nodes[0], c)
 	s.enter(t, c)
@@ -178,7 +178,7 @@ func (s state) away(t *testing.T, n *redistest.Node, c redis.Conn) {
 func TestAReleaseThatANodeWouldNotExecuteIsMadeGood(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
-	connected(t, l)
+	answered(t, l)
 	state := func(replicas int, at ...*redistest.Node) {
 		for _, n := range at {
 			n.Do(t, "CONFIG", "SET", "min-replicas-to-write", replicas)
@@ -186,6 +186,7 @@ func TestAReleaseThatANodeWouldNotExecuteIsMadeGood(t *testing.T) {
 	}
 	t.Run("by one", func(t *testing.T) {
 		k := acquired(t, l, "x", time.Minute)
+		heldEverywhere(t, nodes, "x")
 		state(1, nodes[1])
 		released(t, k)
 		state(0, nodes[1])
@@ -193,6 +194,7 @@ func TestAReleaseThatANodeWouldNotExecuteIsMadeGood(t *testing.T) {
 	})
 	t.Run("by a majority", func(t *testing.T) {
 		k := acquired(t, l, "y", time.Minute)
+		heldEverywhere(t, nodes, "y")
 		state(1, nodes[:2]...)
 		if redistest.Major(t) < 7 { // these versions count replicas for plain commands, but not for scripts
 			released(t, k)

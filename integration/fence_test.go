@@ -21,8 +21,8 @@ func counterOf(key string) string { return "redlock:fence:" + key }
 func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
 	nodes := masters(t, 3)
 	a, b := open(t, nodes, redlock.WithFencing()), open(t, nodes, redlock.WithFencing())
-	connected(t, a)
-	connected(t, b)
+	answered(t, a)
+	answered(t, b)
 	ahead := func(n *redistest.Node, key string) {
 		n.Do(t, "SET", counterOf(key), time.Now().Add(time.Hour).UnixMicro())
 	}
@@ -35,7 +35,7 @@ func TestFencesOfOverlappingHoldersAreInOrder(t *testing.T) {
 			skew(name)
 			nodes[2].Do(t, "SET", name, "an administrator")
 			first := acquired(t, a, name, time.Minute)
-			connected(t, a) // so the third node has refused, after the decision
+			answered(t, a) // the third node has refused
 			nodes[2].Do(t, "DEL", name)
 			nodes[1].Do(t, "PEXPIRE", name, 1)
 			await(t, "the key has expired on the second node", func() bool { return len(nodes[1].Keys(t, name)) == 0 })
@@ -83,7 +83,7 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 			for range lockers {
 				l := open(t, nodes, redlock.WithFencing(), counts.trace(),
 					redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
-				connected(t, l)
+				answered(t, l)
 				for range each {
 					all.Go(func() {
 						for range rounds {

@@ -49,6 +49,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 		s.fresh(t, guard)
 		l := s.client(t, nil, guard, redlock.WithRepair())
 		k := acquired(t, l, "x", guardTTL, redlock.WithAutoExtend())
+		heldEverywhere(t, s.nodes, "x")
 		for node := range s.nodes {
 			restart(k, l, node)
 			await(t, "the node has the key again", func() bool {
@@ -63,6 +64,7 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 		s.fresh(t, guard)
 		l := s.client(t, nil, guard)
 		k := acquired(t, l, "x", guardTTL, redlock.WithAutoExtend())
+		heldEverywhere(t, s.nodes, "x")
 		restart(k, l, 0)
 		s.nodes[1].Restart(t)
 		<-k.Context().Done()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -23,7 +24,15 @@ import (
 const guardTTL = busyTimeout + time.Second
 
 // hasty is for attempts that are repeated. TryAcquire repeats a tie until the node timeout is over.
-var hasty = redlock.WithNodeTimeout(500 * time.Millisecond)
+var hasty = redlock.WithNodeTimeout(hastyTimeout())
+
+// hastyTimeout is longer than a late node's delay, so such a node has a vote as well.
+func hastyTimeout() time.Duration {
+	if late.On() {
+		return 2 * time.Second
+	}
+	return 500 * time.Millisecond
+}
 
 var errCut = errors.New("the client cannot reach the node")
 
