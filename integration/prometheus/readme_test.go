@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -35,11 +37,17 @@ func TestTheProgramOfTheREADMEServesMetrics(t *testing.T) {
 	for i, url := range redistest.URLs(nodes) {
 		replace([]string{"redis://127.0.0.1:7001", "redis://127.0.0.1:7002", "redis://127.0.0.1:7003"}[i], url)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	// A port that is free now may be another process's when the program listens. The path of a socket may
+	// not be long, so it is not in the test's folder.
+	place, err := os.MkdirTemp("", "redlock")
 	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
-	replace("127.0.0.1:9464", address)
+	defer func() { _ = os.RemoveAll(place) }()
+	socket := filepath.Join(place, "metrics")
+	replace(`"tcp", "127.0.0.1:9464"`, fmt.Sprintf("%q, %q", "unix", socket))
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	defer client.CloseIdleConnections()
 
 	folder := t.TempDir()
 	file, binary := filepath.Join(folder, "main.go"), filepath.Join(folder, "program")
@@ -51,7 +59,7 @@ func TestTheProgramOfTheREADMEServesMetrics(t *testing.T) {
 	service.Stderr = &said
 	require.NoError(t, service.Start())
 	require.Eventually(t, func() bool {
-		answer, err := http.Get("http://" + address + "/metrics") //nolint:noctx // the test has a deadline
+		answer, err := client.Get("http://program/metrics") //nolint:noctx // the client has a timeout
 		if err != nil {
 			return false // it does not listen yet
 		}
