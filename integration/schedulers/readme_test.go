@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +47,7 @@ func runThree(t *testing.T, binary string, names []string) (wrong error, stopped
 	t.Helper()
 	const ticks = 3
 	lines, logs := &output{}, &output{}
-	stops := watchStops(t)
+	stops := watchStops()
 	var processes [3]*exec.Cmd
 	for n := range processes {
 		cmd := exec.CommandContext(t.Context(), binary)
@@ -75,25 +74,31 @@ func runThree(t *testing.T, binary string, names []string) (wrong error, stopped
 	default:
 		wrong = areConsecutive(lines.all(), names)
 	}
-	return wrong, stops.Load()
+	return wrong, stops()
 }
 
-// watchStops measures the machine for the rest of the test. The result is whether what sleeps for 100 ms
-// was gone for more than 500 ms.
-func watchStops(t *testing.T) *atomic.Bool {
-	t.Helper()
-	stopped := &atomic.Bool{}
+// watchStops measures the machine until the returned function is called. That function returns whether
+// what sleeps for 100 ms was gone for more than 500 ms.
+func watchStops() (end func() bool) {
+	over, stopped := make(chan struct{}), make(chan bool)
 	go func() {
-		for last := time.Now(); t.Context().Err() == nil; {
-			time.Sleep(100 * time.Millisecond)
-			now := time.Now()
-			if now.Sub(last) > 500*time.Millisecond {
-				stopped.Store(true)
+		gone := false
+		for last := time.Now(); ; {
+			select {
+			case <-over:
+				stopped <- gone
+				return
+			case <-time.After(100 * time.Millisecond):
 			}
+			now := time.Now()
+			gone = gone || now.Sub(last) > 500*time.Millisecond
 			last = now
 		}
 	}()
-	return stopped
+	return func() bool {
+		close(over)
+		return <-stopped
+	}
 }
 
 // build builds a program of the README, with the addresses of these nodes, which may be busy.
