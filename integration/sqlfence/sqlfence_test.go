@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -112,13 +113,34 @@ func acquire(t testing.TB, locker *redlock.Locker, names ...string) *redlock.Loc
 func (s *suite) overlap(t testing.TB, name string) (older, newer *redlock.Lock) {
 	t.Helper()
 	older = acquire(t, s.first, name)
-	for _, node := range s.nodes {
-		node.Do(t, "DEL", name)
-	}
+	s.deleteEverywhere(t, name)
 	newer = acquire(t, s.second, name)
 	require.NoError(t, older.Context().Err())
 	require.Greater(t, newer.Fence(), older.Fence())
 	return older, newer
+}
+
+// deleteEverywhere deletes the keys of names that are held. An acquire returns when a majority has
+// granted, so it waits until each node has them: a node that executes the acquire later would have the
+// keys again.
+func (s *suite) deleteEverywhere(t testing.TB, names ...string) {
+	t.Helper()
+	s.heldEverywhere(t, names...)
+	for _, node := range s.nodes {
+		node.Do(t, "DEL", redis.Args{}.AddFlat(names)...)
+	}
+}
+
+// heldEverywhere waits until each node has the keys of these names.
+func (s *suite) heldEverywhere(t testing.TB, names ...string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for _, node := range s.nodes {
+		for node.Do(t, "EXISTS", redis.Args{}.AddFlat(names)...) != int64(len(names)) {
+			require.True(t, time.Now().Before(deadline), "%s does not have all keys of %q", node.Addr(), names)
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
 }
 
 func begin(t testing.TB, db *sql.DB, level sql.IsolationLevel) *sql.Tx {
@@ -257,9 +279,7 @@ func testAllOrNone(t *testing.T, s *suite) {
 	t.Helper()
 	names := []string{"all-a", "all-b", "all-c"}
 	older := acquire(t, s.first, names...)
-	for _, node := range s.nodes {
-		node.Do(t, "DEL", "all-b")
-	}
+	s.deleteEverywhere(t, "all-b")
 	newer := acquire(t, s.second, "all-b")
 	require.NoError(t, s.write(t.Context(), newer, sql.LevelDefault))
 	err := s.write(t.Context(), older, sql.LevelDefault)
@@ -269,9 +289,7 @@ func testAllOrNone(t *testing.T, s *suite) {
 		fence, _ := s.row(t, s.namespace, name)
 		require.Zero(t, fence, name)
 	}
-	for _, node := range s.nodes {
-		node.Do(t, "DEL", "all-a", "all-c")
-	}
+	s.deleteEverywhere(t, "all-a", "all-c")
 
 	newest := acquire(t, s.second, "all-a", "all-c")
 	require.NoError(t, s.write(t.Context(), newest, sql.LevelDefault))
@@ -618,9 +636,7 @@ func testLockEndsDuringWait(t *testing.T, s *suite) {
 	const name = "lost wait"
 	lock := acquire(t, s.first, name)
 	err := s.endWait(lock.Context(), t, lock, func() {
-		for _, node := range s.nodes {
-			node.Do(t, "DEL", name)
-		}
+		s.deleteEverywhere(t, name)
 		require.ErrorIs(t, lock.Check(t.Context()), redlock.ErrLost)
 	})
 	require.ErrorIs(t, err, redlock.ErrLost)
