@@ -98,20 +98,23 @@ func (c *Group) Faults() []string {
 }
 
 // Until waits until ok returns true for the holds since the call of Until, and calls between about
-// every 100 ms. It fails the test, and names what it waited for, if that takes longer than
-// [Patience].
+// every 100 ms. It fails the test if that takes longer than [Patience]. It then names what it waited for,
+// and for how long the machine stopped this process at most.
 func (c *Group) Until(t testing.TB, what string, ok func(since []Hold) bool, between func(nth int)) {
 	t.Helper()
-	before, deadline := len(c.Holds()), time.Now().Add(Patience)
+	before, deadline, stopped := len(c.Holds()), time.Now().Add(Patience), time.Duration(0)
 	for nth := 0; !ok(c.Holds()[before:]); nth++ {
 		if time.Now().After(deadline) {
-			require.FailNow(t, "timeout", "for %v, until %s: %d holds since, and %d before; %v",
-				Patience, what, len(c.Holds())-before, before, c.Faults())
+			require.FailNow(t, "timeout", "for %v, until %s: %d holds since, and %d before; the machine stopped for up to %v; %v",
+				Patience, what, len(c.Holds())-before, before, stopped, c.Faults())
 		}
 		if between != nil {
 			between(nth)
 		}
-		time.Sleep(100 * time.Millisecond)
+		const pause = 100 * time.Millisecond
+		asleep := time.Now()
+		time.Sleep(pause)
+		stopped = max(stopped, time.Since(asleep)-pause)
 	}
 }
 

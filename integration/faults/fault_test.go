@@ -106,7 +106,7 @@ func outOfMemory() fault {
 			n.Do(t, "CONFIG", "SET", "maxmemory", 16<<20)
 			for i := 0; ; i++ {
 				if _, err := n.Try("SETRANGE", fmt.Sprintf("redlock:fill:%d", i), 1<<20, "x"); err != nil {
-					require.ErrorContains(t, err, "OOM")
+					require.ErrorContains(t, err, "OOM", byTheMachine)
 					return
 				}
 			}
@@ -142,16 +142,24 @@ func busy() fault {
 		strike: func(t *testing.T, n *patient) {
 			n.Do(t, "CONFIG", "SET", "lua-time-limit", 1)
 			n.stay(t)
-			require.NoError(t, n.admin.Send("EVAL", "while true do end", 0))
-			require.NoError(t, n.admin.Flush())
+			require.NoError(t, n.admin.Send("EVAL", "while true do end", 0), byTheMachine)
+			require.NoError(t, n.admin.Flush(), byTheMachine)
 		},
 		heal: func(t *testing.T, n *patient) {
-			require.Eventually(t, func() bool { // the script may not have started yet
-				_, err := n.Try("SCRIPT", "KILL")
-				return err == nil
-			}, 20*time.Second, 10*time.Millisecond)
-			_, err := n.admin.Receive()
-			require.ErrorContains(t, err, "killed by user")
+			ended := make(chan error, 1)
+			go func(admin redis.Conn) {
+				_, err := admin.Receive()
+				ended <- err
+			}(n.admin)
+			for { // the script may not have started yet, and the one that is killed may be a client's
+				_, _ = n.Try("SCRIPT", "KILL")
+				select {
+				case err := <-ended: // within the time that stay allows
+					require.ErrorContains(t, err, "killed by user", byTheMachine)
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
 		},
 	}
 }
@@ -168,12 +176,12 @@ func loading() fault {
 			n.Do(t, "CONFIG", "SET", "key-load-delay", 500)
 			n.Do(t, "DEBUG", "POPULATE", keys, "redlock:loading", 8192)
 			n.stay(t)
-			require.NoError(t, n.admin.Send("DEBUG", "RELOAD"))
-			require.NoError(t, n.admin.Flush())
+			require.NoError(t, n.admin.Send("DEBUG", "RELOAD"), byTheMachine)
+			require.NoError(t, n.admin.Flush(), byTheMachine)
 		},
 		heal: func(t *testing.T, n *patient) {
 			_, err := n.admin.Receive()
-			require.NoError(t, err)
+			require.NoError(t, err, byTheMachine)
 			n.Do(t, "EVAL", "for i = 0, ARGV[1] - 1 do redis.call('DEL', 'redlock:loading:' .. i) end", 0, keys)
 		},
 	}
@@ -227,11 +235,18 @@ func onTheWay() []fault {
 	}
 }
 
+// byTheMachine is what a failure says that is none of the library: the test could not make the fault, or
+// could not end it.
+const byTheMachine = "the server or the machine failed, and not the library"
+
+// within bounds what a server may take for a fault. It takes less than a second on an idle machine.
+const within = time.Minute
+
 // stay opens a connection that survives the fault.
 func (n *patient) stay(t testing.TB) {
 	t.Helper()
-	c, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(20*time.Second))
-	require.NoError(t, err)
+	c, err := n.Dial(redis.DialConnectTimeout(within), redis.DialReadTimeout(within), redis.DialWriteTimeout(within))
+	require.NoError(t, err, byTheMachine)
 	n.admin = c
 }
 
@@ -239,7 +254,7 @@ func (n *patient) stay(t testing.TB) {
 func (n *patient) tell(t testing.TB, cmd string, args ...any) {
 	t.Helper()
 	_, err := n.admin.Do(cmd, args...)
-	require.NoError(t, err, cmd)
+	require.NoError(t, err, "%s: %s", cmd, byTheMachine)
 }
 
 // leave closes the connection of stay.
@@ -256,5 +271,5 @@ func (n *patient) until(t testing.TB, what, section, says string) {
 	require.Eventually(t, func() bool {
 		info, err := redis.String(n.Try("INFO", section))
 		return err == nil && strings.Contains(info, says)
-	}, 30*time.Second, 10*time.Millisecond, what)
+	}, within, 10*time.Millisecond, "%s: %s", what, byTheMachine)
 }

