@@ -38,9 +38,9 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	t.Setenv("REDLOCK_PREFIX", "app/")
 	t.Setenv("REDLOCK_GUARD", "")
 	l := openEnv(t, redlock.WithOwner("me"))
-	connected(t, l)
+	answered(t, l)
 	k := acquired(t, l, "job", time.Minute)
-	onAllNodes(t, nodes, "app/job")
+	heldEverywhere(t, nodes, "app/job")
 	status, out, said := c.served(t, "status", "job")
 	assert.Zero(t, status, said)
 	assert.Contains(t, out, `job is held by "me"`)
@@ -88,8 +88,8 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	const wait = 3 * time.Second // longer than the node timeout, so frozen nodes are known to be silent
 	nodes := masters(t, 3)
 	holder, l := open(t, nodes), open(t, nodes, redlock.WithNodeTimeout(2*time.Second))
-	connected(t, holder)
-	connected(t, l)
+	answered(t, holder)
+	answered(t, l)
 
 	k := acquired(t, holder, "x", time.Minute)
 	var began time.Time
@@ -120,8 +120,8 @@ func TestADefaultWaitBoundsAnAcquireUnlessTheCallSwitchesItOff(t *testing.T) {
 	const wait = time.Second
 	nodes := masters(t, 3)
 	holder, l := open(t, nodes), open(t, nodes, redlock.WithDefaults(redlock.WithWait(wait)))
-	connected(t, holder)
-	connected(t, l)
+	answered(t, holder)
+	answered(t, l)
 	k := acquired(t, holder, "x", time.Minute)
 	var err error
 	await(t, "nodes answer in the wait", func() bool {
@@ -162,7 +162,7 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 	var leading atomic.Int32
 	campaign := func(name string) (shutDown func()) {
 		l := open(t, nodes)
-		connected(t, l)
+		answered(t, l)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -196,7 +196,7 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 	shutDownB := campaign("b")
 	defer shutDownB()
 
-	onAllNodes(t, nodes, "x")
+	heldEverywhere(t, nodes, "x")
 	nodes[0].Restart(t) // without the key
 	left := func() int64 {
 		ms, err := redis.Int64(nodes[1].Do(t, "PTTL", "x"), nil)
@@ -219,8 +219,8 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 func TestALockerListsTheLocksThatItHolds(t *testing.T) {
 	nodes := masters(t, 3)
 	l, other := open(t, nodes, redlock.WithFencing()), open(t, nodes)
-	connected(t, l)
-	connected(t, other)
+	answered(t, l)
+	answered(t, other)
 	assert.Empty(t, l.Held())
 	began := time.Now()
 	first := acquired(t, l, "x", time.Minute, redlock.WithAutoExtend())
@@ -243,7 +243,7 @@ func TestALockerListsTheLocksThatItHolds(t *testing.T) {
 	assert.False(t, held[1].AutoExtend)
 
 	// A lock that the nodes forgot is listed until the Locker detects it.
-	onAllNodes(t, nodes, "y")
+	heldEverywhere(t, nodes, "y")
 	for _, n := range nodes[:2] {
 		n.Do(t, "DEL", "y", "z")
 	}
@@ -261,9 +261,9 @@ func TestALockerListsTheLocksThatItHolds(t *testing.T) {
 func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
-	connected(t, l)
+	answered(t, l)
 	k := acquired(t, l, "x", time.Minute)
-	onAllNodes(t, nodes, "x")
+	heldEverywhere(t, nodes, "x")
 	request, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ctx, release := k.Bind(request)
@@ -297,7 +297,7 @@ func TestTheCommandSkipsAJobForItsMinimumHoldOnRealServers(t *testing.T) {
 	began := time.Now()
 	first := c.start(t, append(words(run, "0", "job"), holdOn...)...)
 	first.line(t)
-	onAllNodes(t, nodes, "job")
+	heldEverywhere(t, nodes, "job")
 	skipped()
 	require.NoError(t, first.in.Close())
 	status, _ := first.exit(t)

@@ -134,7 +134,7 @@ func (n *network) arrivesLate(t *testing.T, l *redlock.Locker, nodes []*redistes
 			return s.Dials == 2 && s.Connected == 1 && s.Queued == 0
 		})
 	}
-	connected(t, l)
+	answered(t, l)
 	redistest.NoKeys(t, nodes, 0)
 	n.deliver()
 }

@@ -3,9 +3,11 @@
 package integration
 
 import (
+	"fmt"
 	"net"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -54,7 +56,22 @@ type process struct {
 	addr string
 }
 
+// startProcess starts a server on a free port, and on another one if a process has taken the port
+// meanwhile.
 func startProcess(t testing.TB, path string) *process {
+	t.Helper()
+	for range 5 {
+		if p := tryProcess(t, path); p != nil {
+			return p
+		}
+	}
+	require.FailNow(t, "the server found its port taken five times")
+	return nil
+}
+
+// tryProcess returns nil if another process has the port: the server has ended, or who answers is
+// another one.
+func tryProcess(t testing.TB, path string) *process {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -64,19 +81,33 @@ func startProcess(t testing.TB, path string) *process {
 	require.NoError(t, err)
 	p.cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	require.NoError(t, p.cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		_ = p.cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // even if it is stopped
-		_ = p.cmd.Wait()
+		<-ended
 	})
+	var info string
 	await(t, "redis-server answers at "+p.addr, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+		}
 		c, err := redis.Dial("tcp", p.addr, redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
 		if err != nil {
 			return false
 		}
 		defer c.Close()
-		_, err = c.Do("PING")
+		info, err = redis.String(c.Do("INFO", "server"))
 		return err == nil
 	})
+	if !strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r", p.cmd.Process.Pid)) {
+		return nil
+	}
 	return p
 }
 

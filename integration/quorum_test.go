@@ -66,7 +66,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := masters(t, 3)
 			l, attempts := watched(t, nodes)
-			connected(t, l)
+			answered(t, l)
 			healthy := func() bool {
 				began := time.Now()
 				err := l.Healthy(t.Context())
@@ -142,7 +142,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 			}
 
 			c.heal(nodes[0], t)
-			connected(t, l)
+			answered(t, l)
 			redistest.NoKeys(t, nodes, time.Second)
 		})
 	}
@@ -151,7 +151,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 func TestOneOfThreeNodesIsNotNeeded(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
-	connected(t, l)
+	answered(t, l)
 	nodes[1].Kill(t)
 	for range 50 {
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
@@ -160,7 +160,7 @@ func TestOneOfThreeNodesIsNotNeeded(t *testing.T) {
 	}
 	require.NoError(t, l.Healthy(t.Context()))
 	nodes[1].Restart(t)
-	connected(t, l)
+	answered(t, l)
 	redistest.NoKeys(t, nodes, time.Second)
 }
 
@@ -184,7 +184,7 @@ func TestContendersMakeProgressWhileANodeIsFrozen(t *testing.T) {
 	var holds atomic.Int64
 	for range 4 {
 		l := open(t, nodes, redlock.WithNodeTimeout(5*time.Second)) // each is like a process: they meet only on the nodes
-		connected(t, l)
+		answered(t, l)
 		for range 2 {
 			all.Go(func() {
 				for ctx.Err() == nil {

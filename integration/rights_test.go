@@ -81,7 +81,7 @@ func (x *exercise) killed(context.Context) error {
 	l, err := redlock.New(voters, redlock.WithKeyPrefix(appPrefix))
 	require.NoError(x.t, err)
 	defer closeLocker(x.t, l)
-	connected(x.t, l)
+	answered(x.t, l)
 	late.arrivesLate(x.t, l, x.servers, pools)
 	return nil
 }

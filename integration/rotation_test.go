@@ -50,7 +50,7 @@ func (v *vault) tls(context.Context) (*tls.Config, error) {
 func (v *vault) service(t *testing.T, nodes []*redistest.Node) *redlock.Locker {
 	t.Helper()
 	l, _ := openPools(t, nodes, func(c *pool.Config) { c.Credentials, c.TLS = v.credentials, v.tls })
-	connected(t, l)
+	answered(t, l)
 	return l
 }
 
@@ -87,6 +87,7 @@ func TestAPasswordAndACertificateRotateWhileTheServiceRuns(t *testing.T) {
 	living := newVault(old, servers)
 	l := living.service(t, nodes)
 	k := acquired(t, l, "x", 5*time.Minute)
+	heldEverywhere(t, nodes, "x") // a connection that is closed takes what is in flight with it
 
 	// The controls: each has connections like the service, but keeps using an old secret.
 	stale := map[string]*vault{
@@ -97,6 +98,7 @@ func TestAPasswordAndACertificateRotateWhileTheServiceRuns(t *testing.T) {
 	for reason, v := range stale {
 		behind[reason] = v.service(t, nodes)
 		released(t, acquired(t, behind[reason], "y", time.Minute))
+		answered(t, behind[reason])
 	}
 	stale["WRONGPASS"].current.Store(&secret{old.password, fresh.cert})
 	stale["certificate"].current.Store(&secret{fresh.password, old.cert})

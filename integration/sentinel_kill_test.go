@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -108,15 +107,7 @@ func requireOrder(t *testing.T, holds []tenure) {
 // Three Sentinels watch the first of three groups. Its master is killed, and only the Sentinels
 // react.
 func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
-	groups := make([]*redistest.Group, 3)
-	var wg sync.WaitGroup
-	for i := range groups {
-		wg.Go(func() { groups[i] = redistest.StartGroup(t, []int{3, 1, 1}[i]) })
-	}
-	wg.Wait()
-	for _, g := range groups {
-		g.KeepMaster(t)
-	}
+	groups := startGroups(t, 3, 1, 1)
 	log := &tenures{}
 	l, nodes := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))
 	other, _ := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))

@@ -71,6 +71,26 @@ func (s *side) lose(nodes ...*redistest.Node) {
 	}
 }
 
+// startGroups starts groups of so many Sentinels each. They keep their masters.
+func startGroups(t *testing.T, sentinels ...int) []*redistest.Group {
+	t.Helper()
+	groups, networks := make([]*redistest.Group, len(sentinels)), make([]*redistest.Network, len(sentinels))
+	var wg sync.WaitGroup
+	for i, n := range sentinels {
+		wg.Go(func() { groups[i] = redistest.StartGroup(t, n) })
+	}
+	wg.Wait()
+	for i, g := range groups {
+		if g == nil {
+			t.FailNow()
+		}
+		g.KeepMaster(t)
+		networks[i] = g.Network
+	}
+	redistest.Late(t, networks...)
+	return groups
+}
+
 // behind opens a guarded Locker over groups.
 func behind(t *testing.T, s *side, maxAge time.Duration, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
@@ -133,7 +153,8 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	await(t, "the trace has its vote", func() bool { _, _, back := log.state(); return !back.IsZero() })
 	_, quarantined, back := log.state()
 	assert.GreaterOrEqual(t, back.Sub(quarantined), sentinelTTL+longMaxAge-quarantineSeen, "a promoted replica is quarantined for maxTTL, plus MaxAge from its first contact")
-	assert.Equal(t, []string{"x"}, lockKeys(t, g.Replica))
+	// The undo of a probe that got no answer in time may follow.
+	await(t, "the replica has the key of the lock and no other", func() bool { return slices.Equal([]string{"x"}, lockKeys(t, g.Replica)) })
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
 	require.NoError(t, k.Release(t.Context()))
 
@@ -210,15 +231,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 }
 
 func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
-	groups := make([]*redistest.Group, 3)
-	var wg sync.WaitGroup
-	for i := range groups {
-		wg.Go(func() { groups[i] = redistest.StartGroup(t, 1) })
-	}
-	wg.Wait()
-	for _, g := range groups {
-		g.KeepMaster(t)
-	}
+	groups := startGroups(t, 1, 1, 1)
 	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, redlock.WithFencing(), redlock.WithRepair())
 	_, err := l.Admit(t.Context())
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,14 +27,22 @@ type waiter struct {
 	got   chan time.Time
 	lock  *redlock.Lock
 	err   error
+
+	waiting atomic.Int32 // how often it has found the name held since it was last woken
 }
 
-// waits starts an Acquire, and returns when it listens for releases. It does not wait for that if
-// the right is missing.
+// waits starts an Acquire, and returns when it listens for releases and has found the name held once
+// more after that. If the right to listen is missing it returns when the waiter waits.
 func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, listens bool, opts ...redlock.Option) *waiter {
 	t.Helper()
 	w := &waiter{woken: make(chan string, 1000), got: make(chan time.Time, 1)}
-	opts = append(opts, redlock.WithTrace(&redlock.Trace{Woken: func(e redlock.WaitEvent) { w.woken <- e.Reason }}))
+	opts = append(opts, redlock.WithTrace(&redlock.Trace{
+		Waiting: func(redlock.WaitEvent) { w.waiting.Add(1) },
+		Woken: func(e redlock.WaitEvent) {
+			w.waiting.Store(0)
+			w.woken <- e.Reason
+		},
+	}))
 	l, err := redlock.Open(urls, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -52,12 +61,14 @@ func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, li
 		}
 		closeLocker(t, l)
 	})
+	found := int32(1)
 	if listens {
 		await(t, "the waiter has subscribed", func() bool {
 			return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, name) == 0 })
 		})
+		found = 2 // by the attempt before the subscription, and by the poll that follows it
 	}
-	time.Sleep(50 * time.Millisecond) // for the attempt that follows the subscription
+	await(t, "the waiter finds the name held", func() bool { return w.waiting.Load() >= found })
 	return w
 }
 
@@ -166,6 +177,7 @@ func TestWakeWhileANodeIsPaused(t *testing.T) {
 	nodes := masters(t, 3)
 	l := open(t, nodes)
 	k := acquired(t, l, "paused", time.Minute)
+	heldEverywhere(t, nodes, "paused")
 	w := waits(t, redistest.URLs(nodes), nodes, "paused", true)
 	nodes[1].Pause(t)
 	defer nodes[1].Unpause(t)
@@ -187,7 +199,6 @@ func TestWakeWithoutTheRightToPublishOrSubscribe(t *testing.T) {
 		require.NoError(t, err)
 		k := acquired(t, l, "rights", time.Minute)
 		w := waits(t, urls, nodes, "rights", false)
-		time.Sleep(200 * time.Millisecond)
 		released := time.Now()
 		require.NoError(t, k.Release(t.Context()), missing)
 		t.Log(missing, w.gotWithin(t, released, pollBound))
@@ -210,8 +221,11 @@ func TestWakeAThousand(t *testing.T) {
 			}
 		})
 	}
-	await(t, "the waiters listen", func() bool { return listeners(t, nodes[0], "busy") == 1 })
+	await(t, "the waiters listen", func() bool {
+		return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, "busy") != 1 })
+	})
 	await(t, "the first attempts are over", func() bool {
+		answered(t, waiting)
 		before := lockCommands(t, nodes)
 		time.Sleep(200 * time.Millisecond)
 		return lockCommands(t, nodes) == before
