@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -80,7 +81,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 			c.strike(nodes[2], t)
 
 			var err error
-			late := false // a stalled machine; the next attempts may find the key of a late one
+			stalled := false // the machine; the next attempts may find the key of a late one
 			await(t, "the second node answers in time", func() bool {
 				_, err = l.TryAcquire(t.Context(), "x", 10*time.Second)
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -89,8 +90,8 @@ func TestALostQuorumIsReported(t *testing.T) {
 				if !c.timeout || second.Outcome == redlock.OutcomeGranted {
 					return true
 				}
-				late = late || errors.Is(second.Err, redlock.ErrNodeTimeout)
-				require.True(t, late, "%v", second)
+				stalled = stalled || errors.Is(second.Err, redlock.ErrNodeTimeout)
+				require.True(t, stalled, "%v", second)
 				return false
 			})
 			assert.NotErrorIs(t, err, redlock.ErrHeld)
@@ -153,7 +154,11 @@ func TestOneOfThreeNodesIsNotNeeded(t *testing.T) {
 	l := open(t, nodes)
 	answered(t, l)
 	nodes[1].Kill(t)
-	for range 50 {
+	rounds := 50
+	if late.On() {
+		rounds = 10 // each may need a late node twice
+	}
+	for range rounds {
 		k, err := l.TryAcquire(t.Context(), "x", 10*time.Second)
 		require.NoError(t, err, "two of three nodes suffice, whatever the third does")
 		released(t, k)
@@ -178,6 +183,7 @@ func TestTheFirstAcquireAfterOpenNeedsNoWarmUp(t *testing.T) {
 }
 
 func TestContendersMakeProgressWhileANodeIsFrozen(t *testing.T) {
+	late.LeaveOut(t, "it counts holds in a time, and one of the two nodes that are left would be late for each")
 	nodes := masters(t, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
