@@ -119,12 +119,18 @@ func (n *network) deliver() {
 }
 
 // arrivesLate sends acquires to all servers, and breaks their connections while the acquires are in
-// flight. They arrive after the undos, which use other connections, have been executed.
+// flight. They arrive after the undos, which use other connections, have been executed. The acquires
+// take the node timeout of l.
 func (n *network) arrivesLate(t *testing.T, l *redlock.Locker, nodes []*redistest.Node, pools []*pool.Node) {
 	t.Helper()
 	n.hold()
-	for i := range 5 {
-		_, err := l.TryAcquire(t.Context(), fmt.Sprintf("late/%d", i), ghostTTL)
+	errs := make([]error, 5)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { _, errs[i] = l.TryAcquire(t.Context(), fmt.Sprintf("late/%d", i), ghostTTL) })
+	}
+	all.Wait()
+	for _, err := range errs {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	}
 	n.breakHeld(t)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
@@ -155,8 +156,13 @@ func (x *exercise) over(steps []step) bool {
 	}
 	for _, s := range steps {
 		ctx, cancel := context.WithTimeout(x.t.Context(), within)
+		var watch sync.WaitGroup
+		if x.missing {
+			watch.Go(func() { _ = until(ctx, x.denies); cancel() })
+		}
 		err := s.do(ctx)
 		cancel()
+		watch.Wait()
 		switch denied := denials(x.t, x.servers); {
 		case !x.missing:
 			require.NoError(x.t, err, s.what)
@@ -166,6 +172,14 @@ func (x *exercise) over(steps []step) bool {
 		}
 	}
 	return !x.missing
+}
+
+// denies reports whether a server has denied a command. What a step then waits for will not happen.
+func (x *exercise) denies() bool {
+	return slices.ContainsFunc(x.servers, func(n *redistest.Node) bool {
+		entries, err := redis.Values(n.Try("ACL", "LOG", 1))
+		return err == nil && len(entries) > 0
+	})
 }
 
 // until waits for a condition, up to the time that the step may take.
@@ -201,12 +215,15 @@ func (x *exercise) common(more []step) []step {
 		{"resume", x.resume},
 		{"wake up", x.wakeUp},
 		{"health", x.healthy},
-	}, more, []step{{"the end of the minimum hold", x.nothingHeld}})
+	}, more, []step{{"all locks are released", x.onlyLeastHeld}})
 }
+
+// least is the name of a lock with a minimum hold.
+const least = "least"
 
 // releaseEarly releases a lock before the end of its minimum hold.
 func (x *exercise) releaseEarly(ctx context.Context) error {
-	k, err := x.a.Acquire(ctx, "least", heldFor, redlock.WithMinHold(minHold))
+	k, err := x.a.Acquire(ctx, least, heldFor, redlock.WithMinHold(minHold))
 	if err != nil {
 		return err
 	}
@@ -217,6 +234,16 @@ func (x *exercise) releaseEarly(ctx context.Context) error {
 func (x *exercise) nothingHeld(ctx context.Context) error {
 	return until(ctx, func() bool {
 		return !slices.ContainsFunc(x.servers, func(n *redistest.Node) bool { return len(lockKeys(x.t, n)) > 0 })
+	})
+}
+
+// onlyLeastHeld waits until no lock is left but the one with a minimum hold: it ends on the servers, without
+// the client.
+func (x *exercise) onlyLeastHeld(ctx context.Context) error {
+	return until(ctx, func() bool {
+		return !slices.ContainsFunc(x.servers, func(n *redistest.Node) bool {
+			return slices.ContainsFunc(lockKeys(x.t, n), func(key string) bool { return key != appPrefix+least })
+		})
 	})
 }
 

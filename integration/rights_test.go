@@ -78,7 +78,7 @@ func (x *exercise) killed(context.Context) error {
 		defer func() { assert.NoError(x.t, p.Close()) }()
 		voters, pools = append(voters, p), append(pools, p)
 	}
-	l, err := redlock.New(voters, redlock.WithKeyPrefix(appPrefix))
+	l, err := redlock.New(voters, redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(2*time.Second)) // for nodes that answer late
 	require.NoError(x.t, err)
 	defer closeLocker(x.t, l)
 	answered(x.t, l)
@@ -90,7 +90,7 @@ func TestTheDocumentedRightsAreEnoughAndNoneIsTooMany(t *testing.T) {
 	nodes := masters(t, 3)
 	plain := documented(t, everyLock, oneMaster, waitingForOne, healthChecks)
 	exercised(t, nodes, plain, plain, asApp(nodes), func(x *exercise) []step {
-		return []step{{"a connection that died", x.killed}}
+		return []step{{"the end of the minimum hold", x.nothingHeld}, {"a connection that died", x.killed}}
 	})
 
 	fenced := documented(t, everyLock, oneMaster, waitingForOne, healthChecks, fencing)

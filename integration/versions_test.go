@@ -49,7 +49,7 @@ func previousCommand(t *testing.T, nodes []*redistest.Node) command {
 	require.NoError(t, err, "%s", unpacked)
 	t.Logf("the previous version is %s", version)
 	path := filepath.Join(t.TempDir(), "redlock")
-	build := exec.Command("go", "build", "-o", path, "./cmd/redlock")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/redlock") // the cache then ignores the folder, which is new each time
 	build.Dir, build.Env = sources, append(os.Environ(), "GOWORK=off")
 	built, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", built)
