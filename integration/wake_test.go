@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -304,7 +305,10 @@ func stat(t testing.TB, n *redistest.Node, field string) (value int) {
 // A value of 32 MB under the lock's name is never downloaded, and the waiter waits.
 func TestWakeBehindALongValue(t *testing.T) {
 	nodes := masters(t, 3)
-	const size = 32 << 20
+	size := 32 << 20
+	if late.On() {
+		size /= 4 // a late node gets undos, whose script reads the value: that can take a server seconds
+	}
 	for _, n := range nodes {
 		n.Do(t, "SETRANGE", "long", size-1, "x")
 	}
