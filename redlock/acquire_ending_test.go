@@ -178,7 +178,7 @@ func TestNothingIsSentUnderAContextThatIsDone(t *testing.T) {
 			require.ErrorIs(t, err, errStop)
 			require.ErrorContains(t, err, "no attempt was made")
 		}
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.count())
 	})
 }
@@ -220,10 +220,10 @@ func TestAnAttemptCutShortIsUndone(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.Equal(t, []Outcome{OutcomeGranted, OutcomeUnknown, OutcomeUnknown}, votes(t, err))
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a")) // also on n2, whose grant is still on its way back
 		fl.thaw()
-		synctest.Wait()
+		fl.answered()
 		require.Len(t, tokens(fl.masters[2]), 1)
 		require.Zero(t, fl.keys("a"))
 	})

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -59,7 +58,7 @@ func TestTTLsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 				require.ErrorContains(t, err, "WithMinHold")
 			}
 		}
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.count())
 		for _, ttl := range []time.Duration{MinTTL, time.Hour} { // the bounds themselves are valid
 			k, err := l.Acquire(bg, "a", ttl)
@@ -107,7 +106,7 @@ func TestNamesOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 			refuses(t, err, c.words...)
 			_, err = l.TryAcquireAll(bg, c.names, time.Minute)
 			refuses(t, err, c.words...)
-			synctest.Wait()
+			fl.answered()
 			require.Zero(t, fl.count())
 		}
 		_, err := fl.locker().AcquireAll(bg, []string{strings.Repeat("x", 512), "redloc", "redlock"}, time.Minute)
@@ -182,7 +181,7 @@ func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 		fl.forget()
 		_, err := tight.Acquire(bg, "a", 212*time.Millisecond)
 		refuses(t, err, "TTL of 212ms", "100ms", "drift", "WithNodeTimeout")
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.count())
 		_, err = tight.Acquire(bg, "a", 213*time.Millisecond)
 		require.NoError(t, err)

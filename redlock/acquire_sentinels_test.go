@@ -138,7 +138,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		}, []error{ErrReleased}},
 		"extended without a quorum": {func(fl *testbed, l *Locker) error {
 			k, _ := l.Acquire(bg, "a", time.Minute)
-			synctest.Wait()
+			fl.answered()
 			freezeTwo(fl)
 			return k.Extend(bg, time.Minute)
 		}, []error{ErrNoQuorum, ErrNodeTimeout}},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -47,7 +46,7 @@ func TestContendersThatSplitTheVotesMakeProgress(t *testing.T) {
 					}
 				})
 			}
-			synctest.Wait()
+			fl.answered()
 			var holders []string
 			for _, m := range fl.masters {
 				token, _ := m.Get("a")
@@ -65,7 +64,7 @@ func TestContendersThatSplitTheVotesMakeProgress(t *testing.T) {
 			require.Positive(t, done[0])
 			require.Less(t, done[0], 200*time.Millisecond, "round %d", round)
 			require.Less(t, done[2], time.Second, "round %d", round)
-			synctest.Wait()
+			fl.answered()
 			require.Empty(t, fl.left())
 		})
 	}
@@ -92,7 +91,7 @@ func TestOverlappingSetsOfNamesMakeProgress(t *testing.T) {
 					require.NoError(fl.t, err, "seed %d", seed)
 				}
 				require.NoError(fl.t, h.overlap(), "seed %d", seed)
-				synctest.Wait()
+				fl.answered()
 				require.Empty(fl.t, fl.left())
 			})
 		})
@@ -132,7 +131,7 @@ func TestSeveralNamesAreAcquiredOnEachNodeAsAWhole(t *testing.T) {
 		given := []string{"c", "a", "b"}
 		k, err := l.AcquireAll(bg, given, time.Minute)
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, []string{"a", "b", "c"}, k.Names())
 		require.Equal(t, []string{"c", "a", "b"}, given, "the caller's slice was sorted")
 		require.Equal(t, []string{"p:b"}, fl.masters[0].Keys())
@@ -140,10 +139,10 @@ func TestSeveralNamesAreAcquiredOnEachNodeAsAWhole(t *testing.T) {
 		_, err = fl.process().locker(WithKeyPrefix("p:")).TryAcquireAll(bg, []string{"c", "d"}, time.Minute)
 		matches(t, err, ErrHeld)
 		require.ErrorContains(t, err, `acquire ["c" "d"]`)
-		synctest.Wait()
+		fl.answered()
 		require.NotContains(t, fl.left(), "p:d")
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, []string{"p:b"}, fl.left())
 	})
 }

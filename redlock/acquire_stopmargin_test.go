@@ -42,7 +42,7 @@ func TestALockWonWithinItsStopMarginIsTooLate(t *testing.T) {
 			if late {
 				require.ErrorIs(t, err, ErrTooLate)
 				time.Sleep(delay)
-				synctest.Wait()
+				fl.answered()
 				require.Zero(t, fl.keys("a"), "and undone")
 				return
 			}

@@ -183,12 +183,12 @@ func TestTheEventsOfABoundedWaitHaveTheCallersContext(t *testing.T) {
 			Acquired: func(e WaitEvent) { events = append(events, e.Context) },
 		}))
 		take(t, l, "a", time.Second)
-		synctest.Wait()
+		fl.answered()
 		events = nil
 		ctx := context.WithValue(bg, key("user"), "me")
 		_, err := l.Acquire(ctx, "a", time.Minute, WithWait(time.Minute))
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, []context.Context{ctx, ctx, ctx}, events)
 	})
 }

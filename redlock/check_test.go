@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +16,7 @@ func TestCheckIsNilForAHealthyLockAndChangesNothing(t *testing.T) {
 			left := k.Remaining()
 			require.NoError(t, k.Check(ctx))
 			require.Equal(t, left, k.Remaining())
-			synctest.Wait()
+			fl.answered()
 			pass(1000300 * time.Microsecond) // PTTL is cut to whole milliseconds
 		}
 		require.NoError(t, k.Extend(ctx, 20*time.Second))
@@ -38,7 +37,7 @@ func TestCheckDoesNotWaitForAFrozenNode(t *testing.T) {
 			require.NoError(t, k.Check(ctx))
 			require.Equal(t, left, k.Remaining(), "not even the time")
 			m.Unfreeze()
-			synctest.Wait()
+			fl.answered()
 		}
 		require.NoError(t, k.Release(ctx))
 	})
@@ -56,7 +55,7 @@ func TestCheckLowersTheEndToWhatAQuorumSupports(t *testing.T) {
 		require.Greater(t, k.Remaining(), 9*time.Second, "one node is no quorum")
 		fl.masters[2].Set("a", k.Token(), 5*time.Second)
 		require.NoError(t, k.Check(ctx))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 5*time.Second-58*time.Millisecond, k.Remaining(), "less the margins and a millisecond")
 		fl.masters[0].Set("a", k.Token(), time.Hour)
 		fl.masters[2].Set("a", k.Token(), time.Hour)
@@ -101,7 +100,7 @@ func TestAStaleNodeThatAnswersFirstLowersNothing(t *testing.T) {
 		pass(5 * time.Second)
 		heal := failing(fl.masters[0])
 		require.NoError(t, k.Extend(ctx, 20*time.Second))
-		synctest.Wait()
+		fl.answered()
 		heal()
 		fl.masters[1].SetDelay(20 * time.Millisecond)
 		fl.masters[2].SetDelay(30 * time.Millisecond)
@@ -120,7 +119,7 @@ func TestTwoStaleNodesOfFiveLowerNothing(t *testing.T) {
 		pass(5 * time.Second)
 		heal := failing(fl.masters[0], fl.masters[1])
 		require.NoError(t, k.Extend(ctx, 20*time.Second))
-		synctest.Wait()
+		fl.answered()
 		heal()
 		fl.masters[3].SetDelay(20 * time.Millisecond)
 		fl.masters[4].SetDelay(20 * time.Millisecond)
@@ -148,7 +147,7 @@ func TestCheckFindsThatAMajorityLostTheLock(t *testing.T) {
 				spoil(fl, 1)
 				require.ErrorIs(t, k.Check(ctx), ErrLost)
 				require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
-				synctest.Wait()
+				fl.answered()
 				_, found := fl.masters[2].Get("a")
 				require.False(t, found, "undone, now that the handle has ended")
 				require.ErrorIs(t, k.Check(ctx), ErrLost)

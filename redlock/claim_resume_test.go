@@ -37,7 +37,7 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 		}
 		_, err = k.Detach()
 		require.ErrorIs(t, err, ErrDetached)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.orders(command.Release, command.Extend, command.Inspect))
 		require.Empty(t, a.locks)
 		require.NoError(t, a.Close(ctx), "nothing is held here any more")
@@ -54,7 +54,7 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 		require.Equal(t, "me", k.Context().Value(key("user")))
 		require.Equal(t, worth(6*time.Second)-time.Millisecond, k.Remaining(), "PTTL, less the margins and a millisecond")
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
+		fl.answered()
 		for _, m := range fl.masters {
 			require.Empty(t, m.Keys())
 		}
@@ -133,7 +133,7 @@ func TestAResumeThatFailsCanBeTriedAgain(t *testing.T) {
 		require.NoError(t, err, "two of three")
 		fl.masters[1].Unfreeze()
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }

@@ -43,13 +43,13 @@ func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
 		// The frozen node has not executed the release. The others got the key back from a log.
 		fl.masters[0].Freeze()
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
+		fl.answered()
 		fl.masters[1].Set("a", claim.Token, 9*time.Second)
 		fl.masters[2].Set("a", claim.Token, 9*time.Second)
 		_, err := l.Resume(ctx, claim)
 		require.ErrorIs(t, err, ErrAlreadyHeld)
 		fl.masters[0].Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		require.Empty(t, l.locks)
 	})
 }
@@ -68,7 +68,7 @@ func TestALostLockIsNotResumedWhileItIsUndone(t *testing.T) {
 		_, err = l.Resume(ctx, claim)
 		require.ErrorIs(t, err, ErrAlreadyHeld)
 		fl.masters[0].Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -83,7 +83,7 @@ func TestAReleasedClaimWhoseKeyCameBackIsRefused(t *testing.T) {
 		k, err := l.Resume(ctx, claim)
 		require.NoError(t, err)
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
+		fl.answered()
 		fl.masters[1].Set("a", claim.Token, 9*time.Second)
 		_, err = l.Resume(ctx, claim)
 		require.ErrorIs(t, err, ErrLost)
@@ -116,7 +116,7 @@ func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 		for _, m := range fl.masters {
 			m.Clients()[0].Release()
 		}
-		synctest.Wait()
+		fl.answered()
 		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 		require.Greater(t, k2.Remaining(), 19*time.Second, "by the TTL that the extension had left there")
 		require.NoError(t, k2.Release(ctx))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 	"weak"
 
@@ -172,7 +171,7 @@ func TestABoundContextBelongsToItsLock(t *testing.T) {
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		require.NoError(t, k.Context().Err(), "the lock goes on")
 		release()
-		synctest.Wait()
+		fl.answered()
 		require.NoError(t, k.Release(bg))
 	})
 }

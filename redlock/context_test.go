@@ -96,7 +96,7 @@ func TestAThousandChildrenEndWithTheContextAndCostNoGoroutine(t *testing.T) {
 			children = append(children, cancelled, timed, valued, deep)
 			defer func() { c1(); c2(); c3(nil); c4() }()
 		}
-		synctest.Wait()
+		fl.answered()
 		require.LessOrEqual(t, goroutines(), before)
 		pass(k.Remaining() - 1)
 		for _, c := range children {
@@ -140,7 +140,7 @@ func TestAHeldLockCostsNoGoroutine(t *testing.T) {
 		for _, k := range append(locks, auto) {
 			require.NoError(t, k.Release(bg))
 		}
-		synctest.Wait()
+		fl.answered()
 		require.LessOrEqual(t, goroutines(), before)
 		require.Zero(t, l.timers.Len(), "and nothing to wake up for")
 		for _, m := range fl.masters {

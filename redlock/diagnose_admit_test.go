@@ -122,7 +122,7 @@ func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
 				c.breaks(fl)
-				synctest.Wait()
+				fl.answered()
 				before := fl.markers()
 				r, err := fl.locker(guarded(fl)...).Admit(bg)
 				matches(t, err, ErrNotAdmitted)
@@ -216,7 +216,7 @@ func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 		fl.masters[2].FlushAll()
 		time.Sleep(diagnose.MaxAdmitTime + time.Second)
 		late.Release()
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
 	})
 }
@@ -254,7 +254,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 			matches(t, err, context.DeadlineExceeded)
 		}))
 		require.Equal(t, []string{"", "", ""}, fl.markers())
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 1, fl.masters[1].Connections(), "nobody looks any more")
 
 		fl.masters[1].Hook(nil)

@@ -59,7 +59,7 @@ func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
 		}, n)
 		require.InDelta(t, time.Hour, n.Uptime, float64(2*time.Second))
 		require.Empty(t, fl.left())
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, stats(l).Connected)
 		for _, m := range fl.masters {
 			require.Equal(t, 1, m.Connections())
@@ -174,7 +174,7 @@ func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
 		k, err := l.TryAcquire(bg, "x", time.Minute)
 		require.NoError(t, err, "two of three")
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Empty(t, fl.left())
 
 		fl.masters[0].Stop()
@@ -224,7 +224,7 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 		} {
 			l := fl.locker(c.opts...)
 			k, err := l.TryAcquire(bg, "x", time.Minute)
-			synctest.Wait()
+			fl.answered()
 			if c.granted < 2 {
 				matches(t, err, ErrNoQuorum, ErrUnfit)
 				require.ErrorContains(t, err, "n1 deletes keys when its memory is full (volatile-lru")
@@ -235,7 +235,7 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.granted, fl.keys("x"))
 			require.NoError(t, k.Release(bg))
-			synctest.Wait()
+			fl.answered()
 			require.Empty(t, fl.left())
 		}
 		refuses(t, func() error { _, err := New(fl.locker().nodes, WithUnsafeNodes("n4")); return err }(), "n4", "n1", "WithUnsafeNodes")
@@ -253,13 +253,13 @@ func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		require.NoError(t, k.Extend(bg, time.Minute))
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Empty(t, fl.left())
 		fl.masters[0].SetInfo("role", "")
 		time.Sleep(time.Second)
 		k, err = l.Acquire(bg, "x", time.Minute)
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, fl.keys("x"), "it was cured, and votes again")
 		require.NoError(t, k.Release(bg))
 	})

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -54,7 +53,7 @@ func TestOneOfTheProcessesLeadsAndTheNextOneFollowsIt(t *testing.T) {
 		for _, end := range ends {
 			require.ErrorIs(t, end(), context.Canceled)
 		}
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -115,7 +114,7 @@ func TestAnErrorOfTheLeaderEndsItsLeadAndReleases(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		end := leads(bg, fl.locker(), func(context.Context, *Lock) error { return errWork })
 		require.Equal(t, errWork, end())
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -126,7 +125,7 @@ func TestAPanicOfTheLeaderReleasesAndContinues(t *testing.T) {
 		require.PanicsWithValue(t, "leader", func() {
 			_ = l.Lead(bg, "a", time.Second, func(context.Context, *Lock) error { panic("leader") })
 		})
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -193,7 +192,7 @@ func TestTheEndOfTheCallersContextEndsTheLead(t *testing.T) {
 				} else {
 					require.Equal(t, errStop, err)
 				}
-				synctest.Wait()
+				fl.answered()
 				require.Zero(t, fl.keys("a"))
 			})
 		})
@@ -207,7 +206,7 @@ func TestTheEndOfTheLockerEndsTheLead(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, fl.keys("a"))
 		require.NoError(t, l.Close(bg))
 		require.Equal(t, ErrClosed, end())

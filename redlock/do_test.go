@@ -28,7 +28,7 @@ func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 		require.Empty(t, l.locks)
 	})
@@ -103,7 +103,7 @@ func TestTheCancellationOfTheCallersContextReachesTheFunction(t *testing.T) {
 			return ctx.Err()
 		})
 		require.Equal(t, context.Canceled, err)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"), "and released though the context is done")
 	})
 }
@@ -118,7 +118,7 @@ func TestAnUnconfirmedReleaseIsNoErrorOfDo(t *testing.T) {
 		require.NoError(t, err)
 		fl.masters[0].Unfreeze()
 		fl.masters[1].Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -129,7 +129,7 @@ func TestDoReleasesWhenTheFunctionPanicsAndThePanicContinues(t *testing.T) {
 		require.PanicsWithValue(t, "at the disco", func() {
 			_ = l.Do(context.Background(), "a", time.Minute, func(context.Context, *Lock) error { panic("at the disco") })
 		})
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 		require.Empty(t, l.locks)
 	})
@@ -145,7 +145,7 @@ func TestDoReleasesWhenTheFunctionEndsItsGoroutine(t *testing.T) {
 			t.Error("Do returned")
 		}()
 		require.True(t, <-done)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -165,7 +165,7 @@ func TestTheFunctionMayReleaseOrDetachTheLockItself(t *testing.T) {
 			require.NoError(t, err)
 			return errWork
 		}))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, fl.keys("a"), "it lives on for whoever resumes it")
 		k, err := l.Resume(bg, claim)
 		require.NoError(t, err)

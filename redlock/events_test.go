@@ -105,7 +105,7 @@ func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
 				life(t, l, "b")
 				require.NoError(t, l.Close(context.Background()))
 				require.Equal(t, began, fl.clock.Now())
-				synctest.Wait()
+				fl.answered()
 				require.Len(t, hit, 1)
 				close(gate)
 				synctest.Wait()
@@ -133,7 +133,7 @@ func TestAHookThatPanicsIsReportedAndTheOthersContinue(t *testing.T) {
 					fail()
 				})))
 				life(t, l, "a")
-				synctest.Wait()
+				fl.answered()
 				require.Len(t, called, 7)
 				require.Equal(t, 2, called["acquired"])
 			})
@@ -164,7 +164,7 @@ func TestALoggerThatPanicsEndsNothing(t *testing.T) {
 		require.Error(t, k.Context().Err())
 		require.Equal(t, 1, ended)
 		life(t, l, "a")
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, ended)
 	})
 }
@@ -209,7 +209,7 @@ func TestEveryHoldIsReportedFromItsStart(t *testing.T) {
 		_, err = l.TryAcquire(bg, "a", time.Second)
 		require.ErrorIs(t, err, ErrHeld)
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, []string{
 			"started [a] false <nil>", "started [a] true <nil>", "ended [a] true " + ErrReleased.Error(), "ended [a] false " + ErrDetached.Error(),
 			"started [a] false <nil>", "ended [a] false " + ErrReleased.Error(),
@@ -222,7 +222,7 @@ func TestEventsOfALockAreReportedInOrder(t *testing.T) {
 		var reported []string
 		l := fl.locker(WithTrace(hooks(func(hook string) { reported = append(reported, hook) })))
 		life(t, l, "a")
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, []string{
 			"vote", "attempt", "started", "acquired", "vote", "extended", "ended", "vote", "released",
 			"vote", "attempt", "started", "acquired", "ended",

@@ -39,7 +39,7 @@ func TestAnExtensionIsNotSentAfterTheMaximumHold(t *testing.T) {
 		k := takeAll(t, l, names, 10*time.Second, WithMaxHold(2*time.Second))
 		p.within(command.Extend, sync.OnceFunc(func() { fl.clock.Jump(2 * time.Second) }))
 		require.ErrorIs(t, k.Extend(bg, 10*time.Second), ErrMaxHold)
-		synctest.Wait()
+		fl.answered()
 		require.Len(t, p.of(command.Extend), 3, "submitted, and")
 		require.Zero(t, fl.sees("extend"))
 	})

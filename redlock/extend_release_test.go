@@ -68,7 +68,7 @@ func releaseAmid(t *testing.T, fl *testbed, at [3]stage, forgotten bool) {
 	require.ErrorIs(t, context.Cause(alive), ErrReleased)
 	for _, m := range fl.masters {
 		m.Clients()[0].Release()
-		synctest.Wait()
+		fl.answered()
 	}
 	require.NoError(t, <-released)
 	err := <-extended

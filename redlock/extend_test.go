@@ -25,7 +25,7 @@ func TestExtendNeverMakesAKeyThatIsGone(t *testing.T) {
 		require.Equal(t, 2, fl.keys("a"))
 		fl.masters[1].Del("a")
 		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), ErrLost)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -41,7 +41,7 @@ func TestExtendIsRefusedAfterAnotherHeldTheNameInBetween(t *testing.T) {
 		b := take(t, fl.locker(), "a", 10*time.Second)
 		require.NoError(t, b.Release(ctx))
 		require.ErrorIs(t, a.Extend(ctx, 10*time.Second), ErrLost)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }
@@ -118,7 +118,7 @@ func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 2, fl.orders(command.Extend))
 		require.NoError(t, k.Extend(ctx, 4*time.Second))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 5, fl.orders(command.Extend), "a new one goes to all")
 		require.NoError(t, k.Release(ctx))
 	})
@@ -134,7 +134,7 @@ func TestExtendNeverShortens(t *testing.T) {
 		require.Equal(t, worth(10*time.Second), left)
 		require.NoError(t, k.Extend(ctx, time.Second))
 		require.Equal(t, left, k.Remaining())
-		synctest.Wait()
+		fl.answered()
 		for _, m := range fl.masters {
 			require.Equal(t, 10*time.Second, m.TTL("a"))
 		}
@@ -160,7 +160,7 @@ func TestALateShorterExtensionShortensNothing(t *testing.T) {
 		for _, m := range fl.masters {
 			m.Clients()[0].Release()
 		}
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 6, fl.orders(command.Extend))
 		for _, m := range fl.masters {
 			require.Equal(t, 10*time.Second, m.TTL("a"))
@@ -189,7 +189,7 @@ func TestAMinorityExtendedLeavesTheValidityAndIsReleasedAll(t *testing.T) {
 		require.Equal(t, 2, fl.keys("a"), "only the frozen ones still have it")
 		fl.masters[0].Unfreeze()
 		fl.masters[1].Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a"))
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,7 +98,7 @@ func TestAnExtendRaisesNoCounterWhereTheKeyIsNotOurs(t *testing.T) {
 		m.Set("a", "another's", time.Minute)
 		m.Del("redlock:fence:a")
 		require.NoError(t, k.Extend(bg, time.Minute))
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, counter(t, m, "a"))
 	})
 }
@@ -134,7 +133,7 @@ func TestAClaimCarriesTheFenceInEveryForm(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, k.Fence(), again.Fence(), form)
 			require.NoError(t, again.Extend(bg, time.Minute))
-			synctest.Wait()
+			fl.answered()
 			require.Equal(t, k.Fence(), counter(t, fl.masters[2], "a"), form)
 			require.NoError(t, again.Release(bg))
 		})
@@ -189,13 +188,13 @@ func TestAHolderWithoutFencingLeavesTheOrderAlone(t *testing.T) {
 			require.Greater(t, k.Fence(), last)
 			last = k.Fence()
 			require.NoError(t, k.Release(bg))
-			synctest.Wait()
+			fl.answered()
 			up(fl.masters[i%3])
 			between := take(t, plain, "a", time.Minute)
 			require.Zero(t, between.Fence())
 			require.NoError(t, between.Extend(bg, time.Minute))
 			require.NoError(t, between.Release(bg))
-			synctest.Wait()
+			fl.answered()
 		}
 	})
 }
@@ -206,7 +205,7 @@ func TestCountersExpire(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k, err := fl.locker(WithFencing()).TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		fl.each(func(m *fakeredis.Master) {
 			for _, key := range []string{"a", "b"} {
 				require.Equal(t, week+time.Second, m.TTL(command.FencePrefix+key), m.Name())

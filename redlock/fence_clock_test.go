@@ -137,7 +137,7 @@ func TestNodesClocksApartAndANodeThatForgets(t *testing.T) {
 			fl.masters[0].SetClock(c.apart)
 			down(fl.masters[2])
 			before := inTurn(t, l) // on the first and the second
-			synctest.Wait()
+			fl.answered()
 			up(fl.masters[2])
 			down(fl.masters[0])
 			fl.masters[1].FlushAll()
@@ -159,7 +159,7 @@ func TestNodesClocksDoNotMatterWhereNothingIsForgotten(t *testing.T) {
 			fence := inTurn(t, l)
 			require.Greater(t, fence, last, "%d", i)
 			last = fence
-			synctest.Wait()
+			fl.answered()
 			up(fl.masters[(i+1)%3])
 		}
 	})

@@ -3,7 +3,6 @@ package redlock
 import (
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -38,7 +37,7 @@ func TestACounterThatHoldsNoNumberIsAClearErrorAndNoVote(t *testing.T) {
 			require.Contains(t, fl.masters[0].Keys(), "a", what)
 			require.NotContains(t, fl.masters[1].Keys(), "a", "%s: nothing is granted there", what)
 			require.NoError(t, k.Release(bg))
-			synctest.Wait()
+			fl.answered()
 
 			spoil(fl.masters[2])
 			_, err := l.TryAcquire(bg, "a", time.Minute)
@@ -50,7 +49,7 @@ func TestACounterThatHoldsNoNumberIsAClearErrorAndNoVote(t *testing.T) {
 			for _, v := range votes(t, err)[1:] {
 				require.Equal(t, OutcomeFailed, v, what)
 			}
-			synctest.Wait()
+			fl.answered()
 			require.Zero(t, fl.keys("a"), what)
 		})
 	}

@@ -3,7 +3,6 @@ package redlock
 import (
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,9 +31,9 @@ func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 					require.Greater(t, k.Fence(), last[name], "seed %d: %s of %v", seed, name, set)
 					last[name] = k.Fence()
 				}
-				synctest.Wait()
+				fl.answered()
 				require.NoError(t, k.Release(bg))
-				synctest.Wait()
+				fl.answered()
 				up(out)
 			}
 		})
@@ -49,7 +48,7 @@ func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
 		down(fl.masters[2])
 		k, err := l.TryAcquireAll(bg, []string{"b", "a", "c"}, time.Minute)
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, most+1, k.Fence())
 		for _, name := range []string{"a", "b", "c"} {
 			for _, m := range fl.masters[:2] {
@@ -57,7 +56,7 @@ func TestOneNumberForAllNamesIsWrittenToEveryCounter(t *testing.T) {
 			}
 		}
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		up(fl.masters[2])
 		require.Equal(t, most+2, take(t, l, "b", time.Minute).Fence())
 	})
@@ -71,7 +70,7 @@ func TestAConfirmationNeedsAllKeysOfANode(t *testing.T) {
 		onConfirm(fl.masters[1], func(int64) { fl.masters[1].Del("b") })
 		_, err := l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
 		require.ErrorIs(t, err, ErrTooLate)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.keys("a")+fl.keys("b"))
 	})
 }

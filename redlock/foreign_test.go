@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -63,7 +62,7 @@ func TestTheLabelsOfOthersArePrintable(t *testing.T) {
 		require.NoError(t, inspectErr)
 		require.Equal(t, `\x1b[31m\x0a\u202e`, status.Owner)
 		requireAllShowable(t, err, held.Owner, status.Owner, status.Nodes[0].Owner, status.Nodes[0].Token)
-		synctest.Wait()
+		fl.answered()
 		requireAllShowable(t, log.text.String())
 	})
 }
@@ -103,7 +102,7 @@ func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 					require.ErrorIs(t, err, ErrNotAdmitted)
 					requireAllShowable(t, err, report)
 				}
-				synctest.Wait()
+				fl.answered()
 				for _, line := range log.lines() {
 					requireShowable(t, line)
 				}
@@ -153,7 +152,7 @@ func TestAClaimOfOthersIsPrintable(t *testing.T) {
 		require.ErrorIs(t, long, ErrInvalid)
 		var damaged Claim
 		requireAllShowable(t, lost, gone, long, damaged.UnmarshalText([]byte(planted)), damaged.UnmarshalJSON([]byte(`"`+planted)))
-		synctest.Wait()
+		fl.answered()
 		require.Contains(t, log.text.String(), "[31m")
 		for _, line := range log.lines() {
 			requireShowable(t, line)

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -26,12 +25,12 @@ func TestFencesAndMarkersKeepApart(t *testing.T) {
 				require.NoError(t, err)
 				require.Greater(t, k.Fence(), last)
 				last = k.Fence()
-				synctest.Wait()
+				fl.answered()
 				fl.masters[0].Del("b")
 				require.NoError(t, k.Extend(bg, 3*time.Second))
 				pass(time.Second)
 				require.NoError(t, k.Release(bg))
-				synctest.Wait()
+				fl.answered()
 				for _, m := range fl.masters {
 					v, _ := m.Get(guard.Key)
 					require.Equal(t, before[m.Name()], v)

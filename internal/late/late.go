@@ -51,6 +51,14 @@ func Of(t testing.TB, n int) *Set {
 	return s
 }
 
+// At makes that node, counted from 0, the late one. It is for a test that makes a node fail: as soon
+// as a second one is late, no majority is in time.
+func (s *Set) At(node int) {
+	if s != nil {
+		s.node = node
+	}
+}
+
 // Is reports whether that node, counted from 0, is the late one.
 func (s *Set) Is(node int) bool { return s != nil && s.node == node }
 

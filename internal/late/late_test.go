@@ -55,6 +55,19 @@ func TestASeedDecidesWhichNodeIsLateForWhomAndByHowMuch(t *testing.T) {
 	assert.Len(t, drawn, 3)
 }
 
+func TestATestThatMakesANodeFailMakesItTheLateOne(t *testing.T) {
+	var none *late.Set
+	none.At(1)
+	t.Setenv(late.Variable, "1")
+	s := late.Of(t, 5)
+	for node := range 5 {
+		s.At(node)
+		for other := range 5 {
+			require.Equal(t, other == node, s.Is(other))
+		}
+	}
+}
+
 func TestATestThatMeasuresTimesIsLeftOut(t *testing.T) {
 	t.Setenv(late.Variable, "1")
 	t.Run("left out", func(t *testing.T) {
