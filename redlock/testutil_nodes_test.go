@@ -37,7 +37,7 @@ type group struct {
 func onGroups(t *testing.T, n int, f func(t *testing.T, groups []*group)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		groups, set := make([]*group, n), late.Of(t, n)
+		groups, set := make([]*group, n), late.Within(t, n, maxLate)
 		for i := range groups {
 			name := fmt.Sprintf("n%d", i+1)
 			g := &group{name: name, master: fakeredis.New(name + "a"), replica: fakeredis.New(name + "b")}

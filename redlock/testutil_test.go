@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 // patient is for tests in real time: a busy machine answers late.
 var patient = WithNodeTimeout(20 * time.Second)
 
+// maxLate bounds the delay of a late master: below the default node timeout.
+const maxLate = maxNodeTimeout - 50*time.Millisecond
+
 // testbed has the nodes of a Locker in a bubble: the real client over in-memory connections, in
 // virtual time.
 type testbed struct {
@@ -44,7 +47,7 @@ type testbed struct {
 func inBubble(t *testing.T, n int, f func(fl *testbed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fl := &testbed{t: t, clock: clocktest.NewSkewed(clock.Runtime()), late: late.Of(t, n)}
+		fl := &testbed{t: t, clock: clocktest.NewSkewed(clock.Runtime()), late: late.Within(t, n, maxLate)}
 		for i := range n {
 			fl.masters = append(fl.masters, fakeredis.New(fmt.Sprintf("n%d", i+1)))
 		}
@@ -87,6 +90,10 @@ func (fl *testbed) locker(opts ...Option) *Locker {
 	synctest.Wait() // the first dials are finished
 	return l
 }
+
+// lateAt makes that master the one that may be late, for the Lockers that are made from now on. A test
+// that makes a master fail calls it: if a second one is late, no majority is in time.
+func (fl *testbed) lateAt(master int) { fl.late.At(master) }
 
 // testbeds has the testbed of each Locker that one has made.
 var testbeds sync.Map

@@ -39,6 +39,13 @@ type Set struct {
 // nodes are there: then a majority is all of them. A seed and a test's name always give the same.
 func Of(t testing.TB, n int) *Set {
 	t.Helper()
+	return Within(t, n, most)
+}
+
+// Within is Of for nodes whose delay must be less than that: for a client a node that answers after its
+// node timeout has failed.
+func Within(t testing.TB, n int, most time.Duration) *Set {
+	t.Helper()
 	seed, on := seed(t)
 	if !on || n < 3 {
 		return nil

@@ -55,6 +55,19 @@ func TestASeedDecidesWhichNodeIsLateForWhomAndByHowMuch(t *testing.T) {
 	assert.Len(t, drawn, 3)
 }
 
+func TestADelayIsLessThanANodeTimeout(t *testing.T) {
+	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"} {
+		t.Setenv(late.Variable, seed)
+		s := late.Within(t, 3, 300*time.Millisecond)
+		for range 10 {
+			if by := s.Next(); by != 0 {
+				require.GreaterOrEqual(t, by, 200*time.Millisecond)
+				require.Less(t, by, 300*time.Millisecond)
+			}
+		}
+	}
+}
+
 func TestATestThatMakesANodeFailMakesItTheLateOne(t *testing.T) {
 	var none *late.Set
 	none.At(1)
