@@ -14,6 +14,7 @@ import (
 // Acquire fails at once, as TryAcquire does, and reports it.
 func TestAForeignKeyFailsAnAcquireAtOnce(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // the others decide
 		l := fl.locker()
 		for _, m := range fl.masters[1:] {
 			m.PushList("a")

@@ -17,6 +17,9 @@ const trip = 5 * time.Millisecond
 func latency(t *testing.T, nodes, frozen int) (acquire, release time.Duration) {
 	t.Helper()
 	inBubble(t, nodes, func(fl *testbed) {
+		if frozen > 0 {
+			fl.lateAt(0)
+		}
 		l := fl.locker()
 		base := goroutines()
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
@@ -51,6 +54,7 @@ func TestAFrozenMinorityCostsNoTime(t *testing.T) {
 // H20: a minority that answers slowly or is down costs no time either.
 func TestASlowOrStoppedMinorityCostsNoTime(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
+		fl.lateAt(0) // it is slow
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(trip) })
 		fl.masters[0].SetDelay(time.Second)
@@ -120,6 +124,7 @@ func burst(l *Locker, i int) error {
 func TestAThousandLocksBesideAFrozenNodeLeaveNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is frozen
 		l := fl.locker()
 		base := goroutines()
 		fl.masters[2].Freeze()
@@ -171,6 +176,7 @@ func TestQuorumsOfOneTwoAndFourNodes(t *testing.T) {
 func TestATieIsARefusal(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(fl *testbed) {
+			fl.lateAt(n - 1) // the refusals decide
 			l := fl.locker()
 			for _, m := range fl.masters[:n/2] {
 				m.Set("a", "x", time.Minute)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -46,7 +47,7 @@ func TestContendersThatSplitTheVotesMakeProgress(t *testing.T) {
 					}
 				})
 			}
-			fl.answered()
+			synctest.Wait()
 			var holders []string
 			for _, m := range fl.masters {
 				token, _ := m.Get("a")

@@ -20,7 +20,7 @@ func TestAStopMarginThatLeavesNothingIsRefused(t *testing.T) {
 		_, err := l.TryAcquire(bg, "a", 10*time.Second, WithStopMargin(4*time.Second))
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, "less than its validity (3.995s)")
-		k := take(t, l, "a", 10*time.Second, WithStopMargin(3994*time.Millisecond))
+		k := takeAtOnce(t, l, "a", 10*time.Second, WithStopMargin(3994*time.Millisecond))
 		require.NoError(t, k.Context().Err())
 		require.NoError(t, k.Release(bg))
 	})

@@ -60,6 +60,7 @@ func TestNoTokenComesTwice(t *testing.T) {
 // lock.)
 func TestALateReleaseOfOneAttemptLeavesTheGrantOfTheNext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // what happens to n1 is determined
 		n1 := fl.masters[0]
 		for _, m := range fl.masters[1:] {
 			m.Set("a", "x", 200*time.Millisecond)

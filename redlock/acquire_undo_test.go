@@ -15,6 +15,7 @@ import (
 func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 	for _, bytes := range []int{0, 3} { // of "+OK\r\n"
 		inBubble(t, 3, func(fl *testbed) {
+			fl.lateAt(2) // the replies of the others are lost
 			l := fl.locker()
 			fl.masters[0].Clients()[0].CutReply(bytes)
 			fl.masters[1].Clients()[0].CutReply(bytes)
@@ -26,6 +27,7 @@ func TestALostReplyIsNoVoteAndItsKeyIsUndone(t *testing.T) {
 				require.True(t, ok, "the SET was not applied")
 			}
 			time.Sleep(50 * time.Millisecond) // one dial
+			fl.answered()
 			require.Zero(t, fl.keys("a"))
 			require.Equal(t, 0, stats(l).Queued)
 		})

@@ -83,6 +83,7 @@ func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilIts
 		},
 	} {
 		inBubble(t, 3, func(fl *testbed) {
+			fl.lateAt(1) // what happens to n3 is determined
 			l, m := fl.guarded(WithRepair()), fl.masters[2]
 			client := m.Clients()[0]
 			other := fl.guarded()
@@ -104,7 +105,7 @@ func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilIts
 
 			_, err = other.Resume(bg, claim)
 			require.ErrorIs(fl.t, err, ErrLost, "it is no lock")
-			k, err = other.TryAcquire(bg, "a", time.Second)
+			k, err = other.TryAcquire(bg, "a", 2*time.Second)
 			require.NoError(fl.t, err, what)
 			require.NoError(fl.t, k.Release(bg))
 			pass(claim.TTL)

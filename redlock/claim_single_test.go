@@ -116,7 +116,7 @@ func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 		for _, m := range fl.masters {
 			m.Clients()[0].Release()
 		}
-		fl.answered()
+		synctest.Wait()
 		require.LessOrEqual(t, k.Remaining(), time.Duration(0))
 		require.Greater(t, k2.Remaining(), 19*time.Second, "by the TTL that the extension had left there")
 		require.NoError(t, k2.Release(ctx))

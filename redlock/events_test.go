@@ -78,7 +78,7 @@ func TestEveryHookMayCallBackIntoTheLibrary(t *testing.T) {
 			mu.Unlock()
 		}
 		life(t, l, "a")
-		pass(time.Second)
+		pass(10 * time.Second) // the hooks run one after the other
 		require.Len(t, called, 7)
 		for hook, err := range called {
 			require.NoError(t, err, hook)
@@ -103,9 +103,12 @@ func TestNothingWaitsForAHookThatBlocks(t *testing.T) {
 				began := fl.clock.Now()
 				life(t, l, "a")
 				life(t, l, "b")
-				require.NoError(t, l.Close(context.Background()))
 				require.Equal(t, began, fl.clock.Now())
 				fl.answered()
+				began = fl.clock.Now()
+				require.NoError(t, l.Close(context.Background()))
+				require.Equal(t, began, fl.clock.Now())
+				synctest.Wait()
 				require.Len(t, hit, 1)
 				close(gate)
 				synctest.Wait()
@@ -232,6 +235,7 @@ func TestEventsOfALockAreReportedInOrder(t *testing.T) {
 
 func TestAVoteBehindTheDecisionOrTheNodeTimeoutIsCalledLate(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it answers last
 		late := map[string]bool{}
 		l := fl.locker(WithTrace(&Trace{Vote: func(e VoteEvent) {
 			if e.Op == "extend" {
@@ -242,12 +246,12 @@ func TestAVoteBehindTheDecisionOrTheNodeTimeoutIsCalledLate(t *testing.T) {
 		fl.masters[1].SetDelay(10 * time.Millisecond)
 		fl.masters[2].SetDelay(20 * time.Millisecond)
 		require.NoError(t, k.Extend(context.Background(), 30*time.Second))
-		pass(20 * time.Millisecond)
+		pass(20*time.Millisecond + maxLate)
 		require.Equal(t, map[string]bool{"n1": false, "n2": false, "n3": true}, late)
 		fl.masters[1].SetDelay(600 * time.Millisecond)
 		fl.masters[2].SetDelay(700 * time.Millisecond)
 		require.ErrorIs(t, k.Extend(context.Background(), 30*time.Second), ErrNoQuorum)
-		pass(time.Second)
+		pass(2 * time.Second)
 		require.Equal(t, map[string]bool{"n1": false, "n2": true, "n3": true}, late)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 func TestAConfirmationIsSentToNodesThatGrantedAndCountedLess(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
+		fl.lateAt(3) // it refuses
 		l := fl.locker(WithFencing())
 		most := countTo(fl.masters[0], time.Hour)
 		countTo(fl.masters[1], time.Minute)
@@ -33,6 +34,7 @@ func TestAConfirmationIsSentToNodesThatGrantedAndCountedLess(t *testing.T) {
 // If a majority has equal counters they decide the fence, whatever another node's counter is.
 func TestNoConfirmationIsSentIfAMajorityCountedAlike(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // it answers last
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
 		fl.masters[0].SetDelay(time.Millisecond) // the others answer before
@@ -86,6 +88,7 @@ func requireUndone(t *testing.T, fl *testbed, l *Locker, other string) {
 
 func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is down
 		l := fl.locker(WithFencing())
 		fl.apart()
 		down(fl.masters[2])

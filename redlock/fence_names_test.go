@@ -16,7 +16,7 @@ func TestTheFencesOfEveryNameIncreaseOverSetsOfNames(t *testing.T) {
 	for seed := range uint64(4) {
 		inBubble(t, 3, func(fl *testbed) {
 			random := rand.New(rand.NewPCG(seed, 98))
-			l := fl.locker(WithFencing(), WithNodeTimeout(time.Millisecond))
+			l := fl.locker(WithFencing())
 			last := map[string]int64{}
 			for range 60 {
 				out := fl.masters[random.IntN(3)]

@@ -38,6 +38,7 @@ func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 // becomes a holder meanwhile. The first must not become a holder any more.
 func TestAnAttemptThatWasOvertakenBeforeItsConfirmationIsNoHolder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // what happens to the others is determined
 		a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
 		asked := downFor(fl.masters[2])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 // amnesias are the ways in which a node may lose a lock that it granted. Each of them also deletes
@@ -37,13 +38,14 @@ func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 	for what, forget := range amnesias {
 		for _, guarded := range []bool{true, false} {
 			inBubble(t, 3, func(fl *testbed) {
+				fl.lateAt(2) // it refuses
 				fl.guarded()
 				opts := []Option{WithRestartGuard(guardTTL)}
 				if !guarded { // the negative control: an unguarded client ignores the marker
 					opts = []Option{WithoutNodeChecks()}
 				}
 				a, b := fl.process().locker(opts...), fl.process().locker(append(opts, WithBackoff(50*time.Millisecond, 500*time.Millisecond))...)
-				fl.masters[2].Set("a", "another's minority", 300*time.Millisecond)
+				fl.masters[2].Set("a", "another's minority", 600*time.Millisecond)
 				k := take(t, a, "a", guardTTL)
 				pass(time.Second)
 				require.Equal(t, 2, fl.keys("a"))
@@ -96,6 +98,7 @@ func TestANodeThatIsReconnectedToIsNotQuarantined(t *testing.T) {
 // While a minority is quarantined, acquisitions succeed. While a majority is, Acquire waits, and a
 // call that does not wait fails at once.
 func TestAnAcquisitionWaitsForQuarantinesThatLeaveNoQuorum(t *testing.T) {
+	late.LeaveOut(t, "it measures the end of a quarantine")
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.guarded()
 		fl.masters[0].FlushAll()

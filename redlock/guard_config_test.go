@@ -92,7 +92,7 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 		for _, word := range []string{"n1 is guarded", guard.Key, "WithRestartGuard", "WithUnsafeNodes"} {
 			require.ErrorContains(t, err, word)
 		}
-		k, err := fl.process().locker(WithUnsafeNodes("n1", "n2")).TryAcquire(bg, "a", time.Second)
+		k, err := fl.process().locker(WithUnsafeNodes("n1", "n2")).TryAcquire(bg, "a", 2*time.Second)
 		require.NoError(t, err)
 		fl.answered()
 		require.Equal(t, 2, fl.keys("a"))
@@ -127,7 +127,7 @@ func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
 			require.Zero(t, fl.keys("a"))
 			require.Zero(t, fl.keys(guard.Key), what)
 			exempt := fl.process().locker(WithUnsafeNodes("n1", "n2"))
-			k, err := exempt.TryAcquire(bg, "a", time.Second)
+			k, err := exempt.TryAcquire(bg, "a", 2*time.Second)
 			require.NoError(t, err, what)
 			r, _ = diagnosed(t, exempt)
 			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f doctor.Finding) bool {

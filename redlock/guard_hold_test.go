@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 // owner's grant.
 func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // the others decide
 		l := fl.guarded()
 		k := take(t, l, "a", 4*time.Second)
 		pass(time.Second)
@@ -24,7 +26,7 @@ func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 		require.ErrorIs(t, err, ErrNoQuorum)
 		var q *QuarantineError
 		require.ErrorAs(t, err, &q)
-		fl.answered()
+		synctest.Wait()
 		require.Equal(t, left, k.Remaining(), "until stays where it was")
 		require.NoError(t, k.Context().Err(), "and it is not lost at once")
 		require.Equal(t, 4*time.Second, fl.masters[0].TTL("a"), "it is done all the same")
