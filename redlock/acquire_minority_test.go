@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 const trip = 5 * time.Millisecond
@@ -174,6 +175,7 @@ func TestQuorumsOfOneTwoAndFourNodes(t *testing.T) {
 // H9, H42: a tie of an even number of nodes is lost at once, because no token can reach a quorum.
 // TryAcquire tries again until the keys have existed for long enough to be a holder's.
 func TestATieIsARefusal(t *testing.T) {
+	late.LeaveOut(t, "it measures how soon a tie is known")
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(fl *testbed) {
 			fl.lateAt(n - 1) // the refusals decide

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -24,7 +23,7 @@ var unanswered = map[string]func(t *testing.T, l *Locker, m *fakeredis.Master) *
 		m.Del("a")
 		freezeAt(m, "repair+guard")
 		require.NoError(t, k.Extend(bg, guardTTL))
-		synctest.Wait()
+		bedOf(l).answered()
 		return k
 	},
 }
@@ -78,7 +77,7 @@ func TestACommandThatWasNotAnsweredWhenItsLockWasDetachedBlocksAMinorityUntilIts
 			m.Del("a")
 			holdAt(m, "repair+guard", client)
 			require.NoError(t, k.Extend(bg, guardTTL))
-			synctest.Wait()
+			bedOf(l).answered()
 			return k
 		},
 	} {

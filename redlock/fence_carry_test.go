@@ -72,6 +72,7 @@ func TestAFenceNeverChangesDuringAHold(t *testing.T) {
 // docs/dev/rules.md rule 14.
 func TestAnExtendCarriesTheFenceToAStraggler(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is the straggler
 		l := fl.locker(WithFencing())
 		for i, m := range fl.masters[:2] { // they agree, and are an hour ahead of the third
 			m.Set("redlock:fence:a", strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10), time.Minute)

@@ -38,9 +38,10 @@ func TestNoConfirmationIsSentIfAMajorityCountedAlike(t *testing.T) {
 		l := fl.locker(WithFencing())
 		countTo(fl.masters[0], time.Hour)
 		fl.masters[0].SetDelay(time.Millisecond) // the others answer before
+		began := time.Now()
 		k := take(t, l, "a", time.Minute)
 		require.False(t, k.keys.confirmed)
-		require.Equal(t, time.Now().UnixMicro(), k.Fence())
+		require.Equal(t, began.UnixMicro(), k.Fence())
 		require.Zero(t, scripts(fl.masters[1], "confirm")+scripts(fl.masters[2], "confirm"))
 	})
 }
@@ -138,6 +139,7 @@ func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 
 func TestTheCallersContextEndsAConfirmation(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is down
 		l := fl.locker(WithFencing())
 		fl.apart()
 		down(fl.masters[2])
