@@ -126,6 +126,7 @@ func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 // A node that does not answer is not waited for beyond the node timeout, and is reported.
 func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is frozen
 		l := fl.locker(WithNodeTimeout(300 * time.Millisecond))
 		fl.masters[2].Freeze()
 		var r *doctor.Report
