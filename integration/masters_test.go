@@ -70,31 +70,6 @@ func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config), o
 	return l, pools
 }
 
-// connected waits until every node has a connection, so the next command does not have to dial.
-func connected(t testing.TB, l *redlock.Locker) {
-	t.Helper()
-	await(t, "all nodes answer", func() bool {
-		s, err := l.Inspect(t.Context(), "connected")
-		if err != nil {
-			return false
-		}
-		for _, n := range s.Nodes {
-			if n.Err != nil {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// onAllNodes waits until all nodes have the key: the last grant may follow the decision.
-func onAllNodes(t *testing.T, nodes []*redistest.Node, key string) {
-	t.Helper()
-	for _, n := range nodes {
-		await(t, "all nodes have the key", func() bool { return len(n.Keys(t, key)) == 1 })
-	}
-}
-
 // await polls until ok returns true, and fails the test if that takes too long.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
