@@ -17,7 +17,7 @@ import (
 // docs/dev/hazards.md H24: no timer runs while the clock continues.
 func TestRemainingIsByTheClockAndNeedsNoTimer(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
-		k := take(t, fl.locker(), "a", 10*time.Second)
+		k := takeAtOnce(t, fl.locker(), "a", 10*time.Second)
 		full := k.Remaining()
 		require.Equal(t, worth(10*time.Second), full)
 		fl.clock.Stall() // no timer runs from here on
@@ -57,7 +57,7 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 			t.Run(fmt.Sprint(ttl, name), func(t *testing.T) {
 				inBubbles(t, 3, func(fl *testbed) {
 					l := fl.locker()
-					asked, watched := take(t, l, "a", ttl, opts...), take(t, l, "b", ttl, opts...)
+					asked, watched := takeAtOnce(t, l, "a", ttl, opts...), takeAtOnce(t, l, "b", ttl, opts...)
 					ctx, done := asked.Context(), watched.Context().Done()
 					pass(ttl / 10)
 					fl.clock.Suspend(ttl)
@@ -67,7 +67,7 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 					require.ErrorIs(t, context.Cause(ctx), ErrLost)
 					<-done
 					require.LessOrEqual(t, fl.clock.Now().Sub(woke), min(time.Second, ttl/10))
-					synctest.Wait()
+					fl.answered()
 					require.Zero(t, fl.orders(command.Extend), "of what is over nothing is extended")
 				})
 			})
@@ -124,7 +124,7 @@ func TestAShareIsOverAtOnceAfterASuspend(t *testing.T) {
 			require.ErrorIs(t, context.Cause(ctx), ErrLost)
 			require.LessOrEqual(t, s.Remaining(), time.Duration(0))
 			require.ErrorIs(t, s.Release(context.Background()), ErrLost)
-			synctest.Wait()
+			fl.answered()
 		}
 	})
 }
@@ -151,13 +151,12 @@ func TestTheStateOfALockIsRightWithoutTimers(t *testing.T) {
 		fl.clock.Stall() // the timers
 		fl.clock.Jump(12 * time.Second)
 		require.NoError(t, ctx.Err()) // this call extends the lock
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, fl.orders(command.Extend))
 		require.Greater(t, k.Remaining(), 29*time.Second)
 		fl.clock.Jump(30 * time.Second)
 		require.Error(t, ctx.Err())
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 		fl.clock.Resume()
 	})
 }

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -22,12 +21,12 @@ func (lk *Lock) resting() bool {
 func TestAHeldLockDropsItsAcquisition(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
-		synctest.Wait()
+		fl.answered()
 		require.True(t, k.resting())
 		pass(time.Minute)
 		require.NoError(t, k.Check(bg))
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Empty(t, fl.left())
 	})
 }
@@ -50,14 +49,15 @@ func TestALockKeepsItsAcquisitionUntilAllNodesHaveAnswered(t *testing.T) {
 // A lock that dropped its acquisition remembers which nodes hold nothing. They are sent no release.
 func TestALockThatDroppedItsAcquisitionSkipsNodesThatRefusedIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it refuses
 		fl.masters[2].Set("a", "x", time.Hour)
 		k := take(t, fl.locker(), "a", 10*time.Second)
-		synctest.Wait()
+		fl.answered()
 		require.True(t, k.resting())
 		require.Equal(t, quorum.Nodes(0).With(2), k.keys.empty)
 		fl.forget()
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 2, fl.count("EVALSHA"))
 	})
 }

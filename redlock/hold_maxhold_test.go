@@ -16,16 +16,17 @@ import (
 func TestNothingExtendsALockBeyondItsMaximumHold(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
-		k := take(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
-		pass(10*time.Second - 1)
+		k := takeAtOnce(t, fl.locker(), "a", 3*time.Second, WithAutoExtend(), WithMaxHold(10*time.Second))
+		pass(9 * time.Second)
 		require.NoError(t, k.Extend(ctx, time.Minute))
-		require.Equal(t, time.Duration(1), k.Remaining())
+		require.Equal(t, time.Second, k.Remaining())
+		fl.heldEverywhere("a")
+		pass(k.Remaining() - 1)
 		require.NoError(t, k.Context().Err())
-		synctest.Wait()
-		require.Equal(t, 3, fl.keys("a"))
 		pass(1)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
 		require.Zero(t, k.Remaining())
+		fl.answered()
 		require.Zero(t, fl.keys("a"), "the keys had a minute to live")
 		require.ErrorIs(t, k.Extend(ctx, time.Second), ErrMaxHold)
 		require.ErrorIs(t, k.Check(ctx), ErrMaxHold)
@@ -101,38 +102,39 @@ func TestTheStopMarginEndsTheContextAndNotTheHandle(t *testing.T) {
 		require.Zero(t, fl.orders(command.Extend, command.Release), "nothing is undone before")
 		require.Equal(t, 3, fl.keys("a"))
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 	})
 }
 
 func TestTheStopMarginCountsFromTheMaximumHoldToo(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
-		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithMaxHold(time.Minute), WithStopMargin(5*time.Second))
+		l, p := fl.probed()
+		k := takeAtOnce(t, l, "a", 10*time.Second, WithAutoExtend(), WithMaxHold(time.Minute), WithStopMargin(5*time.Second))
 		pass(55*time.Second - 1)
 		require.NoError(t, k.Context().Err())
 		pass(1)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrMaxHold)
 		require.Equal(t, 5*time.Second, k.Remaining())
 		require.ErrorIs(t, k.Extend(ctx, time.Second), ErrMaxHold)
-		sent := fl.orders(command.Extend)
+		sent := len(p.of(command.Extend))
 		pass(5*time.Second - 1)
-		require.Equal(t, sent, fl.orders(command.Extend))
-		require.Zero(t, fl.orders(command.Release))
+		require.Len(t, p.of(command.Extend), sent)
+		require.Empty(t, p.of(command.Release))
 		pass(1)
 		require.ErrorIs(t, k.Release(ctx), ErrMaxHold)
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 	})
 }
 
 func TestAutoExtensionRunsAtAThirdOfWhatTheStopMarginLeaves(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
-		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(5*time.Second))
+		k := takeAtOnce(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(5*time.Second))
 		third := (k.Remaining() - 5*time.Second) / 3
 		pass(third - 1)
 		require.Zero(t, fl.orders(command.Extend))
 		pass(1)
+		fl.answered()
 		require.Equal(t, 3, fl.orders(command.Extend))
 		pass(time.Minute)
 		require.NoError(t, k.Context().Err())
@@ -142,17 +144,18 @@ func TestAutoExtensionRunsAtAThirdOfWhatTheStopMarginLeaves(t *testing.T) {
 
 func TestAutoExtensionStopsAtTheStopMargin(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
-		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend(), WithStopMargin(4*time.Second))
+		l, p := fl.probed()
+		k := take(t, l, "a", 10*time.Second, WithAutoExtend(), WithStopMargin(4*time.Second))
 		heal := failing(fl.masters...)
 		pass(k.Remaining() - 4*time.Second - 1)
-		tries := fl.orders(command.Extend)
+		tries := len(p.of(command.Extend))
 		require.Greater(t, tries, 9)
 		require.NoError(t, k.Context().Err())
 		heal() // too late
 		pass(1)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrLost)
 		pass(4*time.Second - 1)
-		require.Equal(t, tries, fl.orders(command.Extend))
+		require.Len(t, p.of(command.Extend), tries)
 		require.Equal(t, time.Duration(1), k.Remaining())
 		require.NoError(t, k.Release(context.Background()))
 	})

@@ -41,12 +41,12 @@ func TestAnErrorNamesTheHolderOfAnyName(t *testing.T) {
 // Otherwise a caller that waits for Remaining would come back while another name is still held.
 func TestAnErrorNamesTheHolderWhoseKeyRemainsLongest(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		take(t, fl.locker(WithOwner("she")), "c", time.Hour)
-		brief := fl.locker(WithOwner("he"))
-		take(t, brief, "b", time.Minute)
-		take(t, brief, "d", time.Minute)
+		she, he := command.NewToken("she"), command.NewToken("he")
 		fl.each(func(m *fakeredis.Master) {
 			m.Set("a", "x", 0)
+			m.Set("b", he, time.Minute)
+			m.Set("c", she, time.Hour)
+			m.Set("d", he, time.Minute)
 			m.Set("e", "x", 0)
 		})
 		for _, test := range []struct {

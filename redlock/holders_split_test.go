@@ -20,6 +20,7 @@ func TestABareQuorumIsDistinguishedFromASplitVoteWhileANodeIsDown(t *testing.T) 
 	} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 5, func(fl *testbed) {
+				fl.lateAt(4) // it stops
 				a, b := fl.process().locker(), fl.process().locker()
 				k := take(t, a, "a", time.Hour)
 				fl.masters[3].Del("a")

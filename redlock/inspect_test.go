@@ -9,10 +9,12 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 // Inspect reports the holder of a name, its nodes and its remaining time on a quorum.
 func TestInspectShowsTheHolder(t *testing.T) {
+	late.LeaveOut(t, "it compares the time left on each node at one instant")
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithOwner("worker-7"), WithKeyPrefix("p:"))
 		k, err := l.Acquire(bg, "a", time.Minute)
@@ -39,6 +41,7 @@ func TestInspectShowsTheHolder(t *testing.T) {
 
 // A token on less than a quorum is not a holder, even if no other token could reach a quorum.
 func TestInspectDistinguishesAPartialHoldFromALock(t *testing.T) {
+	late.LeaveOut(t, "it compares the time left on each node at one instant")
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		mine := command.NewToken("she")
@@ -62,6 +65,7 @@ func TestInspectDistinguishesAPartialHoldFromALock(t *testing.T) {
 // quorum has only such keys.
 func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // its key never expires
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		s, err := l.Inspect(bg, "a")
@@ -86,9 +90,11 @@ func TestInspectShowsKeysThatNeverExpire(t *testing.T) {
 // Inspect returns an error, and the others' reports all the same.
 func TestInspectWithNodesThatAreGone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // it stops
 		l := fl.locker(WithOwner("she"))
 		_, err := l.Acquire(bg, "a", time.Minute)
 		require.NoError(t, err)
+		fl.heldEverywhere("a")
 		fl.masters[0].Stop()
 		time.Sleep(time.Second)
 		var s *Status

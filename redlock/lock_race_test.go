@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,7 +98,7 @@ func TestNoKeyAndNoLeaseIsLeftOfManyHolds(t *testing.T) {
 			})
 		}
 		work.Wait()
-		synctest.Wait()
+		fl.answered()
 		pass(10 * time.Millisecond)
 		require.Zero(t, booked(l))
 		require.Zero(t, l.timers.Len())

@@ -110,18 +110,19 @@ func TestAnAttemptThatItsContextCutsShortSaysNothingOfTheNodes(t *testing.T) {
 func TestANodeThatDoesNotVoteIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it does not vote
 		l := fl.guarded(WithLogger(log.logger()))
-		require.NoError(t, take(t, l, "a", time.Second).Release(bg)) // with the votes of all nodes
-		synctest.Wait()
+		require.NoError(t, take(t, l, "a", 2*time.Second).Release(bg)) // with the votes of all nodes
+		fl.answered()
 		require.Contains(t, log.newLines(t), "INFO a quorum votes again", "new nodes wait once")
 		require.NoError(t, fl.masters[2].Restart(false))
 		pass(time.Second)
 		for range 3 {
-			require.NoError(t, take(t, l, "a", time.Second).Release(bg))
+			require.NoError(t, take(t, l, "a", 2*time.Second).Release(bg))
 		}
 		require.Equal(t, []string{"WARN a node does not vote"}, log.newLines(t))
 		pass(2 * guardTTL)
-		require.NoError(t, take(t, l, "a", time.Second).Release(bg))
+		require.NoError(t, take(t, l, "a", 2*time.Second).Release(bg))
 		require.Equal(t, []string{"INFO a node votes again"}, log.newLines(t))
 	})
 }
@@ -134,7 +135,7 @@ func TestSeveralTracesAreAllCalled(t *testing.T) {
 			WithTrace(hooks(func(hook string) { first[hook]++; panic("the first one's") })),
 			WithTrace(hooks(func(hook string) { second[hook]++ })))
 		life(t, l, "a")
-		synctest.Wait()
+		fl.answered()
 		require.Len(t, second, 7)
 		require.Equal(t, first, second)
 	})

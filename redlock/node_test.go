@@ -32,6 +32,7 @@ func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
 // replica that lacks A's lock.
 func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, groups []*group) {
+		groupsLateAt(groups, 2) // the others decide
 		a, b := client(t, groups, &view{}), client(t, groups, &view{})
 		ready(t, a, groups)
 		ready(t, b, groups)
@@ -40,7 +41,7 @@ func TestAPromotedReplicaDoesNotVoteUntilWhatItMayLackIsOver(t *testing.T) {
 		held, err := a.TryAcquire(bg, "x", guardTTL)
 		require.NoError(t, err)
 		third.Unfreeze()
-		synctest.Wait()
+		groupsAnswered(groups)
 		third.Del("x") // as if the key had never been replicated
 		groups[0].failOver(3, guard.Key)
 		pass(time.Second)

@@ -134,10 +134,11 @@ func TestNoRepairIsSubmittedOfALockThatNothingExtends(t *testing.T) {
 func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		l := fl.guarded(WithRepair())
-		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
+		k := takeAllAtOnce(t, l, names, 9*time.Second, WithAutoExtend())
 		pass(time.Second) // after the timer by which a lock drops its acquisition
 		fl.masters[2].Del(names[len(names)-1])
 		pass(k.lease.Terms.Interval - time.Second)
+		fl.answered()
 		require.Equal(t, 3, fl.sees("extend"))
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.NoError(t, k.Release(bg))
@@ -148,6 +149,7 @@ func TestWhatAnAutomaticExtensionFindsGoneIsRepairedAtOnce(t *testing.T) {
 // may also lack the key.
 func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
 	inBubble(t, 5, func(fl *testbed) {
+		fl.lateAt(0) // it answers last
 		l := fl.guarded(WithRepair())
 		k := take(t, l, "a", 8*time.Second)
 		fl.masters[4].Del("a")
@@ -157,7 +159,8 @@ func TestARepairFollowsTheLastAnswerAndComesOnce(t *testing.T) {
 		require.NoError(t, k.Extend(bg, 8*time.Second))
 		pass(10 * time.Millisecond)
 		require.Zero(t, repairs(fl.masters[4]), "one has not answered")
-		pass(10 * time.Second / 100)
+		fl.answered()
+		pass(200 * time.Millisecond)
 		require.Equal(t, 1, repairs(fl.masters[4]))
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
@@ -183,21 +186,21 @@ func TestAHealthyExtensionBooksNoRepair(t *testing.T) {
 // another node was repaired since.
 func TestANodeThatWasRepairedIsUndoneAlsoAfterAnotherWas(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
+		fl.lateAt(2) // it refuses
 		l := fl.guarded(WithRepair())
 		fl.masters[2].Set("a", "somebody", 500*time.Millisecond)
 		k := takeAll(t, l, names, 8*time.Second)
 		pass(time.Second)
 		require.NoError(t, k.Extend(bg, 8*time.Second))
-		synctest.Wait()
+		fl.answered()
 		fl.masters[1].Del("a")
 		require.NoError(t, k.Extend(bg, 8*time.Second))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 1, repairs(fl.masters[1]))
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.Empty(t, k.extending.rounds, "nothing is kept of a repair that was answered")
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 	})
 }
 
@@ -215,7 +218,7 @@ func TestAnExtensionThatAQuorumRefusesIsReportedAsLost(t *testing.T) {
 			m.Del(names[0])
 		}
 		require.ErrorIs(t, k.Extend(bg, 10*time.Second), ErrLost)
-		synctest.Wait()
+		fl.answered()
 		require.Len(t, reported, 1)
 		require.ErrorIs(t, reported[0].Err, ErrLost)
 		require.LessOrEqual(t, reported[0].Validity, time.Duration(0))
@@ -268,7 +271,7 @@ func TestACallerThatGivesUpReceivesAnExtensionThatWasDecided(t *testing.T) {
 		k.sending.Lock()
 		x, err := k.startExtend(20*time.Second, byCaller)
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		ctx, cancel := context.WithCancel(bg)
 		cancel()
 		for range 100 { // select chooses among ready cases at random
@@ -276,7 +279,7 @@ func TestACallerThatGivesUpReceivesAnExtensionThatWasDecided(t *testing.T) {
 		}
 		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), context.Canceled)
 		require.ErrorIs(t, k.Extend(ctx, time.Microsecond), ErrInvalid)
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, fl.orders(command.Extend), "a context that is done sends nothing")
 		require.NoError(t, k.Release(bg))
 		require.ErrorIs(t, k.Extend(ctx, 20*time.Second), context.Canceled)
@@ -299,7 +302,7 @@ func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
 		p.within(command.Extend, func() { during = append(during, turns()) })
 		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
 		require.NoError(t, k.Extend(bg, 9*time.Second))
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, turns())
 		pass(3 * time.Second)
 		require.Zero(t, turns())
@@ -450,7 +453,8 @@ func TestCheckBelievesAQuorumWhoseKeysLastToTheMillisecond(t *testing.T) {
 	for what, ttl := range map[string]time.Duration{"as long": 9999 * time.Millisecond, "for less": 9998 * time.Millisecond} {
 		t.Run(what, func(t *testing.T) {
 			forOneNameAndTwo(t, func(fl *testbed, names []string) {
-				k := takeAll(t, fl.locker(WithDrift(0, 0)), names, 10*time.Second)
+				fl.lateAt(2) // it is frozen
+				k := takeAllAtOnce(t, fl.locker(WithDrift(0, 0)), names, 10*time.Second)
 				for _, m := range fl.masters {
 					m.Set(names[len(names)-1], k.Token(), ttl)
 				}

@@ -24,7 +24,7 @@ func TestAnAsyncReleaseDoesNotWaitAndReportsByTrace(t *testing.T) {
 		require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
 		next := take(t, l, "a", time.Minute)
 		require.NoError(t, k.Release(bg), "as the first time")
-		synctest.Wait()
+		fl.answered()
 		require.Len(t, reported, 1)
 		require.NoError(t, reported[0].Err)
 		require.Positive(t, reported[0].Took)

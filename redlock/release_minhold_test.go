@@ -20,24 +20,27 @@ func TestAReleaseBeforeTheMinimumHoldLeavesTheKeysForWhatIsLeftOfIt(t *testing.T
 			inBubbles(t, 3, func(fl *testbed) {
 				ctx := context.Background()
 				a, b := fl.locker(), fl.locker()
+				began := time.Now()
 				k := take(t, a, "a", ttl, WithMinHold(10*time.Second))
 				for _, m := range fl.masters {
-					require.Equal(t, max(ttl, 10*time.Second), m.TTL("a"))
+					requireTTL(t, m, "a", max(ttl, 10*time.Second), began)
 				}
-				pass(3 * time.Second)
+				pass(3*time.Second - time.Since(began))
+				released := time.Now()
 				require.NoError(t, k.Release(ctx))
 				require.ErrorIs(t, context.Cause(k.Context()), ErrReleased)
-				synctest.Wait()
+				fl.answered()
 				require.Zero(t, fl.orders(command.Release))
+				late := time.Since(released) // the last master was told so much later
 				for _, m := range fl.masters {
-					require.Equal(t, 7*time.Second, m.TTL("a"))
+					requireTTL(t, m, "a", 7*time.Second, released)
 				}
-				pass(7*time.Second - time.Millisecond)
+				pass(7*time.Second - time.Millisecond - late)
 				for _, l := range []*Locker{a, b} {
 					_, err := l.TryAcquire(ctx, "a", time.Second)
 					require.ErrorIs(t, err, ErrHeld)
 				}
-				pass(2 * time.Millisecond)
+				pass(2*time.Millisecond + late)
 				require.Zero(t, fl.keys("a"), "and no longer")
 				require.NoError(t, take(t, b, "a", time.Second).Release(ctx))
 			})
@@ -50,8 +53,7 @@ func TestAReleaseAfterTheMinimumHoldDeletes(t *testing.T) {
 		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
 		pass(10 * time.Second)
 		require.NoError(t, k.Release(context.Background()))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 		require.Zero(t, fl.orders(command.Shorten))
 	})
 }
@@ -59,11 +61,12 @@ func TestAReleaseAfterTheMinimumHoldDeletes(t *testing.T) {
 // The remaining time is rounded up, so that no key expires before d.
 func TestTheMinimumHoldIsNeverCutShort(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
-		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
+		k := takeAtOnce(t, fl.locker(), "a", time.Minute, WithMinHold(10*time.Second))
 		pass(10*time.Second - 1500*time.Microsecond)
 		require.NoError(t, k.Release(context.Background()))
 		synctest.Wait()
 		require.Equal(t, 3, fl.keys("a"), "10 ms, the least that a key may get")
+		fl.answered()
 		pass(12 * time.Millisecond)
 		require.Zero(t, fl.keys("a"))
 	})
@@ -71,7 +74,7 @@ func TestTheMinimumHoldIsNeverCutShort(t *testing.T) {
 
 func TestTheHoldIsValidForTheMinimumHoldAtLeast(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
-		k := take(t, fl.locker(), "a", time.Second, WithMinHold(10*time.Second))
+		k := takeAtOnce(t, fl.locker(), "a", time.Second, WithMinHold(10*time.Second))
 		require.Equal(t, worth(10*time.Second), k.Remaining())
 		pass(k.Remaining() - 1)
 		require.NoError(t, k.Context().Err())
@@ -82,13 +85,15 @@ func TestTheHoldIsValidForTheMinimumHoldAtLeast(t *testing.T) {
 func TestALossBeforeTheMinimumHoldLeavesTheOtherKeysForWhatIsLeftOfIt(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
-		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
+		fl.lateAt(2) // the others disown it
+		k := takeAtOnce(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
 		fl.masters[0].Del("a")
 		fl.masters[1].Del("a")
 		pass(5 * time.Second)
+		began := time.Now()
 		require.ErrorIs(t, k.Extend(ctx, time.Minute), ErrLost)
-		synctest.Wait()
-		require.Equal(t, 15*time.Second, fl.masters[2].TTL("a"))
+		fl.answered()
+		requireTTL(t, fl.masters[2], "a", 15*time.Second, began)
 		require.ErrorIs(t, k.Release(ctx), ErrLost)
 		pass(15*time.Second + time.Millisecond)
 		require.Zero(t, fl.keys("a"))
@@ -111,35 +116,37 @@ func TestExtendGoesBeyondTheMinimumHoldAndBack(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		ctx := context.Background()
 		l := fl.locker()
-		k := take(t, l, "a", time.Second, WithMinHold(10*time.Second))
+		k := takeAtOnce(t, l, "a", time.Second, WithMinHold(10*time.Second))
 		require.NoError(t, k.Extend(ctx, time.Minute))
 		pass(4 * time.Second)
+		released := time.Now()
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
-		for _, m := range fl.masters {
-			require.Equal(t, 6*time.Second, m.TTL("a"), "the one place where a TTL shrinks")
+		fl.answered()
+		for _, m := range fl.masters { // the one place where a TTL shrinks
+			requireTTL(t, m, "a", 6*time.Second, released)
 		}
 		pass(7 * time.Second)
 		k = take(t, l, "a", time.Second, WithMinHold(10*time.Second))
 		require.NoError(t, k.Extend(ctx, time.Minute))
 		pass(30 * time.Second)
 		require.NoError(t, k.Release(ctx))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 	})
 }
 
 // A copy that expires earlier by itself is left alone, and so is another owner's key.
 func TestTheMinimumHoldLengthensNothingAndTouchesNoForeignKey(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
-		k := take(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
+		fl.lateAt(2) // it alone shortens
+		k := takeAtOnce(t, fl.locker(), "a", time.Minute, WithMinHold(20*time.Second))
 		fl.masters[0].Set("a", k.Token(), 5*time.Second)
 		fl.masters[1].Set("a", "another's", 50*time.Second)
+		released := time.Now()
 		require.NoError(t, k.Release(context.Background()))
-		synctest.Wait()
-		require.Equal(t, 5*time.Second, fl.masters[0].TTL("a"))
-		require.Equal(t, 50*time.Second, fl.masters[1].TTL("a"))
-		require.Equal(t, 20*time.Second, fl.masters[2].TTL("a"))
+		fl.answered()
+		require.Equal(t, 5*time.Second-time.Since(released), fl.masters[0].TTL("a"))
+		require.Equal(t, 50*time.Second-time.Since(released), fl.masters[1].TTL("a"))
+		requireTTL(t, fl.masters[2], "a", 20*time.Second, released)
 	})
 }
 
@@ -160,7 +167,7 @@ func TestAnAttemptThatFailedLeavesNoMinimumHold(t *testing.T) {
 		fl.masters[1].Set("a", "another's", time.Minute)
 		_, err := fl.locker().TryAcquire(context.Background(), "a", time.Second, WithMinHold(20*time.Second))
 		require.ErrorIs(t, err, ErrHeld)
-		synctest.Wait()
+		fl.answered()
 		require.Zero(t, fl.orders(command.Shorten))
 		_, stands := fl.masters[2].Get("a")
 		require.False(t, stands)

@@ -3,7 +3,6 @@ package redlock
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,11 +18,9 @@ func TestEveryNodeThatLostItsCopyIsRepaired(t *testing.T) {
 			m.Del("a")
 		}
 		require.NoError(fl.t, k.Extend(bg, 4*time.Second))
-		synctest.Wait()
-		require.Equal(fl.t, 5, fl.keys("a"))
+		fl.heldEverywhere("a")
 		require.NoError(fl.t, k.Release(bg))
-		synctest.Wait()
-		require.Zero(fl.t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 	})
 }
 
@@ -35,7 +32,7 @@ func TestARepairIsNotSentAfterTheMaximumHold(t *testing.T) {
 		fl.masters[2].Del(names[0])
 		p.within(command.Repair, sync.OnceFunc(func() { fl.clock.Jump(3 * time.Second) }))
 		require.NoError(t, k.Extend(bg, 5*time.Second))
-		synctest.Wait()
+		fl.answered()
 		require.Len(t, p.of(command.Repair), 1, "submitted, and")
 		require.Zero(t, repairs(fl.masters[2]))
 		require.ErrorIs(t, k.Release(bg), ErrMaxHold)

@@ -37,7 +37,7 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 		m.Del(command.FencePrefix + "a")
 		m.ForgetLog()
 		require.NoError(t, k.Extend(bg, 6*time.Second))
-		synctest.Wait()
+		fl.answered()
 		v, ok := m.Get("a")
 		require.True(t, ok)
 		require.Equal(t, k.Token(), v)
@@ -48,8 +48,7 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 		require.Equal(t, 1, repairs(m))
 		require.Zero(t, repairs(fl.masters[0]))
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 		require.Zero(t, booked(l))
 	})
 }
@@ -75,7 +74,7 @@ func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 		}
 		extendEvents.OnComplete(x.round)
 		extendEvents.OnDecision(x.round)
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 1, repairs(fl.masters[2]))
 		require.Equal(t, 3, fl.keys("a"))
 	})
@@ -95,8 +94,7 @@ func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {
 		require.Equal(t, 2, fl.keys("a"))
 		fl.masters[1].Hook(nil)
 		require.NoError(t, k.Extend(bg, 4*time.Second))
-		synctest.Wait()
-		require.Equal(t, 3, fl.keys("a"))
+		fl.heldEverywhere("a")
 	})
 }
 
@@ -144,7 +142,7 @@ func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 				n3.Set(guard.Key, l.nodeSet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
 			}
 			require.NoError(t, k.Extend(bg, 4*time.Second))
-			synctest.Wait()
+			fl.answered()
 			n1.Set("a", "B", 4*time.Second) // A's key expires early, and B gets its second vote
 			err := k.Extend(bg, 4*time.Second)
 			if guarded {
@@ -167,7 +165,7 @@ func TestARepairThatIsNotAnsweredIsUndoneInItsOrder(t *testing.T) {
 		m.Del("a")
 		freezeAt(m, "repair+guard")
 		require.NoError(t, k.Extend(bg, 4*time.Second))
-		synctest.Wait()
+		fl.answered()
 		require.NoError(t, k.Release(bg))
 		pass(time.Second)
 		m.Hook(nil)
@@ -189,7 +187,7 @@ func TestARepairOnADeadConnectionIsUndone(t *testing.T) {
 		m.Del("a")
 		freezeAt(m, "repair+guard")
 		require.NoError(t, k.Extend(bg, 4*time.Second))
-		synctest.Wait()
+		fl.answered()
 		killed := stats(l).Killed
 		for _, c := range m.Clients() {
 			c.Drop()
@@ -223,7 +221,7 @@ func TestDetachWaitsForARepairUnderWay(t *testing.T) {
 		m.Del("a")
 		freezeAt(m, "repair+guard")
 		require.NoError(t, k.Extend(bg, 4*time.Second))
-		synctest.Wait()
+		fl.answered()
 		claim, soon := detachedSoon(k)
 		require.False(t, soon())
 		m.Hook(nil)
@@ -264,13 +262,14 @@ func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			for range 10 { // the end of the lock may give up the repair before the node looks at its time
 				forOneNameAndTwo(t, func(fl *testbed, names []string) {
+					fl.lateAt(0) // the repair of the third one is not late
 					l, p := fl.probed(WithRestartGuard(guardTTL), WithRepair())
 					k := takeAll(t, l, names, 4*time.Second)
 					last := names[len(names)-1]
 					fl.masters[2].Del(last)
 					p.within(command.Repair, func() { fl.clock.Jump(k.Remaining() + late) })
 					require.NoError(t, k.Extend(bg, 5*time.Second))
-					synctest.Wait()
+					fl.answered()
 					require.Len(t, p.of(command.Repair), 1, "submitted, and")
 					require.Equal(t, late < 0, repairs(fl.masters[2]) == 1)
 					require.Equal(t, late < 0, fl.keys(last) == 3)
@@ -280,8 +279,7 @@ func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 					pass(time.Second) // no timer fires any more
 					require.Len(t, p.of(command.Repair), 1)
 					_ = k.Release(bg)
-					synctest.Wait()
-					require.Zero(t, fl.keys(last))
+					fl.releasedEverywhere(last)
 				})
 			}
 		})
@@ -300,7 +298,7 @@ func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 			delete(nodes[2].held, "a")
 			nodes[2].script = func(_ *fakeNode, c *command.Command) bool { return c.Op == command.Repair }
 			require.NoError(t, k.Extend(bg, 5*time.Second))
-			synctest.Wait()
+			fl.answered()
 			end(k)
 			waiting := nodes[2].commands(command.Repair)
 			require.Len(t, waiting, 1)
@@ -313,17 +311,16 @@ func TestARepairThatIsStillUnsentIsGivenUp(t *testing.T) {
 // A node that refused the acquire, and was repaired later, holds the lock's key.
 func TestANodeThatRefusedAtFirstIsUndoneOnceItWasRepaired(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it refuses
 		l := fl.guarded(WithRepair())
 		m := fl.masters[2]
 		m.Set("a", "somebody", 500*time.Millisecond)
 		k := take(t, l, "a", 4*time.Second)
 		pass(time.Second)
 		require.NoError(t, k.Extend(bg, 4*time.Second))
-		synctest.Wait()
-		require.Equal(t, 3, fl.keys("a"))
+		fl.heldEverywhere("a")
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
-		require.Zero(t, fl.keys("a"))
+		fl.releasedEverywhere("a")
 	})
 }
 

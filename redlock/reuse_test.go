@@ -26,7 +26,7 @@ func takeSlowly(fl *testbed, l *Locker, opts ...LockOption) (k *Lock, acquire *v
 	acquire = k.keys.acquire
 	return k, acquire, func() {
 		last.Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		require.Nil(fl.t, k.keys.acquire)
 	}
 }
@@ -43,7 +43,7 @@ func TestARoundIsUsedAgain(t *testing.T) {
 				complete()
 				require.True(t, unused(acquire))
 				require.NoError(t, k.Release(bg))
-				synctest.Wait()
+				fl.answered()
 				require.True(t, unused(k.keys.undo))
 			}
 			require.Empty(t, fl.left())
@@ -61,7 +61,7 @@ func TestARoundOfAReleasedLockIsUsedAgain(t *testing.T) {
 			require.Same(t, acquire, k.keys.acquire)
 			require.EqualValues(t, 1, acquire.Users())
 			fl.masters[2].Unfreeze()
-			synctest.Wait()
+			fl.answered()
 			require.True(t, unused(acquire))
 			require.True(t, unused(k.keys.undo))
 		}
@@ -78,11 +78,11 @@ func TestARoundIsUsedAgainBehindAnAsyncRelease(t *testing.T) {
 			k := take(t, l, "a", time.Minute, WithAsyncRelease())
 			fl.masters[2].Freeze()
 			require.NoError(t, k.Release(bg))
-			synctest.Wait()
+			fl.answered()
 			require.EqualValues(t, 1, k.keys.undo.Users(), "one node has not answered")
 			require.Equal(t, k, k.keys.undo.Owner)
 			fl.masters[2].Unfreeze()
-			synctest.Wait()
+			fl.answered()
 			require.True(t, unused(k.keys.undo))
 		}
 		require.Empty(t, fl.left())
@@ -100,7 +100,7 @@ func TestARoundIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 		require.EqualValues(t, 1, k.keys.undo.Users())
 		require.Equal(t, k, k.keys.undo.Owner)
 		fl.masters[2].Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		require.True(t, unused(k.keys.undo))
 	})
 }
@@ -109,15 +109,16 @@ func TestARoundIsNotUsedAgainBeforeTheLastAnswer(t *testing.T) {
 func TestARoundIsUsedAgainWhileAMasterIsDown(t *testing.T) {
 	for what, fail := range map[string]func(m *fakeredis.Master){"down": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
 		inBubble(t, 3, func(fl *testbed) {
+			fl.lateAt(2) // it fails
 			l := fl.locker()
 			fail(fl.masters[2])
 			for range 10 { // until the connection is found silent, or has ended
 				require.NoError(fl.t, take(fl.t, l, "b", time.Minute).Release(bg))
-				pass(100 * time.Millisecond)
+				pass(100*time.Millisecond + lateness())
 			}
 			k := take(fl.t, l, "c", time.Minute)
 			require.NoError(fl.t, k.Release(bg))
-			pass(100 * time.Millisecond)
+			pass(100*time.Millisecond + lateness())
 			require.True(fl.t, unused(k.keys.undo), what)
 			require.True(fl.t, k.keys.acquire == nil || unused(k.keys.acquire), what)
 			fl.masters[2].Unfreeze()
@@ -152,7 +153,7 @@ func TestARoundThatOthersMayStillKnowIsNotUsedAgain(t *testing.T) {
 			k := acquired(fl)
 			fl.masters[2].FailWith("EVALSHA", "BUSY")
 			require.NoError(fl.t, k.Release(bg))
-			synctest.Wait()
+			fl.answered()
 			fl.masters[2].FailWith("EVALSHA", "")
 			return k.keys.undo
 		},
@@ -219,7 +220,7 @@ func TestARoundIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 		_, registered := k.pendingUndo()
 		require.True(t, registered)
 		fl.masters[2].Unfreeze()
-		synctest.Wait()
+		fl.answered()
 		_, registered = k.pendingUndo()
 		require.False(t, registered)
 		require.False(t, unused(k.keys.undo))
@@ -267,7 +268,7 @@ func TestARoundIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 		require.NoError(t, err)
 		defer fl.close(l)
 		defer n.Close()
-		synctest.Wait()
+		fl.answered()
 		k, acquire, complete := takeSlowly(fl, l)
 		complete()
 		fl.masters[0].SetDelay(time.Millisecond) // its answer is the last one

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +18,7 @@ func TestALockIsNotAcquiredAgainByItsHolder(t *testing.T) {
 		require.NoError(t, err)
 		inner, err := l.Acquire(outer.Context(), "c", 10*time.Second)
 		require.NoError(t, err)
-		synctest.Wait()
+		fl.answered()
 		sent := fl.orders(command.Acquire, command.Inspect)
 		for _, ctx := range []context.Context{
 			outer.Context(),

@@ -42,7 +42,7 @@ func TestAShareCostsNoTrafficAndHasAReleaseOfItsOwn(t *testing.T) {
 		require.ErrorIs(t, s.Check(bg), ErrReleased)
 		require.ErrorIs(t, s.Extend(bg, time.Second), ErrReleased)
 		require.NoError(t, s.Release(bg), "the first result")
-		synctest.Wait()
+		fl.answered()
 		for _, m := range fl.masters {
 			require.Empty(t, asked(m))
 		}
@@ -133,7 +133,7 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 					require.NoError(t, h.Context().Err())
 				}
 				test.end(fl, k)
-				synctest.Wait()
+				fl.answered()
 				for i, h := range handles {
 					require.LessOrEqual(t, h.Remaining(), time.Duration(0))
 					require.ErrorIs(t, context.Cause(h.Context()), test.cause)
@@ -216,7 +216,7 @@ func TestAShareExtendsChecksAndReportsProgressOfItsLock(t *testing.T) {
 		require.NoError(t, s.Extend(bg, 4*time.Second))
 		require.Greater(t, k.Remaining(), 3*time.Second)
 		require.NoError(t, s.Check(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Equal(t, 3, fl.orders(command.Inspect))
 		for range 10 {
 			pass(4 * time.Second)

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -27,23 +26,29 @@ func take(t *testing.T, l *Locker, name string, ttl time.Duration, opts ...LockO
 	return k
 }
 
-// takeAtOnce acquires a lock, and returns when a majority has answered: for tests that count the time
-// from then on.
+// takeAtOnce acquires a lock, and spends no time on a late master: for tests that count the time from
+// then on.
 func takeAtOnce(t *testing.T, l *Locker, name string, ttl time.Duration, opts ...LockOption) *Lock {
 	t.Helper()
 	names := []string{name}
 	if fl := bedOf(l); fl != nil && fl.two {
 		names = append(names, "also "+name)
 	}
-	k, err := l.TryAcquireAll(context.Background(), names, ttl, opts...)
-	require.NoError(t, err)
-	return k
+	return takeAllAtOnce(t, l, names, ttl, opts...)
 }
 
 // pass lets d of the bubble's time pass, and waits until what is due has happened.
 func pass(d time.Duration) {
 	time.Sleep(d) // virtual
 	synctest.Wait()
+}
+
+// requireTTL requires that a master was told that TTL of a key, at some instant since began.
+func requireTTL(t *testing.T, m *fakeredis.Master, key string, ttl time.Duration, began time.Time) {
+	t.Helper()
+	left := m.TTL(key)
+	require.LessOrEqual(t, left, ttl, "%q on %s", key, m.Name())
+	require.GreaterOrEqual(t, left, ttl-time.Since(began), "%q on %s", key, m.Name())
 }
 
 // asked lists the operations on locks that a master executed, in order.

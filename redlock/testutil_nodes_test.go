@@ -158,6 +158,17 @@ func (c *cuttable) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// groupsLateAt makes that group the one that may be late, for the clients that are made from now on.
+func groupsLateAt(groups []*group, at int) {
+	for _, g := range groups {
+		if set := g.late; set != nil {
+			g.late = nil
+			groups[at].late = set
+			return
+		}
+	}
+}
+
 // groupsAnswered returns when every server has executed and answered what it was sent.
 func groupsAnswered(groups []*group) {
 	var all []*fakeredis.Master

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -156,9 +157,17 @@ func forOneNameAndTwo(t *testing.T, f func(fl *testbed, names []string)) {
 // takeAll acquires a lock on names, and returns when every node has answered.
 func takeAll(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ...LockOption) *Lock {
 	t.Helper()
+	k := takeAllAtOnce(t, l, names, ttl, opts...)
+	bedOf(l).answered()
+	return k
+}
+
+// takeAllAtOnce is takeAll, and spends no time on a late master.
+func takeAllAtOnce(t *testing.T, l *Locker, names []string, ttl time.Duration, opts ...LockOption) *Lock {
+	t.Helper()
 	k, err := l.TryAcquireAll(bg, names, ttl, opts...)
 	require.NoError(t, err)
-	bedOf(l).answered()
+	synctest.Wait()
 	return k
 }
 

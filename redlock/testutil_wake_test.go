@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -41,7 +40,7 @@ func wants(ctx context.Context, l *Locker, names ...string) <-chan won {
 func waitingFor(ctx context.Context, l *Locker, names ...string) <-chan won {
 	done := wants(ctx, l, names...)
 	time.Sleep(200 * time.Millisecond)
-	synctest.Wait()
+	bedOf(l).answered()
 	return done
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -84,7 +83,7 @@ func TestEveryRoundOfProcessesThatTryAtOnceHasOneWinner(t *testing.T) {
 				}
 				require.Equal(t, 1, winners, "round %d on %d nodes", round, nodes)
 			}
-			synctest.Wait()
+			fl.answered()
 			t.Logf("%d nodes: %d split votes in %d rounds", nodes, splits.Load(), rounds)
 			require.Greater(t, splits.Load(), int64(rounds), "splits are common")
 		})

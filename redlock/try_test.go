@@ -31,9 +31,11 @@ func splitFor(fl *testbed, l *Locker, d time.Duration, opts ...LockOption) (*Loc
 // one before.
 func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // the third one is free
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond)
 		require.NoError(t, err)
-		synctest.Wait()
+		require.Equal(t, worth(2*time.Second), k.Remaining(), "its validity counts from its own start")
+		fl.answered()
 		sets, pending := tokens(fl.masters[2]), ""
 		require.Greater(t, len(sets), 2)
 		seen := map[string]bool{}
@@ -48,9 +50,8 @@ func TestTryAcquireRepeatsASplitVoteAsANewAttempt(t *testing.T) {
 			}
 		}
 		require.Equal(t, k.Token(), pending, "and the last one won")
-		require.Equal(t, worth(2*time.Second), k.Remaining(), "its validity counts from its own start")
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Empty(t, fl.left())
 	})
 }
@@ -69,12 +70,16 @@ func hashOf(t *testing.T, name string) string {
 // A minimum hold counts from the attempt that won.
 func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // the third one is free
 		k, err := splitFor(fl, fl.locker(), 200*time.Millisecond, WithMinHold(time.Second))
 		require.NoError(t, err)
-		synctest.Wait() // the third node has it as well
+		won := time.Now()
+		fl.heldEverywhere("a")
+		released := time.Now()
+		left := (time.Second - released.Sub(won) + time.Millisecond - 1).Truncate(time.Millisecond)
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
-		fl.each(func(m *fakeredis.Master) { require.Equal(t, time.Second, m.TTL("a")) })
+		fl.answered()
+		fl.each(func(m *fakeredis.Master) { requireTTL(t, m, "a", left, released) })
 	})
 }
 
@@ -84,6 +89,7 @@ func TestAMinimumHoldCountsFromTheWinningAttempt(t *testing.T) {
 func TestTryAcquireDistinguishesKeysThatRemainFromASplitVote(t *testing.T) {
 	for _, stay := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
+			fl.lateAt(2) // the others refuse
 			stop := make(chan struct{})
 			if !stay {
 				go func() {
@@ -114,6 +120,7 @@ func TestTryAcquireDistinguishesKeysThatRemainFromASplitVote(t *testing.T) {
 // The end of the caller's context and Close both end the pause between two attempts.
 func TestTryAcquireThatRepeatsEndsWithItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // the others refuse
 		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 		defer cancel()
 		l := fl.locker()
@@ -164,6 +171,7 @@ func TestAQueryThatIsCutShortReportsNoSplitVote(t *testing.T) {
 func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const trip = 50 * time.Millisecond
+		fl.lateAt(2) // the others refuse
 		l := fl.locker()
 		fl.each(func(m *fakeredis.Master) {
 			m.Set("a", m.Name(), time.Minute)

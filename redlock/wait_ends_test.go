@@ -36,13 +36,13 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
 				l := fl.locker()
-				k := take(fl.t, l, "a", 2*time.Second, how.opts...)
-				began := time.Now()
+				k := takeAtOnce(fl.t, l, "a", 2*time.Second, how.opts...)
 				done := wants(bg, l, "a")
 				synctest.Wait()
 				if how.end != nil {
 					how.end(k)
 				}
+				began := time.Now() // Check waits for a late master before it ends the hold
 				require.Equal(fl.t, how.wait, gets(fl.t, done).at.Sub(began))
 				_ = k.Release(bg)
 			})
@@ -76,8 +76,8 @@ func TestAMinimumHoldIsNeitherHandedOverNorAnnounced(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
 			a, b := fl.locker(), fl.locker()
-			k := take(fl.t, a, "a", time.Minute, WithMinHold(3*time.Second))
 			began := time.Now()
+			k := take(fl.t, a, "a", time.Minute, WithMinHold(3*time.Second))
 			if local {
 				b = a
 			}

@@ -21,7 +21,7 @@ import (
 func TestALockIsHandedOverInOneFlush(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
-		k := take(t, l, "a", time.Minute)
+		k := takeAtOnce(t, l, "a", time.Minute)
 		for range 2 { // the first handoff loads the script
 			done := wants(bg, l, "a")
 			synctest.Wait()
@@ -30,19 +30,19 @@ func TestALockIsHandedOverInOneFlush(t *testing.T) {
 		}
 		done := wants(bg, l, "a")
 		synctest.Wait()
-		fl.forget()
 		var before, after [3]pool.Stats
 		for i, n := range l.nodes {
 			before[i] = n.(*pool.Node).Stats()
 		}
 		require.NoError(t, k.Release(bg))
 		next := gets(t, done)
-		synctest.Wait()
+		fl.answered()
 		for i, n := range l.nodes {
 			after[i] = n.(*pool.Node).Stats()
 			require.Equal(t, int64(2), after[i].Written-before[i].Written)
 			require.Equal(t, int64(1), after[i].Writes-before[i].Writes)
-			require.Equal(t, []string{"release", "SET"}, scriptNames(fl.masters[i]))
+			names := scriptNames(fl.masters[i])
+			require.Equal(t, []string{"release", "SET"}, names[len(names)-2:])
 			token, _ := fl.masters[i].Get("a")
 			require.Equal(t, next.k.Token(), token)
 		}
@@ -76,7 +76,7 @@ func TestAChainOfHoldersHasTokensAndFencesOfItsOwn(t *testing.T) {
 		var all []<-chan won
 		for range 40 {
 			all = append(all, wants(bg, l, "a"))
-			synctest.Wait()
+			fl.answered()
 		}
 		for i, done := range all {
 			fence := k.Fence()
@@ -125,6 +125,7 @@ func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
 	for _, elsewhere := range []bool{true, false} {
 		t.Run(fmt.Sprint("next elsewhere: ", elsewhere), func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
+				fl.lateAt(0) // the others are waited for
 				a, b := fl.process().locker(), fl.process().locker(longBackoff)
 				k := take(fl.t, a, "a", time.Hour)
 				ctx, cancel := context.WithCancelCause(bg)

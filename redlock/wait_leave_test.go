@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +33,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 		require.Len(t, subscribers(fl.masters[0]), 1)
 		for left, i := range []int{4, 8, 0, 1, 7, 2, 6, 3, 5} { // in the middle, at the end, at the head, …
 			cancels[i]()
-			synctest.Wait()
+			fl.answered()
 			require.ErrorIs(t, (<-all[i]).err, context.Canceled)
 			require.Equal(t, 8-left, b.waiting.Queued("a"))
 		}
@@ -48,7 +47,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 		pass(8 * time.Second)
 		require.Zero(t, fl.count("PING", "SET", "SUBSCRIBE", "EVALSHA"))
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		quiet(t, a)
 	})
 }
@@ -96,6 +95,7 @@ func TestCloseEndsWaitersAndTheirSubscriptions(t *testing.T) {
 				require.ErrorIs(fl.t, (<-done).err, ErrClosed)
 			}
 			fl.close(l)
+			fl.answered()
 			require.Equal(fl.t, base, goroutines(), "closed after %d ms", ms)
 			quietButTopics(fl.t, l)
 		})
@@ -122,7 +122,7 @@ func TestReentryFailsAtOnceBesideWaiters(t *testing.T) {
 		share, err := l.Acquire(k.Context(), "a", time.Minute, WithShared())
 		require.NoError(t, err)
 		require.NoError(t, share.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		require.Empty(t, done, "the end of a share hands nothing over")
 		require.NoError(t, k.Release(bg))
 		gets(t, done)

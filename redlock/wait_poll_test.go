@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -25,17 +25,28 @@ func (fl *testbed) settled() {
 	fl.forget()
 }
 
-// quotas checks the number of polls and of all commands that each master was sent.
+// lateness is how much later a poll may end because a master is late.
+func lateness() time.Duration {
+	if late.On() {
+		return maxLate
+	}
+	return 0
+}
+
+// quotas checks the number of polls and of all commands that each master was sent. A poll that a late
+// master answers is followed later by the next one, so there may be fewer.
 func (fl *testbed) quotas(least, most, all int) {
 	fl.t.Helper()
-	synctest.Wait()
+	fl.answered()
 	fl.each(func(m *fakeredis.Master) {
 		sum := 0
 		for _, n := range m.Commands() {
 			sum += n
 		}
 		polls := m.Commands()["PTTL"]
-		require.GreaterOrEqual(fl.t, polls, least, "%v", m.Commands())
+		if !late.On() {
+			require.GreaterOrEqual(fl.t, polls, least, "%v", m.Commands())
+		}
 		require.LessOrEqual(fl.t, polls, most, "%v", m.Commands())
 		require.LessOrEqual(fl.t, sum, all, "%v", m.Commands())
 	})
@@ -162,7 +173,7 @@ func TestALostAnnouncementCostsASecond(t *testing.T) {
 			})
 			released := time.Now()
 			require.NoError(t, k.Release(bg))
-			require.LessOrEqual(t, gets(t, done).at.Sub(released), waiting.MaxPollPause)
+			require.LessOrEqual(t, gets(t, done).at.Sub(released), waiting.MaxPollPause+lateness())
 		})
 	}
 }
@@ -201,7 +212,7 @@ func TestAShortLockThatIsExtendedIsPolledOncePerSecond(t *testing.T) {
 		require.LessOrEqual(t, fl.count("SET"), 3*3)
 		require.LessOrEqual(t, fl.count("PTTL"), 3*8)
 		extended := time.Now()
-		require.LessOrEqual(t, gets(t, done).at.Sub(extended), 90*time.Millisecond+waiting.MaxPollPause)
+		require.LessOrEqual(t, gets(t, done).at.Sub(extended), 90*time.Millisecond+waiting.MaxPollPause+lateness())
 	})
 }
 
@@ -225,7 +236,7 @@ func (fl *testbed) isPolledUntilFree(value string, ttl, while, pause time.Durati
 	require.Zero(fl.t, fl.count("SET", "EVALSHA", "EVAL"))
 	freed := time.Now()
 	fl.each(func(m *fakeredis.Master) { m.Del("a") })
-	require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(freed), pause)
+	require.LessOrEqual(fl.t, gets(fl.t, done).at.Sub(freed), pause+lateness())
 }
 
 // A node that does not vote blocks an attempt as a key does. Here one node is quarantined or down,
@@ -293,7 +304,7 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 		var held *HeldError
 		require.ErrorAs(t, (<-done).err, &held)
 		require.Equal(t, "she", held.Owner)
-		require.InDelta(t, 13, held.Remaining.Seconds(), 1.1)
+		require.InDelta(t, 13, held.Remaining.Seconds(), 1.1+lateness().Seconds())
 	})
 }
 
@@ -318,7 +329,7 @@ func TestAPollRefreshesHowLongEachNodeHoldsTheLock(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, len(left), 2)
 		for _, d := range left {
-			require.InDelta(t, 13, d.Seconds(), 1.1)
+			require.InDelta(t, 13, d.Seconds(), 1.1+lateness().Seconds())
 		}
 	})
 }
@@ -326,6 +337,7 @@ func TestAPollRefreshesHowLongEachNodeHoldsTheLock(t *testing.T) {
 // So does a poll that ends the wait, if the attempt after it is cut short.
 func TestAPollThatEndsTheWaitRefreshesHowLongALockIsHeld(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // its answers come last
 		token := command.NewToken("she")
 		fl.each(func(m *fakeredis.Master) { m.Set("a", token, time.Hour) })
 		ctx, cancel := context.WithTimeout(bg, 5*time.Second)
@@ -418,7 +430,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 		for i := range 2 { // a majority
 			publisher(t, fl.masters[i], "a")()
 		}
-		synctest.Wait()
+		fl.answered()
 		require.Positive(t, fl.count("SET"), "it was followed by an attempt")
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
@@ -441,7 +453,7 @@ func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
 		w := gets(t, done)
-		require.LessOrEqual(t, w.at.Sub(released), waiting.AnnounceGrace)
+		require.LessOrEqual(t, w.at.Sub(released), waiting.AnnounceGrace+lateness())
 		require.NoError(t, w.k.Release(bg))
 	})
 }

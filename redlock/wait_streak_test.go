@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,12 +16,12 @@ func TestAPlaceIsKeptWhereOthersWait(t *testing.T) {
 		k := take(t, a, "a", time.Hour)
 		done := waitingFor(bg, b, "a")
 		require.NoError(t, k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 		names, _ := a.waiting.Size()
 		require.Equal(t, 1, names)
 		pass(waiting.Linger)
 		quiet(t, a)
 		require.NoError(t, gets(t, done).k.Release(bg))
-		synctest.Wait()
+		fl.answered()
 	})
 }
