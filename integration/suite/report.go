@@ -58,7 +58,9 @@ func (r *report) Event(e testjson.TestEvent, x *testjson.Execution) error {
 	this := test{e.Package, e.Test}
 	switch {
 	case testjson.TestName(e.Test).IsSubTest():
-	case e.Action == testjson.ActionRun:
+	case e.Action == testjson.ActionPause: // it waits for other tests
+		delete(r.running, this)
+	case e.Action == testjson.ActionRun, e.Action == testjson.ActionCont:
 		r.running[this] = time.Now()
 	case e.Action.IsTerminal():
 		delete(r.running, this)

@@ -100,6 +100,8 @@ func TestSilenceIsEndedByALineThatSaysWhatRuns(t *testing.T) {
 	said.Reset()
 	require.NoError(t, r.Event(testjson.TestEvent{Action: testjson.ActionRun, Package: module + "/pool", Test: "TestLong"}, nil))
 	require.NoError(t, r.Event(testjson.TestEvent{Action: testjson.ActionRun, Package: module + "/pool", Test: "TestLong/part"}, nil))
+	require.NoError(t, r.Event(testjson.TestEvent{Action: testjson.ActionRun, Package: module + "/pool", Test: "TestWaits"}, nil))
+	require.NoError(t, r.Event(testjson.TestEvent{Action: testjson.ActionPause, Package: module + "/pool", Test: "TestWaits"}, nil))
 	r.printed = time.Now().Add(-2 * quiet)
 	r.sayRunning()
 	assert.Regexp(t, `\(1 tests run, for .*: pool\.TestLong\)`, said.String())
