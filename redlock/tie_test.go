@@ -38,6 +38,7 @@ func TestANearMasterThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 // The same with one near master that grants: a waiting Acquire reaches the far one.
 func TestPatienceIsNowAndThenLongEnoughForAFarMaster(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(0) // it refuses
 		l := fl.locker()
 		fl.masters[0].Set("a", "somebody gone", time.Hour)
 		fl.masters[2].SetDelay(200 * time.Millisecond)
