@@ -120,7 +120,7 @@ func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
 	a, err := l.TryAcquire(bg, "a", time.Minute)
 	require.NoError(t, err)
 	a.sending.Lock()
-	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
 	defer cancel()
 	for i := range 100 {
 		b, err := l.TryAcquire(bg, "b", time.Minute)
