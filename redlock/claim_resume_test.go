@@ -53,7 +53,7 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 		require.Equal(t, claim.Token, k.Token())
 		require.Equal(t, claim.Names, k.Names())
 		require.Equal(t, "me", k.Context().Value(key("user")))
-		require.Equal(t, worth(6*time.Second)-time.Millisecond, k.Remaining(), "PTTL, less the margins and a millisecond")
+		require.InDelta(t, worth(6*time.Second)-time.Millisecond, k.Remaining(), float64(2*lateness()), "PTTL, less the margins and a millisecond")
 		require.NoError(t, k.Release(ctx))
 		fl.answered()
 		for _, m := range fl.masters {

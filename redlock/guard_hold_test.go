@@ -54,6 +54,7 @@ func TestAnExtensionThatNeedsAQuarantinedNodeDoesNotCount(t *testing.T) {
 func TestAConfirmationOnAQuarantinedNodeDoesNotCount(t *testing.T) {
 	for _, quarantined := range []bool{true, false} {
 		inBubble(t, 3, func(fl *testbed) {
+			fl.lateAt(2)
 			l := fl.guarded(WithFencing())
 			fl.masters[0].Set(command.FencePrefix+"a", "1946684800000000", time.Hour) // so that this node's counter is ahead
 			fl.masters[2].Set("a", "another's", time.Minute)
