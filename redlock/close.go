@@ -49,9 +49,11 @@ func (l *Locker) Close(ctx context.Context) error {
 	var err error
 	select {
 	case <-idle:
+		l.ends.Join(l.set.clock, l.readTimeout())
 		l.undos.Join(l.set.clock, l.readTimeout())
 	case <-ctx.Done():
 		err = l.abandon(ctx, idle, grace)
+		l.ends.Join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 		l.undos.Join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 	}
 	l.waiting.Close()

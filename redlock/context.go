@@ -31,6 +31,14 @@ type lockContext struct {
 	cause  error           // why the context ended; set no later than Lock.cause
 }
 
+// endLocked returns the cause of the end, which is the first one.
+func (c *lockContext) endLocked(cause error) error {
+	if c.cause == nil {
+		c.cause = cause
+	}
+	return c.cause
+}
+
 // leaseContext is a lock's context: a cancel context whose Err and Value first call applyDue. It
 // therefore reports the end of the lock after a suspend, even if no timer has run yet. Done and the
 // identity of the cancel context are inherited, so child contexts end with it and need no
@@ -39,7 +47,13 @@ type leaseContext struct {
 	context.Context
 	lock   *Lock
 	cancel context.CancelCauseFunc
-	bound  map[*boundContext]struct{} // contexts that end with this one; Lock.mu guards it
+	bound  boundContexts
+}
+
+// end ends the context and those that are bound to it. When it returns they have ended.
+func (c *leaseContext) end(cause error) {
+	c.cancel(cause)
+	c.bound.end(cause)
 }
 
 func (c *leaseContext) applyDue() {
@@ -137,7 +151,7 @@ func (lk *Lock) adopt(ctx *leaseContext) context.Context {
 	case !first:
 		ctx.cancel(nil)
 	case cause != nil:
-		ctx.cancel(cause)
+		ctx.end(cause)
 	}
 	return mine
 }
@@ -148,101 +162,6 @@ func (lk *Lock) contextCause() error {
 	defer lk.mu.Unlock()
 	return lk.ctx.cause
 }
-
-// Bind returns a context that ends with ctx or with the lock, whichever ends first. Its cause is that
-// of the one that ended. It has the values and the deadline of ctx, and belongs to the lock, as for
-// FromContext. It is for a caller of Acquire whose work already has a context. The caller calls the
-// CancelFunc when the work is done.
-//
-// It ends with the lock as Lock.Context does: before the lock's keys are undone. Err and context.Cause
-// report the end also right after a suspend. The context may be bound to further locks. Their names are
-// then held as well: an acquisition with it returns ErrAlreadyHeld for each of them.
-func (lk *Lock) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	link, unlink := context.WithCancel(ctx) // the end of the lock must call nothing of ctx: see contextWithin
-	inner, cancel := context.WithCancelCause(link)
-	bound := &boundContext{Context: inner, lock: lk, outer: heldWithin(ctx), cancel: cancel}
-	unbind := lk.bind(bound)
-	return bound, func() {
-		unbind()
-		cancel(nil)
-		unlink()
-	}
-}
-
-// bind ends a context when the lock's context ends, until the function is called that it returns.
-func (lk *Lock) bind(c *boundContext) (unbind func()) {
-	// cancelContext ends the context at once. In Do, the lock's context may also end with that of the
-	// caller, without cancelContext.
-	stop := context.AfterFunc(lk.Context(), c.applyEnd)
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	own := lk.ctx.own
-	if own.bound == nil {
-		own.bound = make(map[*boundContext]struct{})
-	}
-	own.bound[c] = struct{}{}
-	if lk.ctx.cause != nil {
-		c.cancel(lk.ctx.cause)
-	}
-	return func() {
-		stop()
-		lk.mu.Lock()
-		defer lk.mu.Unlock()
-		delete(own.bound, c)
-	}
-}
-
-// boundContext is a context of the caller that also ends with a lock.
-type boundContext struct {
-	context.Context
-	lock   *Lock
-	outer  heldContext // of the caller's context; may be nil
-	cancel context.CancelCauseFunc
-}
-
-// applyEnd ends the context if the lock's context has ended.
-func (c *boundContext) applyEnd() {
-	if ctx := c.lock.Context(); ctx.Err() != nil {
-		c.cancel(context.Cause(ctx))
-	}
-}
-
-func (c *boundContext) applyDue() {
-	c.applyEnd()
-	if c.outer != nil {
-		c.outer.applyDue()
-	}
-}
-
-func (c *boundContext) eachLock(visit func(lk *Lock) bool) bool {
-	return c.lock.eachLock(visit) || c.outer != nil && c.outer.eachLock(visit)
-}
-
-// Err returns nil while the lock is valid and the caller's context has not ended.
-func (c *boundContext) Err() error {
-	if err := c.Context.Err(); err != nil {
-		return err
-	}
-	c.applyDue()
-	return c.Context.Err()
-}
-
-// Value returns the context itself for heldKey, and otherwise the values of the caller's context.
-func (c *boundContext) Value(key any) any {
-	if key == (heldKey{}) {
-		return c
-	}
-	if c.Context.Err() == nil {
-		c.applyDue() // context.Cause may read the cause through Value without a call of Err
-	}
-	return c.Context.Value(key)
-}
-
-// String describes the context without the token.
-func (c *boundContext) String() string { return "context bound to " + c.lock.String() }
-
-// GoString is String.
-func (c *boundContext) GoString() string { return c.String() }
 
 // FromContext returns the lock whose context ctx is, or derives from: the innermost one if there are
 // several. It returns false if ctx belongs to no lock. The lock may have ended.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -84,9 +86,9 @@ func TestABoundContextThatWasReleasedIsForgotten(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		_, release := k.Bind(bg)
-		require.Len(t, k.ctx.own.bound, 1)
+		require.Len(t, k.ctx.own.bound.open, 1)
 		release()
-		require.Empty(t, k.ctx.own.bound)
+		require.Empty(t, k.ctx.own.bound.open)
 	})
 }
 
@@ -105,16 +107,107 @@ func TestABoundContextThatWasReleasedIsFreed(t *testing.T) {
 	})
 }
 
+// A caller may leave it to the end of its own context, as with context.WithCancel.
+func TestABoundContextThatEndedWithItsParentIsForgotten(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		given, cancel := context.WithCancel(bg)
+		_, _ = k.Bind(given)
+		require.Len(t, k.ctx.own.bound.open, 1)
+		cancel()
+		synctest.Wait()
+		require.Empty(t, k.ctx.own.bound.open)
+		ctx, _ := k.Bind(given)
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		synctest.Wait()
+		require.Empty(t, k.ctx.own.bound.open, "the parent had ended before")
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// slow makes the end of a bound context take until the function is called.
+func slow(ctx context.Context) (resume func()) {
+	c, gate := ctx.(*boundContext), make(chan struct{})
+	cancel := c.cancel
+	c.cancel = func(cause error) {
+		<-gate
+		cancel(cause)
+	}
+	return func() { close(gate) }
+}
+
 // Two goroutines may end a lock at the same time. Each goes on to undo the keys when its call has returned,
-// so each must end all bound contexts itself.
-func TestEachGoroutineThatEndsALockEndsItsBoundContexts(t *testing.T) {
+// so each waits until all bound contexts have ended.
+func TestEachGoroutineThatEndsALockWaitsForTheEndOfItsBoundContexts(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		ctx, release := k.Bind(bg)
 		defer release()
-		k.cancelContext(ErrReleased)
-		require.Contains(t, k.ctx.own.bound, ctx, "for the other goroutine")
+		resume := slow(ctx)
+		go k.cancelContext(ErrReleased)
+		synctest.Wait()
+		released := make(chan error, 1)
+		go func() { released <- k.Release(bg) }()
+		synctest.Wait()
+		require.Empty(t, released)
+		fl.heldEverywhere("a") // nothing is undone
+		require.LessOrEqual(t, k.Remaining(), time.Duration(0), "who only asks does not wait")
+		require.ErrorIs(t, k.Context().Err(), context.Canceled)
+		resume()
+		require.NoError(t, <-released)
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+	})
+}
+
+// The timers' goroutine ends all locks. What users bind to one of them must not delay the others.
+func TestTheEndOfBoundContextsDelaysNoOtherLock(t *testing.T) {
+	for name, opts := range map[string][]LockOption{"end": nil, "stop margin": {WithStopMargin(time.Second)}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				l := fl.locker()
+				k, other := take(t, l, "a", 10*time.Second, opts...), take(t, l, "b", 10*time.Second, opts...)
+				share := take(t, l, "c", 10*time.Second, opts...)
+				share, err := l.Acquire(share.Context(), "c", 10*time.Second, WithShared())
+				require.NoError(t, err)
+				ctx, release := k.Bind(bg)
+				defer release()
+				ofShare, release := share.Bind(bg)
+				defer release()
+				defer slow(ctx)()
+				defer slow(ofShare)()
+				began, until := fl.clock.Now(), other.Remaining()-other.lease.Terms.StopMargin
+				<-other.Context().Done()
+				require.Equal(t, until, fl.clock.Now().Sub(began))
+			})
+		})
+	}
+}
+
+// A leader may bind one context for each request. None of them may cost more because of the others.
+func TestTheEndOfALockEndsEachOfManyBoundContextsOnce(t *testing.T) {
+	const n = 10_000
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		var ended atomic.Int64
+		given, cancel := context.WithCancel(bg)
+		for range n {
+			ctx, release := k.Bind(given)
+			defer release()
+			c := ctx.(*boundContext)
+			inner := c.cancel
+			c.cancel = func(cause error) {
+				ended.Add(1)
+				inner(cause)
+			}
+		}
 		require.NoError(t, k.Release(bg))
+		require.EqualValues(t, n, ended.Load())
+		for range 10 {
+			_ = k.Remaining()
+		}
+		cancel()
+		synctest.Wait()
+		require.EqualValues(t, n, ended.Load())
 	})
 }
 

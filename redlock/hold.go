@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -65,8 +63,34 @@ type leaseTimer Lock
 // Fire is called by the Locker's timers.
 func (r *leaseTimer) Fire(*timer.Timer) { (*Lock)(r).onTimer() }
 
-// onTimer applies what is due, and schedules the next call.
+// onTimer applies what is due. The end of contexts costs the more, the more users have derived from
+// them or bound to them, and all other ends depend on this goroutine. So another one ends them.
 func (lk *Lock) onTimer() {
+	if lk.endsContexts() {
+		lk.l.ends.Add(lk)
+		return
+	}
+	lk.onDue()
+}
+
+// endsContexts reports whether what is due ends contexts. The timer is then not set any more.
+func (lk *Lock) endsContexts() bool {
+	now := lk.l.now()
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if !lk.lease.Held() || lk.ctx.own == nil && len(lk.family.shares) == 0 {
+		return false
+	}
+	due := lk.lease.Due(now)
+	if due != lease.End && due != lease.EndContext {
+		return false
+	}
+	lk.l.timers.Clear(&lk.timer)
+	return true
+}
+
+// onDue applies what is due, and sets the timer to what is next.
+func (lk *Lock) onDue() {
 	deferred := lk.applyDue()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -99,8 +123,11 @@ func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 // It returns true if it deferred an extension or a repair because another goroutine holds sending.
 // That goroutine may be inside a node's Submit, and the timers' goroutine must not wait for it.
 func (lk *Lock) applyDue() (deferred bool) {
-	if lk.family.shareOf != nil {
-		lk.family.shareOf.applyDue() // a share ends with it
+	if outer := lk.family.shareOf; outer != nil {
+		outer.applyDue() // a share ends with it
+		if cause := outer.contextCause(); cause != nil {
+			lk.cancelOwnContext(cause)
+		}
 	}
 	now := lk.l.now()
 	lk.mu.Lock()
@@ -108,7 +135,7 @@ func (lk *Lock) applyDue() (deferred bool) {
 		cause := lk.cause
 		lk.mu.Unlock()
 		if cause != nil {
-			lk.cancelContext(cause) // the goroutine that ended it may not have done so yet
+			lk.cancelOwnContext(cause)
 		}
 		return false
 	}
@@ -177,28 +204,31 @@ func (lk *Lock) endCauseLocked() error {
 	return ErrLost
 }
 
-// cancelContext ends the context of the lock and of its shares, but not the handles. Only the first
-// cause counts.
+// cancelContext ends the context of the lock, those that are bound to it, and those of its shares, but
+// not the handles. Only the first cause counts. What is bound to the lock has ended when it returns, also
+// if another goroutine ends it. It is called for each end, and not for each question.
 func (lk *Lock) cancelContext(cause error) {
 	lk.mu.Lock()
-	if lk.ctx.cause == nil {
-		lk.ctx.cause = cause
-	}
-	cause = lk.ctx.cause
+	cause = lk.ctx.endLocked(cause)
 	own, shares := lk.ctx.own, lk.shareListLocked()
-	var bound []*boundContext // a copy: another goroutine that ends the lock must find all of them too
-	if own != nil {
-		bound = slices.Collect(maps.Keys(own.bound))
-	}
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.cancelContext(cause)
 	}
 	if own != nil {
-		own.cancel(cause)
+		own.end(cause)
 	}
-	for _, c := range bound {
-		c.cancel(cause)
+}
+
+// cancelOwnContext ends the context of a lock that has ended, or that of a share of one: the goroutine
+// that ends it may not have come so far. It leaves all others to that goroutine.
+func (lk *Lock) cancelOwnContext(cause error) {
+	lk.mu.Lock()
+	cause = lk.ctx.endLocked(cause)
+	own := lk.ctx.own
+	lk.mu.Unlock()
+	if own != nil {
+		own.cancel(cause)
 	}
 }
 

@@ -34,6 +34,7 @@ type Locker struct {
 	waiting       *waiting.Table           // waiters and holders of this process, by name
 	dispatcher    *dispatcher              // nil without traces and without a logger
 	extendLimiter extendLimiter            // limits undecided automatic extensions
+	ends          *background.Pool[*Lock]  // of locks whose time is over and that have contexts or shares
 	undos         *background.Queue[*Lock] // of locks that the library ended
 	mayBlock      bool                     // some nodes are not package pool's: Submit may block
 
@@ -76,6 +77,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	l.group = newGroup(l)
 	l.waiting = newWaitTable(l)
 	l.extendLimiter.timers, l.extendLimiter.clock = l.timers, set.clock
+	l.ends = background.NewPool((*Lock).onDue)
 	l.undos = background.NewQueue(0, l.submitEndedUndo)
 	return l, nil
 }
