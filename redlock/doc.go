@@ -22,7 +22,8 @@ package redlock
 //	node.go                                            what a Locker needs of a node
 //	acquire.go, wait.go, attempt.go, holders.go        acquisition: attempts, waiting, who holds the names
 //	rounds.go, outcome.go                              requests to all nodes, and their errors
-//	lock.go, hold.go, context.go, fence.go             the handle, its text forms, its validity and its context
+//	lock.go, hold.go, fence.go                         the handle, its text forms and its validity
+//	context.go, context_bind.go                        its context, and contexts that are bound to it
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
