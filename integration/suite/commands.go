@@ -22,9 +22,10 @@ import (
 // module is the path of the library's module, and the prefix of all others.
 const module = "github.com/quorumlock/go-redlock"
 
-// lanes is how many processes share the tests of the folder integration. Each has servers of its own,
-// and mostly waits for them.
-const lanes = 5
+// lanes is how many processes share the tests of the folder integration. Each has servers of its own.
+// To start containers keeps processors busy: with more lanes the same tests take as long in all, and
+// each of them much longer.
+const lanes = 3
 
 // command is a program that prints what `go test -json` prints.
 type command struct {
@@ -120,7 +121,7 @@ func runLanes(ctx context.Context, flags []string) error {
 		return fmt.Errorf("go list: %w", err)
 	}
 	packages := slices.DeleteFunc(strings.Fields(string(listed)), func(p string) bool { return p == module+"/integration" })
-	below.argv = append(append(below.argv, "-p", "3"), packages...)
+	below.argv = append(append(below.argv, "-p", "2"), packages...)
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {
