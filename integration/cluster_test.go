@@ -40,16 +40,12 @@ func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Opt
 	return l, nodes
 }
 
-// withoutFailover keeps servers from a failover because a busy machine has stopped for seconds. One by
-// hand still works.
-var withoutFailover = []string{"--cluster-node-timeout", "15000"}
-
 func startClusters(t *testing.T, clusters, masters int) []*redistest.Cluster {
 	t.Helper()
 	all := make([]*redistest.Cluster, clusters)
 	var wg sync.WaitGroup
 	for i := range all {
-		wg.Go(func() { all[i] = redistest.StartCluster(t, masters, false, withoutFailover...) })
+		wg.Go(func() { all[i] = redistest.StartCluster(t, masters, false) })
 	}
 	wg.Wait()
 	if t.Failed() || slices.Contains(all, nil) {
@@ -151,6 +147,7 @@ func TestLocksContinueWhileTheirSlotMoves(t *testing.T) {
 // intervention.
 func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
+	c.ReplaceMasters(t)
 	l, nodes := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])
 	k := acquired(t, l, name, time.Minute)
@@ -173,7 +170,7 @@ func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 
 // A manual failover, which clients only see by MOVED, loses nothing.
 func TestAManualFailoverWithinAClusterGoesUnnoticed(t *testing.T) {
-	c := redistest.StartCluster(t, 3, true, withoutFailover...)
+	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])
 	k := acquired(t, l, name, time.Minute)
@@ -202,7 +199,7 @@ func nameOn(t *testing.T, c *redistest.Cluster, n *redistest.Node) string {
 // listens to.
 func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 	const wanted, most = 4, 7 // polls may be faster on a busy machine
-	c := redistest.StartCluster(t, 3, false, withoutFailover...)
+	c := redistest.StartCluster(t, 3, false)
 	holder, _ := onClusters(t, []*redistest.Cluster{c})
 	listening := func(name string) (n int64) {
 		for _, m := range c.Masters {
@@ -256,7 +253,7 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 }
 
 func TestTheDoctorSaysWhatAClusterIs(t *testing.T) {
-	c := redistest.StartCluster(t, 3, true, withoutFailover...)
+	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
 	require.NoError(t, l.Healthy(t.Context()))
 	r, err := l.Diagnose(t.Context())

@@ -187,7 +187,7 @@ func TestTheDoctorNamesEachMissingRight(t *testing.T) {
 }
 
 func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
-	c := redistest.StartCluster(t, 3, false, withoutFailover...)
+	c := redistest.StartCluster(t, 3, false)
 	t.Cleanup(redistest.NoGoroutines(t))
 	open := func(opts ...redlock.Option) func(t testing.TB, more ...redlock.Option) *redlock.Locker {
 		return func(t testing.TB, more ...redlock.Option) *redlock.Locker {

@@ -220,7 +220,6 @@ func TestAProviderOfCredentialsFollowsAPasswordThatRotates(t *testing.T) {
 
 func TestALockOverAClientOfACluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, false)
-	c.KeepMasters(t)
 	addresses := make([]string, len(c.Masters))
 	for i, m := range c.Masters {
 		addresses[i] = c.Host(m) + ":6379"

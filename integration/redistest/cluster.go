@@ -17,27 +17,30 @@ type Cluster struct {
 }
 
 // StartCluster starts a Cluster of the given number of masters, and a replica of the first one if
-// requested. It returns when all masters report the Cluster as healthy. The masters consider a
-// master dead that has been silent for a second. A failover needs three masters.
-func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Cluster {
+// requested. It returns when all servers report the Cluster as healthy. A busy machine causes no
+// failover: see [Cluster.ReplaceMasters].
+func StartCluster(t testing.TB, masters int, replica bool) *Cluster {
 	t.Helper()
 	c := &Cluster{Network: NewNetwork(t)}
 	n := masters
 	if replica {
 		n++
 	}
-	all := startFresh(t, n, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000"}, args...)...)
+	// A server gives up another one that it has met and that does not answer within this time.
+	all := startFresh(t, n, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
 	c.Join(t, all...)
 	c.Masters = all[:masters]
 	for i, m := range all {
 		m.Do(t, "CONFIG", "SET", "cluster-announce-ip", c.Host(m))
 		m.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
-		if i > 0 {
-			all[0].Do(t, "CLUSTER", "MEET", c.Host(m), 6379)
+		if i < masters { // before the servers meet, so that the first message says it
+			m.Do(t, "CLUSTER", slotsFrom(i*slots/masters, (i+1)*slots/masters)...)
 		}
 	}
-	for i, m := range c.Masters {
-		m.Do(t, "CLUSTER", slotsFrom(i*slots/masters, (i+1)*slots/masters)...)
+	for i, m := range all {
+		for _, other := range all[:i] {
+			m.Do(t, "CLUSTER", "MEET", c.Host(other), 6379)
+		}
 	}
 	if replica {
 		c.Replica = all[masters]
@@ -59,14 +62,12 @@ func StartCluster(t testing.TB, masters int, replica bool, args ...string) *Clus
 	return c
 }
 
-// KeepMasters has the Cluster consider a master dead only after ten minutes of silence, so that on a busy
-// machine no master stops serving its slots.
-func (c *Cluster) KeepMasters(t testing.TB) {
+// ReplaceMasters has the Cluster promote the replica of a master that has been silent for a second. It
+// needs three masters.
+func (c *Cluster) ReplaceMasters(t testing.TB) {
 	t.Helper()
 	for _, m := range append(slices.Clone(c.Masters), c.Replica) {
-		if m != nil {
-			m.Do(t, "CONFIG", "SET", "cluster-node-timeout", 600_000)
-		}
+		m.Do(t, "CONFIG", "SET", "cluster-node-timeout", 1000)
 	}
 }
 
