@@ -158,9 +158,8 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 		"behind another one": func(m *shard, c *call) {
 			m.node.pipelineOf(&c.Command).submitBoth(&inspecting("foo").Command, &c.Command)
 		},
-		"sent on":  func(m *shard, c *call) { m.node.pipelineOf(&c.Command).requeue(&c.Command) },
-		"repeated": func(m *shard, c *call) { repeatLater(m, c, false) },
-		"parked":   func(m *shard, c *call) { repeatLater(m, c, true) },
+		"sent on": func(m *shard, c *call) { m.node.pipelineOf(&c.Command).requeue(&c.Command) },
+		"parked":  park,
 	}
 	commands := map[string]func() *call{
 		"release": func() *call { return releasing("A", "foo") },
@@ -188,13 +187,8 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 					clusterOf(n).mu.Lock()
 					delete(clusterOf(n).shards, m.address)
 					clusterOf(n).mu.Unlock()
-					if way == "repeated" { // it is due while the master is being dropped, or was removed from the queue before
-						hand(m, c)
-						end(m)
-					} else {
-						end(m)
-						hand(m, c)
-					}
+					end(m)
+					hand(m, c)
 					require.Equal(t, command.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
 					require.Empty(t, quiet(a), "%s of %s, %s", name, way, stage)
 					m.retire()
@@ -314,14 +308,14 @@ func TestCommandsOfOneServerAreAnsweredWhenItIsRetired(t *testing.T) {
 	})
 }
 
-// repeatLater schedules the repetition of an undo that a member answered.
-func repeatLater(m *shard, c *call, refused bool) {
+// park parks an undo that a member answered by an error.
+func park(m *shard, c *call) {
 	c.within(m.node, longTTL)
 	l := m.node.pipelineOf(&c.Command)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.node.admitsUndo()
-	l.retryLaterLocked(&c.Command, undoSending{failed: refused}).command.To = c
+	l.parkLocked(&c.Command, false)
 }
 
 // The undo would otherwise be sent behind its acquire to the master that is being dropped, and back, again

@@ -39,8 +39,10 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 		c.Fail(ErrClosed)
 		return true
 	}
-	if c.Op.Undoes() { // and repeat it here while its acquire may still be executed (docs/dev/rules.md rule 6)
-		pc.pipeline.scheduleRetry(c, undoSending{nothing: pc.takeUnexecuted(c), perhaps: c.WasResent()})
+	if c.Op.Undoes() {
+		pc.pipeline.mu.Lock()
+		pc.pipeline.sweepLaterLocked(c) // here, while its acquire may still be executed (docs/dev/rules.md rule 6)
+		pc.pipeline.mu.Unlock()
 	}
 	// Read before requeue: from then on the other shard owns the command.
 	probe := c.Op.Undoes() && c.Retries > 0

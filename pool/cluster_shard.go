@@ -145,7 +145,7 @@ func (sh *shard) drain() {
 	for _, pl := range sh.node.pipelines {
 		pl.mu.Lock()
 		pl.drained = drainedError{sh.cluster}
-		left = append(pl.queue.popAll(left), pl.cancelRetriesLocked()...)
+		left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
 		pl.mu.Unlock()
 	}
 	for _, c := range left {

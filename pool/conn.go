@@ -180,7 +180,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	}
 	if c.Op.Undoes() {
 		nothingToUndo := pc.takeUnexecuted(c)
-		r.WillRetry, r.Retrying = pc.pipeline.retry(c, r, nothingToUndo)
+		r.Retrying = pc.pipeline.retry(c, r, nothingToUndo)
 	}
 	if c.Op == command.Acquire && err != nil && r.Outcome != command.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
 		pc.checkSoon() // the reply shows that the state of the server has changed

@@ -32,8 +32,9 @@ package pool
 //	reply.go              from Redis replies to votes
 //	bounded.go            bounds replies before redigo parses them
 //	watchdog.go           ends a connection whose peer is silent
-//	undo.go               acquires that ended with their connection, and their undos
+//	undo.go               whether an undo is sent again
 //	undo_parked.go        undos that a server answers by errors
+//	unacked.go            acquires that ended with their connection, and their sweeps
 //
 // Dialling and the state of the server:
 //

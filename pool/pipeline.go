@@ -28,7 +28,6 @@ type pipeline struct {
 	closed     bool
 	drained    error // the node was a shard of a Cluster, and was retired
 	unacked    unackedAcquires
-	retries    map[*command.Request]*retryTimer // by the undo's request
 	parked     parked
 }
 
@@ -219,6 +218,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	pl.wakeLocked() // for commands that waited for the dial; the writer starts in run
 	pc.scheduleCheckLocked()
 	pl.probeSoonLocked()
+	pl.armSweepLocked(minSweepPause)
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
 	if pc.unfit != nil { // only this goroutine changes unfit
@@ -252,16 +252,16 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 	pl.unacked.prune(now)
 	for _, c := range pc.unansweredCommandsLocked() {
 		switch {
-		case c.Op.Undoes() && !pl.closed && pl.outdatedLocked(c): // it might be sent forever otherwise
+		case c.Op.Undoes() && !pl.closed && c.Expired(): // it might be sent forever otherwise
 			left = append(left, c)
-			if c.Clock != nil && pl.mayStillExecuteLocked(c.Token()) {
-				pl.queue.push(detachedUndo(c))
-			}
+			pl.sweepLaterLocked(c)
 		case c.Op.Undoes() && !pl.closed:
 			c.MarkResend()
 			pl.queue.push(c)
 		case c.Op.Creates():
-			pl.unacked.add(c, pc.facts) // the server may execute it later
+			if !pl.unacked.add(c, pc.facts) { // the server may execute it later
+				pl.node.countDropped(errTooManyUnacked)
+			}
 			left = append(left, c)
 		default:
 			left = append(left, c)
@@ -270,24 +270,13 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 	return left
 }
 
-// outdatedLocked reports whether the owner of an undo no longer needs it, because its keys have
-// expired. An undo without a clock (see detachedUndo) has no owner. It is needed while its
-// acquire may still be executed.
-func (pl *pipeline) outdatedLocked(c *command.Command) bool {
-	if c.Clock == nil {
-		return c.To == nil && !pl.mayStillExecuteLocked(c.Token())
-	}
-	return c.Expired()
-}
-
 // close fails what waits for a retry, and ends the connection. Its run answers the rest.
 func (pl *pipeline) close() {
 	pl.mu.Lock()
 	// closed is set and conn is read under one lock: see serveConn.
 	pl.closed = true
 	pc := pl.conn
-	pl.unacked.clear()
-	left := pl.cancelRetriesLocked()
+	left := pl.endRetriesLocked()
 	pl.mu.Unlock()
 	// Outside mu, because this calls the owners of the commands.
 	for _, c := range left {

@@ -82,19 +82,17 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 	pl.downErr = err
 	var dropped []droppedCommand
 	for _, c := range pl.queue.popAll(nil) {
-		// One reading of the clock decides between the cases.
-		expired := c.Expired()
-		switch {
-		case !c.Op.Undoes() || pl.closed || expired && !pl.mayStillExecuteLocked(c.Token()):
+		if !c.Op.Undoes() || pl.closed {
 			dropped = append(dropped, droppedCommand{c, err})
-		case expired:
-			// The owner gets its answer in time. A copy without an owner remains, because the
-			// acquire may still be executed.
-			dropped = append(dropped, droppedCommand{c, err})
-			pl.queue.push(detachedUndo(c))
-		default:
-			pl.queue.push(c)
+			continue
 		}
+		// The owner of an expired undo gets its answer in time.
+		if c.Expired() {
+			pl.sweepLaterLocked(c)
+			dropped = append(dropped, droppedCommand{c, err})
+			continue
+		}
+		pl.queue.push(c)
 	}
 	pl.mu.Unlock()
 	// Outside mu, because this calls the owners of the commands.

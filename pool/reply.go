@@ -60,6 +60,8 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 			return decodeRelease(v, int64(len(c.Keys)))
 		}
 		return decodeCount(v, int64(len(c.Keys)))
+	case command.Sweep:
+		return decodeCount(v, int64(len(c.Keys)))
 	case command.Inspect:
 		return decodeInspect(v, len(c.Keys))
 	case command.Poll:

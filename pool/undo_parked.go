@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"maps"
+	"math"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -28,22 +29,34 @@ const maxParked = 10_000
 // turn, so all are sent within a few round trips, but few to a server that fails again.
 const followers = 2
 
-// end stops the timer and forgets all parked undos. A probe that is already firing finds none.
-func (p *parked) end() {
+// endRetriesLocked forgets the acquires that may still be executed, and returns the parked undos, which
+// will not be sent. It is for a pipeline that is closed or drained.
+func (pl *pipeline) endRetriesLocked() (left []*command.Command) {
+	pl.unacked.clear()
+	p := &pl.parked
 	if p.timer != nil {
-		p.timer.Stop()
+		p.timer.Stop() // a probe that is already firing finds no undo
 	}
-	// A timer that could not be stopped is about to call probe, which then finds no undo.
-	p.waiting, p.armed = ring{}, false
+	left, p.armed = p.waiting.popAll(nil), false
+	for range left {
+		pl.node.releaseUndo()
+	}
+	return left
 }
 
-// parkLocked parks an undo and makes sure that a probe comes.
-func (pl *pipeline) parkLocked(c *command.Command) {
+// parkLocked parks an answered undo and makes sure that a probe comes. The caller has counted it with
+// admitsUndo. If it was perhaps executed, an earlier sending may have undone what the next one misses.
+func (pl *pipeline) parkLocked(c *command.Command, perhaps bool) {
 	// The first failure of an undo while no other is parked: the interval begins again.
-	if pl.parked.waiting.len() == 0 && c.Retries == 1 {
+	if pl.parked.waiting.len() == 0 && c.Retries == 0 {
 		pl.parked.probes = 0
 	}
-	pl.parked.waiting.push(c)
+	next := &command.Command{Request: c.Request, To: c.To, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1}
+	next.SetAsking(c.Asking()) // it goes to the same shard
+	if perhaps {
+		next.MarkResend()
+	}
+	pl.parked.waiting.push(next)
 	pl.armProbeLocked()
 }
 
@@ -104,26 +117,18 @@ func (pl *pipeline) probe() {
 	}
 }
 
-// dropOutdatedLocked removes the undos whose keys have expired, for the caller to answer. If the
-// acquire may still be executed, it keeps a copy without an owner, as failUnsent does.
+// dropOutdatedLocked removes the undos whose keys have expired, for the caller to answer.
 func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	// One reading of each clock serves all undos: there may be 10,000.
 	var stale expiry
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
-		if past := stale.expired(c); past || c.Clock == nil && !pl.mayStillExecuteLocked(c.Token()) {
-			pl.removeRetryLocked(c.Request)
+		if stale.expired(c) {
+			pl.sweepLaterLocked(c)
+			pl.node.releaseUndo()
 			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
-			// removeRetryLocked has freed a place, but another goroutine may have taken it: the bound
-			// is the node's, and mu only this pipeline's.
-			if !past || !pl.mayStillExecuteLocked(c.Token()) || !pl.node.admitsUndo() {
-				continue
-			}
-			// The owner gets its answer now. The copy continues without one, until the late acquire
-			// is undone.
-			c = detachedUndo(c)
-			pl.retries[c.Request] = &retryTimer{command: c}
+			continue
 		}
 		waiting.push(c)
 	}
@@ -136,7 +141,7 @@ func (pl *pipeline) unparkLocked() *command.Command {
 		return nil
 	}
 	c := pl.parked.waiting.pop()
-	pl.removeRetryLocked(c.Request)
+	pl.node.releaseUndo()
 	return c
 }
 
@@ -151,7 +156,7 @@ func (pl *pipeline) unparkIfLocked(condition func(c *command.Command) bool) (tak
 			waiting.push(c)
 			continue
 		}
-		pl.removeRetryLocked(c.Request)
+		pl.node.releaseUndo()
 		taken = append(taken, c)
 	}
 	return taken
@@ -189,11 +194,16 @@ func (n *Node) admitsUndo() bool {
 		return true
 	}
 	n.releaseUndo()
-	// Swap makes only the first dropped undo log, until releaseUndo resets the flag.
-	if n.count.dropped.Add(1); !n.count.dropping.Swap(true) {
-		n.log("undos are dropped", errTooManyParked)
-	}
+	n.countDropped(errTooManyParked)
 	return false
+}
+
+// countDropped counts an undo that is not kept, and logs the first one, until no undo is parked.
+func (n *Node) countDropped(why error) {
+	n = n.whole
+	if n.count.dropped.Add(1); !n.count.dropping.Swap(true) {
+		n.log("undos are dropped", why)
+	}
 }
 
 var errTooManyParked = fmt.Errorf(

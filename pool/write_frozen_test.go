@@ -352,7 +352,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 // A caller must not wait while the commands of an ended connection are sorted. The time for that is
 // compared with the time that it took to make the commands.
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
-	const many = 20_000
+	const many = maxUnacked
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}, nil))
 	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	made, sorted := time.Hour, time.Hour                                 // the shortest of each: a busy machine interrupts most

@@ -22,6 +22,7 @@ const (
 	Admit           // mark a node without a marker as fit to vote
 	Examine         // report what the server is
 	Poll            // report whether a key exists, and its TTL; never a vote
+	Sweep           // delete each key that holds its own token; nobody waits for the answer
 )
 
 // String returns the operation's name, as errors show it.
@@ -43,6 +44,8 @@ func (op Op) String() string {
 		return "inspect"
 	case Poll:
 		return "poll"
+	case Sweep:
+		return "sweep"
 	case Ping:
 		return "ping"
 	case VerifyMarker:

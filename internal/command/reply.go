@@ -46,10 +46,6 @@ type Reply struct {
 	// Retrying reports that the server answered an undo by an error, and that the undo is sent
 	// again. The same Answerer receives the result by another command for the same node.
 	Retrying bool
-	// WillRetry reports that the node will send the undo once more without reporting the result.
-	// The node therefore continues to read the request. After an answer without WillRetry the
-	// node does not read a command that was sent once.
-	WillRetry bool
 	// Undone reports that an undo, which is Unknown because it was sent twice, found nothing of
 	// the token on the node. Whatever the first one found, nothing is left.
 	Undone bool

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -55,7 +56,7 @@ type Request struct {
 }
 
 // call is the call of a request that is not about the keys of a lock: its name, unless it is a
-// script's, and its arguments. Those of a script begin with its only key.
+// script's, and its arguments. Those of a script begin with the number of its keys.
 type call struct {
 	name string
 	args []any
@@ -66,7 +67,7 @@ var (
 	noLock     = &LockArgs{}
 	pingCall   = &call{name: "PING"}
 	askingCall = &call{name: "ASKING"}
-	markerCall = &call{args: []any{markerKey}}
+	markerCall = &call{args: []any{small(1), markerKey}}
 )
 
 // The constant words of commands, boxed once.
@@ -167,6 +168,17 @@ func NewInspect(r *Request, t *LockArgs) {
 // downloads no value.
 func NewPoll(r *Request, t *LockArgs) {
 	r.reset(Poll, t, 0, 0)
+}
+
+// NewSweep fills r with a Sweep: each key is deleted that holds the token of the same index. A key may
+// come several times.
+func NewSweep(r *Request, keys, tokens []string) {
+	args := append(make([]any, 0, 1+2*len(keys)), small(len(keys)))
+	for _, s := range slices.Concat(keys, tokens) {
+		args = append(args, s)
+	}
+	r.reset(Sweep, &LockArgs{Keys: keys}, 0, 0)
+	r.script, r.other = sweepScript, &call{args: args}
 }
 
 // NewPing fills r with a Ping.
@@ -270,7 +282,7 @@ func (r *Request) AppendCall(args []any, source bool) (name string, all []any) {
 // appendScriptArgs appends the keys of a script, their number in front, and the other arguments.
 func (r *Request) appendScriptArgs(args []any) []any {
 	if r.other != nil {
-		return append(append(args, small(1)), r.other.args...)
+		return append(args, r.other.args...)
 	}
 	n, fenced := len(r.Keys), r.number != nil
 	if fenced {
@@ -325,6 +337,9 @@ func (r *Request) Size() int {
 	}
 	for _, k := range r.Keys {
 		n += 2*len(k) + 64 // and its counter
+	}
+	if r.Op == Sweep {
+		n += 128 * len(r.Keys) // their tokens
 	}
 	return n
 }

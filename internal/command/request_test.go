@@ -137,6 +137,7 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 		command.Examine:      {"examine", false, false},
 		command.Ping:         {"ping", false, false},
 		command.Poll:         {"poll", false, false},
+		command.Sweep:        {"sweep", false, false},
 		command.Op(99):       {"op(99)", false, false},
 	} {
 		require.Equal(t, want.name, op.String())

@@ -70,7 +70,7 @@ type scriptPair struct {
 
 // Scripts returns all scripts.
 func Scripts() []*Script {
-	all := []*Script{verifyScript, admitScript, pingScript}
+	all := []*Script{verifyScript, admitScript, pingScript, sweepScript}
 	for _, pair := range []scriptPair{
 		acquireScripts, acquireFencedScripts, extendScripts, extendFencedScripts, confirmScripts, repairScripts, repairFencedScripts,
 		releaseScripts, announceScripts, passScripts, shortenScripts, inspectScripts,
@@ -154,6 +154,20 @@ return #mine
 
 	// pingScript answers PONG if the marker is the expected one.
 	pingScript = script("ping+guard", "ba1d2af9f5b8173a68641bfb779bb2ac7b5f8a82", marked, `return redis.status_reply('PONG')
+`)
+
+	// sweepScript deletes each key that holds its own token, and announces it. It returns their number.
+	// It deletes what acquires made that were executed late: hardly ever anything.
+	sweepScript = script("sweep", "0bd5db429c4394ac920625b09304b03c3c512923", plain, `
+local found = 0
+for i = 1, n do
+  if redis.pcall('GET', KEYS[i]) == ARGV[i] then
+    redis.call('DEL', KEYS[i])
+    redis.pcall('PUBLISH', 'redlock:free:' .. KEYS[i], '')
+    found = found + 1
+  end
+end
+return found
 `)
 
 	// verifyScript alone decides about a node's marker: see guard.go.

@@ -16,7 +16,7 @@ func NewVerifyMarker(r *Request, g *guard.Settings, node string, over bool) {
 		end = "end"
 	}
 	full := strconv.FormatInt(g.Quarantine(node).Milliseconds(), 10)
-	r.resetOther(VerifyMarker, &call{args: []any{markerKey, guard.Version, g.Shared(node), full, end}})
+	r.resetOther(VerifyMarker, &call{args: []any{small(1), markerKey, guard.Version, g.Shared(node), full, end}})
 	r.script = verifyScript
 }
 
@@ -25,7 +25,7 @@ func NewVerifyMarker(r *Request, g *guard.Settings, node string, over bool) {
 // microseconds. An Admit that is executed late therefore admits nothing that has changed since.
 func NewAdmit(r *Request, g *guard.Settings, node string, found Facts, until int64) {
 	marker := g.Marker(found.RunID, found.ReplID2, node)
-	r.resetOther(Admit, &call{args: []any{markerKey, guard.Version, g.Shared(node), marker, until}})
+	r.resetOther(Admit, &call{args: []any{small(1), markerKey, guard.Version, g.Shared(node), marker, until}})
 	r.script = admitScript
 }
 

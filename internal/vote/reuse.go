@@ -40,7 +40,7 @@ func (r *Round) Pin() { r.users.Add(1) }
 // isFinal reports whether a node no longer uses a command after this answer.
 func isFinal(c *command.Command, rep command.Reply) bool {
 	once := c.Retries == 0 && !c.WasResent()
-	return once && (rep.NotSent || rep.Outcome == command.Granted && !rep.WillRetry)
+	return once && (rep.NotSent || rep.Outcome == command.Granted)
 }
 
 // Users returns the number of references. It is 0 for a round that may be reused at any time.

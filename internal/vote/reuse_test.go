@@ -41,7 +41,6 @@ func TestAnAnswerThatIsNotFinalKeepsTheRound(t *testing.T) {
 		"failed after it was sent": func(n *node) { n.Answer(command.Reply{Outcome: command.Failed}) },
 		"repeated":                 func(n *node) { n.Retries++; n.Answer(granted) },
 		"sent again":               func(n *node) { n.MarkResend(); n.Answer(granted) },
-		"to be sent again":         func(n *node) { n.Answer(command.Reply{Outcome: command.Granted, WillRetry: true}) },
 	} {
 		inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {
 			r := acquire(g, &vote.Events{}, vote.Earliest)

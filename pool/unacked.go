@@ -1,0 +1,251 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// unackedAcquires are the acquires that were written on a connection that ended before they were
+// answered. The server may execute them at any time later, also after an undo that is sent on
+// another connection (docs/dev/hazards.md H95: seen in 20 of 40 rounds). So the next connection
+// first kills the old connection on the server. If that is impossible, acquires are swept once
+// their undos were executed: one call deletes what many of them have made since, again and again,
+// until their keys have expired. It is guarded by pipeline.mu.
+type unackedAcquires struct {
+	conns  []deadConn
+	tokens map[string]*unackedAcquire
+	// some is set while there are tokens. It is read without a lock: see retry.
+	some atomic.Bool
+
+	undone []*unackedAcquire // are swept; the last ones were swept last
+	timer  clock.Timer       // of the next sweep; nil before the first
+	due    clock.Instant     // when it fires; 0 if it is not set
+	sweeps uint8             // since an acquire was added to undone
+}
+
+// unackedAcquire is what is known of one such acquire.
+type unackedAcquire struct {
+	token  string
+	keys   []string
+	ttl    time.Duration
+	until  clock.Instant // when all that it can make has expired; noDeadline until there is a connection
+	from   clock.Instant // not swept before: the end of a minimum hold
+	undone bool
+}
+
+// noDeadline is later than any instant of a clock.
+const noDeadline = clock.Instant(1<<63 - 1)
+
+// deadConn identifies a connection on the server: by its client ID within one run of the server.
+type deadConn struct {
+	clientID int64
+	runID    string
+}
+
+// maxUnacked bounds the acquires that a pipeline remembers. maxSwept bounds those of one call, which
+// a server executes in about a millisecond.
+const (
+	maxUnacked = 8000
+	maxSwept   = 1000
+)
+
+var errTooManyUnacked = fmt.Errorf(
+	"pool: %d acquires may still be executed: what further ones make is not undone, and remains until its TTL", maxUnacked)
+
+// A pipeline's sweeps are at least minSweepPause apart: with the health checks, a connection carries
+// less than two commands a second. An acquire is swept minSweepPause after its undo, then at doubling
+// intervals up to maxSweepPause. Where a call may have the keys of one lock only (a Cluster, a proxy),
+// the interval is minSweepPause for each name if that is longer.
+const (
+	minSweepPause = 600 * time.Millisecond
+	maxSweepPause = 5 * time.Second
+)
+
+// add remembers an acquire that was unanswered when its connection ended, and reports false if there
+// is no room for it.
+func (o *unackedAcquires) add(c *command.Command, f facts) bool {
+	if len(o.tokens) >= maxUnacked {
+		return false
+	}
+	if o.tokens == nil {
+		o.tokens = make(map[string]*unackedAcquire)
+	}
+	o.some.Store(true)
+	o.tokens[c.Token()] = &unackedAcquire{token: c.Token(), keys: slices.Clone(c.Keys), ttl: c.TTL, until: noDeadline}
+	old := deadConn{f.clientID, f.RunID}
+	// Commands of one connection come one after another, so that comparing with the last entry
+	// avoids duplicates.
+	if n := len(o.conns); n == 0 || o.conns[n-1] != old {
+		o.conns = append(o.conns, old)
+	}
+	return true
+}
+
+// prune forgets acquires whose keys have expired. It goes through all of them, and so is called
+// once for each ended connection, and not for each acquire: there may be thousands.
+func (o *unackedAcquires) prune(now clock.Instant) {
+	for token, a := range o.tokens {
+		if !now.Before(a.until) {
+			delete(o.tokens, token)
+		}
+	}
+	// The connections matter only as long as one of their acquires does.
+	if len(o.tokens) == 0 {
+		o.clear()
+	}
+}
+
+// startExpiry sets the time until which an acquire may still be executed, if its connection could
+// not be killed. That is twice its TTL from the instant at which there is a connection again.
+func (o *unackedAcquires) startExpiry(now clock.Instant) {
+	for _, a := range o.tokens {
+		// Only where no end is set yet: a later connection must not postpone it.
+		if a.until == noDeadline {
+			a.until = now.Add(2 * a.ttl)
+		}
+	}
+}
+
+// clear drops everything: the connections are closed on the server, or the node is.
+func (o *unackedAcquires) clear() {
+	o.conns, o.tokens, o.undone = nil, nil, nil
+	o.some.Store(false)
+	if o.timer != nil {
+		o.timer.Stop() // a sweep that fires all the same finds nothing
+	}
+	o.due = 0
+}
+
+// next returns acquires for one sweep, those first that were swept longest ago, and forgets those
+// whose keys have expired. Unless several is true, all have the same first key.
+func (o *unackedAcquires) next(now clock.Instant, several bool) (batch []*unackedAcquire) {
+	var others []*unackedAcquire
+	for _, a := range o.undone {
+		switch {
+		case !now.Before(a.until):
+			delete(o.tokens, a.token)
+		case len(batch) < maxSwept && !now.Before(a.from) && (several || len(batch) == 0 || a.keys[0] == batch[0].keys[0]):
+			batch = append(batch, a)
+		default:
+			others = append(others, a)
+		}
+	}
+	o.undone = append(others, batch...)
+	return batch
+}
+
+// sweepLaterLocked notes that an undo was executed, or is too late for its owner. If its acquire may
+// still be executed, sweeps begin.
+func (pl *pipeline) sweepLaterLocked(undo *command.Command) {
+	o := &pl.unacked
+	a := o.tokens[undo.Token()]
+	if a == nil || a.undone {
+		return
+	}
+	if undo.Op == command.Shorten {
+		a.from = pl.node.cfg.Clock.Now().Add(undo.TTL)
+	}
+	a.undone = true
+	o.undone = append(o.undone, a)
+	o.sweeps = 0
+	pl.armSweepLocked(minSweepPause)
+}
+
+// armSweepLocked sets the timer of the next sweep, unless one is nearer. Without a connection there is
+// none: serveConn calls armSweepLocked for the next one.
+func (pl *pipeline) armSweepLocked(pause time.Duration) {
+	o := &pl.unacked
+	at := pl.node.cfg.Clock.Now().Add(pause)
+	if pl.conn == nil || len(o.undone) == 0 || o.due != 0 && !at.Before(o.due) {
+		return
+	}
+	if o.due = at; o.timer == nil {
+		o.timer = pl.node.cfg.Clock.AfterFunc(pause, pl.sweep)
+		return
+	}
+	o.timer.Reset(pause)
+}
+
+// sweep is the timer's function. It sends one sweep.
+func (pl *pipeline) sweep() {
+	pl.mu.Lock()
+	o := &pl.unacked
+	o.due = 0
+	var c *command.Command
+	if pl.conn != nil {
+		batch := o.next(pl.node.cfg.Clock.Now(), pl.node.kind.severalSlots() && !pl.node.cfg.Proxied)
+		if len(batch) > 0 {
+			c = newSweep(batch)
+		}
+		// All are swept once within round, by so many calls.
+		round, calls := min(minSweepPause<<min(o.sweeps, 10), maxSweepPause), 1
+		if n := len(batch); n > 0 {
+			calls = (len(o.undone) + n - 1) / n
+		}
+		o.sweeps = min(o.sweeps, 10) + 1
+		pl.armSweepLocked(max(minSweepPause, round/time.Duration(calls)))
+	}
+	pl.mu.Unlock()
+	// Outside mu, because submit locks it.
+	if c != nil {
+		pl.submit(c)
+	}
+}
+
+// newSweep returns one sweep of all these acquires.
+func newSweep(batch []*unackedAcquire) *command.Command {
+	var keys, tokens []string
+	for _, a := range batch {
+		for _, key := range a.keys {
+			keys, tokens = append(keys, key), append(tokens, a.token)
+		}
+	}
+	r := &command.Request{}
+	command.NewSweep(r, keys, tokens)
+	return &command.Command{Request: r}
+}
+
+// killDeadConns ends the connections to the same server process that ended with an acquire
+// unanswered. When all are gone, nothing needs a sweep: the server will never execute what it
+// has not executed by then. If the run ID differs, the old connections ended with their process.
+func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) error {
+	// The slice is copied under mu and used without it, because each kill waits for the server.
+	// Nothing is appended meanwhile: only detach appends, and it runs on this goroutine.
+	pl.mu.Lock()
+	old := pl.unacked.conns
+	pl.mu.Unlock()
+	var left []deadConn
+	denied := false
+	for _, k := range old {
+		switch {
+		case denied || pl.node.cfg.Proxied || k.clientID == 0 || k.runID == "" || f.RunID == "":
+			left = append(left, k) // the client ID may be another connection's by now
+		case k.runID != f.RunID: // gone with its process
+		default:
+			killed, err := s.kill(ctx, k.clientID)
+			if err != nil {
+				return err
+			}
+			if killed {
+				pl.node.count.killed.Add(1)
+			} else {
+				denied, left = true, append(left, k) // the server is not asked again for each of them
+			}
+		}
+	}
+	// Under mu again, and before the connection takes commands: an undo that is sent on it
+	// already counts on the result.
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if pl.unacked.conns = left; len(left) == 0 {
+		pl.unacked.clear()
+	}
+	pl.unacked.startExpiry(pl.node.cfg.Clock.Now())
+	return nil
+}

@@ -1,0 +1,186 @@
+package pool
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+)
+
+// inTransit has n lose its connection to m while the acquires are in transit, and returns when their
+// undos were executed on the next one. release lets the master execute the acquires.
+func inTransit(t *testing.T, m *fakeredis.Master, n *Node, undos []*call, acquires ...*call) (release func()) {
+	t.Helper()
+	var lost []*fakeredis.Client
+	for some := range slices.Chunk(acquires, 200) { // what a connection takes while nobody reads
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		clients := m.Clients()
+		old := clients[len(clients)-1]
+		old.HoldRequests()
+		for _, c := range some {
+			c.on(n)
+		}
+		synctest.Wait()
+		old.Drop()
+		for _, c := range some {
+			require.Equal(t, command.Unknown, c.reply(t).Outcome)
+		}
+		lost = append(lost, old)
+		time.Sleep(time.Second) // a connection that lived shorter counts as a failed dial
+	}
+	for _, c := range undos {
+		require.Equal(t, command.Refused, c.within(n, time.Hour).on(n).reply(t).Outcome)
+	}
+	return func() {
+		for _, old := range lost {
+			old.Release()
+		}
+	}
+}
+
+// withoutKill is inBubble for a user that may not kill connections.
+func withoutKill(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
+	t.Helper()
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, change, f)
+}
+
+// Whatever was in transit, an idle client sends at most two commands a second on a connection, and
+// deletes within maxSweepPause what the acquires make: all of it in calls of up to maxSwept, or, if a
+// call may have the keys of one lock only, name by name.
+func TestSweepsAreFewAndSoon(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		many    int
+		names   int
+		proxied bool
+		round   time.Duration
+	}{
+		{"one", 1, 1, false, maxSweepPause},
+		{"many", 2*maxSwept + 1, 2*maxSwept + 1, false, maxSweepPause},
+		{"many of one name, behind a proxy", maxSwept / 2, 1, true, maxSweepPause},
+		{"some names, behind a proxy", 8, 8, true, maxSweepPause},
+		{"more names, behind a proxy", 40, 40, true, 40 * minSweepPause},
+	} {
+		withoutKill(t, func(cfg *Config) { cfg.Proxied, cfg.Queue = c.proxied, c.many+10 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			acquires, undos := make([]*call, c.many), make([]*call, c.many)
+			for i := range acquires {
+				token, name := "A"+strconv.Itoa(i), strconv.Itoa(i%c.names)
+				acquires[i], undos[i] = acquiring(token, time.Hour, name), releasing(token, name)
+			}
+			release := inTransit(t, m, n, undos, acquires...)
+			require.Zero(t, n.Stats().ParkedUndos, "%s: the places are for undos that a server answers by errors", c.what)
+			time.Sleep(time.Second) // what was sent for the undos themselves is over
+			m.ForgetLog()
+			for range 3 {
+				time.Sleep(20 * time.Second)
+				require.LessOrEqual(t, len(names(m)), 2*20, c.what)
+				m.ForgetLog()
+			}
+			release()
+			synctest.Wait()
+			require.Len(t, m.Keys(), c.names, "%s: the ghosts are there", c.what)
+			time.Sleep(c.round + minSweepPause)
+			require.Empty(t, m.Keys(), c.what)
+		})
+	}
+}
+
+// A proxy may serve each key from another server.
+func TestSweepsBehindAProxyHaveTheKeysOfOneLock(t *testing.T) {
+	withoutKill(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		inTransit(t, m, n, []*call{releasing("A", "a"), releasing("B", "b"), releasing("C", "a")},
+			acquiring("A", time.Hour, "a"), acquiring("B", time.Hour, "b"), acquiring("C", time.Hour, "a"))
+		m.ForgetLog()
+		time.Sleep(time.Minute)
+		swept := make(map[string]int)
+		for _, e := range m.Log() {
+			if e.Name == "EVALSHA" && sub(e) == "sweep" {
+				swept[strings.Join(e.Args[1:], " ")]++
+			}
+		}
+		require.Len(t, swept, 2)
+		require.Positive(t, swept["1 b B"])
+		require.Positive(t, swept["2 a a A C"]+swept["2 a a C A"])
+	})
+}
+
+// A sweep deletes only what holds the token of the undone acquire, and announces it.
+func TestASweepDeletesAndAnnouncesOnlyItsOwn(t *testing.T) {
+	withoutKill(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		release := inTransit(t, m, n,
+			[]*call{releasing("A", "a", "l"), releasing("B", "b"), releasing("C", "c")},
+			acquiring("A", time.Hour, "a", "l"), acquiring("B", time.Hour, "b"), acquiring("C", time.Hour, "c"), acquiring("H", time.Hour, "held"))
+		m.Set("b", "another's", time.Hour)
+		m.PushList("c")
+		listener := raw(t, m)
+		defer listener.Close()
+		require.NoError(t, listener.Send("SUBSCRIBE", "redlock:free:a", "redlock:free:b", "redlock:free:l"))
+		require.NoError(t, listener.Flush())
+		for range 3 {
+			_, err := listener.Receive()
+			require.NoError(t, err)
+		}
+		release()
+		time.Sleep(maxSweepPause)
+		require.ElementsMatch(t, []string{"b", "c", "held"}, m.Keys(), "nobody has undone the last one")
+		var freed []string
+		for range 2 {
+			message, err := redis.Strings(listener.Receive())
+			require.NoError(t, err)
+			freed = append(freed, message[1])
+		}
+		require.ElementsMatch(t, []string{"redlock:free:a", "redlock:free:l"}, freed)
+	})
+}
+
+// A lock with a minimum hold is released by a Shorten. Until the hold is over its keys are left alone.
+func TestNothingIsSweptUnderAMinimumHold(t *testing.T) {
+	const hold = 10 * time.Second
+	withoutKill(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		release := inTransit(t, m, n, []*call{shortening("A", hold, "k")}, acquiring("A", time.Hour, "k"))
+		release()
+		time.Sleep(hold - time.Second)
+		require.Equal(t, []string{"k"}, m.Keys())
+		time.Sleep(time.Second + maxSweepPause)
+		require.Empty(t, m.Keys())
+	})
+}
+
+// Sweeps follow a slot that moves, and each shard has its own.
+func TestSweepsFollowTheirSlot(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		from, to := cl.Owner("foo"), others(cl, "foo")[0]
+		from.Deny("CLIENT KILL")
+		release := inTransit(t, from, n, []*call{releasing("A", "foo")}, acquiring("A", time.Hour, "foo"))
+		release()
+		synctest.Wait()
+		require.Equal(t, []string{"foo"}, from.Keys(), "the ghost is there")
+		cl.MoveSlot("foo", to)
+		require.Equal(t, []string{"foo"}, to.Keys())
+		time.Sleep(maxSweepPause + minSweepPause)
+		require.Empty(t, to.Keys())
+	})
+}
+
+// A client without the right to kill whose connections end all the time does not remember more and more.
+func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
+	const beyond = 50
+	n := newNode(&Config{Clock: clock.Runtime()}, nil)
+	l := newPipeline(n)
+	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	for i := range maxUnacked + beyond {
+		k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
+	}
+	l.detach(k)
+	require.Len(t, l.unacked.tokens, maxUnacked)
+	require.Equal(t, int64(beyond), n.count.dropped.Load())
+}
