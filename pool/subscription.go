@@ -27,6 +27,7 @@ type subscription struct {
 
 	mu      sync.Mutex      // guards what follows; the listener is never called under it, because it may call Add and Remove
 	wanted  map[string]bool // true if SUBSCRIBE was sent on the present connection
+	added   []string        // to be subscribed on the present connection, while they are wanted
 	dropped []string        // to be unsubscribed on the present connection
 	running bool            // run was started, and has not found the channels gone
 	closed  bool
@@ -40,6 +41,7 @@ func (s *subscription) Add(channel string) {
 	// A channel that is already wanted keeps its mark: it was sent, or will be.
 	if _, ok := s.wanted[channel]; !ok {
 		s.wanted[channel] = false
+		s.added = append(s.added, channel)
 	}
 	// At most one goroutine runs a subscription, so at most one connection exists.
 	if !s.running && !s.closed {
@@ -162,19 +164,21 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 func (s *subscription) resetSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropped = nil
+	s.added, s.dropped = s.added[:0], nil
 	for ch := range s.wanted {
 		s.wanted[ch] = false
+		s.added = append(s.added, ch)
 	}
 }
 
 // pendingChanges returns the channels to subscribe and to unsubscribe, and marks them as sent. A
-// channel that was added again after its removal is not unsubscribed.
+// channel that was added again after its removal is not unsubscribed. It takes no time for the
+// channels that have not changed: there may be thousands.
 func (s *subscription) pendingChanges() (join, leave []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ch, sent := range s.wanted {
-		if !sent {
+	for _, ch := range s.added {
+		if sent, ok := s.wanted[ch]; ok && !sent {
 			// Marked before it is written: if the write fails the connection ends, and resetSent
 			// clears the mark.
 			s.wanted[ch] = true
@@ -186,6 +190,6 @@ func (s *subscription) pendingChanges() (join, leave []any) {
 			leave = append(leave, ch)
 		}
 	}
-	s.dropped = nil
+	s.added, s.dropped = nil, nil
 	return join, leave
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // diary records what a listener receives.
@@ -162,4 +164,32 @@ func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
 		require.Equal(t, "down", <-heard)
 		m.Unfreeze()
 	})
+}
+
+// A waiter for one more name takes no time for the names of all others.
+func TestSubscribingTakesTimeForTheNewChannelsOnly(t *testing.T) {
+	const many = 10_000
+	// A connection without a writer.
+	s := &subscription{wanted: make(map[string]bool), wake: signal.New(), running: true}
+	began := time.Now()
+	channels := make([]string, many)
+	for i := range channels {
+		channels[i] = strconv.Itoa(i)
+		s.Add(channels[i])
+	}
+	join, _ := s.pendingChanges()
+	require.Len(t, join, many)
+	all := time.Since(began)
+	s.resetSent()
+	join, _ = s.pendingChanges()
+	require.Len(t, join, many, "on a new connection all of them")
+	began = time.Now()
+	for _, channel := range channels {
+		s.Remove(channel)
+		s.Add(channel)
+		join, leave := s.pendingChanges()
+		require.Equal(t, []any{channel}, join)
+		require.Empty(t, leave, "it is wanted again")
+	}
+	require.Less(t, time.Since(began), time.Second/2+50*all)
 }

@@ -270,9 +270,15 @@ func (e *invalids) Error() string {
 
 func (e *invalids) Unwrap() []error { return e.errs }
 
+// maxQuoted bounds the names of one error: a Locker may hold thousands of locks.
+const maxQuoted = 100
+
 func quoted(names []string) string {
 	if len(names) == 1 {
 		return fmt.Sprintf("%q", names[0])
+	}
+	if more := len(names) - maxQuoted; more > 0 {
+		return fmt.Sprintf("%q and %d more", names[:maxQuoted], more)
 	}
 	return fmt.Sprintf("%q", names)
 }
