@@ -131,6 +131,7 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 		{WithBackoff(-1, time.Second), []string{"WithBackoff(-1ns, 1s)", "0 < shortest"}},
 		{WithBackoff(0, time.Second), []string{"WithBackoff(0s, 1s)", "0 < shortest"}},
 		{WithBackoff(time.Second, time.Millisecond), []string{"WithBackoff(1s, 1ms)", "shortest <= longest"}},
+		{WithBackoff(40*time.Hour, 40*time.Hour), []string{"WithBackoff(40h0m0s, 40h0m0s)", "longest <= 1h"}},
 		{WithMaxTTL(-time.Hour), []string{"WithMaxTTL(-1h0m0s)", "from 10ms to 8760h0m0s"}},
 		{WithMaxTTL(0), []string{"WithMaxTTL(0s)"}},
 		{WithMaxTTL(math.MaxInt64), []string{"WithMaxTTL", "to 8760h0m0s"}},

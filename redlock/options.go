@@ -101,7 +101,7 @@ func WithDrift(factor float64, floor time.Duration) Option {
 
 // WithBackoff bounds the pause between two attempts of a waiting Acquire. The pause starts at one
 // round trip, but at least shortest. It doubles up to longest, with jitter. The bounds must be
-// above 0, and shortest at most longest. The defaults are 1 ms and 100 ms.
+// above 0, shortest at most longest, and longest at most an hour. The defaults are 1 ms and 100 ms.
 //
 // TryAcquire pauses like this between its attempts after a split vote. If shortest is at least the
 // node timeout it makes one attempt only.
@@ -218,8 +218,8 @@ func (s *settings) check() error {
 		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
 		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
 			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
-		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min,
-			"WithBackoff(%v, %v): 0 < shortest <= longest", s.backoff.Min, s.backoff.Max),
+		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min || s.backoff.Max > time.Hour,
+			"WithBackoff(%v, %v): 0 < shortest <= longest <= 1h", s.backoff.Min, s.backoff.Max),
 		gather(nil, s.lockDefaults).err,
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),

@@ -338,7 +338,7 @@ func TestALockThatEndsDuringACheckIsTheReason(t *testing.T) {
 }
 
 // A process may be paused during a Check for longer than the lock is valid. The database would accept its
-// fence until a later holder has written.
+// fence until a later holder has written, and again when that holder's row was deleted (README, Old rows).
 func TestACheckDuringWhichTheLockEndsIsRejected(t *testing.T) {
 	for _, dialect := range dialects {
 		t.Run(fmt.Sprint(dialect), func(t *testing.T) {

@@ -19,7 +19,8 @@ const FreePrefix = Reserved + "free:"
 
 // WaitersChannel returns the channel to which every process subscribes, besides those of the names,
 // that waits for any name with a key prefix. So one look tells whether any of many releases has to be
-// announced.
+// announced. A lock whose key is just that prefix has the same channel. Its releases are announced more
+// often then, and a waiter for another name ignores what it hears on it.
 func WaitersChannel(keyPrefix string) string { return FreePrefix + keyPrefix }
 
 // DoctorPrefix and random characters form the key on which an Examine probes rights.

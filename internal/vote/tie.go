@@ -19,6 +19,10 @@ const (
 // may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
 // rule 22). Losing is always safe. A distant node gets time according to its own recent round trips
 // (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
+//
+// Another answer may decide the round before the timer is set here. The timer then finds no node
+// uncounted that could change the decision, and a round is not reused meanwhile: a tie has a refusal,
+// which is never final (see isFinal), so its reference to the round remains.
 func (r *Round) armTieTimeout() {
 	now := r.group.Clock.Now()
 	took := now.Sub(r.Start)
