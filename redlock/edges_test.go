@@ -73,8 +73,9 @@ func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
 		_, err = l.Acquire(bg, "", 1, WithMaxHold(-1), WithMinHold(-1), WithProgress(0), WithMinValidity(0), WithStopMargin(0))
 		refuses(t, err, "WithMaxHold", "WithMinHold", "WithProgress", "WithMinValidity", "WithStopMargin", "TTL of 1ns", "the name is empty")
 		requireTogether(t, err)
-		_, err = l.Acquire(bg, "a", time.Minute, WithProgress(1), WithStopMargin(time.Hour), WithMaxHold(1), WithMinHold(2*time.Minute))
-		refuses(t, err, "WithProgress needs", "WithStopMargin(1h", "WithMaxHold(1ns) is less", "WithMaxHold(1ns) is not more")
+		_, err = l.Acquire(bg, "a", time.Minute, WithProgress(time.Second), WithStopMargin(time.Hour), WithMaxHold(time.Millisecond),
+			WithMinHold(2*time.Minute))
+		refuses(t, err, "WithProgress needs", "WithStopMargin(1h", "WithMaxHold(1ms) is less", "WithMaxHold(1ms) is not more")
 		requireTogether(t, err)
 	})
 }

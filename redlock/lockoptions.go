@@ -40,9 +40,14 @@ type holdOptions struct {
 	boundToCaller bool // the lock's context ends with the caller's; for Do
 }
 
-func (s *lockSettings) positive(what string, d time.Duration) time.Duration {
-	if d <= 0 {
-		s.err = joinInvalid(s.err, invalid("%s(%v): more than 0", what, d))
+// minDuration is the least duration of an option. A shorter one is a number without a unit, which Go
+// takes for nanoseconds.
+const minDuration = time.Millisecond
+
+// duration returns d, and records an error if d is too short.
+func (s *lockSettings) duration(what string, d time.Duration) time.Duration {
+	if d < minDuration {
+		s.err = joinInvalid(s.err, invalid("%s(%v): at least %v; for seconds write 5 * time.Second", what, d, minDuration))
 	}
 	return d
 }
@@ -56,10 +61,10 @@ func WithAutoExtend() LockOption {
 
 // WithMaxHold ends the hold with ErrMaxHold d after the acquisition began, regardless of
 // extensions. With WithAutoExtend the default is 24 h, so that a forgotten handle does not hold its
-// name forever. Without it the default is no bound. NoMaxHold removes the default. d must be more
-// than WithStopMargin, and at least WithMinHold.
+// name forever. Without it the default is no bound. NoMaxHold removes the default. d must be at least
+// 1 ms, more than WithStopMargin, and at least WithMinHold.
 func WithMaxHold(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.maxHold = s.positive("WithMaxHold", d) })
+	return lockOption(func(s *lockSettings) { s.maxHold = s.duration("WithMaxHold", d) })
 }
 
 // WithMinHold keeps the name held for at least d after the acquisition began, even if the lock is
@@ -68,30 +73,30 @@ func WithMaxHold(d time.Duration) LockOption {
 // Such a lock cannot be detached. d has the bounds of a TTL: whole milliseconds, from MinTTL to
 // WithMaxTTL. It is off by default.
 func WithMinHold(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.minHold = s.positive("WithMinHold", d) })
+	return lockOption(func(s *lockSettings) { s.minHold = s.duration("WithMinHold", d) })
 }
 
 // WithProgress stops the automatic extension if Lock.Progress has not been called for d, so that a
-// worker that hangs loses its lock. The acquisition counts as the first call. d must be more than
-// 0. WithProgress needs WithAutoExtend. In WithDefaults it applies to the locks that are extended. It is
+// worker that hangs loses its lock. The acquisition counts as the first call. d must be at least 1
+// ms. WithProgress needs WithAutoExtend. In WithDefaults it applies to the locks that are extended. It is
 // off by default.
 func WithProgress(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.progress = s.positive("WithProgress", d) })
+	return lockOption(func(s *lockSettings) { s.progress = s.duration("WithProgress", d) })
 }
 
 // WithMinValidity sets the least validity of a lock when a quorum has granted it. With less than d
-// left the acquisition fails with ErrTooLate. d must be more than 0, and at most the validity of
+// left the acquisition fails with ErrTooLate. d must be at least 1 ms, and at most the validity of
 // the TTL after drift. By default any validity above 0 is enough.
 func WithMinValidity(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.minValidity = s.positive("WithMinValidity", d) })
+	return lockOption(func(s *lockSettings) { s.minValidity = s.duration("WithMinValidity", d) })
 }
 
 // WithStopMargin ends the lock's context d before its validity or maximum hold ends, for work that
 // needs time to stop. From then on nothing extends the lock. The handle stays valid until its end
-// or Release. d is at most half of the TTL, and less than the validity of the TTL after drift. An
-// acquisition with at most d of validity left fails with ErrTooLate. It is off by default.
+// or Release. d is at least 1 ms, at most half of the TTL, and less than the validity of the TTL after
+// drift. An acquisition with at most d of validity left fails with ErrTooLate. It is off by default.
 func WithStopMargin(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.stopMargin = s.positive("WithStopMargin", d) })
+	return lockOption(func(s *lockSettings) { s.stopMargin = s.duration("WithStopMargin", d) })
 }
 
 // WithShared returns a share of the lock that the context belongs to, instead of ErrAlreadyHeld. If
@@ -104,14 +109,14 @@ func WithShared() LockOption { return lockOption(func(s *lockSettings) { s.share
 // process. The bound does not concern the work: the lock's context does not end with it. If the time
 // is over, the error matches the reason of the last attempt as in Acquire, and no error of a context. If
 // d is shorter than a round trip, that is ErrNoQuorum, because no node has answered.
-// With 0 they make one attempt, as TryAcquire does. d must not be negative. By default only the
-// context bounds the wait. TryAcquire and Resume ignore the option.
+// With 0 they make one attempt, as TryAcquire does. Any other d must be at least 1 ms. By default only
+// the context bounds the wait. TryAcquire and Resume ignore the option.
 func WithWait(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) {
-		if d < 0 {
-			s.err = joinInvalid(s.err, invalid("WithWait(%v): not less than 0", d))
-		}
 		s.waitBounded, s.wait = true, d
+		if d != 0 {
+			s.duration("WithWait", d)
+		}
 	})
 }
 

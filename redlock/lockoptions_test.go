@@ -131,5 +131,5 @@ func TestADefaultProgressIsForLocksThatAreExtended(t *testing.T) {
 func TestAWrongDefaultIsAnErrorOfNew(t *testing.T) {
 	_, err := New([]Node{newFake("a")}, WithDefaults(WithMaxHold(-1), WithWait(-1)))
 	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "WithMaxHold(-1ns): more than 0; WithWait(-1ns): not less than 0")
+	require.ErrorContains(t, err, "WithMaxHold(-1ns): at least 1ms; for seconds write 5 * time.Second; WithWait(-1ns): at least 1ms; ")
 }

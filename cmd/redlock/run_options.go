@@ -86,8 +86,10 @@ func (o *runOptions) checkBounds(c *invocation) error {
 func (o *runOptions) slack() time.Duration { return min(maxSlack, o.ttl/20) }
 
 // margin returns how long before the end of the validity the command gets SIGTERM. It is at most
-// half of the TTL, which leaves time to extend the lock.
-func (o *runOptions) margin() time.Duration { return min(o.grace+o.slack(), o.ttl/2) }
+// half of the TTL, which leaves time to extend the lock, and at least what WithStopMargin demands.
+func (o *runOptions) margin() time.Duration {
+	return max(time.Millisecond, min(o.grace+o.slack(), o.ttl/2))
+}
 
 // options returns the options of the lock.
 func (o *runOptions) options() []redlock.LockOption {

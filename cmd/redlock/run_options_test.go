@@ -51,6 +51,8 @@ func TestTheGraceIsAThirdOfTheTTLAndAtMost5s(t *testing.T) {
 	p := planOf(t, "n", "--ttl", "10s", "--grace", "0", "--", "sh")
 	require.Zero(t, p.grace)
 	require.Equal(t, p.slack(), p.margin()) // it is killed in time all the same
+	p = planOf(t, "n", "--ttl", "10ms", "--grace", "0", "--", "sh")
+	require.Equal(t, time.Millisecond, p.margin(), "the least margin that WithStopMargin accepts")
 }
 
 func TestTheStopMarginLeavesHalfOfTheTTL(t *testing.T) {
