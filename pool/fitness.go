@@ -44,8 +44,15 @@ func findings(node string, database int, f command.Facts) []command.Finding {
 // unreadable returns the finding about a server whose INFO is denied or incomplete
 // (docs/dev/hazards.md H46). It is an error: such a server may be anything, even a replica.
 func unreadable(node string, f command.Facts) command.Finding {
-	text := fmt.Sprintf("%s does not report its role in INFO: it may be a replica, or another node's server; "+
-		"give the address of the master itself", node)
+	var missing []string
+	if f.RunID == "" {
+		missing = append(missing, "run_id")
+	}
+	if f.Role == "" && f.Mode != "sentinel" {
+		missing = append(missing, "role")
+	}
+	text := fmt.Sprintf("%s does not report %s in INFO, as every Redis does: it may be a replica, or another node's server; "+
+		"give the address of the master itself, and in tests use package redlocktest", node, strings.Join(missing, " and "))
 	// With an error of the server the cure is a right. Without one the reply lacks what every
 	// server reports.
 	if f.Unread != "" {
